@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/common_options.hpp"
+
+#include "cli/interrupt.hpp"
+#include "cli/program.hpp"
+#include "cli/warnings.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+constexpr const char* seed_key = "inference_seed";
+constexpr const char* program_key = "program";
+
+}  // namespace
+
+void add_device_options(Syntax& syntax) {
+  syntax
+      .value(
+          "device", "D",
+          "cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first CUDA device, else "
+          "the bundled recording of a real GPU")
+      .value("carveout", "PERCENT",
+             "share of the L1 of a CUDA device that is asked for as shared memory (default 0: the largest L1)")
+      .value("seed", "N", "of every choice by chance (default 1): same seed, same virtual device, same bytes out");
+}
+
+DeviceRequest device_request(const Parsed& parsed) {
+  const std::uint64_t carveout_percent = parsed.count("carveout").value_or(0);
+  if (carveout_percent > 100) {
+    throw InputError("--carveout: " + std::to_string(carveout_percent) + " is more than 100 percent; write 0 to 100");
+  }
+  return {.device = parsed.text("device").value_or("auto"),
+          .seed = seed_or_default(parsed.count("seed")),
+          .carveout_percent = static_cast<int>(carveout_percent)};
+}
+
+void add_limit_options(Syntax& syntax) {
+  syntax.value("budget", "ACCESSES", "stop asking after so many accesses and report what is known")
+      .value("timeout", "S", "stop asking after so many seconds and report what is known")
+      .value("jobs", "N", "threads at most (one is used so far); the result does not depend on it");
+}
+
+infer::Settings limits(const Parsed& parsed) {
+  // One thread does all; a number that is none is a mistake all the same.
+  static_cast<void>(parsed.count("jobs"));
+  infer::Settings settings;
+  settings.budget_accesses = parsed.count("budget");
+  if (const auto seconds = parsed.seconds("timeout")) {
+    settings.deadline =
+        std::chrono::steady_clock::now() +
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*seconds));
+  }
+  settings.stop_requested = InterruptWatch::stop_requested;
+  return settings;
+}
+
+void add_output_options(Syntax& syntax) {
+  syntax.value("output,o", "FILE", "write there instead of to stdout").value("format", "F", "yaml (default) or json");
+}
+
+std::uint64_t seed_or_default(const std::optional<std::uint64_t>& seed) { return seed.value_or(1); }
+
+std::uint64_t inference_seed(const std::optional<std::uint64_t>& given, const model::DeviceFacts& facts) {
+  const auto recorded = facts.provenance.find(seed_key);
+  if (recorded == facts.provenance.end()) {
+    return seed_or_default(given);
+  }
+  const std::uint64_t seed = parse_count(recorded->second, facts.source + ": " + seed_key);
+  if (given && *given != seed) {
+    warn(seed_differs(*given, seed));
+  }
+  return given.value_or(seed);
+}
+
+model::DeviceFacts facts_of_inquiry(model::DeviceFacts facts, std::uint64_t seed) {
+  facts.provenance[seed_key] = std::to_string(seed);
+  facts.provenance[program_key] = program_version();
+  return facts;
+}
+
+bool is_of_inquiry(const model::DeviceFacts& facts) { return facts.provenance.contains(seed_key); }
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/data_files.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "model/errors.hpp"
+
+namespace fs = std::filesystem;
+
+namespace gpuinfer::cli {
+
+namespace {
+
+std::vector<fs::path> places() {
+  std::vector<fs::path> found;
+  if (const char* place = std::getenv("GPUINFER_DATA")) {
+    found.emplace_back(place);
+  }
+  std::error_code not_linux;
+  const fs::path program = fs::read_symlink("/proc/self/exe", not_linux);
+  if (!not_linux) {
+    found.push_back(program.parent_path().parent_path() / "share" / "gpuinfer");
+  }
+  found.emplace_back(GPUINFER_SOURCE_DIRECTORY);
+  return found;
+}
+
+}  // namespace
+
+std::optional<fs::path> find_data_file(const fs::path& relative) {
+  for (const fs::path& place : places()) {
+    std::error_code absent;
+    if (fs::exists(place / relative, absent)) {
+      return place / relative;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> data_file_names(const fs::path& folder, const std::string& extension) {
+  std::vector<std::string> names;
+  if (const auto found = find_data_file(folder)) {
+    for (const auto& entry : fs::directory_iterator(*found)) {
+      if (entry.path().extension() == extension) {
+        names.push_back(entry.path().stem().string());
+      }
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path description_file(const std::string& name_or_file) {
+  if (name_or_file.find('/') == std::string::npos) {
+    if (const auto found = find_data_file(fs::path("configs") / "devices" / (name_or_file + ".yaml"))) {
+      return *found;
+    }
+  }
+  std::error_code absent;
+  if (!fs::is_regular_file(name_or_file, absent)) {
+    throw InputError("`" + name_or_file +
+                     "` is neither a file nor the name of a published device; `gpuinfer list devices` has the names");
+  }
+  return name_or_file;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The files that come with the program: device descriptions in configs/devices, recordings in data. They are looked for
+// below $GPUINFER_DATA, beside the installed program, and in the source tree, in this order.
+namespace gpuinfer::cli {
+
+// No value when none of the places has it.
+[[nodiscard]] std::optional<std::filesystem::path> find_data_file(const std::filesystem::path& relative);
+
+// Names without extension of the files in the first place that has this folder, sorted.
+[[nodiscard]] std::vector<std::string> data_file_names(const std::filesystem::path& folder,
+                                                       const std::string& extension);
+
+// The description that a user names by the name of a device in configs/devices or by a file. Throws InputError.
+[[nodiscard]] std::filesystem::path description_file(const std::string& name_or_file);
+
+}  // namespace gpuinfer::cli

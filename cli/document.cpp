@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/document.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+namespace gpuinfer::cli {
+
+namespace {
+
+void emit(YAML::Emitter& out, const Document& node) {
+  const bool flat = std::none_of(node.begin(), node.end(), [](const Document& child) { return child.is_structured(); });
+  if (node.is_object()) {
+    if (flat) {
+      out << YAML::Flow;
+    }
+    out << YAML::BeginMap;
+    for (const auto& [key, value] : node.items()) {
+      out << YAML::Key << key << YAML::Value;
+      emit(out, value);
+    }
+    out << YAML::EndMap;
+  } else if (node.is_array()) {
+    if (flat) {
+      out << YAML::Flow;
+    }
+    out << YAML::BeginSeq;
+    for (const Document& value : node) {
+      emit(out, value);
+    }
+    out << YAML::EndSeq;
+  } else if (node.is_string()) {
+    out << node.get<std::string>();
+  } else if (node.is_null()) {
+    out << YAML::Null;
+  } else {
+    out << node.dump();
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Document& document, Format format) {
+  if (format == Format::json) {
+    return document.dump(2) + '\n';
+  }
+  YAML::Emitter out;
+  emit(out, document);
+  return std::string(out.c_str()) + '\n';
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/output.hpp"
+
+namespace gpuinfer::cli {
+
+// Reports other than device descriptions.
+using Document = nlohmann::ordered_json;
+
+// Lists and maps that hold only single values stand on one line in YAML.
+[[nodiscard]] std::string to_text(const Document& document, Format format);
+
+}  // namespace gpuinfer::cli

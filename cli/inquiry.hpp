@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cli/exit_status.hpp"
+#include "cli/output.hpp"
+#include "infer/infer_cache.hpp"
+
+// What `run` and `infer` have in common: one cache after another is found out, the findings become a profile.
+namespace gpuinfer::cli {
+
+struct Inquiry {
+  model::DeviceDescription profile;
+  bool all_resolved = true;
+  std::size_t questions = 0;
+  std::size_t accesses = 0;
+  std::chrono::duration<double> time{};
+};
+
+using FindOut = std::function<infer::CacheFinding(const std::string& target, const infer::Settings& settings)>;
+
+// Budget and deadline in `settings` are for all targets together. Shows progress on stderr unless `quiet`, and warns.
+[[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets,
+                              infer::Settings settings, bool quiet, const FindOut& find_out);
+
+// Writes the profile and, unless `quiet`, a summary on stderr.
+[[nodiscard]] ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, bool quiet);
+
+}  // namespace gpuinfer::cli

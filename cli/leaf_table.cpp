@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/leaf_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+using model::CacheDescription;
+
+std::string joined_bits(const std::vector<unsigned>& bits) { return fmt::format("{}", fmt::join(bits, ", ")); }
+
+std::optional<std::string> bytes_text(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? std::optional(grouped(*bytes) + " B") : std::nullopt;
+}
+
+std::optional<std::string> latency_text(const model::LatencyCycles& latency) {
+  if (!latency.hit && !latency.miss) {
+    return std::nullopt;
+  }
+  const auto cycles = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "?"; };
+  return "hit " + cycles(latency.hit) + ", miss " + cycles(latency.miss) + " cycles";
+}
+
+// Values in the order in which people think of them; no value where it is not known.
+std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(const CacheDescription& cache) {
+  return {
+      {"capacity_bytes", bytes_text(cache.capacity_bytes)},
+      {"onset_bytes", bytes_text(cache.onset_bytes)},
+      {"line_bytes", bytes_text(cache.line_bytes)},
+      {"sector_bytes", bytes_text(cache.sector_bytes)},
+      {"ways", cache.ways ? std::optional(ways_text(*cache.ways)) : std::nullopt},
+      {"index", cache.index ? std::optional(index_text(*cache.index)) : std::nullopt},
+      {"replacement", cache.replacement ? std::optional(model::to_flow_yaml(*cache.replacement)) : std::nullopt},
+      {"latency_cycles", latency_text(cache.latency_cycles)},
+  };
+}
+
+std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
+
+std::string leaf_lines(const std::string& leaf, const std::string& value, const model::LeafEvidence& evidence) {
+  std::string status(to_string(evidence.status));
+  if (evidence.confidence) {
+    status += fmt::format(" {:.6g}", *evidence.confidence);
+  }
+  std::string lines = fmt::format("  {:<16}  {:<44}  {}\n", leaf, value, status);
+  for (const auto& [name, detail] : evidence.details) {
+    lines += below(name + ": " + detail);
+  }
+  if (evidence.status == model::EvidenceStatus::resolved) {
+    return lines;
+  }
+  for (const model::FlowYaml& alternative : evidence.alternatives) {
+    lines += below("or " + alternative);
+  }
+  if (!evidence.reason.empty()) {
+    lines += below(evidence.reason);
+  }
+  if (!evidence.decided_by.empty()) {
+    lines += below("would decide: " + evidence.decided_by);
+  }
+  return lines;
+}
+
+std::string prediction_line(const model::PredictionEvidence& prediction) {
+  std::string line = fmt::format("  prediction        {} fresh accesses in {} sequences", grouped(prediction.accesses),
+                                 prediction.sequences);
+  if (prediction.agreement) {
+    line += fmt::format(", agreement {:.6g}", *prediction.agreement);
+  }
+  if (prediction.voted_agreement) {
+    line += fmt::format(", voted {:.6g}", *prediction.voted_agreement);
+  }
+  if (prediction.p_value) {
+    line += fmt::format(", p {:.3g}", *prediction.p_value);
+  }
+  if (prediction.outliers > 0) {
+    line += fmt::format(", {} outliers", prediction.outliers);
+  }
+  return line + '\n';
+}
+
+}  // namespace
+
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t digits = 3; digits < text.size(); digits += 4) {
+    text.insert(text.size() - digits, ",");
+  }
+  return text;
+}
+
+std::string ways_text(const std::vector<std::uint32_t>& ways) {
+  std::string text;
+  for (auto run = ways.begin(); run != ways.end();) {
+    const auto end = std::find_if(run, ways.end(), [&](std::uint32_t count) { return count != *run; });
+    text += text.empty() ? "" : ", ";
+    text += end - run > 1 ? fmt::format("{} x {}", end - run, *run) : std::to_string(*run);
+    run = end;
+  }
+  return text;
+}
+
+std::string index_text(const model::IndexFunction& index) {
+  struct Words {
+    std::string operator()(const model::BitsIndex& bits) const {
+      return bits.bits.empty() ? "one set" : "address bits " + joined_bits(bits.bits);
+    }
+    std::string operator()(const model::XorIndex& rows) const {
+      return fmt::format("xor of address bits, {} rows", rows.row_masks.size());
+    }
+    std::string operator()(const model::ModuloIndex& modulo) const {
+      return modulo.sets_count == 1
+                 ? "one set"
+                 : fmt::format("(address / {}) mod {}", grouped(modulo.granule_bytes), modulo.sets_count);
+    }
+    std::string operator()(const model::SumIndex& sum) const {
+      std::string fields;
+      for (const model::BitsIndex& field : sum.fields) {
+        fields += (fields.empty() ? "bits " : " + bits ") + joined_bits(field.bits);
+      }
+      return fmt::format("({}) mod {}", fields, sum.sets_count);
+    }
+    std::string operator()(const model::TableIndex& table) const {
+      return fmt::format("table of {} granules of {} B{}", table.sets_of.size(), grouped(table.granule_bytes),
+                         table.range_bytes ? "" : ", repeating");
+    }
+  };
+  return std::visit(Words{}, index);
+}
+
+std::string wrapped(std::string_view text, const std::string& indent, std::size_t columns) {
+  const std::size_t room = columns - indent.size();
+  std::string lines;
+  std::string line;
+  const auto end_line = [&] {
+    lines += indent + line + '\n';
+    line.clear();
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    std::string word(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.size() > room) {
+      word.replace(room - 3, std::string::npos, "...");
+    }
+    if (!line.empty() && line.size() + 1 + word.size() > room) {
+      end_line();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) {
+    end_line();
+  }
+  return lines;
+}
+
+std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence& evidence) {
+  std::string table;
+  for (const auto& [leaf, value] : leaf_values(cache)) {
+    const auto found = evidence.leaves.find(leaf);
+    if (found != evidence.leaves.end()) {
+      table += leaf_lines(leaf, value.value_or("not known"), found->second);
+    }
+  }
+  if (evidence.prediction) {
+    table += prediction_line(*evidence.prediction);
+  }
+  return table;
+}
+
+}  // namespace gpuinfer::cli

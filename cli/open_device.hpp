@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/answerer.hpp"
+
+namespace gpuinfer::cli {
+
+struct DeviceRequest {
+  std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | auto
+  std::uint64_t seed = 1;       // of the chance in virtual devices
+  int carveout_percent = 0;     // of CUDA devices
+};
+
+// What `auto` stands for here: the first CUDA device, else the bundled recording of a real GPU. Throws
+// DeviceUnavailable when there is neither.
+[[nodiscard]] std::string automatic_device();
+
+// Throws InputError for a name that says nothing, DeviceUnavailable when the named device is not there. Says on stderr
+// which device `auto` took.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request);
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "cli/leaf_table.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+using model::CacheDescription;
+
+constexpr std::size_t columns = 100;
+constexpr std::size_t label_columns = 14;
+
+std::string labelled(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<{}}{}\n", label, label_columns - 2, text);
+}
+
+std::string latency_text(const std::optional<double>& cycles) { return cycles ? fmt::format("{}", *cycles) : "?"; }
+
+// A row of boxes with these texts, each `width` columns inside. An empty optional is a gap with dots.
+struct BoxRow {
+  std::string border;
+  std::string inside;
+};
+
+BoxRow box_row(const std::vector<std::optional<std::string>>& boxes, std::size_t width) {
+  BoxRow row{"+", "|"};
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (boxes[i]) {
+      row.border += std::string(width, '-') + "+";
+      row.inside += fmt::format("{:^{}}|", *boxes[i], width);
+    } else {
+      row.border += " ... +";
+      row.inside += " ... |";
+    }
+  }
+  return row;
+}
+
+// ---- The split of a line into sectors.
+
+std::string line_picture(const CacheDescription& cache) {
+  if (!cache.line_bytes || !cache.sector_bytes) {
+    return labelled("line", cache.line_bytes ? grouped(*cache.line_bytes) + " B, sectors not known" : "not known");
+  }
+  const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
+  const std::string each = grouped(*cache.sector_bytes) + " B";
+  constexpr std::uint64_t most_boxes = 8;
+  std::vector<std::optional<std::string>> boxes(std::min(sectors, most_boxes), each);
+  if (sectors > most_boxes) {
+    boxes[most_boxes - 2] = std::nullopt;
+  }
+  const std::string what = sectors == 1 ? "filled whole" : fmt::format("{} sectors, each filled by itself", sectors);
+  const BoxRow row = box_row(boxes, each.size() + 2);
+  return labelled("", row.border) + labelled("line", row.inside + "  " + grouped(*cache.line_bytes) + " B, " + what) +
+         labelled("", row.border);
+}
+
+// ---- The address bits that choose.
+
+// The address bits in each bit of the set number, as masks; for a sum, in each bit of each field.
+struct MaskOf {
+  std::vector<std::uint64_t> operator()(const model::BitsIndex& index) const {
+    std::vector<std::uint64_t> masks;
+    for (const unsigned bit : index.bits) {
+      masks.push_back(std::uint64_t{1} << bit);
+    }
+    return masks;
+  }
+  std::vector<std::uint64_t> operator()(const model::XorIndex& index) const { return index.row_masks; }
+  std::vector<std::uint64_t> operator()(const model::SumIndex& index) const {
+    std::vector<std::uint64_t> masks;
+    for (const model::BitsIndex& field : index.fields) {
+      const std::vector<std::uint64_t> each = (*this)(field);
+      masks.insert(masks.end(), each.begin(), each.end());
+    }
+    return masks;
+  }
+  std::vector<std::uint64_t> operator()(const model::ModuloIndex& /*index*/) const { return {}; }
+  std::vector<std::uint64_t> operator()(const model::TableIndex& /*index*/) const { return {}; }
+};
+
+char role_of(unsigned bit, const CacheDescription& cache, std::uint64_t index_bits) {
+  const std::uint64_t value = std::uint64_t{1} << bit;
+  if ((index_bits & value) != 0) {
+    return 'S';
+  }
+  if (value < *cache.sector_bytes) {
+    return 'o';
+  }
+  return value < *cache.line_bytes ? 's' : 't';
+}
+
+std::string bits_picture(const CacheDescription& cache) {
+  const std::vector<std::uint64_t> masks = std::visit(MaskOf{}, *cache.index);
+  if (masks.empty() || !cache.line_bytes || !cache.sector_bytes) {
+    return "";
+  }
+  const std::uint64_t index_bits = std::accumulate(masks.begin(), masks.end(), std::uint64_t{0}, std::bit_or<>());
+  // A few tag bits on the left show that the address goes on.
+  const unsigned line_bits = static_cast<unsigned>(std::bit_width(*cache.line_bytes - 1));
+  const unsigned top = std::min(63U, std::max(static_cast<unsigned>(std::bit_width(index_bits)), line_bits) + 2);
+  constexpr unsigned bits_in_row = (columns - label_columns) / 3;
+  std::string text;
+  for (unsigned high = top + 1; high > 0;) {
+    const unsigned low = high > bits_in_row ? high - bits_in_row : 0;
+    std::string numbers;
+    std::string roles;
+    std::vector<std::string> rows(masks.size());
+    for (unsigned bit = high; bit-- > low;) {
+      numbers += fmt::format("{:>3}", bit);
+      roles += fmt::format("{:>3}", role_of(bit, cache, index_bits));
+      for (std::size_t i = 0; i < masks.size(); ++i) {
+        rows[i] += ((masks[i] >> bit) & 1U) != 0 ? "  x" : "  .";
+      }
+    }
+    text += labelled("address bit", numbers) + labelled("", roles);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      text += labelled(
+          std::holds_alternative<model::SumIndex>(*cache.index) ? "  term" : fmt::format("  set bit {}", i), rows[i]);
+    }
+    high = low;
+  }
+  return text + labelled("", "S chooses the set, t tag, s sector in the line, o byte in the sector");
+}
+
+std::string table_picture(const model::TableIndex& table) {
+  const std::size_t width = std::to_string(table.sets() - 1).size() + 1;
+  const std::size_t in_row = width <= 4 ? 16 : 8;
+  constexpr std::size_t most_rows = 16;
+  std::string text = labelled(
+      "", fmt::format("set of each {} B from address {} on:", grouped(table.granule_bytes), grouped(table.origin)));
+  for (std::size_t begin = 0; begin < table.sets_of.size(); begin += in_row) {
+    if (begin == most_rows * in_row) {
+      text += labelled("", fmt::format("  ... {} more", table.sets_of.size() - begin));
+      break;
+    }
+    std::string row = fmt::format("{:>6} ", begin);
+    for (std::size_t i = begin; i < std::min(begin + in_row, table.sets_of.size()); ++i) {
+      row += fmt::format("{:>{}}", table.sets_of[i], width + (i % 4 == 0 ? 1 : 0));
+    }
+    text += labelled("", row);
+  }
+  return text + labelled("", table.range_bytes ? fmt::format("known for {} B only", grouped(*table.range_bytes))
+                                               : fmt::format("then again from the start, every {} B",
+                                                             grouped(table.granule_bytes * table.sets_of.size())));
+}
+
+std::string index_picture(const CacheDescription& cache) {
+  if (!cache.index) {
+    return labelled("index", "not known");
+  }
+  std::string text = labelled("index", (sets(*cache.index) == 1 ? "" : "set = ") + index_text(*cache.index));
+  if (const auto* table = std::get_if<model::TableIndex>(&*cache.index)) {
+    text += table_picture(*table);
+  }
+  if (cache.exercised_bits) {
+    text += wrapped(fmt::format("tested on address bits {}", fmt::join(*cache.exercised_bits, " ")),
+                    std::string(label_columns, ' '), columns);
+  }
+  return text + bits_picture(cache);
+}
+
+// ---- Sets and ways.
+
+// By set and way: the line of a contiguous array from address 0 (or where the index begins) that fills it first.
+std::vector<std::vector<std::uint64_t>> placed_lines(const CacheDescription& cache) {
+  std::vector<std::vector<std::uint64_t>> placed(cache.ways->size());
+  if (!cache.index || !cache.line_bytes) {
+    return placed;
+  }
+  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
+  const std::uint64_t first = table != nullptr ? table->origin / *cache.line_bytes : 0;
+  const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+  for (std::uint64_t line = first; line < first + lines && covers(*cache.index, line * *cache.line_bytes); ++line) {
+    const std::uint32_t set = set_of(*cache.index, line * *cache.line_bytes);
+    if (set < placed.size() && placed[set].size() < (*cache.ways)[set]) {
+      placed[set].push_back(line);
+    }
+  }
+  return placed;
+}
+
+// Which of `count` things to draw where only `room` can be drawn; no value stands for those that are left out.
+std::vector<std::optional<std::size_t>> drawn(std::size_t count, std::size_t room) {
+  std::vector<std::optional<std::size_t>> chosen;
+  if (count <= room) {
+    for (std::size_t i = 0; i < count; ++i) {
+      chosen.emplace_back(i);
+    }
+    return chosen;
+  }
+  for (std::size_t i = 0; i + 2 < room; ++i) {
+    chosen.emplace_back(i);
+  }
+  chosen.emplace_back(std::nullopt);
+  chosen.emplace_back(count - 1);
+  return chosen;
+}
+
+// Runs of neighbouring sets with equally many ways: of a long run only its ends are drawn.
+std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32_t>& ways) {
+  constexpr std::size_t most_in_run = 8;
+  constexpr std::size_t most = 24;
+  std::vector<std::optional<std::size_t>> sets;
+  for (std::size_t begin = 0; begin < ways.size();) {
+    std::size_t end = begin;
+    while (end < ways.size() && ways[end] == ways[begin]) {
+      ++end;
+    }
+    for (const std::optional<std::size_t>& each : drawn(end - begin, most_in_run)) {
+      sets.push_back(each ? std::optional(begin + *each) : std::nullopt);
+    }
+    begin = end;
+  }
+  if (sets.size() <= most) {
+    return sets;
+  }
+  std::vector<std::optional<std::size_t>> fewer;
+  for (const std::optional<std::size_t>& each : drawn(sets.size(), most)) {
+    fewer.push_back(each ? sets[*each] : std::nullopt);
+  }
+  return fewer;
+}
+
+std::string sets_text(const std::vector<std::uint32_t>& ways) {
+  const bool equal = std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count == ways.front(); });
+  return equal ? fmt::format("{} set{} x {} ways", ways.size(), ways.size() == 1 ? "" : "s", ways.front())
+               : fmt::format("{} unequal sets, of {} ways", ways.size(), ways_text(ways));
+}
+
+std::string sets_picture(const CacheDescription& cache) {
+  if (!cache.ways) {
+    return labelled("sets, ways", "not known");
+  }
+  const std::vector<std::vector<std::uint64_t>> placed = placed_lines(cache);
+  std::uint64_t largest = 0;
+  for (const auto& set : placed) {
+    largest = set.empty() ? largest : std::max(largest, set.back());
+  }
+  const std::size_t width = std::to_string(largest).size() + 2;
+  constexpr std::size_t count_columns = 16;
+  const std::size_t room = (columns - label_columns - count_columns) / (width + 1);
+
+  // The line between two sets belongs to the wider of them.
+  std::string text;
+  std::string border_above;
+  const auto add_border = [&](const std::string& border) {
+    text += labelled("", border.size() > border_above.size() ? border : border_above);
+    border_above = border;
+  };
+  for (const std::optional<std::size_t>& set : drawn_sets(*cache.ways)) {
+    if (!set) {
+      add_border("");
+      text += labelled("  ...", "");
+      continue;
+    }
+    const std::uint32_t ways = (*cache.ways)[*set];
+    std::vector<std::optional<std::string>> boxes;
+    for (const std::optional<std::size_t>& way : drawn(ways, room)) {
+      const bool is_filled = way && *way < placed[*set].size();
+      boxes.push_back(!way ? std::nullopt : std::optional(is_filled ? std::to_string(placed[*set][*way]) : ""));
+    }
+    const BoxRow row = box_row(boxes, width);
+    add_border(row.border);
+    text += labelled(fmt::format("  set {}", *set), fmt::format("{}  {} ways", row.inside, ways));
+  }
+  text += labelled("", border_above);
+  text += cache.index && cache.line_bytes
+              ? labelled("", "in the boxes: lines of a contiguous array, counted from 0, where they go first")
+              : "";
+  return labelled("sets, ways", sets_text(*cache.ways)) + text;
+}
+
+std::string policy_text(const CacheDescription& cache) {
+  if (!cache.replacement) {
+    return "not known";
+  }
+  std::string text =
+      cache.replacement->parameters.empty() ? cache.replacement->policy : model::to_flow_yaml(*cache.replacement);
+  if (!cache.replacement->equivalent.empty()) {
+    text += fmt::format(", here the same as {}", fmt::join(cache.replacement->equivalent, ", "));
+  }
+  return text;
+}
+
+std::string heading(const std::string& target, const CacheDescription& cache) {
+  std::string text = target + "  ";
+  text += cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
+  if (cache.onset_bytes) {
+    text += ", misses begin above " + grouped(*cache.onset_bytes) + " B";
+  }
+  return text + '\n' + std::string(text.size(), '=') + '\n';
+}
+
+}  // namespace
+
+std::string picture_of(const std::string& target, const CacheDescription& cache) {
+  std::string text = heading(target, cache) + line_picture(cache) + '\n' + index_picture(cache) + '\n' +
+                     sets_picture(cache) + '\n' + labelled("policy", policy_text(cache));
+  if (cache.prefetch_lines > 0) {
+    text += labelled("prefetch", fmt::format("{} lines after a miss", cache.prefetch_lines));
+  }
+  text += labelled("latency", "hit " + latency_text(cache.latency_cycles.hit) + ", miss " +
+                                  latency_text(cache.latency_cycles.miss) + " cycles");
+  if (!cache.assumed.empty()) {
+    text += labelled("assumed", fmt::format("{}", fmt::join(cache.assumed, ", ")));
+  }
+  return text;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <string_view>
+
+#include "cli/verbs.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+struct Verb {
+  std::string_view name;
+  std::string_view what;
+  ExitStatus (*function)(Arguments);
+};
+
+constexpr std::array verbs{
+    Verb{"run", "find out how a cache is built and write a device profile", verb_run},
+    Verb{"probe", "play one access sequence on a device and keep the latencies", verb_probe},
+    Verb{"infer", "the same as run, from recordings only", verb_infer},
+    Verb{"validate", "compare a profile with recordings, access by access", verb_validate},
+    Verb{"simulate", "hits and misses of a sequence on a described cache, as CSV", verb_simulate},
+    Verb{"list", "devices, targets, policies, experiments", verb_list},
+    Verb{"show", "a picture of the caches in a profile", verb_show},
+    Verb{"serve", "answer questions of another process about a device", verb_serve},
+};
+
+std::string verb_names() {
+  std::string names;
+  for (const Verb& verb : verbs) {
+    names += (names.empty() ? "" : ", ") + std::string(verb.name);
+  }
+  return names;
+}
+
+void print_help(std::ostream& out) {
+  out << "gpuinfer --target L1tex                                  find out how the L1 of the first GPU is built\n"
+         "gpuinfer --target L1tex --device virtual:gtx780          the same on a published GPU\n"
+         "gpuinfer show profile.yaml                               draw what was found\n\n"
+         "gpuinfer VERB ...; without a verb it is `run`:\n";
+  for (const Verb& verb : verbs) {
+    out << fmt::format("  {:<9} {}\n", verb.name, verb.what);
+  }
+  out << "\n`gpuinfer VERB --help` tells more; --version names the version.\n"
+         "Exit status: 0 all resolved; 1 failure, or what was compared differs; 2 bad command line or input file;\n"
+         "3 finished, but something is ambiguous or unknown; 4 no usable device.\n";
+}
+
+ExitStatus dispatch(Arguments arguments) {
+  if (arguments.empty()) {
+    throw InputError("nothing is asked for; name a target, as in `gpuinfer --target L1tex`, or see `gpuinfer --help`");
+  }
+  const std::string& first = arguments.front();
+  if (first == "--help" || first == "-h") {
+    print_help(std::cout);
+    return ExitStatus::resolved;
+  }
+  if (first == "--version") {
+    std::cout << program_version() << '\n';
+    return ExitStatus::resolved;
+  }
+  if (first.starts_with('-')) {
+    return verb_run(arguments);
+  }
+  const auto* verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb& known) { return known.name == first; });
+  if (verb == verbs.end()) {
+    throw InputError("`" + first + "` is no verb; verbs are " + verb_names());
+  }
+  return verb->function(arguments.subspan(1));
+}
+
+ExitStatus fail(ExitStatus status, const std::exception& error) {
+  std::cerr << "gpuinfer: " << error.what() << '\n';
+  return status;
+}
+
+}  // namespace
+
+std::string program_version() { return "gpuinfer " GPUINFER_VERSION; }
+
+ExitStatus run_program(Arguments arguments) {
+  try {
+    return dispatch(arguments);
+  } catch (const InputError& error) {
+    return fail(ExitStatus::bad_input, error);
+  } catch (const DeviceUnavailable& error) {
+    return fail(ExitStatus::no_device, error);
+  } catch (const std::exception& error) {
+    return fail(ExitStatus::failure, error);
+  }
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/recordings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+#include "probe/importers.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+bool begins_as_hdf5(const std::string& file) {
+  constexpr std::array<char, 4> signature{'\x89', 'H', 'D', 'F'};
+  std::array<char, 4> begin{};
+  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
+  return begin == signature;
+}
+
+}  // namespace
+
+Recording read_recording(const std::string& file) {
+  Recording recording;
+  recording.file = file;
+  recording.is_archive = begins_as_hdf5(file);
+  if (recording.is_archive) {
+    probe::Archive archive = probe::read_archive(file);
+    recording.facts = std::move(archive.facts);
+    recording.traces = std::move(archive.traces);
+  } else {
+    recording.facts.name = file;
+    recording.facts.source = file;
+    recording.traces = probe::read_traces(file);
+  }
+  if (recording.traces.empty()) {
+    throw InputError(file + ": holds no trace; record one with `gpuinfer probe --record`");
+  }
+  return recording;
+}
+
+void name_target(Recording& recording, const std::vector<std::string>& asked) {
+  for (model::Trace& trace : recording.traces) {
+    if (trace.question.target.empty()) {
+      trace.question.target = asked.size() == 1 && asked.front() != "all" ? asked.front() : "L1tex";
+    }
+  }
+}
+
+std::vector<std::string> targets_of(const Recording& recording) {
+  std::vector<std::string> targets;
+  for (const model::Trace& trace : recording.traces) {
+    if (std::find(targets.begin(), targets.end(), trace.question.target) == targets.end()) {
+      targets.push_back(trace.question.target);
+    }
+  }
+  return targets;
+}
+
+std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordings, const std::string& target) {
+  std::vector<model::Trace> traces;
+  for (const Recording& recording : recordings) {
+    for (const model::Trace& recorded : recording.traces) {
+      if (recorded.question.target != target) {
+        continue;
+      }
+      model::Trace& trace = traces.emplace_back(recorded);
+      for (model::AccessSequence* sequence : {&trace.question.warm, &trace.question.record}) {
+        for (std::uint64_t& offset : *sequence) {
+          offset += recording.facts.address_of_buffer;
+        }
+      }
+    }
+  }
+  return traces;
+}
+
+}  // namespace gpuinfer::cli

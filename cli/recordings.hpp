@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/answerer.hpp"
+#include "model/trace.hpp"
+
+namespace gpuinfer::cli {
+
+// What a user named as TRACE: an archive, or a text file of somebody else.
+struct Recording {
+  std::string file;
+  bool is_archive = false;
+  model::DeviceFacts facts;  // of a text file: its name and nothing else
+  std::vector<model::Trace> traces;
+};
+
+// Throws InputError, also when there is no trace in the file.
+[[nodiscard]] Recording read_recording(const std::string& file);
+
+// Text files name no load path: their traces become traces of the one target in `asked`, else of L1tex.
+void name_target(Recording& recording, const std::vector<std::string>& asked);
+
+// Distinct targets in the order in which they first stand there.
+[[nodiscard]] std::vector<std::string> targets_of(const Recording& recording);
+
+// The traces of `target` in all recordings, offsets replaced by addresses, so that buffers at different places can be
+// looked at together.
+[[nodiscard]] std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordings,
+                                                         const std::string& target);
+
+}  // namespace gpuinfer::cli

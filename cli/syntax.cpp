@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/syntax.hpp"
+
+#include <algorithm>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/positional_options.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <limits>
+
+#include "model/errors.hpp"
+
+namespace po = boost::program_options;
+
+namespace gpuinfer::cli {
+
+namespace {
+
+constexpr const char* operand_key = "operand";
+
+template <class Number>
+std::optional<Number> whole_text_as(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace
+
+std::uint64_t parse_count(std::string_view text, std::string_view what) {
+  const auto number = whole_text_as<std::uint64_t>(text);
+  if (!number) {
+    throw InputError(std::string(what) + ": `" + std::string(text) + "` is no whole number; write one from 0 upwards");
+  }
+  return *number;
+}
+
+std::uint64_t parse_bytes(std::string_view text, std::string_view what) {
+  constexpr std::string_view suffixes = "KMG";
+  const std::size_t suffix = text.empty() ? std::string_view::npos : suffixes.find(text.back());
+  if (suffix == std::string_view::npos) {
+    return parse_count(text, what);
+  }
+  const std::uint64_t factor = std::uint64_t{1} << (10 * (suffix + 1));
+  const std::uint64_t number = parse_count(text.substr(0, text.size() - 1), what);
+  if (number > std::numeric_limits<std::uint64_t>::max() / factor) {
+    throw InputError(std::string(what) + ": `" + std::string(text) +
+                     "` does not fit into 64 bits; write a smaller one");
+  }
+  return number * factor;
+}
+
+std::vector<std::uint64_t> parse_byte_list(std::string_view text, std::string_view what) {
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(parse_bytes(text.substr(begin, end - begin), what));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+bool Parsed::flag(const std::string& option) const { return values_.at(option).as<bool>(); }
+
+std::optional<std::string> Parsed::text(const std::string& option) const {
+  return values_.count(option) == 0 ? std::nullopt : std::optional(values_.at(option).as<std::string>());
+}
+
+std::vector<std::string> Parsed::list(const std::string& option) const {
+  return values_.count(option) == 0 ? std::vector<std::string>{} : values_.at(option).as<std::vector<std::string>>();
+}
+
+std::optional<std::uint64_t> Parsed::count(const std::string& option) const {
+  const auto given = text(option);
+  return given ? std::optional(parse_count(*given, "--" + option)) : std::nullopt;
+}
+
+std::optional<std::uint64_t> Parsed::bytes(const std::string& option) const {
+  const auto given = text(option);
+  return given ? std::optional(parse_bytes(*given, "--" + option)) : std::nullopt;
+}
+
+std::optional<double> Parsed::seconds(const std::string& option) const {
+  const auto given = text(option);
+  if (!given) {
+    return std::nullopt;
+  }
+  const auto number = whole_text_as<double>(*given);
+  // A year: enough for anybody, and far from where clocks overflow.
+  if (!number || !(*number > 0 && *number < 3.2e7)) {
+    throw InputError("--" + option + ": `" + *given + "` is no number of seconds above 0; write one such as 2.5");
+  }
+  return number;
+}
+
+std::vector<std::string> Parsed::operands() const { return list(operand_key); }
+
+Syntax::Syntax(std::string usage, std::string text, std::vector<std::string> examples)
+    : usage_(std::move(usage)), text_(std::move(text)), examples_(std::move(examples)), options_("Options", 110) {
+  flag("help,h", "this text");
+}
+
+Syntax& Syntax::flag(const char* name, const char* help) {
+  options_.add_options()(name, po::bool_switch(), help);
+  return *this;
+}
+
+Syntax& Syntax::value(const char* name, const char* value_name, const char* help) {
+  options_.add_options()(name, po::value<std::string>()->value_name(value_name), help);
+  return *this;
+}
+
+Syntax& Syntax::repeatable(const char* name, const char* value_name, const char* help) {
+  options_.add_options()(name, po::value<std::vector<std::string>>()->value_name(value_name), help);
+  return *this;
+}
+
+std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std::size_t most) const {
+  po::options_description all;
+  all.add(options_).add_options()(operand_key, po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add(operand_key, -1);
+  po::variables_map values;
+  try {
+    // Abbreviations would make every new option a possible break of a script.
+    constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(std::vector<std::string>(arguments.begin(), arguments.end()))
+                  .options(all)
+                  .positional(positional)
+                  .style(style)
+                  .run(),
+              values);
+  } catch (const po::error& error) {
+    throw InputError(error.what() + see_help());
+  }
+  Parsed parsed(values);
+  if (parsed.flag("help")) {
+    print_help();
+    return std::nullopt;
+  }
+  const std::vector<std::string> operands = parsed.operands();
+  if (operands.size() < fewest) {
+    throw InputError("something is missing in `gpuinfer " + usage_ + "`" + see_help());
+  }
+  if (operands.size() > most) {
+    throw InputError("`" + operands[most] + "` is one word too many" + see_help());
+  }
+  return parsed;
+}
+
+void Syntax::print_help() const {
+  for (const std::string& example : examples_) {
+    std::cout << example << '\n';
+  }
+  std::cout << "\nUsage: gpuinfer " << usage_ << "\n\n" << text_ << "\n\n" << options_;
+}
+
+std::string Syntax::see_help() const { return "; see `gpuinfer " + usage_.substr(0, usage_.find(' ')) + " --help`"; }
+
+}  // namespace gpuinfer::cli

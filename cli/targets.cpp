@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/targets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+constexpr std::array targets{
+    Target{"L1tex", "the L1 and texture path"},
+    Target{"L1D", "a data L1 apart from the texture path"},
+    Target{"ReadOnly", "the read-only path, ld.global.nc"},
+    Target{"ConstL1", "first level of the constant cache"},
+    Target{"ConstL15", "second level of the constant cache"},
+    Target{"L2", "the cache that all SMs share"},
+    Target{"L1TLB", "first level of address translation"},
+    Target{"L2TLB", "second level of address translation"},
+};
+
+constexpr std::string_view everything = "all";
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+template <class Names>
+std::string joined(const Names& names) {
+  std::string text;
+  for (const auto& name : names) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+void add_once(std::vector<std::string>& names, std::string_view name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    names.emplace_back(name);
+  }
+}
+
+std::string_view spelled(const std::string& asked) {
+  if (same_letters(asked, everything)) {
+    return everything;
+  }
+  const auto* known = std::find_if(targets.begin(), targets.end(),
+                                   [&](const Target& target) { return same_letters(target.name, asked); });
+  if (known == targets.end()) {
+    std::vector<std::string_view> names;
+    std::transform(targets.begin(), targets.end(), std::back_inserter(names), [](const Target& t) { return t.name; });
+    throw InputError("--target: `" + asked + "` is no target; targets are " + joined(names) + ", all");
+  }
+  return known->name;
+}
+
+[[noreturn]] void refuse(const std::string& name, model::Answerer& device) {
+  const model::Question probing{.target = name, .state = model::StartState::clean, .warm = {}, .record = {0}};
+  const std::vector<model::Answer> answers = device.ask({&probing, 1});
+  throw InputError("--target: " + name + " is not offered by " + device.facts().source + ", which offers " +
+                   (device.facts().targets.empty() ? "nothing" : joined(device.facts().targets)) +
+                   (answers.front().refusal ? "; it says: " + *answers.front().refusal : ""));
+}
+
+}  // namespace
+
+std::span<const Target> known_targets() { return targets; }
+
+std::vector<std::string> spelled_targets(std::span<const std::string> asked) {
+  std::vector<std::string> names;
+  for (const std::string& name : asked) {
+    add_once(names, spelled(name));
+  }
+  return names;
+}
+
+std::vector<std::string> offered_targets(std::span<const std::string> spelled, model::Answerer& device) {
+  const std::vector<std::string>& offered = device.facts().targets;
+  std::vector<std::string> names;
+  for (const std::string& name : spelled) {
+    if (name == everything) {
+      for (const std::string& each : offered) {
+        add_once(names, each);
+      }
+    } else if (std::find(offered.begin(), offered.end(), name) != offered.end()) {
+      add_once(names, name);
+    } else {
+      refuse(name, device);
+    }
+  }
+  if (names.empty()) {
+    throw DeviceUnavailable(device.facts().source + ": offers no target at all; name another device");
+  }
+  return names;
+}
+
+}  // namespace gpuinfer::cli

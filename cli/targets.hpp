@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/answerer.hpp"
+
+namespace gpuinfer::cli {
+
+struct Target {
+  std::string_view name;
+  std::string_view what;
+};
+
+// Everything that can be asked for with --target, besides `all`.
+[[nodiscard]] std::span<const Target> known_targets();
+
+// The names of --target in their own spelling, each once; `all` stays `all`. Throws InputError for a name that is none.
+[[nodiscard]] std::vector<std::string> spelled_targets(std::span<const std::string> asked);
+
+// The same against what a device offers, which `all` stands for. Throws InputError, with the device's own reason, when
+// it does not offer one.
+[[nodiscard]] std::vector<std::string> offered_targets(std::span<const std::string> spelled, model::Answerer& device);
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "cli/common_options.hpp"
+#include "cli/inquiry.hpp"
+#include "cli/recordings.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "cli/warnings.hpp"
+#include "infer/infer_traces.hpp"
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+Syntax syntax() {
+  Syntax syntax(
+      "infer TRACE... [--target T] [-o profile.yaml]",
+      "Finds out what recordings decide about a cache, and no more. An archive that the main job recorded is "
+      "asked\nagain, question by question, and gives the profile of that run. Every other recording (of `gpuinfer "
+      "probe`, the\ntext files of Mei & Chu, CSV `offset,latency`) holds what somebody chose to record: all of "
+      "them together are\nexplained by simulation.",
+      {"gpuinfer infer run.h5                                       what `gpuinfer --record run.h5` found",
+       "gpuinfer infer texture-*.txt --target L1tex                 chases that somebody recorded",
+       "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`"});
+  syntax
+      .repeatable("target", "T",
+                  "look at traces of this load path only (default: all); the name for traces that name none (default "
+                  "L1tex)")
+      .value("seed", "N", "of every choice by chance (default: that of the recording, else 1)");
+  add_limit_options(syntax);
+  add_output_options(syntax);
+  syntax.flag("quiet", "no progress and no summary on stderr");
+  return syntax;
+}
+
+std::vector<Recording> read_all(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
+  std::vector<Recording> recordings;
+  for (const std::string& file : files) {
+    recordings.push_back(read_recording(file));
+    name_target(recordings.back(), asked);
+  }
+  return recordings;
+}
+
+std::vector<std::string> targets_in(const std::vector<Recording>& recordings) {
+  std::vector<std::string> targets;
+  for (const Recording& recording : recordings) {
+    for (const std::string& target : targets_of(recording)) {
+      if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
+        targets.push_back(target);
+      }
+    }
+  }
+  return targets;
+}
+
+// Which of the targets in the recordings to look at.
+std::vector<std::string> chosen_targets(const std::vector<std::string>& asked, const std::vector<std::string>& there) {
+  if (asked.empty() || std::find(asked.begin(), asked.end(), "all") != asked.end()) {
+    return there;
+  }
+  for (const std::string& target : asked) {
+    if (std::find(there.begin(), there.end(), target) == there.end()) {
+      throw InputError("--target: no trace of " + target + " is in the recordings; leave it out to take all that are");
+    }
+  }
+  return asked;
+}
+
+bool learned_nothing(const Inquiry& inquiry) {
+  const auto& evidence = inquiry.profile.evidence;
+  return std::none_of(evidence.begin(), evidence.end(), [](const auto& cache) {
+    const auto& leaves = cache.second.leaves;
+    return std::any_of(leaves.begin(), leaves.end(),
+                       [](const auto& leaf) { return leaf.second.status == model::EvidenceStatus::resolved; });
+  });
+}
+
+Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
+               bool quiet) {
+  const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
+  return inquire(device->facts(), targets, settings, quiet,
+                 [&](const std::string& target, const infer::Settings& limited) {
+                   return infer::infer_cache(*device, target, limited);
+                 });
+}
+
+Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
+                const infer::Settings& settings, bool quiet) {
+  return inquire(recordings.front().facts, targets, settings, quiet,
+                 [&](const std::string& target, const infer::Settings& limited) {
+                   // The traces hold addresses.
+                   constexpr std::uint64_t address_of_buffer = 0;
+                   return infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited);
+                 });
+}
+
+}  // namespace
+
+ExitStatus verb_infer(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 1, std::string::npos);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const bool quiet = parsed->flag("quiet");
+  const Format format = format_from(parsed->text("format"));
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  infer::Settings settings = limits(*parsed);
+  Output output(parsed->text("output"));
+
+  const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
+  const std::vector<std::string> targets = chosen_targets(asked, targets_in(recordings));
+  const Recording& first = recordings.front();
+  settings.seed = inference_seed(parsed->count("seed"), first.facts);
+
+  if (recordings.size() == 1 && is_of_inquiry(first.facts)) {
+    const Inquiry inquiry = replay(first, targets, settings, quiet);
+    if (!learned_nothing(inquiry)) {
+      return conclude(inquiry, output, format, quiet);
+    }
+    warn(replay_learned_nothing(first.file));
+  }
+  return conclude(explain(recordings, targets, settings, quiet), output, format, quiet);
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "cli/common_options.hpp"
+#include "cli/output.hpp"
+#include "cli/sequence_option.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+Syntax syntax() {
+  Syntax syntax(
+      "probe --sequence SEQ --target T [--device D] [--record FILE] [-o FILE]",
+      "Plays an access sequence on a device and keeps the latencies: as an archive with --record, as CSV "
+      "`offset,latency`\non stdout otherwise or with -o.",
+      {"gpuinfer probe --target L1tex --sequence cyclic:12K,32,4 --record chase.h5",
+       "gpuinfer probe --target L1tex --device virtual:gtx780 --warm cyclic:12K,32 --sequence cyclic:12K,32",
+       "gpuinfer probe --target L1tex --sequence csv:offsets.csv -o latencies.csv",
+       "gpuinfer probe --target L1tex --sequence archive:run.h5 --record again.h5    the same questions again"});
+  std::string forms = "what is timed; BYTES and STRIDE may end in K, M, G:";
+  for (const SequenceForm& form : sequence_forms()) {
+    forms += "\n  " + std::string(form.form);
+  }
+  syntax.value("sequence", "SEQ", forms.c_str())
+      .value("warm", "SEQ", "what is played before, untimed (no archive)")
+      .value("state", "S", "the cache is put into this state first: clean (default), invalidated, keep")
+      .value("repeat", "N", "ask so many times (default 1)")
+      .value("target", "T", "the load path, see `gpuinfer list targets`");
+  add_device_options(syntax);
+  syntax.value("record", "FILE", "keep questions and answers in this archive (HDF5)")
+      .value("output,o", "FILE", "write the CSV there");
+  return syntax;
+}
+
+std::string required(const Parsed& parsed, const std::string& option, const std::string& example) {
+  const auto text = parsed.text(option);
+  if (!text) {
+    throw InputError("--" + option + ": is missing; write one such as " + example);
+  }
+  return *text;
+}
+
+std::vector<model::Question> questions(const Parsed& parsed, const std::string& target) {
+  const std::string sequence = required(parsed, "sequence", "cyclic:12K,32,4");
+  std::vector<model::Question> questions;
+  if (names_archive(sequence)) {
+    if (parsed.text("warm") || parsed.text("state")) {
+      throw InputError("--sequence archive:FILE brings its warm-up and state with it; leave --warm and --state out");
+    }
+    questions = questions_of_archive(sequence);
+    for (model::Question& question : questions) {
+      question.target = target;
+    }
+  } else {
+    const std::uint64_t seed = seed_or_default(parsed.count("seed"));
+    const std::string state_name = parsed.text("state").value_or("clean");
+    const auto state = model::start_state_from(state_name);
+    if (!state) {
+      throw InputError("--state: `" + state_name + "` is not known; write clean, invalidated or keep");
+    }
+    const auto warm = parsed.text("warm");
+    questions.push_back({.target = target,
+                         .state = *state,
+                         .warm = warm ? parse_sequence(*warm, seed) : model::AccessSequence{},
+                         .record = parse_sequence(sequence, seed)});
+  }
+  return questions;
+}
+
+void check_inside(const std::vector<model::Question>& questions, const model::DeviceFacts& facts) {
+  for (const model::Question& question : questions) {
+    for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
+      for (const std::uint64_t offset : *sequence) {
+        if (offset >= facts.buffer_bytes || offset % 4 != 0) {
+          throw InputError(
+              fmt::format("offset {} is no 4-byte load inside the buffer of {} bytes that {} has; use "
+                          "multiples of 4 below that",
+                          offset, facts.buffer_bytes, facts.source));
+        }
+      }
+    }
+  }
+}
+
+void write_csv(std::ostream& out, const std::vector<model::Question>& questions,
+               const std::vector<model::Answer>& answers) {
+  out << "offset,latency\n";
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    for (std::size_t access = 0; access < questions[i].record.size(); ++access) {
+      out << fmt::format("{},{}\n", questions[i].record[access], answers[i].latency_cycles[access]);
+    }
+  }
+}
+
+}  // namespace
+
+ExitStatus verb_probe(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 0, 0);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const std::vector<std::string> spelled = spelled_targets({{required(*parsed, "target", "L1tex")}});
+  if (spelled.front() == "all") {
+    throw InputError("--target: `all` is more than one sequence can be played on; name one target");
+  }
+  const std::vector<model::Question> asked = questions(*parsed, spelled.front());
+  const std::uint64_t repeat = parsed->count("repeat").value_or(1);
+  const auto record = parsed->text("record");
+  const auto csv = parsed->text("output");
+  Output output(csv);
+
+  const auto device = open_device(device_request(*parsed));
+  static_cast<void>(offered_targets(spelled, *device));
+  check_inside(asked, device->facts());
+  const auto writer = record ? probe::create_archive(*record, device->facts()) : nullptr;
+  const auto recorder = writer ? probe::recording(*device, *writer) : nullptr;
+  model::Answerer& answerer = recorder ? *recorder : *device;
+
+  for (std::uint64_t i = 0; i < repeat; ++i) {
+    const std::vector<model::Answer> answers = answerer.ask(asked);
+    for (const model::Answer& answer : answers) {
+      if (answer.refusal) {
+        throw DeviceError(device->facts().source + ": " + *answer.refusal);
+      }
+    }
+    if (csv || !record) {
+      write_csv(output.stream(), asked, answers);
+    }
+  }
+  output.finish();
+  if (writer) {
+    writer->close();
+  }
+  return ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+
+#include "cli/average_report.hpp"
+#include "cli/common_options.hpp"
+#include "cli/inquiry.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+Syntax syntax() {
+  Syntax syntax(
+      "run --target T [--device D] [-o profile.yaml]",
+      "Finds out how the cache behind a load path is built: asks the device, fits, verifies on fresh sequences, "
+      "and\nwrites a device profile. The verb may be left out.",
+      {"gpuinfer --target L1tex -o profile.yaml                     the first GPU of this host",
+       "gpuinfer --target L1tex --device virtual:gtx780             a published GPU, simulated",
+       "gpuinfer --target all --device cuda:0 --record run.h5       keep every trace as well",
+       "gpuinfer --target L1tex --device recorded:run.h5            the same again, without the GPU",
+       "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
+  syntax.repeatable("target", "T",
+                    "the load path, see `gpuinfer list targets`; may be repeated; `all`: what the device offers");
+  add_device_options(syntax);
+  add_limit_options(syntax);
+  add_output_options(syntax);
+  syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5)")
+      .value("method", "M",
+             "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
+      .flag("quiet", "no progress and no summary on stderr");
+  return syntax;
+}
+
+bool by_average(const Parsed& parsed) {
+  const std::string method = parsed.text("method").value_or("predict");
+  if (method != "predict" && method != "average") {
+    throw InputError("--method: `" + method + "` is not known; write predict or average");
+  }
+  return method == "average";
+}
+
+std::vector<std::string> asked_targets(const Parsed& parsed) {
+  const std::vector<std::string> targets = spelled_targets(parsed.list("target"));
+  if (targets.empty()) {
+    throw InputError("--target: is missing; name one, such as L1tex, or see `gpuinfer list targets`");
+  }
+  return targets;
+}
+
+// The classic methods, for one target after another.
+ExitStatus compare_averages(model::Answerer& device, std::span<const std::string> targets, infer::Settings settings,
+                            Output& output, Format format, bool quiet) {
+  const InterruptWatch watch;
+  Document reports = Document::array();
+  bool contradictory = false;
+  for (const std::string& target : targets) {
+    ProgressLine line = ProgressLine::on_stderr(quiet);
+    settings.on_progress = [&](const infer::Progress& progress) { line.update(target, progress); };
+    const std::vector<infer::AverageFinding> findings = infer::infer_by_average(device, target, settings);
+    line.clear();
+    if (!quiet) {
+      std::cerr << average_table(target, findings);
+    }
+    contradictory = contradictory || !contradictions(findings).empty();
+    reports.push_back(average_report(target, findings));
+  }
+  output.stream() << to_text(reports, format);
+  output.finish();
+  return contradictory ? ExitStatus::unresolved : ExitStatus::resolved;
+}
+
+}  // namespace
+
+ExitStatus verb_run(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 0, 0);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const std::vector<std::string> asked = asked_targets(*parsed);
+  const bool average = by_average(*parsed);
+  const bool quiet = parsed->flag("quiet");
+  const Format format = format_from(parsed->text("format"));
+  const DeviceRequest request = device_request(*parsed);
+  infer::Settings settings = limits(*parsed);
+  Output output(parsed->text("output"));
+
+  const std::unique_ptr<model::Answerer> opened = open_device(request);
+  const std::vector<std::string> targets = offered_targets(asked, *opened);
+  settings.seed = inference_seed(parsed->count("seed"), opened->facts());
+  const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), settings.seed);
+
+  std::unique_ptr<probe::ArchiveWriter> writer;
+  std::unique_ptr<model::Answerer> recorder;
+  if (const auto file = parsed->text("record")) {
+    writer = probe::create_archive(*file, facts);
+    recorder = probe::recording(*opened, *writer);
+  }
+  model::Answerer& device = recorder ? *recorder : *opened;
+
+  ExitStatus status = ExitStatus::failure;
+  if (average) {
+    status = compare_averages(device, targets, settings, output, format, quiet);
+  } else {
+    const Inquiry inquiry =
+        inquire(facts, targets, settings, quiet, [&](const std::string& target, const infer::Settings& limited) {
+          return infer::infer_cache(device, target, limited);
+        });
+    status = conclude(inquiry, output, format, quiet);
+  }
+  if (writer) {
+    writer->close();
+  }
+  return status;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/data_files.hpp"
+#include "cli/leaf_table.hpp"
+#include "cli/picture.hpp"
+#include "cli/syntax.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+Syntax syntax() {
+  Syntax syntax("show PROFILE [--target T]",
+                "Draws the caches of a profile in 100 columns. PROFILE is a file or the name of a published device.",
+                {"gpuinfer show profile.yaml                                  all of its caches",
+                 "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU"});
+  syntax.repeatable("target", "T", "draw these caches only");
+  return syntax;
+}
+
+std::string device_line(const model::DeviceDescription::Device& device) {
+  std::string line = device.name + " (" + device.source + ")";
+  if (device.compute_capability) {
+    line += ", compute capability " + *device.compute_capability;
+  }
+  if (device.sm_count) {
+    line += fmt::format(", {} SMs", *device.sm_count);
+  }
+  return line + '\n';
+}
+
+std::vector<std::string> chosen_targets(const model::DeviceDescription& profile, const std::string& file,
+                                        const std::vector<std::string>& asked) {
+  std::vector<std::string> targets;
+  for (const auto& [target, cache] : profile.caches) {
+    targets.push_back(target);
+  }
+  for (const std::string& target : asked) {
+    if (target == "all") {
+      return targets;
+    }
+    if (!profile.caches.contains(target)) {
+      throw InputError("--target: " + target + " is not in " + file + "; leave it out to see what is");
+    }
+  }
+  return asked.empty() ? targets : asked;
+}
+
+}  // namespace
+
+ExitStatus verb_show(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 1, 1);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  const std::string file = description_file(parsed->operands().front()).string();
+  const model::DeviceDescription profile = model::read_description(file);
+
+  std::cout << device_line(profile.device);
+  for (const std::string& target : chosen_targets(profile, file, asked)) {
+    const model::CacheDescription& cache = profile.caches.at(target);
+    std::cout << '\n' << picture_of(target, cache);
+    if (const auto evidence = profile.evidence.find(target); evidence != profile.evidence.end()) {
+      std::cout << "\n  evidence\n" << leaf_table(cache, evidence->second);
+    }
+  }
+  return ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

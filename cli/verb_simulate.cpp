@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+
+#include "cli/common_options.hpp"
+#include "cli/data_files.hpp"
+#include "cli/naming_cache.hpp"
+#include "cli/output.hpp"
+#include "cli/parallel.hpp"
+#include "cli/sequence_option.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "model/cache_simulator.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+constexpr std::size_t warm_up_laps = 10;
+
+Syntax syntax() {
+  Syntax syntax(
+      "simulate DESCRIPTION --target T (--sequence SEQ | --curve C | --map | --figure N) [-o FILE]",
+      "Plays sequences on a described cache and writes what comes out as CSV. DESCRIPTION is a file or the name of a "
+      "published\ndevice. Curves are of cyclic chases after 10 laps of warm-up.",
+      {"gpuinfer simulate gtx780 --target L1tex --warm cyclic:12320,32 --sequence cyclic:12320,32",
+       "gpuinfer simulate gtx560ti --target L1D --curve misses:16K,24K,128 -o miss-rate.csv",
+       "gpuinfer simulate gtx560ti --figure 9                       as a figure of Mei & Chu 2014 has it",
+       "gpuinfer simulate profile.yaml --map                        which line goes to which set"});
+  std::string forms = "rows access,offset,set,outcome of this sequence; BYTES and STRIDE may end in K, M, G:";
+  for (const SequenceForm& form : sequence_forms()) {
+    forms += "\n  " + std::string(form.form);
+  }
+  syntax.value("target", "T", "the cache (needed where the description has several)")
+      .value("sequence", "SEQ", forms.c_str())
+      .value("warm", "SEQ", "what is played before and not written (no archive)")
+      .value("curve", "KIND:FROM,TO,STEP",
+             "for array sizes FROM, FROM + STEP, ... TO bytes; KIND misses: rows array_bytes,accesses,misses,miss_rate,"
+             "sets_that_miss; KIND pattern: rows array_bytes,access,offset,set,outcome of one lap")
+      .value("stride", "BYTES", "of the chases of a curve (default: the fill granularity)")
+      .value("laps", "N", "over which `misses` counts (default 100)")
+      .flag("map", "rows line,address,set,way: where a contiguous array that fills the cache is placed")
+      .value("figure", "N",
+             "of Mei & Chu 2014: 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), 12 (map of L1tex)")
+      .value("address", "BYTES", "of offset 0 (default 0)")
+      .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
+      .value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it")
+      .value("output,o", "FILE", "write there instead of to stdout");
+  return syntax;
+}
+
+// What to write, taken from the options.
+struct Request {
+  std::optional<std::string> target;
+  std::optional<std::string> sequence;
+  std::optional<std::string> curve;
+  bool map = false;
+};
+
+struct Figure {
+  std::uint64_t number;
+  const char* target;
+  const char* curve;  // none: the map
+};
+constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"}, Figure{8, "L1D", nullptr},
+                             Figure{9, "L1D", "misses:16384,24576,128"}, Figure{12, "L1tex", nullptr}};
+
+Request request_from(const Parsed& parsed) {
+  Request request{.target = parsed.text("target"),
+                  .sequence = parsed.text("sequence"),
+                  .curve = parsed.text("curve"),
+                  .map = parsed.flag("map")};
+  const auto number = parsed.count("figure");
+  if (int{request.sequence.has_value()} + int{request.curve.has_value()} + int{request.map} + int{number.has_value()} !=
+      1) {
+    throw InputError(
+        "one of --sequence, --curve, --map, --figure is needed, and only one; see `gpuinfer simulate --help`");
+  }
+  if (number) {
+    const auto* figure =
+        std::find_if(figures.begin(), figures.end(), [&](const Figure& each) { return each.number == *number; });
+    if (figure == figures.end()) {
+      throw InputError("--figure: " + std::to_string(*number) + " is not known; write 3, 8, 9 or 12");
+    }
+    request.target = request.target.value_or(figure->target);
+    request.map = figure->curve == nullptr;
+    if (figure->curve != nullptr) {
+      request.curve = figure->curve;
+    }
+  }
+  return request;
+}
+
+// The one that was asked for, or the only one.
+std::string chosen_target(const model::DeviceDescription& device, const std::string& file,
+                          const std::optional<std::string>& asked) {
+  std::string names;
+  for (const auto& [name, cache] : device.caches) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (!asked && device.caches.size() == 1) {
+    return device.caches.begin()->first;
+  }
+  const std::string described = file + " describes " + (names.empty() ? "no cache" : names);
+  if (!asked) {
+    throw InputError("--target: is missing, and " + described);
+  }
+  const std::string target = spelled_targets({{*asked}}).front();
+  if (!device.caches.contains(target)) {
+    throw InputError("--target: " + *asked + " is not there; " + described);
+  }
+  return target;
+}
+
+std::string_view word_for(model::Outcome outcome) {
+  switch (outcome) {
+    case model::Outcome::hit:
+      return "hit";
+    case model::Outcome::sector_miss:
+      return "sector_miss";
+    case model::Outcome::line_miss:
+      return "line_miss";
+  }
+  return "hit";
+}
+
+// Simulations of one cache at one place.
+class Simulation {
+ public:
+  // `cache` outlives it.
+  Simulation(const model::CacheDescription& cache, std::uint64_t address, std::uint64_t seed)
+      : cache_(&cache), address_(address), seed_(seed), simulator_(model::CacheSimulator::make(cache, seed)) {}
+
+  // Rows of one question after the other on the same cache; `prefix` begins each row.
+  void rows(const std::vector<model::Question>& questions, const std::string& prefix, std::string& csv) {
+    std::size_t access = 0;
+    for (const model::Question& question : questions) {
+      const std::vector<model::Outcome> outcomes = this->outcomes(question);
+      for (std::size_t i = 0; i < outcomes.size(); ++i, ++access) {
+        const std::uint64_t offset = question.record[i];
+        fmt::format_to(std::back_inserter(csv), "{}{},{},{},{}\n", prefix, access, offset, set_at(offset),
+                       word_for(outcomes[i]));
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint32_t set_at(std::uint64_t offset) const {
+    return model::set_of(*cache_->index, address_ + offset);
+  }
+
+  [[nodiscard]] std::vector<model::Outcome> outcomes(const model::Question& question) {
+    return model::outcomes_of(*simulator_, question, address_);
+  }
+
+  // A simulation of the same cache that has seen nothing.
+  [[nodiscard]] Simulation another() const { return {*cache_, address_, seed_}; }
+
+ private:
+  const model::CacheDescription* cache_;
+  std::uint64_t address_;
+  std::uint64_t seed_;
+  std::unique_ptr<model::CacheSimulator> simulator_;
+};
+
+struct Curve {
+  bool pattern = false;  // else misses
+  std::vector<std::uint64_t> array_bytes;
+  std::uint64_t stride_bytes = 0;
+  std::size_t laps = 0;
+};
+
+Curve parse_curve(const std::string& text, const Parsed& parsed, const model::CacheDescription& cache) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string kind = text.substr(0, colon);
+  const std::vector<std::uint64_t> numbers =
+      colon < text.size() ? parse_byte_list(text.substr(colon + 1), "--curve " + text) : std::vector<std::uint64_t>{};
+  if ((kind != "misses" && kind != "pattern") || numbers.size() != 3) {
+    throw InputError("--curve: `" + text + "` is not understood; write misses:FROM,TO,STEP or pattern:FROM,TO,STEP");
+  }
+  Curve curve{.pattern = kind == "pattern",
+              .array_bytes = {},
+              .stride_bytes = parsed.bytes("stride").value_or(*cache.sector_bytes),
+              .laps = parsed.count("laps").value_or(100)};
+  constexpr std::uint64_t most_points = 1'000'000;
+  if (numbers[0] == 0 || numbers[2] == 0 || numbers[1] < numbers[0] ||
+      (numbers[1] - numbers[0]) / numbers[2] > most_points) {
+    throw InputError("--curve " + text + ": FROM and STEP must be above 0, TO not below FROM, with at most 10^6 steps");
+  }
+  if (curve.stride_bytes == 0 || curve.laps == 0) {
+    throw InputError("--stride and --laps: must be above 0");
+  }
+  for (std::uint64_t array_bytes = numbers[0]; array_bytes <= numbers[1]; array_bytes += numbers[2]) {
+    curve.array_bytes.push_back(array_bytes);
+  }
+  return curve;
+}
+
+// The chase of one point: warm-up and record follow on from each other.
+model::Question chase(const Curve& curve, std::uint64_t array_bytes) {
+  const std::size_t lap = (array_bytes - 1) / curve.stride_bytes + 1;
+  const std::size_t recorded = curve.pattern ? lap : lap * curve.laps;
+  model::AccessSequence whole = model::cyclic(array_bytes, curve.stride_bytes, warm_up_laps * lap + recorded);
+  const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(warm_up_laps * lap);
+  return {
+      .target = {}, .state = model::StartState::clean, .warm = {whole.begin(), begin}, .record = {begin, whole.end()}};
+}
+
+std::string miss_row(Simulation& simulation, const model::Question& question, std::uint64_t array_bytes) {
+  const std::vector<model::Outcome> outcomes = simulation.outcomes(question);
+  std::set<std::uint32_t> sets;
+  std::size_t misses = 0;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (is_miss(outcomes[i])) {
+      ++misses;
+      sets.insert(simulation.set_at(question.record[i]));
+    }
+  }
+  return fmt::format("{},{},{},{:.6f},{}\n", array_bytes, outcomes.size(), misses,
+                     static_cast<double>(misses) / static_cast<double>(outcomes.size()), sets.size());
+}
+
+void write_curve(std::ostream& out, const Curve& curve, const Simulation& simulation,
+                 const std::optional<std::size_t>& jobs) {
+  std::vector<std::string> parts(curve.array_bytes.size());
+  for_each_index(parts.size(), jobs, [&](std::size_t i) {
+    const std::uint64_t array_bytes = curve.array_bytes[i];
+    Simulation own = simulation.another();
+    const model::Question question = chase(curve, array_bytes);
+    if (curve.pattern) {
+      own.rows({question}, std::to_string(array_bytes) + ",", parts[i]);
+    } else {
+      parts[i] = miss_row(own, question, array_bytes);
+    }
+  });
+  out << (curve.pattern ? "array_bytes,access,offset,set,outcome\n"
+                        : "array_bytes,accesses,misses,miss_rate,sets_that_miss\n");
+  for (const std::string& part : parts) {
+    out << part;
+  }
+}
+
+void write_map(std::ostream& out, const model::CacheDescription& cache, std::uint64_t address) {
+  std::uint64_t lines = 0;
+  for (const std::uint32_t ways : *cache.ways) {
+    lines += ways;
+  }
+  std::vector<std::uint32_t> filled(cache.ways->size());
+  out << "line,address,set,way\n";
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    const std::uint64_t line_address = address + line * *cache.line_bytes;
+    if (!covers(*cache.index, line_address)) {
+      return;
+    }
+    const std::uint32_t set = set_of(*cache.index, line_address);
+    // A line that finds its set full takes the place of another: it has no way of its own.
+    const bool has_room = filled[set] < (*cache.ways)[set];
+    out << fmt::format("{},{},{},{}\n", line, line_address, set, has_room ? std::to_string(filled[set]++) : "");
+  }
+}
+
+std::vector<model::Question> asked_questions(const std::string& sequence, const std::optional<std::string>& warm,
+                                             std::uint64_t seed) {
+  if (names_archive(sequence)) {
+    if (warm) {
+      throw InputError("--sequence archive:FILE brings its warm-up with it; leave --warm out");
+    }
+    return questions_of_archive(sequence);
+  }
+  return {{.target = {},
+           .state = model::StartState::clean,
+           .warm = warm ? parse_sequence(*warm, seed) : model::AccessSequence{},
+           .record = parse_sequence(sequence, seed)}};
+}
+
+void write_rows(std::ostream& out, const std::vector<model::Question>& questions, Simulation& simulation) {
+  std::string csv = "access,offset,set,outcome\n";
+  simulation.rows(questions, "", csv);
+  out << csv;
+}
+
+}  // namespace
+
+ExitStatus verb_simulate(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 1, 1);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const Request request = request_from(*parsed);
+  const std::string file = description_file(parsed->operands().front()).string();
+  Output output(parsed->text("output"));
+  const model::DeviceDescription device = model::read_description(file);
+  const std::string target = chosen_target(device, file, request.target);
+  const model::CacheDescription& cache = device.caches.at(target);
+  const std::uint64_t address = parsed->bytes("address").value_or(0);
+  const std::uint64_t seed = seed_or_default(parsed->count("seed"));
+
+  Simulation simulation = naming_cache(file, target, [&] { return Simulation(cache, address, seed); });
+  if (request.map) {
+    write_map(output.stream(), cache, address);
+  } else if (request.curve) {
+    const Curve curve = parse_curve(*request.curve, *parsed, cache);
+    naming_cache(file, target, [&] { write_curve(output.stream(), curve, simulation, parsed->count("jobs")); });
+  } else {
+    const std::vector<model::Question> questions = asked_questions(*request.sequence, parsed->text("warm"), seed);
+    naming_cache(file, target, [&] { write_rows(output.stream(), questions, simulation); });
+  }
+  output.finish();
+  return ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/common_options.hpp"
+#include "cli/data_files.hpp"
+#include "cli/document.hpp"
+#include "cli/naming_cache.hpp"
+#include "cli/parallel.hpp"
+#include "cli/recordings.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "cli/warnings.hpp"
+#include "infer/validate.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+Syntax syntax() {
+  Syntax syntax(
+      "validate PROFILE TRACE... [--target T] [-o report.yaml]",
+      "Simulates the sequences of recordings on a profile and compares, access by access. PROFILE is a file or the "
+      "name of\na published device. Latencies that are neither a hit nor a miss are counted as outliers and not "
+      "judged.\nThe exit status is 1 when any access differs.",
+      {"gpuinfer validate profile.yaml run.h5                       a profile against a recording",
+       "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
+       "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
+  syntax
+      .repeatable(
+          "target", "T",
+          "compare traces of this load path only (default: all); the name for traces that name none (default L1tex)")
+      .value("seed", "N", "of the chance in a replacement policy (default 1)");
+  add_output_options(syntax);
+  syntax.value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it");
+  return syntax;
+}
+
+struct Comparison {
+  model::Trace trace;
+  std::uint64_t address_of_buffer = 0;
+  infer::Agreement agreement;
+};
+
+std::vector<Comparison> comparisons(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
+  const bool all = asked.empty() || std::find(asked.begin(), asked.end(), "all") != asked.end();
+  std::vector<Comparison> chosen;
+  for (const std::string& file : files) {
+    Recording recording = read_recording(file);
+    name_target(recording, asked);
+    for (model::Trace& trace : recording.traces) {
+      if (all || std::find(asked.begin(), asked.end(), trace.question.target) != asked.end()) {
+        chosen.push_back(
+            {.trace = std::move(trace), .address_of_buffer = recording.facts.address_of_buffer, .agreement = {}});
+      }
+    }
+  }
+  if (chosen.empty()) {
+    throw InputError("--target: no trace of that load path is in the recordings; leave it out to take all that are");
+  }
+  return chosen;
+}
+
+const model::CacheDescription& cache_for(const model::DeviceDescription& profile, const std::string& file,
+                                         const std::string& target) {
+  const auto found = profile.caches.find(target);
+  if (found == profile.caches.end()) {
+    throw InputError(file + ": caches." + target + ": is missing, and a trace is of it; choose others with --target");
+  }
+  return found->second;
+}
+
+bool differs(const infer::Agreement& agreement) {
+  return agreement.agreeing + agreement.outliers != agreement.accesses;
+}
+
+std::string table(const std::vector<Comparison>& compared) {
+  std::string text = fmt::format("{:>9} {:>9} {:>8} {:>10} {:>11} {:>11} {:>9}  trace\n", "accesses", "agreeing",
+                                 "outliers", "agreement", "false hits", "false miss", "first at");
+  for (const Comparison& each : compared) {
+    const infer::Agreement& agreement = each.agreement;
+    text += fmt::format("{:>9} {:>9} {:>8} {:>10.6f} {:>11} {:>11} {:>9}  {}\n", agreement.accesses, agreement.agreeing,
+                        agreement.outliers, agreement.share(), agreement.confusion[0][1], agreement.confusion[1][0],
+                        agreement.first_disagreement ? std::to_string(*agreement.first_disagreement) : "-",
+                        each.trace.name);
+  }
+  return text;
+}
+
+Document report(const std::string& profile, const std::vector<Comparison>& compared) {
+  Document document;
+  document["profile"] = profile;
+  document["traces"] = Document::array();
+  for (const Comparison& each : compared) {
+    const infer::Agreement& agreement = each.agreement;
+    Document trace;
+    trace["trace"] = each.trace.name;
+    trace["target"] = each.trace.question.target;
+    trace["accesses"] = agreement.accesses;
+    trace["agreeing"] = agreement.agreeing;
+    trace["outliers"] = agreement.outliers;
+    trace["agreement"] = agreement.share();
+    trace["predicted_hit_measured_miss"] = agreement.confusion[0][1];
+    trace["predicted_miss_measured_hit"] = agreement.confusion[1][0];
+    trace["first_disagreement"] =
+        agreement.first_disagreement ? Document(*agreement.first_disagreement) : Document(nullptr);
+    document["traces"].push_back(std::move(trace));
+  }
+  return document;
+}
+
+void warn_of_chance(const model::DeviceDescription& profile, const std::vector<Comparison>& compared) {
+  for (const auto& [target, cache] : profile.caches) {
+    const bool used = std::any_of(compared.begin(), compared.end(), [&name = target](const Comparison& each) {
+      return each.trace.question.target == name;
+    });
+    if (used && cache.replacement && !is_deterministic(*cache.replacement)) {
+      warn(chance_in_validation(target, cache.replacement->policy));
+    }
+  }
+}
+
+}  // namespace
+
+ExitStatus verb_validate(Arguments arguments) {
+  const auto parsed = syntax().parse(arguments, 2, std::string::npos);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const Format format = format_from(parsed->text("format"));
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  const std::uint64_t seed = seed_or_default(parsed->count("seed"));
+  const std::vector<std::string> operands = parsed->operands();
+  const std::string file = description_file(operands.front()).string();
+  const auto output_file = parsed->text("output");
+  Output output(output_file);
+
+  const model::DeviceDescription profile = model::read_description(file);
+  std::vector<Comparison> compared = comparisons({operands.begin() + 1, operands.end()}, asked);
+  for_each_index(compared.size(), parsed->count("jobs"), [&](std::size_t i) {
+    Comparison& each = compared[i];
+    const model::CacheDescription& cache = cache_for(profile, file, each.trace.question.target);
+    each.agreement = naming_cache(file, each.trace.question.target,
+                                  [&] { return infer::validate(cache, each.trace, each.address_of_buffer, seed); });
+  });
+
+  const bool wants_document = output_file || parsed->text("format");
+  if (output_file || !wants_document) {
+    std::cout << table(compared);
+  }
+  if (wants_document) {
+    output.stream() << to_text(report(file, compared), format);
+  }
+  output.finish();
+  warn_of_chance(profile, compared);
+  const bool differ =
+      std::any_of(compared.begin(), compared.end(), [](const Comparison& each) { return differs(each.agreement); });
+  return differ ? ExitStatus::failure : ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

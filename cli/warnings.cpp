@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/warnings.hpp"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+namespace gpuinfer::cli {
+
+void note(const std::string& sentence) { std::cerr << "gpuinfer: " << sentence << '\n'; }
+
+void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " << sentence << '\n'; }
+
+std::string took_device(const std::string& device) { return "--device auto took " + device; }
+
+std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {
+  return fmt::format(
+      "--seed is {}, and the recording was made with {}: other questions will be asked than it holds; leave --seed out",
+      asked, recorded);
+}
+
+std::string ended_early(const std::string& target, const infer::CacheFinding& finding) {
+  return fmt::format(
+      "{}: ended after {} accesses, before all was found out; give more with --budget or --timeout, or let it finish",
+      target, finding.accesses);
+}
+
+std::string chance_in_validation(const std::string& target, const std::string& policy) {
+  return fmt::format(
+      "{}: policy {} draws by chance, so single accesses agree only as far as chance does; compare miss rates instead",
+      target, policy);
+}
+
+std::string replay_learned_nothing(const std::string& file) {
+  return file +
+         ": its answers do not fit the questions of this version, so it is read as a plain recording; record anew "
+         "for more";
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "infer/infer_cache.hpp"
+
+// What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
+// what, and what to do about it; those of the inference come with its findings.
+namespace gpuinfer::cli {
+
+void note(const std::string& sentence);
+void warn(const std::string& sentence);
+
+[[nodiscard]] std::string took_device(const std::string& device);
+[[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
+[[nodiscard]] std::string ended_early(const std::string& target, const infer::CacheFinding& finding);
+[[nodiscard]] std::string chance_in_validation(const std::string& target, const std::string& policy);
+[[nodiscard]] std::string replay_learned_nothing(const std::string& file);
+
+}  // namespace gpuinfer::cli

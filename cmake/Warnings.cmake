@@ -1,0 +1,19 @@
+# gpuinfer_library(NAME SOURCES...): a static library gpuinfer_NAME, known as gpuinfer::NAME, with the project's warnings.
+function(gpuinfer_warnings target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_options(
+    ${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
+                      -Wnon-virtual-dtor -Werror>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # Warns of overlapping copies in every "text" + std::string (GCC bug 105651).
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  endif()
+endfunction()
+
+function(gpuinfer_library name)
+  add_library(gpuinfer_${name} STATIC ${ARGN})
+  add_library(gpuinfer::${name} ALIAS gpuinfer_${name})
+  target_include_directories(gpuinfer_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  gpuinfer_warnings(gpuinfer_${name})
+endfunction()

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/granularity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::uint64_t load_bytes = 4;
+constexpr std::uint64_t most_sectors_per_line = 64;
+
+// Far enough apart that no fill granule holds two, in a buffer that holds many.
+std::uint64_t far_stride(std::uint64_t buffer_bytes) {
+  return std::max<std::uint64_t>(256, std::bit_floor(buffer_bytes) / 64);
+}
+
+}  // namespace
+
+std::uint64_t aligned_start(const Interrogator& device) {
+  const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.facts().buffer_bytes) / 8);
+  const std::uint64_t beyond = device.facts().address_of_buffer % alignment;
+  return beyond == 0 ? 0 : alignment - beyond;
+}
+
+bool calibrate(Interrogator& device) {
+  const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
+  const std::uint64_t stride = far_stride(buffer_bytes);
+  const std::uint64_t places = buffer_bytes / stride;
+  // A flood costs more than the loads it makes room for, and needs room itself.
+  const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
+  const auto sample = [&](std::size_t hit_looks, std::size_t miss_looks) {
+    std::vector<float> hits;
+    std::vector<float> misses;
+    std::vector<model::Question> questions;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const std::uint64_t offset = (i * 7 % places) * stride;
+      questions.push_back(device.question({offset, offset}, AccessSequence(hit_looks / 8, offset)));
+    }
+    for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
+      const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
+      questions.push_back(device.question({}, model::cold_pass(first, first_touches * stride, stride)));
+    }
+    const std::vector<std::vector<float>> answers = device.latencies(questions);
+    for (std::size_t q = 0; q < answers.size(); ++q) {
+      std::vector<float>& kind = q < 8 ? hits : misses;
+      kind.insert(kind.end(), answers[q].begin(), answers[q].end());
+    }
+    return LevelClassifier(hits, misses);
+  };
+  constexpr std::size_t looks = 4096;
+  LevelClassifier classifier = sample(looks, device.starts_flooded() ? looks / 8 : looks / 2);
+  // Where misreads were seen, their rate must be known well enough to be told from rare real misses.
+  constexpr double seen = 0.5 / looks;
+  if (classifier.hit_misread_rate() > seen) {
+    classifier = sample(8 * looks, device.starts_flooded() ? looks / 4 : looks);
+  }
+  const bool apart = classifier.levels_are_apart();
+  device.set_classifier(std::move(classifier));
+  return apart;
+}
+
+FillGranularity find_fill_granularity(Interrogator& device) {
+  const std::uint64_t start = aligned_start(device);
+  const std::uint64_t room_bytes = device.facts().buffer_bytes - start;
+  const unsigned votes = device.votes_needed();
+
+  // Smallest power of two at which a second load misses after one at the start.
+  std::vector<model::Question> pairs;
+  std::vector<std::uint64_t> distances;
+  for (std::uint64_t distance = load_bytes; distance < room_bytes / 2; distance *= 2) {
+    distances.push_back(distance);
+    pairs.push_back(device.question({start}, {start + distance}));
+  }
+  const auto pair_readings = device.ask_voted(pairs, votes);
+  const auto first_miss = std::find_if(pair_readings.begin(), pair_readings.end(),
+                                       [](const auto& readings) { return readings[0] == Reading::miss; });
+  if (first_miss == pair_readings.end()) {
+    return {.sector_bytes = {}, .reason = "one load brings the whole buffer, or levels cannot be told apart"};
+  }
+  const std::uint64_t reach = distances[static_cast<std::size_t>(first_miss - pair_readings.begin())];
+
+  // A cold walk over several granules: the misses stand where granules begin, whatever their size.
+  const std::uint64_t step = std::max(load_bytes, reach / 32);
+  const std::uint64_t span_bytes = std::min(room_bytes, 12 * reach);
+  const model::Question walk = device.question({}, model::cold_pass(start, span_bytes, step));
+  const auto walked = device.ask_voted({&walk, 1}, votes).front();
+  Offsets begins;
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    if (walked[i] == Reading::miss) {
+      begins.push_back(walk.record[i]);
+    }
+  }
+  if (begins.size() < 4) {
+    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
+  }
+  const std::uint64_t spacing = begins[2] - begins[1];
+  for (std::size_t i = 2; i < begins.size(); ++i) {
+    if (begins[i] - begins[i - 1] != spacing) {
+      return {.sector_bytes = {}, .reason = "the misses of a cold walk are not evenly spaced: fills differ in size"};
+    }
+  }
+  if (device.address_of(begins[1]) % spacing != 0) {
+    return {.sector_bytes = {}, .reason = "fill granules do not begin at multiples of their size"};
+  }
+
+  // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or after.
+  const std::uint64_t first = begins[1];
+  const std::uint64_t last = first + spacing - load_bytes;
+  const std::array<model::Question, 4> checks{
+      device.question({last}, {first}), device.question({first}, {last}), device.question({last}, {first + spacing}),
+      device.question({first}, {first - load_bytes})};
+  const auto checked = device.ask_voted(checks, votes);
+  if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
+      checked[3][0] != Reading::miss) {
+    return {.sector_bytes = {}, .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
+  }
+  return {.sector_bytes = spacing, .reason = {}};
+}
+
+Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {
+  const auto most = static_cast<std::size_t>((device.facts().buffer_bytes - start) / granule_bytes);
+  const auto overflows = [&](std::size_t granules) {
+    return conflicts.overflow(model::cold_pass(start, granules * granule_bytes, granule_bytes));
+  };
+  std::size_t fits = 1;
+  std::size_t too_many = 2;
+  while (too_many <= most && !overflows(too_many)) {
+    fits = too_many;
+    too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+  }
+  if (too_many > most) {
+    return {.granules = {}, .largest_tried = most};
+  }
+  while (too_many - fits > 1) {
+    const std::size_t middle = fits + (too_many - fits) / 2;
+    (overflows(middle) ? too_many : fits) = middle;
+  }
+  return {.granules = fits, .largest_tried = too_many};
+}
+
+namespace {
+
+// The sectors of a contiguous array, block by block.
+class Blocks {
+ public:
+  Blocks(const Interrogator& device, std::uint64_t block_bytes, std::uint64_t start, std::uint64_t sector_bytes,
+         std::size_t granules) {
+    std::map<std::uint64_t, Offsets> blocks;
+    for (std::size_t i = 0; i < granules; ++i) {
+      const std::uint64_t offset = start + i * sector_bytes;
+      blocks[device.address_of(offset) / block_bytes].push_back(offset);
+    }
+    for (auto& [block, offsets] : blocks) {
+      sectors_.push_back(std::move(offsets));
+    }
+  }
+
+  [[nodiscard]] Offsets one_of_each(model::Random& random) const {
+    Offsets picked;
+    for (const Offsets& block : sectors_) {
+      picked.push_back(block[random.below(block.size())]);
+    }
+    return picked;
+  }
+
+ private:
+  std::vector<Offsets> sectors_;
+};
+
+// Whichever sector of a block is picked, there are too many blocks.
+bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random& random) {
+  // One pick lets a wrong block size pass with a probability of at most one half (a direct-mapped pair).
+  constexpr int picks = 20;
+  for (int pick = 0; pick < picks; ++pick) {
+    if (!conflicts.overflow(blocks.one_of_each(random))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whichever sector of a block is picked, the same blocks miss. Where one question is answered in different ways, that cannot
+// be asked, and nothing speaks against it.
+bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
+  constexpr std::size_t picks = 6;
+  std::vector<model::Question> questions;
+  for (std::size_t pick = 0; pick < picks; ++pick) {
+    const Offsets picked = blocks.one_of_each(random);
+    questions.push_back(device.question(picked, model::repeated(picked, 2)));
+  }
+  questions.push_back(questions.front());
+  const auto answers = device.ask_voted(questions, device.votes_needed());
+  const auto differences = [&](std::size_t question) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < answers[0].size(); ++i) {
+      const bool clear = answers[0][i] != Reading::unclear && answers[question][i] != Reading::unclear;
+      count += clear && answers[0][i] != answers[question][i] ? 1U : 0U;
+    }
+    return count;
+  };
+  const std::size_t by_chance = 1 + answers[0].size() / 2000;
+  if (differences(picks) > by_chance) {
+    return true;
+  }
+  for (std::size_t pick = 1; pick < picks; ++pick) {
+    if (differences(pick) > by_chance) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
+                              std::size_t onset_granules) {
+  model::Random random(device.settings().seed ^ 0x11e5ULL);
+  const auto is_line = [&](std::uint64_t block_bytes) {
+    const std::uint64_t start = aligned_start(device);
+    const Blocks blocks(device, block_bytes, start, sector_bytes, onset_granules + 1);
+    if (!always_overflows(conflicts, blocks, random) || !same_misses(device, blocks, random)) {
+      return false;
+    }
+    // The picks of a block that the array cuts off are no choice, so it must begin with a whole one.
+    const std::uint64_t beyond = device.address_of(start) % block_bytes;
+    if (beyond == 0) {
+      return true;
+    }
+    const std::uint64_t whole_block = start + block_bytes - beyond;
+    const Onset onset = find_onset(device, conflicts, sector_bytes, whole_block);
+    return onset.granules &&
+           always_overflows(conflicts, Blocks(device, block_bytes, whole_block, sector_bytes, *onset.granules + 1),
+                            random);
+  };
+  // From the largest down: a block of at most half a line always passes, because each line holds a whole one.
+  std::uint64_t sectors = most_sectors_per_line;
+  while (sectors > 1 && !is_line(sectors * sector_bytes)) {
+    --sectors;
+  }
+  return sectors * sector_bytes;
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/index_function.hpp"
+
+namespace gpuinfer::infer {
+
+struct AssignedLine {
+  std::uint64_t address = 0;
+  std::uint32_t set = 0;  // a name only
+};
+
+struct IndexFit {
+  model::IndexFunction index;
+  std::vector<std::uint32_t> name_of_set;  // set number of `index` -> name in the AssignedLines
+  std::vector<unsigned> exercised_bits;    // address bits above the line that differ among the lines
+  bool extrapolates = true;                // false: a table that was not seen to repeat
+};
+
+// The shortest function that reproduces the assignment exactly, tried in the order bit field, XOR (GF(2)-affine), modulo,
+// sum of two bit fields, table that repeats, table that does not. `lines` are all assigned lines; the first
+// `window_lines` of them, in ascending order of address, are contiguous. No function when not even a table reproduces
+// them (a line assigned twice).
+[[nodiscard]] std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
+                                                std::uint64_t line_bytes, std::uint32_t sets);
+
+// True when both functions split these addresses the same way, whatever they call the sets.
+[[nodiscard]] bool same_partition(const model::IndexFunction& a, const model::IndexFunction& b,
+                                  const std::vector<std::uint64_t>& addresses);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,342 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/infer_cache.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "infer/conflicts.hpp"
+#include "infer/granularity.hpp"
+#include "infer/index_fit.hpp"
+#include "infer/interrogator.hpp"
+#include "infer/partition.hpp"
+#include "infer/prediction.hpp"
+#include "infer/replacement_fit.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::EvidenceStatus;
+using model::LeafEvidence;
+
+constexpr const char* leaf_names[] = {"capacity_bytes", "line_bytes", "sector_bytes",  "ways",
+                                      "index",          "replacement", "latency_cycles"};
+
+// Beyond this many accesses a window is not widened in search of the period of a table.
+constexpr std::size_t widest_window_lines = 4096;
+
+// The stages of one inference, in order; each writes the leaves that it settles into the finding.
+class Inference {
+ public:
+  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
+      : device_(device, target, settings), conflicts_(device_, settings.seed) {
+    for (const char* leaf : leaf_names) {
+      evidence(leaf).reason = "the stages that come before it did not end";
+    }
+  }
+
+  CacheFinding run() {
+    try {
+      find_all();
+    } catch (const AskingEnded& ended) {
+      give_up_rest(std::string("not asked: ") + ended.what());
+      finding_.ended_early = true;
+    } catch (const QuestionRefused& refused) {
+      give_up_rest(std::string("the device refused a question: ") + refused.what());
+    } catch (const DeviceError& failure) {
+      give_up_rest(std::string("the device failed: ") + failure.what());
+      finding_.ended_early = true;
+      finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
+                                  failure.what());
+    }
+    withdraw_unproven("no complete description could be verified on fresh sequences");
+    finding_.questions = device_.questions_asked();
+    finding_.accesses = device_.accesses_asked();
+    return std::move(finding_);
+  }
+
+ private:
+
+  LeafEvidence& evidence(const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
+
+  void resolve(const std::string& leaf) {
+    LeafEvidence& entry = evidence(leaf);
+    entry.status = EvidenceStatus::resolved;
+    entry.reason.clear();
+    entry.experiments = device_.questions_asked() - questions_before_;
+    questions_before_ = device_.questions_asked();
+    // Each decision on an overflow errs with a probability of less than one in a million.
+    entry.confidence = std::round((1 - std::min(0.001, 1e-6 * static_cast<double>(entry.experiments + 10))) * 1e6) / 1e6;
+  }
+
+  void leave_open(const std::string& leaf, EvidenceStatus status, std::string reason) {
+    LeafEvidence& entry = evidence(leaf);
+    entry.status = status;
+    entry.reason = std::move(reason);
+    entry.confidence.reset();
+  }
+
+  // Everything that is not settled stays null, with this reason.
+  void give_up_rest(const std::string& reason) {
+    for (const char* leaf : leaf_names) {
+      if (evidence(leaf).status == EvidenceStatus::unknown) {
+        evidence(leaf).reason = reason;
+      }
+    }
+    withdraw_unproven(reason);
+  }
+
+  // Without a verification nothing about sets and policy may stand as resolved.
+  void withdraw_unproven(const std::string& reason) {
+    if (verified_) {
+      return;
+    }
+    model::CacheDescription& cache = finding_.cache;
+    const auto withdraw = [&](const char* leaf, auto& value, auto to_flow) {
+      if (value) {
+        evidence(leaf).alternatives = {to_flow(*value)};
+        leave_open(leaf, EvidenceStatus::ambiguous, reason);
+        value.reset();
+      }
+    };
+    const auto number = [](std::uint64_t value) { return std::to_string(value); };
+    // A description that was complete and still predicts wrongly, or that grew from a start which is not empty, may be wrong
+    // in its line already.
+    if (cache.ways || device_.starts_flooded()) {
+      withdraw("line_bytes", cache.line_bytes, number);
+    }
+    withdraw("capacity_bytes", cache.capacity_bytes, number);
+    withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); });
+    withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); });
+    cache.exercised_bits.reset();
+    withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
+  }
+
+  void find_all() {
+    device_.report("hit and miss latencies", 0.01);
+    find_latencies();
+    device_.report("fill granularity", 0.03);
+    if (!find_sector()) {
+      return;
+    }
+    device_.report("capacity at which misses begin", 0.05);
+    if (!find_capacity_onset()) {
+      return;
+    }
+    device_.report("line size", 0.15);
+    find_line();
+    device_.report("partition into sets", 0.2);
+    Partitioner partitioner(device_, conflicts_, *finding_.cache.line_bytes, onset_lines_);
+    Partition partition = partitioner.find();
+    if (!take_partition(partition)) {
+      return;
+    }
+    device_.report("index function", 0.6);
+    const bool have_index = find_index(partitioner, partition);
+    device_.report("replacement policy", 0.7);
+    find_replacement(partition);
+    device_.report("verification on fresh sequences", 0.9);
+    if (have_index && finding_.cache.replacement) {
+      verify_all(partition);
+    }
+    device_.report("done", 1.0);
+  }
+
+  void find_latencies() {
+    device_.choose_start();
+    if (!calibrate(device_)) {
+      const std::string reason = "loads that should hit and loads that should miss take the same time (" +
+                                 std::to_string(std::lround(device_.classifier().hit_median_cycles())) + " and " +
+                                 std::to_string(std::lround(device_.classifier().miss_median_cycles())) +
+                                 " cycles): there is no cache on this path, or it is never empty";
+      throw QuestionRefused(reason);
+    }
+    const LevelClassifier& classifier = device_.classifier();
+    finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
+    resolve("latency_cycles");
+    const double worst = std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate());
+    if (worst > 0.02) {
+      finding_.warnings.push_back("hits and misses are misread in " + std::to_string(100 * worst) +
+                                  " % of the accesses (limit 2 %); stop other work on the device and run again");
+    }
+  }
+
+  bool find_sector() {
+    const FillGranularity fill = find_fill_granularity(device_);
+    if (!fill.sector_bytes) {
+      give_up_rest(fill.reason);
+      return false;
+    }
+    finding_.cache.sector_bytes = *fill.sector_bytes;
+    device_.set_fill_granularity(*fill.sector_bytes);
+    resolve("sector_bytes");
+    return true;
+  }
+
+  bool find_capacity_onset() {
+    const Onset onset = find_onset(device_, conflicts_, *finding_.cache.sector_bytes, aligned_start(device_));
+    if (!onset.granules) {
+      give_up_rest("all " + std::to_string(onset.largest_tried * *finding_.cache.sector_bytes) +
+                   " bytes of the buffer fit; a larger buffer is needed");
+      return false;
+    }
+    onset_granules_ = *onset.granules;
+    finding_.cache.onset_bytes = onset_granules_ * *finding_.cache.sector_bytes;
+    return true;
+  }
+
+  void find_line() {
+    const std::uint64_t sector_bytes = *finding_.cache.sector_bytes;
+    finding_.cache.line_bytes = find_line_bytes(device_, conflicts_, sector_bytes, onset_granules_);
+    onset_lines_ = std::max<std::size_t>(1, onset_granules_ / (*finding_.cache.line_bytes / sector_bytes));
+    device_.set_line(*finding_.cache.line_bytes);
+    resolve("line_bytes");
+  }
+
+  bool take_partition(const Partition& partition) {
+    if (!partition.complete) {
+      for (const char* leaf : {"capacity_bytes", "ways", "index", "replacement"}) {
+        leave_open(leaf, EvidenceStatus::unknown, partition.reason);
+      }
+      return false;
+    }
+    std::vector<std::uint32_t> ways;
+    for (const ConflictClass& set : partition.classes) {
+      ways.push_back(set.ways);
+    }
+    finding_.cache.ways = ways;
+    finding_.cache.capacity_bytes =
+        std::accumulate(ways.begin(), ways.end(), std::uint64_t{0}) * *finding_.cache.line_bytes;
+    resolve("ways");
+    resolve("capacity_bytes");
+    evidence("capacity_bytes").experiments = evidence("ways").experiments;
+    return true;
+  }
+
+  bool find_index(Partitioner& partitioner, Partition& partition) {
+    std::optional<IndexFit> fit = fit_partition(partition);
+    while (partition.complete && !(fit && fit->extrapolates) && partition.window.size() < widest_window_lines) {
+      const std::size_t before = partition.window.size();
+      partitioner.extend(partition, 2 * before);
+      if (partition.window.size() == before) {
+        break;
+      }
+      fit = fit_partition(partition);
+    }
+    if (!partition.complete || !fit) {
+      leave_open("index", EvidenceStatus::unknown,
+                 partition.complete ? "no function reproduces the partition" : partition.reason);
+      return false;
+    }
+    // The sets take the numbers that the function gives them.
+    std::vector<std::uint32_t> ways;
+    for (const std::uint32_t name : fit->name_of_set) {
+      ways.push_back(partition.classes[name].ways);
+    }
+    finding_.cache.ways = ways;
+    finding_.cache.index = fit->index;
+    finding_.cache.exercised_bits = fit->exercised_bits;
+    resolve("index");
+    return true;
+  }
+
+  [[nodiscard]] std::optional<IndexFit> fit_partition(const Partition& partition) const {
+    std::vector<AssignedLine> window;
+    std::vector<AssignedLine> elsewhere;
+    for (std::uint32_t name = 0; name < partition.classes.size(); ++name) {
+      for (const std::uint64_t line : partition.classes[name].lines) {
+        const bool inside = line >= partition.window.front() && line <= partition.window.back();
+        (inside ? window : elsewhere).push_back({.address = device_.address_of(line), .set = name});
+      }
+    }
+    if (window.size() != partition.window.size()) {
+      return std::nullopt;
+    }
+    std::sort(window.begin(), window.end(),
+              [](const AssignedLine& a, const AssignedLine& b) { return a.address < b.address; });
+    const std::size_t window_lines = window.size();
+    window.insert(window.end(), elsewhere.begin(), elsewhere.end());
+    return fit_index(window, window_lines, *finding_.cache.line_bytes,
+                     static_cast<std::uint32_t>(partition.classes.size()));
+  }
+
+  void find_replacement(const Partition& partition) {
+    const ReplacementFit fit = fit_replacement(device_, partition.classes);
+    evidence("replacement").details = fit.details;
+    if (fit.candidates.size() == 1) {
+      finding_.cache.replacement = fit.candidates.front();
+      resolve("replacement");
+      return;
+    }
+    for (const model::Replacement& candidate : fit.candidates) {
+      evidence("replacement").alternatives.push_back(model::to_flow_yaml(candidate));
+    }
+    leave_open("replacement", fit.candidates.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, fit.reason);
+  }
+
+  void verify_all(const Partition& partition) {
+    Verification verification = verify(device_, finding_.cache);
+    if (verification.holds) {
+      check_full_cache(verification);
+    }
+    if (!model::is_deterministic(*finding_.cache.replacement) && verification.holds) {
+      check_fresh_victims(partition, verification);
+    }
+    finding_.evidence.prediction = verification.evidence;
+    verified_ = verification.holds;
+    withdraw_unproven(verification.reason);
+  }
+
+  // Whatever the policy: as many lines as each set has ways, wherever they lie, fit, and one more does not.
+  void check_full_cache(Verification& verification) {
+    const FullCacheCheck check = check_packings(device_, conflicts_, finding_.cache);
+    verification.holds = check.wrong == 0;
+    if (!verification.holds) {
+      verification.reason = std::to_string(check.wrong) + " of " + std::to_string(check.packings) +
+                            " packings of lines that should just fill every set do not behave so";
+    }
+  }
+
+  // Victim frequencies, too, must come out again on questions that took no part in the fit.
+  void check_fresh_victims(const Partition& partition, Verification& verification) {
+    const ConflictClass& set = *std::max_element(
+        partition.classes.begin(), partition.classes.end(),
+        [](const ConflictClass& a, const ConflictClass& b) { return a.ways < b.ways; });
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      // The smallest of six p-values is small six times as often as one is.
+      const double p_value =
+          std::min(1.0, 6 * fresh_victims_fit(device_, set, *finding_.cache.replacement,
+                                              std::max<std::size_t>(1500, 20UL * set.ways)));
+      verification.holds = p_value > 0.01;
+      verification.evidence.p_value = std::min(*verification.evidence.p_value, p_value);
+      if (verification.holds) {
+        return;
+      }
+      verification.reason = "victims on fresh chases do not fit: p = " + std::to_string(p_value);
+    }
+  }
+
+  Interrogator device_;
+  Conflicts conflicts_;
+  CacheFinding finding_;
+  std::size_t onset_granules_ = 0;
+  std::size_t onset_lines_ = 0;
+  std::size_t questions_before_ = 0;
+  bool verified_ = false;
+};
+
+}  // namespace
+
+bool CacheFinding::all_resolved() const {
+  return std::all_of(evidence.leaves.begin(), evidence.leaves.end(),
+                     [](const auto& leaf) { return leaf.second.status == EvidenceStatus::resolved; });
+}
+
+CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
+  return Inference(device, target, settings).run();
+}
+
+}  // namespace gpuinfer::infer

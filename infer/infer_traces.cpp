@@ -1,0 +1,355 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/infer_traces.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+#include "infer/interrogator.hpp"
+#include "infer/trace_levels.hpp"
+#include "infer/validate.hpp"
+#include "model/cache_simulator.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::CacheDescription;
+using model::EvidenceStatus;
+using model::Trace;
+
+constexpr std::uint64_t load_bytes = 4;
+constexpr std::uint64_t largest_fill_bytes = 4096;
+constexpr std::uint64_t most_sectors_per_line = 8;
+constexpr unsigned most_index_bits = 6;
+
+// What happened to a fill granule in one trace.
+enum class Fate : std::uint8_t { always_hit, always_missed, both };
+
+struct ReadTrace {
+  const Trace* trace = nullptr;
+  std::vector<Reading> readings;
+};
+
+// Of a hypothesis: ways that the traces allow, and which sets ever overflowed.
+struct Survivor {
+  CacheDescription cache;
+  std::set<std::uint32_t> overflowed_sets;
+};
+
+class TraceInference {
+ public:
+  TraceInference(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings)
+      : address_of_buffer_(address_of_buffer), settings_(&settings) {
+    std::vector<float> all;
+    for (const Trace& trace : traces) {
+      all.insert(all.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
+    }
+    const TraceLevels levels(all, {});
+    finding_.cache.latency_cycles = {.hit = levels.hit_median_cycles(), .miss = levels.miss_median_cycles()};
+    for (const Trace& trace : traces) {
+      ReadTrace& read = read_.emplace_back(ReadTrace{.trace = &trace, .readings = {}});
+      for (const float latency : trace.latency_cycles) {
+        read.readings.push_back(levels.read(latency));
+        strays_ += read.readings.back() == Reading::unclear ? 1U : 0U;
+      }
+    }
+    finding_.questions = traces.size();
+    finding_.accesses = all.size();
+  }
+
+  CacheFinding run() {
+    for (const char* leaf :
+         {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles"}) {
+      open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
+    }
+    if (!finding_.cache.latency_cycles.hit || !finding_.cache.latency_cycles.miss) {
+      finding_.cache.latency_cycles = {};
+      open("latency_cycles", EvidenceStatus::unknown, "all latencies belong to one level");
+      return std::move(finding_);
+    }
+    resolve("latency_cycles");
+    settings_->on_progress({.finding = "fill granularity", .done = 0.1, .questions = 0, .accesses = 0});
+    if (!find_fill_bytes()) {
+      return std::move(finding_);
+    }
+    describe_fates();
+    settings_->on_progress({.finding = "hypotheses", .done = 0.3, .questions = 0, .accesses = 0});
+    find_survivors();
+    conclude();
+    return std::move(finding_);
+  }
+
+ private:
+  model::LeafEvidence& evidence(const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
+
+  void resolve(const std::string& leaf) {
+    evidence(leaf).status = EvidenceStatus::resolved;
+    evidence(leaf).reason.clear();
+    evidence(leaf).experiments = read_.size();
+  }
+
+  void open(const std::string& leaf, EvidenceStatus status, std::string reason) {
+    evidence(leaf).status = status;
+    evidence(leaf).reason = std::move(reason);
+    evidence(leaf).experiments = read_.size();
+  }
+
+  [[nodiscard]] std::uint64_t address(std::uint64_t offset) const { return address_of_buffer_ + offset; }
+
+  // A load that follows another one of the same granule at once cannot miss; the largest granule that never does is the
+  // fill, provided that loads as close as that were recorded.
+  bool find_fill_bytes() {
+    std::uint64_t closest = largest_fill_bytes;
+    std::uint64_t largest = load_bytes;
+    for (std::uint64_t bytes = load_bytes; bytes <= largest_fill_bytes; bytes *= 2) {
+      const bool contradicted = std::any_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
+        const model::AccessSequence& record = read.trace->question.record;
+        std::size_t contradictions = 0;
+        for (std::size_t i = 1; i < record.size(); ++i) {
+          const bool together = address(record[i]) / bytes == address(record[i - 1]) / bytes;
+          if (together && record[i] != record[i - 1]) {
+            closest = std::min(closest, bytes);
+          }
+          contradictions += together && read.readings[i] == Reading::miss ? 1U : 0U;
+        }
+        return contradictions > record.size() / 500;
+      });
+      if (contradicted) {
+        break;
+      }
+      largest = bytes;
+    }
+    fill_bytes_ = largest;
+    if (closest > largest || largest == largest_fill_bytes) {
+      open("sector_bytes", EvidenceStatus::ambiguous,
+           "fills bring at most " + std::to_string(largest) + " bytes; no two loads lie closer than that");
+      evidence("sector_bytes").alternatives.push_back(std::to_string(largest));
+      evidence("sector_bytes").decided_by = "a chase in steps of 4 bytes over an array a little larger than the cache";
+      return true;
+    }
+    finding_.cache.sector_bytes = largest;
+    resolve("sector_bytes");
+    return true;
+  }
+
+  // Which granules missed in every lap of some trace, which in none: for a policy like LRU that is whole sets.
+  void describe_fates() {
+    std::map<std::uint64_t, bool> ever_missed;
+    std::size_t smallest_overflow = 0;
+    for (const ReadTrace& read : read_) {
+      std::map<std::uint64_t, std::pair<std::size_t, std::size_t>> hits_and_misses;
+      const model::AccessSequence& record = read.trace->question.record;
+      std::uint64_t granule_before = ~std::uint64_t{0};
+      for (std::size_t i = 0; i < record.size(); ++i) {
+        const std::uint64_t granule = address(record[i]) / fill_bytes_;
+        if (granule != granule_before) {
+          auto& [hits, misses] = hits_and_misses[granule];
+          (read.readings[i] == Reading::miss ? misses : hits) += read.readings[i] == Reading::unclear ? 0U : 1U;
+        }
+        granule_before = granule;
+      }
+      std::size_t missing = 0;
+      std::size_t run = 0;
+      for (const auto& [granule, counts] : hits_and_misses) {
+        const auto& [hits, misses] = counts;
+        const Fate fate = misses == 0 ? Fate::always_hit : (hits == 0 ? Fate::always_missed : Fate::both);
+        mixed_fates_ += fate == Fate::both ? 1U : 0U;
+        ever_missed[granule] = ever_missed[granule] || misses > 0;
+        missing += misses > 0 ? 1U : 0U;
+        run = fate == Fate::always_missed ? run + 1 : 0;
+        const bool run_ends = !hits_and_misses.contains(granule + 1) || hits_and_misses[granule + 1].second == 0;
+        if (run_ends && run > 0 && hits_and_misses.contains(granule - run) && hits_and_misses.contains(granule + 1)) {
+          shortest_run_ = shortest_run_ == 0 ? run : std::min(shortest_run_, run);
+        }
+      }
+      if (missing > 0) {
+        smallest_overflow = smallest_overflow == 0 ? missing : std::min(smallest_overflow, missing);
+      }
+    }
+    never_missed_ = static_cast<std::size_t>(
+        std::count_if(ever_missed.begin(), ever_missed.end(), [](const auto& granule) { return !granule.second; }));
+    model::LeafEvidence& index = evidence("index");
+    index.details["consecutive_fills_in_a_set"] = std::to_string(shortest_run_);
+    index.details["fills_that_overflow_one_set"] = std::to_string(smallest_overflow);
+    index.details["fills_that_never_miss"] = std::to_string(never_missed_);
+    evidence("replacement").details["deterministic"] = mixed_fates_ == 0 ? "true" : "null";
+  }
+
+  // Every bit-field index, with equal sets, plain and sectored lines, and every deterministic policy without parameters.
+  void find_survivors() {
+    for (std::uint64_t sectors = 1; sectors <= most_sectors_per_line; sectors *= 2) {
+      const std::uint64_t line_bytes = sectors * fill_bytes_;
+      const auto line_bit = static_cast<unsigned>(std::countr_zero(line_bytes));
+      for (unsigned bits = 0; bits <= most_index_bits; ++bits) {
+        for (unsigned lowest = line_bit; lowest < line_bit + 12 && (bits > 0 || lowest == line_bit); ++lowest) {
+          model::BitsIndex index;
+          for (unsigned bit = 0; bit < bits; ++bit) {
+            index.bits.push_back(lowest + bit);
+          }
+          try_geometry(line_bytes, index);
+        }
+      }
+    }
+  }
+
+  void try_geometry(std::uint64_t line_bytes, const model::BitsIndex& index) {
+    std::size_t at_least = 1;   // ways: as many lines as a set held without a miss
+    std::size_t fewer_than = ~std::size_t{0};
+    std::set<std::uint32_t> overflowed;
+    for (const ReadTrace& read : read_) {
+      const model::AccessSequence& record = read.trace->question.record;
+      std::map<std::uint32_t, std::set<std::uint64_t>> lines_of_set;
+      std::map<std::uint32_t, std::size_t> misses_of_set;
+      for (std::size_t i = 0; i < record.size(); ++i) {
+        const std::uint32_t set = index.set_of(address(record[i]));
+        lines_of_set[set].insert(address(record[i]) / line_bytes);
+        misses_of_set[set] += read.readings[i] == Reading::miss ? 1U : 0U;
+      }
+      if (!read.trace->start_is_known || read.trace->question.warm.empty()) {
+        continue;  // misses may be first touches
+      }
+      for (const auto& [set, lines] : lines_of_set) {
+        if (misses_of_set[set] > 1 + record.size() / 2000) {
+          fewer_than = std::min(fewer_than, lines.size());
+          overflowed.insert(set);
+        } else {
+          at_least = std::max(at_least, lines.size());
+        }
+      }
+    }
+    if (at_least >= fewer_than || fewer_than == ~std::size_t{0} || fewer_than > 65536) {
+      return;
+    }
+    for (const std::size_t ways : std::set<std::size_t>{at_least, fewer_than - 1}) {
+      for (const std::string_view name : model::policy_names()) {
+        try_hypothesis(line_bytes, index, static_cast<std::uint32_t>(ways), name, overflowed);
+      }
+    }
+  }
+
+  void try_hypothesis(std::uint64_t line_bytes, const model::BitsIndex& index, std::uint32_t ways,
+                      std::string_view policy, const std::set<std::uint32_t>& overflowed) {
+    Survivor survivor;
+    survivor.overflowed_sets = overflowed;
+    CacheDescription& cache = survivor.cache;
+    cache.line_bytes = line_bytes;
+    cache.sector_bytes = fill_bytes_;
+    cache.ways = std::vector<std::uint32_t>(index.sets(), ways);
+    cache.capacity_bytes = ways * index.sets() * line_bytes;
+    cache.index = index;
+    cache.replacement = model::Replacement{.policy = std::string(policy), .parameters = {}, .equivalent = {}};
+    cache.latency_cycles = finding_.cache.latency_cycles;
+    try {
+      model::check(*cache.replacement, *cache.ways);
+    } catch (const InputError&) {
+      return;  // needs parameters, which nothing here suggests
+    }
+    if (!model::is_deterministic(*cache.replacement)) {
+      return;
+    }
+    const bool explains_all = std::all_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
+      const Agreement agreement = validate(cache, *read.trace, address_of_buffer_, settings_->seed);
+      return agreement.share() >= 0.999;
+    });
+    if (explains_all) {
+      survivors_.push_back(std::move(survivor));
+    }
+  }
+
+  void conclude() {
+    if (survivors_.empty()) {
+      const char* reason = mixed_fates_ > 0
+                               ? "no deterministic policy with a bit-field index explains the recordings; lines miss in some "
+                                 "laps and hit in others"
+                               : "no bit-field index with equal sets explains the recordings";
+      for (const char* leaf : {"capacity_bytes", "line_bytes", "ways", "index", "replacement"}) {
+        open(leaf, EvidenceStatus::unknown, reason);
+        evidence(leaf).decided_by = "an inference on the device itself, which asks for what is missing";
+      }
+      return;
+    }
+    // Sets that never overflowed may hold more than their lines, or be one: nothing was seen of them.
+    const bool every_set_overflowed = std::all_of(survivors_.begin(), survivors_.end(), [](const Survivor& survivor) {
+      return survivor.overflowed_sets.size() == survivor.cache.ways->size();
+    });
+    const auto number = [](const auto& value) { return std::to_string(value); };
+    settle("line_bytes", &CacheDescription::line_bytes, number, true);
+    settle("capacity_bytes", &CacheDescription::capacity_bytes, number, every_set_overflowed);
+    settle("ways", &CacheDescription::ways, [](const auto& ways) { return model::to_flow_yaml(ways); },
+           every_set_overflowed);
+    settle("index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); },
+           every_set_overflowed);
+    settle("replacement", &CacheDescription::replacement,
+           [](const auto& policy) { return model::to_flow_yaml(policy); }, true);
+    name_deciding_experiments(every_set_overflowed);
+  }
+
+  template <class Value, class ToFlow>
+  void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const ToFlow& to_flow, bool all_seen) {
+    std::vector<std::string> values;
+    for (const Survivor& survivor : survivors_) {
+      std::string value = to_flow(*(survivor.cache.*member));
+      if (std::find(values.begin(), values.end(), value) == values.end()) {
+        values.push_back(std::move(value));
+      }
+    }
+    if (values.size() == 1 && all_seen) {
+      finding_.cache.*member = survivors_.front().cache.*member;
+      resolve(leaf);
+      return;
+    }
+    open(leaf, EvidenceStatus::ambiguous,
+         all_seen ? "several hypotheses explain every recorded access"
+                  : "sets that never overflow in the recordings may hold more lines, and may be one set");
+    evidence(leaf).alternatives = std::move(values);
+  }
+
+  void name_deciding_experiments(bool every_set_overflowed) {
+    const auto [shortest, longest] = std::minmax_element(
+        survivors_.begin(), survivors_.end(),
+        [](const Survivor& a, const Survivor& b) { return *a.cache.line_bytes < *b.cache.line_bytes; });
+    const std::uint64_t longest_line = *longest->cache.line_bytes;
+    if (!finding_.cache.line_bytes) {
+      evidence("line_bytes").decided_by = "one load per " + std::to_string(longest_line) + " bytes: " +
+                                          std::to_string(*shortest->cache.capacity_bytes / *shortest->cache.line_bytes) +
+                                          " such loads fit if lines have " + std::to_string(*shortest->cache.line_bytes) +
+                                          " bytes, " + std::to_string(*longest->cache.capacity_bytes / longest_line) +
+                                          " if they have " + std::to_string(longest_line);
+    }
+    if (!every_set_overflowed) {
+      const std::uint64_t all_overflow =
+          *longest->cache.capacity_bytes + (longest->cache.ways->size() - 1) * shortest_run_ * fill_bytes_ + fill_bytes_;
+      for (const char* leaf : {"capacity_bytes", "ways", "index"}) {
+        evidence(leaf).decided_by = "a cyclic chase over " + std::to_string(all_overflow) +
+                                    " bytes, at which every set must miss if there are no more lines and sets than these";
+      }
+    }
+    if (!finding_.cache.replacement) {
+      evidence("replacement").decided_by =
+          "fill a set, touch its first line again, load one more line, and look whether the first or the second is gone";
+    }
+  }
+
+  std::uint64_t address_of_buffer_;
+  const Settings* settings_;
+  std::vector<ReadTrace> read_;
+  CacheFinding finding_;
+  std::vector<Survivor> survivors_;
+  std::uint64_t fill_bytes_ = load_bytes;
+  std::size_t strays_ = 0;
+  std::size_t mixed_fates_ = 0;
+  std::size_t shortest_run_ = 0;
+  std::size_t never_missed_ = 0;
+};
+
+}  // namespace
+
+CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings) {
+  return TraceInference(traces, address_of_buffer, settings).run();
+}
+
+}  // namespace gpuinfer::infer

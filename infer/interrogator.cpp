@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/interrogator.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "infer/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+Interrogator::Interrogator(model::Answerer& device, std::string target, const Settings& settings)
+    : device_(&device), target_(std::move(target)), settings_(&settings) {}
+
+std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Question> questions) {
+  std::size_t accesses = 0;
+  for (const model::Question& question : questions) {
+    accesses += question.warm.size() + question.record.size();
+  }
+  if (settings_->budget_accesses && accesses_ + accesses > *settings_->budget_accesses) {
+    throw AskingEnded("the budget of " + std::to_string(*settings_->budget_accesses) + " accesses is used up");
+  }
+  if (settings_->deadline && std::chrono::steady_clock::now() > *settings_->deadline) {
+    throw AskingEnded("the time allowed is over");
+  }
+  if (settings_->stop_requested()) {
+    throw AskingEnded("it was interrupted");
+  }
+  std::vector<model::Answer> answers = device_->ask(questions);
+  questions_ += questions.size();
+  accesses_ += accesses;
+  progress_.questions = questions_;
+  progress_.accesses = accesses_;
+  settings_->on_progress(progress_);
+
+  std::vector<std::vector<float>> result;
+  result.reserve(answers.size());
+  for (model::Answer& answer : answers) {
+    if (answer.refusal) {
+      throw QuestionRefused(*answer.refusal);
+    }
+    result.push_back(std::move(answer.latency_cycles));
+  }
+  return result;
+}
+
+model::Question Interrogator::question(AccessSequence warm, AccessSequence record) const {
+  if (starts_flooded()) {
+    AccessSequence flood = flood_around(warm, record);
+    flood.insert(flood.end(), warm.begin(), warm.end());
+    warm = std::move(flood);
+  }
+  return {.target = target_, .state = start_, .warm = std::move(warm), .record = std::move(record)};
+}
+
+void Interrogator::choose_start() {
+  std::string refusal;
+  for (const model::StartState state :
+       {model::StartState::clean, model::StartState::invalidated, model::StartState::keep}) {
+    start_ = state;
+    const model::Question trial{.target = target_, .state = state, .warm = {}, .record = {0}};
+    try {
+      static_cast<void>(latencies({&trial, 1}));
+      return;
+    } catch (const QuestionRefused& refused) {
+      refusal = refused.what();
+    }
+  }
+  throw QuestionRefused(refusal);
+}
+
+// Everything in reach but the blocks that the question touches, so that no line of it is brought back by its neighbour.
+AccessSequence Interrogator::flood_around(const AccessSequence& warm, const AccessSequence& record) const {
+  constexpr std::uint64_t smallest_flood_bytes = 256U << 10U;
+  const std::uint64_t block_bytes = flood_block_bytes_;
+  std::set<std::uint64_t> touched;
+  for (const AccessSequence* sequence : {&warm, &record}) {
+    for (const std::uint64_t offset : *sequence) {
+      touched.insert(offset / block_bytes);
+    }
+  }
+  const std::uint64_t wanted_bytes =
+      std::max({smallest_flood_bytes, 64 * flood_stride_bytes_, 8 * block_bytes * touched.size()});
+  AccessSequence flood;
+  std::uint64_t flooded_bytes = 0;
+  for (std::uint64_t block = 0; (block + 1) * block_bytes <= facts().buffer_bytes && flooded_bytes < wanted_bytes;
+       ++block) {
+    if (!touched.contains(block)) {
+      for (std::uint64_t offset = 0; offset < block_bytes; offset += flood_stride_bytes_) {
+        flood.push_back(block * block_bytes + offset);
+      }
+      flooded_bytes += block_bytes;
+    }
+  }
+  return flood;
+}
+
+std::vector<Reading> Interrogator::ask(AccessSequence warm, AccessSequence record) {
+  const model::Question asked = question(std::move(warm), std::move(record));
+  const std::vector<std::vector<float>> answer = latencies({&asked, 1});
+  std::vector<Reading> readings;
+  readings.reserve(answer.front().size());
+  for (const float latency : answer.front()) {
+    readings.push_back(classifier_->read(latency));
+  }
+  return readings;
+}
+
+std::vector<std::vector<Reading>> Interrogator::ask_voted(std::span<const model::Question> questions, unsigned times) {
+  std::vector<model::Question> batch;
+  batch.reserve(questions.size() * times);
+  for (unsigned time = 0; time < times; ++time) {
+    batch.insert(batch.end(), questions.begin(), questions.end());
+  }
+  const std::vector<std::vector<float>> answers = latencies(batch);
+  std::vector<std::vector<Reading>> voted;
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    std::vector<Reading>& verdicts = voted.emplace_back();
+    for (std::size_t i = 0; i < questions[q].record.size(); ++i) {
+      int balance = 0;
+      for (unsigned time = 0; time < times; ++time) {
+        const Reading reading = classifier_->read(answers[time * questions.size() + q][i]);
+        balance += reading == Reading::miss ? 1 : (reading == Reading::hit ? -1 : 0);
+      }
+      verdicts.push_back(balance > 0 ? Reading::miss : (balance < 0 ? Reading::hit : Reading::unclear));
+    }
+  }
+  return voted;
+}
+
+unsigned Interrogator::votes_needed() const {
+  const double worst = std::max(classifier_->hit_misread_rate(), classifier_->miss_misread_rate());
+  unsigned votes = 3;
+  while (votes < 15 && binomial_upper_tail((votes + 1) / 2, votes, worst) > 1e-6) {
+    votes += 2;
+  }
+  return votes;
+}
+
+void Interrogator::report(std::string finding, double done) {
+  progress_.finding = std::move(finding);
+  progress_.done = std::max(progress_.done, done);
+  settings_->on_progress(progress_);
+}
+
+}  // namespace gpuinfer::infer

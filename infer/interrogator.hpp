@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "infer/level_classifier.hpp"
+#include "infer/settings.hpp"
+#include "model/answerer.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::infer {
+
+using model::AccessSequence;
+
+// The budget, the deadline or the user ended the asking; what is known so far remains valid.
+class AskingEnded : public Error {
+  using Error::Error;
+};
+
+// The device refused a question, in its own words.
+class QuestionRefused : public Error {
+  using Error::Error;
+};
+
+// One target of one device: asks, keeps count, and reads latencies as hits and misses.
+class Interrogator {
+ public:
+  Interrogator(model::Answerer& device, std::string target, const Settings& settings);
+
+  [[nodiscard]] const model::DeviceFacts& facts() const { return device_->facts(); }
+  [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return facts().address_of_buffer + offset; }
+
+  // Latencies of the recorded accesses, one list for each question. Throws AskingEnded, QuestionRefused, DeviceError.
+  [[nodiscard]] std::vector<std::vector<float>> latencies(std::span<const model::Question> questions);
+
+  // The question from a start in which no line that it touches is present: clean where the device can give that, else
+  // invalidated, else after a conditioning flood over other parts of the buffer, which leaves LRU and FIFO as good as
+  // empty and others in a state of their own.
+  [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
+
+  // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
+  void choose_start();
+  [[nodiscard]] bool starts_flooded() const { return start_ == model::StartState::keep; }
+  [[nodiscard]] bool starts_clean() const { return start_ == model::StartState::clean; }
+
+  // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
+  void set_fill_granularity(std::uint64_t sector_bytes) {
+    flood_stride_bytes_ = sector_bytes;
+    flood_block_bytes_ = std::max(flood_block_bytes_, sector_bytes);
+  }
+  void set_line(std::uint64_t line_bytes) { flood_stride_bytes_ = flood_block_bytes_ = line_bytes; }
+
+  // Needs a classifier.
+  [[nodiscard]] std::vector<Reading> ask(AccessSequence warm, AccessSequence record);
+
+  // The same questions `times` over, in one batch, and for each access what the majority of the readings says. Only for
+  // answers that repeat.
+  [[nodiscard]] std::vector<std::vector<Reading>> ask_voted(std::span<const model::Question> questions, unsigned times);
+
+  // How often a question has to be repeated for a vote to be wrong in fewer than one access in a million.
+  [[nodiscard]] unsigned votes_needed() const;
+
+  void set_classifier(LevelClassifier classifier) { classifier_ = std::move(classifier); }
+  [[nodiscard]] const LevelClassifier& classifier() const { return *classifier_; }
+
+  void report(std::string finding, double done);
+
+  [[nodiscard]] std::size_t questions_asked() const { return questions_; }
+  [[nodiscard]] std::size_t accesses_asked() const { return accesses_; }
+  [[nodiscard]] const Settings& settings() const { return *settings_; }
+
+ private:
+  model::Answerer* device_;
+  std::string target_;
+  const Settings* settings_;
+  [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
+
+  std::optional<LevelClassifier> classifier_;
+  Progress progress_;
+  model::StartState start_ = model::StartState::clean;
+  std::uint64_t flood_stride_bytes_ = 32;
+  std::uint64_t flood_block_bytes_ = 4096;
+  std::size_t questions_ = 0;
+  std::size_t accesses_ = 0;
+};
+
+}  // namespace gpuinfer::infer

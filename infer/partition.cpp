@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/partition.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "infer/granularity.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// Enough lines to tell an index function from its likes, and to see a table of up to half as many lines repeat.
+constexpr std::size_t smallest_window_lines = 256;
+constexpr std::size_t lines_from_everywhere = 96;
+
+}  // namespace
+
+Partitioner::Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines)
+    : device_(&device), conflicts_(&conflicts), line_bytes_(line_bytes), onset_lines_(onset_lines),
+      start_(aligned_start(device)),
+      buffer_lines_(static_cast<std::size_t>((device.facts().buffer_bytes - start_) / line_bytes)),
+      chunk_lines_(std::max<std::size_t>(1, onset_lines / 2)), random_(device.settings().seed ^ 0x9a27ULL) {}
+
+Offsets Partitioner::lines_between(std::size_t first, std::size_t last) const {
+  Offsets lines;
+  for (std::size_t line = first; line < std::min(last, buffer_lines_); ++line) {
+    lines.push_back(start_ + line * line_bytes_);
+  }
+  return lines;
+}
+
+Offsets Partitioner::lines_far_away(std::size_t window_lines) {
+  std::set<std::uint64_t> lines;
+  for (std::size_t line = 1; line < buffer_lines_; line *= 2) {
+    lines.insert(line);
+  }
+  for (std::size_t i = 0; i < lines_from_everywhere; ++i) {
+    lines.insert(random_.below(buffer_lines_));
+  }
+  Offsets offsets;
+  for (const std::uint64_t line : lines) {
+    if (line >= window_lines) {
+      offsets.push_back(start_ + line * line_bytes_);
+    }
+  }
+  return offsets;
+}
+
+// Lines that fit together can be tested together against one full set: whatever then misses belongs to that set.
+std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
+  std::vector<Offsets> chunks;
+  for (std::size_t next = 0; next < lines.size();) {
+    const std::size_t count = std::min(chunk_lines_, lines.size() - next);
+    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(next);
+    Offsets chunk(first, first + static_cast<std::ptrdiff_t>(count));
+    if (count > 1 && conflicts_->overflow(chunk)) {
+      chunk_lines_ = std::max<std::size_t>(1, count / 2);
+      continue;
+    }
+    chunks.push_back(std::move(chunk));
+    next += count;
+    chunk_lines_ = std::min(chunk_lines_ + chunk_lines_ / 4 + 1, std::max<std::size_t>(1, onset_lines_ / 2));
+  }
+  return chunks;
+}
+
+// The one set that overflows when the last of the lines is added to the others, which fit. Its lines are exactly those
+// without any one of which the rest of them fits.
+std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, std::string& reason) {
+  for (double expected_left_out = 0.5; expected_left_out > 1e-7; expected_left_out /= 100) {
+    const std::vector<bool> member = conflicts_->conflicting(overflowing, expected_left_out);
+    Offsets lines;
+    for (std::size_t i = 0; i < overflowing.size(); ++i) {
+      if (member[i]) {
+        lines.push_back(overflowing[i]);
+      }
+    }
+    if (lines.size() < 2 || !conflicts_->overflow(lines)) {
+      continue;
+    }
+    bool exact = true;
+    const std::size_t checks = std::min<std::size_t>(lines.size(), 3);
+    for (std::size_t check = 0; check < checks && exact; ++check) {
+      const std::size_t position = checks == lines.size() ? check : random_.below(lines.size());
+      exact = !conflicts_->overflow(without(lines, position));
+    }
+    if (exact) {
+      const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
+      return ConflictClass{.lines = std::move(lines), .ways = ways};
+    }
+  }
+  reason = "lines that conflict together with others do not conflict among themselves as the lines of one set do";
+  return std::nullopt;
+}
+
+// Moves the members of `set` out of the chunks.
+void Partitioner::claim_members(ConflictClass& set, std::vector<Offsets>& chunks) {
+  for (Offsets& chunk : chunks) {
+    if (chunk.empty()) {
+      continue;
+    }
+    // One line too many shows LRU everything; chance needs a crowd to show its victims soon.
+    const std::size_t crowd = conflicts_->always_thrashes() ? set.ways : std::size_t{2} * set.ways + 1;
+    Offsets tested(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
+    const std::size_t known = tested.size();
+    tested.insert(tested.end(), chunk.begin(), chunk.end());
+    if (known <= set.ways && !conflicts_->overflow(tested)) {
+      continue;
+    }
+    const std::vector<bool> member = conflicts_->conflicting(tested, 1e-4);
+    Offsets others;
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      (member[known + i] ? set.lines : others).push_back(chunk[i]);
+    }
+    chunk = std::move(others);
+  }
+}
+
+Partition Partitioner::find() {
+  Partition partition;
+  const std::size_t window_lines =
+      std::min(buffer_lines_, std::max(smallest_window_lines, 3 * onset_lines_ + onset_lines_ / 2));
+  partition.window = lines_between(0, window_lines);
+  Offsets resident = lines_between(0, onset_lines_);
+  std::vector<Offsets> chunks = in_fitting_chunks(lines_between(onset_lines_, window_lines));
+  for (Offsets& chunk : in_fitting_chunks(lines_far_away(window_lines))) {
+    chunks.push_back(std::move(chunk));
+  }
+  if (!assign(partition, resident, chunks)) {
+    return partition;
+  }
+  // Sets with more ways than the window has lines for them show up further out.
+  while (!resident.empty() && partition.window.size() < buffer_lines_) {
+    chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);
+    if (!assign(partition, resident, chunks)) {
+      return partition;
+    }
+  }
+  partition.complete = resident.empty();
+  if (!partition.complete) {
+    partition.reason = std::to_string(resident.size()) +
+                       " lines never met a conflict: the sets they map to hold more lines than the buffer has for them";
+  }
+  return partition;
+}
+
+// Takes line after line from the chunks: into the residents while they all fit, and as soon as one does not, the set that it
+// overflows is known, and all its members leave.
+bool Partitioner::assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks) {
+  const auto remaining = [&] {
+    std::size_t count = 0;
+    for (const Offsets& chunk : chunks) {
+      count += chunk.size();
+    }
+    return count;
+  };
+  const std::size_t all = remaining() + resident.size();
+  while (remaining() > 0) {
+    device_->report("partition into sets: " + std::to_string(partition.classes.size()) + " found",
+                    0.2 + 0.4 * (1.0 - static_cast<double>(remaining() + resident.size()) / static_cast<double>(all)));
+    Offsets& chunk = *std::find_if(chunks.begin(), chunks.end(), [](const Offsets& lines) { return !lines.empty(); });
+    const std::size_t fits = longest_fitting_prefix(resident, chunk);
+    const auto end_of_fitting = chunk.begin() + static_cast<std::ptrdiff_t>(fits);
+    resident.insert(resident.end(), chunk.begin(), end_of_fitting);
+    chunk.erase(chunk.begin(), end_of_fitting);
+    if (chunk.empty()) {
+      continue;
+    }
+    std::optional<ConflictClass> set = extract(joined(resident, std::span(chunk).first(1)), partition.reason);
+    if (!set) {
+      return false;
+    }
+    const std::set<std::uint64_t> members(set->lines.begin(), set->lines.end());
+    if (!members.contains(chunk.front())) {
+      partition.reason = "a line that makes others miss does not itself conflict with them";
+      return false;
+    }
+    chunk.erase(chunk.begin());
+    std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
+    claim_members(*set, chunks);
+    partition.classes.push_back(std::move(*set));
+  }
+  return true;
+}
+
+// How many lines of the chunk, from its first, fit beside the residents; the whole chunk is tried last.
+std::size_t Partitioner::longest_fitting_prefix(const Offsets& resident, const Offsets& chunk) {
+  std::size_t fits = 0;
+  std::size_t too_many = chunk.size() + 1;
+  for (std::size_t tried = 1; fits + 1 < too_many;) {
+    (conflicts_->overflow(joined(resident, std::span(chunk).first(tried))) ? too_many : fits) = tried;
+    tried = too_many > chunk.size() ? std::min(2 * tried, chunk.size()) : fits + (too_many - fits) / 2;
+  }
+  return fits;
+}
+
+// The lines that widen the window to `lines` and belong to none of the known sets, whose members they become if they do.
+std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size_t lines, const Offsets& resident) {
+  const Offsets further = lines_between(partition.window.size(), lines);
+  std::set<std::uint64_t> unassigned(further.begin(), further.end());
+  const auto is_known = [&](const Offsets& known) {
+    for (const std::uint64_t line : known) {
+      unassigned.erase(line);
+    }
+  };
+  is_known(resident);
+  for (const ConflictClass& set : partition.classes) {
+    is_known(set.lines);
+  }
+  std::vector<Offsets> chunks = in_fitting_chunks({unassigned.begin(), unassigned.end()});
+  for (ConflictClass& set : partition.classes) {
+    claim_members(set, chunks);
+  }
+  partition.window.insert(partition.window.end(), further.begin(), further.end());
+  return chunks;
+}
+
+void Partitioner::extend(Partition& partition, std::size_t lines) {
+  const std::vector<Offsets> chunks = further_chunks(partition, lines, {});
+  if (std::any_of(chunks.begin(), chunks.end(), [](const Offsets& chunk) { return !chunk.empty(); })) {
+    partition.complete = false;
+    partition.reason = "lines beyond the first window belong to none of the sets found in it";
+  }
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/conflicts.hpp"
+#include "infer/interrogator.hpp"
+
+namespace gpuinfer::infer {
+
+// One set: lines known to map to it, and how many of them it holds.
+struct ConflictClass {
+  Offsets lines;
+  std::uint32_t ways = 0;
+};
+
+// Which line goes to which set, found from conflicts alone: no assumption on policy, powers of two, equal sets, or index.
+struct Partition {
+  std::vector<ConflictClass> classes;
+  Offsets window;         // contiguous lines, all assigned to a class when complete
+  bool complete = false;  // every line that was tried belongs to a class
+  std::string reason;     // when not complete
+};
+
+class Partitioner {
+ public:
+  // `onset_lines`: so many contiguous lines from aligned_start() fit, one more does not.
+  Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines);
+
+  // Finds all sets that a window of several times the onset reaches, and to which of them single bits of the address and
+  // lines drawn from all over the buffer go.
+  [[nodiscard]] Partition find();
+
+  // Assigns further contiguous lines to the classes, until the window has `lines` lines or the buffer ends.
+  void extend(Partition& partition, std::size_t lines);
+
+ private:
+  [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
+  [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
+  void claim_members(ConflictClass& set, std::vector<Offsets>& chunks);
+  [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
+  [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
+  [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);
+  [[nodiscard]] Offsets lines_between(std::size_t first, std::size_t last) const;
+  [[nodiscard]] Offsets lines_far_away(std::size_t window_lines);
+
+  Interrogator* device_;
+  Conflicts* conflicts_;
+  std::uint64_t line_bytes_;
+  std::size_t onset_lines_;
+  std::uint64_t start_;
+  std::size_t buffer_lines_;
+  std::size_t chunk_lines_;
+  model::Random random_;
+};
+
+}  // namespace gpuinfer::infer

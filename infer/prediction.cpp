@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/prediction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "infer/granularity.hpp"
+#include "infer/statistics.hpp"
+#include "model/cache_simulator.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::array<double, 5> footprints{1.2, 1.5, 2.0, 2.5, 3.0};  // in capacities
+constexpr std::size_t simulations = 24;
+
+// Contiguous lines from aligned_start() that the index can place.
+std::uint64_t reachable_lines(const Interrogator& device, const model::CacheDescription& cache) {
+  const std::uint64_t start = aligned_start(device);
+  std::uint64_t reachable = (device.facts().buffer_bytes - start) / *cache.line_bytes;
+  if (const auto* table = std::get_if<model::TableIndex>(&*cache.index); table != nullptr && table->range_bytes) {
+    reachable = std::min(reachable, (table->origin + *table->range_bytes - device.address_of(start)) / *cache.line_bytes);
+  }
+  return reachable;
+}
+
+std::uint64_t capacity_in_lines(const model::CacheDescription& cache) {
+  return std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+}
+
+// Half of the lines lie together at the start, where all sets are met; half anywhere that the index reaches.
+model::Question fresh_question(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                               model::Random& random) {
+  const std::uint64_t line_bytes = *cache.line_bytes;
+  const std::uint64_t sectors = line_bytes / *cache.sector_bytes;
+  const std::uint64_t start = aligned_start(device);
+  const std::uint64_t reachable = reachable_lines(device, cache);
+  const std::uint64_t capacity_lines = capacity_in_lines(cache);
+  const auto lines = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(footprint * static_cast<double>(capacity_lines)));
+  AccessSequence pool;
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    const std::uint64_t line = i % 2 == 0 ? (i / 2) % reachable : random.below(reachable);
+    pool.push_back(start + line * line_bytes + random.below(sectors) * *cache.sector_bytes);
+  }
+  const std::size_t accesses = std::clamp<std::size_t>(4 * lines, 400, 4000);
+  return device.question({}, model::random_walk(pool, accesses, random));
+}
+
+Verification verify_deterministic(Interrogator& device, const model::CacheDescription& cache,
+                                  const std::vector<model::Question>& questions) {
+  const unsigned votes = device.votes_needed();
+  std::vector<model::Question> batch;
+  for (unsigned vote = 0; vote < votes; ++vote) {
+    batch.insert(batch.end(), questions.begin(), questions.end());
+  }
+  const auto answers = device.latencies(batch);
+  const LevelClassifier& classifier = device.classifier();
+  const auto simulator = model::CacheSimulator::make(cache, 0);
+
+  Verification result;
+  std::size_t raw_judged = 0;
+  std::size_t raw_wrong = 0;
+  std::size_t voted_judged = 0;
+  std::size_t voted_wrong = 0;
+  std::size_t predicted_misses = 0;
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    const auto predicted = outcomes_of(*simulator, questions[q], device.facts().address_of_buffer);
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      const bool miss = model::is_miss(predicted[i]);
+      predicted_misses += miss ? 1 : 0;
+      int balance = 0;
+      for (unsigned vote = 0; vote < votes; ++vote) {
+        const Reading reading = classifier.read(answers[vote * questions.size() + q][i]);
+        if (reading == Reading::unclear) {
+          ++result.evidence.outliers;
+          continue;
+        }
+        ++raw_judged;
+        raw_wrong += (reading == Reading::miss) != miss ? 1 : 0;
+        balance += reading == Reading::miss ? 1 : -1;
+      }
+      if (balance != 0) {
+        ++voted_judged;
+        voted_wrong += (balance > 0) != miss ? 1 : 0;
+      }
+    }
+  }
+  const double miss_share =
+      static_cast<double>(predicted_misses * votes) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
+  const double expected_rate = miss_share * classifier.miss_misread_bound() +
+                               (1 - miss_share) * classifier.hit_misread_bound();
+  const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(raw_judged);
+  result.evidence.accesses = raw_judged;
+  result.evidence.sequences = questions.size();
+  result.evidence.agreement = 1 - wrong_rate;
+  result.evidence.voted_agreement = 1 - static_cast<double>(voted_wrong) / static_cast<double>(voted_judged);
+  result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
+  result.holds = wrong_rate <= 0.02 && *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
+  if (!result.holds) {
+    result.reason = "fresh random sequences are not predicted well enough: agreement " +
+                    std::to_string(*result.evidence.agreement);
+  }
+  return result;
+}
+
+Verification verify_stochastic(Interrogator& device, const model::CacheDescription& cache,
+                               const std::vector<model::Question>& questions) {
+  const LevelClassifier& classifier = device.classifier();
+  const auto answers = device.latencies(questions);
+  Verification result;
+  double squares = 0;
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    std::size_t judged = 0;
+    std::size_t misses = 0;
+    for (const float latency : answers[q]) {
+      const Reading reading = classifier.read(latency);
+      judged += reading != Reading::unclear ? 1 : 0;
+      misses += reading == Reading::miss ? 1 : 0;
+    }
+    result.evidence.outliers += answers[q].size() - judged;
+    result.evidence.accesses += judged;
+    double sum = 0;
+    double sum_of_squares = 0;
+    for (std::size_t run = 0; run < simulations; ++run) {
+      const auto simulator = model::CacheSimulator::make(cache, device.settings().seed + 1000 * q + run);
+      const auto outcomes = outcomes_of(*simulator, questions[q], device.facts().address_of_buffer);
+      const auto count = static_cast<double>(std::count_if(outcomes.begin(), outcomes.end(), model::is_miss));
+      const auto hits = static_cast<double>(outcomes.size()) - count;
+      const double read = (count * (1 - classifier.miss_misread_rate()) + hits * classifier.hit_misread_rate()) *
+                          static_cast<double>(judged) / static_cast<double>(outcomes.size());
+      sum += read;
+      sum_of_squares += read * read;
+    }
+    const double mean = sum / simulations;
+    const double stray_variance =
+        static_cast<double>(judged) * (classifier.hit_misread_rate() + classifier.miss_misread_rate());
+    const double variance =
+        (sum_of_squares / simulations - mean * mean) * (1 + 1.0 / simulations) * simulations / (simulations - 1.0) +
+        stray_variance + 1.0 / 12;
+    squares += (static_cast<double>(misses) - mean) * (static_cast<double>(misses) - mean) / variance;
+  }
+  result.evidence.sequences = questions.size();
+  result.evidence.p_value = chi_square_upper_tail(squares, questions.size());
+  // The variances are themselves estimates from few simulations, which widens the tail.
+  result.holds = *result.evidence.p_value > 0.01;
+  if (!result.holds) {
+    result.reason = "miss counts on fresh random sequences do not fit: p = " + std::to_string(*result.evidence.p_value);
+  }
+  return result;
+}
+
+}  // namespace
+
+Verification verify(Interrogator& device, const model::CacheDescription& cache) {
+  Verification result;
+  // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
+  for (const std::uint64_t attempt : {1ULL, 2ULL}) {
+    model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
+    std::vector<model::Question> questions;
+    for (const double footprint : footprints) {
+      questions.push_back(fresh_question(device, cache, footprint, random));
+    }
+    result = model::is_deterministic(*cache.replacement) ? verify_deterministic(device, cache, questions)
+                                                         : verify_stochastic(device, cache, questions);
+    if (result.holds) {
+      break;
+    }
+  }
+  return result;
+}
+
+FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::CacheDescription& cache) {
+  constexpr std::size_t most_packings = 8;
+  const std::uint64_t start = aligned_start(device);
+  const std::uint64_t reachable = reachable_lines(device, cache);
+  model::Random random(device.settings().seed ^ 0xfa11ULL);
+  // Near lines and far ones: near, because there a table was found line by line; far, because there a function is used.
+  std::vector<Offsets> lines_of_set(cache.ways->size());
+  std::vector<std::uint64_t> candidates;
+  const std::uint64_t near = std::min(reachable, 4 * capacity_in_lines(cache));
+  for (std::uint64_t line = 0; line < near; ++line) {
+    candidates.push_back(line);
+    candidates.push_back(random.below(reachable));
+  }
+  random.shuffle(candidates);
+  std::set<std::uint64_t> taken;
+  for (const std::uint64_t line : candidates) {
+    if (taken.insert(line).second) {
+      const std::uint64_t offset = start + line * *cache.line_bytes;
+      lines_of_set[model::set_of(*cache.index, device.address_of(offset))].push_back(offset);
+    }
+  }
+
+  FullCacheCheck check;
+  for (std::size_t packing = 0; packing < most_packings; ++packing) {
+    Offsets full;
+    Offsets surplus;
+    for (std::size_t set = 0; set < lines_of_set.size(); ++set) {
+      Offsets& lines = lines_of_set[set];
+      const std::size_t ways = (*cache.ways)[set];
+      if (lines.size() <= ways) {
+        return check;  // the lines are used up
+      }
+      const auto kept = lines.end() - static_cast<std::ptrdiff_t>(ways);
+      full.insert(full.end(), kept, lines.end());
+      lines.erase(kept, lines.end());
+      surplus.push_back(lines.back());
+    }
+    random.shuffle(full);
+    check.packings += 2;
+    check.wrong += conflicts.overflow(full) ? 1U : 0U;
+    full.push_back(surplus[random.below(surplus.size())]);
+    check.wrong += conflicts.overflow(full) ? 0U : 1U;
+  }
+  return check;
+}
+
+}  // namespace gpuinfer::infer

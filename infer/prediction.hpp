@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "infer/conflicts.hpp"
+#include "infer/interrogator.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+struct Verification {
+  model::PredictionEvidence evidence;
+  bool holds = false;
+  std::string reason;  // when it does not
+};
+
+// Asks fresh random sequences over all lines that `cache` can index, 1.2 to 3 times its capacity, and compares with its
+// simulation. A deterministic cache holds when the disagreements fit the misread rate (at most 2 %, p > 0.01) and voted
+// agreement is at least 0.999; a stochastic one when miss counts fit what many simulations spread over (p > 0.01).
+[[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache);
+
+// Index and ways without the policy: lines drawn from everywhere so that each set gets as many as it has ways must fit, and
+// with one more anywhere they must not.
+struct FullCacheCheck {
+  std::size_t packings = 0;
+  std::size_t wrong = 0;
+};
+[[nodiscard]] FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts,
+                                            const model::CacheDescription& cache);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/replacement_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "infer/statistics.hpp"
+#include "infer/victims.hpp"
+#include "model/cache_simulator.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::Replacement;
+
+// A question is put to one set of the device and, with line numbers for addresses, to a simulated set of its own.
+struct SetQuestion {
+  model::Question asked;
+  AccessSequence line_numbers;
+  std::uint32_t ways = 0;
+};
+
+std::vector<bool> simulated_misses(const Replacement& policy, const SetQuestion& question) {
+  model::CacheDescription set;
+  set.line_bytes = 1;
+  set.sector_bytes = 1;
+  set.ways = {question.ways};
+  set.index = model::BitsIndex{};
+  set.replacement = policy;
+  const auto simulator = model::CacheSimulator::make(set, 0);
+  std::vector<model::Outcome> outcomes(question.line_numbers.size());
+  simulator->play(question.line_numbers, outcomes);
+  std::vector<bool> misses;
+  misses.reserve(outcomes.size());
+  for (const model::Outcome outcome : outcomes) {
+    misses.push_back(model::is_miss(outcome));
+  }
+  return misses;
+}
+
+// Sets that differ in ways come first, then others; a few are enough, the verification asks all.
+std::vector<const ConflictClass*> sets_to_try(const std::vector<ConflictClass>& sets, std::size_t most) {
+  std::vector<const ConflictClass*> chosen;
+  const auto add_if = [&](auto wanted) {
+    for (const ConflictClass& set : sets) {
+      const bool there = std::find(chosen.begin(), chosen.end(), &set) != chosen.end();
+      if (chosen.size() < most && !there && wanted(set)) {
+        chosen.push_back(&set);
+      }
+    }
+  };
+  add_if([&](const ConflictClass& set) {
+    return set.ways > 1 && std::none_of(chosen.begin(), chosen.end(),
+                                        [&](const ConflictClass* other) { return other->ways == set.ways; });
+  });
+  add_if([](const ConflictClass& set) { return set.ways > 1; });
+  return chosen;
+}
+
+SetQuestion random_walk_question(const Interrogator& device, const ConflictClass& set, model::Random& random) {
+  const std::size_t lines = std::min<std::size_t>(set.lines.size(), set.ways + std::max<std::size_t>(1, set.ways / 3));
+  const std::size_t accesses = std::clamp<std::size_t>(12 * lines, 80, 1500);
+  SetQuestion question{.asked = device.question({}, {}), .line_numbers = {}, .ways = set.ways};
+  for (std::size_t i = 0; i < accesses; ++i) {
+    const std::uint64_t line = random.below(lines);
+    question.line_numbers.push_back(line);
+    question.asked.record.push_back(set.lines[line]);
+  }
+  return question;
+}
+
+// Share of accesses that read differently when the same question is asked again.
+struct Repeatability {
+  std::size_t compared = 0;
+  std::size_t different = 0;
+};
+
+Repeatability repeat(Interrogator& device, const SetQuestion& question) {
+  const std::vector<model::Question> twice(6, question.asked);
+  const auto answers = device.latencies(twice);
+  Repeatability result;
+  for (std::size_t i = 0; i < question.asked.record.size(); ++i) {
+    for (std::size_t time = 1; time < answers.size(); ++time) {
+      const Reading first = device.classifier().read(answers[0][i]);
+      const Reading again = device.classifier().read(answers[time][i]);
+      if (first != Reading::unclear && again != Reading::unclear) {
+        ++result.compared;
+        result.different += first != again ? 1 : 0;
+      }
+    }
+  }
+  return result;
+}
+
+std::string flow_interval(std::pair<double, double> interval) {
+  const auto rounded = [](double value) {
+    std::string text = std::to_string(std::round(value * 1e4) / 1e4);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.back() == '.' ? text + '0' : text;
+  };
+  return "[" + rounded(interval.first) + ", " + rounded(interval.second) + "]";
+}
+
+Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }
+
+constexpr std::size_t simulated_per_observed = 4;
+
+double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
+              std::uint32_t ways) {
+  std::size_t victims = 0;
+  for (const VictimSequence& sequence : observed) {
+    victims += sequence.way.size();
+  }
+  const auto simulated = simulate_victims(device.classifier(), policy, ways,
+                                          std::max<std::size_t>(2000, simulated_per_observed * victims),
+                                          device.settings().seed);
+  return same_source(observed, simulated, ways);
+}
+
+std::vector<double> shares_of(const std::vector<std::size_t>& counts) {
+  const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  std::vector<double> shares;
+  for (const std::size_t count : counts) {
+    shares.push_back(static_cast<double>(count) / total);
+  }
+  return shares;
+}
+
+Replacement weighted_random(std::vector<double> weights) {
+  return {.policy = "weighted_random", .parameters = {{"victim_weights", std::move(weights)}}, .equivalent = {}};
+}
+
+// Misreads blur what is seen, so the weights are those whose simulation, read with misreads, shows what was observed.
+std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts) {
+  const std::vector<double> observed = shares_of(counts);
+  std::vector<double> weights = observed;
+  const auto ways = static_cast<std::uint32_t>(counts.size());
+  if (device.classifier().hit_misread_rate() < 1e-4 && device.classifier().miss_misread_rate() < 1e-4) {
+    return weights;
+  }
+  for (int round = 0; round < 4; ++round) {
+    const auto simulated =
+        shares_of(count_ways(simulate_victims(device.classifier(), weighted_random(weights), ways, 40000,
+                                              device.settings().seed + static_cast<std::uint64_t>(round)),
+                             ways));
+    for (std::size_t way = 0; way < weights.size(); ++way) {
+      weights[way] = std::max(0.0, weights[way] + observed[way] - simulated[way]);
+    }
+  }
+  return weights;
+}
+
+// Weights as the smallest whole numbers within the statistical error of the shares, else the shares themselves.
+std::vector<double> simplest_weights(std::vector<double> shares, std::size_t victims) {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const double largest = *std::max_element(shares.begin(), shares.end());
+  for (int scale = 1; scale <= 9; ++scale) {
+    std::vector<double> weights;
+    for (const double share : shares) {
+      weights.push_back(std::round(scale * share / largest));
+    }
+    const double weight_sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    double squares = 0;
+    bool possible = true;
+    for (std::size_t way = 0; way < weights.size(); ++way) {
+      const double expected = weights[way] / weight_sum;
+      const double difference = shares[way] / sum - expected;
+      possible = possible && expected > 0;
+      squares += possible ? difference * difference / expected * static_cast<double>(victims) : 0.0;
+    }
+    if (possible && chi_square_upper_tail(squares, weights.size() - 1) > 0.2) {
+      return weights;
+    }
+  }
+  for (double& share : shares) {
+    share = std::round(share / sum * 1e4) / 1e4;
+  }
+  return shares;
+}
+
+void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets, ReplacementFit& fit) {
+  const std::uint32_t ways = sets.front()->ways;
+  const bool equal_ways =
+      std::all_of(sets.begin(), sets.end(), [&](const ConflictClass* set) { return set->ways == ways; });
+  // Chance may make a true hypothesis look bad once; more victims then decide.
+  for (const std::size_t effort : {1U, 4U}) {
+    std::vector<std::vector<VictimSequence>> observed;
+    std::vector<std::size_t> counts(ways);
+    const std::size_t wanted = effort * std::max<std::size_t>(4000, 100UL * ways) / sets.size();
+    for (const ConflictClass* set : sets) {
+      observed.push_back(observe_victims(device, *set, wanted));
+      if (equal_ways) {
+        const auto counted = count_ways(observed.back(), ways);
+        std::transform(counts.begin(), counts.end(), counted.begin(), counts.begin(), std::plus<>());
+      }
+    }
+    std::vector<Replacement> hypotheses{policy("random")};
+    if (equal_ways) {
+      const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      const std::vector<double> shares = unblurred_shares(device, counts);
+      const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+      hypotheses.push_back({.policy = "fermi",
+                            .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
+                            .equivalent = {}});
+      hypotheses.push_back(weighted_random(simplest_weights(shares, victims)));
+      std::string intervals;
+      for (std::size_t way = 0; way < counts.size(); ++way) {
+        const auto [low, high] = wilson_interval(counts[way], victims);
+        const double shift = shares[way] - static_cast<double>(counts[way]) / static_cast<double>(victims);
+        intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
+      }
+      fit.details["victim_probability_intervals"] = intervals + "]";
+      fit.details["victims_observed"] = std::to_string(victims);
+    }
+    for (const Replacement& hypothesis : hypotheses) {
+      bool fits = true;
+      for (std::size_t i = 0; i < sets.size() && fits; ++i) {
+        try {
+          model::check(hypothesis, {sets[i]->ways});
+        } catch (const InputError&) {
+          fits = false;  // Fermi's rule needs a second way
+          break;
+        }
+        fits = fit_of(device, observed[i], hypothesis, sets[i]->ways) > 1e-4;
+      }
+      if (fits) {
+        fit.candidates.push_back(hypothesis);
+        return;  // the simplest comes first: even chances, then Fermi's rule, then weights fitted to the counts
+      }
+    }
+  }
+  fit.reason = "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
+}
+
+}  // namespace
+
+double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy, std::size_t wanted) {
+  return fit_of(device, observe_victims(device, set, wanted), policy, set.ways);
+}
+
+ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictClass>& sets) {
+  ReplacementFit fit;
+  const std::vector<const ConflictClass*> tried = sets_to_try(sets, 4);
+  if (tried.empty()) {
+    // With a single way there is nothing to choose.
+    Replacement first = policy(std::string(model::policy_names().front()));
+    for (const std::string_view name : {"fifo", "random", "weighted_random"}) {
+      first.equivalent.emplace_back(name);
+    }
+    fit.candidates.push_back(std::move(first));
+    fit.details["deterministic"] = "true";
+    return fit;
+  }
+
+  model::Random random(device.settings().seed ^ 0x4e91ULL);
+  std::vector<SetQuestion> questions;
+  for (const ConflictClass* set : tried) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      questions.push_back(random_walk_question(device, *set, random));
+    }
+  }
+  const Repeatability repeatability = repeat(device, questions.front());
+  const double strays = device.classifier().hit_misread_rate() + device.classifier().miss_misread_rate();
+  const bool deterministic =
+      binomial_upper_tail(repeatability.different, repeatability.compared, std::min(0.5, 2 * strays)) > 1e-6;
+  fit.details["deterministic"] = deterministic ? "true" : "false";
+  if (!deterministic) {
+    fit_stochastic(device, tried, fit);
+    return fit;
+  }
+
+  std::vector<model::Question> asked;
+  for (const SetQuestion& question : questions) {
+    asked.push_back(question.asked);
+  }
+  const auto answers = device.ask_voted(asked, device.votes_needed());
+  for (const std::string_view name : model::policy_names()) {
+    Replacement candidate = policy(std::string(name));
+    try {
+      model::check(candidate, {tried.front()->ways});
+    } catch (const InputError&) {
+      continue;  // needs parameters, which nothing here suggests
+    }
+    if (!model::is_deterministic(candidate)) {
+      continue;
+    }
+    std::size_t wrong = 0;
+    std::size_t judged = 0;
+    for (std::size_t q = 0; q < questions.size(); ++q) {
+      const std::vector<bool> misses = simulated_misses(candidate, questions[q]);
+      for (std::size_t i = 0; i < misses.size(); ++i) {
+        judged += answers[q][i] != Reading::unclear ? 1U : 0U;
+        wrong += answers[q][i] != Reading::unclear && (answers[q][i] == Reading::miss) != misses[i] ? 1U : 0U;
+      }
+    }
+    if (wrong * 2000 <= judged) {
+      fit.candidates.push_back(std::move(candidate));
+    }
+  }
+  if (fit.candidates.empty()) {
+    fit.reason = "the victims repeat exactly, and no deterministic policy that is known here explains them";
+  } else if (fit.candidates.size() > 1) {
+    fit.reason = "several policies explain all answers";
+  }
+  return fit;
+}
+
+}  // namespace gpuinfer::infer

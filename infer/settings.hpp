@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace gpuinfer::infer {
+
+struct Progress {
+  std::string finding;  // what is being found out: "partition into sets"
+  double done = 0;      // share of the whole, in [0, 1]; never goes back
+  std::size_t questions = 0;
+  std::size_t accesses = 0;
+};
+
+struct Settings {
+  std::uint64_t seed = 1;
+  std::optional<std::size_t> budget_accesses;                         // stop asking after so many
+  std::optional<std::chrono::steady_clock::time_point> deadline;      // stop asking then
+  std::function<void(const Progress&)> on_progress = [](const Progress&) {};
+  std::function<bool()> stop_requested = [] { return false; };        // Ctrl-C: report what is known
+};
+
+}  // namespace gpuinfer::infer

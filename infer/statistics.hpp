@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace gpuinfer::infer {
+
+[[nodiscard]] double median(std::vector<double> values);  // values not empty
+
+// P(X >= count) for X ~ Binomial(trials, probability).
+[[nodiscard]] double binomial_upper_tail(std::size_t count, std::size_t trials, double probability);
+
+// P(chi-square with that many degrees of freedom >= value); 1 without degrees of freedom.
+[[nodiscard]] double chi_square_upper_tail(double value, std::size_t degrees_of_freedom);
+
+// Pearson's test that two samples, counted in the same cells, come from one distribution. Cells that hold fewer than ten
+// of both together are pooled.
+[[nodiscard]] double same_distribution(std::span<const std::size_t> a, std::span<const std::size_t> b);
+
+// 95 % interval of a share (Wilson 1927).
+[[nodiscard]] std::pair<double, double> wilson_interval(std::size_t count, std::size_t trials);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/access_sequence.hpp"
+
+#include <algorithm>
+
+namespace gpuinfer::model {
+
+AccessSequence cyclic(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::size_t accesses) {
+  AccessSequence sequence(accesses);
+  std::uint64_t offset = 0;
+  for (std::uint64_t& entry : sequence) {
+    entry = offset;
+    offset = (offset + stride_bytes) % array_bytes;
+  }
+  return sequence;
+}
+
+AccessSequence cold_pass(std::uint64_t first, std::uint64_t span_bytes, std::uint64_t stride_bytes) {
+  AccessSequence sequence;
+  sequence.reserve(span_bytes / stride_bytes + 1);
+  for (std::uint64_t offset = 0; offset < span_bytes; offset += stride_bytes) {
+    sequence.push_back(first + offset);
+  }
+  return sequence;
+}
+
+AccessSequence random_walk(std::span<const std::uint64_t> offsets, std::size_t accesses, Random& random) {
+  AccessSequence sequence(accesses);
+  for (std::uint64_t& entry : sequence) {
+    entry = offsets[random.below(offsets.size())];
+  }
+  return sequence;
+}
+
+AccessSequence non_uniform_stride(std::span<const StrideSegment> segments) {
+  AccessSequence sequence;
+  for (const StrideSegment& segment : segments) {
+    for (std::size_t i = 0; i < segment.count; ++i) {
+      sequence.push_back(segment.first + i * segment.stride_bytes);
+    }
+  }
+  return sequence;
+}
+
+AccessSequence interleaved(std::span<const AccessSequence> sequences) {
+  std::size_t longest = 0;
+  for (const AccessSequence& sequence : sequences) {
+    longest = std::max(longest, sequence.size());
+  }
+  AccessSequence mixed;
+  for (std::size_t i = 0; i < longest; ++i) {
+    for (const AccessSequence& sequence : sequences) {
+      if (i < sequence.size()) {
+        mixed.push_back(sequence[i]);
+      }
+    }
+  }
+  return mixed;
+}
+
+AccessSequence repeated(std::span<const std::uint64_t> sequence, std::size_t times) {
+  AccessSequence result;
+  result.reserve(sequence.size() * times);
+  for (std::size_t i = 0; i < times; ++i) {
+    result.insert(result.end(), sequence.begin(), sequence.end());
+  }
+  return result;
+}
+
+}  // namespace gpuinfer::model

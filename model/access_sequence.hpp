@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/random.hpp"
+
+namespace gpuinfer::model {
+
+// Byte offsets into a buffer in the order they are loaded, one 4-byte load each.
+using AccessSequence = std::vector<std::uint64_t>;
+
+// The cyclic chase of Mei & Chu 2014 (listing 3): each offset is the one before plus stride_bytes, modulo array_bytes.
+// `accesses` in all, the first at 0; array_bytes and stride_bytes > 0.
+[[nodiscard]] AccessSequence cyclic(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::size_t accesses);
+
+// Every stride_bytes-th offset in [first, first + span_bytes) once, in ascending order.
+[[nodiscard]] AccessSequence cold_pass(std::uint64_t first, std::uint64_t span_bytes, std::uint64_t stride_bytes);
+
+// `accesses` offsets drawn uniformly and independently from `offsets` (not empty).
+[[nodiscard]] AccessSequence random_walk(std::span<const std::uint64_t> offsets, std::size_t accesses, Random& random);
+
+// The non-uniform stride initialisation of Mei & Chu 2014 (section 3.2): segments one after another, each `count`
+// loads `stride_bytes` apart from `first`.
+struct StrideSegment {
+  std::uint64_t first = 0;
+  std::uint64_t stride_bytes = 0;
+  std::size_t count = 0;
+};
+[[nodiscard]] AccessSequence non_uniform_stride(std::span<const StrideSegment> segments);
+
+// First accesses of every sequence, then second ones, ...; a sequence that has ended is passed over.
+[[nodiscard]] AccessSequence interleaved(std::span<const AccessSequence> sequences);
+
+// `sequence` `times` times over.
+[[nodiscard]] AccessSequence repeated(std::span<const std::uint64_t> sequence, std::size_t times);
+
+}  // namespace gpuinfer::model

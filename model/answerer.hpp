@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/trace.hpp"
+
+namespace gpuinfer::model {
+
+// What a device says of itself before the first question.
+struct DeviceFacts {
+  std::string name;    // "NVIDIA H200"
+  std::string source;  // what --device named: "cuda:0", "virtual:gtx780", ...
+  std::optional<std::string> compute_capability;
+  std::optional<unsigned> sm_count;
+  std::vector<std::string> targets;     // the load paths that can be asked
+  std::uint64_t buffer_bytes = 0;       // offsets lie in [0, buffer_bytes), 4-byte loads
+  std::uint64_t address_of_buffer = 0;  // address = address_of_buffer + offset
+  // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.
+  std::map<std::string, std::string> provenance;
+};
+
+// Whoever can answer questions: a GPU, a simulator, a recording, another process. The life cycle is: construct
+// (throws DeviceUnavailable), read facts(), ask() any number of times.
+class Answerer {
+ public:
+  virtual ~Answerer() = default;
+
+  [[nodiscard]] virtual const DeviceFacts& facts() const = 0;
+
+  // One answer for each question, in the order of the questions; questions are carried out in that order as far as
+  // `keep` and `invalidated` can tell. Throws DeviceError when the device fails (not when it refuses a question).
+  [[nodiscard]] virtual std::vector<Answer> ask(std::span<const Question> questions) = 0;
+
+ protected:
+  Answerer() = default;
+  Answerer(const Answerer&) = default;
+  Answerer& operator=(const Answerer&) = default;
+};
+
+}  // namespace gpuinfer::model

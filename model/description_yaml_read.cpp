@@ -1,0 +1,449 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "model/number_text.hpp"
+#include "model/yaml_place.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+constexpr std::string_view schema_family = "gpuinfer/";
+constexpr std::uint64_t schema_version = 1;
+
+// Far above any cache and far below what could overflow or exhaust memory in a simulation.
+constexpr std::uint64_t max_bytes = std::uint64_t{1} << 50U;
+constexpr std::uint64_t max_line_bytes = std::uint64_t{1} << 30U;
+constexpr std::uint64_t max_lines = std::uint64_t{1} << 26U;
+constexpr std::size_t max_set_bits = 24;
+constexpr std::uint64_t max_address_bit = 63;
+constexpr std::uint64_t max_sectors = 64;
+constexpr std::uint64_t max_prefetch_lines = 1024;
+constexpr std::uint64_t max_count = std::uint64_t{1} << 53U;
+constexpr double max_cycles = 1e9;
+
+// What evidence and `assumed` may speak of.
+constexpr std::array<std::string_view, 12> leaf_names{
+    "capacity_bytes", "onset_bytes", "store_lines", "line_bytes",     "sector_bytes",       "ways",
+    "index",          "replacement", "fill",        "latency_cycles", "latency_cycles.hit", "latency_cycles.miss"};
+
+std::map<std::string, std::string> text_map(const Place& place) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : place.entries()) {
+    texts.emplace(name, value.text());
+  }
+  return texts;
+}
+
+std::vector<unsigned> distinct_address_bits(const Place& place, std::size_t most) {
+  auto bits = place.wholes<unsigned>(0, max_address_bit);
+  if (bits.size() > most) {
+    place.fail("has " + std::to_string(bits.size()) + " address bits, where at most " + std::to_string(most) +
+               " fit; remove some");
+  }
+  if (std::set<unsigned>(bits.begin(), bits.end()).size() != bits.size()) {
+    place.fail("names an address bit twice; name each one once");
+  }
+  return bits;
+}
+
+std::vector<Place> at_most(const Place& place, std::size_t most) {
+  auto items = place.items();
+  if (items.size() > most) {
+    place.fail("has " + std::to_string(items.size()) + " entries, where at most " + std::to_string(most) +
+               " fit; remove some");
+  }
+  return items;
+}
+
+XorIndex xor_index(const Place& place) {
+  XorIndex index;
+  for (const Place& row : at_most(place.need("rows"), max_set_bits)) {
+    std::uint64_t mask = 0;
+    for (const unsigned bit : distinct_address_bits(row, max_address_bit + 1)) {
+      mask |= std::uint64_t{1} << bit;
+    }
+    index.row_masks.push_back(mask);
+  }
+  index.constant = static_cast<std::uint32_t>(place.find_whole("constant", 0, index.sets() - 1).value_or(0));
+  return index;
+}
+
+SumIndex sum_index(const Place& place) {
+  SumIndex index;
+  for (const Place& field : place.need("fields").items()) {
+    index.fields.push_back({distinct_address_bits(field, max_set_bits)});
+  }
+  index.sets_count = static_cast<std::uint32_t>(place.need("sets").whole(1, max_lines));
+  return index;
+}
+
+TableIndex table_index(const Place& place) {
+  TableIndex index;
+  index.granule_bytes = place.need("granule_bytes").whole(1, max_line_bytes);
+  const Place sets_of = place.need("sets_of");
+  index.sets_of = sets_of.wholes<std::uint32_t>(0, max_lines - 1);
+  if (index.sets_of.empty() || index.sets_of.size() > max_lines) {
+    sets_of.fail("must have from 1 to " + std::to_string(max_lines) + " entries; give the set of each granule");
+  }
+  index.origin = place.find_whole("origin", 0, max_bytes).value_or(0);
+  index.range_bytes = place.find_whole("range_bytes", 1, max_bytes);
+  return index;
+}
+
+std::optional<IndexFunction> index_from(const Place& place) {
+  const auto kind = place.find("kind");
+  if (!kind) {
+    place.allow({"kind", "exercised_bits"});
+    return std::nullopt;
+  }
+  const std::string name = kind->text();
+  if (name == "bits") {
+    place.allow({"kind", "bits", "exercised_bits"});
+    return BitsIndex{distinct_address_bits(place.need("bits"), max_set_bits)};
+  }
+  if (name == "xor") {
+    place.allow({"kind", "rows", "constant", "exercised_bits"});
+    return xor_index(place);
+  }
+  if (name == "modulo") {
+    place.allow({"kind", "granule_bytes", "sets", "exercised_bits"});
+    return ModuloIndex{.granule_bytes = place.need("granule_bytes").whole(1, max_line_bytes),
+                       .sets_count = static_cast<std::uint32_t>(place.need("sets").whole(1, max_lines))};
+  }
+  if (name == "sum") {
+    place.allow({"kind", "fields", "sets", "exercised_bits"});
+    return sum_index(place);
+  }
+  if (name == "table") {
+    place.allow({"kind", "granule_bytes", "sets_of", "origin", "range_bytes", "exercised_bits"});
+    return table_index(place);
+  }
+  kind->fail("`" + name + "` is not a known kind of index; write one of bits, xor, modulo, sum, table");
+}
+
+PolicyParameter parameter_from(const Place& place) {
+  const YamlNode& node = place.node();
+  if (node.kind == YamlNode::Kind::list) {
+    std::vector<double> numbers;
+    for (const Place& item : place.items()) {
+      numbers.push_back(item.real(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()));
+    }
+    return numbers;
+  }
+  if (node.kind == YamlNode::Kind::plain) {
+    if (const auto integer = number_from<std::int64_t>(node.text)) {
+      return *integer;
+    }
+    if (const auto real = number_from<double>(node.text); real && std::isfinite(*real)) {
+      return *real;
+    }
+  }
+  return place.text();
+}
+
+std::optional<Replacement> replacement_from(const Place& place, const std::optional<std::vector<std::uint32_t>>& ways) {
+  const auto policy = place.find("policy");
+  if (!policy) {
+    place.allow({"policy"});
+    return std::nullopt;
+  }
+  Replacement replacement{.policy = policy->text(), .parameters = {}, .equivalent = {}};
+  for (const auto& [name, value] : place.entries()) {
+    if (name == "equivalent" && !value.is_null()) {
+      for (const Place& item : value.items()) {
+        replacement.equivalent.push_back(item.text());
+        if (!contains(policy_names(), item.text())) {
+          item.fail("`" + item.text() + "` is not a known policy; write `" + nearest(item.text(), policy_names()) +
+                    "` or remove it");
+        }
+      }
+    } else if (name != "policy" && !value.is_null()) {
+      replacement.parameters.emplace(name, parameter_from(value));
+    }
+  }
+  try {
+    check(replacement, ways.value_or(std::vector<std::uint32_t>{}));
+  } catch (const InputError& error) {
+    const std::string_view message = error.what();
+    const std::size_t colon = message.find(": ");
+    if (const auto parameter = place.find(message.substr(0, colon)); parameter && colon != std::string_view::npos) {
+      parameter->fail(std::string(message.substr(colon + 2)));
+    }
+    place.fail(std::string(message));
+  }
+  return replacement;
+}
+
+void check_ways_fit_index(const Place& place, const CacheDescription& cache) {
+  const std::size_t ways = cache.ways->size();
+  const std::uint32_t index_sets = sets(*cache.index);
+  if (const auto* table = std::get_if<TableIndex>(&*cache.index)) {
+    const Place sets_of = place.need("index").need("sets_of");
+    if (index_sets > ways) {
+      sets_of.fail("names set " + std::to_string(index_sets - 1) + ", but ways has " + std::to_string(ways) +
+                   " sets, numbered from 0; correct one of them");
+    }
+    const std::set<std::uint32_t> named(table->sets_of.begin(), table->sets_of.end());
+    if (named.size() != ways) {
+      sets_of.fail("names " + std::to_string(named.size()) + " sets, but ways has " + std::to_string(ways) +
+                   "; name every set");
+    }
+  } else if (index_sets != ways) {
+    place.need("ways").fail("has " + std::to_string(ways) + " entries, but the index makes " +
+                            std::to_string(index_sets) + " sets; give one number of ways for each set");
+  }
+}
+
+void check_capacity(const Place& place, const CacheDescription& cache) {
+  const std::uint64_t tags = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+  if (tags > max_lines) {
+    place.need("ways").fail("adds up to " + std::to_string(tags) + " lines, more than " + std::to_string(max_lines) +
+                            "; correct it");
+  }
+  if (cache.store_lines && *cache.store_lines > tags) {
+    place.need("store_lines").fail("is more than the " + std::to_string(tags) + " lines of ways; remove it");
+  }
+  if (!cache.capacity_bytes || !cache.line_bytes) {
+    return;
+  }
+  const std::uint64_t capacity_bytes = cache.store_lines.value_or(tags) * *cache.line_bytes;
+  if (*cache.capacity_bytes != capacity_bytes) {
+    place.need("capacity_bytes")
+        .fail("is " + std::to_string(*cache.capacity_bytes) + ", but " +
+              (cache.store_lines ? "store_lines" : "the sum of ways") + " x line_bytes is " +
+              std::to_string(capacity_bytes) + "; correct one of them");
+  }
+}
+
+void check_sectors(const Place& place, const CacheDescription& cache) {
+  if (*cache.line_bytes % *cache.sector_bytes != 0) {
+    place.need("sector_bytes")
+        .fail("is " + std::to_string(*cache.sector_bytes) + ", which does not divide a line of " +
+              std::to_string(*cache.line_bytes) + " bytes; correct one of them");
+  }
+  if (*cache.line_bytes / *cache.sector_bytes > max_sectors) {
+    place.need("sector_bytes")
+        .fail("makes more than " + std::to_string(max_sectors) + " sectors in a line; correct it or line_bytes");
+  }
+}
+
+std::vector<std::string> assumed_from(const Place& place) {
+  std::vector<std::string> assumed;
+  for (const Place& item : place.items()) {
+    assumed.push_back(item.text());
+    if (!contains(leaf_names, assumed.back())) {
+      item.fail("`" + assumed.back() + "` is not a leaf of a cache; write `" + nearest(assumed.back(), leaf_names) +
+                "` or remove it");
+    }
+  }
+  return assumed;
+}
+
+CacheDescription cache_from(const Place& place) {
+  CacheDescription cache;
+  if (place.is_null()) {
+    return cache;
+  }
+  place.allow({"capacity_bytes", "onset_bytes", "store_lines", "line_bytes", "sector_bytes", "ways", "index",
+               "replacement", "fill", "latency_cycles", "assumed"});
+  cache.capacity_bytes = place.find_whole("capacity_bytes", 1, max_bytes);
+  cache.onset_bytes = place.find_whole("onset_bytes", 1, max_bytes);
+  cache.store_lines = place.find_whole("store_lines", 1, max_lines);
+  cache.line_bytes = place.find_whole("line_bytes", 1, max_line_bytes);
+  cache.sector_bytes = place.find_whole("sector_bytes", 1, max_line_bytes);
+  if (const auto ways = place.find("ways")) {
+    cache.ways = ways->wholes<std::uint32_t>(1, max_lines);
+    if (cache.ways->empty()) {
+      ways->fail("is empty; give one number of ways for each set, or null");
+    }
+    check_capacity(place, cache);
+  }
+  if (const auto index = place.find("index")) {
+    cache.index = index_from(*index);
+    if (const auto bits = index->find("exercised_bits")) {
+      cache.exercised_bits = distinct_address_bits(*bits, max_address_bit + 1);
+    }
+  }
+  if (const auto replacement = place.find("replacement")) {
+    cache.replacement = replacement_from(*replacement, cache.ways);
+  }
+  if (const auto fill = place.find("fill")) {
+    fill->allow({"prefetch_lines"});
+    cache.prefetch_lines = static_cast<unsigned>(fill->find_whole("prefetch_lines", 0, max_prefetch_lines).value_or(0));
+  }
+  if (const auto latency = place.find("latency_cycles")) {
+    latency->allow({"hit", "miss"});
+    cache.latency_cycles = {.hit = latency->find_real("hit", 0, max_cycles),
+                            .miss = latency->find_real("miss", 0, max_cycles)};
+  }
+  if (const auto assumed = place.find("assumed")) {
+    cache.assumed = assumed_from(*assumed);
+  }
+  if (cache.ways && cache.index) {
+    check_ways_fit_index(place, cache);
+  }
+  if (cache.line_bytes && cache.sector_bytes) {
+    check_sectors(place, cache);
+  }
+  return cache;
+}
+
+DeviceDescription::Device device_from(const Place& place) {
+  place.allow({"name", "source", "compute_capability", "sm_count", "provenance"});
+  DeviceDescription::Device device;
+  device.name = place.find_text("name").value_or("");
+  device.source = place.find_text("source").value_or("");
+  device.compute_capability = place.find_text("compute_capability");
+  if (const auto count = place.find_whole("sm_count", 1, max_lines)) {
+    device.sm_count = static_cast<unsigned>(*count);
+  }
+  if (const auto provenance = place.find("provenance")) {
+    device.provenance = text_map(*provenance);
+  }
+  return device;
+}
+
+NoiseDescription noise_from(const Place& place) {
+  place.allow({"jitter_cycles", "outlier_probability", "outlier_cycles", "misread_probability"});
+  return {.jitter_cycles = place.find_real("jitter_cycles", 0, max_cycles).value_or(0),
+          .outlier_probability = place.find_real("outlier_probability", 0, 1).value_or(0),
+          .outlier_cycles = place.find_real("outlier_cycles", 0, max_cycles).value_or(0),
+          .misread_probability = place.find_real("misread_probability", 0, 1).value_or(0)};
+}
+
+EvidenceStatus status_from(const Place& place) {
+  for (const auto status : {EvidenceStatus::resolved, EvidenceStatus::ambiguous, EvidenceStatus::unknown}) {
+    if (to_string(status) == place.text()) {
+      return status;
+    }
+  }
+  place.fail("`" + place.text() + "` is not a status; write resolved, ambiguous or unknown");
+}
+
+LeafEvidence leaf_evidence_from(const Place& place) {
+  LeafEvidence leaf;
+  leaf.status = status_from(place.need("status"));
+  leaf.confidence = place.find_real("confidence", 0, 1);
+  leaf.experiments = place.find_whole("experiments", 0, max_count).value_or(0);
+  if (const auto alternatives = place.find("alternatives")) {
+    for (const Place& alternative : alternatives->items()) {
+      leaf.alternatives.push_back(to_flow_yaml(alternative.node()));
+    }
+  }
+  leaf.reason = place.find_text("reason").value_or("");
+  leaf.decided_by = place.find_text("decided_by").value_or("");
+  static constexpr std::array<std::string_view, 6> common{"status",       "confidence", "experiments",
+                                                          "alternatives", "reason",     "decided_by"};
+  for (const auto& [name, value] : place.entries()) {
+    if (!contains(common, name)) {
+      leaf.details.emplace(name, to_flow_yaml(value.node()));
+    }
+  }
+  return leaf;
+}
+
+PredictionEvidence prediction_from(const Place& place) {
+  place.allow({"agreement", "accesses", "sequences", "outliers", "voted_agreement", "p_value"});
+  PredictionEvidence prediction;
+  prediction.agreement = place.find_real("agreement", 0, 1);
+  prediction.voted_agreement = place.find_real("voted_agreement", 0, 1);
+  prediction.p_value = place.find_real("p_value", 0, 1);
+  prediction.accesses = place.find_whole("accesses", 0, max_count).value_or(0);
+  prediction.sequences = place.find_whole("sequences", 0, max_count).value_or(0);
+  prediction.outliers = place.find_whole("outliers", 0, max_count).value_or(0);
+  return prediction;
+}
+
+CacheEvidence evidence_from(const Place& place, bool of_cache) {
+  CacheEvidence evidence;
+  for (const auto& [name, value] : place.entries()) {
+    if (name == "prediction") {
+      evidence.prediction = value.is_null() ? std::nullopt : std::optional(prediction_from(value));
+    } else if (of_cache && !contains(leaf_names, name)) {
+      value.fail("is not a leaf of a cache; write `" + nearest(name, leaf_names) + "` or remove it");
+    } else {
+      evidence.leaves.emplace(name, leaf_evidence_from(value));
+    }
+  }
+  return evidence;
+}
+
+void check_schema(const Place& root) {
+  const auto schema = root.find("schema");
+  if (!schema) {
+    root.fail("schema: is missing; begin the file with `schema: gpuinfer/1`");
+  }
+  const std::string text = schema->text();
+  const auto version =
+      text.starts_with(schema_family) ? number_from<std::uint64_t>(text.substr(schema_family.size())) : std::nullopt;
+  if (!version || *version == 0) {
+    schema->fail("`" + text + "` is not a schema that this program knows; write gpuinfer/1");
+  }
+  if (*version > schema_version) {
+    schema->fail(text + " is newer than this program, which reads gpuinfer/1; use a newer gpuinfer");
+  }
+}
+
+DeviceDescription description_from(const Place& root) {
+  static_cast<void>(root.entries());
+  check_schema(root);
+  root.allow({"schema", "device", "caches", "shared_memory", "memory_latency_cycles", "outstanding", "bandwidth",
+              "noise", "evidence"});
+  DeviceDescription description;
+  if (const auto device = root.find("device")) {
+    description.device = device_from(*device);
+  }
+  if (const auto caches = root.find("caches")) {
+    for (const auto& [name, cache] : caches->entries()) {
+      description.caches.emplace(name, cache_from(cache));
+    }
+  }
+  for (const auto& [name, value] : root.entries()) {
+    if (contains(carried_keys, name)) {
+      description.carried.emplace(name, to_flow_yaml(value.node()));
+    }
+  }
+  if (const auto noise = root.find("noise")) {
+    description.noise = noise_from(*noise);
+  }
+  if (const auto evidence = root.find("evidence")) {
+    for (const auto& [name, value] : evidence->entries()) {
+      const bool of_cache = description.caches.contains(name);
+      if (!of_cache && !contains(carried_keys, name)) {
+        value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
+      }
+      description.evidence.emplace(name, evidence_from(value, of_cache));
+    }
+  }
+  return description;
+}
+
+}  // namespace
+
+DeviceDescription parse_description(std::string_view yaml, const std::string& file) {
+  const YamlNode root = parse_yaml(yaml, file);
+  return description_from(Place(root, file));
+}
+
+DeviceDescription read_description(const std::filesystem::path& file) {
+  std::error_code ignored;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(file, ignored)) {
+    throw InputError(file.string() + ": cannot be read; check its name and permissions");
+  }
+  const std::string yaml{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  return parse_description(yaml, file.string());
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "model/description_yaml.hpp"
+#include "model/number_text.hpp"
+#include "model/yaml_tree.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+using FlowEntries = std::vector<std::pair<std::string, std::string>>;
+
+template <class Value>
+std::string text_or_null(const std::optional<Value>& value) {
+  return value ? to_text(*value) : "null";
+}
+
+template <class Value, class Text>
+FlowYaml list_of(const std::vector<Value>& values, Text&& text_of) {
+  std::vector<std::string> texts(values.size());
+  std::transform(values.begin(), values.end(), texts.begin(), text_of);
+  return flow_list(texts);
+}
+
+template <class Number>
+FlowYaml number_list(const std::vector<Number>& numbers) {
+  return list_of(numbers, [](Number number) { return to_text(number); });
+}
+
+FlowYaml scalar_or_null(const std::string& text) { return text.empty() ? "null" : to_yaml_scalar(text); }
+
+FlowYaml bit_lists(const std::vector<std::vector<unsigned>>& lists) { return list_of(lists, number_list<unsigned>); }
+
+FlowEntries parameters_of(const BitsIndex& index) { return {{"bits", number_list(index.bits)}}; }
+
+FlowEntries parameters_of(const XorIndex& index) {
+  std::vector<std::vector<unsigned>> rows;
+  for (const std::uint64_t mask : index.row_masks) {
+    rows.emplace_back();
+    for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
+      rows.back().push_back(static_cast<unsigned>(std::countr_zero(rest)));
+    }
+  }
+  return {{"rows", bit_lists(rows)}, {"constant", to_text(index.constant)}};
+}
+
+FlowEntries parameters_of(const ModuloIndex& index) {
+  return {{"granule_bytes", to_text(index.granule_bytes)}, {"sets", to_text(index.sets_count)}};
+}
+
+FlowEntries parameters_of(const SumIndex& index) {
+  std::vector<std::vector<unsigned>> fields;
+  for (const BitsIndex& field : index.fields) {
+    fields.push_back(field.bits);
+  }
+  return {{"fields", bit_lists(fields)}, {"sets", to_text(index.sets_count)}};
+}
+
+FlowEntries parameters_of(const TableIndex& index) {
+  FlowEntries entries{{"granule_bytes", to_text(index.granule_bytes)}, {"sets_of", number_list(index.sets_of)}};
+  if (index.origin != 0) {
+    entries.emplace_back("origin", to_text(index.origin));
+  }
+  if (index.range_bytes) {
+    entries.emplace_back("range_bytes", to_text(*index.range_bytes));
+  }
+  return entries;
+}
+
+FlowEntries index_entries(const IndexFunction& index) {
+  FlowEntries entries = std::visit([](const auto& kind) { return parameters_of(kind); }, index);
+  entries.insert(entries.begin(), {"kind", std::string(kind_name(index))});
+  return entries;
+}
+
+FlowYaml index_leaf(const CacheDescription& cache) {
+  if (!cache.index && !cache.exercised_bits) {
+    return "null";
+  }
+  FlowEntries entries = cache.index ? index_entries(*cache.index) : FlowEntries{{"kind", "null"}};
+  if (cache.exercised_bits) {
+    entries.emplace_back("exercised_bits", number_list(*cache.exercised_bits));
+  }
+  return flow_map(entries);
+}
+
+// A whole number of type double keeps its `.0`, which is what tells it from an integer when it is read back.
+struct ParameterText {
+  FlowYaml operator()(std::int64_t number) const { return to_text(number); }
+  FlowYaml operator()(double number) const {
+    const std::string text = to_text(number);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
+  FlowYaml operator()(const std::string& text) const { return to_yaml_scalar(text); }
+  FlowYaml operator()(const std::vector<double>& numbers) const { return number_list(numbers); }
+};
+
+FlowYaml text_map(const std::map<std::string, std::string>& texts) {
+  FlowEntries entries;
+  for (const auto& [name, text] : texts) {
+    entries.emplace_back(to_yaml_scalar(name), to_yaml_scalar(text));
+  }
+  return flow_map(entries);
+}
+
+FlowYaml text_list(const std::vector<std::string>& texts) { return list_of(texts, to_yaml_scalar); }
+
+FlowYaml device_leaf(const DeviceDescription::Device& device) {
+  FlowEntries entries{{"name", scalar_or_null(device.name)}, {"source", scalar_or_null(device.source)}};
+  if (device.compute_capability) {
+    entries.emplace_back("compute_capability", to_yaml_scalar(*device.compute_capability));
+  }
+  if (device.sm_count) {
+    entries.emplace_back("sm_count", to_text(*device.sm_count));
+  }
+  if (!device.provenance.empty()) {
+    entries.emplace_back("provenance", text_map(device.provenance));
+  }
+  return flow_map(entries);
+}
+
+std::string cache_block(const CacheDescription& cache) {
+  std::string block;
+  const auto line = [&block](std::string_view key, const FlowYaml& value) {
+    block += "    " + std::string(key) + ": " + value + "\n";
+  };
+  line("capacity_bytes", text_or_null(cache.capacity_bytes));
+  if (cache.onset_bytes) {
+    line("onset_bytes", to_text(*cache.onset_bytes));
+  }
+  if (cache.store_lines) {
+    line("store_lines", to_text(*cache.store_lines));
+  }
+  line("line_bytes", text_or_null(cache.line_bytes));
+  line("sector_bytes", text_or_null(cache.sector_bytes));
+  line("ways", cache.ways ? to_flow_yaml(*cache.ways) : "null");
+  line("index", index_leaf(cache));
+  line("replacement", cache.replacement ? to_flow_yaml(*cache.replacement) : "null");
+  if (cache.prefetch_lines != 0) {
+    line("fill", flow_map({{"prefetch_lines", to_text(cache.prefetch_lines)}}));
+  }
+  line("latency_cycles",
+       flow_map({{"hit", text_or_null(cache.latency_cycles.hit)}, {"miss", text_or_null(cache.latency_cycles.miss)}}));
+  if (!cache.assumed.empty()) {
+    line("assumed", text_list(cache.assumed));
+  }
+  return block;
+}
+
+FlowYaml noise_leaf(const NoiseDescription& noise) {
+  return flow_map({{"jitter_cycles", to_text(noise.jitter_cycles)},
+                   {"outlier_probability", to_text(noise.outlier_probability)},
+                   {"outlier_cycles", to_text(noise.outlier_cycles)},
+                   {"misread_probability", to_text(noise.misread_probability)}});
+}
+
+FlowYaml evidence_leaf(const LeafEvidence& leaf) {
+  FlowEntries entries{{"status", std::string(to_string(leaf.status))}};
+  if (leaf.confidence) {
+    entries.emplace_back("confidence", to_text(*leaf.confidence));
+  }
+  if (leaf.experiments != 0) {
+    entries.emplace_back("experiments", to_text(leaf.experiments));
+  }
+  if (!leaf.alternatives.empty()) {
+    entries.emplace_back("alternatives", flow_list(leaf.alternatives));
+  }
+  if (!leaf.reason.empty()) {
+    entries.emplace_back("reason", to_yaml_scalar(leaf.reason));
+  }
+  if (!leaf.decided_by.empty()) {
+    entries.emplace_back("decided_by", to_yaml_scalar(leaf.decided_by));
+  }
+  for (const auto& [name, value] : leaf.details) {
+    entries.emplace_back(to_yaml_scalar(name), value);
+  }
+  return flow_map(entries);
+}
+
+FlowYaml prediction_leaf(const PredictionEvidence& prediction) {
+  FlowEntries entries{{"agreement", text_or_null(prediction.agreement)},
+                      {"accesses", to_text(prediction.accesses)},
+                      {"sequences", to_text(prediction.sequences)},
+                      {"outliers", to_text(prediction.outliers)}};
+  if (prediction.voted_agreement) {
+    entries.emplace_back("voted_agreement", to_text(*prediction.voted_agreement));
+  }
+  if (prediction.p_value) {
+    entries.emplace_back("p_value", to_text(*prediction.p_value));
+  }
+  return flow_map(entries);
+}
+
+std::string evidence_block(const CacheEvidence& evidence) {
+  std::string block;
+  for (const auto& [name, leaf] : evidence.leaves) {
+    block += "    " + to_yaml_scalar(name) + ": " + evidence_leaf(leaf) + "\n";
+  }
+  if (evidence.prediction) {
+    block += "    prediction: " + prediction_leaf(*evidence.prediction) + "\n";
+  }
+  return block;
+}
+
+// `key:` and below it each section under its name; what is empty keeps its place as `{}`.
+template <class Sections, class Block>
+std::string sections_block(std::string_view key, const Sections& sections, Block&& block_of) {
+  std::string text = std::string(key) + (sections.empty() ? ": {}\n" : ":\n");
+  for (const auto& [name, section] : sections) {
+    const std::string block = block_of(section);
+    text += "  " + to_yaml_scalar(name) + (block.empty() ? ": {}\n" : ":\n" + block);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_yaml(const DeviceDescription& description) {
+  std::string yaml = "schema: gpuinfer/1\n";
+  yaml += "device: " + device_leaf(description.device) + "\n";
+  yaml += sections_block("caches", description.caches, cache_block);
+  for (const std::string_view key : carried_keys) {
+    if (const auto found = description.carried.find(std::string(key)); found != description.carried.end()) {
+      yaml += found->first + ": " + found->second + "\n";
+    }
+  }
+  if (description.noise) {
+    yaml += "noise: " + noise_leaf(*description.noise) + "\n";
+  }
+  if (!description.evidence.empty()) {
+    yaml += sections_block("evidence", description.evidence, evidence_block);
+  }
+  return yaml;
+}
+
+std::string to_json(const DeviceDescription& description) {
+  return to_json(parse_yaml(to_yaml(description), "description"));
+}
+
+FlowYaml to_flow_yaml(const IndexFunction& index) { return flow_map(index_entries(index)); }
+
+FlowYaml to_flow_yaml(const Replacement& replacement) {
+  FlowEntries entries{{"policy", to_yaml_scalar(replacement.policy)}};
+  for (const auto& [name, value] : replacement.parameters) {
+    entries.emplace_back(to_yaml_scalar(name), std::visit(ParameterText{}, value));
+  }
+  if (!replacement.equivalent.empty()) {
+    entries.emplace_back("equivalent", text_list(replacement.equivalent));
+  }
+  return flow_map(entries);
+}
+
+FlowYaml to_flow_yaml(const std::vector<std::uint32_t>& ways) { return number_list(ways); }
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/device_description.hpp"
+
+namespace gpuinfer::model {
+
+std::string_view to_string(EvidenceStatus status) {
+  switch (status) {
+    case EvidenceStatus::resolved:
+      return "resolved";
+    case EvidenceStatus::ambiguous:
+      return "ambiguous";
+    case EvidenceStatus::unknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace gpuinfer::model {
+
+// A GF(2)-affine function: set number bit i is the parity of the address bits in row_masks[i], then ^ constant.
+// The YAML form lists the bit numbers of each row.
+struct XorIndex {
+  std::vector<std::uint64_t> row_masks;
+  std::uint32_t constant = 0;
+
+  bool operator==(const XorIndex&) const = default;
+
+  [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << row_masks.size(); }
+  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+    std::uint32_t set = 0;
+    for (std::size_t i = 0; i < row_masks.size(); ++i) {
+      set |= static_cast<std::uint32_t>(std::popcount(address & row_masks[i]) & 1) << i;
+    }
+    return set ^ constant;
+  }
+};
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <optional>
+#include <string>
+
+// Numbers as they stand in descriptions, the same whatever the locale.
+namespace gpuinfer::model {
+
+// The shortest text that reads back as the same number.
+[[nodiscard]] inline std::string to_text(double number) {
+  std::array<char, 32> buffer{};
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr};
+}
+
+template <std::integral Integer>
+[[nodiscard]] std::string to_text(Integer number) {
+  return std::to_string(number);
+}
+
+// None unless all of `text` is a number that fits.
+template <class Number>
+[[nodiscard]] std::optional<Number> number_from(const std::string& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "model/policies/policy.hpp"
+
+namespace gpuinfer::model {
+
+// The L1 data cache of Fermi (Mei & Chu 2014, section 4.2, fig. 8): one way, `favoured_way`, is replaced on every second
+// miss that finds the set full, counted from power-on in each set; the other misses draw among the other ways, which
+// `others: random` says. For four ways that makes the published victim probabilities 1/6, 1/2, 1/6, 1/6.
+class Fermi {
+ public:
+  static constexpr std::string_view name = "fermi";
+  static constexpr bool deterministic = false;
+
+  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
+    allow_parameters(replacement, {"favoured_way", "others"});
+    const std::int64_t favoured = integer_parameter(replacement, "favoured_way");
+    for (const std::uint32_t count : ways) {
+      if (favoured < 0 || favoured >= count || count < 2) {
+        throw InputError("favoured_way: must be one of at least two ways of every set");
+      }
+    }
+    if (text_parameter(replacement, "others") != "random") {
+      throw InputError("others: only `random` is known");
+    }
+  }
+
+  Fermi(const SetLayout& layout, const Replacement& replacement, Random& random)
+      : layout_(&layout), random_(&random), evictions_(layout.sets()),
+        favoured_way_(static_cast<std::uint32_t>(integer_parameter(replacement, "favoured_way"))) {}
+
+  void reset() { evictions_.assign(evictions_.size(), 0); }
+  void hit(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}
+  void fill(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}
+  [[nodiscard]] std::uint32_t victim(std::uint32_t set) {
+    const std::uint32_t first = layout_->first_slot[set];
+    if (++evictions_[set] % 2 == 0) {
+      return first + favoured_way_;
+    }
+    const auto other = static_cast<std::uint32_t>(random_->below(layout_->ways(set) - 1));
+    return first + other + (other >= favoured_way_ ? 1 : 0);
+  }
+
+ private:
+  const SetLayout* layout_;
+  Random* random_;
+  std::vector<std::uint32_t> evictions_;
+  std::uint32_t favoured_way_;
+};
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tuple>
+
+#include "model/policies/fermi.hpp"
+#include "model/policies/fifo.hpp"
+#include "model/policies/lru.hpp"
+#include "model/policies/random.hpp"
+#include "model/policies/weighted_random.hpp"
+
+namespace gpuinfer::model {
+
+// Every policy there is, in the order of `gpuinfer list policies`; of policies that behave alike the first one lends
+// the name. A new policy is its file and a line here.
+using AllPolicies = std::tuple<  //
+    Lru,                         //
+    Fifo,                        //
+    RandomPolicy,                //
+    WeightedRandom,              //
+    Fermi>;
+
+// Calls visitor.operator()<Policy>() for each policy.
+template <class Visitor>
+void for_each_policy(Visitor&& visitor) {
+  [&]<class... Policy>(std::tuple<Policy...>*) {
+    (visitor.template operator()<Policy>(), ...);
+  }(static_cast<AllPolicies*>(nullptr));
+}
+
+}  // namespace gpuinfer::model

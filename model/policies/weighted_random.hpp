@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "model/policies/policy.hpp"
+
+namespace gpuinfer::model {
+
+// Ways go with unequal probabilities, each time anew: `victim_weights` has one relative weight for each way, and all
+// sets have that many ways.
+class WeightedRandom {
+ public:
+  static constexpr std::string_view name = "weighted_random";
+  static constexpr bool deterministic = false;
+
+  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
+    allow_parameters(replacement, {"victim_weights"});
+    const auto& weights = list_parameter(replacement, "victim_weights");
+    if (std::any_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count != weights.size(); })) {
+      throw InputError("victim_weights: has " + std::to_string(weights.size()) +
+                       " entries where every set needs one for each of its ways");
+    }
+    if (std::any_of(weights.begin(), weights.end(), [](double weight) { return !(weight >= 0 && weight < 1e12); }) ||
+        std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+      throw InputError("victim_weights: weights must not be negative, and one of them must be positive");
+    }
+  }
+
+  WeightedRandom(const SetLayout& layout, const Replacement& replacement, Random& random)
+      : layout_(&layout), random_(&random) {
+    double sum = 0;
+    for (const double weight : list_parameter(replacement, "victim_weights")) {
+      cumulative_.push_back(sum += weight);
+    }
+  }
+
+  void reset() {}
+  void hit(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}
+  void fill(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}
+  [[nodiscard]] std::uint32_t victim(std::uint32_t set) {
+    const double draw = random_->unit() * cumulative_.back();
+    const auto chosen = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, draw);
+    return layout_->first_slot[set] + static_cast<std::uint32_t>(chosen - cumulative_.begin());
+  }
+
+ private:
+  const SetLayout* layout_;
+  Random* random_;
+  std::vector<double> cumulative_;
+};
+
+}  // namespace gpuinfer::model

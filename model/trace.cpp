@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/trace.hpp"
+
+namespace gpuinfer::model {
+
+std::string_view to_string(StartState state) {
+  switch (state) {
+    case StartState::clean:
+      return "clean";
+    case StartState::invalidated:
+      return "invalidated";
+    case StartState::keep:
+      return "keep";
+  }
+  return "keep";
+}
+
+std::optional<StartState> start_state_from(std::string_view name) {
+  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::keep}) {
+    if (to_string(state) == name) {
+      return state;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,517 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/archive.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "model/errors.hpp"
+#include "probe/hdf5.hpp"
+#include "probe/latency.hpp"
+
+namespace gpuinfer::probe {
+
+namespace {
+
+constexpr std::string_view schema = "gpuinfer-trace/1";
+constexpr std::string_view launch_prefix = "launch_";
+
+struct Exchange {
+  std::string name;
+  model::Question question;
+  model::Answer answer;
+};
+
+// A row of the dataset `question`.
+struct QuestionRow {
+  std::uint64_t launch = 0;
+  std::uint64_t warm_begin = 0;
+  std::uint64_t record_begin = 0;
+  std::uint64_t record_end = 0;
+  std::uint64_t latency_begin = 0;
+};
+
+constexpr std::array<std::pair<const char*, std::size_t>, 5> question_columns{
+    {{"launch", offsetof(QuestionRow, launch)},
+     {"warm_begin", offsetof(QuestionRow, warm_begin)},
+     {"record_begin", offsetof(QuestionRow, record_begin)},
+     {"record_end", offsetof(QuestionRow, record_end)},
+     {"latency_begin", offsetof(QuestionRow, latency_begin)}}};
+
+hdf5::Handle question_type() {
+  hdf5::Handle type(H5Tcreate(H5T_COMPOUND, sizeof(QuestionRow)), H5Tclose, "no memory for a type");
+  for (const auto& [name, position] : question_columns) {
+    hdf5::checked(H5Tinsert(type.get(), name, position, H5T_NATIVE_UINT64), "no memory for a type");
+  }
+  return type;
+}
+
+// The datasets of one group.
+struct LaunchGroup {
+  std::vector<QuestionRow> questions;
+  std::vector<std::string> targets;
+  std::vector<std::string> states;
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint8_t> is_warm_up;
+  std::vector<float> latency_cycles;
+  std::vector<std::uint64_t> refused;
+  std::vector<std::string> refusals;
+
+  void append(std::uint64_t launch, const model::Question& question, const model::Answer& answer) {
+    if (answer.refusal) {
+      refused.push_back(questions.size());
+      refusals.push_back(*answer.refusal);
+    }
+    const std::uint64_t warm_begin = offsets.size();
+    const std::uint64_t record_begin = warm_begin + question.warm.size();
+    questions.push_back({.launch = launch,
+                         .warm_begin = warm_begin,
+                         .record_begin = record_begin,
+                         .record_end = record_begin + question.record.size(),
+                         .latency_begin = latency_cycles.size()});
+    targets.push_back(question.target);
+    states.emplace_back(to_string(question.state));
+    offsets.insert(offsets.end(), question.warm.begin(), question.warm.end());
+    offsets.insert(offsets.end(), question.record.begin(), question.record.end());
+    is_warm_up.resize(record_begin, 1);
+    is_warm_up.resize(offsets.size(), 0);
+    latency_cycles.insert(latency_cycles.end(), answer.latency_cycles.begin(), answer.latency_cycles.end());
+  }
+};
+
+// Numbers go to the file in the narrowest type that holds them all; readers convert.
+hid_t offset_type_for(const std::vector<std::uint64_t>& offsets) {
+  const bool narrow = std::all_of(offsets.begin(), offsets.end(),
+                                  [](auto offset) { return offset <= std::numeric_limits<std::uint32_t>::max(); });
+  return narrow ? H5T_STD_U32LE : H5T_STD_U64LE;
+}
+
+hid_t latency_type_for(const std::vector<float>& latency_cycles) {
+  const bool narrow = std::all_of(latency_cycles.begin(), latency_cycles.end(), [](float cycles) {
+    return cycles == std::floor(cycles) && cycles <= std::numeric_limits<std::uint16_t>::max();
+  });
+  return narrow ? H5T_STD_U16LE : H5T_IEEE_F32LE;
+}
+
+template <class Element>
+void write_dataset(const hdf5::Handle& group, const std::string& name, hid_t memory_type, hid_t file_type,
+                   const std::vector<Element>& elements) {
+  hdf5::write_dataset(group, name, memory_type, file_type, elements.data(), elements.size());
+}
+
+void write(const hdf5::Handle& file, const LaunchGroup& launches) {
+  const std::string number = std::to_string(launches.questions.front().launch);
+  constexpr std::size_t digits = 6;
+  const std::string padding(digits - std::min(digits, number.size()), '0');
+  const hdf5::Handle group = hdf5::create_group(file, std::string(launch_prefix) + padding + number);
+  const hdf5::Handle row = question_type();
+  write_dataset(group, "question", row.get(), row.get(), launches.questions);
+  hdf5::write_strings(group, "target", launches.targets);
+  hdf5::write_strings(group, "state", launches.states);
+  write_dataset(group, "offset", H5T_NATIVE_UINT64, offset_type_for(launches.offsets), launches.offsets);
+  write_dataset(group, "is_warm_up", H5T_NATIVE_UINT8, H5T_STD_U8LE, launches.is_warm_up);
+  write_dataset(group, "latency_cycles", H5T_NATIVE_FLOAT, latency_type_for(launches.latency_cycles),
+                launches.latency_cycles);
+  if (!launches.refused.empty()) {
+    write_dataset(group, "refused", H5T_NATIVE_UINT64, H5T_STD_U32LE, launches.refused);
+    hdf5::write_strings(group, "refusal", launches.refusals);
+  }
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) {
+    throw hdf5::Failure(what);
+  }
+}
+
+LaunchGroup read(const hdf5::Handle& file, const std::string& name) {
+  const hdf5::Handle group = hdf5::open_group(file, name);
+  LaunchGroup launches;
+  {
+    const hdf5::Dataset questions(group, "question");
+    require(H5Tget_class(questions.type().get()) == H5T_COMPOUND, "dataset question is not a table");
+    for (const auto& [column, position] : question_columns) {
+      require(H5Tget_member_index(questions.type().get(), column) >= 0, "dataset question lacks a column");
+    }
+    launches.questions.resize(questions.count());
+    questions.read(question_type().get(), launches.questions.data());
+  }
+  launches.targets = hdf5::read_strings(group, "target");
+  launches.states = hdf5::read_strings(group, "state");
+  launches.offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
+  launches.is_warm_up = hdf5::read_dataset<std::uint8_t>(group, "is_warm_up", H5T_NATIVE_UINT8);
+  launches.latency_cycles = hdf5::read_dataset<float>(group, "latency_cycles", H5T_NATIVE_FLOAT);
+  if (hdf5::has_link(group, "refused")) {
+    launches.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
+    launches.refusals = hdf5::read_strings(group, "refusal");
+  }
+  return launches;
+}
+
+template <class Element>
+std::vector<Element> slice(const std::vector<Element>& elements, std::uint64_t begin, std::uint64_t end) {
+  return {elements.begin() + static_cast<std::ptrdiff_t>(begin), elements.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+// Takes a group that somebody may have tampered with apart again.
+void unpack(const std::string& name, const LaunchGroup& launches, std::uint64_t buffer_bytes,
+            std::vector<Exchange>& exchanges) {
+  const std::size_t count = launches.questions.size();
+  require(launches.targets.size() == count && launches.states.size() == count &&
+              launches.refused.size() == launches.refusals.size() &&
+              launches.is_warm_up.size() == launches.offsets.size(),
+          "datasets that belong together differ in length");
+  require(std::all_of(launches.latency_cycles.begin(), launches.latency_cycles.end(), is_latency),
+          "dataset latency_cycles holds a negative or infinite latency");
+
+  std::uint64_t access = 0;
+  std::uint64_t latency = 0;
+  std::size_t refusal = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const QuestionRow& row = launches.questions[i];
+    require(row.warm_begin == access && row.record_begin >= access && row.record_end >= row.record_begin &&
+                row.record_end <= launches.offsets.size() && row.latency_begin == latency,
+            "dataset question does not fit the accesses");
+    for (; access < row.record_end; ++access) {
+      require(launches.offsets[access] < buffer_bytes, "dataset offset leaves the buffer");
+      require((launches.is_warm_up[access] != 0) == (access < row.record_begin),
+              "dataset is_warm_up contradicts dataset question");
+    }
+    const auto state = model::start_state_from(launches.states[i]);
+    require(state.has_value(), "dataset state names no state");
+
+    Exchange exchange{.name = name + "/" + std::to_string(i),
+                      .question = {.target = launches.targets[i],
+                                   .state = *state,
+                                   .warm = slice(launches.offsets, row.warm_begin, row.record_begin),
+                                   .record = slice(launches.offsets, row.record_begin, row.record_end)},
+                      .answer = {}};
+    if (refusal < launches.refused.size() && launches.refused[refusal] == i) {
+      exchange.answer.refusal = launches.refusals[refusal++];
+    } else {
+      const std::uint64_t latency_end = latency + exchange.question.record.size();
+      require(latency_end <= launches.latency_cycles.size(), "dataset latency_cycles is too short");
+      exchange.answer.latency_cycles = slice(launches.latency_cycles, latency, latency_end);
+      latency = latency_end;
+    }
+    exchanges.push_back(std::move(exchange));
+  }
+  require(access == launches.offsets.size() && latency == launches.latency_cycles.size() &&
+              refusal == launches.refused.size(),
+          "dataset question does not cover what the other datasets hold");
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &utc)};
+}
+
+void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
+  hdf5::write_attribute(file, "schema", std::string(schema));
+  hdf5::write_attribute(file, "device_name", facts.name);
+  hdf5::write_attribute(file, "source", facts.source);
+  if (facts.compute_capability) {
+    hdf5::write_attribute(file, "compute_capability", *facts.compute_capability);
+  }
+  if (facts.sm_count) {
+    hdf5::write_attribute(file, "sm_count", std::uint64_t{*facts.sm_count});
+  }
+  hdf5::write_attribute(file, "targets", facts.targets);
+  hdf5::write_attribute(file, "buffer_bytes", facts.buffer_bytes);
+  hdf5::write_attribute(file, "address_of_buffer", facts.address_of_buffer);
+  hdf5::write_attribute(file, "program_version", std::string(GPUINFER_VERSION));
+  hdf5::write_attribute(file, "recorded_at", utc_now());
+  const hdf5::Handle provenance = hdf5::create_group(file, "provenance");
+  for (const auto& [name, value] : facts.provenance) {
+    hdf5::write_attribute(provenance, name, value);
+  }
+}
+
+model::DeviceFacts read_facts(const hdf5::Handle& file) {
+  require(hdf5::has_attribute(file, "schema") && hdf5::read_string_attribute(file, "schema") == schema,
+          "the schema is not gpuinfer-trace/1");
+  model::DeviceFacts facts;
+  facts.name = hdf5::read_string_attribute(file, "device_name");
+  facts.source = hdf5::read_string_attribute(file, "source");
+  if (hdf5::has_attribute(file, "compute_capability")) {
+    facts.compute_capability = hdf5::read_string_attribute(file, "compute_capability");
+  }
+  if (hdf5::has_attribute(file, "sm_count")) {
+    const std::uint64_t sm_count = hdf5::read_integer_attribute(file, "sm_count");
+    require(sm_count <= std::numeric_limits<unsigned>::max(), "attribute sm_count is no count");
+    facts.sm_count = static_cast<unsigned>(sm_count);
+  }
+  facts.targets = hdf5::read_strings_attribute(file, "targets");
+  facts.buffer_bytes = hdf5::read_integer_attribute(file, "buffer_bytes");
+  facts.address_of_buffer = hdf5::read_integer_attribute(file, "address_of_buffer");
+  const hdf5::Handle provenance = hdf5::open_group(file, "provenance");
+  for (const std::string& name : hdf5::attribute_names(provenance)) {
+    facts.provenance[name] = hdf5::read_string_attribute(provenance, name);
+  }
+  return facts;
+}
+
+struct Contents {
+  model::DeviceFacts facts;
+  std::vector<Exchange> exchanges;
+};
+
+Contents read_contents(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    throw InputError(path.string() + ": there is no such file; name a trace archive");
+  }
+  const hdf5::Silence silence;
+  try {
+    const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file");
+    Contents contents{.facts = read_facts(file), .exchanges = {}};
+    std::vector<std::string> groups = hdf5::link_names(file);
+    std::erase_if(groups, [](const std::string& name) { return !name.starts_with(launch_prefix); });
+    // Numbers have six digits or more: longer names come later.
+    std::sort(groups.begin(), groups.end(), [](const std::string& a, const std::string& b) {
+      return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
+    });
+    for (const std::string& group : groups) {
+      unpack(group, read(file, group), contents.facts.buffer_bytes, contents.exchanges);
+    }
+    return contents;
+  } catch (const hdf5::Failure& failure) {
+    throw InputError(path.string() + ": " + failure.what() + "; record it again");
+  }
+}
+
+// Does what writes to the archive that will be `path`.
+template <class Work>
+auto guarded(const std::filesystem::path& path, Work work) {
+  const hdf5::Silence silence;
+  try {
+    return work();
+  } catch (const hdf5::Failure& failure) {
+    throw InputError(path.string() + ": " + failure.what() + "; record less at a time");
+  }
+}
+
+// The file is put together in memory, so a full disk is met in one place and never inside HDF5.
+class Hdf5Writer final : public ArchiveWriter {
+ public:
+  Hdf5Writer(const std::filesystem::path& path, const model::DeviceFacts& facts)
+      : path_(path), partial_path_(path.string() + ".partial"), out_(opened(partial_path_)),
+        file_(guarded(path, [&] { return in_memory(path); })) {
+    guarded(path, [&] { write(file_, facts); });
+  }
+
+  ~Hdf5Writer() override {
+    if (!closed_) {
+      try {
+        save();
+      } catch (const Error&) {
+        // What was recorded is lost, and whoever let go of the writer without close() does not count on it.
+      }
+    }
+  }
+
+  void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) override {
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      pending_.append(launch_, questions[i], answers[i]);
+    }
+    ++launch_;
+    // A group costs some kilobytes whatever it holds.
+    constexpr std::size_t group_accesses = 1U << 20U;
+    if (pending_.offsets.size() >= group_accesses) {
+      write_pending();
+    }
+  }
+
+  void close() override {
+    closed_ = true;
+    save();
+    std::error_code error;
+    std::filesystem::rename(partial_path_, path_, error);
+    if (error) {
+      throw cannot_write(path_);
+    }
+  }
+
+ private:
+  static std::ofstream opened(const std::filesystem::path& path) {
+    std::ofstream out(path, std::ios::binary);
+    if (!out) {
+      throw cannot_write(path);
+    }
+    return out;
+  }
+
+  static hdf5::Handle in_memory(const std::filesystem::path& path) {
+    constexpr std::size_t growth_bytes = 1U << 20U;
+    const hdf5::Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "no memory for an archive");
+    hdf5::checked(H5Pset_fapl_core(access.get(), growth_bytes, false), "no memory for an archive");
+    return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose, "no memory for an archive"};
+  }
+
+  [[nodiscard]] static InputError cannot_write(const std::filesystem::path& path) {
+    return InputError(path.string() + ": cannot be written (" + std::generic_category().message(errno) +
+                      "); make room or name another file");
+  }
+
+  void write_pending() {
+    if (!pending_.questions.empty()) {
+      guarded(path_, [this] { write(file_, pending_); });
+      pending_ = {};
+    }
+  }
+
+  void save() {
+    write_pending();
+    std::vector<char> image;
+    guarded(path_, [&] {
+      const char* const what = "the archive cannot be put together";
+      hdf5::checked(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), what);
+      image.resize(static_cast<std::size_t>(hdf5::checked(H5Fget_file_image(file_.get(), nullptr, 0), what)));
+      hdf5::checked(H5Fget_file_image(file_.get(), image.data(), image.size()), what);
+    });
+    out_.write(image.data(), static_cast<std::streamsize>(image.size()));
+    out_.close();
+    if (!out_) {
+      throw cannot_write(partial_path_);
+    }
+  }
+
+  std::filesystem::path path_;
+  std::filesystem::path partial_path_;
+  std::ofstream out_;
+  hdf5::Handle file_;
+  LaunchGroup pending_;
+  std::uint64_t launch_ = 0;
+  bool closed_ = false;
+};
+
+class Recording final : public model::Answerer {
+ public:
+  Recording(model::Answerer& device, ArchiveWriter& writer) : device_(&device), writer_(&writer) {}
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers = device_->ask(questions);
+    writer_->append(questions, answers);
+    return answers;
+  }
+
+ private:
+  model::Answerer* device_;
+  ArchiveWriter* writer_;
+};
+
+struct HashOfQuestion {
+  std::size_t operator()(const model::Question* question) const {
+    std::uint64_t hash = std::hash<std::string>{}(question->target) + static_cast<std::uint64_t>(question->state);
+    for (const model::AccessSequence* sequence : {&question->warm, &question->record}) {
+      hash = mixed(hash, sequence->size());
+      for (const std::uint64_t offset : *sequence) {
+        hash = mixed(hash, offset);
+      }
+    }
+    return hash;
+  }
+
+  static std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ (hash >> 32U);
+  }
+};
+
+struct SameQuestion {
+  bool operator()(const model::Question* a, const model::Question* b) const { return *a == *b; }
+};
+
+class RecordedDevice final : public model::Answerer {
+ public:
+  RecordedDevice(Contents contents, const std::string& source) : contents_(std::move(contents)) {
+    for (const Exchange& exchange : contents_.exchanges) {
+      answers_[&exchange.question].recorded.push_back(&exchange.answer);
+    }
+    model::DeviceFacts& facts = contents_.facts;
+    facts.source = source;
+    std::erase_if(facts.targets, [this](const std::string& target) {
+      return std::none_of(contents_.exchanges.begin(), contents_.exchanges.end(), [&](const Exchange& exchange) {
+        return exchange.question.target == target && !exchange.answer.refusal;
+      });
+    });
+  }
+
+  const model::DeviceFacts& facts() const override { return contents_.facts; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    answers.reserve(questions.size());
+    for (const model::Question& question : questions) {
+      answers.push_back(answer(question));
+    }
+    return answers;
+  }
+
+ private:
+  struct Answers {
+    std::vector<const model::Answer*> recorded;
+    std::size_t next = 0;
+  };
+
+  model::Answer answer(const model::Question& question) {
+    const auto found = answers_.find(&question);
+    if (found == answers_.end()) {
+      return {.latency_cycles = {},
+              .refusal = contents_.facts.source +
+                         " does not hold this question; record it with `gpuinfer probe` on the device itself"};
+    }
+    auto& [recorded, next] = found->second;
+    const model::Answer& chosen = *recorded[next];
+    next = std::min(next + 1, recorded.size() - 1);
+    return chosen;
+  }
+
+  Contents contents_;
+  std::unordered_map<const model::Question*, Answers, HashOfQuestion, SameQuestion> answers_;
+};
+
+}  // namespace
+
+Archive read_archive(const std::filesystem::path& file) {
+  Contents contents = read_contents(file);
+  Archive archive{.facts = std::move(contents.facts), .traces = {}};
+  for (Exchange& exchange : contents.exchanges) {
+    if (!exchange.answer.refusal) {
+      const model::StartState state = exchange.question.state;
+      archive.traces.push_back({.name = file.string() + ":/" + exchange.name,
+                                .question = std::move(exchange.question),
+                                .latency_cycles = std::move(exchange.answer.latency_cycles),
+                                .start_is_known = state != model::StartState::keep});
+    }
+  }
+  return archive;
+}
+
+std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file, const model::DeviceFacts& facts) {
+  return std::make_unique<Hdf5Writer>(file, facts);
+}
+
+std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWriter& writer) {
+  return std::make_unique<Recording>(device, writer);
+}
+
+std::unique_ptr<model::Answerer> open_recording(const std::filesystem::path& file, const std::string& source) {
+  return std::make_unique<RecordedDevice>(read_contents(file), source);
+}
+
+}  // namespace gpuinfer::probe

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/answerer.hpp"
+#include "model/trace.hpp"
+
+// The trace archive: HDF5, readable with h5py and h5dump.
+//
+// Attributes of the root: schema ("gpuinfer-trace/1"), device_name, source, compute_capability and sm_count where
+// known, targets, buffer_bytes, address_of_buffer, program_version, recorded_at (UTC). Attributes of /provenance: what
+// else the device says of itself, among it the seed of a virtual one.
+//
+// A launch is a batch of questions asked together. Groups /launch_000000, ... hold one launch, or several small ones in
+// a row, and are named after their first. One-dimensional datasets in each, with Q questions and A accesses:
+//   question        [Q] launch, warm_begin, record_begin, record_end: where in the A accesses the warm-up begins, where
+//   it
+//                       ends and the recorded accesses begin, and where those end; latency_begin: where in
+//                       latency_cycles
+//   target, state   [Q] strings
+//   offset          [A] byte offsets into the buffer: warm-up, then recorded accesses, of each question in turn
+//   is_warm_up      [A] 1 or 0
+//   latency_cycles  one for each recorded access of the questions that were answered
+//   refused, refusal    only where there are any: numbers of the questions (rows of `question`) that were refused, and
+//   why
+namespace gpuinfer::probe {
+
+struct Archive {
+  model::DeviceFacts facts;
+  // In the order they were asked, without the refused ones. The start is known unless it was what another one had left.
+  std::vector<model::Trace> traces;
+};
+
+// Throws InputError: not there, not HDF5, truncated, another schema, lengths that do not fit, negative latencies.
+[[nodiscard]] Archive read_archive(const std::filesystem::path& file);
+
+// Writes what is asked of another device through it. The file appears under its name when close() is called; until
+// then, and when it is not called, it is FILE.partial.
+class ArchiveWriter {
+ public:
+  virtual ~ArchiveWriter() = default;
+  virtual void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) = 0;
+  virtual void close() = 0;
+};
+
+// Throws InputError when the file cannot be written; so does close(), which is when everything goes to disk.
+[[nodiscard]] std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
+                                                            const model::DeviceFacts& facts);
+
+// `device`, with every answer kept in `writer` as well; both outlive it.
+[[nodiscard]] std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWriter& writer);
+
+// A device that answers what the archive holds, the same question asked again with the next answer to it that was
+// recorded (the last one again when all are used up), and refuses other questions with a sentence. Its targets are
+// those that were answered at least once. `source` is what --device named.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_recording(const std::filesystem::path& file,
+                                                              const std::string& source);
+
+}  // namespace gpuinfer::probe

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/answerer.hpp"
+
+namespace gpuinfer::probe {
+
+struct CudaOptions {
+  int device = 0;
+  // Shared memory asked for, as a percentage of the largest (the rest is L1); what is in force is in
+  // facts().provenance.
+  int carveout_percent = 0;
+  std::uint64_t buffer_bytes = 64ULL << 20U;
+};
+
+// Names of the CUDA devices; empty without a driver or a GPU.
+[[nodiscard]] std::vector<std::string> cuda_device_names();
+
+// The fine-grained probe (Mei & Chu 2014, listing 4) on a real GPU. Targets: L1tex (ld.global.ca), ReadOnly
+// (ld.global.nc), Texture (tex1Dfetch; on most GPUs the same cache) and L2 (ld.global.cg, which passes L1 by). A state
+// that was tried on this GPU and not reached is refused, as is an offset outside the buffer or no multiple of 4. Clean
+// questions that follow one another go out together, one for each SM; the others one by one, to the SM that answered
+// last. Throws DeviceUnavailable when there is no such GPU, no driver, no room for the buffer, or the program was built
+// without CUDA.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_cuda(const CudaOptions& options);
+
+}  // namespace gpuinfer::probe

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/answerer.hpp"
+#include "probe/cuda.hpp"
+#include "probe/cuda/play.hpp"
+
+namespace gpuinfer::probe::cuda {
+
+// Memory of this process that the GPU reads and writes in place, so that no copy commands come between launches.
+class HostMemory {
+ public:
+  // What was there is lost.
+  [[nodiscard]] cudaError_t reserve(std::size_t bytes);
+  [[nodiscard]] void* get() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { cudaFreeHost(memory); }
+  };
+
+  std::unique_ptr<void, Free> memory_;
+  std::size_t bytes_ = 0;
+};
+
+// A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  [[nodiscard]] cudaError_t allocate(std::uint64_t bytes);
+  [[nodiscard]] cudaError_t make_texture();
+
+  [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::optional<cudaTextureObject_t> texture_;
+};
+
+struct Played {
+  std::uint32_t sm = 0;
+  std::vector<float> latency_cycles;  // of the recorded accesses
+};
+
+// A GPU that plays questions, whatever their targets say, along the load path it is told. Throws DeviceError.
+class Gpu {
+ public:
+  explicit Gpu(const CudaOptions& options);
+
+  [[nodiscard]] std::size_t sm_count() const { return sm_count_; }
+  [[nodiscard]] const Buffer& buffer() const { return buffer_; }
+  // All but the targets.
+  [[nodiscard]] model::DeviceFacts facts() const;
+
+  // Each question on an SM of its own, on an L1 that has just been set up. At most sm_count().
+  [[nodiscard]] std::vector<Played> play_clean(LoadPath path, std::span<const model::Question> questions);
+
+  // On this SM with L1 as it is, or with its lines dropped. None when no block got there alone.
+  [[nodiscard]] std::optional<Played> play_on(std::uint32_t sm, LoadPath path, const model::Question& question);
+
+ private:
+  void check(cudaError_t error, const std::string& what, const std::string& advice) const;
+  [[nodiscard]] int attribute(cudaDeviceAttr which) const;
+
+  void pack(std::span<const model::Question> questions);
+  void launch(LoadPath path, std::span<const Seat> taken, bool flip_first, Launch how);
+  [[nodiscard]] Played played(const Seat& seat, const model::Question& question) const;
+
+  [[nodiscard]] std::span<Seat> seats() const { return {static_cast<Seat*>(host_.get()), sm_count_}; }
+  [[nodiscard]] std::uint32_t* accesses() const { return reinterpret_cast<std::uint32_t*>(seats().data() + sm_count_); }
+
+  CudaOptions options_;
+  std::size_t sm_count_ = 0;
+  std::size_t largest_shared_bytes_ = 0;
+  std::size_t shared_bytes_ = 0;
+  Buffer buffer_;
+  HostMemory host_;
+};
+
+}  // namespace gpuinfer::probe::cuda

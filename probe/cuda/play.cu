@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda/play.hpp"
+#include "probe/cuda/transfer.cuh"
+
+// tests/probe/cuda_sass_test.py holds the machine code of these kernels to what is said here.
+namespace gpuinfer::probe::cuda {
+namespace {
+
+__device__ std::uint32_t clock_cycles() {
+  std::uint32_t cycles = 0;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
+  return cycles;
+}
+
+__device__ std::uint32_t sm_number() {
+  std::uint32_t sm = 0;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
+
+// Volatile, since the assembler drops a store that another one to the same place follows.
+__device__ void store_to_shared(std::uint32_t* slot, std::uint32_t value) {
+  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(slot)), "r"(value) : "memory");
+}
+
+// A load path: where a word is (an address or a texture coordinate), where the places end, and the load itself.
+struct GlobalPath {
+  __device__ static std::uint64_t place(const Launch& launch, std::uint32_t word) {
+    return launch.buffer_begin + sizeof(std::uint32_t) * static_cast<std::uint64_t>(word);
+  }
+  __device__ static std::uint64_t end(const Launch& launch) { return launch.buffer_end; }
+};
+
+struct GlobalCa : GlobalPath {
+  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
+    std::uint32_t value = 0;
+    asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+};
+
+struct GlobalNc : GlobalPath {
+  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
+    std::uint32_t value = 0;
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+};
+
+struct GlobalCg : GlobalPath {
+  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
+    std::uint32_t value = 0;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+};
+
+struct Texture {
+  __device__ static std::uint32_t place(const Launch&, std::uint32_t word) { return word; }
+  __device__ static std::uint32_t end(const Launch& launch) { return launch.buffer_words; }
+  __device__ static std::uint32_t load(const Launch& launch, std::uint32_t word) {
+    std::uint32_t value = 0;
+    asm volatile(
+        "{\n\t.reg .u32 unused<3>;\n\t"
+        "tex.1d.v4.u32.s32 {%0, unused0, unused1, unused2}, [%1, {%2}];\n\t}"
+        : "=r"(value)
+        : "l"(launch.texture), "r"(word)
+        : "memory");
+    return value;
+  }
+};
+
+// Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played.
+template <class Path>
+__global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
+  __shared__ std::uint64_t barrier;
+  __shared__ Seat seat;
+  __shared__ alignas(16) std::uint32_t chunk[chunk_accesses];
+
+  Transfer transfer(barrier);
+  Seat* const my_seat = launch.seats + blockIdx.x;
+  transfer.fetch(&seat, my_seat, sizeof(Seat));
+  const std::uint32_t sm = sm_number();
+  seat.sm = sm;
+  transfer.store(my_seat, &seat, sizeof(Seat));
+  if (launch.only_one_sm && sm != launch.sm) {
+    return;
+  }
+  if (launch.invalidate) {
+    __threadfence();
+  }
+
+  std::uint32_t* accesses = launch.accesses + seat.first;
+  std::uint32_t left = seat.accesses;
+  std::uint32_t value = 0;
+  while (left > 0) {
+    const std::uint32_t count = min(left, chunk_accesses);
+    const std::uint32_t padded = (count + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
+    transfer.fetch(chunk, accesses, padded * sizeof(std::uint32_t));
+#pragma unroll 1
+    for (std::uint32_t i = 0; i < count; ++i) {
+      // The value of the access before is always 0, which only the memory knows: it makes this access wait for that
+      // one.
+      const auto place = Path::place(launch, chunk[i] + value);
+      // Besides catching a buffer that was written to, this keeps the clock from being read before the place is there.
+      if (place >= Path::end(launch)) {
+        __trap();
+      }
+      const std::uint32_t start = clock_cycles();
+      value = Path::load(launch, place);
+      store_to_shared(&chunk[i], value);
+      const std::uint32_t stop = clock_cycles();
+      store_to_shared(&chunk[i], stop - start);
+    }
+    transfer.store(accesses, chunk, padded * sizeof(std::uint32_t));
+    accesses += count;
+    left -= count;
+  }
+}
+
+// Stays long enough for every block of the launch to have found an SM.
+__global__ void __launch_bounds__(1) occupy_sm() {
+  constexpr std::uint32_t stay_cycles = 10'000;
+  const std::uint32_t start = clock_cycles();
+  while (clock_cycles() - start < stay_cycles) {
+  }
+}
+
+using Kernel = void (*)(Launch);
+
+Kernel kernel_of(LoadPath path) {
+  switch (path) {
+    case LoadPath::global_nc:
+      return play_accesses<GlobalNc>;
+    case LoadPath::global_cg:
+      return play_accesses<GlobalCg>;
+    case LoadPath::texture:
+      return play_accesses<Texture>;
+    case LoadPath::global_ca:
+      break;
+  }
+  return play_accesses<GlobalCa>;
+}
+
+}  // namespace
+
+cudaError_t prepare(LoadPath path, int carveout_percent, std::size_t& shared_bytes) {
+  cudaFuncAttributes attributes{};
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel_of(path)); error != cudaSuccess) {
+    return error;
+  }
+  shared_bytes = attributes.sharedSizeBytes;
+  return cudaFuncSetAttribute(kernel_of(path), cudaFuncAttributePreferredSharedMemoryCarveout, carveout_percent);
+}
+
+cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch) {
+  kernel_of(path)<<<seats, 1>>>(launch);
+  return cudaGetLastError();
+}
+
+cudaError_t flip_carveout(int carveout_percent, std::uint32_t sms, std::size_t largest_shared_bytes) {
+  const bool to_shared = carveout_percent < 50;
+  const std::size_t shared_bytes = to_shared ? largest_shared_bytes : 0;
+  cudaError_t error =
+      cudaFuncSetAttribute(occupy_sm, cudaFuncAttributePreferredSharedMemoryCarveout, to_shared ? 100 : 0);
+  if (error == cudaSuccess) {
+    error =
+        cudaFuncSetAttribute(occupy_sm, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  }
+  if (error == cudaSuccess) {
+    occupy_sm<<<sms, 1, shared_bytes>>>();
+    error = cudaGetLastError();
+  }
+  return error;
+}
+
+}  // namespace gpuinfer::probe::cuda

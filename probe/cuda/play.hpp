@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+// The device side of the CUDA probe, as its host side sees it.
+namespace gpuinfer::probe::cuda {
+
+// How a word is loaded.
+enum class LoadPath {
+  global_ca,  // ld.global.ca
+  global_nc,  // ld.global.nc
+  global_cg,  // ld.global.cg
+  texture,    // tex.1d of a linear texture
+};
+
+// What one block is to play. Read and written as a whole by bulk copies, which move multiples of 16 bytes.
+struct alignas(16) Seat {
+  std::uint32_t first = 0;     // its first access in Launch::accesses, a multiple of accesses_alignment
+  std::uint32_t accesses = 0;  // how many it plays
+  std::uint32_t sm = 0;        // written by the block: where it ran
+};
+
+inline constexpr std::uint32_t accesses_alignment = 4;
+
+// Accesses that are in shared memory at a time. Small, since what is shared memory is not L1.
+inline constexpr std::uint32_t chunk_accesses = 1024;
+
+// Everything a launch needs, passed by value: what a kernel reads through a pointer may pass through the cache it
+// probes.
+struct Launch {
+  Seat* seats = nullptr;  // one for each block
+  std::uint32_t* accesses =
+      nullptr;                     // numbers of words in the buffer; their latencies in cycles come back in their place
+  std::uint64_t buffer_begin = 0;  // the buffer is all zeros
+  std::uint64_t buffer_end = 0;
+  cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture
+  std::uint32_t buffer_words = 0;
+  bool invalidate = false;   // drop all lines of L1 first
+  bool only_one_sm = false;  // only the block that runs on `sm` plays
+  std::uint32_t sm = 0;
+};
+
+// Sets the preferred carve-out (percentage of shared memory) of the kernel behind `path`; `shared_bytes` is what one
+// block of it uses.
+cudaError_t prepare(LoadPath path, int carveout_percent, std::size_t& shared_bytes);
+
+// Runs a block for each seat.
+cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch);
+
+// Runs a kernel with a carve-out far from `carveout_percent` on each of the `sms`, so that the next kernel with that
+// one finds an L1 that has just been set up.
+cudaError_t flip_carveout(int carveout_percent, std::uint32_t sms, std::size_t largest_shared_bytes);
+
+}  // namespace gpuinfer::probe::cuda

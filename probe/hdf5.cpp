@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/hdf5.hpp"
+
+#include <algorithm>
+
+namespace gpuinfer::probe::hdf5 {
+
+namespace {
+
+// Strings of one fixed length, padded with zeros: unlike those of variable length they are compressed.
+Handle string_type(std::size_t length) {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "no memory for a string type");
+  checked(H5Tset_size(type.get(), std::max<std::size_t>(length, 1)), "a string is too long");
+  checked(H5Tset_cset(type.get(), H5T_CSET_UTF8), "strings cannot be UTF-8");
+  checked(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "strings cannot be padded");
+  return type;
+}
+
+struct PaddedStrings {
+  std::size_t length = 1;
+  std::string bytes;
+
+  explicit PaddedStrings(const std::vector<std::string>& values) {
+    for (const std::string& value : values) {
+      length = std::max(length, value.size());
+    }
+    for (const std::string& value : values) {
+      bytes.append(value).append(length - value.size(), '\0');
+    }
+  }
+};
+
+std::vector<std::string> split(const std::string& bytes, std::size_t length) {
+  std::vector<std::string> values;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += length) {
+    const std::string padded = bytes.substr(begin, length);
+    values.push_back(padded.substr(0, padded.find('\0')));
+  }
+  return values;
+}
+
+// The length of the strings of a type that was read.
+std::size_t string_length(const Handle& type, const std::string& name) {
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0) {
+    throw Failure(name + " does not hold strings of a fixed length");
+  }
+  return H5Tget_size(type.get());
+}
+
+Handle one_dimension(std::size_t count) {
+  const hsize_t length = count;
+  return {H5Screate_simple(1, &length, nullptr), H5Sclose, "no memory for a dataspace"};
+}
+
+std::size_t count_of(const Handle& space, const std::string& name) {
+  if (H5Sis_simple(space.get()) <= 0 || H5Sget_simple_extent_ndims(space.get()) != 1) {
+    throw Failure(name + " does not have one dimension");
+  }
+  return static_cast<std::size_t>(checked(H5Sget_simple_extent_npoints(space.get()), name + " has no length"));
+}
+
+void write_attribute(const Handle& at, const std::string& name, const Handle& type, const Handle& space,
+                     const void* data) {
+  const std::string what = "attribute " + name + " cannot be written";
+  const Handle attribute(H5Acreate2(at.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                         H5Aclose, what);
+  checked(H5Awrite(attribute.get(), type.get(), data), what);
+}
+
+Handle scalar() { return {H5Screate(H5S_SCALAR), H5Sclose, "no memory for a dataspace"}; }
+
+Handle open_attribute(const Handle& at, const std::string& name) {
+  return {H5Aopen(at.get(), name.c_str(), H5P_DEFAULT), H5Aclose, "attribute " + name + " is missing"};
+}
+
+std::vector<std::string> read_padded_attribute(const Handle& at, const std::string& name, std::size_t& rank) {
+  const Handle attribute = open_attribute(at, name);
+  const Handle type(H5Aget_type(attribute.get()), H5Tclose, "attribute " + name + " has no type");
+  const Handle space(H5Aget_space(attribute.get()), H5Sclose, "attribute " + name + " has no extent");
+  rank = static_cast<std::size_t>(checked(H5Sget_simple_extent_ndims(space.get()), "attribute " + name + " is odd"));
+  const auto count = static_cast<std::size_t>(
+      checked(H5Sget_simple_extent_npoints(space.get()), "attribute " + name + " has no length"));
+  const std::size_t length = string_length(type, "attribute " + name);
+  constexpr std::size_t most_bytes = 1U << 24U;
+  if (count > most_bytes / length) {
+    throw Failure("attribute " + name + " is longer than any that is written");
+  }
+  std::string bytes(count * length, '\0');
+  const Handle memory_type = string_type(length);
+  checked(H5Aread(attribute.get(), memory_type.get(), bytes.data()), "attribute " + name + " cannot be read");
+  return split(bytes, length);
+}
+
+}  // namespace
+
+Handle create_group(const Handle& parent, const std::string& name) {
+  return {H5Gcreate2(parent.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose,
+          "group " + name + " cannot be written"};
+}
+
+Handle open_group(const Handle& parent, const std::string& name) {
+  return {H5Gopen2(parent.get(), name.c_str(), H5P_DEFAULT), H5Gclose, "group " + name + " is missing"};
+}
+
+std::vector<std::string> link_names(const Handle& group) {
+  H5G_info_t info{};
+  checked(H5Gget_info(group.get(), &info), "a group cannot be listed");
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    const auto name_by = [&](char* name, std::size_t size) {
+      return checked(H5Lget_name_by_idx(group.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i, name, size, H5P_DEFAULT),
+                     "a group cannot be listed");
+    };
+    std::string name(static_cast<std::size_t>(name_by(nullptr, 0)), '\0');
+    name_by(name.data(), name.size() + 1);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+bool has_link(const Handle& group, const std::string& name) {
+  return checked(H5Lexists(group.get(), name.c_str(), H5P_DEFAULT), "a group cannot be listed") > 0;
+}
+
+void write_attribute(const Handle& at, const std::string& name, const std::string& value) {
+  write_attribute(at, name, string_type(value.size()), scalar(), PaddedStrings({value}).bytes.data());
+}
+
+void write_attribute(const Handle& at, const std::string& name, std::uint64_t value) {
+  const Handle type(H5Tcopy(H5T_NATIVE_UINT64), H5Tclose, "no memory for a type");
+  write_attribute(at, name, type, scalar(), &value);
+}
+
+void write_attribute(const Handle& at, const std::string& name, const std::vector<std::string>& values) {
+  const PaddedStrings padded(values);
+  write_attribute(at, name, string_type(padded.length), one_dimension(values.size()), padded.bytes.data());
+}
+
+std::vector<std::string> attribute_names(const Handle& at) {
+  const int count = checked(H5Aget_num_attrs(at.get()), "attributes cannot be listed");
+  std::vector<std::string> names;
+  for (hsize_t i = 0; i < static_cast<hsize_t>(count); ++i) {
+    const auto name_by = [&](char* name, std::size_t size) {
+      return checked(H5Aget_name_by_idx(at.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i, name, size, H5P_DEFAULT),
+                     "attributes cannot be listed");
+    };
+    std::string name(static_cast<std::size_t>(name_by(nullptr, 0)), '\0');
+    name_by(name.data(), name.size() + 1);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+bool has_attribute(const Handle& at, const std::string& name) {
+  return checked(H5Aexists(at.get(), name.c_str()), "attributes cannot be listed") > 0;
+}
+
+std::string read_string_attribute(const Handle& at, const std::string& name) {
+  std::size_t rank = 0;
+  const std::vector<std::string> values = read_padded_attribute(at, name, rank);
+  if (rank != 0 || values.size() != 1) {
+    throw Failure("attribute " + name + " is not one string");
+  }
+  return values.front();
+}
+
+std::vector<std::string> read_strings_attribute(const Handle& at, const std::string& name) {
+  std::size_t rank = 0;
+  std::vector<std::string> values = read_padded_attribute(at, name, rank);
+  if (rank != 1) {
+    throw Failure("attribute " + name + " is not a list of strings");
+  }
+  return values;
+}
+
+std::uint64_t read_integer_attribute(const Handle& at, const std::string& name) {
+  const Handle attribute = open_attribute(at, name);
+  const Handle type(H5Aget_type(attribute.get()), H5Tclose, "attribute " + name + " has no type");
+  const Handle space(H5Aget_space(attribute.get()), H5Sclose, "attribute " + name + " has no extent");
+  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
+    throw Failure("attribute " + name + " is not one whole number");
+  }
+  std::uint64_t value = 0;
+  checked(H5Aread(attribute.get(), H5T_NATIVE_UINT64, &value), "attribute " + name + " cannot be read");
+  return value;
+}
+
+void write_dataset(const Handle& group, const std::string& name, hid_t memory_type, hid_t file_type, const void* data,
+                   std::size_t count) {
+  const std::string what = "dataset " + name + " cannot be written";
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what);
+  checked(H5Pset_obj_track_times(properties.get(), false), what);
+  if (count > 0) {
+    constexpr std::size_t largest_chunk = 1U << 17U;
+    constexpr unsigned deflate_level = 6;
+    const hsize_t chunk = std::min(count, largest_chunk);
+    checked(H5Pset_chunk(properties.get(), 1, &chunk), what);
+    checked(H5Pset_shuffle(properties.get()), what);
+    checked(H5Pset_deflate(properties.get(), deflate_level), what);
+    // HDF5 does not check what comes out of a damaged chunk, so damage has to be seen before.
+    checked(H5Pset_fletcher32(properties.get()), what);
+  }
+  const Handle space = one_dimension(count);
+  const Handle dataset(
+      H5Dcreate2(group.get(), name.c_str(), file_type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT),
+      H5Dclose, what);
+  checked(H5Dwrite(dataset.get(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), what);
+}
+
+void write_strings(const Handle& group, const std::string& name, const std::vector<std::string>& values) {
+  const PaddedStrings padded(values);
+  const Handle type = string_type(padded.length);
+  write_dataset(group, name, type.get(), type.get(), padded.bytes.data(), values.size());
+}
+
+Dataset::Dataset(const Handle& group, const std::string& name)
+    : name_("dataset " + name),
+      dataset_(H5Dopen2(group.get(), name.c_str(), H5P_DEFAULT), H5Dclose, name_ + " is missing"),
+      type_(H5Dget_type(dataset_.get()), H5Tclose, name_ + " has no type") {
+  const Handle space(H5Dget_space(dataset_.get()), H5Sclose, name_ + " has no extent");
+  count_ = count_of(space, name_);
+  // Deflate cannot shrink anything further than this.
+  constexpr std::uint64_t largest_ratio = 1100;
+  if (count_ > H5Dget_storage_size(dataset_.get()) * largest_ratio / H5Tget_size(type_.get())) {
+    throw Failure(name_ + " is longer than what is stored of it");
+  }
+}
+
+void Dataset::read(hid_t memory_type, void* data) const {
+  checked(H5Dread(dataset_.get(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
+          name_ + " is damaged or of another type");
+}
+
+std::vector<std::string> read_strings(const Handle& group, const std::string& name) {
+  const Dataset dataset(group, name);
+  const std::size_t length = string_length(dataset.type(), "dataset " + name);
+  std::string bytes(dataset.count() * length, '\0');
+  dataset.read(string_type(length).get(), bytes.data());
+  return split(bytes, length);
+}
+
+}  // namespace gpuinfer::probe::hdf5

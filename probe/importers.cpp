@@ -1,0 +1,324 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/importers.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+#include "probe/latency.hpp"
+
+namespace gpuinfer::probe {
+
+namespace {
+
+constexpr std::uint64_t word_bytes = 4;
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  return first == std::string_view::npos ? std::string_view{}
+                                         : text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+}
+
+template <class Number>
+std::optional<Number> whole_text_as(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+// The lines of a text without their line ends and the blanks around them, each with its place for messages.
+class Lines {
+ public:
+  explicit Lines(const std::filesystem::path& file) : file_(file.string()), in_(file) {
+    if (!in_ || std::filesystem::is_directory(file)) {
+      throw InputError(file_ + ": cannot be read; name a file that is there");
+    }
+  }
+
+  // The next line that is not blank.
+  std::optional<std::string_view> next() {
+    while (std::getline(in_, line_)) {
+      ++number_;
+      if (const std::string_view text = trimmed(line_); !text.empty()) {
+        return text;
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::size_t number() const { return number_; }
+
+  [[nodiscard]] InputError error(const std::string& what) const { return error_at(number_, what); }
+  [[nodiscard]] InputError error_at(std::size_t line_number, const std::string& what) const {
+    return InputError(file_ + ":" + std::to_string(line_number) + ": " + what);
+  }
+
+  [[nodiscard]] float latency(std::string_view text) const {
+    const auto cycles = whole_text_as<double>(text);
+    if (!cycles || !is_latency(*cycles)) {
+      throw error("'" + std::string(text.substr(0, 40)) +
+                  "' is no latency; give a number of cycles that is not negative");
+    }
+    return static_cast<float>(*cycles);
+  }
+
+ private:
+  std::string file_;
+  std::ifstream in_;
+  std::string line_;
+  std::size_t number_ = 0;
+};
+
+struct MeiRow {
+  std::size_t line_number = 0;
+  std::uint64_t next = 0;  // in words
+  float latency_cycles = 0;
+};
+
+struct MeiSection {
+  std::size_t line_number = 0;
+  std::optional<std::uint64_t> array_words;
+  std::optional<std::uint64_t> accesses;
+  bool cold = false;
+  std::vector<MeiRow> rows;
+};
+
+bool is_rule(std::string_view line) { return line.find_first_not_of('=') == std::string_view::npos; }
+
+// The N of a header `==... N KB array ...==`, in words; none where it names no size, or 0.
+std::optional<std::uint64_t> array_words_in(std::string_view header) {
+  const std::size_t end = header.find(" KB array");
+  if (end == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view before = header.substr(0, end);
+  constexpr double kilobyte_words = 1024.0 / word_bytes;
+  const double words =
+      std::round(whole_text_as<double>(before.substr(before.find_last_of(" =") + 1)).value_or(0) * kilobyte_words);
+  return words >= 1 && words < 0x1p53 ? std::optional(static_cast<std::uint64_t>(words)) : std::nullopt;
+}
+
+// The product in `loop 4096*1 times`.
+std::optional<std::uint64_t> accesses_in(std::string_view header) {
+  constexpr std::string_view key = "loop ";
+  const std::size_t begin = header.find(key);
+  if (begin == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view product = header.substr(begin + key.size());
+  const std::size_t star = product.find('*');
+  const std::size_t end = product.find(" times");
+  if (star == std::string_view::npos || end == std::string_view::npos || end < star) {
+    return std::nullopt;
+  }
+  const auto loads = whole_text_as<std::uint32_t>(product.substr(0, star));
+  const auto times = whole_text_as<std::uint32_t>(product.substr(star + 1, end - star - 1));
+  return loads && times ? std::optional(std::uint64_t{*loads} * *times) : std::nullopt;
+}
+
+MeiSection section_from(std::string_view header, std::size_t line_number) {
+  return {.line_number = line_number,
+          .array_words = array_words_in(header),
+          .accesses = accesses_in(header),
+          .cold = header.find("cold") != std::string_view::npos,
+          .rows = {}};
+}
+
+MeiRow row_from(std::string_view line, const Lines& lines) {
+  const std::string_view next_text = line.substr(0, line.find_first_of(" \t"));
+  const auto next = whole_text_as<std::uint64_t>(next_text);
+  if (!next || *next >= 1ULL << 53U || next_text.size() == line.size()) {
+    throw lines.error("neither a header nor a row `NEXT latency`; keep the two columns of the chase only");
+  }
+  return {.line_number = lines.number(),
+          .next = *next,
+          .latency_cycles = lines.latency(trimmed(line.substr(next_text.size())))};
+}
+
+// The chase that the rows of a section belong to: element -> (element + stride_words) mod array_words.
+struct MeiChase {
+  std::uint64_t stride_words = 0;
+  std::optional<std::uint64_t> array_words;  // none: not named, and the rows never go round
+
+  [[nodiscard]] std::uint64_t after(std::uint64_t element) const {
+    const std::uint64_t next = element + stride_words;
+    return array_words && next >= *array_words ? next - *array_words : next;
+  }
+};
+
+MeiChase chase_of(const MeiSection& section, const Lines& lines) {
+  const auto& rows = section.rows;
+  const auto by_next = [](const MeiRow& a, const MeiRow& b) { return a.next < b.next; };
+  const auto ascent = std::adjacent_find(rows.begin(), rows.end(), by_next);
+  if (ascent == rows.end()) {
+    throw lines.error_at(section.line_number, "no two rows tell the stride; give a section at least two rows in order");
+  }
+  MeiChase chase{.stride_words = std::next(ascent)->next - ascent->next, .array_words = section.array_words};
+  const auto descent =
+      std::adjacent_find(rows.begin(), rows.end(), [](const MeiRow& a, const MeiRow& b) { return a.next > b.next; });
+  if (!chase.array_words && descent != rows.end()) {
+    chase.array_words = descent->next + chase.stride_words - std::next(descent)->next;
+  }
+  if (chase.array_words && chase.stride_words >= *chase.array_words) {
+    throw lines.error_at(std::next(ascent)->line_number, "the step from the row before leaves the array; mend the row");
+  }
+  return chase;
+}
+
+void check(const MeiSection& section, const MeiChase& chase, const Lines& lines) {
+  if (section.accesses && *section.accesses != section.rows.size()) {
+    throw lines.error_at(section.line_number, "the header promises " + std::to_string(*section.accesses) +
+                                                  " rows and " + std::to_string(section.rows.size()) +
+                                                  " follow; get the whole file");
+  }
+  const auto& rows = section.rows;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool inside = !chase.array_words || rows[i].next < *chase.array_words;
+    if (!inside || (i > 0 && rows[i].next != chase.after(rows[i - 1].next))) {
+      throw lines.error_at(rows[i].line_number, "NEXT " + std::to_string(rows[i].next) +
+                                                    " does not continue the chase with a stride of " +
+                                                    std::to_string(chase.stride_words) + " words; mend the row");
+    }
+  }
+}
+
+model::Trace trace_from(const MeiSection& section, const Lines& lines) {
+  const MeiChase chase = chase_of(section, lines);
+  check(section, chase, lines);
+
+  const std::uint64_t first_next = section.rows.front().next;
+  if (first_next < chase.stride_words && !chase.array_words) {
+    throw lines.error_at(section.rows.front().line_number,
+                         "the first row goes round an array of unknown size; name it in the header as `N KB array`");
+  }
+  const std::uint64_t first_element = first_next >= chase.stride_words
+                                          ? first_next - chase.stride_words
+                                          : first_next + *chase.array_words - chase.stride_words;
+  model::Trace trace;
+  std::uint64_t element = first_element;
+  for (const MeiRow& row : section.rows) {
+    trace.question.record.push_back(element * word_bytes);
+    trace.latency_cycles.push_back(row.latency_cycles);
+    element = row.next;
+  }
+
+  if (section.cold) {
+    trace.start_is_known = first_element == 0;
+  } else {
+    model::AccessSequence run;
+    element = 0;
+    for (std::size_t i = 0; i < section.rows.size(); ++i) {
+      run.push_back(element * word_bytes);
+      element = chase.after(element);
+    }
+    trace.start_is_known = first_element == element;
+    if (trace.start_is_known) {
+      trace.question.warm = std::move(run);
+    }
+  }
+  trace.question.state = trace.start_is_known ? model::StartState::clean : model::StartState::keep;
+  return trace;
+}
+
+bool is_archive(const std::filesystem::path& file) {
+  constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+  std::string start(signature.size(), '\0');
+  std::ifstream(file, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start == signature;
+}
+
+}  // namespace
+
+std::vector<model::Trace> read_mei(const std::filesystem::path& file) {
+  Lines lines(file);
+  std::vector<MeiSection> sections;
+  bool open = false;
+  while (const auto line = lines.next()) {
+    if (is_rule(*line)) {
+      open = false;
+    } else if (line->front() == '=') {
+      sections.push_back(section_from(*line, lines.number()));
+      open = true;
+    } else if (!open) {
+      throw lines.error("no header `=====... array ...====` stands before this line; only chases can be read");
+    } else if (!sections.back().rows.empty() || !line->starts_with("Stride")) {
+      sections.back().rows.push_back(row_from(*line, lines));
+    }
+  }
+  if (sections.empty()) {
+    throw lines.error("the file holds no section; name a recording");
+  }
+
+  std::vector<model::Trace> traces;
+  for (const MeiSection& section : sections) {
+    traces.push_back(trace_from(section, lines));
+    traces.back().name =
+        file.string() + (sections.size() > 1 ? " (line " + std::to_string(section.line_number) + ")" : "");
+  }
+  return traces;
+}
+
+model::Trace read_csv(const std::filesystem::path& file) {
+  Lines lines(file);
+  model::Trace trace;
+  trace.name = file.string();
+  trace.question.state = model::StartState::keep;
+  trace.start_is_known = false;
+  bool header_allowed = true;
+  while (const auto line = lines.next()) {
+    if (line->front() == '#') {
+      continue;
+    }
+    const std::size_t comma = line->find(',');
+    const std::string_view offset_text = trimmed(line->substr(0, comma));
+    if (comma == std::string_view::npos) {
+      throw lines.error("no row `offset,latency`; separate the two columns by a comma");
+    }
+    const std::string_view latency_text = trimmed(line->substr(comma + 1));
+    if (header_allowed && offset_text == "offset" && latency_text.starts_with("latency")) {
+      header_allowed = false;
+      continue;
+    }
+    header_allowed = false;
+    const auto offset = whole_text_as<std::uint64_t>(offset_text);
+    if (!offset) {
+      throw lines.error("'" + std::string(offset_text.substr(0, 40)) + "' is no offset; give a whole number of bytes");
+    }
+    trace.latency_cycles.push_back(lines.latency(latency_text));
+    trace.question.record.push_back(*offset);
+  }
+  if (trace.latency_cycles.empty()) {
+    throw lines.error("the file holds no row `offset,latency`; name a recording");
+  }
+  return trace;
+}
+
+std::vector<model::Trace> read_traces(const std::filesystem::path& file) {
+  if (is_archive(file)) {
+    return read_archive(file).traces;
+  }
+  Lines lines(file);
+  auto line = lines.next();
+  while (line && line->front() == '#') {
+    line = lines.next();
+  }
+  if (line && line->front() == '=') {
+    return read_mei(file);
+  }
+  if (line && line->find(',') != std::string_view::npos) {
+    return {read_csv(file)};
+  }
+  throw lines.error(
+      "neither an archive, nor a chase under a header of ====, nor CSV `offset,latency`; name a recording of one of "
+      "them");
+}
+
+}  // namespace gpuinfer::probe

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "model/errors.hpp"
+#include "probe/exec.hpp"
+#include "probe/wire.hpp"
+
+namespace gpuinfer::probe {
+
+namespace {
+
+std::vector<model::Answer> ask(model::Answerer& device, const std::vector<model::Question>& questions) {
+  try {
+    return device.ask(questions);
+  } catch (const Error& error) {
+    return std::vector<model::Answer>(questions.size(), {.latency_cycles = {}, .refusal = error.what()});
+  }
+}
+
+void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, std::ostream& out) {
+  std::vector<model::Question> questions;
+  for (const wire::Asked& asked : batch) {
+    if (!asked.error) {
+      questions.push_back(asked.question);
+    }
+  }
+  const std::vector<model::Answer> answers = ask(device, questions);
+  auto answer_to_question = answers.begin();
+  for (const wire::Asked& asked : batch) {
+    const model::Answer given =
+        asked.error ? model::Answer{.latency_cycles = {}, .refusal = asked.error} : *answer_to_question++;
+    out << wire::answer_line(asked.id, given) << '\n' << std::flush;
+  }
+}
+
+}  // namespace
+
+void serve(model::Answerer& device, std::istream& in, std::ostream& out) {
+  out << wire::greeting_line(device.facts()) << '\n' << std::flush;
+  constexpr std::size_t most_together = 256;
+  std::string line;
+  while (out && std::getline(in, line)) {
+    std::vector<wire::Asked> batch{wire::parse_question(line)};
+    while (batch.size() < most_together && in.rdbuf()->in_avail() > 0 && std::getline(in, line)) {
+      batch.push_back(wire::parse_question(line));
+    }
+    answer(device, batch, out);
+  }
+}
+
+}  // namespace gpuinfer::probe

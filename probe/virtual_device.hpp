@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "model/answerer.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::probe {
+
+// A description as a device: its caches are simulated, its latencies are reported with its noise. Each cache is a
+// target of its own. `source` is what --device named. Same seed, same questions: same answers, whatever other caches
+// are asked in between. Targets are the caches that have everything a simulation needs; a question for another one is
+// refused with the leaf that is null, and one that leaves the buffer or is not aligned to 4 bytes is refused as well.
+// Throws InputError when no cache can be simulated.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description,
+                                                            const std::string& source, std::uint64_t seed);
+
+}  // namespace gpuinfer::probe

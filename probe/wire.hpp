@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "model/answerer.hpp"
+
+// The JSON lines between `exec:` and `serve`, both directions. Lines are without their line ends. What is read is
+// checked; it throws InputError with one sentence.
+namespace gpuinfer::probe::wire {
+
+[[nodiscard]] std::string greeting_line(const model::DeviceFacts& facts);
+// The source is left empty: it is the reader who knows it.
+[[nodiscard]] model::DeviceFacts parse_greeting(const std::string& line);
+
+[[nodiscard]] std::string question_line(std::uint64_t id, const model::Question& question);
+
+// A line that should be a question: either it is one, or `error` says what is wrong with it. The id goes back with the
+// answer as it came, null where the line has none.
+struct Asked {
+  nlohmann::json id;
+  model::Question question;
+  std::optional<std::string> error;
+};
+[[nodiscard]] Asked parse_question(const std::string& line);
+
+[[nodiscard]] std::string answer_line(const nlohmann::json& id, const model::Answer& answer);
+
+struct Answered {
+  std::uint64_t id = 0;
+  model::Answer answer;
+};
+[[nodiscard]] Answered parse_answer(const std::string& line);
+
+}  // namespace gpuinfer::probe::wire

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the house: who may include whom, who may print, what every file begins with."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+MAY_INCLUDE = {
+    "model": {"model"},
+    "infer": {"infer", "model"},
+    "probe": {"probe", "model"},
+    "cli": {"cli", "infer", "probe", "model"},
+}
+SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
+HEADERS = {".hpp", ".cuh"}
+SPDX = ("SPDX-FileCopyrightText: The gpuinfer authors", "SPDX-License-Identifier: Apache-2.0")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+CUDA_HEADER = re.compile(r"^(cuda|cub/|thrust/|cooperative_groups|device_launch_parameters|nv(ml|rtc|ToolsExt|tx))")
+PRINTING = re.compile(r"\bstd::(cout|cerr|clog)\b|\b(?:std::)?v?f?printf\s*\(|\b(?:std::)?f?put(s|char)\s*\(|\bfmt::print\b")
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+POLICY_NAME = re.compile(r'std::string_view\s+name\s*=\s*"([^"]+)"')
+
+
+def sources(root, folder):
+    return sorted(path for path in (root / folder).rglob("*") if path.suffix in SOURCES)
+
+
+def scripts(root):
+    return sorted(path for folder in ("scripts", "tests") for path in (root / folder).rglob("*") if path.suffix in (".py", ".sh"))
+
+
+def include_violations(root, folder, path, text):
+    own = path.relative_to(root)
+    for kind, name in INCLUDE.findall(text):
+        if kind == "<":
+            if CUDA_HEADER.match(name) and own.parts[:2] != ("probe", "cuda"):
+                yield f"{own}: includes <{name}>, only probe/cuda may see CUDA"
+            continue
+        first = name.split("/")[0]
+        if "/" not in name or not (root / name).is_file():
+            yield f'{own}: includes "{name}", which is no path from the root of the project'
+        elif first not in MAY_INCLUDE[folder]:
+            yield f'{own}: includes "{name}", {folder} may include only {", ".join(sorted(MAY_INCLUDE[folder]))}'
+
+
+def code_violations(root, folder, path):
+    own, text = path.relative_to(root), path.read_text(encoding="utf-8")
+    yield from include_violations(root, folder, path, text)
+    code = COMMENT_OR_TEXT.sub('""', text)
+    if folder != "cli" and (printing := PRINTING.search(code)):
+        yield f"{own}: prints ({printing.group().strip()}), only cli may"
+    if path.suffix in HEADERS and "#pragma once" not in text.splitlines():
+        yield f"{own}: has no #pragma once"
+
+
+def spdx_violations(root, path):
+    head = path.read_text(encoding="utf-8").splitlines()[:3]
+    for line in SPDX:
+        if not any(found.lstrip("/# ") == line for found in head):
+            yield f"{path.relative_to(root)}: has no `{line}` at its head"
+
+
+def policy_violations(root):
+    """The name of a policy in descriptions is the name of its file, and the table knows every one."""
+    table = (root / "model/policies/table.hpp").read_text(encoding="utf-8")
+    included = {name for _, name in INCLUDE.findall(table)}
+    for path in sorted((root / "model/policies").glob("*.hpp")):
+        own = path.relative_to(root).as_posix()
+        name = POLICY_NAME.search(path.read_text(encoding="utf-8"))
+        if not name:
+            if own in included:
+                yield f"{own}: is in table.hpp and has no name"
+            continue
+        if name.group(1) != path.stem:
+            yield f"{own}: is called {name.group(1)} in descriptions, the file must be too"
+        if own not in included:
+            yield f"{own}: is not in table.hpp"
+
+
+def violations(root):
+    for folder in MAY_INCLUDE:
+        for path in sources(root, folder):
+            yield from code_violations(root, folder, path)
+            yield from spdx_violations(root, path)
+    for path in sources(root, "tests") + scripts(root):
+        yield from spdx_violations(root, path)
+    yield from policy_violations(root)
+
+
+class House(unittest.TestCase):
+    def test_the_rules_are_kept(self):
+        self.assertEqual(list(violations(ROOT)), [])
+
+    def test_contributing_names_files_that_exist(self):
+        text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        named = [name for name in re.findall(r"`([\w.]+/[\w./]*)`", text) if "NAME" not in name]
+        self.assertGreater(len(named), 10)
+        self.assertEqual([name for name in named if not (ROOT / name).exists()], [])
+
+
+class Checker(unittest.TestCase):
+    """A checker that finds nothing must have looked."""
+
+    CLEAN = {
+        "model/a.hpp": "#pragma once\n#include <vector>\n",
+        "probe/b.hpp": '#pragma once\n#include "model/a.hpp"\n',
+        "probe/cuda/c.cu": "#include <cuda_runtime.h>\n",
+        "infer/d.cpp": '#include "model/a.hpp"\n// std::cout is for cli\nauto text = "printf(";\nint sprints(int);\n',
+        "cli/e.cpp": '#include "probe/b.hpp"\nvoid say() { std::cout << 1; }\n',
+        "model/policies/table.hpp": '#pragma once\n#include "model/policies/lru.hpp"\n',
+        "model/policies/lru.hpp": '#pragma once\nstatic constexpr std::string_view name = "lru";\n',
+    }
+
+    def found(self, files=None, header="".join(f"// {line}\n" for line in SPDX)):
+        """Violations in the clean project with these files in place of its own or beside them."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in (self.CLEAN | (files or {})).items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(header + text, encoding="utf-8")
+            return list(violations(root))
+
+    def assert_found(self, words, name, text):
+        found = self.found(files={name: text})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(words, found[0])
+
+    def test_a_clean_project_passes(self):
+        self.assertEqual(self.found(), [])
+
+    def test_forbidden_includes(self):
+        self.assert_found("model may include only model", "model/f.cpp", '#include "probe/b.hpp"\n')
+        self.assert_found("infer may include only", "infer/f.cpp", '  # include "probe/b.hpp"\n')
+        self.assert_found("probe may include only", "probe/f.cpp", '#include "cli/e.cpp"\n')
+        self.assert_found("only probe/cuda", "probe/f.cpp", "#include <cuda.h>\n")
+        self.assert_found("only probe/cuda", "cli/f.cpp", "#include <cuda_runtime_api.h>\n")
+        self.assert_found("no path from the root", "probe/f.cpp", '#include "b.hpp"\n')
+        self.assert_found("no path from the root", "probe/f.cpp", '#include "../model/a.hpp"\n')
+
+    def test_printing(self):
+        for code in ("std::cout << 1;", "std::cerr << 1;", "printf(text);", "std::fprintf(stderr, text);", "puts(text);"):
+            self.assert_found("only cli may", "infer/f.cpp", code)
+
+    def test_heads_of_files(self):
+        self.assert_found("no #pragma once", "model/f.hpp", "int f();\n")
+        self.assertEqual(len(self.found(header="")), len(SPDX) * len(self.CLEAN))
+
+    def test_policies(self):
+        name = 'static constexpr std::string_view name = "fifo";\n'
+        self.assert_found("not in table.hpp", "model/policies/fifo.hpp", "#pragma once\n" + name)
+        self.assert_found("the file must be too", "model/policies/lru.hpp", "#pragma once\n" + name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program that the command line of a test names first."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CACHE = """
+schema: gpuinfer/1
+device: {name: Small, source: test}
+caches:
+  L1tex:
+    capacity_bytes: 1024
+    line_bytes: 64
+    sector_bytes: 32
+    ways: [4, 4, 4, 4]
+    index: {kind: bits, bits: [6, 7]}
+    replacement: {policy: lru}
+    latency_cycles: {hit: 30, miss: 200}
+"""
+
+
+class ProgramTest(unittest.TestCase):
+    """A scratch folder, and the program in it."""
+
+    program = ""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.small = self.write("small.yaml", CACHE)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def run_program(self, *arguments, **options):
+        return subprocess.run(
+            [self.program, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False, **options
+        )
+
+    def expect(self, status, *arguments, **options):
+        """Runs, checks the exit status, and that a failure is one sentence on stderr and nothing on stdout."""
+        done = self.run_program(*arguments, **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        if status in (2, 4):
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertTrue(done.stderr.startswith("gpuinfer: "), done.stderr)
+        return done
+
+
+def main():
+    ProgramTest.program = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()

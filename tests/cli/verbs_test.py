@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs give when all is well."""
+
+import csv
+import io
+import json
+import signal
+import subprocess
+
+import harness
+
+
+def rows(done):
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+class Help(harness.ProgramTest):
+    def test_every_verb_begins_with_examples(self):
+        for verb in ("run", "probe", "infer", "validate", "simulate", "list", "show", "serve"):
+            with self.subTest(verb):
+                lines = self.expect(0, verb, "--help").stdout.splitlines()
+                self.assertTrue(lines[0].startswith("gpuinfer "))
+                self.assertIn(f"Usage: gpuinfer {verb}", "\n".join(lines))
+
+    def test_version(self):
+        self.assertRegex(self.expect(0, "--version").stdout, r"^gpuinfer \d+\.\d+\.\d+\n$")
+
+
+class List(harness.ProgramTest):
+    def test_published_devices(self):
+        devices = self.expect(0, "list", "devices").stdout
+        for name in ("gtx560ti", "gtx780", "gtx980"):
+            self.assertIn(f"virtual:{name} ", devices)
+
+    def test_policies_one_in_a_line(self):
+        self.assertEqual(self.expect(0, "list", "policies").stdout.splitlines()[:2], ["lru", "fifo"])
+
+
+class Simulate(harness.ProgramTest):
+    def test_rows(self):
+        done = self.expect(0, "simulate", self.small, "--sequence", "cyclic:96,32,2")
+        self.assertEqual(
+            done.stdout,
+            "access,offset,set,outcome\n0,0,0,line_miss\n1,32,0,sector_miss\n2,64,1,line_miss\n"
+            "3,0,0,hit\n4,32,0,hit\n5,64,1,hit\n",
+        )
+
+    def test_map(self):
+        lines = rows(self.expect(0, "simulate", self.small, "--map"))
+        self.assertEqual(len(lines), 16)
+        self.assertEqual(lines[5], {"line": "5", "address": "320", "set": "1", "way": "1"})
+
+    def test_sequence_from_csv(self):
+        self.write("offsets.csv", "offset\n# twice the same\n64\n64\n")
+        outcomes = [row["outcome"] for row in rows(self.expect(0, "simulate", self.small, "--sequence=csv:offsets.csv"))]
+        self.assertEqual(outcomes, ["line_miss", "hit"])
+
+    def test_texture_chase_one_element_too_long_misses_in_one_set(self):
+        # Mei & Chu 2014, section 4.3: 3080 elements of 4 bytes in steps of 32 bytes.
+        warm_and_sequence = ("--warm=cyclic:12320,32,1", "--sequence=cyclic:12320,32,1")
+        chase = rows(self.expect(0, "simulate", "gtx560ti", "--target=l1TEX", *warm_and_sequence))
+        missing = [row for row in chase if row["outcome"] != "hit"]
+        self.assertEqual(len(missing), 97)
+        self.assertEqual({row["set"] for row in missing}, {"0"})
+
+    def test_figure_3_has_one_more_missing_set_for_every_four_lines(self):
+        sets = {}
+        for row in rows(self.expect(0, "simulate", "gtx560ti", "--figure", "3")):
+            missing = sets.setdefault(int(row["array_bytes"]), set())
+            if row["outcome"] != "hit":
+                missing.add(row["set"])
+        self.assertEqual([len(sets[12288 + 32 * k]) for k in range(17)], [0] + 4 * [1] + 4 * [2] + 4 * [3] + 4 * [4])
+
+    def test_figure_9_rises_to_about_two_thirds(self):
+        curve = rows(self.expect(0, "simulate", "gtx560ti", "--figure", "9"))
+        self.assertEqual([row["array_bytes"] for row in curve], [str(size) for size in range(16384, 24577, 128)])
+        self.assertEqual(float(curve[0]["miss_rate"]), 0)
+        self.assertTrue(0.58 < float(curve[-1]["miss_rate"]) < 0.69, curve[-1])
+
+    def test_figures_8_and_12_are_maps(self):
+        self.assertEqual(len(rows(self.expect(0, "simulate", "gtx560ti", "--figure", "8"))), 128)
+        self.assertEqual(len(rows(self.expect(0, "simulate", "gtx560ti", "--figure", "12"))), 384)
+
+    def test_jobs_change_nothing(self):
+        arguments = ("simulate", "gtx560ti", "--target=L1D", "--curve=misses:16K,20K,512")
+        self.assertEqual(self.expect(0, *arguments, "--jobs=1").stdout, self.expect(0, *arguments, "--jobs=4").stdout)
+
+
+class Record(harness.ProgramTest):
+    def test_probe_gives_rows_that_validate_reads(self):
+        probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml", "--sequence=cyclic:2K,32,3")
+        self.write("chase.csv", self.expect(0, *probe).stdout)
+        self.expect(0, *probe, "--record", "chase.h5")
+        for trace in ("chase.csv", "chase.h5"):
+            with self.subTest(trace):
+                self.assertIn("192", self.expect(0, "validate", self.small, trace).stdout)
+
+    def test_validate_tells_another_cache(self):
+        self.expect(
+            0, "probe", "--target=L1tex", "--device=virtual:small.yaml", "--sequence=cyclic:2K,32,3", "--record=chase.h5"
+        )
+        other = self.write("other.yaml", harness.CACHE.replace("1024", "2048").replace("4, 4, 4, 4", "8, 8, 8, 8"))
+        self.expect(1, "validate", other, "chase.h5", "-o", "report.json", "--format", "json")
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertLess(report["traces"][0]["agreement"], 1)
+
+    def test_questions_of_an_archive_can_be_asked_again(self):
+        probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml")
+        self.expect(0, *probe, "--sequence=cyclic:2K,32", "--record=first.h5")
+        self.expect(0, *probe, "--sequence=archive:first.h5", "--record=second.h5")
+        self.expect(0, "validate", self.small, "first.h5", "second.h5")
+
+
+class Show(harness.ProgramTest):
+    def test_published_devices_in_100_columns(self):
+        for device in ("gtx560ti", "gtx780", "gtx980"):
+            with self.subTest(device):
+                lines = self.expect(0, "show", device).stdout.splitlines()
+                self.assertLessEqual(max(map(len, lines)), 100)
+
+    def test_sets_by_ways(self):
+        self.assertIn("4 sets x 96 ways", self.expect(0, "show", "gtx780", "--target", "L1tex").stdout)
+
+
+class Serve(harness.ProgramTest):
+    def test_answers_questions(self):
+        question = {"id": 7, "target": "L1tex", "state": "clean", "warm": [0], "record": [0, 64]}
+        done = self.expect(0, "serve", "--device", "virtual:small.yaml", input=json.dumps(question) + "\n")
+        greeting, answer = map(json.loads, done.stdout.splitlines())
+        self.assertEqual(greeting["targets"], ["L1tex"])
+        self.assertEqual(answer, {"id": 7, "latency": [30, 200]})
+
+
+class Run(harness.ProgramTest):
+    arguments = ("--target=l1tex", "--device=virtual:small.yaml")
+
+    def test_the_same_bytes_each_time_however_spelled(self):
+        first = self.expect(0, *self.arguments)
+        self.assertEqual(first.stdout, self.expect(0, "run", *self.arguments, "--seed=1", "--quiet").stdout)
+        self.expect(0, *self.arguments, "-o", "profile.yaml", "--record", "run.h5")
+        self.assertEqual(first.stdout, (self.folder / "profile.yaml").read_text())
+
+    def test_quiet_is_quiet(self):
+        self.assertEqual(self.expect(0, *self.arguments, "--quiet").stderr, "")
+
+    def test_the_recording_yields_the_same_caches(self):
+        whole = json.loads(self.expect(0, *self.arguments, "--seed=5", "--format=json", "--record=run.h5").stdout)
+        for again in (("--target=L1tex", "--device=recorded:run.h5"), ("infer", "run.h5")):
+            with self.subTest(again):
+                replayed = json.loads(self.expect(0, *again, "--format=json").stdout)
+                self.assertEqual(replayed["caches"], whole["caches"])
+                self.assertEqual(replayed["evidence"], whole["evidence"])
+
+    def test_the_profile_is_a_virtual_device(self):
+        self.expect(0, *self.arguments, "-o", "profile.yaml")
+        self.expect(0, "--target=L1tex", "--device=virtual:profile.yaml", "--quiet")
+        self.expect(0, "show", "profile.yaml")
+
+    def test_a_budget_that_is_too_small_ends_with_3(self):
+        done = self.expect(3, *self.arguments, "--budget=100", "-o", "profile.yaml")
+        self.assertIn("--budget", done.stderr)
+        self.assertTrue((self.folder / "profile.yaml").exists())
+
+    def test_interrupt_ends_with_what_is_known(self):
+        # A device that answers slowly enough to be interrupted, and lets Ctrl-C pass.
+        slow = self.write(
+            "slow.py",
+            "import json, signal, sys, time\n"
+            "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "print(json.dumps({'gpuinfer': 1, 'device': {'name': 'slow'}, 'targets': ['L1tex'],"
+            " 'buffer_bytes': 1 << 20, 'address_of_buffer': 0}), flush=True)\n"
+            "for line in sys.stdin:\n"
+            "    question = json.loads(line)\n"
+            "    time.sleep(0.05)\n"
+            "    print(json.dumps({'id': question['id'], 'latency': [30 for _ in question['record']]}), flush=True)\n",
+        )
+        command = [self.program, "--target=L1tex", f"--device=exec:python3 {slow}", "-o", "profile.yaml"]
+        with subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True) as process:
+            self.assertIn("L1tex", process.stderr.readline())
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3, stderr)
+        self.assertTrue((self.folder / "profile.yaml").exists())
+
+    def test_average_methods(self):
+        done = self.run_program("--target=L1tex", "--device=virtual:gtx780", "--method=average", "--format=json")
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        self.assertEqual(set(json.loads(done.stdout)[0]["methods"]), {"saavedra", "wong"})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,360 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cache_simulator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "model/errors.hpp"
+#include "tests/model/configured_devices.hpp"
+
+namespace gpuinfer::model {
+namespace {
+
+constexpr std::uint64_t word_bytes = 4;
+constexpr std::uint64_t line_bytes = 128;
+constexpr std::uint64_t page_bytes = 2097152;
+
+CacheDescription configured_cache(const std::string& device, const std::string& cache) {
+  return configured_device(device).caches.at(cache);
+}
+
+std::vector<Outcome> play(const CacheDescription& cache, const AccessSequence& warm, const AccessSequence& record) {
+  const auto simulator = CacheSimulator::make(cache, 1);
+  return outcomes_of(*simulator, {.target = "", .state = StartState::clean, .warm = warm, .record = record}, 0);
+}
+
+// One round of a cyclic chase after `warm_rounds` rounds.
+std::vector<Outcome> chase(const CacheDescription& cache, std::uint64_t array_bytes, std::uint64_t stride_bytes,
+                           std::size_t warm_rounds = 3) {
+  const AccessSequence round = cold_pass(0, array_bytes, stride_bytes);
+  return play(cache, repeated(round, warm_rounds), round);
+}
+
+std::size_t misses(const std::vector<Outcome>& outcomes) {
+  return static_cast<std::size_t>(std::count_if(outcomes.begin(), outcomes.end(), is_miss));
+}
+
+std::size_t misses_of_words(const CacheDescription& cache, std::uint64_t words, std::uint64_t stride_words) {
+  return misses(chase(cache, words * word_bytes, stride_words * word_bytes));
+}
+
+std::size_t missed_pages(const CacheDescription& cache, std::uint64_t megabytes) {
+  return misses(chase(cache, megabytes << 20U, page_bytes));
+}
+
+// Which sets a chase in steps of 8 words misses in; a set is missed whole or not at all.
+std::set<std::uint32_t> missed_sets(const CacheDescription& cache, std::uint64_t words) {
+  const auto outcomes = chase(cache, words * word_bytes, 32);
+  std::map<std::uint32_t, std::set<bool>> missed;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    missed[set_of(*cache.index, i * 32)].insert(is_miss(outcomes[i]));
+  }
+  std::set<std::uint32_t> sets;
+  for (const auto& [set, outcomes_in_set] : missed) {
+    EXPECT_EQ(outcomes_in_set.size(), 1U) << "set " << set;
+    if (outcomes_in_set.contains(true)) {
+      sets.insert(set);
+    }
+  }
+  return sets;
+}
+
+std::set<std::uint32_t> first_sets(std::uint32_t count) {
+  std::set<std::uint32_t> sets;
+  for (std::uint32_t set = 0; set < count; ++set) {
+    sets.insert(set);
+  }
+  return sets;
+}
+
+// Mei & Chu 2014, section 4.3; supplement, section 4.3.
+TEST(CacheSimulator, TextureCacheOverflowsAt3073Words) {
+  for (const std::string device : {"gtx560ti", "gtx780"}) {
+    const CacheDescription texture = configured_cache(device, "L1tex");
+    EXPECT_EQ(misses_of_words(texture, 3072, 1), 0U) << device;
+    EXPECT_EQ(misses_of_words(texture, 3073, 1), 97U) << device;
+  }
+}
+
+TEST(CacheSimulator, TextureCacheMissesOncePerLineInTheOverflowingSet) {
+  const auto outcomes = chase(configured_cache("gtx560ti", "L1tex"), 3073 * word_bytes, word_bytes);
+  for (std::size_t word = 1024; word < 1024 + 32; ++word) {
+    EXPECT_EQ(is_miss(outcomes[word]), word % 8 == 0) << word;
+  }
+  for (std::size_t word = 1056; word < 1152; ++word) {
+    EXPECT_FALSE(is_miss(outcomes[word])) << word;
+  }
+}
+
+TEST(CacheSimulator, TextureCacheShowsFourMissesThenTwelveHits) {
+  const CacheDescription texture = configured_cache("gtx560ti", "L1tex");
+  for (std::uint64_t words = 3080; words <= 3104; words += 8) {
+    const auto outcomes = chase(texture, words * word_bytes, 32);
+    for (std::size_t line = 0; line < outcomes.size(); ++line) {
+      ASSERT_EQ(is_miss(outcomes[line]), line % 16 < 4) << words << " words, line " << line;
+    }
+  }
+}
+
+TEST(CacheSimulator, TextureCacheOverflowsSetAfterSet) {
+  const CacheDescription texture = configured_cache("gtx560ti", "L1tex");
+  for (std::uint64_t words = 3080; words <= 3232; words += 8) {
+    const auto sets = static_cast<std::uint32_t>(std::min<std::uint64_t>((words - 3080) / 32 + 1, 4));
+    EXPECT_EQ(missed_sets(texture, words), first_sets(sets)) << words << " words";
+  }
+  EXPECT_EQ(misses_of_words(texture, 3176, 8), 3176U / 8);
+}
+
+TEST(CacheSimulator, MaxwellTextureCacheOverflowsAt6145Words) {
+  const CacheDescription texture = configured_cache("gtx980", "L1tex");
+  EXPECT_EQ(misses_of_words(texture, 6144, 1), 0U);
+  EXPECT_EQ(misses_of_words(texture, 6145, 1), 193U);
+  EXPECT_EQ(missed_sets(texture, 6152), first_sets(1));
+  EXPECT_EQ(missed_sets(texture, 6248), first_sets(4));
+}
+
+TEST(CacheSimulator, ReadOnlyCacheOverflowsAnotherSetWithEachGranule) {
+  const CacheDescription read_only = configured_cache("gtx780", "ReadOnly");
+  EXPECT_EQ(misses_of_words(read_only, 3072, 1), 0U);
+  EXPECT_EQ(misses_of_words(read_only, 3073, 1), 97U);
+  EXPECT_EQ(missed_sets(read_only, 3104).size(), 1U);
+  EXPECT_EQ(missed_sets(read_only, 3136).size(), 2U);
+  EXPECT_EQ(missed_sets(read_only, 3168).size(), 3U);
+  EXPECT_EQ(missed_sets(read_only, 3200).size(), 4U);
+}
+
+TEST(CacheSimulator, ReadOnlyMapIsNoBitField) {
+  const IndexFunction index = *configured_cache("gtx780", "ReadOnly").index;
+  for (unsigned low = 0; low < 64; ++low) {
+    for (unsigned high = low + 1; high < 64; ++high) {
+      std::map<std::uint32_t, std::set<std::uint32_t>> sets_of_field;
+      for (std::uint64_t address = 0; address < 16384; address += 128) {
+        sets_of_field[BitsIndex{{low, high}}.set_of(address)].insert(set_of(index, address));
+      }
+      EXPECT_TRUE(std::any_of(sets_of_field.begin(), sets_of_field.end(),
+                              [](const auto& field) { return field.second.size() > 1; }))
+          << low << ", " << high;
+    }
+  }
+}
+
+// Mei & Chu 2014, section 4.2; supplement, section 4.5.
+TEST(CacheSimulator, FermiL1OverflowsAt4097Words) {
+  const CacheDescription l1 = configured_cache("gtx560ti", "L1D");
+  EXPECT_EQ(misses_of_words(l1, 4096, 1), 0U);
+  EXPECT_GT(misses_of_words(l1, 4097, 1), 0U);
+}
+
+TEST(CacheSimulator, FermiL1MissesOnlyInTheOverflowingSet) {
+  const CacheDescription l1 = configured_cache("gtx560ti", "L1D");
+  const AccessSequence round = cold_pass(0, 16384 + 128, 128);
+  const auto outcomes = play(l1, round, repeated(round, 200));
+  const std::uint32_t overflowing = set_of(*l1.index, 16384);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (is_miss(outcomes[i])) {
+      ASSERT_EQ(set_of(*l1.index, round[i % round.size()]), overflowing);
+    }
+  }
+  const double share = static_cast<double>(misses(outcomes)) / (200 * 5);
+  EXPECT_GT(share, 0.3);
+  EXPECT_LT(share, 0.9);
+}
+
+// Supplement, section 4.4. A cyclic chase over one line more than an LRU set holds misses all of them: 18 pages of the
+// large set, then 9 more for each of the others.
+TEST(CacheSimulator, TlbsStepAt34And132Megabytes) {
+  for (const std::string device : {"gtx560ti", "gtx780", "gtx980"}) {
+    SCOPED_TRACE(device);
+    const CacheDescription l1 = configured_cache(device, "L1TLB");
+    EXPECT_EQ(missed_pages(l1, 32), 0U);
+    EXPECT_EQ(missed_pages(l1, 34), 17U);
+    const CacheDescription l2 = configured_cache(device, "L2TLB");
+    EXPECT_EQ(missed_pages(l2, 130), 0U);
+    for (std::uint64_t megabytes = 132; megabytes <= 144; megabytes += 2) {
+      EXPECT_EQ(missed_pages(l2, megabytes), 18 + 9 * (megabytes - 132) / 2) << megabytes << " MB";
+    }
+  }
+}
+
+TEST(CacheSimulator, SectoredCacheLooksTheSameUnderDenseChases) {
+  const CacheDescription published = configured_cache("gtx780", "L1tex");
+  const CacheDescription sectored = configured_cache("gtx780-sectored", "L1tex");
+  for (std::uint64_t words = 3064; words <= 3240; words += 8) {
+    const auto lines = chase(published, words * word_bytes, 32);
+    const auto sectors = chase(sectored, words * word_bytes, 32);
+    EXPECT_TRUE(std::equal(lines.begin(), lines.end(), sectors.begin(), sectors.end(),
+                           [](Outcome a, Outcome b) { return is_miss(a) == is_miss(b); }))
+        << words << " words";
+  }
+}
+
+TEST(CacheSimulator, OneLoadPerLineTellsASectoredCacheApart) {
+  const CacheDescription published = configured_cache("gtx780", "L1tex");
+  const CacheDescription sectored = configured_cache("gtx780-sectored", "L1tex");
+  EXPECT_EQ(misses(chase(published, 384 * line_bytes, line_bytes)), 0U);
+  EXPECT_GT(misses(chase(published, 385 * line_bytes, line_bytes)), 0U);
+  EXPECT_EQ(misses(chase(sectored, 96 * line_bytes, line_bytes)), 0U);
+  EXPECT_GT(misses(chase(sectored, 97 * line_bytes, line_bytes)), 0U);
+}
+
+TEST(CacheSimulator, TellsSectorMissesFromLineMisses) {
+  const CacheDescription sectored = configured_cache("gtx780-sectored", "L1tex");
+  EXPECT_EQ(play(sectored, {}, {0, 4, 32, 96, 64, 100, 128}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::sector_miss, Outcome::sector_miss,
+                                  Outcome::sector_miss, Outcome::hit, Outcome::line_miss}));
+}
+
+CacheDescription small_cache(const Replacement& replacement) {
+  CacheDescription cache;
+  cache.line_bytes = 32;
+  cache.sector_bytes = 32;
+  cache.ways = {2};
+  cache.index = BitsIndex{};
+  cache.replacement = replacement;
+  return cache;
+}
+
+TEST(CacheSimulator, StatesDifferInWhatTheyForget) {
+  const Replacement fermi{.policy = "fermi",
+                          .parameters = {{"favoured_way", std::int64_t{0}}, {"others", std::string("random")}},
+                          .equivalent = {}};
+  // Lines 0 and 1 fill the ways, line 2 takes way 1 on the first eviction.
+  const AccessSequence one_eviction{0, 32, 64};
+  const AccessSequence next_eviction{0, 32, 64, 0};
+  const auto last_hits = [&](StartState state) {
+    const auto cache = CacheSimulator::make(small_cache(fermi), 1);
+    cache->play(one_eviction, {});
+    const Question question{.target = "", .state = state, .warm = {}, .record = next_eviction};
+    return !is_miss(outcomes_of(*cache, question, 0).back());
+  };
+  EXPECT_TRUE(last_hits(StartState::clean));
+  EXPECT_FALSE(last_hits(StartState::invalidated)) << "the next eviction is the second one since power-on";
+
+  const auto cache = CacheSimulator::make(small_cache(fermi), 1);
+  cache->play(one_eviction, {});
+  const Question kept{.target = "", .state = StartState::keep, .warm = {}, .record = {0, 64}};
+  EXPECT_EQ(outcomes_of(*cache, kept, 0), (std::vector<Outcome>{Outcome::hit, Outcome::hit}));
+}
+
+TEST(CacheSimulator, IndexTakesTheAddressNotTheOffset) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {1, 1};
+  cache.index = TableIndex{.granule_bytes = 32, .sets_of = {0, 0, 1, 1}, .origin = 0, .range_bytes = {}};
+  const auto simulator = CacheSimulator::make(cache, 1);
+  const Question question{.target = "", .state = StartState::clean, .warm = {0, 32}, .record = {0}};
+  EXPECT_TRUE(is_miss(outcomes_of(*simulator, question, 0).front()));
+  EXPECT_FALSE(is_miss(outcomes_of(*simulator, question, 32).front()));
+}
+
+TEST(CacheSimulator, PrefetchBringsTheNextLines) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {8};
+  cache.prefetch_lines = 2;
+  EXPECT_EQ(play(cache, {}, {0, 32, 64, 96}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::hit, Outcome::line_miss}));
+}
+
+TEST(CacheSimulator, NamesTheLeafThatIsNull) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways.reset();
+  try {
+    static_cast<void>(CacheSimulator::make(cache, 1));
+    FAIL() << "made a cache without ways";
+  } catch (const InputError& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("ways: ")) << error.what();
+  }
+}
+
+TEST(CacheSimulator, RefusesAddressesOutsideATable) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.index = TableIndex{.granule_bytes = 32, .sets_of = {0, 0}, .origin = 0, .range_bytes = 64};
+  EXPECT_NO_THROW(static_cast<void>(play(cache, {}, {0, 60})));
+  EXPECT_THROW(static_cast<void>(play(cache, {}, {64})), InputError);
+}
+
+// LRU and FIFO as they stand in the textbook, to check the simulator against.
+std::vector<bool> textbook_misses(const CacheDescription& cache, const AccessSequence& sequence) {
+  struct Line {
+    std::uint64_t number;
+    std::set<std::uint64_t> sectors;
+  };
+  std::map<std::uint32_t, std::deque<Line>> content;
+  std::vector<bool> missed;
+  for (const std::uint64_t address : sequence) {
+    const std::uint64_t number = address / *cache.line_bytes;
+    const std::uint64_t sector = address % *cache.line_bytes / *cache.sector_bytes;
+    const std::uint32_t set = set_of(*cache.index, address);
+    auto& queue = content[set];
+    const auto found =
+        std::find_if(queue.begin(), queue.end(), [&](const Line& line) { return line.number == number; });
+    if (found == queue.end()) {
+      if (queue.size() == (*cache.ways)[set]) {
+        queue.pop_front();
+      }
+      queue.push_back({number, {sector}});
+      missed.push_back(true);
+      continue;
+    }
+    missed.push_back(found->sectors.insert(sector).second);
+    if (cache.replacement->policy == "lru") {
+      std::rotate(found, found + 1, queue.end());
+    }
+  }
+  return missed;
+}
+
+IndexFunction random_index(Random& random) {
+  switch (random.below(5)) {
+    case 0:
+      return BitsIndex{{7, 9}};
+    case 1:
+      return XorIndex{.row_masks = {0x0a80, 0x1100}, .constant = static_cast<std::uint32_t>(random.below(4))};
+    case 2:
+      return ModuloIndex{.granule_bytes = 256, .sets_count = static_cast<std::uint32_t>(1 + random.below(7))};
+    case 3:
+      return SumIndex{.fields = {{{7, 8}}, {{10, 11}}}, .sets_count = static_cast<std::uint32_t>(1 + random.below(5))};
+    default:
+      break;
+  }
+  TableIndex table{.granule_bytes = 128, .sets_of = {0, 1, 2}, .origin = 128 * random.below(9), .range_bytes = {}};
+  for (int i = 0; i < 20; ++i) {
+    table.sets_of.push_back(static_cast<std::uint32_t>(random.below(3)));
+  }
+  random.shuffle(table.sets_of);
+  return table;
+}
+
+TEST(CacheSimulator, AgreesWithTheTextbookOnRandomCaches) {
+  const std::uint64_t first_seed = 20140;
+  for (std::uint64_t seed = first_seed; seed < first_seed + 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    CacheDescription cache;
+    cache.line_bytes = 32U << random.below(3);
+    cache.sector_bytes = *cache.line_bytes >> random.below(3);
+    cache.index = random_index(random);
+    cache.ways.emplace();
+    for (std::uint32_t set = 0; set < sets(*cache.index); ++set) {
+      cache.ways->push_back(static_cast<std::uint32_t>(1 + random.below(9)));
+    }
+    cache.replacement = {.policy = random.below(2) == 0 ? "lru" : "fifo", .parameters = {}, .equivalent = {}};
+    AccessSequence sequence(2000);
+    for (std::uint64_t& address : sequence) {
+      address = 4 * random.below(2048);
+    }
+    const auto outcomes = play(cache, {}, sequence);
+    const auto expected = textbook_misses(cache, sequence);
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      ASSERT_EQ(is_miss(outcomes[i]), expected[i]) << "access " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::model

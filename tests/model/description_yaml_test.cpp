@@ -1,0 +1,377 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/description_yaml.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "model/errors.hpp"
+#include "model/random.hpp"
+#include "tests/model/configured_devices.hpp"
+
+namespace gpuinfer::model {
+namespace {
+
+std::string refusal_of(const std::string& yaml) {
+  try {
+    static_cast<void>(parse_description(yaml, "d.yaml"));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "read without complaint";
+}
+
+// Leaves of caches.L1tex, the first of them on line 4.
+std::string with_leaves(const std::string& leaves) {
+  std::string yaml = "schema: gpuinfer/1\ncaches:\n  L1tex:\n";
+  std::size_t begin = 0;
+  while (begin <= leaves.size()) {
+    const std::size_t end = std::min(leaves.find('\n', begin), leaves.size());
+    yaml += "    " + leaves.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return yaml;
+}
+
+CacheDescription cache_with(const std::string& leaves) {
+  return parse_description(with_leaves(leaves), "d.yaml").caches.at("L1tex");
+}
+
+// A description with every key of the schema in use.
+DeviceDescription everything() {
+  DeviceDescription description;
+  description.device = {.name = "Some GPU: \"fast\", 1st",
+                        .source = "virtual:some.yaml",
+                        .compute_capability = "3.5",
+                        .sm_count = 12,
+                        .provenance = {{"driver", "550.54"}, {"carve-out", "0 KB\tof 228"}}};
+  CacheDescription& bits = description.caches["L1tex"];
+  bits.capacity_bytes = 6400;
+  bits.onset_bytes = 6000;
+  bits.store_lines = 50;
+  bits.line_bytes = 128;
+  bits.sector_bytes = 32;
+  bits.ways = {20, 20, 20, 4};
+  bits.index = BitsIndex{{7, 8}};
+  bits.exercised_bits = {5, 6, 7, 8, 63};
+  bits.replacement = Replacement{.policy = "lru", .parameters = {}, .equivalent = {"fifo"}};
+  bits.prefetch_lines = 1;
+  bits.latency_cycles = {.hit = 110, .miss = 220.5};
+  bits.assumed = {"index", "latency_cycles.hit"};
+  description.caches["ConstL1"].index =
+      XorIndex{.row_masks = {std::uint64_t{1} << 7U | std::uint64_t{1} << 63U, 1U << 8U}, .constant = 3};
+  description.caches["L1TLB"].index = ModuloIndex{.granule_bytes = 2097152, .sets_count = 1};
+  description.caches["L2"].index = SumIndex{.fields = {{{7, 8}}, {{13, 14}}}, .sets_count = 3};
+  description.caches["L2TLB"].index =
+      TableIndex{.granule_bytes = 128, .sets_of = {3, 0, 1, 2}, .origin = 4096, .range_bytes = 512};
+  description.caches["L3"].exercised_bits = {7};
+  description.caches["ReadOnly"].replacement =
+      Replacement{.policy = "weighted_random",
+                  .parameters = {{"victim_weights", std::vector<double>{1, 0.1, 3}}},
+                  .equivalent = {}};
+  description.caches["L1D"].replacement =
+      Replacement{.policy = "fermi",
+                  .parameters = {{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}},
+                  .equivalent = {}};
+  description.caches["dTLB"];
+  description.carried = {{"outstanding", "{kind: prt, entries: 44, merges: null}"},
+                         {"shared_memory", "{banks: 32, latency_cycles: {broadcast: 50, two_way: 88}}"},
+                         {"bandwidth", "{}"},
+                         {"memory_latency_cycles", "{P1: 230, P6: null}"}};
+  description.noise = {
+      .jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400, .misread_probability = 1e-7};
+  CacheEvidence& evidence = description.evidence["L1tex"];
+  evidence.leaves["line_bytes"] = {.status = EvidenceStatus::resolved,
+                                   .confidence = 0.9999,
+                                   .experiments = 6,
+                                   .alternatives = {},
+                                   .reason = "",
+                                   .decided_by = "",
+                                   .details = {{"interval", "[0.1, 0.2]"}, {"p_value", "0.3"}}};
+  evidence.leaves["replacement"] = {.status = EvidenceStatus::ambiguous,
+                                    .confidence = {},
+                                    .experiments = 0,
+                                    .alternatives = {"{policy: lru}", "{policy: fifo}", "null", "32"},
+                                    .reason = "no hit, so far: none",
+                                    .decided_by = "W+1 chase",
+                                    .details = {}};
+  evidence.prediction = PredictionEvidence{
+      .agreement = 0.9998, .voted_agreement = 1, .p_value = 0.1, .accesses = 20000, .sequences = 5, .outliers = 11};
+  description.evidence["ReadOnly"].prediction = PredictionEvidence{
+      .agreement = {}, .voted_agreement = {}, .p_value = 0.4, .accesses = 9, .sequences = 1, .outliers = 0};
+  description.evidence["outstanding"].leaves["entries"] = {};
+  description.evidence["L1D"];
+  return description;
+}
+
+TEST(DescriptionYaml, ConfiguredDevicesComeBackAsTheyAre) {
+  std::size_t devices = 0;
+  for (const auto& file : std::filesystem::directory_iterator(devices_folder())) {
+    SCOPED_TRACE(file.path().string());
+    const DeviceDescription description = read_description(file.path());
+    EXPECT_FALSE(description.device.name.empty());
+    const std::string yaml = to_yaml(description);
+    EXPECT_EQ(parse_description(yaml, "again"), description);
+    EXPECT_EQ(to_yaml(parse_description(yaml, "again")), yaml);
+    ++devices;
+  }
+  EXPECT_GE(devices, 4U);
+}
+
+TEST(DescriptionYaml, EveryKeyComesBackAsItIs) {
+  const std::string yaml = to_yaml(everything());
+  EXPECT_EQ(parse_description(yaml, "d.yaml"), everything()) << yaml;
+  EXPECT_EQ(to_yaml(parse_description(yaml, "d.yaml")), yaml);
+}
+
+TEST(DescriptionYaml, JsonIsReadLikeYaml) {
+  const std::string json = to_json(everything());
+  EXPECT_EQ(json.substr(0, 30), "{\n  \"schema\": \"gpuinfer/1\",\n  ");
+  DeviceDescription from_json = parse_description(json, "d.json");
+  // Text that is carried in flow form has its words in quotes now.
+  EXPECT_EQ(from_json.carried.at("outstanding"), R"({"kind": "prt", "entries": 44, "merges": null})");
+  from_json.carried = everything().carried;
+  from_json.evidence = everything().evidence;
+  EXPECT_EQ(from_json, everything()) << json;
+}
+
+TEST(DescriptionYaml, WritesKeysInTheOrderOfTheSchema) {
+  DeviceDescription description;
+  description.device = {.name = "GeForce GTX 780",
+                        .source = "virtual:gtx780",
+                        .compute_capability = "3.5",
+                        .sm_count = 12,
+                        .provenance = {}};
+  CacheDescription& cache = description.caches["L1tex"];
+  cache.capacity_bytes = 12288;
+  cache.line_bytes = 32;
+  cache.sector_bytes = 32;
+  cache.ways = {96, 96, 96, 96};
+  cache.index = BitsIndex{{7, 8}};
+  cache.exercised_bits = {5, 6, 7, 8};
+  cache.replacement = Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
+  cache.latency_cycles = {.hit = 110, .miss = {}};
+  description.evidence["L1tex"].leaves["line_bytes"] = {.status = EvidenceStatus::resolved,
+                                                        .confidence = 0.9999,
+                                                        .experiments = 6,
+                                                        .alternatives = {},
+                                                        .reason = "",
+                                                        .decided_by = "",
+                                                        .details = {}};
+  EXPECT_EQ(to_yaml(description), R"(schema: gpuinfer/1
+device: {name: GeForce GTX 780, source: "virtual:gtx780", compute_capability: "3.5", sm_count: 12}
+caches:
+  L1tex:
+    capacity_bytes: 12288
+    line_bytes: 32
+    sector_bytes: 32
+    ways: [96, 96, 96, 96]
+    index: {kind: bits, bits: [7, 8], exercised_bits: [5, 6, 7, 8]}
+    replacement: {policy: lru}
+    latency_cycles: {hit: 110, miss: null}
+evidence:
+  L1tex:
+    line_bytes: {status: resolved, confidence: 0.9999, experiments: 6}
+)");
+}
+
+TEST(DescriptionYaml, SingleLeavesHaveTheirFlowForm) {
+  EXPECT_EQ(to_flow_yaml(IndexFunction(XorIndex{.row_masks = {0x9080, 0x2100}, .constant = 1})),
+            "{kind: xor, rows: [[7, 12, 15], [8, 13]], constant: 1}");
+  EXPECT_EQ(to_flow_yaml(IndexFunction(SumIndex{.fields = {{{7, 8}}, {{13}}}, .sets_count = 4})),
+            "{kind: sum, fields: [[7, 8], [13]], sets: 4}");
+  EXPECT_EQ(to_flow_yaml(Replacement{.policy = "weighted_random",
+                                     .parameters = {{"victim_weights", std::vector<double>{1, 0.25}}},
+                                     .equivalent = {}}),
+            "{policy: weighted_random, victim_weights: [1, 0.25]}");
+  EXPECT_EQ(to_flow_yaml(std::vector<std::uint32_t>{17, 8}), "[17, 8]");
+}
+
+TEST(DescriptionYaml, NullAndAbsentBothMeanUnknown) {
+  const CacheDescription cache = cache_with(
+      "capacity_bytes: null\nways: ~\nindex: {kind: null}\nreplacement: {policy: null}\nfill: {prefetch_lines: null}\n"
+      "latency_cycles: {hit: null}\nassumed: null");
+  EXPECT_EQ(cache, CacheDescription{});
+  EXPECT_EQ(parse_description("schema: gpuinfer/1\ndevice: null\ncaches: null\nnoise: null\nevidence: null", "d"),
+            DeviceDescription{});
+  EXPECT_EQ(cache_with("latency_cycles:"), CacheDescription{});
+}
+
+TEST(DescriptionYaml, CarriesWhatItDoesNotInterpret) {
+  const auto description = parse_description(
+      "schema: gpuinfer/1\nbandwidth:\n  shared:\n    - bytes_per_second: 1.340e12\n      note: a, b\noutstanding: ~\n",
+      "d.yaml");
+  EXPECT_EQ(description.carried.at("bandwidth"), R"({shared: [{bytes_per_second: 1.340e12, note: "a, b"}]})");
+  EXPECT_EQ(description.carried.at("outstanding"), "null");
+  EXPECT_EQ(parse_description(to_yaml(description), "d.yaml"), description);
+}
+
+TEST(DescriptionYaml, StoreMayBeSmallerThanTheTags) {
+  EXPECT_EQ(cache_with("capacity_bytes: 320\nstore_lines: 10\nline_bytes: 32\nways: [8, 8]").store_lines, 10U);
+  EXPECT_TRUE(refusal_of(with_leaves("capacity_bytes: 512\nstore_lines: 10\nline_bytes: 32\nways: [8, 8]"))
+                  .starts_with("d.yaml:4: caches.L1tex.capacity_bytes: is 512, but store_lines x line_bytes is 320"));
+  EXPECT_TRUE(
+      refusal_of(with_leaves("store_lines: 17\nways: [8, 8]")).starts_with("d.yaml:4: caches.L1tex.store_lines: "));
+}
+
+TEST(DescriptionYaml, PolicyParametersMustFitTheWays) {
+  const std::string refusal =
+      refusal_of(with_leaves("replacement:\n  policy: weighted_random\n  victim_weights: [1, 2, 3]\nways: [2]"));
+  EXPECT_TRUE(refusal.starts_with("d.yaml:6: caches.L1tex.replacement.victim_weights: has 3 entries")) << refusal;
+}
+
+struct BadInput {
+  std::string text;
+  std::string message_begins;
+};
+
+TEST(DescriptionYaml, ErrorsInLeavesNameLineAndKey) {
+  const std::vector<BadInput> cases{
+      {"line_byte: 32", "d.yaml:4: caches.L1tex.line_byte: is not a known key here; write `line_bytes`"},
+      {"line_bytes: 32\nways: [4]\nline_bytes: 64", "d.yaml:6: caches.L1tex.line_bytes: stands twice;"},
+      {"index: {kind: bits, bits: [7], bits: [8]}", "d.yaml:4: caches.L1tex.index.bits: stands twice;"},
+      {"line_bytes: many", "d.yaml:4: caches.L1tex.line_bytes: is many, not a whole number"},
+      {"line_bytes: \"32\"", "d.yaml:4: caches.L1tex.line_bytes: is \"32\", not a whole number"},
+      {"line_bytes: [32]", "d.yaml:4: caches.L1tex.line_bytes: is [32], not a whole number"},
+      {"line_bytes: -32", "d.yaml:4: caches.L1tex.line_bytes: is -32,"},
+      {"line_bytes: 0", "d.yaml:4: caches.L1tex.line_bytes: is 0,"},
+      {"line_bytes: 32.5", "d.yaml:4: caches.L1tex.line_bytes: is 32.5,"},
+      {"line_bytes: 99999999999999999999999", "d.yaml:4: caches.L1tex.line_bytes: is 999"},
+      {"latency_cycles: {hit: nan}", "d.yaml:4: caches.L1tex.latency_cycles.hit: is nan, not a number"},
+      {"latency_cycles: {hit: .inf}", "d.yaml:4: caches.L1tex.latency_cycles.hit: is .inf, not a number"},
+      {"latency_cycles:\n  hit: 1\n  miss: -1", "d.yaml:6: caches.L1tex.latency_cycles.miss: is -1,"},
+      {"latency_cycles: 110", "d.yaml:4: caches.L1tex.latency_cycles: must be a map"},
+      {"ways: []", "d.yaml:4: caches.L1tex.ways: is empty;"},
+      {"ways:\n- 4\n- 0", "d.yaml:6: caches.L1tex.ways: is 0,"},
+      {"ways: 4", "d.yaml:4: caches.L1tex.ways: must be a list"},
+      {"ways: [67108864, 1]", "d.yaml:4: caches.L1tex.ways: adds up to 67108865 lines"},
+      {"ways: [4, 4, 4]\nindex: {kind: bits, bits: [7, 8]}",
+       "d.yaml:4: caches.L1tex.ways: has 3 entries, but the index makes 4 sets;"},
+      {"index: {kind: xor, rows: [[7, 9]]}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
+      {"index: {kind: modulo, granule_bytes: 64, sets: 7}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
+      {"index: {kind: sum, fields: [[7], [9]], sets: 3}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
+      {"ways: [4, 4]\nindex:\n  kind: table\n  granule_bytes: 128\n  sets_of: [0, 1, 2]",
+       "d.yaml:8: caches.L1tex.index.sets_of: names set 2, but ways has 2 sets"},
+      {"ways: [4, 4, 4]\nindex: {kind: table, granule_bytes: 128, sets_of: [0, 2]}",
+       "d.yaml:5: caches.L1tex.index.sets_of: names 2 sets, but ways has 3;"},
+      {"index: {kind: table, granule_bytes: 128, sets_of: []}", "d.yaml:4: caches.L1tex.index.sets_of: must have"},
+      {"index: {kind: table, sets_of: [0]}", "d.yaml:4: caches.L1tex.index: lacks `granule_bytes`;"},
+      {"index: {kind: table, granule_bytes: 0, sets_of: [0]}", "d.yaml:4: caches.L1tex.index.granule_bytes: is 0,"},
+      {"index: {kind: bit, bits: [7]}", "d.yaml:4: caches.L1tex.index.kind: `bit` is not a known kind"},
+      {"index: {bits: [7]}", "d.yaml:4: caches.L1tex.index.bits: is not a known key here;"},
+      {"index: {kind: bits, rows: [[7]]}", "d.yaml:4: caches.L1tex.index.rows: is not a known key here;"},
+      {"index: {kind: bits, bits: [64]}", "d.yaml:4: caches.L1tex.index.bits: is 64, not a whole number from 0 to 63"},
+      {"index: {kind: bits, bits: [7, 7]}", "d.yaml:4: caches.L1tex.index.bits: names an address bit twice;"},
+      {"index: {kind: xor, rows: [[64]]}", "d.yaml:4: caches.L1tex.index.rows: is 64,"},
+      {"index: {kind: xor, rows: [[7]], constant: 2}", "d.yaml:4: caches.L1tex.index.constant: is 2,"},
+      {"index: {kind: sum, fields: [[70]], sets: 2}", "d.yaml:4: caches.L1tex.index.fields: is 70,"},
+      {"index: {kind: bits, bits: [7], exercised_bits: [64]}", "d.yaml:4: caches.L1tex.index.exercised_bits: is 64,"},
+      {"line_bytes: 32\ncapacity_bytes: 12000\nways: [96, 96]",
+       "d.yaml:5: caches.L1tex.capacity_bytes: is 12000, but the sum of ways x line_bytes is 6144;"},
+      {"line_bytes: 128\nsector_bytes: 48", "d.yaml:5: caches.L1tex.sector_bytes: is 48, which does not divide"},
+      {"line_bytes: 128\nsector_bytes: 1", "d.yaml:5: caches.L1tex.sector_bytes: makes more than 64 sectors"},
+      {"replacement: {policy: lur}", "d.yaml:4: caches.L1tex.replacement.policy: `lur` is not known;"},
+      {"replacement: {policy: lru, bits: 2}",
+       "d.yaml:4: caches.L1tex.replacement.bits: is no parameter of policy lru;"},
+      {"replacement: {victim_weights: [1]}", "d.yaml:4: caches.L1tex.replacement.victim_weights: is not a known key"},
+      {"replacement: {policy: lru, equivalent: [lif]}", "d.yaml:4: caches.L1tex.replacement.equivalent: `lif` is not"},
+      {"replacement: {policy: weighted_random}", "d.yaml:4: caches.L1tex.replacement: victim_weights: is missing;"},
+      {"fill: {prefetch: 1}", "d.yaml:4: caches.L1tex.fill.prefetch: is not a known key here; write `prefetch_lines`"},
+      {"assumed: [idex]", "d.yaml:4: caches.L1tex.assumed: `idex` is not a leaf of a cache; write `index`"},
+  };
+  for (const auto& [leaves, message_begins] : cases) {
+    const std::string refusal = refusal_of(with_leaves(leaves));
+    EXPECT_TRUE(refusal.starts_with(message_begins)) << leaves << "\n" << refusal;
+    EXPECT_NE(refusal.find(';'), std::string::npos) << refusal;
+  }
+}
+
+TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
+  const std::string head = "schema: gpuinfer/1\n";
+  const std::vector<BadInput> cases{
+      {"", "d.yaml:1: the file is empty;"},
+      {"[1, 2]", "d.yaml:1: must be a map;"},
+      {"device: {name: x}", "d.yaml:1: schema: is missing;"},
+      {"# later\nschema: gpuinfer/2\nnew_key: 1", "d.yaml:2: schema: gpuinfer/2 is newer than this program"},
+      {"schema: other/1", "d.yaml:1: schema: `other/1` is not a schema"},
+      {"schema: gpuinfer/1x", "d.yaml:1: schema: `gpuinfer/1x` is not a schema"},
+      {head + "cache: {}", "d.yaml:2: cache: is not a known key here; write `caches`"},
+      {head + "caches: [1]", "d.yaml:2: caches: must be a map;"},
+      {head + "caches: {L1tex: 5}", "d.yaml:2: caches.L1tex: must be a map;"},
+      {head + "device: {name: [a]}", "d.yaml:2: device.name: must be text;"},
+      {head + "device: {nam: a}", "d.yaml:2: device.nam: is not a known key here; write `name`"},
+      {head + "device: {sm_count: 0}", "d.yaml:2: device.sm_count: is 0,"},
+      {head + "device: {provenance: {driver: []}}", "d.yaml:2: device.provenance.driver: must be text;"},
+      {head + "noise: {outlier_probability: 1.5}", "d.yaml:2: noise.outlier_probability: is 1.5,"},
+      {head + "noise: {jitter: 1}", "d.yaml:2: noise.jitter: is not a known key here; write `jitter_cycles`"},
+      {head + "outstanding: {kind: prt, kind: mshr}", "d.yaml:2: outstanding.kind: stands twice;"},
+      {head + "evidence: {L1tex: {}}", "d.yaml:2: evidence.L1tex: is no cache of this description;"},
+      {head + "caches: {L2: {}}\nevidence: {L2: {line_byte: {}}}",
+       "d.yaml:3: evidence.L2.line_byte: is not a leaf of a cache; write `line_bytes`"},
+      {head + "caches: {L2: {}}\nevidence: {L2: {ways: {}}}", "d.yaml:3: evidence.L2.ways: lacks `status`;"},
+      {head + "caches: {L2: {}}\nevidence: {L2: {ways: {status: sure}}}",
+       "d.yaml:3: evidence.L2.ways.status: `sure` is not a status;"},
+      {head + "caches: {L2: {}}\nevidence: {L2: {prediction: {agreement: 2}}}",
+       "d.yaml:3: evidence.L2.prediction.agreement: is 2,"},
+      {head + "device: {name: x\ncaches: {}\n", "d.yaml:3: this is not YAML ("},
+      {head + "device: &a {name: x}", "d.yaml:2: anchors and aliases are not read;"},
+      {head + "device: !!map {name: x}", "d.yaml:2: the tag tag:yaml.org,2002:map is not read;"},
+      {head + "device: {name: \xff}", "d.yaml:2: holds bytes that are not UTF-8 text;"},
+      {head + "\ndevice: {name: a\x04}", "d.yaml:3: holds bytes that are not UTF-8 text;"},
+      {head + "device: " + std::string(100000, '['), "d.yaml:2: this is not YAML ("},
+      {head + "? [a]\n: 1", "d.yaml:2: a key must be a word;"},
+      {head + "---\n" + head, "d.yaml:3: a second document begins;"},
+  };
+  for (const auto& [yaml, message_begins] : cases) {
+    const std::string refusal = refusal_of(yaml);
+    EXPECT_TRUE(refusal.starts_with(message_begins)) << yaml.substr(0, 200) << "\n" << refusal;
+    EXPECT_NE(refusal.find(';'), std::string::npos) << refusal;
+  }
+}
+
+TEST(DescriptionYaml, DamagedFilesAreRefusedOrReadNeverWorse) {
+  const std::uint64_t seed = 31;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  const std::string whole = to_yaml(everything());
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = whole.substr(0, random.below(2) == 0 ? whole.size() : random.below(whole.size()));
+    for (std::uint64_t edits = random.below(4); edits > 0 && !damaged.empty(); --edits) {
+      damaged[random.below(damaged.size())] = static_cast<char>(random.below(256));
+    }
+    try {
+      const DeviceDescription description = parse_description(damaged, "d.yaml");
+      const std::string yaml = to_yaml(description);
+      const DeviceDescription again = parse_description(yaml, "d.yaml");
+      EXPECT_EQ(to_yaml(again), yaml);
+      EXPECT_TRUE(again == description) << yaml;
+    } catch (const InputError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("d.yaml:")) << error.what();
+    }
+  }
+}
+
+TEST(DescriptionYaml, FilesThatCannotBeReadAreNamed) {
+  for (const std::filesystem::path& file : {devices_folder() / "no_such_device.yaml", devices_folder()}) {
+    try {
+      static_cast<void>(read_description(file));
+      FAIL() << file;
+    } catch (const InputError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with(file.string() + ": cannot be read;")) << error.what();
+    }
+  }
+}
+
+TEST(DescriptionYaml, ReadsTableOfAMillionGranules) {
+  DeviceDescription description;
+  TableIndex table{.granule_bytes = 128, .sets_of = {}, .origin = 0, .range_bytes = {}};
+  for (std::uint32_t i = 0; i < 1000000; ++i) {
+    table.sets_of.push_back(i * 2654435761U >> 22U);
+  }
+  description.caches["L2"].index = table;
+  EXPECT_EQ(parse_description(to_yaml(description), "d.yaml"), description);
+}
+
+}  // namespace
+}  // namespace gpuinfer::model

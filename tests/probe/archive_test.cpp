@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/archive.hpp"
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <limits>
+
+#include "model/errors.hpp"
+#include "probe/hdf5.hpp"
+#include "probe/importers.hpp"
+#include "probe/virtual_device.hpp"
+#include "tests/probe/descriptions.hpp"
+#include "tests/probe/scratch.hpp"
+
+namespace gpuinfer::probe {
+namespace {
+
+using model::Answer;
+using model::Question;
+using model::StartState;
+
+model::DeviceFacts some_facts() {
+  return {.name = "Größe \"7\"",
+          .source = "cuda:0",
+          .compute_capability = "9.0",
+          .sm_count = 132,
+          .targets = {"L1tex", "L2"},
+          .buffer_bytes = 1U << 20U,
+          .address_of_buffer = 0x7f0000000000,
+          .provenance = {{"driver", "550.54"}, {"empty", ""}}};
+}
+
+Answer answered(std::vector<float> latency_cycles) {
+  return {.latency_cycles = std::move(latency_cycles), .refusal = std::nullopt};
+}
+
+Answer refused(const std::string& sentence) { return {.latency_cycles = {}, .refusal = sentence}; }
+
+const std::vector<Question> some_questions{
+    {.target = "L1tex", .state = StartState::clean, .warm = {0, 128}, .record = {0, 256, 512}},
+    {.target = "L2", .state = StartState::invalidated, .warm = {}, .record = {4}},
+    {.target = "L1tex", .state = StartState::keep, .warm = {8}, .record = {}},
+    {.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {12, 16}}};
+const std::vector<Answer> some_answers{answered({33, 250.5F, 1e6F}), refused("not in this state"), answered({}),
+                                       answered({33, 34})};
+
+class ArchiveFile : public ScratchTest {
+ protected:
+  std::filesystem::path some_archive() {
+    const auto writer = create_archive(path("some.h5"), some_facts());
+    writer->append(some_questions, some_answers);
+    writer->append({&some_questions[0], 1}, std::vector{answered({1, 2, 3})});
+    writer->close();
+    return path("some.h5");
+  }
+
+  std::string error_of(const std::filesystem::path& archive) {
+    const std::string message = message_of<InputError>([&] { (void)read_archive(archive); });
+    EXPECT_TRUE(message.starts_with(archive.string()) && !contains(message, "\n")) << message;
+    return message;
+  }
+};
+
+TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
+  const Archive archive = read_archive(some_archive());
+  const model::DeviceFacts facts = some_facts();
+  EXPECT_EQ(archive.facts.name, facts.name);
+  EXPECT_EQ(archive.facts.source, facts.source);
+  EXPECT_EQ(archive.facts.compute_capability, facts.compute_capability);
+  EXPECT_EQ(archive.facts.sm_count, facts.sm_count);
+  EXPECT_EQ(archive.facts.targets, facts.targets);
+  EXPECT_EQ(archive.facts.buffer_bytes, facts.buffer_bytes);
+  EXPECT_EQ(archive.facts.address_of_buffer, facts.address_of_buffer);
+  EXPECT_EQ(archive.facts.provenance, facts.provenance);
+
+  ASSERT_EQ(archive.traces.size(), 4U);
+  EXPECT_EQ(archive.traces[0].question, some_questions[0]);
+  EXPECT_EQ(archive.traces[0].latency_cycles, some_answers[0].latency_cycles);
+  EXPECT_TRUE(archive.traces[0].start_is_known);
+  EXPECT_EQ(archive.traces[1].question, some_questions[2]);
+  EXPECT_FALSE(archive.traces[1].start_is_known);
+  EXPECT_EQ(archive.traces[2].latency_cycles, some_answers[3].latency_cycles);
+  EXPECT_EQ(archive.traces[2].name, path("some.h5").string() + ":/launch_000000/3");
+  EXPECT_EQ(read_traces(path("some.h5")).size(), 4U);
+}
+
+TEST_F(ArchiveFile, AppearsWhenItIsClosedAndIsPartialUntilThen) {
+  (void)file("some.h5", "an older file");
+  {
+    const auto writer = create_archive(path("some.h5"), some_facts());
+    writer->append(some_questions, some_answers);
+    EXPECT_TRUE(std::filesystem::exists(path("some.h5.partial")));
+    EXPECT_EQ(std::filesystem::file_size(path("some.h5")), 13U);
+  }
+  EXPECT_EQ(std::filesystem::file_size(path("some.h5")), 13U);
+  EXPECT_EQ(read_archive(path("some.h5.partial")).traces.size(), 3U);
+  some_archive();
+  EXPECT_FALSE(std::filesystem::exists(path("some.h5.partial")));
+  EXPECT_EQ(read_archive(path("some.h5")).traces.size(), 4U);
+}
+
+TEST_F(ArchiveFile, ManySmallLaunchesAreSmallAndQuick) {
+  model::DeviceDescription description = small_device();
+  description.noise = model::NoiseDescription{.jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto writer = create_archive(path("many.h5"), device->facts());
+  const auto recorder = recording(*device, *writer);
+  const std::vector<std::uint64_t> lines = model::cold_pass(0, 4096, 32);
+  model::Random random(1);
+  constexpr std::size_t launches = 5000;
+  for (std::size_t i = 0; i < launches; ++i) {
+    const Question question{
+        .target = "L1tex", .state = StartState::clean, .warm = {}, .record = model::random_walk(lines, 100, random)};
+    (void)recorder->ask({&question, 1});
+  }
+  writer->close();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  RecordProperty("seconds", std::to_string(seconds.count()));
+  RecordProperty("bytes", std::to_string(std::filesystem::file_size(path("many.h5"))));
+  EXPECT_LT(std::filesystem::file_size(path("many.h5")), 1000000U);
+  EXPECT_EQ(read_archive(path("many.h5")).traces.size(), launches);
+}
+
+TEST_F(ArchiveFile, ManyAccessesAreSplitAndComeBackInOrder) {
+  const auto writer = create_archive(path("large.h5"), some_facts());
+  const Question question{
+      .target = "L1tex", .state = StartState::clean, .warm = {}, .record = model::cyclic(4096, 4, 400000)};
+  for (int launch = 0; launch < 7; ++launch) {
+    writer->append({&question, 1}, std::vector{answered(std::vector<float>(400000, static_cast<float>(launch)))});
+  }
+  writer->close();
+  const Archive archive = read_archive(path("large.h5"));
+  ASSERT_EQ(archive.traces.size(), 7U);
+  for (std::size_t launch = 0; launch < 7; ++launch) {
+    EXPECT_EQ(archive.traces[launch].latency_cycles.front(), static_cast<float>(launch));
+  }
+  EXPECT_EQ(archive.traces[6].name, path("large.h5").string() + ":/launch_000006/0");
+}
+
+TEST_F(ArchiveFile, CutShortIsRefusedWhereverItWasCut) {
+  const std::filesystem::path whole = some_archive();
+  const auto size = std::filesystem::file_size(whole);
+  for (std::uintmax_t part = 0; part < 20; ++part) {
+    const std::filesystem::path cut = path("cut.h5");
+    std::filesystem::copy_file(whole, cut, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(cut, size * part / 20);
+    EXPECT_TRUE(contains(error_of(cut), "no whole HDF5 file")) << part;
+  }
+}
+
+TEST_F(ArchiveFile, WhatIsNoArchiveIsRefused) {
+  error_of(path("missing.h5"));
+  error_of(path(""));
+  EXPECT_TRUE(contains(error_of(file("text.h5", "offset,latency\n0,33\n")), "no whole HDF5 file"));
+}
+
+// Replaces one dataset of the archive by another of the same name.
+template <class Element>
+void replace(const std::filesystem::path& archive, const std::string& name, hid_t type,
+             const std::vector<Element>& elements) {
+  const hdf5::Handle file(H5Fopen(archive.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
+  const hdf5::Handle group = hdf5::open_group(file, "launch_000000");
+  hdf5::checked(H5Ldelete(group.get(), name.c_str(), H5P_DEFAULT), "delete");
+  hdf5::write_dataset(group, name, type, type, elements.data(), elements.size());
+}
+
+TEST_F(ArchiveFile, ContentsThatCannotBeAreRefused) {
+  const auto broken_by = [&]<class Element>(const std::string& name, hid_t type, const std::vector<Element>& elements) {
+    replace(some_archive(), name, type, elements);
+    return error_of(path("some.h5"));
+  };
+  const auto latencies = [&](float value) {
+    return broken_by("latency_cycles", H5T_NATIVE_FLOAT, std::vector<float>{33, 1, 1, 1, 1, 1, 1, value});
+  };
+  EXPECT_TRUE(contains(latencies(-1), "negative or infinite"));
+  EXPECT_TRUE(contains(latencies(std::numeric_limits<float>::quiet_NaN()), "negative or infinite"));
+  EXPECT_TRUE(contains(latencies(std::numeric_limits<float>::infinity()), "negative or infinite"));
+  EXPECT_TRUE(contains(broken_by("latency_cycles", H5T_NATIVE_FLOAT, std::vector<float>(7)), "too short"));
+  EXPECT_TRUE(contains(broken_by("latency_cycles", H5T_NATIVE_FLOAT, std::vector<float>(9)), "does not cover"));
+  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(3)), "differ in length"));
+  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(14, 1U << 20U)), "leaves"));
+  EXPECT_TRUE(contains(broken_by("is_warm_up", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(14)), "contradicts"));
+  EXPECT_TRUE(contains(broken_by("state", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(5)), "does not hold strings"));
+  EXPECT_TRUE(contains(broken_by("question", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(5)), "not a table"));
+  EXPECT_TRUE(contains(broken_by("refused", H5T_NATIVE_UINT64, std::vector<std::uint64_t>{9}), "does not fit"));
+}
+
+TEST_F(ArchiveFile, ALengthThatIsNotStoredIsNotBelieved) {
+  const std::filesystem::path archive = some_archive();
+  {
+    const hdf5::Handle file(H5Fopen(archive.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
+    const hdf5::Handle group = hdf5::open_group(file, "launch_000000");
+    hdf5::checked(H5Ldelete(group.get(), "offset", H5P_DEFAULT), "delete");
+    const hsize_t length = 1ULL << 50U;
+    const hsize_t chunk = 1024;
+    const hdf5::Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "properties");
+    H5Pset_chunk(properties.get(), 1, &chunk);
+    const hdf5::Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, "space");
+    const hdf5::Handle dataset(
+        H5Dcreate2(group.get(), "offset", H5T_NATIVE_UINT64, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT),
+        H5Dclose, "dataset");
+  }
+  EXPECT_TRUE(contains(error_of(archive), "longer than what is stored"));
+}
+
+TEST_F(ArchiveFile, UnwritableOrFullIsOneSentence) {
+  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)create_archive(path("no/such/folder.h5"), some_facts()); }),
+                       "No such file or directory"));
+
+  const auto writer = create_archive(path("full.h5"), some_facts());
+  writer->append(some_questions, some_answers);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit tiny{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &tiny);
+  const std::string message = message_of<InputError>([&] { writer->close(); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(contains(message, "full.h5.partial: cannot be written")) << message;
+  EXPECT_FALSE(std::filesystem::exists(path("full.h5")));
+}
+
+TEST_F(ArchiveFile, ARecordingAnswersAsItsDeviceDid) {
+  const auto device = open_recording(some_archive(), "recorded:some.h5");
+  EXPECT_EQ(device->facts().source, "recorded:some.h5");
+  EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
+  const auto ask = [&](const Question& question) { return device->ask({&question, 1}).front(); };
+  EXPECT_EQ(ask(some_questions[0]).latency_cycles, (std::vector<float>{33, 250.5F, 1e6F}));
+  EXPECT_EQ(ask(some_questions[3]).latency_cycles, (std::vector<float>{33, 34}));
+  EXPECT_EQ(ask(some_questions[0]).latency_cycles, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(ask(some_questions[0]).latency_cycles, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(ask(some_questions[1]).refusal, "not in this state");
+  Question other = some_questions[0];
+  other.state = StartState::invalidated;
+  EXPECT_TRUE(contains(ask(other).refusal.value_or(""), "does not hold this question"));
+}
+
+TEST_F(ArchiveFile, OfADeviceThatWasNeverAskedIsEmpty) {
+  create_archive(path("empty.h5"), some_facts())->close();
+  EXPECT_TRUE(read_archive(path("empty.h5")).traces.empty());
+  EXPECT_TRUE(open_recording(path("empty.h5"), "recorded:empty.h5")->facts().targets.empty());
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the machine code of the CUDA probe to what its source promises.
+
+usage: cuda_sass_test.py LIBRARY     (exit status 77: skipped)
+
+In every kernel that plays accesses, for every architecture in LIBRARY: the clock, the one load of the path, the store
+of its value, the clock, in this order; nothing else that touches memory and no work on the address between the clocks;
+the latency stored after them, in a loop. Outside the timed region nothing goes through L1, and its lines are dropped in
+one place only.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+
+TIMED_LOADS = {
+    "GlobalCa": r"LDG\.E(\.STRONG\.(CTA|SM))?",
+    "GlobalNc": r"LDG\.E\.CONSTANT(\.SYS)?",
+    "GlobalCg": r"LDG\.E\.STRONG\.GPU",
+    "Texture": r"(TEX|TLD)\..*",
+}
+CLOCK = re.compile(r"SR_CLOCK")
+MEMORY = re.compile(r"(LD|ST|ATOM|RED|TEX|TLD|SULD|SUST|UBLKCP|CCTL)")
+NOT_L1 = re.compile(
+    r"(LDS|STS|LDC|LDGDEPBAR|LDGSTS\.E\.BYPASS|LDG\.E\.128\.STRONG\.GPU|STG\.E\.128\.STRONG\.GPU|UBLKCP|CCTL)"
+)
+# What may stand between the first clock and the load: waiting, and fetching descriptors into uniform registers.
+PREPARES_NO_ADDRESS = re.compile(r"(NOP|DEPBAR|R2UR|ULDC|LDCU|UMOV)")
+
+
+class Instruction:
+    def __init__(self, address, predicate, opcode, operands):
+        self.address = int(address, 16)
+        self.predicate = predicate
+        self.opcode = opcode
+        self.operands = [operand.strip() for operand in operands.split(",")] if operands else []
+
+    def __str__(self):
+        return f"{self.address:04x} {self.predicate or ''} {self.opcode} {', '.join(self.operands)}"
+
+
+def kernels(sass):
+    """Yields (architecture, function name, instructions)."""
+    instruction = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+    architecture, name, code = "?", None, []
+    for line in sass.splitlines():
+        if found := re.match(r"\s*arch = (\w+)", line):
+            architecture = found[1]
+        elif found := re.match(r"\s*Function : (\S+)", line):
+            name, code = found[1], []
+        elif name and line.strip(" \t").startswith("....."):
+            yield architecture, name, code
+            name = None
+        elif name and (found := instruction.match(line)):
+            code.append(Instruction(*found.groups()))
+
+
+def faults(code, timed_load):
+    """Yields a sentence for each promise that `code` breaks."""
+    clocks = [i for i, instruction in enumerate(code) if any(CLOCK.search(operand) for operand in instruction.operands)]
+    if len(clocks) != 2:
+        yield f"reads the clock {len(clocks)} times instead of twice"
+        return
+    first, second = clocks
+    region = code[first + 1 : second]
+    in_memory = [
+        i
+        for i, instruction in enumerate(region)
+        if MEMORY.match(instruction.opcode) and not PREPARES_NO_ADDRESS.match(instruction.opcode)
+    ]
+    if len(in_memory) != 2:
+        yield f"has {len(in_memory)} memory instructions between the clocks instead of a load and a store"
+        return
+    load, store = (region[i] for i in in_memory)
+    if not re.fullmatch(timed_load, load.opcode):
+        yield f"loads with {load} where {timed_load} is due"
+    if store.opcode != "STS" or not set(load.operands[:2]) & {store.operands[-1]}:
+        yield f"does not store the loaded value: {load}; {store}"
+    for instruction in (load, store, code[second]):
+        if instruction.predicate:
+            yield f"does not always do {instruction}"
+    for instruction in region[: in_memory[0]]:
+        if not PREPARES_NO_ADDRESS.match(instruction.opcode):
+            yield f"does {instruction} between the first clock and the load"
+    if in_memory[1] != in_memory[0] + 1 or in_memory[1] != len(region) - 1:
+        yield "does something between the load, the store and the second clock"
+
+    back = next((instruction for instruction in code[second:] if instruction.opcode.startswith("BRA")), None)
+    if back is None or int(back.operands[-1], 16) > code[first].address:
+        yield "does not come back for the next access"
+    elif not any(instruction.opcode == "STS" for instruction in code[second : code.index(back)]):
+        yield "does not store the latency"
+
+    for instruction in code:
+        if instruction is not load and MEMORY.match(instruction.opcode) and not NOT_L1.match(instruction.opcode):
+            yield f"goes through L1 with {instruction}"
+    if sum(instruction.opcode == "CCTL.IVALL" for instruction in code) != 1:
+        yield "does not drop the lines of L1 in exactly one place (CCTL.IVALL)"
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("skipped: the program was built without CUDA")
+        return SKIPPED
+    cuobjdump = shutil.which("cuobjdump", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+    if cuobjdump is None:
+        print("skipped: cuobjdump is neither in PATH nor in /usr/local/cuda/bin")
+        return SKIPPED
+    sass = subprocess.run([cuobjdump, "-sass", sys.argv[1]], capture_output=True, text=True, check=True).stdout
+
+    seen, failed = {}, 0
+    for architecture, name, code in kernels(sass):
+        path = next((path for path in TIMED_LOADS if "play_accesses" in name and path in name), None)
+        if path is None:
+            continue
+        seen.setdefault(architecture, set()).add(path)
+        for fault in faults(code, TIMED_LOADS[path]):
+            failed += 1
+            print(f"{architecture} {path}: {fault}")
+    for architecture, paths in seen.items():
+        for path in TIMED_LOADS.keys() - paths:
+            failed += 1
+            print(f"{architecture} {path}: there is no such kernel")
+    if not seen:
+        failed += 1
+        print(f"{sys.argv[1]}: there are no kernels in it")
+    print(f"{failed} fault(s) in {', '.join(seen) or 'nothing'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

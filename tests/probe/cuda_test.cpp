@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "model/errors.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::probe {
+namespace {
+
+using model::AccessSequence;
+using model::Answer;
+using model::Question;
+using model::StartState;
+
+constexpr std::uint64_t line_bytes = 128;
+
+AccessSequence lines(std::uint64_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); }
+
+AccessSequence random_lines(std::uint64_t count, std::size_t accesses, std::uint64_t seed) {
+  model::Random random(seed);
+  return model::random_walk(lines(count), accesses, random);
+}
+
+TEST(CudaProbe, SaysThatThereIsNoSuchDevice) {
+  EXPECT_THROW(static_cast<void>(open_cuda({.device = static_cast<int>(cuda_device_names().size())})),
+               DeviceUnavailable);
+  EXPECT_THROW(static_cast<void>(open_cuda({.device = -1})), DeviceUnavailable);
+}
+
+Question from_clean(AccessSequence record, AccessSequence warm = {}) {
+  return {.target = "L1tex", .state = StartState::clean, .warm = std::move(warm), .record = std::move(record)};
+}
+
+Question from(StartState state, AccessSequence record) {
+  return {.target = "L1tex", .state = state, .warm = {}, .record = std::move(record)};
+}
+
+class CudaProbeOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_names().empty()) {
+      GTEST_SKIP() << "there is no CUDA device";
+    }
+    open({});
+  }
+
+  void open(const CudaOptions& options) {
+    probe_ = open_cuda(options);
+    const Answer answer = ask(from_clean(model::repeated(lines(1), 16), lines(1)));
+    ASSERT_FALSE(answer.refusal) << *answer.refusal;
+    slowest_hit_ = 1.5F * *std::ranges::min_element(answer.latency_cycles);
+  }
+
+  std::vector<Answer> ask_all(const std::vector<Question>& questions) { return probe_->ask(questions); }
+  Answer ask(const Question& question) { return ask_all({question}).front(); }
+
+  // One letter for each access: h(it) or m(iss).
+  std::string pattern(const Answer& answer) const {
+    std::string letters;
+    for (const float latency : answer.latency_cycles) {
+      letters += latency <= slowest_hit_ ? 'h' : 'm';
+    }
+    return answer.refusal.value_or(letters);
+  }
+  std::ptrdiff_t misses(const Answer& answer) const { return std::ranges::count(pattern(answer), 'm'); }
+
+  std::unique_ptr<model::Answerer> probe_;
+  float slowest_hit_ = 0;
+};
+
+TEST_F(CudaProbeOnGpu, L1HitsTakeTheSameFewCycles) {
+  const Answer answer = ask(from_clean(lines(64), lines(64)));
+  const auto [fastest, slowest] = std::ranges::minmax(answer.latency_cycles);
+  EXPECT_LE(slowest - fastest, 4);
+  if (probe_->facts().compute_capability == "9.0") {
+    EXPECT_NEAR(fastest, 33, 3);
+  }
+}
+
+TEST_F(CudaProbeOnGpu, EveryFirstTouchMissesOnEverySmHoweverOftenItIsAsked) {
+  const Question question = from_clean(model::repeated(lines(64), 2));
+  for (int round = 0; round < 3; ++round) {
+    for (const Answer& answer : ask_all(std::vector(*probe_->facts().sm_count, question))) {
+      EXPECT_EQ(pattern(answer), std::string(64, 'm') + std::string(64, 'h'));
+    }
+  }
+}
+
+TEST_F(CudaProbeOnGpu, TheSameQuestionFromCleanGetsTheSameAnswerOnEverySm) {
+  const Question question = from_clean(random_lines(2600, 6000, 1));
+  const std::string first = pattern(ask(question));
+  EXPECT_NE(first.find('h'), std::string::npos);
+  for (int round = 0; round < 3; ++round) {
+    for (const Answer& answer : ask_all(std::vector(*probe_->facts().sm_count, question))) {
+      EXPECT_EQ(pattern(answer), first);
+    }
+  }
+}
+
+TEST_F(CudaProbeOnGpu, FillsSectorsOf32Bytes) {
+  const Answer answer = ask(from_clean(model::cold_pass(0, 1024, 4)));
+  std::string expected;
+  for (int sector = 0; sector < 32; ++sector) {
+    expected += "mhhhhhhh";
+  }
+  EXPECT_EQ(pattern(answer), expected);
+}
+
+TEST_F(CudaProbeOnGpu, StreamingALongSequenceDisturbsNothing) {
+  EXPECT_EQ(misses(ask(from_clean(model::repeated(lines(100), 2000)))), 100);
+
+  const AccessSequence walk = random_lines(2600, 20000, 2);
+  const std::string whole = pattern(ask(from_clean(walk)));
+  for (const std::ptrdiff_t split : {1, 777, 1024, 12345}) {
+    const Answer tail = ask(from_clean({walk.begin() + split, walk.end()}, {walk.begin(), walk.begin() + split}));
+    EXPECT_EQ(pattern(tail), whole.substr(static_cast<std::size_t>(split))) << split;
+  }
+}
+
+TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
+  const Question question = from_clean(lines(800), lines(800));
+  EXPECT_EQ(misses(ask(question)), 0);
+  open({.carveout_percent = 100});
+  EXPECT_GT(misses(ask(question)), 0);
+}
+
+TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
+  for (const std::string& target : probe_->facts().targets) {
+    const StartState state = target == "L2" ? StartState::keep : StartState::clean;
+    const Answer answer = ask({.target = target, .state = state, .warm = lines(64), .record = lines(64)});
+    ASSERT_FALSE(answer.refusal) << *answer.refusal;
+    EXPECT_EQ(answer.latency_cycles.size(), 64U) << target;
+    if (target == "ReadOnly" || target == "L2") {
+      EXPECT_EQ(misses(answer), target == "L2" ? 64 : 0);
+    }
+  }
+}
+
+TEST_F(CudaProbeOnGpu, KeepsTheLinesOfTheLastAnswerOrDropsThem) {
+  const Question keep = from(StartState::keep, lines(64));
+  const Question drop = from(StartState::invalidated, lines(64));
+  const auto answers = ask_all({from_clean(lines(64)), keep, drop, keep});
+  if (!answers[1].refusal) {
+    EXPECT_EQ(pattern(answers[1]), std::string(64, 'h'));
+    EXPECT_EQ(pattern(answers[3]), std::string(64, 'h'));
+  }
+  if (!answers[2].refusal) {
+    EXPECT_EQ(pattern(answers[2]), std::string(64, 'm'));
+  }
+}
+
+TEST_F(CudaProbeOnGpu, RefusesWhatItCannotAnswerAndAnswersTheRestInOrder) {
+  const std::uint64_t end = probe_->facts().buffer_bytes;
+  const auto answers = ask_all({from_clean(lines(3)),
+                                from_clean({end}),
+                                from_clean({}, {2}),
+                                {.target = "L3", .state = StartState::clean, .warm = {}, .record = {0}},
+                                {.target = "L2", .state = StartState::clean, .warm = {}, .record = {0}},
+                                {.target = "ReadOnly", .state = StartState::clean, .warm = {}, .record = {end - 4, 0}},
+                                from_clean({}, lines(5))});
+  ASSERT_EQ(answers.size(), 7U);
+  EXPECT_EQ(pattern(answers[0]), "mmm");
+  for (const std::size_t refused : {1U, 2U, 3U, 4U}) {
+    EXPECT_TRUE(answers[refused].refusal) << refused;
+    EXPECT_TRUE(answers[refused].latency_cycles.empty()) << refused;
+  }
+  EXPECT_EQ(pattern(answers[5]), "mm");
+  EXPECT_FALSE(answers[6].refusal);
+  EXPECT_TRUE(answers[6].latency_cycles.empty());
+}
+
+TEST_F(CudaProbeOnGpu, SaysWhenThereIsNoRoomForTheBuffer) {
+  std::vector<std::unique_ptr<model::Answerer>> taking_room;
+  EXPECT_THROW(
+      for (int i = 0; i < 64; ++i) { taking_room.push_back(open_cuda({.buffer_bytes = 16ULL << 30U})); },
+      DeviceUnavailable);
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

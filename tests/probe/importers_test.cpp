@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/importers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "model/errors.hpp"
+#include "tests/probe/scratch.hpp"
+
+namespace gpuinfer::probe {
+namespace {
+
+using model::AccessSequence;
+using model::StartState;
+
+class Importers : public ScratchTest {
+ protected:
+  // What is wrong with a file of this content; the message starts with its name, which is cut off.
+  std::string error_in(std::string_view content) {
+    const std::filesystem::path bad = file("bad.txt", content);
+    const std::string message = message_of<InputError>([&] { (void)read_traces(bad); });
+    return message.starts_with(bad.string()) ? message.substr(bad.string().size()) : message;
+  }
+};
+
+// Five words visited in steps of one: a warm-up of four loads ends before element 4.
+constexpr std::string_view five_words =
+    "\r\n"
+    "=====Visting the 0.019531 KB array, loop 4*1 times======\r\n"
+    "         0\t 250.000000\r\n"
+    "         1\t 488.500000\r\n"
+    "         2\t 246.000000\r\n"
+    "         3\t 250.000000\r\n"
+    "\r\n";
+
+TEST_F(Importers, MeiChaseWithItsWarmUp) {
+  const auto traces = read_traces(file("five.txt", five_words));
+  ASSERT_EQ(traces.size(), 1U);
+  EXPECT_TRUE(traces[0].start_is_known);
+  EXPECT_EQ(traces[0].question.state, StartState::clean);
+  EXPECT_EQ(traces[0].question.warm, (AccessSequence{0, 4, 8, 12}));
+  EXPECT_EQ(traces[0].question.record, (AccessSequence{16, 0, 4, 8}));
+  EXPECT_EQ(traces[0].latency_cycles, (std::vector<float>{250, 488.5, 246, 250}));
+  EXPECT_EQ(traces[0].name, path("five.txt").string());
+}
+
+TEST_F(Importers, MeiChaseThatBeginsElsewhereHasNoKnownStart) {
+  const auto traces = read_mei(file("a.txt", "===Visiting the 1 KB array===\n8 10\n16 10\n24 10\n"));
+  EXPECT_FALSE(traces.at(0).start_is_known);
+  EXPECT_EQ(traces[0].question.state, StartState::keep);
+  EXPECT_TRUE(traces[0].question.warm.empty());
+  EXPECT_EQ(traces[0].question.record, (AccessSequence{0, 32, 64}));
+}
+
+TEST_F(Importers, MeiSectionsAreTracesAndTheArrayIsFoundWhereTheChaseGoesRound) {
+  const auto traces = read_traces(file("cold.txt",
+                                       "\r\n=====0 GB array, cold cache miss====\r\nStride = 1 element, 4 bytes\r\n"
+                                       "1\t 296\r\n2\t 220\r\n0\t 220\r\n1\t 220\r\n"
+                                       "====================\r\n\r\n\r\n"
+                                       "=====0 GB array, cold cache miss====\r\nStride = 2 element, 8 bytes\r\n"
+                                       "2\t 296\r\n1\t 220\r\n0\t 221\r\n2\t 220\r\n"
+                                       "====================\r\n"));
+  ASSERT_EQ(traces.size(), 2U);
+  EXPECT_TRUE(traces[0].start_is_known);
+  EXPECT_TRUE(traces[0].question.warm.empty());
+  EXPECT_EQ(traces[0].question.record, (AccessSequence{0, 4, 8, 0}));
+  EXPECT_EQ(traces[0].name, path("cold.txt").string() + " (line 2)");
+}
+
+TEST_F(Importers, MeiRowsThatCannotBeAreRefusedWithTheirLine) {
+  const std::string head = "=====Visiting the 1 KB array====\n8 10\n16 10\n";
+  EXPECT_TRUE(contains(error_in(head + "24 -5\n"), ":4: '-5' is no latency"));
+  EXPECT_TRUE(contains(error_in(head + "24 nan\n"), ":4: 'nan' is no latency"));
+  EXPECT_TRUE(contains(error_in(head + "24 1e300\n"), ":4: '1e300' is no latency"));
+  EXPECT_TRUE(contains(error_in(head + "24 ten\n"), ":4: 'ten' is no latency"));
+  EXPECT_TRUE(contains(error_in(head + "24\n"), ":4: neither"));
+  EXPECT_TRUE(contains(error_in(head + "word 10\n"), ":4: neither"));
+  EXPECT_TRUE(contains(error_in(head + "-24 10\n"), ":4: neither"));
+  EXPECT_TRUE(contains(error_in(head + "99999999999999999999999 10\n"), ":4: neither"));
+  EXPECT_TRUE(contains(error_in(head + "9007199254740991 10\n"), ":4: NEXT"));
+  EXPECT_TRUE(contains(error_in(head + "32 10\n"), ":4: NEXT 32 does not continue the chase with a stride of 8 words"));
+  EXPECT_TRUE(contains(error_in("=====Visiting the 1 KB array====\n8 10\n"), ":1: no two rows tell the stride"));
+  EXPECT_TRUE(contains(error_in("=====Visiting the 1 KB array====\n8 10\n600 10\n"), ":3: the step"));
+  EXPECT_TRUE(contains(error_in("=====a chase====\n1 10\n9 10\n"), ":2: the first row goes round"));
+  EXPECT_TRUE(contains(error_in("===the 1 KB array, loop 4*1 times===\n1 10\n2 10\n"), ":1: the header promises 4"));
+  EXPECT_TRUE(contains(error_in("=====\n1 10\n"), ":2: no header"));
+  EXPECT_TRUE(contains(error_in("=====\n"), "no section"));
+}
+
+TEST_F(Importers, TextsThatAreNoTracesAreRefused) {
+  EXPECT_TRUE(contains(error_in("stride\tFermi\tKepler\r\n0\t49.5\t46.75\r\n"), ":1: neither"));
+  EXPECT_TRUE(contains(error_in("Array size: 1600 MB\r\n"), ":1: neither"));
+  EXPECT_TRUE(contains(error_in(""), "neither"));
+  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)read_traces(path("missing")); }), "cannot be read"));
+  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)read_traces(path("")); }), "cannot be read"));
+}
+
+TEST_F(Importers, Csv) {
+  for (const std::string_view text :
+       {"# from a simulator\noffset,latency\n0,33\n128, 251.5\n", "0,33\r\n\r\n128,251.5\r\n"}) {
+    const auto traces = read_traces(file("a.csv", text));
+    ASSERT_EQ(traces.size(), 1U);
+    EXPECT_FALSE(traces[0].start_is_known);
+    EXPECT_EQ(traces[0].question.state, StartState::keep);
+    EXPECT_EQ(traces[0].question.record, (AccessSequence{0, 128}));
+    EXPECT_EQ(traces[0].latency_cycles, (std::vector<float>{33, 251.5}));
+  }
+}
+
+TEST_F(Importers, CsvRowsThatCannotBeAreRefusedWithTheirLine) {
+  EXPECT_TRUE(contains(error_in("0,33\n4,-1\n"), ":2: '-1' is no latency"));
+  EXPECT_TRUE(contains(error_in("0,33\n4,inf\n"), ":2: 'inf' is no latency"));
+  EXPECT_TRUE(contains(error_in("0,33\n4,3,5\n"), ":2: '3,5' is no latency"));
+  EXPECT_TRUE(contains(error_in("0,33\n4\n"), ":2: no row"));
+  EXPECT_TRUE(contains(error_in("0,33\n-4,33\n"), ":2: '-4' is no offset"));
+  EXPECT_TRUE(contains(error_in("0,33\noffset,latency\n"), ":2: "));
+  EXPECT_TRUE(contains(error_in("offset,latency\n"), "holds no row"));
+}
+
+// The authors' own recordings, which are not part of the sources.
+TEST_F(Importers, RecordingsOfTheAuthors) {
+  const char* const directory = std::getenv("GPUINFER_MEI_DATA");
+  if (directory == nullptr) {
+    GTEST_SKIP() << "GPUINFER_MEI_DATA does not name the directory of the recordings by Mei and Chu";
+  }
+  const std::filesystem::path data(directory);
+  const auto first = [&](const char* name) { return read_traces(data / name).at(0); };
+  for (const auto& [name, first_offset, stride_bytes] : {std::tuple{"fermi-3073element-stride1.txt", 4U * 1023, 4U},
+                                                         std::tuple{"fermi-3080element-8stride.txt", 4U * 1968, 32U},
+                                                         std::tuple{"fermi-3112element-8stride.txt", 4U * 1648, 32U}}) {
+    const model::Trace trace = first(name);
+    EXPECT_TRUE(trace.start_is_known) << name;
+    EXPECT_EQ(trace.question.warm.size(), 4096U);
+    EXPECT_EQ(trace.question.warm.at(1), stride_bytes);
+    EXPECT_EQ(trace.question.record.size(), 4096U);
+    EXPECT_EQ(trace.question.record.at(0), first_offset);
+  }
+  const auto sections = read_traces(data / "Kepler_L2_prefetch_4KB.txt");
+  ASSERT_EQ(sections.size(), 4U);
+  for (const model::Trace& section : sections) {
+    EXPECT_TRUE(section.start_is_known && section.question.warm.empty());
+    EXPECT_EQ(section.question.record.size(), 4096U);
+    EXPECT_EQ(section.question.record.at(0), 0U);
+  }
+  EXPECT_EQ(sections[3].question.record.at(1), 32U);
+  for (const char* const name : {"latency.txt", "Pattern_design_kepler_Maxwell.txt"}) {
+    EXPECT_TRUE(contains(message_of<InputError>([&] { (void)first(name); }), std::string(name) + ":1: "));
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/virtual_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/errors.hpp"
+#include "tests/probe/descriptions.hpp"
+#include "tests/probe/scratch.hpp"
+
+namespace gpuinfer::probe {
+namespace {
+
+using model::Question;
+using model::StartState;
+
+std::vector<float> latencies(model::Answerer& device, const Question& question) {
+  const model::Answer answer = device.ask({&question, 1}).front();
+  EXPECT_FALSE(answer.refusal.has_value()) << *answer.refusal;
+  return answer.latency_cycles;
+}
+
+std::string refusal(model::Answerer& device, const Question& question) {
+  return device.ask({&question, 1}).front().refusal.value_or("");
+}
+
+Question question(const std::string& target, StartState state, model::AccessSequence warm,
+                  model::AccessSequence record) {
+  return {.target = target, .state = state, .warm = std::move(warm), .record = std::move(record)};
+}
+
+Question many_hits(std::size_t accesses) {
+  return question("L1tex", StartState::clean, {0}, model::AccessSequence(accesses));
+}
+
+TEST(VirtualDevice, SaysWhatItIs) {
+  const auto device = open_virtual(small_device(), "virtual:small", 7);
+  EXPECT_EQ(device->facts().name, "Small");
+  EXPECT_EQ(device->facts().source, "virtual:small");
+  EXPECT_EQ(device->facts().sm_count, 2U);
+  EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
+  EXPECT_EQ(device->facts().buffer_bytes, 64U << 20U);
+  EXPECT_EQ(device->facts().address_of_buffer, 0U);
+  EXPECT_EQ(device->facts().provenance.at("seed"), "7");
+}
+
+TEST(VirtualDevice, HasRoomToOverflowCachesOfLargePages) {
+  model::DeviceDescription description = small_device();
+  model::CacheDescription tlb = small_cache();
+  tlb.capacity_bytes = 65ULL << 21U;
+  tlb.line_bytes = tlb.sector_bytes = 2U << 20U;
+  tlb.ways = {65};
+  tlb.index = model::ModuloIndex{.granule_bytes = 2U << 20U, .sets_count = 1};
+  description.caches["L2TLB"] = tlb;
+  EXPECT_EQ(open_virtual(description, "virtual:small", 1)->facts().buffer_bytes, 1ULL << 30U);
+}
+
+TEST(VirtualDevice, AnswersHitsAndMissesOfItsCache) {
+  const auto device = open_virtual(small_device(), "virtual:small", 1);
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, {}, {0, 4, 32, 0})),
+            (std::vector<float>{200, 100, 200, 100}));
+}
+
+TEST(VirtualDevice, KeepsAndClearsItsStatePerCache) {
+  model::DeviceDescription description = small_device();
+  description.caches["ReadOnly"] = small_cache();
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, {0}, {32})), std::vector<float>{200});
+  EXPECT_EQ(latencies(*device, question("ReadOnly", StartState::keep, {}, {0})), std::vector<float>{200});
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::keep, {}, {0, 32})), (std::vector<float>{100, 100}));
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::invalidated, {}, {0})), std::vector<float>{200});
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, {}, {0})), std::vector<float>{200});
+}
+
+TEST(VirtualDevice, JitterHasTheDeviationThatWasAskedFor) {
+  model::DeviceDescription description = small_device();
+  description.noise = model::NoiseDescription{.jitter_cycles = 3};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  constexpr std::size_t accesses = 100000;
+  double sum = 0;
+  double squares = 0;
+  for (const float cycles : latencies(*device, many_hits(accesses))) {
+    EXPECT_EQ(cycles, std::round(cycles));
+    sum += cycles;
+    squares += (cycles - 100.0) * (cycles - 100.0);
+  }
+  EXPECT_NEAR(sum / accesses, 100, 0.05);
+  // Rounding to whole cycles adds a twelfth.
+  EXPECT_NEAR(squares / accesses, 9 + 1.0 / 12, 0.2);
+}
+
+TEST(VirtualDevice, OutliersAndMisreadsComeAsOftenAsAskedFor) {
+  model::DeviceDescription description = small_device();
+  description.noise =
+      model::NoiseDescription{.outlier_probability = 0.01, .outlier_cycles = 400, .misread_probability = 0.05};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  constexpr std::size_t accesses = 100000;
+  const std::vector<float> cycles = latencies(*device, many_hits(accesses));
+  const auto share = [&](float value) {
+    return static_cast<double>(std::count(cycles.begin(), cycles.end(), value)) / accesses;
+  };
+  EXPECT_NEAR(share(100), 0.95 * 0.99, 0.004);
+  EXPECT_NEAR(share(200), 0.05 * 0.99, 0.004);
+  EXPECT_NEAR(share(500), 0.95 * 0.01, 0.002);
+  EXPECT_NEAR(share(600), 0.05 * 0.01, 0.0005);
+}
+
+TEST(VirtualDevice, LatenciesAreNeverNegative) {
+  model::DeviceDescription description = small_device();
+  description.noise = model::NoiseDescription{.jitter_cycles = 1000};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  const std::vector<float> cycles = latencies(*device, many_hits(1000));
+  EXPECT_EQ(*std::min_element(cycles.begin(), cycles.end()), 0);
+}
+
+TEST(VirtualDevice, TheSeedDecidesAndOtherCachesDoNot) {
+  model::DeviceDescription description = small_device();
+  description.caches["L1tex"].replacement->policy = "random";
+  description.caches["ReadOnly"] = description.caches["L1tex"];
+  description.noise = model::NoiseDescription{.jitter_cycles = 3};
+  const auto chase = [](const std::string& target) {
+    return question(target, StartState::keep, {}, model::cyclic(2048, 32, 1000));
+  };
+  const auto first = open_virtual(description, "virtual:small", 1);
+  const auto same = open_virtual(description, "virtual:small", 1);
+  const auto other = open_virtual(description, "virtual:small", 2);
+  const std::vector<float> of_first = latencies(*first, chase("L1tex"));
+  EXPECT_NE(latencies(*same, chase("ReadOnly")), of_first);
+  EXPECT_EQ(latencies(*same, chase("L1tex")), of_first);
+  EXPECT_NE(latencies(*other, chase("L1tex")), of_first);
+}
+
+TEST(VirtualDevice, RefusesWhatIsNullAndNamesIt) {
+  model::DeviceDescription description = small_device();
+  description.caches["L2"] = small_cache();
+  description.caches["L2"].index.reset();
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
+  EXPECT_TRUE(contains(refusal(*device, question("L2", StartState::clean, {}, {0})), "caches.L2.index is null"));
+  EXPECT_TRUE(contains(refusal(*device, question("Shared", StartState::clean, {}, {0})), "has no cache Shared"));
+
+  description.caches.erase("L1tex");
+  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)open_virtual(description, "virtual:small", 1); }),
+                       "virtual:small: caches.L2.index is null"));
+}
+
+TEST(VirtualDevice, RefusesLoadsOutsideTheBufferAndOutsideATable) {
+  model::DeviceDescription description = small_device();
+  description.caches["L1tex"].index =
+      model::TableIndex{.granule_bytes = 32, .sets_of = {0, 1, 2, 3}, .origin = 0, .range_bytes = 128};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  const std::uint64_t end = device->facts().buffer_bytes;
+  EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {end})), "inside the buffer"));
+  EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {end - 3}, {})), "inside the buffer"));
+  EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {2})), "multiples of 4"));
+  EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {128})), "caches.L1tex.index"));
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

@@ -13,11 +13,6 @@ namespace {
 using infer::AverageFinding;
 
 template <class Value>
-Document value_or_null(const std::optional<Value>& value) {
-  return value ? Document(*value) : Document(nullptr);
-}
-
-template <class Value>
 std::string value_or_dash(const std::optional<Value>& value) {
   return value ? std::to_string(*value) : "-";
 }

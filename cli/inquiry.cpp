@@ -41,7 +41,7 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
     infer::CacheFinding finding = find_out(target, settings);
     line.clear();
     for (const std::string& warning : finding.warnings) {
-      warn(target + ": " + warning);
+      warn(fmt::format("{}: {}", target, warning));
     }
     if (finding.ended_early) {
       warn(ended_early(target, finding));

@@ -48,27 +48,20 @@ std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(cons
 std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
 
 std::string leaf_lines(const std::string& leaf, const std::string& value, const model::LeafEvidence& evidence) {
-  std::string status(to_string(evidence.status));
-  if (evidence.confidence) {
-    status += fmt::format(" {:.6g}", *evidence.confidence);
-  }
-  std::string lines = fmt::format("  {:<16}  {:<44}  {}\n", leaf, value, status);
+  const std::string confidence = evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "";
+  std::string lines = fmt::format("  {:<16}  {:<9}  {:<8}  {}\n", leaf, to_string(evidence.status), confidence, value);
   for (const auto& [name, detail] : evidence.details) {
-    lines += below(name + ": " + detail);
-  }
-  if (evidence.status == model::EvidenceStatus::resolved) {
-    return lines;
+    lines += below(fmt::format("{}: {}", name, detail));
   }
   for (const model::FlowYaml& alternative : evidence.alternatives) {
     lines += below("or " + alternative);
   }
-  if (!evidence.reason.empty()) {
-    lines += below(evidence.reason);
-  }
-  if (!evidence.decided_by.empty()) {
-    lines += below("would decide: " + evidence.decided_by);
-  }
   return lines;
+}
+
+std::string what_is_missing(const model::LeafEvidence& evidence) {
+  return (evidence.reason.empty() ? "" : below(evidence.reason)) +
+         (evidence.decided_by.empty() ? "" : below("would decide: " + evidence.decided_by));
 }
 
 std::string prediction_line(const model::PredictionEvidence& prediction) {
@@ -166,12 +159,19 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
 
 std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence& evidence) {
   std::string table;
+  std::string missing;  // of the leaves just written: neighbours often lack the same
   for (const auto& [leaf, value] : leaf_values(cache)) {
     const auto found = evidence.leaves.find(leaf);
-    if (found != evidence.leaves.end()) {
-      table += leaf_lines(leaf, value.value_or("not known"), found->second);
+    if (found == evidence.leaves.end()) {
+      continue;
     }
+    if (const std::string own = what_is_missing(found->second); own != missing) {
+      table += missing;
+      missing = own;
+    }
+    table += leaf_lines(leaf, value.value_or("not known"), found->second);
   }
+  table += missing;
   if (evidence.prediction) {
     table += prediction_line(*evidence.prediction);
   }

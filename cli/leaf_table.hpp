@@ -21,7 +21,8 @@ namespace gpuinfer::cli {
 // `text` in lines of at most `columns`, each after `indent`; a word that is too long is cut.
 [[nodiscard]] std::string wrapped(std::string_view text, const std::string& indent, std::size_t columns = 100);
 
-// Leaf, value, status; what stands behind it below it, where it is not resolved. Leaves without evidence are left out.
+// Leaf, status, confidence, value; below it what else is known, and what is missing. Leaves without evidence are left
+// out.
 [[nodiscard]] std::string leaf_table(const model::CacheDescription& cache, const model::CacheEvidence& evidence);
 
 }  // namespace gpuinfer::cli

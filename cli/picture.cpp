@@ -36,10 +36,10 @@ struct BoxRow {
 
 BoxRow box_row(const std::vector<std::optional<std::string>>& boxes, std::size_t width) {
   BoxRow row{"+", "|"};
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    if (boxes[i]) {
+  for (const std::optional<std::string>& text : boxes) {
+    if (text) {
       row.border += std::string(width, '-') + "+";
-      row.inside += fmt::format("{:^{}}|", *boxes[i], width);
+      row.inside += fmt::format("{:^{}}|", *text, width);
     } else {
       row.border += " ... +";
       row.inside += " ... |";
@@ -109,7 +109,7 @@ std::string bits_picture(const CacheDescription& cache) {
   }
   const std::uint64_t index_bits = std::accumulate(masks.begin(), masks.end(), std::uint64_t{0}, std::bit_or<>());
   // A few tag bits on the left show that the address goes on.
-  const unsigned line_bits = static_cast<unsigned>(std::bit_width(*cache.line_bytes - 1));
+  const auto line_bits = static_cast<unsigned>(std::bit_width(*cache.line_bytes - 1));
   const unsigned top = std::min(63U, std::max(static_cast<unsigned>(std::bit_width(index_bits)), line_bits) + 2);
   constexpr unsigned bits_in_row = (columns - label_columns) / 3;
   std::string text;

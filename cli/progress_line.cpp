@@ -27,7 +27,8 @@ ProgressLine ProgressLine::on_stderr(bool quiet) {
 }
 
 void ProgressLine::update(const std::string& target, const infer::Progress& progress) {
-  const std::string stage = target + ": " + progress.finding;
+  // What follows a colon counts on within a stage: "partition into sets: 3 found".
+  const std::string stage = target + ": " + progress.finding.substr(0, progress.finding.find(':'));
   const bool new_stage = stage != stage_;
   stage_ = stage;
   if (style_ == Style::lines && new_stage) {

@@ -15,7 +15,7 @@ class ProgressLine {
  public:
   enum class Style {
     none,
-    lines,  // one line for each thing that is being found out
+    lines,  // one line for each stage
     live,   // one line that changes, for terminals of so many columns
   };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <array>
 #include <iostream>
 #include <vector>
 
@@ -63,10 +64,8 @@ struct List {
   void (*print)();
 };
 
-constexpr List lists[] = {{"devices", list_devices},
-                          {"targets", list_targets},
-                          {"policies", list_policies},
-                          {"experiments", list_experiments}};
+constexpr std::array lists{List{"devices", list_devices}, List{"targets", list_targets},
+                           List{"policies", list_policies}, List{"experiments", list_experiments}};
 
 }  // namespace
 

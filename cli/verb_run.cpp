@@ -47,7 +47,7 @@ bool by_average(const Parsed& parsed) {
 }
 
 std::vector<std::string> asked_targets(const Parsed& parsed) {
-  const std::vector<std::string> targets = spelled_targets(parsed.list("target"));
+  std::vector<std::string> targets = spelled_targets(parsed.list("target"));
   if (targets.empty()) {
     throw InputError("--target: is missing; name one, such as L1tex, or see `gpuinfer list targets`");
   }

@@ -48,7 +48,7 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
       return targets;
     }
     if (!profile.caches.contains(target)) {
-      throw InputError("--target: " + target + " is not in " + file + "; leave it out to see what is");
+      throw InputError(fmt::format("--target: {} is not in {}; leave it out to see what is", target, file));
     }
   }
   return asked.empty() ? targets : asked;

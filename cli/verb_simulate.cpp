@@ -78,8 +78,8 @@ Request request_from(const Parsed& parsed) {
                   .curve = parsed.text("curve"),
                   .map = parsed.flag("map")};
   const auto number = parsed.count("figure");
-  if (int{request.sequence.has_value()} + int{request.curve.has_value()} + int{request.map} + int{number.has_value()} !=
-      1) {
+  const std::array asked{request.sequence.has_value(), request.curve.has_value(), request.map, number.has_value()};
+  if (std::count(asked.begin(), asked.end(), true) != 1) {
     throw InputError(
         "one of --sequence, --curve, --map, --figure is needed, and only one; see `gpuinfer simulate --help`");
   }
@@ -112,7 +112,7 @@ std::string chosen_target(const model::DeviceDescription& device, const std::str
   if (!asked) {
     throw InputError("--target: is missing, and " + described);
   }
-  const std::string target = spelled_targets({{*asked}}).front();
+  std::string target = spelled_targets({{*asked}}).front();
   if (!device.caches.contains(target)) {
     throw InputError("--target: " + *asked + " is not there; " + described);
   }

@@ -26,8 +26,10 @@ Syntax syntax() {
   Syntax syntax(
       "validate PROFILE TRACE... [--target T] [-o report.yaml]",
       "Simulates the sequences of recordings on a profile and compares, access by access. PROFILE is a file or the "
-      "name of\na published device. Latencies that are neither a hit nor a miss are counted as outliers and not "
-      "judged.\nThe exit status is 1 when any access differs.",
+      "name of\na published device. Latencies that are neither a hit nor a miss (outliers), and accesses whose outcome "
+      "depends on\nwhat came before the recording (open), are counted and not judged. The exit status is 1 when any "
+      "other "
+      "access differs.",
       {"gpuinfer validate profile.yaml run.h5                       a profile against a recording",
        "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
        "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
@@ -75,17 +77,24 @@ const model::CacheDescription& cache_for(const model::DeviceDescription& profile
   return found->second;
 }
 
-bool differs(const infer::Agreement& agreement) {
-  return agreement.agreeing + agreement.outliers != agreement.accesses;
+bool differs(const infer::Agreement& agreement) { return agreement.first_disagreement.has_value(); }
+
+// No value where nothing could be judged.
+std::optional<double> share(const infer::Agreement& agreement) {
+  const bool judged = agreement.outliers + agreement.undetermined < agreement.accesses;
+  return judged ? std::optional(agreement.share()) : std::nullopt;
 }
 
 std::string table(const std::vector<Comparison>& compared) {
-  std::string text = fmt::format("{:>9} {:>9} {:>8} {:>10} {:>11} {:>11} {:>9}  trace\n", "accesses", "agreeing",
-                                 "outliers", "agreement", "false hits", "false miss", "first at");
+  constexpr std::string_view columns = "{:>9} {:>9} {:>8} {:>6} {:>9} {:>10} {:>12} {:>8}  {}\n";
+  std::string text = fmt::format(columns, "accesses", "agreeing", "outliers", "open", "agreement", "false hits",
+                                 "false misses", "first at", "trace");
   for (const Comparison& each : compared) {
     const infer::Agreement& agreement = each.agreement;
-    text += fmt::format("{:>9} {:>9} {:>8} {:>10.6f} {:>11} {:>11} {:>9}  {}\n", agreement.accesses, agreement.agreeing,
-                        agreement.outliers, agreement.share(), agreement.confusion[0][1], agreement.confusion[1][0],
+    const std::optional<double> agreeing_share = share(agreement);
+    text += fmt::format(columns, agreement.accesses, agreement.agreeing, agreement.outliers, agreement.undetermined,
+                        agreeing_share ? fmt::format("{:.6f}", *agreeing_share) : "-", agreement.confusion[0][1],
+                        agreement.confusion[1][0],
                         agreement.first_disagreement ? std::to_string(*agreement.first_disagreement) : "-",
                         each.trace.name);
   }
@@ -104,11 +113,11 @@ Document report(const std::string& profile, const std::vector<Comparison>& compa
     trace["accesses"] = agreement.accesses;
     trace["agreeing"] = agreement.agreeing;
     trace["outliers"] = agreement.outliers;
-    trace["agreement"] = agreement.share();
+    trace["undetermined"] = agreement.undetermined;
+    trace["agreement"] = value_or_null(share(agreement));
     trace["predicted_hit_measured_miss"] = agreement.confusion[0][1];
     trace["predicted_miss_measured_hit"] = agreement.confusion[1][0];
-    trace["first_disagreement"] =
-        agreement.first_disagreement ? Document(*agreement.first_disagreement) : Document(nullptr);
+    trace["first_disagreement"] = value_or_null(agreement.first_disagreement);
     document["traces"].push_back(std::move(trace));
   }
   return document;

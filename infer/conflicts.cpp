@@ -17,7 +17,12 @@ constexpr double decided_fit = -7;
 
 // No question grows beyond this; devices answer in pieces, and a budget can end between them.
 constexpr std::size_t accesses_per_question = std::size_t{1} << 18U;
+constexpr std::size_t accesses_at_once = std::size_t{1} << 22U;
+constexpr std::size_t laps_per_question = 32;
 constexpr std::size_t most_laps = std::size_t{1} << 14U;
+
+// What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
+constexpr std::size_t most_accesses = std::size_t{1} << 24U;
 
 double poisson_upper_tail(std::size_t count, double mean) {
   double below = 0;
@@ -43,6 +48,13 @@ Offsets joined(std::span<const std::uint64_t> first, std::span<const std::uint64
   return all;
 }
 
+// Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of chance
+// takes some laps to drive those out.
+AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const {
+  constexpr std::size_t laps_after_flood = 24;
+  return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood : 1);
+}
+
 bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   if (offsets.size() < 2) {
     return false;
@@ -54,7 +66,7 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / offsets.size());
   for (std::size_t total = 0; total < most_laps; total += laps, laps = std::min(laps * 2, most_laps_at_once)) {
     const std::vector<Reading> readings =
-        device_->ask({offsets.begin(), offsets.end()}, model::repeated(offsets, laps));
+        device_->ask(warm_up(offsets), model::repeated(offsets, laps));
     for (std::size_t lap = 0; lap < laps; ++lap) {
       const auto first = readings.begin() + static_cast<std::ptrdiff_t>(lap * offsets.size());
       const auto misses =
@@ -73,27 +85,42 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   return evidence > 0;
 }
 
+// Laps of several questions, each from a start of its own: a device with many units answers them side by side.
 void Conflicts::add_laps(LapCounts& counts, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order) {
-  const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / offsets.size());
+  std::vector<std::vector<std::size_t>> positions;
+  std::vector<model::Question> questions;
+  const std::size_t questions_at_once = std::max<std::size_t>(1, accesses_at_once / (offsets.size() * laps_per_question));
+  const auto ask = [&] {
+    const std::vector<std::vector<float>> answers = device_->latencies(questions);
+    for (std::size_t q = 0; q < answers.size(); ++q) {
+      for (std::size_t i = 0; i < answers[q].size(); ++i) {
+        const Reading reading = device_->classifier().read(answers[q][i]);
+        counts.misses[positions[q][i]] += reading == Reading::miss ? 1U : 0U;
+        counts.hits[positions[q][i]] += reading == Reading::hit ? 1U : 0U;
+      }
+    }
+    positions.clear();
+    questions.clear();
+  };
+  std::vector<std::size_t> order(offsets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t left = laps; left > 0;) {
-    const std::size_t now = std::min(left, most_laps_at_once);
+    const std::size_t now = std::min(left, laps_per_question);
     left -= now;
-    std::vector<std::size_t> order(offsets.size());
-    std::vector<std::size_t> positions;
     AccessSequence record;
+    positions.emplace_back();
     for (std::size_t lap = 0; lap < now; ++lap) {
-      std::iota(order.begin(), order.end(), std::size_t{0});
       if (!in_order) {
         random_.shuffle(order);
       }
       for (const std::size_t position : order) {
-        positions.push_back(position);
+        positions.back().push_back(position);
         record.push_back(offsets[position]);
       }
     }
-    const std::vector<Reading> readings = device_->ask({offsets.begin(), offsets.end()}, std::move(record));
-    for (std::size_t i = 0; i < readings.size(); ++i) {
-      counts.misses[positions[i]] += readings[i] == Reading::miss ? 1U : 0U;
+    questions.push_back(device_->question(warm_up(offsets), std::move(record)));
+    if (questions.size() == questions_at_once || left == 0) {
+      ask();
     }
   }
   counts.laps += laps;
@@ -106,39 +133,25 @@ std::vector<bool> Conflicts::conflicting(std::span<const std::uint64_t> offsets,
   std::vector<bool> members(offsets.size());
 
   if (thrashes_) {
-    const std::size_t laps = stray < 1e-3 && classifier.miss_misread_rate() < 1e-3 ? 2 : device_->votes_needed();
-    LapCounts counts{.misses = std::vector<std::size_t>(offsets.size())};
-    add_laps(counts, offsets, laps, true);
-    // A few strays may stand among the laps of a line that always hits or always misses; a line in between does neither.
-    const std::size_t few = laps == 2 ? 0 : laps / 3;
-    std::size_t undecided = 0;
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      members[i] = counts.misses[i] * 2 > laps;
-      undecided += counts.misses[i] > few && counts.misses[i] < laps - few ? 1U : 0U;
-    }
-    const double strays = lines * static_cast<double>(laps) * std::max(stray, classifier.miss_misread_rate());
-    const bool any = std::find(members.begin(), members.end(), true) != members.end();
-    if (any && undecided == 0) {
-      return members;
-    }
-    if (undecided > 0 && static_cast<double>(undecided) <= 3 + 6 * strays && laps == 2) {
-      // A stray, then: the question again, with a vote.
-      LapCounts again{.misses = std::vector<std::size_t>(offsets.size())};
-      add_laps(again, offsets, 5, true);
-      std::size_t still = 0;
+    // Two laps where readings can be trusted; else so many that a vote can.
+    const bool trusted = stray < 1e-3 && classifier.miss_misread_rate() < 1e-3;
+    for (const std::size_t laps : {trusted ? std::size_t{2} : device_->votes_needed(), std::size_t{9}}) {
+      LapCounts counts(offsets.size());
+      add_laps(counts, offsets, laps, true);
+      std::size_t torn = 0;
       for (std::size_t i = 0; i < offsets.size(); ++i) {
-        members[i] = again.misses[i] >= 3;
-        still += again.misses[i] == 2 || again.misses[i] == 3 ? 1U : 0U;
+        members[i] = counts.misses[i] > counts.hits[i];
+        torn += std::min(counts.misses[i], counts.hits[i]) > laps / 4 ? 1U : 0U;
       }
-      if (still == 0 && std::find(members.begin(), members.end(), true) != members.end()) {
+      if (torn == 0 && std::find(members.begin(), members.end(), true) != members.end()) {
         return members;
       }
     }
     thrashes_ = false;
   }
 
-  LapCounts counts{.misses = std::vector<std::size_t>(offsets.size())};
-  for (std::size_t laps = 8; counts.laps < most_laps; laps *= 2) {
+  LapCounts counts(offsets.size());
+  for (std::size_t laps = 8; counts.laps < most_laps && counts.laps * offsets.size() < most_accesses; laps *= 2) {
     add_laps(counts, offsets, laps, false);
     const double stray_mean = static_cast<double>(counts.laps) * classifier.hit_misread_bound();
     std::size_t threshold = 1;

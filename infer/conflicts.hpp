@@ -32,11 +32,19 @@ class Conflicts {
   // two laps say all; otherwise the laps go on until chance has shown every line.
   [[nodiscard]] bool always_thrashes() const { return thrashes_; }
 
+  // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.
+  void distrust_thrashing() { thrashes_ = false; }
+
  private:
   struct LapCounts {
+    explicit LapCounts(std::size_t lines) : misses(lines), hits(lines) {}
+
     std::vector<std::size_t> misses;  // by position in `offsets`
+    std::vector<std::size_t> hits;
     std::size_t laps = 0;
   };
+
+  [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets) const;
 
   void add_laps(LapCounts& counts, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order);
 

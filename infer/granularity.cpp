@@ -188,12 +188,15 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
 // be asked, and nothing speaks against it.
 bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
   constexpr std::size_t picks = 6;
+  constexpr std::size_t repeats = 5;  // of the first pick, to see whether answers repeat at all
+  constexpr std::size_t enough_accesses = 96;
   std::vector<model::Question> questions;
   for (std::size_t pick = 0; pick < picks; ++pick) {
     const Offsets picked = blocks.one_of_each(random);
-    questions.push_back(device.question(picked, model::repeated(picked, 2)));
+    const std::size_t laps = std::max<std::size_t>(2, enough_accesses / picked.size());
+    questions.push_back(device.question(picked, model::repeated(picked, laps)));
   }
-  questions.push_back(questions.front());
+  questions.insert(questions.end(), repeats - 1, questions.front());
   const auto answers = device.ask_voted(questions, device.votes_needed());
   const auto differences = [&](std::size_t question) {
     std::size_t count = 0;
@@ -203,12 +206,14 @@ bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& rand
     }
     return count;
   };
-  const std::size_t by_chance = 1 + answers[0].size() / 2000;
-  if (differences(picks) > by_chance) {
-    return true;
+  const std::size_t by_misreads = answers[0].size() / 2000;
+  for (std::size_t repeat = picks; repeat < questions.size(); ++repeat) {
+    if (differences(repeat) > by_misreads) {
+      return true;
+    }
   }
   for (std::size_t pick = 1; pick < picks; ++pick) {
-    if (differences(pick) > by_chance) {
+    if (differences(pick) > by_misreads) {
       return false;
     }
   }

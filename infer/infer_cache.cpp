@@ -3,6 +3,7 @@
 #include "infer/infer_cache.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -22,10 +23,10 @@ namespace {
 using model::EvidenceStatus;
 using model::LeafEvidence;
 
-constexpr const char* leaf_names[] = {"capacity_bytes", "line_bytes", "sector_bytes",  "ways",
-                                      "index",          "replacement", "latency_cycles"};
+constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
+                                "ways",           "index",       "replacement", "latency_cycles"};
 
-// Beyond this many accesses a window is not widened in search of the period of a table.
+// A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
 
 // The stages of one inference, in order; each writes the leaves that it settles into the finding.
@@ -52,14 +53,13 @@ class Inference {
       finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
                                   failure.what());
     }
-    withdraw_unproven("no complete description could be verified on fresh sequences");
+    withdraw_unproven();
     finding_.questions = device_.questions_asked();
     finding_.accesses = device_.accesses_asked();
     return std::move(finding_);
   }
 
  private:
-
   LeafEvidence& evidence(const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
 
   void resolve(const std::string& leaf) {
@@ -86,33 +86,51 @@ class Inference {
         evidence(leaf).reason = reason;
       }
     }
-    withdraw_unproven(reason);
+    if (unproven_.empty()) {
+      unproven_ = reason;
+    }
   }
 
-  // Without a verification nothing about sets and policy may stand as resolved.
-  void withdraw_unproven(const std::string& reason) {
-    if (verified_) {
+  template <class Value, class ToFlow>
+  void withdraw(const char* leaf, std::optional<Value>& value, const ToFlow& to_flow) {
+    if (value) {
+      evidence(leaf).alternatives = {to_flow(*value)};
+      leave_open(leaf, EvidenceStatus::ambiguous, unproven_);
+      value.reset();
+    }
+  }
+
+  // What was found but not proven by experiments that took no part in finding it becomes an alternative.
+  void withdraw_unproven() {
+    if (policy_proven_) {
       return;
     }
+    if (unproven_.empty()) {
+      unproven_ = "no complete description could be verified on fresh sequences";
+    }
     model::CacheDescription& cache = finding_.cache;
-    const auto withdraw = [&](const char* leaf, auto& value, auto to_flow) {
-      if (value) {
-        evidence(leaf).alternatives = {to_flow(*value)};
-        leave_open(leaf, EvidenceStatus::ambiguous, reason);
-        value.reset();
-      }
-    };
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
-    // A description that was complete and still predicts wrongly, or that grew from a start which is not empty, may be wrong
-    // in its line already.
-    if (cache.ways || device_.starts_flooded()) {
+    withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
+    // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start which
+    // was not empty.
+    const bool all_in_doubt = prediction_failed_ || device_.starts_flooded();
+    if (all_in_doubt) {
       withdraw("line_bytes", cache.line_bytes, number);
     }
-    withdraw("capacity_bytes", cache.capacity_bytes, number);
-    withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); });
-    withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); });
-    cache.exercised_bits.reset();
-    withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
+    if (all_in_doubt || !packings_.holds()) {
+      withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); });
+      withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); });
+      cache.exercised_bits.reset();
+      if (all_in_doubt || !capacity_proven()) {
+        withdraw("capacity_bytes", cache.capacity_bytes, number);
+      }
+    }
+  }
+
+  // As many contiguous bytes fit, and nowhere did more.
+  [[nodiscard]] bool capacity_proven() const {
+    return finding_.cache.capacity_bytes == finding_.cache.onset_bytes && packings_.packings > 0 &&
+           packings_.surplus_that_fitted == 0;
   }
 
   void find_all() {
@@ -136,11 +154,17 @@ class Inference {
     }
     device_.report("index function", 0.6);
     const bool have_index = find_index(partitioner, partition);
+    if (have_index) {
+      device_.report("packings that just fill the cache", 0.65);
+      packings_ = check_packings(device_, conflicts_, finding_.cache);
+    }
     device_.report("replacement policy", 0.7);
     find_replacement(partition);
     device_.report("verification on fresh sequences", 0.9);
     if (have_index && finding_.cache.replacement) {
       verify_all(partition);
+    } else {
+      predict_as_well_as_possible();
     }
     device_.report("done", 1.0);
   }
@@ -185,6 +209,7 @@ class Inference {
     }
     onset_granules_ = *onset.granules;
     finding_.cache.onset_bytes = onset_granules_ * *finding_.cache.sector_bytes;
+    resolve("onset_bytes");
     return true;
   }
 
@@ -201,6 +226,8 @@ class Inference {
       for (const char* leaf : {"capacity_bytes", "ways", "index", "replacement"}) {
         leave_open(leaf, EvidenceStatus::unknown, partition.reason);
       }
+      unproven_ = partition.reason;
+      predict_as_well_as_possible();
       return false;
     }
     std::vector<std::uint32_t> ways;
@@ -278,25 +305,54 @@ class Inference {
   }
 
   void verify_all(const Partition& partition) {
+    if (device_.starts_flooded() && std::holds_alternative<model::TableIndex>(*finding_.cache.index) &&
+        std::get<model::TableIndex>(*finding_.cache.index).range_bytes) {
+      unproven_ = "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
+      return;
+    }
     Verification verification = verify(device_, finding_.cache);
-    if (verification.holds) {
-      check_full_cache(verification);
+    if (verification.holds && packings_.failed()) {
+      verification.holds = false;
+      verification.reason = std::to_string(packings_.full_that_missed) + " of " + std::to_string(packings_.packings) +
+                            " packings of lines that should just fill every set miss";
     }
     if (!model::is_deterministic(*finding_.cache.replacement) && verification.holds) {
       check_fresh_victims(partition, verification);
     }
     finding_.evidence.prediction = verification.evidence;
-    verified_ = verification.holds;
-    withdraw_unproven(verification.reason);
+    policy_proven_ = verification.holds;
+    prediction_failed_ = !verification.holds;
+    unproven_ = verification.reason;
   }
 
-  // Whatever the policy: as many lines as each set has ways, wherever they lie, fit, and one more does not.
-  void check_full_cache(Verification& verification) {
-    const FullCacheCheck check = check_packings(device_, conflicts_, finding_.cache);
-    verification.holds = check.wrong == 0;
-    if (!verification.holds) {
-      verification.reason = std::to_string(check.wrong) + " of " + std::to_string(check.packings) +
-                            " packings of lines that should just fill every set do not behave so";
+  // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single one,
+  // with each deterministic policy that needs no parameters.
+  void predict_as_well_as_possible() {
+    model::CacheDescription assumed = finding_.cache;
+    std::string assuming;
+    if (!assumed.index || !assumed.ways) {
+      assumed.index = model::BitsIndex{};
+      assumed.ways = {static_cast<std::uint32_t>(onset_lines_)};
+      assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
+    }
+    for (const std::string_view name : model::policy_names()) {
+      assumed.replacement = model::Replacement{.policy = std::string(name), .parameters = {}, .equivalent = {}};
+      try {
+        model::check(*assumed.replacement, *assumed.ways);
+      } catch (const InputError&) {
+        continue;  // needs parameters, which nothing here suggests
+      }
+      if (!model::is_deterministic(*assumed.replacement)) {
+        continue;
+      }
+      Verification verification = verify(device_, assumed);
+      verification.evidence.p_value.reset();
+      verification.evidence.assuming =
+          "{" + assuming + "replacement: " + model::to_flow_yaml(*assumed.replacement) + "}";
+      auto& best = finding_.evidence.prediction;
+      if (!best || *best->agreement < *verification.evidence.agreement) {
+        best = verification.evidence;
+      }
     }
   }
 
@@ -325,7 +381,10 @@ class Inference {
   std::size_t onset_granules_ = 0;
   std::size_t onset_lines_ = 0;
   std::size_t questions_before_ = 0;
-  bool verified_ = false;
+  FullCacheCheck packings_;
+  std::string unproven_;  // why what was found is not proven
+  bool policy_proven_ = false;
+  bool prediction_failed_ = false;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ constexpr double smallest_deviation_cycles = 0.6;
 // Density of latencies that no level explains: one access in ten thousand, anywhere in 10,000 cycles.
 constexpr double stray_density = 1e-8;
 
+constexpr std::size_t whole_cycles = 4096;
+
 double robust_deviation(const std::vector<double>& sample, double centre) {
   std::vector<double> distances;
   distances.reserve(sample.size());
@@ -108,6 +110,11 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   miss_low_ = clean.front() - margin;
   miss_high_ = clean.back() + margin;
 
+  of_whole_cycles_.reserve(whole_cycles);
+  for (std::size_t cycles = 0; cycles < whole_cycles; ++cycles) {
+    of_whole_cycles_.push_back(weigh(static_cast<double>(cycles)));
+  }
+
   const auto estimate = [this](std::span<const float> sample, Reading wrong, double& rate, double& bound) {
     const auto count = static_cast<std::size_t>(
         std::count_if(sample.begin(), sample.end(), [&](float value) { return read(value) == wrong; }));
@@ -128,6 +135,12 @@ double LevelClassifier::miss_density(double x) const {
 }
 
 Reading LevelClassifier::read(float latency_cycles) const {
+  const auto whole = static_cast<std::size_t>(std::max(0.0F, latency_cycles));
+  const bool is_whole = whole < of_whole_cycles_.size() && static_cast<float>(whole) == latency_cycles;
+  return is_whole ? of_whole_cycles_[whole] : weigh(latency_cycles);
+}
+
+Reading LevelClassifier::weigh(double latency_cycles) const {
   const double as_hit = hit_.density(latency_cycles);
   const double as_miss = miss_density(latency_cycles);
   if (std::max(as_hit, as_miss) < stray_density) {

@@ -44,6 +44,7 @@ class LevelClassifier {
     [[nodiscard]] double density(double x) const;
   };
 
+  [[nodiscard]] Reading weigh(double latency_cycles) const;
   [[nodiscard]] double miss_density(double x) const;
   [[nodiscard]] static std::vector<Component> fit_mixture(const std::vector<double>& sample);
 
@@ -57,6 +58,7 @@ class LevelClassifier {
   double hit_misread_bound_ = 0;
   double miss_misread_bound_ = 0;
   bool levels_are_apart_ = true;
+  std::vector<Reading> of_whole_cycles_;  // timers count whole cycles, so nearly every latency is looked up here
 };
 
 }  // namespace gpuinfer::infer

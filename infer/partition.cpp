@@ -78,6 +78,7 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
       }
     }
     if (lines.size() < 2 || !conflicts_->overflow(lines)) {
+      conflicts_->distrust_thrashing();
       continue;
     }
     bool exact = true;
@@ -90,6 +91,7 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
       const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
       return ConflictClass{.lines = std::move(lines), .ways = ways};
     }
+    conflicts_->distrust_thrashing();
   }
   reason = "lines that conflict together with others do not conflict among themselves as the lines of one set do";
   return std::nullopt;

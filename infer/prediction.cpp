@@ -182,7 +182,7 @@ FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const 
   // Near lines and far ones: near, because there a table was found line by line; far, because there a function is used.
   std::vector<Offsets> lines_of_set(cache.ways->size());
   std::vector<std::uint64_t> candidates;
-  const std::uint64_t near = std::min(reachable, 4 * capacity_in_lines(cache));
+  const std::uint64_t near = std::min(reachable, std::max<std::uint64_t>(512, 4 * capacity_in_lines(cache)));
   for (std::uint64_t line = 0; line < near; ++line) {
     candidates.push_back(line);
     candidates.push_back(random.below(reachable));
@@ -204,7 +204,7 @@ FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const 
       Offsets& lines = lines_of_set[set];
       const std::size_t ways = (*cache.ways)[set];
       if (lines.size() <= ways) {
-        return check;  // the lines are used up
+        return check;
       }
       const auto kept = lines.end() - static_cast<std::ptrdiff_t>(ways);
       full.insert(full.end(), kept, lines.end());
@@ -212,10 +212,10 @@ FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const 
       surplus.push_back(lines.back());
     }
     random.shuffle(full);
-    check.packings += 2;
-    check.wrong += conflicts.overflow(full) ? 1U : 0U;
+    ++check.packings;
+    check.full_that_missed += conflicts.overflow(full) ? 1U : 0U;
     full.push_back(surplus[random.below(surplus.size())]);
-    check.wrong += conflicts.overflow(full) ? 0U : 1U;
+    check.surplus_that_fitted += conflicts.overflow(full) ? 0U : 1U;
   }
   return check;
 }

@@ -23,7 +23,11 @@ struct Verification {
 // with one more anywhere they must not.
 struct FullCacheCheck {
   std::size_t packings = 0;
-  std::size_t wrong = 0;
+  std::size_t full_that_missed = 0;     // of the packings
+  std::size_t surplus_that_fitted = 0;  // of the packings, with one line more each
+
+  [[nodiscard]] bool failed() const { return full_that_missed + surplus_that_fitted > 0; }
+  [[nodiscard]] bool holds() const { return packings > 0 && !failed(); }
 };
 [[nodiscard]] FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts,
                                             const model::CacheDescription& cache);

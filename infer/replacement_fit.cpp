@@ -199,7 +199,8 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
       }
     }
     std::vector<Replacement> hypotheses{policy("random")};
-    if (equal_ways) {
+    // Only a set that fills from empty numbers its ways.
+    if (equal_ways && !device.starts_flooded()) {
       const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       const std::vector<double> shares = unblurred_shares(device, counts);
       const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());

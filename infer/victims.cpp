@@ -87,7 +87,9 @@ std::vector<VictimSequence> observe_victims(Interrogator& device, const Conflict
   for (const std::uint64_t line : line_numbers) {
     record.push_back(set.lines[line]);
   }
-  const model::Question question = device.question({set.lines.begin(), set.lines.begin() + set.ways}, record);
+  // After a flood the lines need some laps to be there, in ways that have no numbers then.
+  const std::span<const std::uint64_t> fitting(set.lines.data(), set.ways);
+  const model::Question question = device.question(model::repeated(fitting, device.starts_flooded() ? 24 : 1), record);
   const std::vector<model::Question> batch(questions_at_once, question);
 
   std::vector<VictimSequence> sequences;

@@ -354,7 +354,7 @@ LeafEvidence leaf_evidence_from(const Place& place) {
 }
 
 PredictionEvidence prediction_from(const Place& place) {
-  place.allow({"agreement", "accesses", "sequences", "outliers", "voted_agreement", "p_value"});
+  place.allow({"agreement", "accesses", "sequences", "outliers", "voted_agreement", "p_value", "assuming"});
   PredictionEvidence prediction;
   prediction.agreement = place.find_real("agreement", 0, 1);
   prediction.voted_agreement = place.find_real("voted_agreement", 0, 1);
@@ -362,6 +362,9 @@ PredictionEvidence prediction_from(const Place& place) {
   prediction.accesses = place.find_whole("accesses", 0, max_count).value_or(0);
   prediction.sequences = place.find_whole("sequences", 0, max_count).value_or(0);
   prediction.outliers = place.find_whole("outliers", 0, max_count).value_or(0);
+  if (const auto assuming = place.find("assuming")) {
+    prediction.assuming = to_flow_yaml(assuming->node());
+  }
   return prediction;
 }
 

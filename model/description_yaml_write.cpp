@@ -192,6 +192,9 @@ FlowYaml prediction_leaf(const PredictionEvidence& prediction) {
   if (prediction.p_value) {
     entries.emplace_back("p_value", to_text(*prediction.p_value));
   }
+  if (prediction.assuming) {
+    entries.emplace_back("assuming", *prediction.assuming);
+  }
   return flow_map(entries);
 }
 

@@ -69,6 +69,8 @@ struct PredictionEvidence {
   std::size_t accesses = 0;
   std::size_t sequences = 0;
   std::size_t outliers = 0;  // latencies that are neither a hit nor a miss, left out of the agreement
+  // What was assumed for the leaves that are not known, where the description itself could not predict.
+  std::optional<FlowYaml> assuming;
 
   bool operator==(const PredictionEvidence&) const = default;
 };

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
@@ -139,12 +140,11 @@ LaunchGroup read(const hdf5::Handle& file, const std::string& name) {
   LaunchGroup launches;
   {
     const hdf5::Dataset questions(group, "question");
-    require(H5Tget_class(questions.type().get()) == H5T_COMPOUND, "dataset question is not a table");
-    for (const auto& [column, position] : question_columns) {
-      require(H5Tget_member_index(questions.type().get(), column) >= 0, "dataset question lacks a column");
-    }
+    // HDF5 would convert from any other table, but trusts what a damaged one says of its columns.
+    const hdf5::Handle row = question_type();
+    require(H5Tequal(questions.type().get(), row.get()) > 0, "dataset question is not the table it should be");
     launches.questions.resize(questions.count());
-    questions.read(question_type().get(), launches.questions.data());
+    questions.read(row.get(), launches.questions.data());
   }
   launches.targets = hdf5::read_strings(group, "target");
   launches.states = hdf5::read_strings(group, "state");
@@ -292,34 +292,21 @@ Contents read_contents(const std::filesystem::path& path) {
   }
 }
 
-// Does what writes to the archive that will be `path`.
-template <class Work>
-auto guarded(const std::filesystem::path& path, Work work) {
-  const hdf5::Silence silence;
-  try {
-    return work();
-  } catch (const hdf5::Failure& failure) {
-    throw InputError(path.string() + ": " + failure.what() + "; record less at a time");
-  }
-}
-
-// The file is put together in memory, so a full disk is met in one place and never inside HDF5.
 class Hdf5Writer final : public ArchiveWriter {
  public:
   Hdf5Writer(const std::filesystem::path& path, const model::DeviceFacts& facts)
-      : path_(path), partial_path_(path.string() + ".partial"), out_(opened(partial_path_)),
-        file_(guarded(path, [&] { return in_memory(path); })) {
-    guarded(path, [&] { write(file_, facts); });
+      : path_(path), partial_path_(path.string() + ".partial"), file_(created(partial_path_)) {
+    guarded([&] { write(*file_, facts); });
   }
 
   ~Hdf5Writer() override {
-    if (!closed_) {
-      try {
-        save();
-      } catch (const Error&) {
-        // What was recorded is lost, and whoever let go of the writer without close() does not count on it.
-      }
+    const hdf5::Silence silence;
+    try {
+      write_pending();
+    } catch (const Error&) {
+      // Whoever lets go of the writer without close() does not count on what it holds.
     }
+    file_.reset();
   }
 
   void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) override {
@@ -335,66 +322,66 @@ class Hdf5Writer final : public ArchiveWriter {
   }
 
   void close() override {
-    closed_ = true;
-    save();
+    write_pending();
+    guarded([this] {
+      hdf5::checked(H5Fflush(file_->get(), H5F_SCOPE_GLOBAL), "the archive cannot be written to its end");
+      file_->finish("the archive cannot be closed");
+    });
+    file_.reset();
     std::error_code error;
     std::filesystem::rename(partial_path_, path_, error);
     if (error) {
-      throw cannot_write(path_);
+      throw cannot_write(path_, error);
     }
   }
 
  private:
-  static std::ofstream opened(const std::filesystem::path& path) {
-    std::ofstream out(path, std::ios::binary);
-    if (!out) {
-      throw cannot_write(path);
+  static InputError cannot_write(const std::filesystem::path& path, const std::error_code& error) {
+    return InputError(path.string() + ": cannot be written (" + error.message() + "); make room or name another file");
+  }
+
+  static InputError cannot_write(const std::filesystem::path& path, const hdf5::Failure& failure) {
+    return InputError(path.string() + ": " + failure.what() + "; make room or name another file");
+  }
+
+  static hdf5::Handle created(const std::filesystem::path& path) {
+    if (!std::ofstream(path)) {
+      throw cannot_write(path, std::error_code(errno, std::generic_category()));
     }
-    return out;
+    const hdf5::Silence silence;
+    try {
+      const hdf5::Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "no memory for an archive");
+      // The form of 1.10 has checksums over all that is not data, and small groups.
+      hdf5::checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "HDF5 is older than 1.10");
+      return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose,
+              "the archive cannot be begun"};
+    } catch (const hdf5::Failure& failure) {
+      throw cannot_write(path, failure);
+    }
   }
 
-  static hdf5::Handle in_memory(const std::filesystem::path& path) {
-    constexpr std::size_t growth_bytes = 1U << 20U;
-    const hdf5::Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "no memory for an archive");
-    hdf5::checked(H5Pset_fapl_core(access.get(), growth_bytes, false), "no memory for an archive");
-    return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose, "no memory for an archive"};
-  }
-
-  [[nodiscard]] static InputError cannot_write(const std::filesystem::path& path) {
-    return InputError(path.string() + ": cannot be written (" + std::generic_category().message(errno) +
-                      "); make room or name another file");
+  template <class Work>
+  void guarded(Work work) const {
+    const hdf5::Silence silence;
+    try {
+      work();
+    } catch (const hdf5::Failure& failure) {
+      throw cannot_write(partial_path_, failure);
+    }
   }
 
   void write_pending() {
     if (!pending_.questions.empty()) {
-      guarded(path_, [this] { write(file_, pending_); });
+      guarded([this] { write(*file_, pending_); });
       pending_ = {};
-    }
-  }
-
-  void save() {
-    write_pending();
-    std::vector<char> image;
-    guarded(path_, [&] {
-      const char* const what = "the archive cannot be put together";
-      hdf5::checked(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), what);
-      image.resize(static_cast<std::size_t>(hdf5::checked(H5Fget_file_image(file_.get(), nullptr, 0), what)));
-      hdf5::checked(H5Fget_file_image(file_.get(), image.data(), image.size()), what);
-    });
-    out_.write(image.data(), static_cast<std::streamsize>(image.size()));
-    out_.close();
-    if (!out_) {
-      throw cannot_write(partial_path_);
     }
   }
 
   std::filesystem::path path_;
   std::filesystem::path partial_path_;
-  std::ofstream out_;
-  hdf5::Handle file_;
+  std::optional<hdf5::Handle> file_;  // none: closed
   LaunchGroup pending_;
   std::uint64_t launch_ = 0;
-  bool closed_ = false;
 };
 
 class Recording final : public model::Answerer {

@@ -49,7 +49,7 @@ class ArchiveWriter {
   virtual void close() = 0;
 };
 
-// Throws InputError when the file cannot be written; so does close(), which is when everything goes to disk.
+// Throws InputError when the file cannot be written; so do append() and close() when the disk is full.
 [[nodiscard]] std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
                                                             const model::DeviceFacts& facts);
 

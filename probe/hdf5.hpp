@@ -68,6 +68,9 @@ class Handle {
 
   [[nodiscard]] hid_t get() const { return id_; }
 
+  // For closing that may fail: a file is written to its end then.
+  void finish(const std::string& what) { checked(close_(std::exchange(id_, H5I_INVALID_HID)), what); }
+
  private:
   hid_t id_;
   Close close_;
@@ -87,7 +90,8 @@ void write_attribute(const Handle& at, const std::string& name, const std::vecto
 [[nodiscard]] std::uint64_t read_integer_attribute(const Handle& at, const std::string& name);
 [[nodiscard]] std::vector<std::string> read_strings_attribute(const Handle& at, const std::string& name);
 
-// One-dimensional datasets, compressed and with checksums. Elements are converted between the type in memory and the one in the file.
+// One-dimensional datasets, compressed and with checksums. Elements are converted between the type in memory and the
+// one in the file.
 void write_dataset(const Handle& group, const std::string& name, hid_t memory_type, hid_t file_type, const void* data,
                    std::size_t count);
 void write_strings(const Handle& group, const std::string& name, const std::vector<std::string>& values);

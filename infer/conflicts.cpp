@@ -22,7 +22,7 @@ constexpr std::size_t laps_per_question = 32;
 constexpr std::size_t most_laps = std::size_t{1} << 14U;
 
 // What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
-constexpr std::size_t most_accesses = std::size_t{1} << 24U;
+constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 
 double poisson_upper_tail(std::size_t count, double mean) {
   double below = 0;
@@ -63,6 +63,8 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   const double stray_misses = static_cast<double>(offsets.size()) * classifier.hit_misread_rate();
   double evidence = 0;
   std::size_t laps = 1;
+  std::size_t judged_misses = 0;
+  std::size_t judged_laps = 0;
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / offsets.size());
   for (std::size_t total = 0; total < most_laps; total += laps, laps = std::min(laps * 2, most_laps_at_once)) {
     const std::vector<Reading> readings =
@@ -74,10 +76,13 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
       // Least favourable case of an overflow: exactly one real miss among Poisson many misread hits.
       evidence += std::log(classifier.miss_misread_rate() +
                            (1 - classifier.miss_misread_rate()) * static_cast<double>(misses) / stray_misses);
+      judged_misses += static_cast<std::size_t>(misses);
+      ++judged_laps;
       if (evidence >= decided_overflow) {
         return true;
       }
       if (evidence <= decided_fit) {
+        device_->learn_hits(judged_laps * offsets.size(), judged_misses);
         return false;
       }
     }

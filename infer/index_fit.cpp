@@ -38,6 +38,15 @@ class EchelonBasis {
   [[nodiscard]] std::size_t rank() const { return rows_.size(); }
   [[nodiscard]] const std::vector<std::uint64_t>& rows() const { return rows_; }
 
+  [[nodiscard]] bool contains(std::uint64_t vector) const {
+    for (const std::uint64_t row : rows_) {
+      if ((vector & lowest_bit(row)) != 0) {
+        vector ^= row;
+      }
+    }
+    return vector == 0;
+  }
+
   // Masks over `bits` whose parity is even on every vector of the span, reduced, ascending by lowest bit.
   [[nodiscard]] std::vector<std::uint64_t> orthogonal_complement(const std::vector<unsigned>& bits) const {
     EchelonBasis complement;
@@ -100,15 +109,32 @@ std::optional<std::vector<std::uint32_t>> matching_names(const IndexFunction& in
   return names;
 }
 
-// Address bits that differ among the lines independently of each other. (Where a range crosses a large power of two, the
-// bits of the carry flip together, and only the lowest of them can be said to have taken part.)
-std::vector<unsigned> independent_bits(const std::vector<AssignedLine>& lines) {
-  EchelonBasis differences;
+EchelonBasis differences(const std::vector<AssignedLine>& lines) {
+  EchelonBasis basis;
   for (const AssignedLine& line : lines) {
-    differences.add(line.address ^ lines.front().address);
+    basis.add(line.address ^ lines.front().address);
   }
+  return basis;
+}
+
+// Address bits that differ among the lines independently of all others.
+std::vector<unsigned> exercised_bits(const std::vector<AssignedLine>& lines) {
+  const EchelonBasis basis = differences(lines);
   std::vector<unsigned> bits;
-  for (const std::uint64_t row : differences.rows()) {
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    if (basis.contains(std::uint64_t{1} << bit)) {
+      bits.push_back(bit);
+    }
+  }
+  return bits;
+}
+
+// Bits that are enough to tell the lines apart. Where a range crosses a large power of two, the bits of the carry flip
+// together: the lowest of them stands for all.
+std::vector<unsigned> telling_bits(const std::vector<AssignedLine>& lines) {
+  const EchelonBasis basis = differences(lines);
+  std::vector<unsigned> bits;
+  for (const std::uint64_t row : basis.rows()) {
     bits.push_back(static_cast<unsigned>(std::countr_zero(row)));
   }
   std::sort(bits.begin(), bits.end());
@@ -121,16 +147,16 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
   if (!std::has_single_bit(sets)) {
     return std::nullopt;
   }
-  std::uint64_t exercised = 0;
+  std::uint64_t telling = 0;
   for (const unsigned bit : bits) {
-    exercised |= std::uint64_t{1} << bit;
+    telling |= std::uint64_t{1} << bit;
   }
   EchelonBasis kernel;
   std::unordered_map<std::uint32_t, std::uint64_t> first_of_set;
   for (const AssignedLine& line : lines) {
     const auto [first, is_first] = first_of_set.emplace(line.set, line.address);
     if (!is_first) {
-      kernel.add((line.address ^ first->second) & exercised);
+      kernel.add((line.address ^ first->second) & telling);
     }
   }
   const auto set_bits = static_cast<std::size_t>(std::countr_zero(sets));
@@ -193,7 +219,8 @@ bool try_sums(const std::vector<AssignedLine>& lines, const std::vector<unsigned
 std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                   std::uint64_t line_bytes, std::uint32_t sets) {
   IndexFit fit;
-  fit.exercised_bits = independent_bits(lines);
+  fit.exercised_bits = exercised_bits(lines);
+  const std::vector<unsigned> bits = telling_bits(lines);
   const auto accept = [&](const IndexFunction& index) {
     auto names = matching_names(index, lines, sets);
     if (names) {
@@ -203,14 +230,14 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
     return names.has_value();
   };
 
-  if (const auto linear = fit_linear(lines, fit.exercised_bits, sets); linear && accept(*linear)) {
+  if (const auto linear = fit_linear(lines, bits, sets); linear && accept(*linear)) {
     return fit;
   }
   const std::size_t run_lines = shortest_inner_run(lines, window_lines);
   if (accept(model::ModuloIndex{.granule_bytes = run_lines * line_bytes, .sets_count = sets})) {
     return fit;
   }
-  if (try_sums(lines, fit.exercised_bits, sets, accept)) {
+  if (try_sums(lines, bits, sets, accept)) {
     return fit;
   }
 
@@ -252,7 +279,7 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
     fit.index = table;
     fit.name_of_set = std::move(*names);
     fit.extrapolates = false;
-    fit.exercised_bits = independent_bits(window);
+    fit.exercised_bits = exercised_bits(window);
     return fit;
   }
   return std::nullopt;

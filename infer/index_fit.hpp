@@ -18,7 +18,7 @@ struct AssignedLine {
 struct IndexFit {
   model::IndexFunction index;
   std::vector<std::uint32_t> name_of_set;  // set number of `index` -> name in the AssignedLines
-  std::vector<unsigned> exercised_bits;    // address bits above the line that differ among the lines
+  std::vector<unsigned> exercised_bits;    // address bits that differ among the lines independently of all others
   bool extrapolates = true;                // false: a table that was not seen to repeat
 };
 

@@ -92,10 +92,10 @@ class Inference {
   }
 
   template <class Value, class ToFlow>
-  void withdraw(const char* leaf, std::optional<Value>& value, const ToFlow& to_flow) {
+  void withdraw(const char* leaf, std::optional<Value>& value, const ToFlow& to_flow, const std::string& remark = {}) {
     if (value) {
       evidence(leaf).alternatives = {to_flow(*value)};
-      leave_open(leaf, EvidenceStatus::ambiguous, unproven_);
+      leave_open(leaf, EvidenceStatus::ambiguous, unproven_ + remark);
       value.reset();
     }
   }
@@ -111,26 +111,29 @@ class Inference {
     model::CacheDescription& cache = finding_.cache;
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
+    // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the room may
+    // be organised otherwise than in these sets: in tags apart from the data, for example.
+    const std::string remark =
+        packings_.packings == 0
+            ? ""
+            : "; of " + std::to_string(packings_.packings) + " packings of so many lines " +
+                  std::to_string(packings_.packings - packings_.full_that_missed) + " fit, and with one line more " +
+                  std::to_string(packings_.surplus_that_fitted);
+    withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); }, remark);
+    withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); }, remark);
+    cache.exercised_bits.reset();
+    withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
     // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start which
     // was not empty.
-    const bool all_in_doubt = prediction_failed_ || device_.starts_flooded();
-    if (all_in_doubt) {
+    if (prediction_failed_ || device_.starts_flooded()) {
       withdraw("line_bytes", cache.line_bytes, number);
     }
-    if (all_in_doubt || !packings_.holds()) {
-      withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); });
-      withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); });
-      cache.exercised_bits.reset();
-      if (all_in_doubt || !capacity_proven()) {
-        withdraw("capacity_bytes", cache.capacity_bytes, number);
-      }
+    if (!cache.capacity_bytes && cache.onset_bytes && evidence("capacity_bytes").status == EvidenceStatus::unknown) {
+      evidence("capacity_bytes").alternatives = {number(*cache.onset_bytes)};
+      leave_open("capacity_bytes", EvidenceStatus::ambiguous,
+                 "so many contiguous bytes fit and no more, which need not be all there is room for: " +
+                     evidence("capacity_bytes").reason);
     }
-  }
-
-  // As many contiguous bytes fit, and nowhere did more.
-  [[nodiscard]] bool capacity_proven() const {
-    return finding_.cache.capacity_bytes == finding_.cache.onset_bytes && packings_.packings > 0 &&
-           packings_.surplus_that_fitted == 0;
   }
 
   void find_all() {

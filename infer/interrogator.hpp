@@ -67,6 +67,9 @@ class Interrogator {
 
   void set_classifier(LevelClassifier classifier) { classifier_ = std::move(classifier); }
   [[nodiscard]] const LevelClassifier& classifier() const { return *classifier_; }
+  void learn_hits(std::size_t accesses, std::size_t read_as_misses) {
+    classifier_->learn_hits(accesses, read_as_misses);
+  }
 
   void report(std::string finding, double done);
 

@@ -21,6 +21,11 @@ constexpr double stray_density = 1e-8;
 
 constexpr std::size_t whole_cycles = 4096;
 
+// Never quite zero: only so many were looked at.
+double rate_of(std::size_t count, std::size_t trials) {
+  return (static_cast<double>(count) + 0.1) / (static_cast<double>(trials) + 1);
+}
+
 double robust_deviation(const std::vector<double>& sample, double centre) {
   std::vector<double> distances;
   distances.reserve(sample.size());
@@ -115,15 +120,22 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
     of_whole_cycles_.push_back(weigh(static_cast<double>(cycles)));
   }
 
-  const auto estimate = [this](std::span<const float> sample, Reading wrong, double& rate, double& bound) {
-    const auto count = static_cast<std::size_t>(
+  const auto count = [this](std::span<const float> sample, Reading wrong) {
+    return static_cast<std::size_t>(
         std::count_if(sample.begin(), sample.end(), [&](float value) { return read(value) == wrong; }));
-    rate = (static_cast<double>(count) + 0.1) / (static_cast<double>(sample.size()) + 1);
-    bound = wilson_interval(count, sample.size()).second;
   };
-  estimate(known_hits, Reading::miss, hit_misread_rate_, hit_misread_bound_);
-  estimate(known_misses, Reading::hit, miss_misread_rate_, miss_misread_bound_);
+  learn_hits(known_hits.size(), count(known_hits, Reading::miss));
+  const std::size_t misses_read_as_hits = count(known_misses, Reading::hit);
+  miss_misread_rate_ = rate_of(misses_read_as_hits, known_misses.size());
+  miss_misread_bound_ = wilson_interval(misses_read_as_hits, known_misses.size()).second;
   levels_are_apart_ = levels_are_apart_ && hit_misread_rate_ < 0.2 && miss_misread_rate_ < 0.2;
+}
+
+void LevelClassifier::learn_hits(std::size_t accesses, std::size_t read_as_misses) {
+  known_hits_ += accesses;
+  hits_read_as_misses_ += read_as_misses;
+  hit_misread_rate_ = rate_of(hits_read_as_misses_, known_hits_);
+  hit_misread_bound_ = wilson_interval(hits_read_as_misses_, known_hits_).second;
 }
 
 double LevelClassifier::miss_density(double x) const {

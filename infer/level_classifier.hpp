@@ -23,6 +23,10 @@ class LevelClassifier {
   [[nodiscard]] double hit_median_cycles() const { return hit_.mean; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
+  // Further accesses that are known by now to have been hits, and how many of them read as misses: every lap of lines that
+  // fit makes the rate of misreads better known.
+  void learn_hits(std::size_t accesses, std::size_t read_as_misses);
+
   // Share of known hits that read as misses, and of known misses that read as hits; never quite zero, because only so
   // many were looked at.
   [[nodiscard]] double hit_misread_rate() const { return hit_misread_rate_; }
@@ -53,6 +57,8 @@ class LevelClassifier {
   double miss_low_ = 0;
   double miss_high_ = 0;
   double miss_median_ = 0;
+  std::size_t known_hits_ = 0;
+  std::size_t hits_read_as_misses_ = 0;
   double hit_misread_rate_ = 0;
   double miss_misread_rate_ = 0;
   double hit_misread_bound_ = 0;

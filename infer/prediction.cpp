@@ -174,44 +174,60 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
   return result;
 }
 
-FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::CacheDescription& cache) {
-  constexpr std::size_t most_packings = 8;
-  const std::uint64_t start = aligned_start(device);
-  const std::uint64_t reachable = reachable_lines(device, cache);
-  model::Random random(device.settings().seed ^ 0xfa11ULL);
-  // Near lines and far ones: near, because there a table was found line by line; far, because there a function is used.
-  std::vector<Offsets> lines_of_set(cache.ways->size());
-  std::vector<std::uint64_t> candidates;
-  const std::uint64_t near = std::min(reachable, std::max<std::uint64_t>(512, 4 * capacity_in_lines(cache)));
-  for (std::uint64_t line = 0; line < near; ++line) {
-    candidates.push_back(line);
-    candidates.push_back(random.below(reachable));
-  }
-  random.shuffle(candidates);
-  std::set<std::uint64_t> taken;
-  for (const std::uint64_t line : candidates) {
-    if (taken.insert(line).second) {
-      const std::uint64_t offset = start + line * *cache.line_bytes;
-      lines_of_set[model::set_of(*cache.index, device.address_of(offset))].push_back(offset);
-    }
-  }
+namespace {
 
+// Lines in an order in which to fill the cache: near ones and far ones mixed at random, or every 2^n-th. Near, because there
+// a table was found line by line; far, because there a function is used; with strides, because anything beside sets and
+// ways (tags apart from the data, a coarser hash) shows under some stride first.
+std::vector<std::uint64_t> packing_order(std::size_t packing, std::uint64_t reachable, std::uint64_t capacity,
+                                         model::Random& random) {
+  std::vector<std::uint64_t> order;
+  const std::uint64_t wanted = std::max<std::uint64_t>(512, 8 * capacity);
+  if (packing % 2 == 0) {
+    const std::uint64_t near = std::min(reachable, std::max<std::uint64_t>(512, 4 * capacity));
+    for (std::uint64_t i = 0; i < wanted; ++i) {
+      order.push_back(i % 2 == 0 ? random.below(near) : random.below(reachable));
+    }
+    return order;
+  }
+  const std::uint64_t stride = std::uint64_t{1} << (packing / 2);
+  const std::uint64_t places = reachable / stride;
+  const std::uint64_t first = places > wanted ? random.below(places - wanted) : 0;
+  for (std::uint64_t i = 0; i < std::min(places, wanted); ++i) {
+    order.push_back((first + i) * stride);
+  }
+  return order;
+}
+
+}  // namespace
+
+FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::CacheDescription& cache) {
+  constexpr std::size_t most_packings = 20;
+  const std::uint64_t start = aligned_start(device);
+  const std::uint64_t capacity = capacity_in_lines(cache);
+  model::Random random(device.settings().seed ^ 0xfa11ULL);
   FullCacheCheck check;
   for (std::size_t packing = 0; packing < most_packings; ++packing) {
     Offsets full;
     Offsets surplus;
-    for (std::size_t set = 0; set < lines_of_set.size(); ++set) {
-      Offsets& lines = lines_of_set[set];
-      const std::size_t ways = (*cache.ways)[set];
-      if (lines.size() <= ways) {
-        return check;
+    std::set<std::uint64_t> taken;
+    std::vector<std::uint32_t> filled(cache.ways->size());
+    for (const std::uint64_t line : packing_order(packing, reachable_lines(device, cache), capacity, random)) {
+      if (!taken.insert(line).second) {
+        continue;
       }
-      const auto kept = lines.end() - static_cast<std::ptrdiff_t>(ways);
-      full.insert(full.end(), kept, lines.end());
-      lines.erase(kept, lines.end());
-      surplus.push_back(lines.back());
+      const std::uint64_t offset = start + line * *cache.line_bytes;
+      const std::uint32_t set = model::set_of(*cache.index, device.address_of(offset));
+      if (filled[set] < (*cache.ways)[set]) {
+        ++filled[set];
+        full.push_back(offset);
+      } else {
+        surplus.push_back(offset);
+      }
     }
-    random.shuffle(full);
+    if (surplus.empty()) {
+      continue;  // the buffer has too few lines for this one
+    }
     ++check.packings;
     check.full_that_missed += conflicts.overflow(full) ? 1U : 0U;
     full.push_back(surplus[random.below(surplus.size())]);

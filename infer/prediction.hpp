@@ -27,7 +27,6 @@ struct FullCacheCheck {
   std::size_t surplus_that_fitted = 0;  // of the packings, with one line more each
 
   [[nodiscard]] bool failed() const { return full_that_missed + surplus_that_fitted > 0; }
-  [[nodiscard]] bool holds() const { return packings > 0 && !failed(); }
 };
 [[nodiscard]] FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts,
                                             const model::CacheDescription& cache);

@@ -50,7 +50,12 @@ std::size_t most_explaining_split(const std::vector<double>& sorted) {
 
 }  // namespace
 
-TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted) {
+// With a median known from elsewhere, a handful of latencies says nothing about the width of their level.
+TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted, std::optional<double> known_median) {
+  constexpr std::size_t handful = 8;
+  if (known_median && sorted.size() < handful) {
+    return {.median = known_median, .reach = 0.15 * *known_median};
+  }
   if (sorted.empty()) {
     return {};
   }
@@ -81,8 +86,8 @@ TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::Lat
     threshold_ = split < usual.size() ? (usual[split - 1] + usual[split]) / 2 : std::numeric_limits<double>::infinity();
     split = static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), threshold_) - sorted.begin());
   }
-  hit_ = level_of(std::span(sorted).first(split));
-  miss_ = level_of(std::span(sorted).subspan(split));
+  hit_ = level_of(std::span(sorted).first(split), guide.hit);
+  miss_ = level_of(std::span(sorted).subspan(split), guide.miss);
 }
 
 Reading TraceLevels::read(float latency_cycles) const {

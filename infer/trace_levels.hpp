@@ -30,7 +30,7 @@ class TraceLevels {
     double reach = 0;  // farther than this from the median, a latency belongs to no level
   };
 
-  static Level level_of(std::span<const double> sorted);
+  static Level level_of(std::span<const double> sorted, std::optional<double> known_median);
 
   Level hit_;
   Level miss_;

@@ -3,6 +3,7 @@
 #include "probe/cuda/gpu.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <string>
 
@@ -51,14 +52,17 @@ Buffer::~Buffer() {
   if (texture_) {
     cudaDestroyTextureObject(*texture_);
   }
-  cudaFree(memory_);
+  cudaFree(allocation_);
 }
 
 cudaError_t Buffer::allocate(std::uint64_t bytes) {
-  const cudaError_t error = cudaMalloc(&memory_, bytes);
+  const std::uint64_t alignment_bytes = std::bit_ceil(bytes);
+  const cudaError_t error = cudaMalloc(&allocation_, bytes + alignment_bytes);
   if (error != cudaSuccess) {
     return error;
   }
+  const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
+  memory_ = static_cast<char*>(allocation_) + (alignment_bytes - address % alignment_bytes) % alignment_bytes;
   bytes_ = bytes;
   return cudaMemset(memory_, 0, bytes);
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::array targets{
     Target{"L1tex", "the L1 and texture path"},
+    Target{"Texture", "the texture path asked by itself, tex1Dfetch"},
     Target{"L1D", "a data L1 apart from the texture path"},
     Target{"ReadOnly", "the read-only path, ld.global.nc"},
     Target{"ConstL1", "first level of the constant cache"},

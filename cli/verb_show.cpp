@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <optional>
 
 #include "cli/data_files.hpp"
 #include "cli/leaf_table.hpp"
@@ -54,6 +55,27 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
   return asked.empty() ? targets : asked;
 }
 
+// The cache with the only alternative in place of each leaf that is ambiguous: what would be drawn if it were proven.
+// Nothing where no leaf has exactly one.
+std::optional<model::CacheDescription> supposed(const model::CacheDescription& cache,
+                                                const model::CacheEvidence& evidence) {
+  model::DeviceDescription known;
+  known.caches["supposed"] = cache;
+  std::string yaml = model::to_yaml(known);
+  bool any = false;
+  for (const auto& [leaf, entry] : evidence.leaves) {
+    const std::size_t null_leaf = yaml.find("    " + leaf + ": null\n");
+    if (entry.alternatives.size() == 1 && null_leaf != std::string::npos) {
+      yaml.replace(null_leaf + leaf.size() + 6, 4, entry.alternatives.front());
+      any = true;
+    }
+  }
+  if (!any) {
+    return std::nullopt;
+  }
+  return model::parse_description(yaml, "the alternatives of the profile").caches.at("supposed");
+}
+
 }  // namespace
 
 ExitStatus verb_show(Arguments arguments) {
@@ -68,10 +90,17 @@ ExitStatus verb_show(Arguments arguments) {
   std::cout << device_line(profile.device);
   for (const std::string& target : chosen_targets(profile, file, asked)) {
     const model::CacheDescription& cache = profile.caches.at(target);
-    std::cout << '\n' << picture_of(target, cache);
-    if (const auto evidence = profile.evidence.find(target); evidence != profile.evidence.end()) {
-      std::cout << "\n  evidence\n" << leaf_table(cache, evidence->second);
+    const auto evidence = profile.evidence.find(target);
+    if (evidence == profile.evidence.end()) {
+      std::cout << '\n' << picture_of(target, cache);
+      continue;
     }
+    const auto likely = supposed(cache, evidence->second);
+    std::cout << '\n' << picture_of(target, likely.value_or(cache));
+    if (likely) {
+      std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
+    }
+    std::cout << "\n  evidence\n" << leaf_table(cache, evidence->second);
   }
   return ExitStatus::resolved;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "infer/interrogator.hpp"
 
@@ -18,6 +19,7 @@ class AverageChase {
  public:
   AverageChase(model::Answerer& device, const std::string& target, const Settings& settings)
       : device_(device, target, settings) {
+    device_.report("a start without any line present", 0.01);
     device_.choose_start();
   }
 
@@ -31,6 +33,7 @@ class AverageChase {
   }
 
   [[nodiscard]] std::uint64_t buffer_bytes() const { return device_.facts().buffer_bytes; }
+  void report(std::string finding, double done) { device_.report(std::move(finding), done); }
 
  private:
   Interrogator device_;
@@ -139,9 +142,9 @@ std::vector<AverageFinding> infer_by_average(model::Answerer& device, const std:
                                              const Settings& settings) {
   AverageChase chase(device, target, settings);
   std::vector<AverageFinding> findings;
-  settings.on_progress({.finding = "Saavedra: array and stride varied", .done = 0.1, .questions = 0, .accesses = 0});
+  chase.report("Saavedra: array and stride varied", 0.1);
   findings.push_back(saavedra(chase));
-  settings.on_progress({.finding = "Wong: footprint", .done = 0.5, .questions = 0, .accesses = 0});
+  chase.report("Wong: footprint", 0.5);
   findings.push_back(wong(chase));
   return findings;
 }

@@ -136,11 +136,20 @@ class TraceInference {
     return true;
   }
 
+  // Misses of a trace without a warm-up may be first touches, which say nothing about room.
+  static bool is_warm(const Trace& trace) { return trace.start_is_known && !trace.question.warm.empty(); }
+
   // Which granules missed in every lap of some trace, which in none: for a policy like LRU that is whole sets.
   void describe_fates() {
+    if (std::none_of(read_.begin(), read_.end(), [](const ReadTrace& read) { return is_warm(*read.trace); })) {
+      return;
+    }
     std::map<std::uint64_t, bool> ever_missed;
     std::size_t smallest_overflow = 0;
     for (const ReadTrace& read : read_) {
+      if (!is_warm(*read.trace)) {
+        continue;
+      }
       std::map<std::uint64_t, std::pair<std::size_t, std::size_t>> hits_and_misses;
       const model::AccessSequence& record = read.trace->question.record;
       std::uint64_t granule_before = ~std::uint64_t{0};
@@ -197,10 +206,13 @@ class TraceInference {
   }
 
   void try_geometry(std::uint64_t line_bytes, const model::BitsIndex& index) {
-    std::size_t at_least = 1;   // ways: as many lines as a set held without a miss
+    std::size_t at_least = 1;  // ways: as many lines as a set held without a miss
     std::size_t fewer_than = ~std::size_t{0};
     std::set<std::uint32_t> overflowed;
     for (const ReadTrace& read : read_) {
+      if (!is_warm(*read.trace)) {
+        continue;
+      }
       const model::AccessSequence& record = read.trace->question.record;
       std::map<std::uint32_t, std::set<std::uint64_t>> lines_of_set;
       std::map<std::uint32_t, std::size_t> misses_of_set;
@@ -208,9 +220,6 @@ class TraceInference {
         const std::uint32_t set = index.set_of(address(record[i]));
         lines_of_set[set].insert(address(record[i]) / line_bytes);
         misses_of_set[set] += read.readings[i] == Reading::miss ? 1U : 0U;
-      }
-      if (!read.trace->start_is_known || read.trace->question.warm.empty()) {
-        continue;  // misses may be first touches
       }
       for (const auto& [set, lines] : lines_of_set) {
         if (misses_of_set[set] > 1 + record.size() / 2000) {

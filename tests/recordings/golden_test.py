@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every recording under data/ must still yield the profile beside it, byte for byte.
+
+A change of the inference asks other questions than a recording holds. Then the recording has to be made again on the
+device (CONTRIBUTING.md says how), and `golden_test.py GPUINFER --regenerate` writes the profiles that the recordings
+yield now; look at what changed before you keep it.
+"""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FINISHED = (0, 3)
+
+
+def profile_of(gpuinfer, recording):
+    """The profile that a recording yields; the run must have finished."""
+    name = recording.relative_to(ROOT)
+    done = subprocess.run(
+        [gpuinfer, "--target", "all", "--device", f"recorded:{name}", "--quiet"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+    )
+    if done.returncode not in FINISHED:
+        raise AssertionError(f"{name}: exit status {done.returncode}: {done.stderr.decode()}")
+    return done.stdout
+
+
+class Recordings(unittest.TestCase):
+    gpuinfer = None
+
+    def test_each_yields_the_profile_beside_it(self):
+        recordings = sorted((ROOT / "data").rglob("*.h5"))
+        self.assertTrue(recordings)
+        for recording in recordings:
+            with self.subTest(recording=recording.name):
+                expected = recording.with_suffix(".yaml").read_bytes()
+                self.assertEqual(profile_of(self.gpuinfer, recording).decode(), expected.decode())
+
+
+if __name__ == "__main__":
+    Recordings.gpuinfer = str(pathlib.Path(sys.argv[1]).resolve())
+    if "--regenerate" in sys.argv[2:]:
+        for archive in sorted((ROOT / "data").rglob("*.h5")):
+            archive.with_suffix(".yaml").write_bytes(profile_of(Recordings.gpuinfer, archive))
+    else:
+        unittest.main(argv=sys.argv[:1])

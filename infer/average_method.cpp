@@ -41,9 +41,8 @@ class AverageChase {
 
 AveragePoint measure(AverageChase& chase, AverageFinding& finding, std::uint64_t array_bytes,
                      std::uint64_t stride_bytes) {
-  finding.curve.push_back({.array_bytes = array_bytes,
-                           .stride_bytes = stride_bytes,
-                           .latency_cycles = chase(array_bytes, stride_bytes)});
+  finding.curve.push_back(
+      {.array_bytes = array_bytes, .stride_bytes = stride_bytes, .latency_cycles = chase(array_bytes, stride_bytes)});
   return finding.curve.back();
 }
 
@@ -68,8 +67,8 @@ std::optional<std::uint64_t> capacity_by_average(AverageChase& chase, AverageFin
   return fits;
 }
 
-// Saavedra & Smith 1995, section 3: over an array of twice the capacity, strides double. From the line size on every load
-// misses; once the loads are few enough for the ways of the sets they fall into, they hit again.
+// Saavedra & Smith 1995, section 3: over an array of twice the capacity, strides double. From the line size on every
+// load misses; once the loads are few enough for the ways of the sets they fall into, they hit again.
 AverageFinding saavedra(AverageChase& chase) {
   AverageFinding finding;
   finding.method = "saavedra";
@@ -100,8 +99,8 @@ AverageFinding saavedra(AverageChase& chase) {
   return finding;
 }
 
-// Wong et al. 2010, section IV-E (footprint): with a short stride, the array grows word by word beyond the capacity. Each
-// line that is too many makes another set miss, which shows as a stair: as high as a set, as wide as a line.
+// Wong et al. 2010, section IV-E (footprint): with a short stride, the array grows word by word beyond the capacity.
+// Each line that is too many makes another set miss, which shows as a stair: as high as a set, as wide as a line.
 AverageFinding wong(AverageChase& chase) {
   AverageFinding finding;
   finding.method = "wong";

@@ -10,8 +10,8 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Log likelihood ratios at which a test ends: wrong in fewer than one decision in a thousand million and one in a thousand
-// where a single misread could tip it, which the exactness checks of the callers then find.
+// Log likelihood ratios at which a test ends: wrong in fewer than one decision in a thousand million and one in a
+// thousand where a single misread could tip it, which the exactness checks of the callers then find.
 constexpr double decided_overflow = 14;
 constexpr double decided_fit = -7;
 
@@ -48,8 +48,8 @@ Offsets joined(std::span<const std::uint64_t> first, std::span<const std::uint64
   return all;
 }
 
-// Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of chance
-// takes some laps to drive those out.
+// Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
+// chance takes some laps to drive those out.
 AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const {
   constexpr std::size_t laps_after_flood = 24;
   return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood : 1);
@@ -67,12 +67,10 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   std::size_t judged_laps = 0;
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / offsets.size());
   for (std::size_t total = 0; total < most_laps; total += laps, laps = std::min(laps * 2, most_laps_at_once)) {
-    const std::vector<Reading> readings =
-        device_->ask(warm_up(offsets), model::repeated(offsets, laps));
+    const std::vector<Reading> readings = device_->ask(warm_up(offsets), model::repeated(offsets, laps));
     for (std::size_t lap = 0; lap < laps; ++lap) {
       const auto first = readings.begin() + static_cast<std::ptrdiff_t>(lap * offsets.size());
-      const auto misses =
-          std::count(first, first + static_cast<std::ptrdiff_t>(offsets.size()), Reading::miss);
+      const auto misses = std::count(first, first + static_cast<std::ptrdiff_t>(offsets.size()), Reading::miss);
       // Least favourable case of an overflow: exactly one real miss among Poisson many misread hits.
       evidence += std::log(classifier.miss_misread_rate() +
                            (1 - classifier.miss_misread_rate()) * static_cast<double>(misses) / stray_misses);
@@ -94,7 +92,8 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
 void Conflicts::add_laps(LapCounts& counts, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order) {
   std::vector<std::vector<std::size_t>> positions;
   std::vector<model::Question> questions;
-  const std::size_t questions_at_once = std::max<std::size_t>(1, accesses_at_once / (offsets.size() * laps_per_question));
+  const std::size_t questions_at_once =
+      std::max<std::size_t>(1, accesses_at_once / (offsets.size() * laps_per_question));
   const auto ask = [&] {
     const std::vector<std::vector<float>> answers = device_->latencies(questions);
     for (std::size_t q = 0; q < answers.size(); ++q) {
@@ -173,7 +172,8 @@ std::vector<bool> Conflicts::conflicting(std::span<const std::uint64_t> offsets,
     if (member_count == 0) {
       continue;
     }
-    // Lines change places at random orders, so all members miss about equally often; two thirds of the mean is cautious.
+    // Lines change places at random orders, so all members miss about equally often; two thirds of the mean is
+    // cautious.
     const double member_mean = member_misses / member_count / 1.5;
     if (lines * (1 - poisson_upper_tail(threshold, member_mean)) < expected_left_out) {
       break;

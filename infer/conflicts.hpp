@@ -14,9 +14,9 @@ namespace gpuinfer::infer {
 using Offsets = std::vector<std::uint64_t>;
 
 // What can be said of a cache without knowing its replacement policy, provided that empty ways are filled first: lines
-// that fit, at most as many in each set as it has ways, all hit once they have been loaded; lines that do not fit miss at
-// least once in every lap for ever, whichever goes. Both tests weigh the misses that were seen against the misreads that
-// are to be expected (Wald 1945), and repeat the laps until one side is out of the question.
+// that fit, at most as many in each set as it has ways, all hit once they have been loaded; lines that do not fit miss
+// at least once in every lap for ever, whichever goes. Both tests weigh the misses that were seen against the misreads
+// that are to be expected (Wald 1945), and repeat the laps until one side is out of the question.
 class Conflicts {
  public:
   Conflicts(Interrogator& device, std::uint64_t seed) : device_(&device), random_(seed) {}
@@ -24,12 +24,13 @@ class Conflicts {
   // True when the lines at these offsets (one 4-byte load each) do not fit together.
   [[nodiscard]] bool overflow(std::span<const std::uint64_t> offsets);
 
-  // For offsets that overflow: which of them belong to an overflowing set, as far as the misses of many laps show it. The
-  // rest did not miss more often than misreads explain. `expected_left_out`: how many members may be overlooked on average.
+  // For offsets that overflow: which of them belong to an overflowing set, as far as the misses of many laps show it.
+  // The rest did not miss more often than misreads explain. `expected_left_out`: how many members may be overlooked on
+  // average.
   [[nodiscard]] std::vector<bool> conflicting(std::span<const std::uint64_t> offsets, double expected_left_out);
 
-  // Every line of an overflowing set missed in every lap, everywhere so far: the mark of LRU, FIFO and direct mapping. Then
-  // two laps say all; otherwise the laps go on until chance has shown every line.
+  // Every line of an overflowing set missed in every lap, everywhere so far: the mark of LRU, FIFO and direct mapping.
+  // Then two laps say all; otherwise the laps go on until chance has shown every line.
   [[nodiscard]] bool always_thrashes() const { return thrashes_; }
 
   // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.

@@ -108,16 +108,18 @@ FillGranularity find_fill_granularity(Interrogator& device) {
     return {.sector_bytes = {}, .reason = "fill granules do not begin at multiples of their size"};
   }
 
-  // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or after.
+  // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or
+  // after.
   const std::uint64_t first = begins[1];
   const std::uint64_t last = first + spacing - load_bytes;
-  const std::array<model::Question, 4> checks{
-      device.question({last}, {first}), device.question({first}, {last}), device.question({last}, {first + spacing}),
-      device.question({first}, {first - load_bytes})};
+  const std::array<model::Question, 4> checks{device.question({last}, {first}), device.question({first}, {last}),
+                                              device.question({last}, {first + spacing}),
+                                              device.question({first}, {first - load_bytes})};
   const auto checked = device.ask_voted(checks, votes);
   if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
       checked[3][0] != Reading::miss) {
-    return {.sector_bytes = {}, .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
+    return {.sector_bytes = {},
+            .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
   }
   return {.sector_bytes = spacing, .reason = {}};
 }
@@ -184,8 +186,8 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
   return true;
 }
 
-// Whichever sector of a block is picked, the same blocks miss. Where one question is answered in different ways, that cannot
-// be asked, and nothing speaks against it.
+// Whichever sector of a block is picked, the same blocks miss. Where one question is answered in different ways, that
+// cannot be asked, and nothing speaks against it.
 bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
   constexpr std::size_t picks = 6;
   constexpr std::size_t repeats = 5;  // of the first pick, to see whether answers repeat at all

@@ -36,9 +36,10 @@ struct Onset {
 [[nodiscard]] Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes,
                                std::uint64_t start);
 
-// The line is the largest aligned block of which any one sector takes the same room as another: of all blocks one sector
-// each, chosen at random, overflow just as all sectors together do, and where answers repeat, the same blocks miss whatever
-// was chosen. `onset_granules` + 1 sectors from aligned_start() are the smallest contiguous array that overflows.
+// The line is the largest aligned block of which any one sector takes the same room as another: of all blocks one
+// sector each, chosen at random, overflow just as all sectors together do, and where answers repeat, the same blocks
+// miss whatever was chosen. `onset_granules` + 1 sectors from aligned_start() are the smallest contiguous array that
+// overflows.
 [[nodiscard]] std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
                                             std::size_t onset_granules);
 

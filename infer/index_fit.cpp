@@ -141,7 +141,8 @@ std::vector<unsigned> telling_bits(const std::vector<AssignedLine>& lines) {
   return bits;
 }
 
-// Differences of lines that share a set span the kernel of a GF(2)-affine index; its rows are what is orthogonal to them.
+// Differences of lines that share a set span the kernel of a GF(2)-affine index; its rows are what is orthogonal to
+// them.
 std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, const std::vector<unsigned>& bits,
                                         std::uint32_t sets) {
   if (!std::has_single_bit(sets)) {
@@ -174,7 +175,8 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
   return model::XorIndex{.row_masks = masks};
 }
 
-// Length in lines of the runs of equal sets in the window; all inner runs of a modulo index have the length of its granule.
+// Length in lines of the runs of equal sets in the window; all inner runs of a modulo index have the length of its
+// granule.
 std::size_t shortest_inner_run(const std::vector<AssignedLine>& lines, std::size_t window_lines) {
   std::size_t shortest = window_lines;
   std::size_t run_begin = 0;
@@ -261,7 +263,10 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
     const bool repeats = std::equal(set_of_granule.begin() + static_cast<std::ptrdiff_t>(period), set_of_granule.end(),
                                     set_of_granule.begin());
     if (repeats) {
-      model::TableIndex table{.granule_bytes = granule_bytes, .sets_of = std::vector<std::uint32_t>(period), .origin = 0, .range_bytes = {}};
+      model::TableIndex table{.granule_bytes = granule_bytes,
+                              .sets_of = std::vector<std::uint32_t>(period),
+                              .origin = 0,
+                              .range_bytes = {}};
       for (std::size_t i = 0; i < period; ++i) {
         table.sets_of[(first_granule + i) % period] = set_of_granule[i];
       }

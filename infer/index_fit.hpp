@@ -22,8 +22,8 @@ struct IndexFit {
   bool extrapolates = true;                // false: a table that was not seen to repeat
 };
 
-// The shortest function that reproduces the assignment exactly, tried in the order bit field, XOR (GF(2)-affine), modulo,
-// sum of two bit fields, table that repeats, table that does not. `lines` are all assigned lines; the first
+// The shortest function that reproduces the assignment exactly, tried in the order bit field, XOR (GF(2)-affine),
+// modulo, sum of two bit fields, table that repeats, table that does not. `lines` are all assigned lines; the first
 // `window_lines` of them, in ascending order of address, are contiguous. No function when not even a table reproduces
 // them (a line assigned twice).
 [[nodiscard]] std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,

@@ -69,7 +69,8 @@ class Inference {
     entry.experiments = device_.questions_asked() - questions_before_;
     questions_before_ = device_.questions_asked();
     // Each decision on an overflow errs with a probability of less than one in a million.
-    entry.confidence = std::round((1 - std::min(0.001, 1e-6 * static_cast<double>(entry.experiments + 10))) * 1e6) / 1e6;
+    entry.confidence =
+        std::round((1 - std::min(0.001, 1e-6 * static_cast<double>(entry.experiments + 10))) * 1e6) / 1e6;
   }
 
   void leave_open(const std::string& leaf, EvidenceStatus status, std::string reason) {
@@ -111,20 +112,21 @@ class Inference {
     model::CacheDescription& cache = finding_.cache;
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
-    // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the room may
-    // be organised otherwise than in these sets: in tags apart from the data, for example.
+    // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the
+    // room may be organised otherwise than in these sets: in tags apart from the data, for example.
     const std::string remark =
-        packings_.packings == 0
-            ? ""
-            : "; of " + std::to_string(packings_.packings) + " packings of so many lines " +
-                  std::to_string(packings_.packings - packings_.full_that_missed) + " fit, and with one line more " +
-                  std::to_string(packings_.surplus_that_fitted);
-    withdraw("ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); }, remark);
-    withdraw("index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); }, remark);
+        packings_.packings == 0 ? ""
+                                : "; of " + std::to_string(packings_.packings) + " packings of so many lines " +
+                                      std::to_string(packings_.packings - packings_.full_that_missed) +
+                                      " fit, and with one line more " + std::to_string(packings_.surplus_that_fitted);
+    withdraw(
+        "ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); }, remark);
+    withdraw(
+        "index", cache.index, [](const auto& index) { return model::to_flow_yaml(index); }, remark);
     cache.exercised_bits.reset();
     withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
-    // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start which
-    // was not empty.
+    // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start
+    // which was not empty.
     if (prediction_failed_ || device_.starts_flooded()) {
       withdraw("line_bytes", cache.line_bytes, number);
     }
@@ -328,8 +330,8 @@ class Inference {
     unproven_ = verification.reason;
   }
 
-  // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single one,
-  // with each deterministic policy that needs no parameters.
+  // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single
+  // one, with each deterministic policy that needs no parameters.
   void predict_as_well_as_possible() {
     model::CacheDescription assumed = finding_.cache;
     std::string assuming;
@@ -361,14 +363,13 @@ class Inference {
 
   // Victim frequencies, too, must come out again on questions that took no part in the fit.
   void check_fresh_victims(const Partition& partition, Verification& verification) {
-    const ConflictClass& set = *std::max_element(
-        partition.classes.begin(), partition.classes.end(),
-        [](const ConflictClass& a, const ConflictClass& b) { return a.ways < b.ways; });
+    const ConflictClass& set =
+        *std::max_element(partition.classes.begin(), partition.classes.end(),
+                          [](const ConflictClass& a, const ConflictClass& b) { return a.ways < b.ways; });
     for (int attempt = 0; attempt < 2; ++attempt) {
       // The smallest of six p-values is small six times as often as one is.
-      const double p_value =
-          std::min(1.0, 6 * fresh_victims_fit(device_, set, *finding_.cache.replacement,
-                                              std::max<std::size_t>(1500, 20UL * set.ways)));
+      const double p_value = std::min(1.0, 6 * fresh_victims_fit(device_, set, *finding_.cache.replacement,
+                                                                 std::max<std::size_t>(1500, 20UL * set.ways)));
       verification.holds = p_value > 0.01;
       verification.evidence.p_value = std::min(*verification.evidence.p_value, p_value);
       if (verification.holds) {

@@ -11,8 +11,8 @@
 
 namespace gpuinfer::infer {
 
-// What was found out about one cache. Every leaf of `cache` that is not null is resolved in `evidence`; what is ambiguous
-// or unknown is null there, with the reason beside it.
+// What was found out about one cache. Every leaf of `cache` that is not null is resolved in `evidence`; what is
+// ambiguous or unknown is null there, with the reason beside it.
 struct CacheFinding {
   model::CacheDescription cache;
   model::CacheEvidence evidence;

@@ -188,7 +188,8 @@ class TraceInference {
     evidence("replacement").details["deterministic"] = mixed_fates_ == 0 ? "true" : "null";
   }
 
-  // Every bit-field index, with equal sets, plain and sectored lines, and every deterministic policy without parameters.
+  // Every bit-field index, with equal sets, plain and sectored lines, and every deterministic policy without
+  // parameters.
   void find_survivors() {
     for (std::uint64_t sectors = 1; sectors <= most_sectors_per_line; sectors *= 2) {
       const std::uint64_t line_bytes = sectors * fill_bytes_;
@@ -271,10 +272,11 @@ class TraceInference {
 
   void conclude() {
     if (survivors_.empty()) {
-      const char* reason = mixed_fates_ > 0
-                               ? "no deterministic policy with a bit-field index explains the recordings; lines miss in some "
-                                 "laps and hit in others"
-                               : "no bit-field index with equal sets explains the recordings";
+      const char* reason =
+          mixed_fates_ > 0
+              ? "no deterministic policy with a bit-field index explains the recordings; lines miss in some "
+                "laps and hit in others"
+              : "no bit-field index with equal sets explains the recordings";
       for (const char* leaf : {"capacity_bytes", "line_bytes", "ways", "index", "replacement"}) {
         open(leaf, EvidenceStatus::unknown, reason);
         evidence(leaf).decided_by = "an inference on the device itself, which asks for what is missing";
@@ -288,12 +290,15 @@ class TraceInference {
     const auto number = [](const auto& value) { return std::to_string(value); };
     settle("line_bytes", &CacheDescription::line_bytes, number, true);
     settle("capacity_bytes", &CacheDescription::capacity_bytes, number, every_set_overflowed);
-    settle("ways", &CacheDescription::ways, [](const auto& ways) { return model::to_flow_yaml(ways); },
-           every_set_overflowed);
-    settle("index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); },
-           every_set_overflowed);
-    settle("replacement", &CacheDescription::replacement,
-           [](const auto& policy) { return model::to_flow_yaml(policy); }, true);
+    settle(
+        "ways", &CacheDescription::ways, [](const auto& ways) { return model::to_flow_yaml(ways); },
+        every_set_overflowed);
+    settle(
+        "index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); },
+        every_set_overflowed);
+    settle(
+        "replacement", &CacheDescription::replacement, [](const auto& policy) { return model::to_flow_yaml(policy); },
+        true);
     name_deciding_experiments(every_set_overflowed);
   }
 
@@ -323,23 +328,26 @@ class TraceInference {
         [](const Survivor& a, const Survivor& b) { return *a.cache.line_bytes < *b.cache.line_bytes; });
     const std::uint64_t longest_line = *longest->cache.line_bytes;
     if (!finding_.cache.line_bytes) {
-      evidence("line_bytes").decided_by = "one load per " + std::to_string(longest_line) + " bytes: " +
-                                          std::to_string(*shortest->cache.capacity_bytes / *shortest->cache.line_bytes) +
-                                          " such loads fit if lines have " + std::to_string(*shortest->cache.line_bytes) +
-                                          " bytes, " + std::to_string(*longest->cache.capacity_bytes / longest_line) +
-                                          " if they have " + std::to_string(longest_line);
+      evidence("line_bytes").decided_by =
+          "one load per " + std::to_string(longest_line) +
+          " bytes: " + std::to_string(*shortest->cache.capacity_bytes / *shortest->cache.line_bytes) +
+          " such loads fit if lines have " + std::to_string(*shortest->cache.line_bytes) + " bytes, " +
+          std::to_string(*longest->cache.capacity_bytes / longest_line) + " if they have " +
+          std::to_string(longest_line);
     }
     if (!every_set_overflowed) {
-      const std::uint64_t all_overflow =
-          *longest->cache.capacity_bytes + (longest->cache.ways->size() - 1) * shortest_run_ * fill_bytes_ + fill_bytes_;
+      const std::uint64_t all_overflow = *longest->cache.capacity_bytes +
+                                         (longest->cache.ways->size() - 1) * shortest_run_ * fill_bytes_ + fill_bytes_;
       for (const char* leaf : {"capacity_bytes", "ways", "index"}) {
-        evidence(leaf).decided_by = "a cyclic chase over " + std::to_string(all_overflow) +
-                                    " bytes, at which every set must miss if there are no more lines and sets than these";
+        evidence(leaf).decided_by =
+            "a cyclic chase over " + std::to_string(all_overflow) +
+            " bytes, at which every set must miss if there are no more lines and sets than these";
       }
     }
     if (!finding_.cache.replacement) {
       evidence("replacement").decided_by =
-          "fill a set, touch its first line again, load one more line, and look whether the first or the second is gone";
+          "fill a set, touch its first line again, load one more line, and look whether the first or the second is "
+          "gone";
     }
   }
 

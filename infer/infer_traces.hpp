@@ -10,8 +10,8 @@
 namespace gpuinfer::infer {
 
 // The same from recordings alone: nothing can be asked, so hypotheses are simulated on the accesses that somebody chose
-// to record. What the recordings do not decide is ambiguous, with the surviving alternatives and the experiment that would
-// decide. `traces` is not empty; addresses are offsets plus address_of_buffer.
+// to record. What the recordings do not decide is ambiguous, with the surviving alternatives and the experiment that
+// would decide. `traces` is not empty; addresses are offsets plus address_of_buffer.
 [[nodiscard]] CacheFinding infer_traces(std::span<const model::Trace> traces, std::uint64_t address_of_buffer,
                                         const Settings& settings);
 

@@ -54,9 +54,8 @@ std::vector<LevelClassifier::Component> LevelClassifier::fit_mixture(const std::
   for (Eigen::Index count = 1; count <= 4 && count * 8 <= x.size(); ++count) {
     Eigen::ArrayXd weight = Eigen::ArrayXd::Constant(count, 1.0 / static_cast<double>(count));
     Eigen::ArrayXd mean(count);
-    Eigen::ArrayXd deviation =
-        Eigen::ArrayXd::Constant(count, std::max(smallest_deviation_cycles,
-                                                 (x.maxCoeff() - x.minCoeff()) / (2.0 * static_cast<double>(count))));
+    Eigen::ArrayXd deviation = Eigen::ArrayXd::Constant(
+        count, std::max(smallest_deviation_cycles, (x.maxCoeff() - x.minCoeff()) / (2.0 * static_cast<double>(count))));
     for (Eigen::Index k = 0; k < count; ++k) {
       mean(k) = x((2 * k + 1) * x.size() / (2 * count));
     }
@@ -74,8 +73,8 @@ std::vector<LevelClassifier::Component> LevelClassifier::fit_mixture(const std::
         const double mass = share.col(k).sum() + 1e-9;
         weight(k) = mass / n;
         mean(k) = (share.col(k) * x).sum() / mass;
-        deviation(k) = std::max(smallest_deviation_cycles,
-                                std::sqrt((share.col(k) * (x - mean(k)).square()).sum() / mass));
+        deviation(k) =
+            std::max(smallest_deviation_cycles, std::sqrt((share.col(k) * (x - mean(k)).square()).sum() / mass));
       }
     }
     const double criterion = log_likelihood - 0.5 * static_cast<double>(3 * count - 1) * std::log(n);

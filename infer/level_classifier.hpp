@@ -10,8 +10,8 @@ namespace gpuinfer::infer {
 
 enum class Reading : std::uint8_t { hit, miss, unclear };
 
-// Tells a hit from a miss by its latency, as a mixture that was fitted to accesses known to be hits and accesses known to
-// be misses. Misses may come from several levels and banks, so they are a mixture themselves; what lies far from all
+// Tells a hit from a miss by its latency, as a mixture that was fitted to accesses known to be hits and accesses known
+// to be misses. Misses may come from several levels and banks, so they are a mixture themselves; what lies far from all
 // components is unclear (a timer interrupt, another tenant) and decides nothing.
 class LevelClassifier {
  public:
@@ -23,8 +23,8 @@ class LevelClassifier {
   [[nodiscard]] double hit_median_cycles() const { return hit_.mean; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
-  // Further accesses that are known by now to have been hits, and how many of them read as misses: every lap of lines that
-  // fit makes the rate of misreads better known.
+  // Further accesses that are known by now to have been hits, and how many of them read as misses: every lap of lines
+  // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
 
   // Share of known hits that read as misses, and of known misses that read as hits; never quite zero, because only so

@@ -105,7 +105,8 @@ void Partitioner::claim_members(ConflictClass& set, std::vector<Offsets>& chunks
     }
     // One line too many shows LRU everything; chance needs a crowd to show its victims soon.
     const std::size_t crowd = conflicts_->always_thrashes() ? set.ways : std::size_t{2} * set.ways + 1;
-    Offsets tested(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
+    Offsets tested(set.lines.begin(),
+                   set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
     const std::size_t known = tested.size();
     tested.insert(tested.end(), chunk.begin(), chunk.end());
     if (known <= set.ways && !conflicts_->overflow(tested)) {
@@ -148,8 +149,8 @@ Partition Partitioner::find() {
   return partition;
 }
 
-// Takes line after line from the chunks: into the residents while they all fit, and as soon as one does not, the set that it
-// overflows is known, and all its members leave.
+// Takes line after line from the chunks: into the residents while they all fit, and as soon as one does not, the set
+// that it overflows is known, and all its members leave.
 bool Partitioner::assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks) {
   const auto remaining = [&] {
     std::size_t count = 0;
@@ -198,7 +199,8 @@ std::size_t Partitioner::longest_fitting_prefix(const Offsets& resident, const O
   return fits;
 }
 
-// The lines that widen the window to `lines` and belong to none of the known sets, whose members they become if they do.
+// The lines that widen the window to `lines` and belong to none of the known sets, whose members they become if they
+// do.
 std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size_t lines, const Offsets& resident) {
   const Offsets further = lines_between(partition.window.size(), lines);
   std::set<std::uint64_t> unassigned(further.begin(), further.end());

@@ -18,7 +18,8 @@ struct ConflictClass {
   std::uint32_t ways = 0;
 };
 
-// Which line goes to which set, found from conflicts alone: no assumption on policy, powers of two, equal sets, or index.
+// Which line goes to which set, found from conflicts alone: no assumption on policy, powers of two, equal sets, or
+// index.
 struct Partition {
   std::vector<ConflictClass> classes;
   Offsets window;         // contiguous lines, all assigned to a class when complete
@@ -31,8 +32,8 @@ class Partitioner {
   // `onset_lines`: so many contiguous lines from aligned_start() fit, one more does not.
   Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines);
 
-  // Finds all sets that a window of several times the onset reaches, and to which of them single bits of the address and
-  // lines drawn from all over the buffer go.
+  // Finds all sets that a window of several times the onset reaches, and to which of them single bits of the address
+  // and lines drawn from all over the buffer go.
   [[nodiscard]] Partition find();
 
   // Assigns further contiguous lines to the classes, until the window has `lines` lines or the buffer ends.

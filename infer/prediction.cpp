@@ -24,7 +24,8 @@ std::uint64_t reachable_lines(const Interrogator& device, const model::CacheDesc
   const std::uint64_t start = aligned_start(device);
   std::uint64_t reachable = (device.facts().buffer_bytes - start) / *cache.line_bytes;
   if (const auto* table = std::get_if<model::TableIndex>(&*cache.index); table != nullptr && table->range_bytes) {
-    reachable = std::min(reachable, (table->origin + *table->range_bytes - device.address_of(start)) / *cache.line_bytes);
+    reachable =
+        std::min(reachable, (table->origin + *table->range_bytes - device.address_of(start)) / *cache.line_bytes);
   }
   return reachable;
 }
@@ -41,7 +42,8 @@ model::Question fresh_question(const Interrogator& device, const model::CacheDes
   const std::uint64_t start = aligned_start(device);
   const std::uint64_t reachable = reachable_lines(device, cache);
   const std::uint64_t capacity_lines = capacity_in_lines(cache);
-  const auto lines = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(footprint * static_cast<double>(capacity_lines)));
+  const auto lines =
+      std::max<std::uint64_t>(2, static_cast<std::uint64_t>(footprint * static_cast<double>(capacity_lines)));
   AccessSequence pool;
   for (std::uint64_t i = 0; i < lines; ++i) {
     const std::uint64_t line = i % 2 == 0 ? (i / 2) % reachable : random.below(reachable);
@@ -92,8 +94,8 @@ Verification verify_deterministic(Interrogator& device, const model::CacheDescri
   }
   const double miss_share =
       static_cast<double>(predicted_misses * votes) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
-  const double expected_rate = miss_share * classifier.miss_misread_bound() +
-                               (1 - miss_share) * classifier.hit_misread_bound();
+  const double expected_rate =
+      miss_share * classifier.miss_misread_bound() + (1 - miss_share) * classifier.hit_misread_bound();
   const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(raw_judged);
   result.evidence.accesses = raw_judged;
   result.evidence.sequences = questions.size();
@@ -102,8 +104,8 @@ Verification verify_deterministic(Interrogator& device, const model::CacheDescri
   result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
   result.holds = wrong_rate <= 0.02 && *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
   if (!result.holds) {
-    result.reason = "fresh random sequences are not predicted well enough: agreement " +
-                    std::to_string(*result.evidence.agreement);
+    result.reason =
+        "fresh random sequences are not predicted well enough: agreement " + std::to_string(*result.evidence.agreement);
   }
   return result;
 }
@@ -176,9 +178,9 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
 
 namespace {
 
-// Lines in an order in which to fill the cache: near ones and far ones mixed at random, or every 2^n-th. Near, because there
-// a table was found line by line; far, because there a function is used; with strides, because anything beside sets and
-// ways (tags apart from the data, a coarser hash) shows under some stride first.
+// Lines in an order in which to fill the cache: near ones and far ones mixed at random, or every 2^n-th. Near, because
+// there a table was found line by line; far, because there a function is used; with strides, because anything beside
+// sets and ways (tags apart from the data, a coarser hash) shows under some stride first.
 std::vector<std::uint64_t> packing_order(std::size_t packing, std::uint64_t reachable, std::uint64_t capacity,
                                          model::Random& random) {
   std::vector<std::uint64_t> order;

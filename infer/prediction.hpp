@@ -19,8 +19,8 @@ struct Verification {
 // agreement is at least 0.999; a stochastic one when miss counts fit what many simulations spread over (p > 0.01).
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache);
 
-// Index and ways without the policy: lines drawn from everywhere so that each set gets as many as it has ways must fit, and
-// with one more anywhere they must not.
+// Index and ways without the policy: lines drawn from everywhere so that each set gets as many as it has ways must fit,
+// and with one more anywhere they must not.
 struct FullCacheCheck {
   std::size_t packings = 0;
   std::size_t full_that_missed = 0;     // of the packings

@@ -115,9 +115,9 @@ double fit_of(const Interrogator& device, const std::vector<VictimSequence>& obs
   for (const VictimSequence& sequence : observed) {
     victims += sequence.way.size();
   }
-  const auto simulated = simulate_victims(device.classifier(), policy, ways,
-                                          std::max<std::size_t>(2000, simulated_per_observed * victims),
-                                          device.settings().seed);
+  const auto simulated =
+      simulate_victims(device.classifier(), policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
+                       device.settings().seed);
   return same_source(observed, simulated, ways);
 }
 
@@ -183,6 +183,11 @@ std::vector<double> simplest_weights(std::vector<double> shares, std::size_t vic
 }
 
 void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets, ReplacementFit& fit) {
+  if (device.starts_flooded()) {
+    fit.candidates = {policy("random"), policy("weighted_random")};
+    fit.reason = "only a set that fills from empty numbers its ways, so even chances cannot be told from uneven ones";
+    return;
+  }
   const std::uint32_t ways = sets.front()->ways;
   const bool equal_ways =
       std::all_of(sets.begin(), sets.end(), [&](const ConflictClass* set) { return set->ways == ways; });
@@ -199,8 +204,7 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
       }
     }
     std::vector<Replacement> hypotheses{policy("random")};
-    // Only a set that fills from empty numbers its ways.
-    if (equal_ways && !device.starts_flooded()) {
+    if (equal_ways) {
       const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
       const std::vector<double> shares = unblurred_shares(device, counts);
       const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
@@ -234,12 +238,14 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
       }
     }
   }
-  fit.reason = "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
+  fit.reason =
+      "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
 }
 
 }  // namespace
 
-double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy, std::size_t wanted) {
+double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy,
+                         std::size_t wanted) {
   return fit_of(device, observe_victims(device, set, wanted), policy, set.ways);
 }
 

@@ -19,10 +19,10 @@ struct Progress {
 
 struct Settings {
   std::uint64_t seed = 1;
-  std::optional<std::size_t> budget_accesses;                         // stop asking after so many
-  std::optional<std::chrono::steady_clock::time_point> deadline;      // stop asking then
+  std::optional<std::size_t> budget_accesses;                     // stop asking after so many
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // stop asking then
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};
-  std::function<bool()> stop_requested = [] { return false; };        // Ctrl-C: report what is known
+  std::function<bool()> stop_requested = [] { return false; };  // Ctrl-C: report what is known
 };
 
 }  // namespace gpuinfer::infer

@@ -17,8 +17,8 @@ namespace gpuinfer::infer {
 // P(chi-square with that many degrees of freedom >= value); 1 without degrees of freedom.
 [[nodiscard]] double chi_square_upper_tail(double value, std::size_t degrees_of_freedom);
 
-// Pearson's test that two samples, counted in the same cells, come from one distribution. Cells that hold fewer than ten
-// of both together are pooled.
+// Pearson's test that two samples, counted in the same cells, come from one distribution. Cells that hold fewer than
+// ten of both together are pooled.
 [[nodiscard]] double same_distribution(std::span<const std::size_t> a, std::span<const std::size_t> b);
 
 // 95 % interval of a share (Wilson 1927).

@@ -11,8 +11,8 @@
 
 namespace gpuinfer::infer {
 
-// Two levels told apart in latencies of which none is known to be a hit or a miss: the split into two groups that explains
-// most of the variance (Otsu 1979), each group with its median. What lies far beyond its group is unclear.
+// Two levels told apart in latencies of which none is known to be a hit or a miss: the split into two groups that
+// explains most of the variance (Otsu 1979), each group with its median. What lies far beyond its group is unclear.
 class TraceLevels {
  public:
   // `guide`: medians that are known from elsewhere; needed where all latencies may belong to one level.

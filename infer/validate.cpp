@@ -11,8 +11,8 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Outcomes from every start that the trace leaves open: as recorded, or, where nobody knows what came before, from an empty
-// cache and from caches that have seen the same accesses forwards and backwards.
+// Outcomes from every start that the trace leaves open: as recorded, or, where nobody knows what came before, from an
+// empty cache and from caches that have seen the same accesses forwards and backwards.
 std::vector<std::vector<model::Outcome>> possible_outcomes(const model::CacheDescription& cache,
                                                            const model::Trace& trace, std::uint64_t address_of_buffer,
                                                            std::uint64_t seed) {
@@ -49,9 +49,8 @@ Agreement validate(const model::CacheDescription& cache, const model::Trace& tra
   agreement.accesses = trace.latency_cycles.size();
   for (std::size_t i = 0; i < trace.latency_cycles.size(); ++i) {
     const bool predicted = model::is_miss(outcomes.front()[i]);
-    const bool determined = std::all_of(outcomes.begin(), outcomes.end(), [&](const auto& possible) {
-      return model::is_miss(possible[i]) == predicted;
-    });
+    const bool determined = std::all_of(outcomes.begin(), outcomes.end(),
+                                        [&](const auto& possible) { return model::is_miss(possible[i]) == predicted; });
     const Reading reading = levels.read(trace.latency_cycles[i]);
     if (reading == Reading::unclear) {
       ++agreement.outliers;

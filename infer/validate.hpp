@@ -13,20 +13,20 @@ namespace gpuinfer::infer {
 
 // How a description predicts a recording, access by access.
 struct Agreement {
-  std::size_t accesses = 0;                           // recorded ones
+  std::size_t accesses = 0;  // recorded ones
   std::size_t agreeing = 0;
-  std::size_t outliers = 0;                           // latencies that are neither a hit nor a miss: not judged
-  std::size_t undetermined = 0;                       // the outcome depends on what came before the trace: not judged
+  std::size_t outliers = 0;      // latencies that are neither a hit nor a miss: not judged
+  std::size_t undetermined = 0;  // the outcome depends on what came before the trace: not judged
   std::array<std::array<std::size_t, 2>, 2> confusion{};  // [predicted miss][measured miss]
-  std::optional<std::size_t> first_disagreement;      // index into the recorded accesses
+  std::optional<std::size_t> first_disagreement;          // index into the recorded accesses
 
   // Share of the accesses that were judged.
   [[nodiscard]] double share() const;
 };
 
-// Simulates the sequence of `trace` on `cache` and compares. Levels are told apart by the latencies of the trace itself,
-// with the description's latencies as a guide where it has them. Throws InputError when the description lacks a leaf
-// that a simulation needs.
+// Simulates the sequence of `trace` on `cache` and compares. Levels are told apart by the latencies of the trace
+// itself, with the description's latencies as a guide where it has them. Throws InputError when the description lacks a
+// leaf that a simulation needs.
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
                                  std::uint64_t address_of_buffer, std::uint64_t seed);
 

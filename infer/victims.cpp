@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t questions_at_once = 32;
 constexpr std::size_t most_rounds = 2000;
 
-// Line numbers of the recorded part: the line too many, then round all of them. A misread exchanges two ways for the rest of
-// an answer, so answers are short enough for nine in ten to have none.
+// Line numbers of the recorded part: the line too many, then round all of them. A misread exchanges two ways for the
+// rest of an answer, so answers are short enough for nine in ten to have none.
 AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
   const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
   const auto length = static_cast<std::size_t>(std::clamp(0.1 / misreads, std::max(12.0, lines / 2.0), 600.0));
@@ -28,8 +28,8 @@ AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
   return record;
 }
 
-// Follows the lines through the ways, from the moment when lines 0, 1, ... fill ways 0, 1, ... and the last line has driven
-// out a victim not known yet.
+// Follows the lines through the ways, from the moment when lines 0, 1, ... fill ways 0, 1, ... and the last line has
+// driven out a victim not known yet.
 VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& readings, std::uint32_t lines) {
   VictimSequence victims;
   std::vector<std::uint32_t> way_of(lines);
@@ -87,9 +87,7 @@ std::vector<VictimSequence> observe_victims(Interrogator& device, const Conflict
   for (const std::uint64_t line : line_numbers) {
     record.push_back(set.lines[line]);
   }
-  // After a flood the lines need some laps to be there, in ways that have no numbers then.
-  const std::span<const std::uint64_t> fitting(set.lines.data(), set.ways);
-  const model::Question question = device.question(model::repeated(fitting, device.starts_flooded() ? 24 : 1), record);
+  const model::Question question = device.question({set.lines.begin(), set.lines.begin() + set.ways}, record);
   const std::vector<model::Question> batch(questions_at_once, question);
 
   std::vector<VictimSequence> sequences;
@@ -128,8 +126,7 @@ std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, 
     std::vector<Reading> readings;
     for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
       const bool miss = model::is_miss(outcome);
-      const bool misread =
-          random.unit() < (miss ? classifier.miss_misread_rate() : classifier.hit_misread_rate());
+      const bool misread = random.unit() < (miss ? classifier.miss_misread_rate() : classifier.hit_misread_rate());
       readings.push_back(miss != misread ? Reading::miss : Reading::hit);
     }
     sequences.push_back(follow(question.record, readings, ways + 1));

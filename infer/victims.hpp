@@ -9,8 +9,9 @@
 #include "infer/partition.hpp"
 #include "model/replacement.hpp"
 
-// Watching victims of a single set: with exactly one line more than ways in play, each miss names the victim of the miss
-// before (Mei & Chu 2014, section 4.2), and the ways, numbered in the order in which an empty set fills, can be followed.
+// Watching victims of a single set: with exactly one line more than ways in play, each miss names the victim of the
+// miss before (Mei & Chu 2014, section 4.2), and the ways, numbered in the order in which an empty set fills, can be
+// followed.
 namespace gpuinfer::infer {
 
 // The victims of one answer, in order, of a chase round ways + 1 lines from an empty set.
@@ -19,7 +20,8 @@ struct VictimSequence {
   std::vector<std::uint32_t> recency_rank;  // 1: the line accessed just before the miss that drove the victim out
 };
 
-// At least `wanted` victims of one set, in as many answers as that takes (fewer when the set hardly ever misses).
+// Of a device that starts empty: at least `wanted` victims of one set, in as many answers as that takes (fewer when the
+// set hardly ever misses).
 [[nodiscard]] std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set,
                                                           std::size_t wanted);
 
@@ -30,8 +32,8 @@ struct VictimSequence {
 
 [[nodiscard]] std::vector<std::size_t> count_ways(const std::vector<VictimSequence>& sequences, std::uint32_t ways);
 
-// p-value of the hypothesis that both come from one source: frequencies of ways, of ways at odd and even places, of pairs in
-// succession, of a way following itself, and of recency ranks must all agree.
+// p-value of the hypothesis that both come from one source: frequencies of ways, of ways at odd and even places, of
+// pairs in succession, of a way following itself, and of recency ranks must all agree.
 [[nodiscard]] double same_source(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b,
                                  std::uint32_t ways);
 

@@ -8,7 +8,7 @@ namespace gpuinfer::model {
 
 std::string_view kind_name(const IndexFunction& index) {
   static constexpr std::array<std::string_view, std::variant_size_v<IndexFunction>> names{"bits", "xor", "modulo",
-                                                                                         "sum", "table"};
+                                                                                          "sum", "table"};
   return names[index.index()];
 }
 

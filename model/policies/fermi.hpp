@@ -8,9 +8,9 @@
 
 namespace gpuinfer::model {
 
-// The L1 data cache of Fermi (Mei & Chu 2014, section 4.2, fig. 8): one way, `favoured_way`, is replaced on every second
-// miss that finds the set full, counted from power-on in each set; the other misses draw among the other ways, which
-// `others: random` says. For four ways that makes the published victim probabilities 1/6, 1/2, 1/6, 1/6.
+// The L1 data cache of Fermi (Mei & Chu 2014, section 4.2, fig. 8): one way, `favoured_way`, is replaced on every
+// second miss that finds the set full, counted from power-on in each set; the other misses draw among the other ways,
+// which `others: random` says. For four ways that makes the published victim probabilities 1/6, 1/2, 1/6, 1/6.
 class Fermi {
  public:
   static constexpr std::string_view name = "fermi";

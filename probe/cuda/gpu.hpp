@@ -31,8 +31,8 @@ class HostMemory {
   std::size_t bytes_ = 0;
 };
 
-// A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one. It begins at a multiple of its
-// size (rounded up to a power of two), so that every address bit below that differs independently of the others.
+// A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one. It begins at a multiple of
+// its size (rounded up to a power of two), so that every address bit below that differs independently of the others.
 class Buffer {
  public:
   Buffer() = default;

@@ -10,10 +10,10 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Log likelihood ratios at which a test ends: wrong in fewer than one decision in a thousand million and one in a
-// thousand where a single misread could tip it, which the exactness checks of the callers then find.
+// Log likelihood ratios at which a test ends: wrong in at most one decision in a million and one in twenty thousand.
+// The second is the dearer one, because lines that fit have to be shown to fit; who builds on a single one asks twice.
 constexpr double decided_overflow = 14;
-constexpr double decided_fit = -7;
+constexpr double decided_fit = -10;
 
 // No question grows beyond this; devices answer in pieces, and a budget can end between them.
 constexpr std::size_t accesses_per_question = std::size_t{1} << 18U;

@@ -179,7 +179,8 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
   // One pick lets a wrong block size pass with a probability of at most one half (a direct-mapped pair).
   constexpr int picks = 20;
   for (int pick = 0; pick < picks; ++pick) {
-    if (!conflicts.overflow(blocks.one_of_each(random))) {
+    const Offsets picked = blocks.one_of_each(random);
+    if (!conflicts.overflow(picked) && !conflicts.overflow(picked)) {
       return false;
     }
   }

@@ -249,7 +249,7 @@ class TraceInference {
     cache.line_bytes = line_bytes;
     cache.sector_bytes = fill_bytes_;
     cache.ways = std::vector<std::uint32_t>(index.sets(), ways);
-    cache.capacity_bytes = ways * index.sets() * line_bytes;
+    cache.capacity_bytes = line_bytes * ways * index.sets();
     cache.index = index;
     cache.replacement = model::Replacement{.policy = std::string(policy), .parameters = {}, .equivalent = {}};
     cache.latency_cycles = finding_.cache.latency_cycles;

@@ -214,7 +214,8 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
       hypotheses.push_back(weighted_random(simplest_weights(shares, victims)));
       std::string intervals;
       for (std::size_t way = 0; way < counts.size(); ++way) {
-        const auto [low, high] = wilson_interval(counts[way], victims);
+        // Together they hold all true probabilities in 95 cases of 100.
+        const auto [low, high] = wilson_interval(counts[way], victims, 1 - 0.05 / static_cast<double>(ways));
         const double shift = shares[way] - static_cast<double>(counts[way]) / static_cast<double>(victims);
         intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
       }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
+#include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -65,11 +66,11 @@ double same_distribution(std::span<const std::size_t> a, std::span<const std::si
   return cells < 2 ? 1.0 : chi_square_upper_tail(value, cells - 1);
 }
 
-std::pair<double, double> wilson_interval(std::size_t count, std::size_t trials) {
+std::pair<double, double> wilson_interval(std::size_t count, std::size_t trials, double confidence) {
   if (trials == 0) {
     return {0.0, 1.0};
   }
-  constexpr double z = 1.959963984540054;
+  const double z = quantile(boost::math::normal(), (1 + confidence) / 2);
   const auto n = static_cast<double>(trials);
   const double share = static_cast<double>(count) / n;
   const double centre = (share + z * z / (2 * n)) / (1 + z * z / n);

@@ -21,7 +21,8 @@ namespace gpuinfer::infer {
 // ten of both together are pooled.
 [[nodiscard]] double same_distribution(std::span<const std::size_t> a, std::span<const std::size_t> b);
 
-// 95 % interval of a share (Wilson 1927).
-[[nodiscard]] std::pair<double, double> wilson_interval(std::size_t count, std::size_t trials);
+// Interval of a share (Wilson 1927) that holds the true one with this probability.
+[[nodiscard]] std::pair<double, double> wilson_interval(std::size_t count, std::size_t trials,
+                                                        double confidence = 0.95);
 
 }  // namespace gpuinfer::infer

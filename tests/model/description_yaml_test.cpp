@@ -96,10 +96,20 @@ DeviceDescription everything() {
                                     .reason = "no hit, so far: none",
                                     .decided_by = "W+1 chase",
                                     .details = {}};
-  evidence.prediction = PredictionEvidence{
-      .agreement = 0.9998, .voted_agreement = 1, .p_value = 0.1, .accesses = 20000, .sequences = 5, .outliers = 11};
-  description.evidence["ReadOnly"].prediction = PredictionEvidence{
-      .agreement = {}, .voted_agreement = {}, .p_value = 0.4, .accesses = 9, .sequences = 1, .outliers = 0};
+  evidence.prediction = PredictionEvidence{.agreement = 0.9998,
+                                           .voted_agreement = 1,
+                                           .p_value = 0.1,
+                                           .accesses = 20000,
+                                           .sequences = 5,
+                                           .outliers = 11,
+                                           .assuming = "{replacement: {policy: lru}}"};
+  description.evidence["ReadOnly"].prediction = PredictionEvidence{.agreement = {},
+                                                                   .voted_agreement = {},
+                                                                   .p_value = 0.4,
+                                                                   .accesses = 9,
+                                                                   .sequences = 1,
+                                                                   .outliers = 0,
+                                                                   .assuming = {}};
   description.evidence["outstanding"].leaves["entries"] = {};
   description.evidence["L1D"];
   return description;

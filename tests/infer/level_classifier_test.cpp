@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the classifier wrong: a latency of one level read as the other, a stray that decides anything, a rate of
+// misreads that calibration data refute, or levels called apart that overlap.
+#include "infer/level_classifier.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+constexpr std::size_t sample_size = 2000;
+
+class Samples {
+ public:
+  std::vector<float> normal(double mean, double deviation, std::size_t count = sample_size) {
+    std::vector<float> sample;
+    for (std::size_t i = 0; i < count; ++i) {
+      sample.push_back(static_cast<float>(std::round(mean + deviation * random_.normal())));
+    }
+    return sample;
+  }
+
+  // Every so often one of `sample` is really one of `other`.
+  std::vector<float> with_some_of(std::vector<float> sample, const std::vector<float>& other, double share) {
+    for (std::size_t i = 0; i < sample.size(); ++i) {
+      if (random_.unit() < share) {
+        sample[i] = other[i];
+      }
+    }
+    return sample;
+  }
+
+ private:
+  model::Random random_{11};
+};
+
+std::vector<float> joined(std::vector<float> a, const std::vector<float>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST(LevelClassifier, ReadsTwoLevels) {
+  Samples samples;
+  const LevelClassifier classifier(samples.normal(110, 2), samples.normal(220, 2));
+  EXPECT_TRUE(classifier.levels_are_apart());
+  EXPECT_NEAR(classifier.hit_median_cycles(), 110, 0.5);
+  EXPECT_NEAR(classifier.miss_median_cycles(), 220, 0.5);
+  for (const float cycles : {104.0F, 110.0F, 110.4F, 116.0F}) {
+    EXPECT_EQ(classifier.read(cycles), Reading::hit) << cycles;
+  }
+  for (const float cycles : {214.0F, 220.0F, 226.0F}) {
+    EXPECT_EQ(classifier.read(cycles), Reading::miss) << cycles;
+  }
+  EXPECT_LT(classifier.hit_misread_rate(), 1e-3);
+  EXPECT_LT(classifier.miss_misread_rate(), 1e-3);
+  EXPECT_GT(classifier.hit_misread_rate(), 0) << "only so many hits were looked at";
+}
+
+TEST(LevelClassifier, StraysDecideNothing) {
+  Samples samples;
+  const std::vector<float> strays = samples.normal(5000, 1000);
+  const LevelClassifier classifier(samples.with_some_of(samples.normal(110, 2), strays, 0.01),
+                                   samples.with_some_of(samples.normal(220, 2), strays, 0.01));
+  EXPECT_TRUE(classifier.levels_are_apart());
+  EXPECT_NEAR(classifier.miss_median_cycles(), 220, 1);
+  EXPECT_EQ(classifier.read(110), Reading::hit);
+  EXPECT_EQ(classifier.read(220), Reading::miss);
+  EXPECT_EQ(classifier.read(100000), Reading::unclear);
+  EXPECT_EQ(classifier.read(20), Reading::unclear);
+}
+
+TEST(LevelClassifier, CountsMisreads) {
+  for (const double rate : {0.02, 0.1}) {
+    Samples samples;
+    const std::vector<float> hits = samples.normal(100, 2);
+    const std::vector<float> misses = samples.normal(300, 5);
+    const LevelClassifier classifier(samples.with_some_of(hits, misses, rate),
+                                     samples.with_some_of(misses, hits, rate));
+    EXPECT_TRUE(classifier.levels_are_apart());
+    EXPECT_EQ(classifier.read(100), Reading::hit);
+    EXPECT_EQ(classifier.read(300), Reading::miss);
+    EXPECT_NEAR(classifier.hit_misread_rate(), rate, 0.02);
+    EXPECT_NEAR(classifier.miss_misread_rate(), rate, 0.02);
+    EXPECT_GE(classifier.hit_misread_bound(), rate);
+    EXPECT_GE(classifier.miss_misread_bound(), rate);
+  }
+}
+
+TEST(LevelClassifier, EveryFurtherHitMakesTheRateBetterKnown) {
+  Samples samples;
+  LevelClassifier classifier(samples.normal(100, 2, 64), samples.normal(300, 5, 64));
+  const double before = classifier.hit_misread_bound();
+  classifier.learn_hits(100000, 100);
+  EXPECT_LT(classifier.hit_misread_bound(), before);
+  EXPECT_NEAR(classifier.hit_misread_rate(), 0.001, 1e-4);
+  EXPECT_GT(classifier.hit_misread_bound(), classifier.hit_misread_rate());
+}
+
+TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
+  Samples samples;
+  const std::vector<float> misses =
+      joined(joined(samples.normal(200, 3), samples.normal(380, 5)), samples.normal(700, 20));
+  const LevelClassifier classifier(samples.normal(40, 1), misses);
+  EXPECT_TRUE(classifier.levels_are_apart());
+  EXPECT_EQ(classifier.read(40), Reading::hit);
+  for (const float cycles : {195.0F, 200.0F, 380.0F, 660.0F, 700.0F, 730.0F}) {
+    EXPECT_EQ(classifier.read(cycles), Reading::miss) << cycles;
+  }
+}
+
+TEST(LevelClassifier, SpreadsOfVeryDifferentWidth) {
+  Samples samples;
+  const LevelClassifier classifier(samples.normal(33, 0), samples.normal(260, 25));
+  EXPECT_TRUE(classifier.levels_are_apart());
+  EXPECT_EQ(classifier.read(33), Reading::hit);
+  EXPECT_EQ(classifier.read(190), Reading::miss);
+  EXPECT_EQ(classifier.read(330), Reading::miss);
+}
+
+TEST(LevelClassifier, OverlappingLevelsAreNotApart) {
+  for (const double miss_cycles : {200.0, 203.0, 210.0, 225.0}) {
+    Samples samples;
+    EXPECT_FALSE(LevelClassifier(samples.normal(200, 20), samples.normal(miss_cycles, 20)).levels_are_apart())
+        << miss_cycles;
+  }
+}
+
+TEST(LevelClassifier, MissesQuickerThanHitsAreNoLevels) {
+  Samples samples;
+  EXPECT_FALSE(LevelClassifier(samples.normal(300, 2), samples.normal(100, 2)).levels_are_apart());
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -60,7 +60,7 @@ class Clock:
         latency = self._latency
         cycles = [latency[miss] for miss in misses]
         if self._jitter:
-            cycles = list(map(add, cycles, self._jitter_for(len(cycles))))
+            cycles = [max(1, cycle) for cycle in map(add, cycles, self._jitter_for(len(cycles)))]
         for at in self._outliers.among(len(cycles)):
             cycles[at] += self._outlier_cycles
         return cycles

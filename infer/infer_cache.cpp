@@ -340,16 +340,8 @@ class Inference {
       assumed.ways = {static_cast<std::uint32_t>(onset_lines_)};
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
-    for (const std::string_view name : model::policy_names()) {
-      assumed.replacement = model::Replacement{.policy = std::string(name), .parameters = {}, .equivalent = {}};
-      try {
-        model::check(*assumed.replacement, *assumed.ways);
-      } catch (const InputError&) {
-        continue;  // needs parameters, which nothing here suggests
-      }
-      if (!model::is_deterministic(*assumed.replacement)) {
-        continue;
-      }
+    for (const model::Replacement& policy : model::plain_policies(*assumed.ways)) {
+      assumed.replacement = policy;
       Verification verification = verify(device_, assumed);
       verification.evidence.p_value.reset();
       verification.evidence.assuming =

@@ -235,32 +235,25 @@ class TraceInference {
       return;
     }
     for (const std::size_t ways : std::set<std::size_t>{at_least, fewer_than - 1}) {
-      for (const std::string_view name : model::policy_names()) {
-        try_hypothesis(line_bytes, index, static_cast<std::uint32_t>(ways), name, overflowed);
+      const std::vector<std::uint32_t> all_ways(index.sets(), static_cast<std::uint32_t>(ways));
+      for (const model::Replacement& policy : model::plain_policies(all_ways)) {
+        try_hypothesis(line_bytes, index, all_ways, policy, overflowed);
       }
     }
   }
 
-  void try_hypothesis(std::uint64_t line_bytes, const model::BitsIndex& index, std::uint32_t ways,
-                      std::string_view policy, const std::set<std::uint32_t>& overflowed) {
+  void try_hypothesis(std::uint64_t line_bytes, const model::BitsIndex& index, const std::vector<std::uint32_t>& ways,
+                      const model::Replacement& policy, const std::set<std::uint32_t>& overflowed) {
     Survivor survivor;
     survivor.overflowed_sets = overflowed;
     CacheDescription& cache = survivor.cache;
     cache.line_bytes = line_bytes;
     cache.sector_bytes = fill_bytes_;
-    cache.ways = std::vector<std::uint32_t>(index.sets(), ways);
-    cache.capacity_bytes = line_bytes * ways * index.sets();
+    cache.ways = ways;
+    cache.capacity_bytes = line_bytes * ways.front() * ways.size();
     cache.index = index;
-    cache.replacement = model::Replacement{.policy = std::string(policy), .parameters = {}, .equivalent = {}};
+    cache.replacement = policy;
     cache.latency_cycles = finding_.cache.latency_cycles;
-    try {
-      model::check(*cache.replacement, *cache.ways);
-    } catch (const InputError&) {
-      return;  // needs parameters, which nothing here suggests
-    }
-    if (!model::is_deterministic(*cache.replacement)) {
-      return;
-    }
     const bool explains_all = std::all_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
       const Agreement agreement = validate(cache, *read.trace, address_of_buffer_, settings_->seed);
       return agreement.share() >= 0.999;

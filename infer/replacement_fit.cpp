@@ -286,16 +286,7 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     asked.push_back(question.asked);
   }
   const auto answers = device.ask_voted(asked, device.votes_needed());
-  for (const std::string_view name : model::policy_names()) {
-    Replacement candidate = policy(std::string(name));
-    try {
-      model::check(candidate, {tried.front()->ways});
-    } catch (const InputError&) {
-      continue;  // needs parameters, which nothing here suggests
-    }
-    if (!model::is_deterministic(candidate)) {
-      continue;
-    }
+  for (Replacement& candidate : model::plain_policies({tried.front()->ways})) {
     std::size_t wrong = 0;
     std::size_t judged = 0;
     for (std::size_t q = 0; q < questions.size(); ++q) {

@@ -267,7 +267,6 @@ CacheDescription cache_from(const Place& place) {
     if (cache.ways->empty()) {
       ways->fail("is empty; give one number of ways for each set, or null");
     }
-    check_capacity(place, cache);
   }
   if (const auto index = place.find("index")) {
     cache.index = index_from(*index);
@@ -292,6 +291,9 @@ CacheDescription cache_from(const Place& place) {
   }
   if (cache.ways && cache.index) {
     check_ways_fit_index(place, cache);
+  }
+  if (cache.ways) {
+    check_capacity(place, cache);
   }
   if (cache.line_bytes && cache.sector_bytes) {
     check_sectors(place, cache);

@@ -63,6 +63,23 @@ bool is_deterministic(const Replacement& replacement) {
   return deterministic;
 }
 
+std::vector<Replacement> plain_policies(const std::vector<std::uint32_t>& ways) {
+  std::vector<Replacement> policies;
+  for_each_policy([&]<class Policy>() {
+    if (!Policy::deterministic) {
+      return;
+    }
+    Replacement plain{.policy = std::string(Policy::name), .parameters = {}, .equivalent = {}};
+    try {
+      Policy::check(plain, ways);
+    } catch (const InputError&) {
+      return;
+    }
+    policies.push_back(std::move(plain));
+  });
+  return policies;
+}
+
 void allow_parameters(const Replacement& replacement, std::initializer_list<std::string_view> names) {
   for (const auto& [name, value] : replacement.parameters) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {

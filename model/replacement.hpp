@@ -30,6 +30,9 @@ struct Replacement {
 // range, or does not fit sets of so many ways.
 void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways);
 
+// The deterministic policies that need no parameters: the hypotheses that anybody can make about sets of so many ways.
+[[nodiscard]] std::vector<Replacement> plain_policies(const std::vector<std::uint32_t>& ways);
+
 // True when the same accesses always give the same hits (no chance in the policy).
 [[nodiscard]] bool is_deterministic(const Replacement& replacement);
 

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <iostream>
 #include <initializer_list>
 
 #include "tests/infer/finding_check.hpp"
@@ -41,7 +40,6 @@ model::CacheDescription truth_of_sets(std::uint32_t sets, std::uint32_t ways) {
 CacheFinding infer(Device& device, const model::CacheDescription& truth) {
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   expect_nothing_wrong(finding, truth, 0, device.facts().buffer_bytes);
-  if (std::getenv("SHOW")) std::cerr << text_of(finding);
   return finding;
 }
 
@@ -104,12 +102,6 @@ TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
   infer(device, truth_of_sets(4, 8));
 }
 
-TEST(ForeignDevice, PolicyThatDriftsSlowlyIsNoPolicy) {
-  std::size_t loads = 0;
-  Device device([&] { return std::make_unique<foreign::Drifting>(4, 8, 100000, loads); }, two_levels);
-  infer(device, truth_of_sets(4, 8));
-}
-
 TEST(ForeignDevice, CarelessRandomNeverSettles) {
   std::mt19937_64 random(7);
   Device device(sets_in_turn(4, [&](std::size_t) { return std::make_unique<foreign::CarelessRandomSet>(8, random); }),
@@ -158,7 +150,6 @@ TEST(ForeignDevice, SkewedCacheHasNoSets) {
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   truth.onset_bytes = finding.cache.onset_bytes;  // whatever the hashes make of it
   expect_nothing_wrong(finding, truth, 0, device.facts().buffer_bytes);
-  if (std::getenv("SHOW")) std::cerr << text_of(finding);
 }
 
 TEST(ForeignDevice, LinesThatEnterOnSecondTouch) {

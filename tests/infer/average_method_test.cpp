@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the classic methods wrong, as they were published: other conclusions on Kepler's texture cache than those
-// that Mei & Chu report (2014, section 4.3; 2017, supplement), where one contradicts the other; or other numbers on a cache
-// whose curves can be drawn by hand.
+// What would prove the classic methods wrong, as they were published: other conclusions on Kepler's texture cache than
+// those that Mei & Chu report (2014, section 4.3; 2017, supplement), where one contradicts the other; or other numbers
+// on a cache whose curves can be drawn by hand.
 #include "infer/average_method.hpp"
 
 #include <gtest/gtest.h>

@@ -69,8 +69,8 @@ inline void expect_same_shares(const model::Replacement& found, const model::Rep
   }
 }
 
-// Every resolved leaf is true, and every other one is null. A leaf that `truth` lacks has no true value, so it must not be
-// resolved. Addresses of an index that goes only so far are compared as far as it goes.
+// Every resolved leaf is true, and every other one is null. A leaf that `truth` lacks has no true value, so it must not
+// be resolved. Addresses of an index that goes only so far are compared as far as it goes.
 inline void expect_nothing_wrong(const CacheFinding& finding, const model::CacheDescription& truth,
                                  std::uint64_t first_address, std::uint64_t range_bytes) {
   SCOPED_TRACE(text_of(finding));

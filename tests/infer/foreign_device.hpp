@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,8 @@ class Device final : public model::Answerer {
   }
 
   void fail_after(std::size_t questions) { questions_left_ = questions; }
+  void refuse_clean_starts() { refuses_clean_ = true; }
+  void move_buffer_to(std::uint64_t address) { facts_.address_of_buffer = address; }
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
@@ -60,18 +63,19 @@ class Device final : public model::Answerer {
 
  private:
   model::Answer answer(const model::Question& question) {
-    if (question.state == model::StartState::invalidated) {
-      return {.latency_cycles = {}, .refusal = "there is no way to invalidate; ask for a clean start"};
+    if (question.state == model::StartState::invalidated ||
+        (question.state == model::StartState::clean && refuses_clean_)) {
+      return {.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"};
     }
     if (question.state == model::StartState::clean) {
       cache_ = make_();
     }
     for (const std::uint64_t offset : question.warm) {
-      cache_->load(offset);
+      cache_->load(facts_.address_of_buffer + offset);
     }
     model::Answer answer;
     for (const std::uint64_t offset : question.record) {
-      const Level& level = levels_.at(cache_->load(offset));
+      const Level& level = levels_.at(cache_->load(facts_.address_of_buffer + offset));
       const double cycles = std::normal_distribution<double>(level.cycles, level.deviation_cycles)(random_);
       answer.latency_cycles.push_back(static_cast<float>(std::max(0.0, std::round(cycles))));
     }
@@ -83,6 +87,7 @@ class Device final : public model::Answerer {
   model::DeviceFacts facts_;
   std::unique_ptr<Cache> cache_;
   std::mt19937_64 random_{20140918};
+  bool refuses_clean_ = false;
   std::size_t questions_left_ = std::numeric_limits<std::size_t>::max();
 };
 
@@ -103,7 +108,7 @@ struct OrderRules {
 };
 inline constexpr OrderRules lru{};
 inline constexpr OrderRules fifo{.hits_move_to_front = false};
-inline constexpr OrderRules lip{.fills_enter_at_front = false};    // Qureshi et al. 2007
+inline constexpr OrderRules lip{.fills_enter_at_front = false};  // Qureshi et al. 2007
 inline constexpr OrderRules most_recent_goes{.last_is_victim = false};
 
 class OrderedSet final : public Set {
@@ -146,8 +151,9 @@ class WaySet : public Set {
       return true;
     }
     const auto free = std::find(line_in_.begin(), line_in_.end(), none);
-    const std::size_t way =
-        free != line_in_.end() && fills_free_ways_first() ? static_cast<std::size_t>(free - line_in_.begin()) : victim();
+    const std::size_t way = free != line_in_.end() && fills_free_ways_first()
+                                ? static_cast<std::size_t>(free - line_in_.begin())
+                                : victim();
     line_in_[way] = line;
     touch(way);
     return false;
@@ -246,7 +252,8 @@ inline SetArray ordered_sets(std::size_t sets, std::size_t ways, OrderRules rule
   return {sets, [=](std::size_t) { return std::make_unique<OrderedSet>(ways, rules); }};
 }
 
-// What an LRU cache drops stays in a small fully associative buffer for a while and comes back as quickly (Jouppi 1990).
+// What an LRU cache drops stays in a small fully associative buffer for a while and comes back as quickly (Jouppi
+// 1990).
 class VictimBuffered final : public Cache {
  public:
   VictimBuffered(std::size_t sets, std::size_t ways, std::size_t buffer_lines)
@@ -414,7 +421,8 @@ class TwoLevels final : public Cache {
 // Sets are found by another rule after every clean start.
 class Reshuffled final : public Cache {
  public:
-  Reshuffled(std::size_t sets, std::size_t ways, std::uint64_t key) : lines_(ordered_sets(sets, ways, lru)), key_(key) {}
+  Reshuffled(std::size_t sets, std::size_t ways, std::uint64_t key)
+      : lines_(ordered_sets(sets, ways, lru)), key_(std::mt19937_64(key)()) {}
 
   unsigned load(std::uint64_t address) override {
     const std::uint64_t line = address / line_bytes;

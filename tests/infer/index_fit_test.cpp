@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the fit wrong: a function that splits an address of the buffer otherwise than the cache does, a simple
-// function that was there and is not found, or a function that is said to go on where nobody looked.
+// What would prove the fit wrong: a function that splits an address of the buffer otherwise than the cache does, a
+// simple function that was there and is not found, or a function that is said to go on where nobody looked.
 #include "infer/index_fit.hpp"
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ struct Sample {
   std::uint32_t sets = 0;
 };
 
-// What an inference would know of a cache with this index behind a buffer at that address: a window of contiguous lines,
-// lines at powers of two, some from anywhere; sets named in the order in which they were met.
+// What an inference would know of a cache with this index behind a buffer at that address: a window of contiguous
+// lines, lines at powers of two, some from anywhere; sets named in the order in which they were met.
 Sample sample_of(const IndexFunction& index, std::uint64_t address, std::size_t window, Random& random) {
   std::set<std::uint64_t> far;
   constexpr std::uint64_t buffer_lines = buffer_bytes / line_bytes;
@@ -106,8 +106,8 @@ std::size_t rank(std::vector<std::uint64_t> masks) {
   return rank;
 }
 
-// Rows of two or more address bits between the line and the end of the buffer, such that a window of so many lines, a power
-// of two, meets every set.
+// Rows of two or more address bits between the line and the end of the buffer, such that a window of so many lines, a
+// power of two, meets every set.
 model::XorIndex random_xor(std::size_t rows, std::size_t window, Random& random) {
   constexpr std::uint64_t bits = (buffer_bytes - 1) & ~(line_bytes - 1);
   const std::uint64_t window_bits = (window * line_bytes - 1) & bits;
@@ -153,8 +153,8 @@ TEST(IndexFit, Xor) {
   }
 }
 
-// A buffer that crosses a large power of two: the bits of the carry flip together there, and no experiment inside the buffer
-// can tell them apart.
+// A buffer that crosses a large power of two: the bits of the carry flip together there, and no experiment inside the
+// buffer can tell them apart.
 TEST(IndexFit, XorBehindABufferAtAnOddAddress) {
   constexpr std::uint64_t seed = 3;
   Random random(seed);
@@ -224,10 +224,8 @@ TEST(IndexFit, TableThatRepeats) {
 TEST(IndexFit, TableThatWasNotSeenToRepeatEnds) {
   Random random(7);
   for (const std::uint64_t address : {0ULL, 0x7f3a12345000ULL}) {
-    const model::TableIndex index{.granule_bytes = line_bytes,
-                                  .sets_of = random_table(4096, 4, random),
-                                  .origin = address,
-                                  .range_bytes = {}};
+    const model::TableIndex index{
+        .granule_bytes = line_bytes, .sets_of = random_table(4096, 4, random), .origin = address, .range_bytes = {}};
     constexpr std::size_t short_window = 300;
     const Sample sample = sample_of(index, address, short_window, random);
     const auto fit = fit_index(sample.lines, short_window, line_bytes, sample.sets);
@@ -237,7 +235,8 @@ TEST(IndexFit, TableThatWasNotSeenToRepeatEnds) {
     EXPECT_TRUE(model::covers(fit->index, address + (short_window - 1) * line_bytes));
     EXPECT_FALSE(model::covers(fit->index, address + short_window * line_bytes));
     EXPECT_TRUE(same_partition(fit->index, index, addresses_from(address, short_window * line_bytes, random)));
-    EXPECT_TRUE(std::all_of(fit->exercised_bits.begin(), fit->exercised_bits.end(), [](unsigned bit) { return bit < 15; }));
+    EXPECT_TRUE(
+        std::all_of(fit->exercised_bits.begin(), fit->exercised_bits.end(), [](unsigned bit) { return bit < 15; }));
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the inference wrong: a published cache that does not come out as published, with every leaf resolved; a
-// value of a random cache that is resolved and wrong; an inference that was cut short and claims what it cannot know; or two
-// runs with one seed that differ by a byte.
+// What would prove the inference wrong: a published cache that does not come out as published, with every leaf
+// resolved; a value of a random cache that is resolved and wrong; an inference that was cut short and claims what it
+// cannot know; or two runs with one seed that differ by a byte.
 #include "infer/infer_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,9 @@ TEST(InferCache, FermisDataCache) {
 TEST(InferCache, IndependentDrawsInFermisPlace) {
   model::DeviceDescription description = published("gtx560ti");
   model::Replacement& policy = *description.caches.at("L1D").replacement;
-  policy = {.policy = "weighted_random", .parameters = {{"victim_weights", std::vector<double>{1, 3, 1, 1}}}, .equivalent = {}};
+  policy = {.policy = "weighted_random",
+            .parameters = {{"victim_weights", std::vector<double>{1, 3, 1, 1}}},
+            .equivalent = {}};
   const auto device = probe::open_virtual(description, "virtual:draws", 1);
   const CacheFinding finding = infer_cache(*device, "L1D", Settings{});
   EXPECT_EQ(finding.cache.replacement, policy) << text_of(finding);
@@ -222,7 +224,8 @@ model::CacheDescription random_cache(model::Random& random) {
                                             random.below(1U << 10U) << (line_bit + 2) | std::uint64_t{2} << line_bit}};
       break;
     case 2:
-      index = model::ModuloIndex{.granule_bytes = line_bytes * one_of(1U, 2U, 4U), .sets_count = one_of(1U, 3U, 5U, 7U)};
+      index =
+          model::ModuloIndex{.granule_bytes = line_bytes * one_of(1U, 2U, 4U), .sets_count = one_of(1U, 3U, 5U, 7U)};
       break;
     case 3:
       index = model::SumIndex{.fields = {{.bits = {line_bit, line_bit + 1}}, {.bits = {line_bit + 5, line_bit + 6}}},

@@ -73,8 +73,8 @@ TEST(InferTraces, ThreeChasesOfTheAuthors) {
     GTEST_SKIP() << "GPUINFER_MEI_DATA does not name the folder with the recordings of Mei & Chu";
   }
   std::vector<model::Trace> traces;
-  for (const char* file : {"fermi-3073element-stride1.txt", "fermi-3080element-8stride.txt",
-                           "fermi-3112element-8stride.txt"}) {
+  for (const char* file :
+       {"fermi-3073element-stride1.txt", "fermi-3080element-8stride.txt", "fermi-3112element-8stride.txt"}) {
     for (model::Trace& trace : probe::read_mei(std::filesystem::path(folder) / file)) {
       traces.push_back(std::move(trace));
     }
@@ -94,8 +94,7 @@ TEST(InferTraces, ChasesThatFitDecideNothing) {
 
 TEST(InferTraces, LruAndFifoAreToldApartByWhoHits) {
   for (const char* policy : {"lru", "fifo"}) {
-    const model::CacheDescription cache =
-        cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
+    const model::CacheDescription cache = cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
     const auto device = device_of(cache);
     model::Random random(5);
     std::vector<model::Trace> traces;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the classifier wrong: a latency of one level read as the other, a stray that decides anything, a rate of
-// misreads that calibration data refute, or levels called apart that overlap.
+// What would prove the classifier wrong: a latency of one level read as the other, a stray that decides anything, a
+// rate of misreads that calibration data refute, or levels called apart that overlap.
 #include "infer/level_classifier.hpp"
 
 #include <gtest/gtest.h>

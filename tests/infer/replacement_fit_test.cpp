@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the fit wrong: a policy named that is not the set's own, above all one of the three that share the victim
-// frequencies 1/6, 1/2, 1/6, 1/6; or victims that are not those of the accesses that were asked.
+// What would prove the fit wrong: a policy named that is not the set's own, above all one of the three that share the
+// victim frequencies 1/6, 1/2, 1/6, 1/6; or victims that are not those of the accesses that were asked.
 #include "infer/replacement_fit.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the statistics wrong: a value that differs from the tables, or an edge (nothing counted, nothing tried)
-// at which a test claims more than no data can say.
+// What would prove the statistics wrong: a value that differs from the tables, or an edge (nothing counted, nothing
+// tried) at which a test claims more than no data can say.
 #include "infer/statistics.hpp"
 
 #include <gtest/gtest.h>

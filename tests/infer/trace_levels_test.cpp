@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the split wrong: two levels seen where there is one, one where there are two however rare the second is,
-// or a stray counted to a level.
+// What would prove the split wrong: two levels seen where there is one, one where there are two however rare the second
+// is, or a stray counted to a level.
 #include "infer/trace_levels.hpp"
 
 #include <gtest/gtest.h>

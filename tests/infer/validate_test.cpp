@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the comparison wrong: a recording of the very cache that does not agree, a difference that is not found
-// or found elsewhere, an outlier that is judged, or an access judged whose outcome nobody can know.
+// What would prove the comparison wrong: a recording of the very cache that does not agree, a difference that is not
+// found or found elsewhere, an outlier that is judged, or an access judged whose outcome nobody can know.
 #include "infer/validate.hpp"
 
 #include <gtest/gtest.h>
@@ -98,8 +98,8 @@ TEST(Validate, RecordingsOfTheAuthorsAgreeWithWhatTheyPublished) {
     GTEST_SKIP() << "GPUINFER_MEI_DATA does not name the folder with the recordings of Mei & Chu";
   }
   const model::CacheDescription cache = published("gtx560ti").caches.at("L1tex");
-  for (const char* file : {"fermi-3073element-stride1.txt", "fermi-3080element-8stride.txt",
-                           "fermi-3112element-8stride.txt"}) {
+  for (const char* file :
+       {"fermi-3073element-stride1.txt", "fermi-3080element-8stride.txt", "fermi-3112element-8stride.txt"}) {
     for (const model::Trace& trace : probe::read_mei(std::filesystem::path(folder) / file)) {
       const Agreement agreement = validate(cache, trace, 0, 1);
       EXPECT_EQ(agreement.share(), 1.0) << file << " from access " << agreement.first_disagreement.value_or(0);

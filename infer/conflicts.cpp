@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "infer/statistics.hpp"
+
 namespace gpuinfer::infer {
 
 namespace {
@@ -23,16 +25,6 @@ constexpr std::size_t most_laps = std::size_t{1} << 14U;
 
 // What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
 constexpr std::size_t most_accesses = std::size_t{1} << 23U;
-
-double poisson_upper_tail(std::size_t count, double mean) {
-  double below = 0;
-  double term = std::exp(-mean);
-  for (std::size_t k = 0; k < count; ++k) {
-    below += term;
-    term *= mean / static_cast<double>(k + 1);
-  }
-  return std::max(0.0, 1 - below);
-}
 
 }  // namespace
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <map>
+#include <utility>
 
 namespace gpuinfer::infer {
 
@@ -27,6 +29,36 @@ std::uint64_t aligned_start(const Interrogator& device) {
   return beyond == 0 ? 0 : alignment - beyond;
 }
 
+namespace {
+
+// A few places that were loaded, and then driven out by many loads elsewhere: what they take now comes from the next
+// level, where first touches may come from further away. Places that are still present read as hits, and are left out
+// later.
+std::vector<model::Question> eviction_questions(const Interrogator& device) {
+  constexpr std::size_t most_loads = 2048;
+  constexpr std::uint64_t smallest_stride = 32;
+  constexpr std::size_t places = 16;
+  const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
+  const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
+  std::vector<model::Question> questions;
+  // A small span drives lines out of a small cache and leaves them in the next one, which a large span would empty as
+  // well.
+  for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
+    const std::uint64_t stride = std::max(smallest_stride, span_bytes / most_loads);
+    if (half + places * stride > buffer_bytes) {
+      break;
+    }
+    const AccessSequence kept = model::cold_pass(half, places * stride, stride);
+    AccessSequence warm = kept;
+    const AccessSequence elsewhere = model::cold_pass(0, span_bytes, stride);
+    warm.insert(warm.end(), elsewhere.begin(), elsewhere.end());
+    questions.push_back(device.question(std::move(warm), kept));
+  }
+  return questions;
+}
+
+}  // namespace
+
 bool calibrate(Interrogator& device) {
   const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
   const std::uint64_t stride = far_stride(buffer_bytes);
@@ -34,23 +66,31 @@ bool calibrate(Interrogator& device) {
   // A flood costs more than the loads it makes room for, and needs room itself.
   const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
   const auto sample = [&](std::size_t hit_looks, std::size_t miss_looks) {
-    std::vector<float> hits;
-    std::vector<float> misses;
     std::vector<model::Question> questions;
     for (std::uint64_t i = 0; i < 8; ++i) {
       const std::uint64_t offset = (i * 7 % places) * stride;
       questions.push_back(device.question({offset, offset}, AccessSequence(hit_looks / 8, offset)));
     }
+    const std::size_t first_miss_question = questions.size();
     for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
       const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
       questions.push_back(device.question({}, model::cold_pass(first, first_touches * stride, stride)));
     }
+    const std::size_t first_eviction_question = questions.size();
+    const std::vector<model::Question> evictions = eviction_questions(device);
+    questions.insert(questions.end(), evictions.begin(), evictions.end());
+
     const std::vector<std::vector<float>> answers = device.latencies(questions);
-    for (std::size_t q = 0; q < answers.size(); ++q) {
-      std::vector<float>& kind = q < 8 ? hits : misses;
-      kind.insert(kind.end(), answers[q].begin(), answers[q].end());
-    }
-    return LevelClassifier(hits, misses);
+    const auto joined_answers = [&](std::size_t first, std::size_t last) {
+      std::vector<float> latencies;
+      for (std::size_t q = first; q < last; ++q) {
+        latencies.insert(latencies.end(), answers[q].begin(), answers[q].end());
+      }
+      return latencies;
+    };
+    return LevelClassifier(joined_answers(0, first_miss_question),
+                           joined_answers(first_miss_question, first_eviction_question),
+                           joined_answers(first_eviction_question, answers.size()));
   };
   constexpr std::size_t looks = 4096;
   LevelClassifier classifier = sample(looks, device.starts_flooded() ? looks / 8 : looks / 2);
@@ -136,13 +176,19 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
     too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
   }
   if (too_many > most) {
-    return {.granules = {}, .largest_tried = most};
+    return {.granules = {}, .repeats = true, .largest_tried = most};
   }
   while (too_many - fits > 1) {
     const std::size_t middle = fits + (too_many - fits) / 2;
     (overflows(middle) ? too_many : fits) = middle;
   }
-  return {.granules = fits, .largest_tried = too_many};
+  constexpr int repeats = 4;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    if (overflows(fits) || !overflows(too_many)) {
+      return {.granules = fits, .repeats = false, .largest_tried = too_many};
+    }
+  }
+  return {.granules = fits, .repeats = true, .largest_tried = too_many};
 }
 
 namespace {
@@ -187,40 +233,32 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
   return true;
 }
 
-// Whichever sector of a block is picked, the same blocks miss. Where one question is answered in different ways, that
-// cannot be asked, and nothing speaks against it.
+// Whichever sector of a block is picked, the same blocks miss: answers to different picks differ no more than answers
+// to the same pick do, which is not at all unless chance or misreads play a part.
 bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
-  constexpr std::size_t picks = 6;
-  constexpr std::size_t repeats = 5;  // of the first pick, to see whether answers repeat at all
+  constexpr std::size_t others = 6;  // picks other than the first, and repeats of the first
   constexpr std::size_t enough_accesses = 96;
   std::vector<model::Question> questions;
-  for (std::size_t pick = 0; pick < picks; ++pick) {
+  for (std::size_t pick = 0; pick <= others; ++pick) {
     const Offsets picked = blocks.one_of_each(random);
     const std::size_t laps = std::max<std::size_t>(2, enough_accesses / picked.size());
     questions.push_back(device.question(picked, model::repeated(picked, laps)));
   }
-  questions.insert(questions.end(), repeats - 1, questions.front());
-  const auto answers = device.ask_voted(questions, device.votes_needed());
-  const auto differences = [&](std::size_t question) {
+  questions.insert(questions.end(), others, questions.front());
+  const auto answers = device.ask_voted(questions, 1);
+  const auto differences = [&](std::size_t first, std::size_t last) {
     std::size_t count = 0;
-    for (std::size_t i = 0; i < answers[0].size(); ++i) {
-      const bool clear = answers[0][i] != Reading::unclear && answers[question][i] != Reading::unclear;
-      count += clear && answers[0][i] != answers[question][i] ? 1U : 0U;
+    for (std::size_t question = first; question < last; ++question) {
+      for (std::size_t i = 0; i < answers[0].size(); ++i) {
+        const bool clear = answers[0][i] != Reading::unclear && answers[question][i] != Reading::unclear;
+        count += clear && answers[0][i] != answers[question][i] ? 1U : 0U;
+      }
     }
-    return count;
+    return static_cast<double>(count);
   };
-  const std::size_t by_misreads = answers[0].size() / 2000;
-  for (std::size_t repeat = picks; repeat < questions.size(); ++repeat) {
-    if (differences(repeat) > by_misreads) {
-      return true;
-    }
-  }
-  for (std::size_t pick = 1; pick < picks; ++pick) {
-    if (differences(pick) > by_misreads) {
-      return false;
-    }
-  }
-  return true;
+  const double between_picks = differences(1, 1 + others);
+  const double between_repeats = differences(1 + others, questions.size());
+  return between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2;
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct FillGranularity {
 struct Onset {
   // So many contiguous granules from `start` fit, one more does not; none when the whole buffer fits.
   std::optional<std::size_t> granules;
+  bool repeats = true;  // false: asked again, the same array fits one time and not another
   std::size_t largest_tried = 0;
 };
 

@@ -48,6 +48,9 @@ class Inference {
     } catch (const QuestionRefused& refused) {
       give_up_rest(std::string("the device refused a question: ") + refused.what());
     } catch (const DeviceError& failure) {
+      if (evidence("latency_cycles").status != EvidenceStatus::resolved) {
+        throw;
+      }
       give_up_rest(std::string("the device failed: ") + failure.what());
       finding_.ended_early = true;
       finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
@@ -110,6 +113,11 @@ class Inference {
       unproven_ = "no complete description could be verified on fresh sequences";
     }
     model::CacheDescription& cache = finding_.cache;
+    if (levels_in_doubt_) {
+      unproven_ = "many latencies belong neither to the hits nor to the misses that were calibrated";
+      cache.latency_cycles = {};
+      leave_open("latency_cycles", EvidenceStatus::unknown, unproven_);
+    }
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
     // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the
@@ -127,8 +135,9 @@ class Inference {
     withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
     // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start
     // which was not empty.
-    if (prediction_failed_ || device_.starts_flooded()) {
+    if (prediction_failed_ || levels_in_doubt_ || device_.starts_flooded()) {
       withdraw("line_bytes", cache.line_bytes, number);
+      withdraw("onset_bytes", cache.onset_bytes, number);
     }
     if (!cache.capacity_bytes && cache.onset_bytes && evidence("capacity_bytes").status == EvidenceStatus::unknown) {
       evidence("capacity_bytes").alternatives = {number(*cache.onset_bytes)};
@@ -140,7 +149,9 @@ class Inference {
 
   void find_all() {
     device_.report("hit and miss latencies", 0.01);
-    find_latencies();
+    if (!find_latencies()) {
+      return;
+    }
     device_.report("fill granularity", 0.03);
     if (!find_sector()) {
       return;
@@ -174,14 +185,14 @@ class Inference {
     device_.report("done", 1.0);
   }
 
-  void find_latencies() {
+  bool find_latencies() {
     device_.choose_start();
     if (!calibrate(device_)) {
-      const std::string reason = "loads that should hit and loads that should miss take the same time (" +
-                                 std::to_string(std::lround(device_.classifier().hit_median_cycles())) + " and " +
-                                 std::to_string(std::lround(device_.classifier().miss_median_cycles())) +
-                                 " cycles): there is no cache on this path, or it is never empty";
-      throw QuestionRefused(reason);
+      give_up_rest("loads that should hit and loads that should miss take the same time (" +
+                   std::to_string(std::lround(device_.classifier().hit_median_cycles())) + " and " +
+                   std::to_string(std::lround(device_.classifier().miss_median_cycles())) +
+                   " cycles): there is no cache on this path, it is never empty, or noise hides the difference");
+      return false;
     }
     const LevelClassifier& classifier = device_.classifier();
     finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
@@ -191,6 +202,7 @@ class Inference {
       finding_.warnings.push_back("hits and misses are misread in " + std::to_string(100 * worst) +
                                   " % of the accesses (limit 2 %); stop other work on the device and run again");
     }
+    return true;
   }
 
   bool find_sector() {
@@ -210,6 +222,10 @@ class Inference {
     if (!onset.granules) {
       give_up_rest("all " + std::to_string(onset.largest_tried * *finding_.cache.sector_bytes) +
                    " bytes of the buffer fit; a larger buffer is needed");
+      return false;
+    }
+    if (!onset.repeats) {
+      give_up_rest("the same contiguous array sometimes fits and sometimes does not");
       return false;
     }
     onset_granules_ = *onset.granules;
@@ -327,6 +343,7 @@ class Inference {
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
     prediction_failed_ = !verification.holds;
+    levels_in_doubt_ = verification.many_outliers;
     unproven_ = verification.reason;
   }
 
@@ -343,6 +360,7 @@ class Inference {
     for (const model::Replacement& policy : model::plain_policies(*assumed.ways)) {
       assumed.replacement = policy;
       Verification verification = verify(device_, assumed);
+      levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;
       verification.evidence.p_value.reset();
       verification.evidence.assuming =
           "{" + assuming + "replacement: " + model::to_flow_yaml(*assumed.replacement) + "}";
@@ -381,6 +399,7 @@ class Inference {
   std::string unproven_;  // why what was found is not proven
   bool policy_proven_ = false;
   bool prediction_failed_ = false;
+  bool levels_in_doubt_ = false;
 };
 
 }  // namespace

@@ -89,7 +89,8 @@ std::vector<LevelClassifier::Component> LevelClassifier::fit_mixture(const std::
   return best;
 }
 
-LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses) {
+LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
+                                 std::span<const float> evicted) {
   const std::vector<double> hits(known_hits.begin(), known_hits.end());
   hit_.mean = median(hits);
   hit_.deviation = robust_deviation(hits, hit_.mean);
@@ -109,6 +110,21 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   }
   const std::size_t trimmed = clean.size() / 100 + (clean.size() >= 16 ? 1 : 0);
   clean.resize(clean.size() - trimmed);
+  // Beyond the slowest first touch nothing but strays is expected of an evicted line.
+  std::vector<double> next_level;
+  std::copy_if(evicted.begin(), evicted.end(), std::back_inserter(next_level),
+               [&](double value) { return value > hit_high && value <= clean.back(); });
+  constexpr std::size_t enough_evicted = 8;
+  if (next_level.size() >= enough_evicted) {
+    clean.insert(clean.end(), next_level.begin(), next_level.end());
+    std::sort(clean.begin(), clean.end());
+    // The next level is the quickest one; some evicted lines may have left it as well.
+    constexpr double spread_of_a_level = 1.3;
+    std::sort(next_level.begin(), next_level.end());
+    const double slowest = spread_of_a_level * next_level[enough_evicted / 2];
+    next_level.erase(std::upper_bound(next_level.begin(), next_level.end(), slowest), next_level.end());
+    miss_median_ = median(next_level);
+  }
   misses_ = fit_mixture(clean);
   const double margin = 3 * smallest_deviation_cycles;
   miss_low_ = clean.front() - margin;

@@ -15,8 +15,11 @@ enum class Reading : std::uint8_t { hit, miss, unclear };
 // components is unclear (a timer interrupt, another tenant) and decides nothing.
 class LevelClassifier {
  public:
-  // Both samples in cycles, at least 8 of each; up to a third of either may really belong to the other (misreads).
-  LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses);
+  // Samples in cycles, at least 8 of the first two; up to a third of either may really belong to the other (misreads).
+  // `evicted`: loads of lines that may have been driven out and then come from the next level, where first touches,
+  // which are the known misses, may come from further away. May be empty.
+  LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
+                  std::span<const float> evicted);
 
   [[nodiscard]] Reading read(float latency_cycles) const;
 

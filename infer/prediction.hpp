@@ -11,7 +11,8 @@ namespace gpuinfer::infer {
 struct Verification {
   model::PredictionEvidence evidence;
   bool holds = false;
-  std::string reason;  // when it does not
+  bool many_outliers = false;  // so many latencies belong to no level that the levels themselves are in doubt
+  std::string reason;          // when it does not hold
 };
 
 // Asks fresh random sequences over all lines that `cache` can index, 1.2 to 3 times its capacity, and compares with its

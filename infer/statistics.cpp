@@ -6,6 +6,7 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/normal.hpp>
+#include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -26,6 +27,10 @@ double binomial_upper_tail(std::size_t count, std::size_t trials, double probabi
   }
   const boost::math::binomial distribution(static_cast<double>(trials), std::min(probability, 1.0));
   return cdf(complement(distribution, static_cast<double>(count - 1)));
+}
+
+double poisson_upper_tail(std::size_t count, double mean) {
+  return count == 0 ? 1.0 : boost::math::gamma_p(static_cast<double>(count), mean);
 }
 
 double chi_square_upper_tail(double value, std::size_t degrees_of_freedom) {

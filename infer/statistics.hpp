@@ -14,6 +14,9 @@ namespace gpuinfer::infer {
 // P(X >= count) for X ~ Binomial(trials, probability).
 [[nodiscard]] double binomial_upper_tail(std::size_t count, std::size_t trials, double probability);
 
+// P(X >= count) for X ~ Poisson(mean).
+[[nodiscard]] double poisson_upper_tail(std::size_t count, double mean);
+
 // P(chi-square with that many degrees of freedom >= value); 1 without degrees of freedom.
 [[nodiscard]] double chi_square_upper_tail(double value, std::size_t degrees_of_freedom);
 

@@ -15,12 +15,13 @@ namespace {
 
 constexpr std::size_t questions_at_once = 32;
 constexpr std::size_t most_rounds = 2000;
+constexpr std::size_t most_simulated = 100000;
 
 // Line numbers of the recorded part: the line too many, then round all of them. A misread exchanges two ways for the
 // rest of an answer, so answers are short enough for nine in ten to have none.
 AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
   const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
-  const auto length = static_cast<std::size_t>(std::clamp(0.1 / misreads, std::max(12.0, lines / 2.0), 600.0));
+  const auto length = static_cast<std::size_t>(std::clamp(0.1 / misreads, 2.0 * lines, std::max(600.0, 4.0 * lines)));
   AccessSequence record{lines - 1U};
   for (std::size_t i = 0; i < length; ++i) {
     record.push_back(i % lines);
@@ -122,7 +123,7 @@ std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, 
 
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;
-  for (std::size_t round = 0; observed < wanted && round < most_rounds * questions_at_once; ++round) {
+  for (std::size_t round = 0; observed < wanted && round < most_simulated; ++round) {
     std::vector<Reading> readings;
     for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
       const bool miss = model::is_miss(outcome);

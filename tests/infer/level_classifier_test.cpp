@@ -47,7 +47,7 @@ std::vector<float> joined(std::vector<float> a, const std::vector<float>& b) {
 
 TEST(LevelClassifier, ReadsTwoLevels) {
   Samples samples;
-  const LevelClassifier classifier(samples.normal(110, 2), samples.normal(220, 2));
+  const LevelClassifier classifier(samples.normal(110, 2), samples.normal(220, 2), {});
   EXPECT_TRUE(classifier.levels_are_apart());
   EXPECT_NEAR(classifier.hit_median_cycles(), 110, 0.5);
   EXPECT_NEAR(classifier.miss_median_cycles(), 220, 0.5);
@@ -66,7 +66,7 @@ TEST(LevelClassifier, StraysDecideNothing) {
   Samples samples;
   const std::vector<float> strays = samples.normal(5000, 1000);
   const LevelClassifier classifier(samples.with_some_of(samples.normal(110, 2), strays, 0.01),
-                                   samples.with_some_of(samples.normal(220, 2), strays, 0.01));
+                                   samples.with_some_of(samples.normal(220, 2), strays, 0.01), {});
   EXPECT_TRUE(classifier.levels_are_apart());
   EXPECT_NEAR(classifier.miss_median_cycles(), 220, 1);
   EXPECT_EQ(classifier.read(110), Reading::hit);
@@ -80,8 +80,8 @@ TEST(LevelClassifier, CountsMisreads) {
     Samples samples;
     const std::vector<float> hits = samples.normal(100, 2);
     const std::vector<float> misses = samples.normal(300, 5);
-    const LevelClassifier classifier(samples.with_some_of(hits, misses, rate),
-                                     samples.with_some_of(misses, hits, rate));
+    const LevelClassifier classifier(samples.with_some_of(hits, misses, rate), samples.with_some_of(misses, hits, rate),
+                                     {});
     EXPECT_TRUE(classifier.levels_are_apart());
     EXPECT_EQ(classifier.read(100), Reading::hit);
     EXPECT_EQ(classifier.read(300), Reading::miss);
@@ -94,7 +94,7 @@ TEST(LevelClassifier, CountsMisreads) {
 
 TEST(LevelClassifier, EveryFurtherHitMakesTheRateBetterKnown) {
   Samples samples;
-  LevelClassifier classifier(samples.normal(100, 2, 64), samples.normal(300, 5, 64));
+  LevelClassifier classifier(samples.normal(100, 2, 64), samples.normal(300, 5, 64), {});
   const double before = classifier.hit_misread_bound();
   classifier.learn_hits(100000, 100);
   EXPECT_LT(classifier.hit_misread_bound(), before);
@@ -106,7 +106,7 @@ TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
   Samples samples;
   const std::vector<float> misses =
       joined(joined(samples.normal(200, 3), samples.normal(380, 5)), samples.normal(700, 20));
-  const LevelClassifier classifier(samples.normal(40, 1), misses);
+  const LevelClassifier classifier(samples.normal(40, 1), misses, {});
   EXPECT_TRUE(classifier.levels_are_apart());
   EXPECT_EQ(classifier.read(40), Reading::hit);
   for (const float cycles : {195.0F, 200.0F, 380.0F, 660.0F, 700.0F, 730.0F}) {
@@ -116,7 +116,7 @@ TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
 
 TEST(LevelClassifier, SpreadsOfVeryDifferentWidth) {
   Samples samples;
-  const LevelClassifier classifier(samples.normal(33, 0), samples.normal(260, 25));
+  const LevelClassifier classifier(samples.normal(33, 0), samples.normal(260, 25), {});
   EXPECT_TRUE(classifier.levels_are_apart());
   EXPECT_EQ(classifier.read(33), Reading::hit);
   EXPECT_EQ(classifier.read(190), Reading::miss);
@@ -126,14 +126,14 @@ TEST(LevelClassifier, SpreadsOfVeryDifferentWidth) {
 TEST(LevelClassifier, OverlappingLevelsAreNotApart) {
   for (const double miss_cycles : {200.0, 203.0, 210.0, 225.0}) {
     Samples samples;
-    EXPECT_FALSE(LevelClassifier(samples.normal(200, 20), samples.normal(miss_cycles, 20)).levels_are_apart())
+    EXPECT_FALSE(LevelClassifier(samples.normal(200, 20), samples.normal(miss_cycles, 20), {}).levels_are_apart())
         << miss_cycles;
   }
 }
 
 TEST(LevelClassifier, MissesQuickerThanHitsAreNoLevels) {
   Samples samples;
-  EXPECT_FALSE(LevelClassifier(samples.normal(300, 2), samples.normal(100, 2)).levels_are_apart());
+  EXPECT_FALSE(LevelClassifier(samples.normal(300, 2), samples.normal(100, 2), {}).levels_are_apart());
 }
 
 }  // namespace

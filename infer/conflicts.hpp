@@ -16,7 +16,8 @@ using Offsets = std::vector<std::uint64_t>;
 // What can be said of a cache without knowing its replacement policy, provided that empty ways are filled first: lines
 // that fit, at most as many in each set as it has ways, all hit once they have been loaded; lines that do not fit miss
 // at least once in every lap for ever, whichever goes. Both tests weigh the misses that were seen against the misreads
-// that are to be expected (Wald 1945), and repeat the laps until one side is out of the question.
+// that are to be expected (Wald 1945), and repeat the laps until one side is out of the question, or no more can be
+// afforded.
 class Conflicts {
  public:
   Conflicts(Interrogator& device, std::uint64_t seed) : device_(&device), random_(seed) {}

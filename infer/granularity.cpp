@@ -38,6 +38,7 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
   constexpr std::size_t most_loads = 2048;
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::size_t places = 16;
+  constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
   const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
   const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
   std::vector<model::Question> questions;
@@ -45,10 +46,11 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
   // well.
   for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
     const std::uint64_t stride = std::max(smallest_stride, span_bytes / most_loads);
-    if (half + places * stride > buffer_bytes) {
+    if (half + places * (stride + place_stride) > buffer_bytes) {
       break;
     }
-    const AccessSequence kept = model::cold_pass(half, places * stride, stride);
+    const std::uint64_t apart = stride + place_stride;
+    const AccessSequence kept = model::cold_pass(half, places * apart, apart);
     AccessSequence warm = kept;
     const AccessSequence elsewhere = model::cold_pass(0, span_bytes, stride);
     warm.insert(warm.end(), elsewhere.begin(), elsewhere.end());

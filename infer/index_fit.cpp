@@ -38,15 +38,6 @@ class EchelonBasis {
   [[nodiscard]] std::size_t rank() const { return rows_.size(); }
   [[nodiscard]] const std::vector<std::uint64_t>& rows() const { return rows_; }
 
-  [[nodiscard]] bool contains(std::uint64_t vector) const {
-    for (const std::uint64_t row : rows_) {
-      if ((vector & lowest_bit(row)) != 0) {
-        vector ^= row;
-      }
-    }
-    return vector == 0;
-  }
-
   // Masks over `bits` whose parity is even on every vector of the span, reduced, ascending by lowest bit.
   [[nodiscard]] std::vector<std::uint64_t> orthogonal_complement(const std::vector<unsigned>& bits) const {
     EchelonBasis complement;
@@ -109,36 +100,20 @@ std::optional<std::vector<std::uint32_t>> matching_names(const IndexFunction& in
   return names;
 }
 
-EchelonBasis differences(const std::vector<AssignedLine>& lines) {
+EchelonBasis differences(const std::vector<std::uint64_t>& addresses) {
   EchelonBasis basis;
-  for (const AssignedLine& line : lines) {
-    basis.add(line.address ^ lines.front().address);
+  for (const std::uint64_t address : addresses) {
+    basis.add(address ^ addresses.front());
   }
   return basis;
 }
 
-// Address bits that differ among the lines independently of all others.
-std::vector<unsigned> exercised_bits(const std::vector<AssignedLine>& lines) {
-  const EchelonBasis basis = differences(lines);
-  std::vector<unsigned> bits;
-  for (unsigned bit = 0; bit < 64; ++bit) {
-    if (basis.contains(std::uint64_t{1} << bit)) {
-      bits.push_back(bit);
-    }
+std::vector<std::uint64_t> addresses_of(const std::vector<AssignedLine>& lines) {
+  std::vector<std::uint64_t> addresses;
+  for (const AssignedLine& line : lines) {
+    addresses.push_back(line.address);
   }
-  return bits;
-}
-
-// Bits that are enough to tell the lines apart. Where a range crosses a large power of two, the bits of the carry flip
-// together: the lowest of them stands for all.
-std::vector<unsigned> telling_bits(const std::vector<AssignedLine>& lines) {
-  const EchelonBasis basis = differences(lines);
-  std::vector<unsigned> bits;
-  for (const std::uint64_t row : basis.rows()) {
-    bits.push_back(static_cast<unsigned>(std::countr_zero(row)));
-  }
-  std::sort(bits.begin(), bits.end());
-  return bits;
+  return addresses;
 }
 
 // Differences of lines that share a set span the kernel of a GF(2)-affine index; its rows are what is orthogonal to
@@ -148,16 +123,16 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
   if (!std::has_single_bit(sets)) {
     return std::nullopt;
   }
-  std::uint64_t telling = 0;
+  std::uint64_t exercised = 0;
   for (const unsigned bit : bits) {
-    telling |= std::uint64_t{1} << bit;
+    exercised |= std::uint64_t{1} << bit;
   }
   EchelonBasis kernel;
   std::unordered_map<std::uint32_t, std::uint64_t> first_of_set;
   for (const AssignedLine& line : lines) {
     const auto [first, is_first] = first_of_set.emplace(line.set, line.address);
     if (!is_first) {
-      kernel.add((line.address ^ first->second) & telling);
+      kernel.add((line.address ^ first->second) & exercised);
     }
   }
   const auto set_bits = static_cast<std::size_t>(std::countr_zero(sets));
@@ -221,8 +196,8 @@ bool try_sums(const std::vector<AssignedLine>& lines, const std::vector<unsigned
 std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                   std::uint64_t line_bytes, std::uint32_t sets) {
   IndexFit fit;
-  fit.exercised_bits = exercised_bits(lines);
-  const std::vector<unsigned> bits = telling_bits(lines);
+  fit.exercised_bits = exercised_bits(addresses_of(lines));
+  const std::vector<unsigned>& bits = fit.exercised_bits;
   const auto accept = [&](const IndexFunction& index) {
     auto names = matching_names(index, lines, sets);
     if (names) {
@@ -279,15 +254,25 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
   const model::TableIndex table{.granule_bytes = granule_bytes,
                                 .sets_of = set_of_granule,
                                 .origin = first_granule * granule_bytes,
-                                .range_bytes = set_of_granule.size() * granule_bytes};
+                                .range_bytes = window.back().address + line_bytes - first_granule * granule_bytes};
   if (auto names = matching_names(table, window, sets)) {
     fit.index = table;
     fit.name_of_set = std::move(*names);
     fit.extrapolates = false;
-    fit.exercised_bits = exercised_bits(window);
+    fit.exercised_bits = exercised_bits(addresses_of(window));
     return fit;
   }
   return std::nullopt;
+}
+
+std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& addresses) {
+  const EchelonBasis basis = differences(addresses);
+  std::vector<unsigned> bits;
+  for (const std::uint64_t row : basis.rows()) {
+    bits.push_back(static_cast<unsigned>(std::countr_zero(row)));
+  }
+  std::sort(bits.begin(), bits.end());
+  return bits;
 }
 
 bool same_partition(const IndexFunction& a, const IndexFunction& b, const std::vector<std::uint64_t>& addresses) {

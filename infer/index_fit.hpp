@@ -18,7 +18,7 @@ struct AssignedLine {
 struct IndexFit {
   model::IndexFunction index;
   std::vector<std::uint32_t> name_of_set;  // set number of `index` -> name in the AssignedLines
-  std::vector<unsigned> exercised_bits;    // address bits that differ among the lines independently of all others
+  std::vector<unsigned> exercised_bits;    // address bits that took part, as exercised_bits() below has them
   bool extrapolates = true;                // false: a table that was not seen to repeat
 };
 
@@ -28,6 +28,10 @@ struct IndexFit {
 // them (a line assigned twice).
 [[nodiscard]] std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                                 std::uint64_t line_bytes, std::uint32_t sets);
+
+// Address bits that are enough to tell the addresses apart. Where a range crosses a large power of two, the bits of the
+// carry flip together, and the lowest of them stands for all.
+[[nodiscard]] std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& addresses);
 
 // True when both functions split these addresses the same way, whatever they call the sets.
 [[nodiscard]] bool same_partition(const model::IndexFunction& a, const model::IndexFunction& b,

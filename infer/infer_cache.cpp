@@ -71,16 +71,12 @@ class Inference {
     entry.reason.clear();
     entry.experiments = device_.questions_asked() - questions_before_;
     questions_before_ = device_.questions_asked();
-    // Each decision on an overflow errs with a probability of less than one in a million.
-    entry.confidence =
-        std::round((1 - std::min(0.001, 1e-6 * static_cast<double>(entry.experiments + 10))) * 1e6) / 1e6;
   }
 
   void leave_open(const std::string& leaf, EvidenceStatus status, std::string reason) {
     LeafEvidence& entry = evidence(leaf);
     entry.status = status;
     entry.reason = std::move(reason);
-    entry.confidence.reset();
   }
 
   // Everything that is not settled stays null, with this reason.
@@ -104,6 +100,14 @@ class Inference {
     }
   }
 
+  [[nodiscard]] std::string packings_remark() const {
+    return packings_.packings == 0
+               ? ""
+               : "; of " + std::to_string(packings_.packings) + " packings of so many lines " +
+                     std::to_string(packings_.packings - packings_.full_that_missed) + " fit, and with one line more " +
+                     std::to_string(packings_.surplus_that_fitted);
+  }
+
   // What was found but not proven by experiments that took no part in finding it becomes an alternative.
   void withdraw_unproven() {
     if (policy_proven_) {
@@ -122,11 +126,7 @@ class Inference {
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
     // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the
     // room may be organised otherwise than in these sets: in tags apart from the data, for example.
-    const std::string remark =
-        packings_.packings == 0 ? ""
-                                : "; of " + std::to_string(packings_.packings) + " packings of so many lines " +
-                                      std::to_string(packings_.packings - packings_.full_that_missed) +
-                                      " fit, and with one line more " + std::to_string(packings_.surplus_that_fitted);
+    const std::string remark = packings_remark();
     withdraw(
         "ways", cache.ways, [](const auto& ways) { return model::to_flow_yaml(ways); }, remark);
     withdraw(
@@ -138,6 +138,9 @@ class Inference {
     if (prediction_failed_ || levels_in_doubt_ || device_.starts_flooded()) {
       withdraw("line_bytes", cache.line_bytes, number);
       withdraw("onset_bytes", cache.onset_bytes, number);
+    }
+    if (prediction_failed_ || levels_in_doubt_) {
+      withdraw("sector_bytes", cache.sector_bytes, number);
     }
     if (!cache.capacity_bytes && cache.onset_bytes && evidence("capacity_bytes").status == EvidenceStatus::unknown) {
       evidence("capacity_bytes").alternatives = {number(*cache.onset_bytes)};
@@ -186,6 +189,12 @@ class Inference {
   }
 
   bool find_latencies() {
+    constexpr std::uint64_t smallest_buffer_bytes = 4096;
+    if (device_.facts().buffer_bytes < smallest_buffer_bytes) {
+      give_up_rest("the buffer has " + std::to_string(device_.facts().buffer_bytes) + " bytes, and at least " +
+                   std::to_string(smallest_buffer_bytes) + " are needed");
+      return false;
+    }
     device_.choose_start();
     if (!calibrate(device_)) {
       give_up_rest("loads that should hit and loads that should miss take the same time (" +
@@ -334,8 +343,7 @@ class Inference {
     Verification verification = verify(device_, finding_.cache);
     if (verification.holds && packings_.failed()) {
       verification.holds = false;
-      verification.reason = std::to_string(packings_.full_that_missed) + " of " + std::to_string(packings_.packings) +
-                            " packings of lines that should just fill every set miss";
+      verification.reason = "packings of lines that should just fill every set do not behave so" + packings_remark();
     }
     if (!model::is_deterministic(*finding_.cache.replacement) && verification.holds) {
       check_fresh_victims(partition, verification);
@@ -381,7 +389,7 @@ class Inference {
       const double p_value = std::min(1.0, 6 * fresh_victims_fit(device_, set, *finding_.cache.replacement,
                                                                  std::max<std::size_t>(1500, 20UL * set.ways)));
       verification.holds = p_value > 0.01;
-      verification.evidence.p_value = std::min(*verification.evidence.p_value, p_value);
+      verification.evidence.p_value = attempt == 0 ? std::min(*verification.evidence.p_value, p_value) : p_value;
       if (verification.holds) {
         return;
       }

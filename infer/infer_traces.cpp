@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "infer/interrogator.hpp"
+#include "infer/index_fit.hpp"
 #include "infer/trace_levels.hpp"
 #include "infer/validate.hpp"
 #include "model/cache_simulator.hpp"
@@ -54,7 +54,6 @@ class TraceInference {
       ReadTrace& read = read_.emplace_back(ReadTrace{.trace = &trace, .readings = {}});
       for (const float latency : trace.latency_cycles) {
         read.readings.push_back(levels.read(latency));
-        strays_ += read.readings.back() == Reading::unclear ? 1U : 0U;
       }
     }
     finding_.questions = traces.size();
@@ -289,10 +288,26 @@ class TraceInference {
     settle(
         "index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); },
         every_set_overflowed);
+    if (finding_.cache.index) {
+      finding_.cache.exercised_bits = exercised_bits(recorded_lines(*survivors_.front().cache.line_bytes));
+    }
+    if (survivors_.size() == 1) {
+      evidence("replacement").details["deterministic"] = "true";
+    }
     settle(
         "replacement", &CacheDescription::replacement, [](const auto& policy) { return model::to_flow_yaml(policy); },
         true);
     name_deciding_experiments(every_set_overflowed);
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> recorded_lines(std::uint64_t line_bytes) const {
+    std::vector<std::uint64_t> lines;
+    for (const ReadTrace& read : read_) {
+      for (const std::uint64_t offset : read.trace->question.record) {
+        lines.push_back(address(offset) / line_bytes * line_bytes);
+      }
+    }
+    return lines;
   }
 
   template <class Value, class ToFlow>
@@ -350,7 +365,6 @@ class TraceInference {
   CacheFinding finding_;
   std::vector<Survivor> survivors_;
   std::uint64_t fill_bytes_ = load_bytes;
-  std::size_t strays_ = 0;
   std::size_t mixed_fates_ = 0;
   std::size_t shortest_run_ = 0;
   std::size_t never_missed_ = 0;

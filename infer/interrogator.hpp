@@ -46,7 +46,6 @@ class Interrogator {
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
   [[nodiscard]] bool starts_flooded() const { return start_ == model::StartState::keep; }
-  [[nodiscard]] bool starts_clean() const { return start_ == model::StartState::clean; }
 
   // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
   void set_fill_granularity(std::uint64_t sector_bytes) {
@@ -78,11 +77,11 @@ class Interrogator {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
 
  private:
+  [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
+
   model::Answerer* device_;
   std::string target_;
   const Settings* settings_;
-  [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
-
   std::optional<LevelClassifier> classifier_;
   Progress progress_;
   model::StartState start_ = model::StartState::clean;

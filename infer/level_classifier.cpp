@@ -141,6 +141,7 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   };
   learn_hits(known_hits.size(), count(known_hits, Reading::miss));
   const std::size_t misses_read_as_hits = count(known_misses, Reading::hit);
+  miss_misread_share_ = static_cast<double>(misses_read_as_hits) / static_cast<double>(known_misses.size());
   miss_misread_rate_ = rate_of(misses_read_as_hits, known_misses.size());
   miss_misread_bound_ = wilson_interval(misses_read_as_hits, known_misses.size()).second;
   levels_are_apart_ = levels_are_apart_ && hit_misread_rate_ < 0.2 && miss_misread_rate_ < 0.2;
@@ -149,6 +150,7 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
 void LevelClassifier::learn_hits(std::size_t accesses, std::size_t read_as_misses) {
   known_hits_ += accesses;
   hits_read_as_misses_ += read_as_misses;
+  hit_misread_share_ = static_cast<double>(hits_read_as_misses_) / static_cast<double>(known_hits_);
   hit_misread_rate_ = rate_of(hits_read_as_misses_, known_hits_);
   hit_misread_bound_ = wilson_interval(hits_read_as_misses_, known_hits_).second;
 }

@@ -35,6 +35,10 @@ class LevelClassifier {
   [[nodiscard]] double hit_misread_rate() const { return hit_misread_rate_; }
   [[nodiscard]] double miss_misread_rate() const { return miss_misread_rate_; }
 
+  // The same as counted, which may be zero: for simulations, where chance would not forgive a rate that is too high.
+  [[nodiscard]] double hit_misread_share() const { return hit_misread_share_; }
+  [[nodiscard]] double miss_misread_share() const { return miss_misread_share_; }
+
   // The largest rates that the calibration leaves plausible (upper ends of 95 % intervals).
   [[nodiscard]] double hit_misread_bound() const { return hit_misread_bound_; }
   [[nodiscard]] double miss_misread_bound() const { return miss_misread_bound_; }
@@ -64,6 +68,8 @@ class LevelClassifier {
   std::size_t hits_read_as_misses_ = 0;
   double hit_misread_rate_ = 0;
   double miss_misread_rate_ = 0;
+  double hit_misread_share_ = 0;
+  double miss_misread_share_ = 0;
   double hit_misread_bound_ = 0;
   double miss_misread_bound_ = 0;
   bool levels_are_apart_ = true;

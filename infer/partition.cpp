@@ -13,7 +13,8 @@ namespace {
 
 // Enough lines to tell an index function from its likes, and to see a table of up to half as many lines repeat.
 constexpr std::size_t smallest_window_lines = 256;
-constexpr std::size_t lines_from_everywhere = 96;
+constexpr std::size_t lines_from_everywhere = 128;
+constexpr std::size_t lines_before_start = 32;
 
 }  // namespace
 
@@ -32,7 +33,7 @@ Offsets Partitioner::lines_between(std::size_t first, std::size_t last) const {
 }
 
 Offsets Partitioner::lines_far_away(std::size_t window_lines) {
-  std::set<std::uint64_t> lines;
+  std::set<std::uint64_t> lines{buffer_lines_ - 1};
   for (std::size_t line = 1; line < buffer_lines_; line *= 2) {
     lines.insert(line);
   }
@@ -43,6 +44,17 @@ Offsets Partitioner::lines_far_away(std::size_t window_lines) {
   for (const std::uint64_t line : lines) {
     if (line >= window_lines) {
       offsets.push_back(start_ + line * line_bytes_);
+    }
+  }
+  // Lines before the start cross other powers of two than those behind it.
+  const std::uint64_t lines_before = start_ / line_bytes_;
+  for (std::uint64_t before = 1; before <= lines_before; before *= 2) {
+    offsets.push_back(start_ - before * line_bytes_);
+  }
+  for (std::size_t i = 0; lines_before > 0 && i < lines_before_start; ++i) {
+    const std::uint64_t offset = start_ - (1 + random_.below(lines_before)) * line_bytes_;
+    if (std::find(offsets.begin(), offsets.end(), offset) == offsets.end()) {
+      offsets.push_back(offset);
     }
   }
   return offsets;

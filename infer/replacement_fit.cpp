@@ -42,7 +42,7 @@ std::vector<bool> simulated_misses(const Replacement& policy, const SetQuestion&
   return misses;
 }
 
-// Sets that differ in ways come first, then others; a few are enough, the verification asks all.
+// Sets that differ in ways come first, then others.
 std::vector<const ConflictClass*> sets_to_try(const std::vector<ConflictClass>& sets, std::size_t most) {
   std::vector<const ConflictClass*> chosen;
   const auto add_if = [&](auto wanted) {
@@ -73,27 +73,24 @@ SetQuestion random_walk_question(const Interrogator& device, const ConflictClass
   return question;
 }
 
-// Share of accesses that read differently when the same question is asked again.
-struct Repeatability {
+// True when the same question is answered the same way, as far as misreads let it.
+bool repeats(Interrogator& device, const SetQuestion& question) {
+  const std::vector<model::Question> again(6, question.asked);
+  const auto answers = device.latencies(again);
   std::size_t compared = 0;
   std::size_t different = 0;
-};
-
-Repeatability repeat(Interrogator& device, const SetQuestion& question) {
-  const std::vector<model::Question> twice(6, question.asked);
-  const auto answers = device.latencies(twice);
-  Repeatability result;
   for (std::size_t i = 0; i < question.asked.record.size(); ++i) {
     for (std::size_t time = 1; time < answers.size(); ++time) {
       const Reading first = device.classifier().read(answers[0][i]);
-      const Reading again = device.classifier().read(answers[time][i]);
-      if (first != Reading::unclear && again != Reading::unclear) {
-        ++result.compared;
-        result.different += first != again ? 1 : 0;
+      const Reading later = device.classifier().read(answers[time][i]);
+      if (first != Reading::unclear && later != Reading::unclear) {
+        ++compared;
+        different += first != later ? 1U : 0U;
       }
     }
   }
-  return result;
+  const double strays = device.classifier().hit_misread_rate() + device.classifier().miss_misread_rate();
+  return binomial_upper_tail(different, compared, std::min(0.5, 2 * strays)) > 1e-6;
 }
 
 std::string flow_interval(std::pair<double, double> interval) {
@@ -108,6 +105,11 @@ std::string flow_interval(std::pair<double, double> interval) {
 Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }
 
 constexpr std::size_t simulated_per_observed = 4;
+constexpr std::size_t simulated_victims = 200000;  // for shares: so many that their own chance does not show
+constexpr std::size_t fewest_per_set = 300;
+
+// Beyond so many victims, what the simulation leaves out (strays, say) would begin to show.
+constexpr std::size_t most_pooled = 40000;
 
 double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
               std::uint32_t ways) {
@@ -140,7 +142,6 @@ std::vector<double> unblurred_shares(const Interrogator& device, const std::vect
   const std::vector<double> observed = shares_of(counts);
   std::vector<double> weights = observed;
   const auto ways = static_cast<std::uint32_t>(counts.size());
-  constexpr std::size_t simulated_victims = 200000;  // or their own chance would show
   for (int round = 0; round < 2; ++round) {
     const auto simulated =
         shares_of(count_ways(simulate_victims(device.classifier(), weighted_random(weights), ways, simulated_victims,
@@ -181,11 +182,51 @@ std::vector<double> simplest_weights(std::vector<double> shares, std::size_t vic
   return shares;
 }
 
+// What the policy says of each way in the long run.
+std::vector<double> long_run_shares(const Replacement& policy, std::uint32_t ways) {
+  std::vector<double> shares(ways, 1.0 / ways);
+  if (policy.policy == "fermi") {
+    shares.assign(ways, 0.5 / (ways - 1));
+    shares[static_cast<std::size_t>(std::get<std::int64_t>(policy.parameters.at("favoured_way")))] = 0.5;
+  } else if (policy.policy == "weighted_random") {
+    shares = std::get<std::vector<double>>(policy.parameters.at("victim_weights"));
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    std::transform(shares.begin(), shares.end(), shares.begin(), [sum](double weight) { return weight / sum; });
+  }
+  return shares;
+}
+
+// Intervals that together hold the probabilities of all ways with 99 %, freed of what the watching does to a policy
+// like this one.
+std::string probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
+                                  const Replacement& policy) {
+  const auto ways = static_cast<std::uint32_t>(counts.size());
+  const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::vector<double> true_shares = long_run_shares(policy, ways);
+  const std::vector<double> watched_shares = shares_of(
+      count_ways(simulate_victims(device.classifier(), policy, ways, simulated_victims, device.settings().seed), ways));
+  std::string intervals;
+  for (std::size_t way = 0; way < counts.size(); ++way) {
+    const auto [low, high] = wilson_interval(counts[way], victims, 1 - 0.01 / static_cast<double>(ways));
+    const double shift = true_shares[way] - watched_shares[way];
+    intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
+  }
+  return intervals + "]";
+}
+
 void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets, ReplacementFit& fit) {
   if (device.starts_flooded()) {
     fit.candidates = {policy("random"), policy("weighted_random")};
     fit.reason = "only a set that fills from empty numbers its ways, so even chances cannot be told from uneven ones";
     return;
+  }
+  // A set that repeats what the others leave to chance has a policy of its own.
+  for (const ConflictClass* set : sets) {
+    model::Random random(device.settings().seed ^ set->lines.front());
+    if (repeats(device, random_walk_question(device, *set, random))) {
+      fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
+      return;
+    }
   }
   const std::uint32_t ways = sets.front()->ways;
   const bool equal_ways =
@@ -193,10 +234,19 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
   // Chance may make a true hypothesis look bad once; more victims then decide.
   for (const std::size_t effort : {1U, 4U}) {
     std::vector<std::vector<VictimSequence>> observed;
+    std::vector<VictimSequence> all_observed;
     std::vector<std::size_t> counts(ways);
-    const std::size_t wanted = effort * std::max<std::size_t>(10000, 100UL * ways) / sets.size();
+    const std::size_t wanted =
+        effort *
+        std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(), fewest_per_set);
     for (const ConflictClass* set : sets) {
       observed.push_back(observe_victims(device, *set, wanted));
+      std::size_t pooled = 0;
+      for (auto sequence = observed.back().begin();
+           sequence != observed.back().end() && pooled * sets.size() < most_pooled; ++sequence) {
+        all_observed.push_back(*sequence);
+        pooled += sequence->way.size();
+      }
       if (equal_ways) {
         const auto counted = count_ways(observed.back(), ways);
         std::transform(counts.begin(), counts.end(), counted.begin(), counts.begin(), std::plus<>());
@@ -211,15 +261,6 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
                             .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
                             .equivalent = {}});
       hypotheses.push_back(weighted_random(simplest_weights(shares, victims)));
-      std::string intervals;
-      for (std::size_t way = 0; way < counts.size(); ++way) {
-        // Together they hold all true probabilities in 99 cases of 100.
-        const auto [low, high] = wilson_interval(counts[way], victims, 1 - 0.01 / static_cast<double>(ways));
-        const double shift = shares[way] - static_cast<double>(counts[way]) / static_cast<double>(victims);
-        intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
-      }
-      fit.details["victim_probability_intervals"] = intervals + "]";
-      fit.details["victims_observed"] = std::to_string(victims);
     }
     for (const Replacement& hypothesis : hypotheses) {
       bool fits = true;
@@ -230,10 +271,17 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
           fits = false;  // Fermi's rule needs a second way
           break;
         }
-        fits = fit_of(device, observed[i], hypothesis, sets[i]->ways) > 1e-4;
+        fits = fit_of(device, observed[i], hypothesis, sets[i]->ways) > 1e-4 / static_cast<double>(sets.size());
       }
+      // What no set by itself shows, all of them together may.
+      fits = fits && (!equal_ways || fit_of(device, all_observed, hypothesis, ways) > 1e-3);
       if (fits) {
         fit.candidates.push_back(hypothesis);
+        if (equal_ways) {
+          fit.details["victim_probability_intervals"] = probability_intervals(device, counts, hypothesis);
+          fit.details["victims_observed"] =
+              std::to_string(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+        }
         return;  // the simplest comes first: even chances, then Fermi's rule, then weights fitted to the counts
       }
     }
@@ -270,14 +318,13 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
       questions.push_back(random_walk_question(device, *set, random));
     }
   }
-  const Repeatability repeatability = repeat(device, questions.front());
+  const bool deterministic = repeats(device, questions.front());
   const double strays = device.classifier().hit_misread_rate() + device.classifier().miss_misread_rate();
-  const bool deterministic =
-      binomial_upper_tail(repeatability.different, repeatability.compared, std::min(0.5, 2 * strays)) > 1e-6;
   constexpr double too_many_strays = 0.02;
   fit.details["deterministic"] = strays > 2 * too_many_strays ? "null" : (deterministic ? "true" : "false");
   if (!deterministic) {
-    fit_stochastic(device, tried, fit);
+    constexpr std::size_t most_sets = 64;
+    fit_stochastic(device, sets_to_try(sets, most_sets), fit);
     return fit;
   }
 

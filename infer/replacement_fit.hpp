@@ -16,7 +16,7 @@ namespace gpuinfer::infer {
 struct ReplacementFit {
   std::vector<model::Replacement> candidates;      // what explains everything that was asked; one: that is it
   std::string reason;                              // when it is not exactly one
-  std::map<std::string, model::FlowYaml> details;  // deterministic, victim_probabilities, ...
+  std::map<std::string, model::FlowYaml> details;  // deterministic, victim_probability_intervals, ...
 };
 
 // Which policy chooses the victim, from experiments on single sets. Deterministic policies must predict every access of

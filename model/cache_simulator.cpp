@@ -178,6 +178,10 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   require(cache.ways.has_value(), "ways");
   require(cache.index.has_value(), "index");
   require(cache.replacement.has_value(), "replacement");
+  if (cache.store_lines) {
+    throw InputError(
+        "store_lines: a store with room for fewer lines than there are tags cannot be simulated; remove it");
+  }
   check(*cache.replacement, *cache.ways);
   std::unique_ptr<CacheSimulator> simulator;
   for_each_policy([&]<class Policy>() {

@@ -56,7 +56,7 @@ struct LeafEvidence {
   std::vector<FlowYaml> alternatives;
   std::string reason;                       // for ambiguous and unknown: what is missing
   std::string decided_by;                   // the experiment that would decide
-  std::map<std::string, FlowYaml> details;  // findings of a kind of their own, e.g. victim_probabilities
+  std::map<std::string, FlowYaml> details;  // findings of a kind of their own, e.g. victim_probability_intervals
 
   bool operator==(const LeafEvidence&) const = default;
 };

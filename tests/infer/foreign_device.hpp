@@ -224,7 +224,7 @@ class CarelessRandomSet final : public WaySet {
 
  private:
   bool fills_free_ways_first() const override { return false; }
-  void touch(std::size_t) override {}
+  void touch(std::size_t /*way*/) override {}
   std::size_t victim() override { return (*random_)() % ways(); }
 
   std::mt19937_64* random_;

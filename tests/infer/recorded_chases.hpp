@@ -23,7 +23,7 @@ inline model::Trace texture_chase(model::Answerer& device, std::uint64_t array_b
 
 // One word too many for 12 KB, one line too many, and five lines too many (Mei & Chu 2014, section 4.3).
 inline std::vector<model::Trace> three_texture_chases(model::Answerer& device) {
-  return {texture_chase(device, 3073 * 4, 4), texture_chase(device, 3080 * 4, 32), texture_chase(device, 3112 * 4, 32)};
+  return {texture_chase(device, 12292, 4), texture_chase(device, 12320, 32), texture_chase(device, 12448, 32)};
 }
 
 }  // namespace gpuinfer::infer

@@ -24,7 +24,7 @@ class ValidateTextureCache : public testing::Test {
     cache_ = description.caches.at("L1tex");
     description.noise = model::NoiseDescription{.jitter_cycles = 2};
     const auto device = probe::open_virtual(description, "virtual:gtx560ti", 1);
-    trace_ = texture_chase(*device, 3080 * 4, 32);
+    trace_ = texture_chase(*device, 12320, 32);
   }
 
   [[nodiscard]] Agreement agreement() const { return validate(cache_, trace_, 0, 1); }

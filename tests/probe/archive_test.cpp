@@ -54,13 +54,13 @@ class ArchiveFile : public ScratchTest {
   std::filesystem::path some_archive() {
     const auto writer = create_archive(path("some.h5"), some_facts());
     writer->append(some_questions, some_answers);
-    writer->append({&some_questions[0], 1}, std::vector{answered({1, 2, 3})});
+    writer->append({some_questions.data(), 1}, std::vector{answered({1, 2, 3})});
     writer->close();
     return path("some.h5");
   }
 
-  std::string error_of(const std::filesystem::path& archive) {
-    const std::string message = message_of<InputError>([&] { (void)read_archive(archive); });
+  static std::string error_of(const std::filesystem::path& archive) {
+    std::string message = message_of<InputError>([&] { (void)read_archive(archive); });
     EXPECT_TRUE(message.starts_with(archive.string()) && !contains(message, "\n")) << message;
     return message;
   }

@@ -3,7 +3,7 @@
 #include "probe/exec.hpp"
 
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <csignal>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -52,13 +52,13 @@ class Exec : public ScratchTest {
     const auto device = open_exec(script("greet()\n" + std::string(body)), timeout_seconds);
     const std::vector<Question> questions{question_of({0}), question_of({4, 8})};
     const auto ask = [&] { (void)device->ask(questions); };
-    const std::string message = message_of<DeviceError>(ask);
+    std::string message = message_of<DeviceError>(ask);
     EXPECT_TRUE(message.starts_with("exec:exec python3 ") && !contains(message, "\n")) << message;
     EXPECT_EQ(message_of<DeviceError>(ask), message);
     return message;
   }
 
-  std::string greeting_failure_of(const std::string& command) {
+  static std::string greeting_failure_of(const std::string& command) {
     return message_of<DeviceUnavailable>([&] { (void)open_exec(command, 1); });
   }
 };

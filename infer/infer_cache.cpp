@@ -365,7 +365,7 @@ class Inference {
       assumed.ways = {static_cast<std::uint32_t>(onset_lines_)};
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
-    for (const model::Replacement& policy : model::plain_policies(*assumed.ways)) {
+    for (const model::Replacement& policy : model::guessed_policies(*assumed.ways)) {
       assumed.replacement = policy;
       Verification verification = verify(device_, assumed);
       levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;

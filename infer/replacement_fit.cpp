@@ -333,7 +333,7 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     asked.push_back(question.asked);
   }
   const auto answers = device.ask_voted(asked, device.votes_needed());
-  for (Replacement& candidate : model::plain_policies({tried.front()->ways})) {
+  for (Replacement& candidate : model::guessed_policies({tried.front()->ways})) {
     std::size_t wrong = 0;
     std::size_t judged = 0;
     for (std::size_t q = 0; q < questions.size(); ++q) {

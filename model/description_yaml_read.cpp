@@ -132,14 +132,24 @@ std::optional<IndexFunction> index_from(const Place& place) {
   kind->fail("`" + name + "` is not a known kind of index; write one of bits, xor, modulo, sum, table");
 }
 
+std::vector<double> numbers_from(const Place& place) {
+  std::vector<double> numbers;
+  for (const Place& item : place.items()) {
+    numbers.push_back(item.real(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()));
+  }
+  return numbers;
+}
+
 PolicyParameter parameter_from(const Place& place) {
   const YamlNode& node = place.node();
   if (node.kind == YamlNode::Kind::list) {
-    std::vector<double> numbers;
-    for (const Place& item : place.items()) {
-      numbers.push_back(item.real(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()));
+    const std::vector<Place> items = place.items();
+    if (items.empty() || items.front().node().kind != YamlNode::Kind::list) {
+      return numbers_from(place);
     }
-    return numbers;
+    std::vector<std::vector<double>> lists(items.size());
+    std::transform(items.begin(), items.end(), lists.begin(), numbers_from);
+    return lists;
   }
   if (node.kind == YamlNode::Kind::plain) {
     if (const auto integer = number_from<std::int64_t>(node.text)) {
@@ -163,8 +173,9 @@ std::optional<Replacement> replacement_from(const Place& place, const std::optio
     if (name == "equivalent" && !value.is_null()) {
       for (const Place& item : value.items()) {
         replacement.equivalent.push_back(item.text());
-        if (!contains(policy_names(), item.text())) {
-          item.fail("`" + item.text() + "` is not a known policy; write `" + nearest(item.text(), policy_names()) +
+        const std::string other = item.text().substr(0, item.text().find(' '));
+        if (!contains(policy_names(), other)) {
+          item.fail("`" + other + "` is not a known policy; write `" + nearest(other, policy_names()) +
                     "` or remove it");
         }
       }

@@ -97,6 +97,9 @@ struct ParameterText {
   }
   FlowYaml operator()(const std::string& text) const { return to_yaml_scalar(text); }
   FlowYaml operator()(const std::vector<double>& numbers) const { return number_list(numbers); }
+  FlowYaml operator()(const std::vector<std::vector<double>>& lists) const {
+    return list_of(lists, number_list<double>);
+  }
 };
 
 FlowYaml text_map(const std::map<std::string, std::string>& texts) {

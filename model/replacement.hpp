@@ -11,14 +11,15 @@
 
 namespace gpuinfer::model {
 
-using PolicyParameter = std::variant<std::int64_t, double, std::string, std::vector<double>>;
+using PolicyParameter =
+    std::variant<std::int64_t, double, std::string, std::vector<double>, std::vector<std::vector<double>>>;
 
 // Which way goes when a line must be placed in a full set. `policy` is a name from policy_names(); parameters stand
 // beside it under the names that the policy's file gives.
 struct Replacement {
   std::string policy;
   std::map<std::string, PolicyParameter> parameters;
-  std::vector<std::string> equivalent;  // other names that behave alike at this number of ways
+  std::vector<std::string> equivalent;  // others that behave alike at this number of ways, as to_text() writes them
 
   bool operator==(const Replacement&) const = default;
 };
@@ -30,8 +31,12 @@ struct Replacement {
 // range, or does not fit sets of so many ways.
 void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways);
 
-// The deterministic policies that need no parameters: the hypotheses that anybody can make about sets of so many ways.
-[[nodiscard]] std::vector<Replacement> plain_policies(const std::vector<std::uint32_t>& ways);
+// The deterministic policies that a search tries for sets of so many ways, in the order of policy_names() and for each
+// with the parameters that somebody has built or published.
+[[nodiscard]] std::vector<Replacement> guessed_policies(const std::vector<std::uint32_t>& ways);
+
+// Short text for people and for `equivalent`: `lru`, `srrip bits=2 promotion=hit`.
+[[nodiscard]] std::string to_text(const Replacement& replacement);
 
 // True when the same accesses always give the same hits (no chance in the policy).
 [[nodiscard]] bool is_deterministic(const Replacement& replacement);

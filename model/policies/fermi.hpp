@@ -15,6 +15,7 @@ class Fermi {
  public:
   static constexpr std::string_view name = "fermi";
   static constexpr bool deterministic = false;
+  static constexpr bool repeats_are_idle = true;
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     allow_parameters(replacement, {"favoured_way", "others"});
@@ -28,6 +29,8 @@ class Fermi {
       throw InputError("others: only `random` is known");
     }
   }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Fermi(const SetLayout& layout, const Replacement& replacement, Random& random)
       : layout_(&layout), random_(&random), evictions_(layout.sets()),
@@ -43,6 +46,9 @@ class Fermi {
     }
     const auto other = static_cast<std::uint32_t>(random_->below(layout_->ways(set) - 1));
     return first + other + (other >= favoured_way_ ? 1 : 0);
+  }
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
+    state.push_back(evictions_[set] % 2);
   }
 
  private:

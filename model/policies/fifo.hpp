@@ -12,9 +12,14 @@ class Fifo {
  public:
   static constexpr std::string_view name = "fifo";
   static constexpr bool deterministic = true;
+  static constexpr bool repeats_are_idle = true;
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
     allow_parameters(replacement, {});
+  }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
+    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
   }
 
   Fifo(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/) : fill_order_(layout) {}
@@ -23,6 +28,9 @@ class Fifo {
   void hit(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}
   void fill(std::uint32_t set, std::uint32_t slot) { fill_order_.make_youngest(set, slot); }
   [[nodiscard]] std::uint32_t victim(std::uint32_t set) { return fill_order_.oldest(set); }
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
+    fill_order_.append_state(set, state);
+  }
 
  private:
   SlotOrder fill_order_;

@@ -12,9 +12,14 @@ class Lru {
  public:
   static constexpr std::string_view name = "lru";
   static constexpr bool deterministic = true;
+  static constexpr bool repeats_are_idle = true;
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
     allow_parameters(replacement, {});
+  }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
+    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
   }
 
   Lru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/) : recency_(layout) {}
@@ -23,6 +28,7 @@ class Lru {
   void hit(std::uint32_t set, std::uint32_t slot) { recency_.make_youngest(set, slot); }
   void fill(std::uint32_t set, std::uint32_t slot) { recency_.make_youngest(set, slot); }
   [[nodiscard]] std::uint32_t victim(std::uint32_t set) { return recency_.oldest(set); }
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { recency_.append_state(set, state); }
 
  private:
   SlotOrder recency_;

@@ -11,10 +11,13 @@ class RandomPolicy {
  public:
   static constexpr std::string_view name = "random";
   static constexpr bool deterministic = false;
+  static constexpr bool repeats_are_idle = true;
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
     allow_parameters(replacement, {});
   }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   RandomPolicy(const SetLayout& layout, const Replacement& /*replacement*/, Random& random)
       : layout_(&layout), random_(&random) {}
@@ -25,6 +28,7 @@ class RandomPolicy {
   [[nodiscard]] std::uint32_t victim(std::uint32_t set) {
     return layout_->first_slot[set] + static_cast<std::uint32_t>(random_->below(layout_->ways(set)));
   }
+  void append_state(std::uint32_t /*set*/, std::vector<std::uint32_t>& /*state*/) const {}
 
  private:
   const SetLayout* layout_;

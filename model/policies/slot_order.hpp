@@ -3,19 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "model/policies/set_layout.hpp"
 
 namespace gpuinfer::model {
 
-// The slots of each set in an order, oldest first; moving a slot to the young end takes constant time.
+// The slots of each set in an order, oldest first; moving a slot to either end takes constant time. The order is a
+// ring: the youngest slot is the one before the oldest, so that making the oldest the youngest just turns the ring.
 class SlotOrder {
  public:
-  explicit SlotOrder(const SetLayout& layout)
-      : layout_(&layout), older_(layout.slots()), younger_(layout.slots()), oldest_(layout.sets()),
-        youngest_(layout.sets()) {
+  explicit SlotOrder(const SetLayout& layout) : layout_(&layout), links_(layout.slots()), oldest_(layout.sets()) {
     reset();
   }
 
@@ -25,38 +23,62 @@ class SlotOrder {
       const std::uint32_t first = layout_->first_slot[set];
       const std::uint32_t end = layout_->first_slot[set + 1];
       for (std::uint32_t slot = first; slot < end; ++slot) {
-        older_[slot] = slot - 1;
-        younger_[slot] = slot + 1;
+        links_[slot] = {.older = slot == first ? end - 1 : slot - 1, .younger = slot + 1 == end ? first : slot + 1};
       }
       oldest_[set] = first;
-      youngest_[set] = end - 1;
     }
   }
 
   void make_youngest(std::uint32_t set, std::uint32_t slot) {
-    if (slot == youngest_[set]) {
-      return;
+    const std::uint32_t oldest = oldest_[set];
+    if (slot == oldest) {
+      oldest_[set] = links_[slot].younger;
+    } else if (links_[oldest].older != slot) {
+      move_before(slot, oldest);
     }
-    const std::uint32_t next = younger_[slot];
-    if (slot == oldest_[set]) {
-      oldest_[set] = next;
-    } else {
-      younger_[older_[slot]] = next;
-      older_[next] = older_[slot];
+  }
+
+  void make_oldest(std::uint32_t set, std::uint32_t slot) {
+    const std::uint32_t oldest = oldest_[set];
+    if (slot != oldest) {
+      if (links_[oldest].older != slot) {
+        move_before(slot, oldest);
+      }
+      oldest_[set] = slot;
     }
-    younger_[youngest_[set]] = slot;
-    older_[slot] = youngest_[set];
-    youngest_[set] = slot;
   }
 
   [[nodiscard]] std::uint32_t oldest(std::uint32_t set) const { return oldest_[set]; }
+  [[nodiscard]] std::uint32_t youngest(std::uint32_t set) const { return links_[oldest_[set]].older; }
+
+  // The ways from the oldest on.
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
+    std::uint32_t slot = oldest_[set];
+    for (std::uint32_t way = 0; way < layout_->ways(set); ++way, slot = links_[slot].younger) {
+      state.push_back(slot - layout_->first_slot[set]);
+    }
+  }
 
  private:
+  struct Links {
+    std::uint32_t older = 0;
+    std::uint32_t younger = 0;
+  };
+
+  // Needs a ring of three slots at least.
+  void move_before(std::uint32_t slot, std::uint32_t place) {
+    const auto [older, younger] = links_[slot];
+    links_[older].younger = younger;
+    links_[younger].older = older;
+    const std::uint32_t before = links_[place].older;
+    links_[before].younger = slot;
+    links_[slot] = {.older = before, .younger = place};
+    links_[place].older = slot;
+  }
+
   const SetLayout* layout_;
-  std::vector<std::uint32_t> older_;
-  std::vector<std::uint32_t> younger_;
+  std::vector<Links> links_;
   std::vector<std::uint32_t> oldest_;
-  std::vector<std::uint32_t> youngest_;
 };
 
 }  // namespace gpuinfer::model

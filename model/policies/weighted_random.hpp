@@ -14,6 +14,7 @@ class WeightedRandom {
  public:
   static constexpr std::string_view name = "weighted_random";
   static constexpr bool deterministic = false;
+  static constexpr bool repeats_are_idle = true;
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     allow_parameters(replacement, {"victim_weights"});
@@ -27,6 +28,8 @@ class WeightedRandom {
       throw InputError("victim_weights: weights must not be negative, and one of them must be positive");
     }
   }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   WeightedRandom(const SetLayout& layout, const Replacement& replacement, Random& random)
       : layout_(&layout), random_(&random) {
@@ -44,6 +47,7 @@ class WeightedRandom {
     const auto chosen = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, draw);
     return layout_->first_slot[set] + static_cast<std::uint32_t>(chosen - cumulative_.begin());
   }
+  void append_state(std::uint32_t /*set*/, std::vector<std::uint32_t>& /*state*/) const {}
 
  private:
   const SetLayout* layout_;

@@ -309,8 +309,8 @@ std::string heading(const std::string& target, const CacheDescription& cache) {
 std::string picture_of(const std::string& target, const CacheDescription& cache) {
   std::string text = heading(target, cache) + line_picture(cache) + '\n' + index_picture(cache) + '\n' +
                      sets_picture(cache) + '\n' + labelled("policy", policy_text(cache));
-  if (cache.prefetch_lines > 0) {
-    text += labelled("prefetch", fmt::format("{} lines after a miss", cache.prefetch_lines));
+  if (cache.fill.prefetch_lines > 0) {
+    text += labelled("prefetch", fmt::format("{} lines after a miss", cache.fill.prefetch_lines));
   }
   text += labelled("latency", "hit " + latency_text(cache.latency_cycles.hit) + ", miss " +
                                   latency_text(cache.latency_cycles.miss) + " cycles");

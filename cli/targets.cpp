@@ -60,6 +60,10 @@ std::string_view spelled(const std::string& asked) {
   return known->name;
 }
 
+bool is_known(const std::string& name) {
+  return std::any_of(targets.begin(), targets.end(), [&](const Target& target) { return target.name == name; });
+}
+
 [[noreturn]] void refuse(const std::string& name, model::Answerer& device) {
   const model::Question probing{.target = name, .state = model::StartState::clean, .warm = {}, .record = {0}};
   const std::vector<model::Answer> answers = device.ask({&probing, 1});
@@ -85,8 +89,11 @@ std::vector<std::string> offered_targets(std::span<const std::string> spelled, m
   std::vector<std::string> names;
   for (const std::string& name : spelled) {
     if (name == everything) {
+      // A device may answer for more than there is an inference for.
       for (const std::string& each : offered) {
-        add_once(names, each);
+        if (is_known(each)) {
+          add_once(names, each);
+        }
       }
     } else if (std::find(offered.begin(), offered.end(), name) != offered.end()) {
       add_once(names, name);

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 #include "cli/data_files.hpp"
@@ -11,19 +14,30 @@
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
+#include "cli/warnings.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
+#include "model/policy_classes.hpp"
 #include "probe/cuda.hpp"
 
 namespace gpuinfer::cli {
 
 namespace {
 
+constexpr std::uint32_t default_ways = 8;
+constexpr std::uint32_t most_ways = 128;
+
 Syntax syntax() {
-  return {"list [devices | targets | policies | experiments]",
-          "Names, one in a line, as the options take them.",
-          {"gpuinfer list devices                                       what --device can name here",
-           "gpuinfer list                                               everything"}};
+  Syntax syntax("list [devices | targets | policies | experiments]", "Names, one in a line, as the options take them.",
+                {"gpuinfer list devices                                       what --device can name here",
+                 "gpuinfer list policies --classes --ways 4                   which policies are the same thing",
+                 "gpuinfer list                                               everything"});
+  syntax
+      .flag("classes",
+            "of policies: those with known parameters that draw nothing by chance, and behave alike in a set that "
+            "begins empty, in one line; the first lends its name")
+      .value("ways", "N", "of that set (default 8, at most 128); up to 8, `alike` is exact");
+  return syntax;
 }
 
 void list_line(std::string_view name, std::string_view what) { std::cout << fmt::format("{:<28}  {}\n", name, what); }
@@ -53,6 +67,66 @@ void list_policies() {
   }
 }
 
+// Without end where that is a matter of seconds, and else as far as seconds go.
+model::ComparisonLimits limits_at(std::uint32_t ways) {
+  return {.pairs_of_states = std::size_t{1} << (ways <= default_ways ? 20U : 12U)};
+}
+
+std::string class_line(const model::PolicyClass& alike) {
+  std::string line;
+  for (const model::Replacement& member : alike.members) {
+    line += (line.empty() ? "" : " = ") + to_text(member);
+  }
+  if (alike.depth_accesses) {
+    line += fmt::format("  (in {} accesses at least)", *alike.depth_accesses);
+  }
+  return line;
+}
+
+// Policies of which none was compared, because their parameters are not known beforehand.
+std::string left_out(const std::vector<model::Replacement>& compared) {
+  std::string names;
+  for (const std::string_view name : model::policy_names()) {
+    if (std::none_of(compared.begin(), compared.end(), [name](const auto& each) { return each.policy == name; })) {
+      const bool by_chance =
+          !model::is_deterministic({.policy = std::string(name), .parameters = {}, .equivalent = {}});
+      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, by_chance ? "chance" : "has to be measured");
+    }
+  }
+  return names;
+}
+
+void list_policy_classes(std::uint32_t ways) {
+  const std::vector<model::Replacement> policies = model::guessed_policies({ways});
+  const std::vector<model::PolicyClass> classes = model::policy_classes(ways, policies, limits_at(ways));
+  for (const model::PolicyClass& alike : classes) {
+    std::cout << class_line(alike) << '\n';
+  }
+  const bool is_exact = std::none_of(classes.begin(), classes.end(),
+                                     [](const model::PolicyClass& alike) { return alike.depth_accesses.has_value(); });
+  note(fmt::format("{} policies are {} classes in a set of {} ways, {}; left out: {}", policies.size(), classes.size(),
+                   ways, is_exact ? "exactly" : "alike as far as their lines say", left_out(policies)));
+}
+
+// None: names only.
+std::optional<std::uint32_t> ways_of_classes(const Parsed& parsed) {
+  const std::vector<std::string> asked = parsed.operands();
+  const auto ways = parsed.count("ways");
+  if (ways && !parsed.flag("classes")) {
+    throw InputError("--ways: is of no use without --classes; add that");
+  }
+  if (!parsed.flag("classes")) {
+    return std::nullopt;
+  }
+  if (asked != std::vector<std::string>{"policies"}) {
+    throw InputError("--classes: is of policies; write `gpuinfer list policies --classes`");
+  }
+  if (ways && (*ways == 0 || *ways > most_ways)) {
+    throw InputError(fmt::format("--ways: must be from 1 to {}, and is {}", most_ways, *ways));
+  }
+  return static_cast<std::uint32_t>(ways.value_or(default_ways));
+}
+
 void list_experiments() {
   for (const SequenceForm& form : sequence_forms()) {
     list_line(form.form, form.what);
@@ -72,6 +146,10 @@ constexpr std::array lists{List{"devices", list_devices}, List{"targets", list_t
 ExitStatus verb_list(Arguments arguments) {
   const auto parsed = syntax().parse(arguments, 0, 1);
   if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  if (const auto ways = ways_of_classes(*parsed)) {
+    list_policy_classes(*ways);
     return ExitStatus::resolved;
   }
   const std::vector<std::string> asked = parsed->operands();

@@ -10,9 +10,13 @@
 #include "cli/common_options.hpp"
 #include "cli/data_files.hpp"
 #include "cli/naming_cache.hpp"
+#include "cli/outcome_word.hpp"
 #include "cli/output.hpp"
 #include "cli/parallel.hpp"
 #include "cli/sequence_option.hpp"
+#include "cli/simulate_detail.hpp"
+#include "cli/simulate_path.hpp"
+#include "cli/simulate_texture.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/cache_simulator.hpp"
@@ -27,20 +31,34 @@ constexpr std::size_t warm_up_laps = 10;
 
 Syntax syntax() {
   Syntax syntax(
-      "simulate DESCRIPTION --target T (--sequence SEQ | --curve C | --map | --figure N) [-o FILE]",
-      "Plays sequences on a described cache and writes what comes out as CSV. DESCRIPTION is a file or the name of a "
-      "published\ndevice. Curves are of cyclic chases after 10 laps of warm-up.",
+      "simulate DESCRIPTION [--target T | --path P | --texture T] (--sequence SEQ | --curve C | --map | --figure N)",
+      "Plays sequences on a described cache, path of memory or texture and writes what comes out as CSV. "
+      "DESCRIPTION\nis a file or the name of a published device. Curves are of cyclic chases after 10 laps of warm-up.",
       {"gpuinfer simulate gtx780 --target L1tex --warm cyclic:12320,32 --sequence cyclic:12320,32",
        "gpuinfer simulate gtx560ti --target L1D --curve misses:16K,24K,128 -o miss-rate.csv",
        "gpuinfer simulate gtx560ti --figure 9                       as a figure of Mei & Chu 2014 has it",
-       "gpuinfer simulate profile.yaml --map                        which line goes to which set"});
+       "gpuinfer simulate profile.yaml --map                        which line goes to which set",
+       "gpuinfer simulate gtx780 --path global --sequence cyclic:34M,2M,3",
+       "gpuinfer simulate gtx780-sectored --texture Texture2D --sequence texels:columns"});
   std::string forms = "rows access,offset,set,outcome of this sequence; BYTES and STRIDE may end in K, M, G:";
   for (const SequenceForm& form : sequence_forms()) {
     forms += "\n  " + std::string(form.form);
   }
+  std::string of_texels = "a texture that the description lays out; rows access,x,y,offset,set,outcome of SEQ, then:";
+  for (const SequenceForm& form : texel_forms()) {
+    of_texels += "\n  " + std::string(form.form);
+  }
   syntax.value("target", "T", "the cache (needed where the description has several)")
+      .value("path", "P",
+             "a path of memory instead, such as global, with --sequence; rows access,offset,data,translation,"
+             "window_switch,pattern,latency_cycles,source,partition")
+      .value("texture", "T", of_texels.c_str())
       .value("sequence", "SEQ", forms.c_str())
       .value("warm", "SEQ", "what is played before and not written (no archive)")
+      .flag("explain", "with --sequence of a cache: rows also have kind,reason,way,victim_address")
+      .flag("strip",
+            "with --sequence of a cache: instead of rows one character for each access, . hit, s sector miss, "
+            "M line miss")
       .value("curve", "KIND:FROM,TO,STEP",
              "for array sizes FROM, FROM + STEP, ... TO bytes; KIND misses: rows array_bytes,accesses,misses,miss_rate,"
              "sets_that_miss; KIND pattern: rows array_bytes,access,offset,set,outcome of one lap")
@@ -59,9 +77,13 @@ Syntax syntax() {
 // What to write, taken from the options.
 struct Request {
   std::optional<std::string> target;
+  std::optional<std::string> path;
+  std::optional<std::string> texture;
   std::optional<std::string> sequence;
   std::optional<std::string> curve;
   bool map = false;
+  bool explain = false;
+  bool strip = false;
 };
 
 struct Figure {
@@ -74,14 +96,28 @@ constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"}, Figur
 
 Request request_from(const Parsed& parsed) {
   Request request{.target = parsed.text("target"),
+                  .path = parsed.text("path"),
+                  .texture = parsed.text("texture"),
                   .sequence = parsed.text("sequence"),
                   .curve = parsed.text("curve"),
-                  .map = parsed.flag("map")};
+                  .map = parsed.flag("map"),
+                  .explain = parsed.flag("explain"),
+                  .strip = parsed.flag("strip")};
   const auto number = parsed.count("figure");
   const std::array asked{request.sequence.has_value(), request.curve.has_value(), request.map, number.has_value()};
   if (std::count(asked.begin(), asked.end(), true) != 1) {
     throw InputError(
         "one of --sequence, --curve, --map, --figure is needed, and only one; see `gpuinfer simulate --help`");
+  }
+  const std::array played_on{request.target.has_value(), request.path.has_value(), request.texture.has_value()};
+  if (std::count(played_on.begin(), played_on.end(), true) > 1) {
+    throw InputError("--target, --path and --texture exclude one another; leave all but one out");
+  }
+  if ((request.path || request.texture) && !request.sequence) {
+    throw InputError("--path and --texture play a --sequence and nothing else; give one");
+  }
+  if ((request.explain || request.strip) && (!request.sequence || request.path || request.texture)) {
+    throw InputError("--explain and --strip speak of a --sequence that is played on a cache; give one");
   }
   if (number) {
     const auto* figure =
@@ -117,18 +153,6 @@ std::string chosen_target(const model::DeviceDescription& device, const std::str
     throw InputError("--target: " + *asked + " is not there; " + described);
   }
   return target;
-}
-
-std::string_view word_for(model::Outcome outcome) {
-  switch (outcome) {
-    case model::Outcome::hit:
-      return "hit";
-    case model::Outcome::sector_miss:
-      return "sector_miss";
-    case model::Outcome::line_miss:
-      return "line_miss";
-  }
-  return "hit";
 }
 
 // Simulations of one cache at one place.
@@ -285,6 +309,12 @@ void write_rows(std::ostream& out, const std::vector<model::Question>& questions
   out << csv;
 }
 
+void write_strips(std::ostream& out, const std::vector<model::Question>& questions, Simulation& simulation) {
+  for (const model::Question& question : questions) {
+    write_strip(out, simulation.outcomes(question));
+  }
+}
+
 }  // namespace
 
 ExitStatus verb_simulate(Arguments arguments) {
@@ -296,10 +326,25 @@ ExitStatus verb_simulate(Arguments arguments) {
   const std::string file = description_file(parsed->operands().front()).string();
   Output output(parsed->text("output"));
   const model::DeviceDescription device = model::read_description(file);
-  const std::string target = chosen_target(device, file, request.target);
-  const model::CacheDescription& cache = device.caches.at(target);
   const std::uint64_t address = parsed->bytes("address").value_or(0);
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
+  if (request.path || request.texture) {
+    if (request.path) {
+      const auto questions = asked_questions(*request.sequence, parsed->text("warm"), seed);
+      write_path_rows(output.stream(), device, file, *request.path, questions, address, seed);
+    } else {
+      write_texture_rows(output.stream(), device, file,
+                         {.texture = *request.texture,
+                          .sequence = *request.sequence,
+                          .warm = parsed->text("warm"),
+                          .address = address,
+                          .seed = seed});
+    }
+    output.finish();
+    return ExitStatus::resolved;
+  }
+  const std::string target = chosen_target(device, file, request.target);
+  const model::CacheDescription& cache = device.caches.at(target);
 
   Simulation simulation = naming_cache(file, target, [&] { return Simulation(cache, address, seed); });
   if (request.map) {
@@ -307,9 +352,17 @@ ExitStatus verb_simulate(Arguments arguments) {
   } else if (request.curve) {
     const Curve curve = parse_curve(*request.curve, *parsed, cache);
     naming_cache(file, target, [&] { write_curve(output.stream(), curve, simulation, parsed->count("jobs")); });
+  } else if (request.explain) {
+    const auto warm = parsed->text("warm");
+    const Accesses record = parse_accesses(*request.sequence, seed);
+    naming_cache(file, target, [&] {
+      write_explained_rows(output.stream(), cache, warm ? parse_accesses(*warm, seed) : Accesses{}, record, address,
+                           seed);
+    });
   } else {
     const std::vector<model::Question> questions = asked_questions(*request.sequence, parsed->text("warm"), seed);
-    naming_cache(file, target, [&] { write_rows(output.stream(), questions, simulation); });
+    const auto write = request.strip ? write_strips : write_rows;
+    naming_cache(file, target, [&] { write(output.stream(), questions, simulation); });
   }
   output.finish();
   return ExitStatus::resolved;

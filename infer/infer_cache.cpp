@@ -365,18 +365,13 @@ class Inference {
       assumed.ways = {static_cast<std::uint32_t>(onset_lines_)};
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
-    for (const model::Replacement& policy : model::guessed_policies(*assumed.ways)) {
-      assumed.replacement = policy;
-      Verification verification = verify(device_, assumed);
-      levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;
-      verification.evidence.p_value.reset();
-      verification.evidence.assuming =
-          "{" + assuming + "replacement: " + model::to_flow_yaml(*assumed.replacement) + "}";
-      auto& best = finding_.evidence.prediction;
-      if (!best || *best->agreement < *verification.evidence.agreement) {
-        best = verification.evidence;
-      }
-    }
+    std::vector<model::Replacement> plain = model::guessed_policies(*assumed.ways);
+    std::erase_if(plain, [](const model::Replacement& policy) { return !policy.parameters.empty(); });
+    const auto [policy, verification] = predict_best(device_, assumed, plain);
+    levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;
+    finding_.evidence.prediction = verification.evidence;
+    finding_.evidence.prediction->p_value.reset();
+    finding_.evidence.prediction->assuming = "{" + assuming + "replacement: " + model::to_flow_yaml(policy) + "}";
   }
 
   // Victim frequencies, too, must come out again on questions that took no part in the fit.

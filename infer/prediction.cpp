@@ -62,14 +62,20 @@ model::Question fresh_question(const Interrogator& device, const model::CacheDes
   return device.question({}, std::move(record));
 }
 
-Verification verify_deterministic(Interrogator& device, const model::CacheDescription& cache,
-                                  const std::vector<model::Question>& questions) {
-  const unsigned votes = device.votes_needed();
+using Answers = std::vector<std::vector<float>>;
+
+// All questions, then all of them again, as often as a vote needs.
+Answers ask_for_votes(Interrogator& device, const std::vector<model::Question>& questions) {
   std::vector<model::Question> batch;
-  for (unsigned vote = 0; vote < votes; ++vote) {
+  for (unsigned vote = 0; vote < device.votes_needed(); ++vote) {
     batch.insert(batch.end(), questions.begin(), questions.end());
   }
-  const auto answers = device.latencies(batch);
+  return device.latencies(batch);
+}
+
+Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
+                                  const std::vector<model::Question>& questions, const Answers& answers) {
+  const auto votes = static_cast<unsigned>(answers.size() / questions.size());
   const LevelClassifier& classifier = device.classifier();
   const auto simulator = model::CacheSimulator::make(cache, 0);
 
@@ -168,26 +174,53 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
   return result;
 }
 
+std::vector<model::Question> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
+                                             std::uint64_t attempt) {
+  model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
+  std::vector<model::Question> questions;
+  for (const double footprint : footprints) {
+    questions.push_back(fresh_question(device, cache, footprint, random));
+  }
+  return questions;
+}
+
+void doubt_levels(Verification& result) {
+  const auto outliers = static_cast<double>(result.evidence.outliers);
+  if (outliers > most_outliers * (outliers + static_cast<double>(result.evidence.accesses))) {
+    result.holds = false;
+    result.many_outliers = true;
+    result.reason = std::to_string(result.evidence.outliers) + " latencies on fresh sequences belong to neither level";
+  }
+}
+
 }  // namespace
+
+BestPrediction predict_best(Interrogator& device, const model::CacheDescription& cache,
+                            std::span<const model::Replacement> policies) {
+  const std::vector<model::Question> questions = fresh_questions(device, cache, 1);
+  const Answers answers = ask_for_votes(device, questions);
+  std::optional<BestPrediction> best;
+  for (const model::Replacement& policy : policies) {
+    model::CacheDescription assumed = cache;
+    assumed.replacement = policy;
+    Verification tried = verify_deterministic(device, assumed, questions, answers);
+    doubt_levels(tried);
+    if (!best || *best->verification.evidence.agreement < *tried.evidence.agreement) {
+      best = {.policy = policy, .verification = std::move(tried)};
+    }
+  }
+  return *best;
+}
 
 Verification verify(Interrogator& device, const model::CacheDescription& cache) {
   Verification result;
   // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
   for (const std::uint64_t attempt : {1ULL, 2ULL}) {
-    model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
-    std::vector<model::Question> questions;
-    for (const double footprint : footprints) {
-      questions.push_back(fresh_question(device, cache, footprint, random));
-    }
-    result = model::is_deterministic(*cache.replacement) ? verify_deterministic(device, cache, questions)
-                                                         : verify_stochastic(device, cache, questions);
-    const auto outliers = static_cast<double>(result.evidence.outliers);
-    if (outliers > most_outliers * (outliers + static_cast<double>(result.evidence.accesses))) {
-      result.holds = false;
-      result.many_outliers = true;
-      result.reason =
-          std::to_string(result.evidence.outliers) + " latencies on fresh sequences belong to neither level";
-    }
+    const std::vector<model::Question> questions = fresh_questions(device, cache, attempt);
+    result = model::is_deterministic(*cache.replacement)
+                 ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
+                 : verify_stochastic(device, cache, questions);
+    doubt_levels(result);
     if (result.holds) {
       break;
     }

@@ -20,6 +20,15 @@ struct Verification {
 // agreement is at least 0.999; a stochastic one when miss counts fit what many simulations spread over (p > 0.01).
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache);
 
+// The deterministic policy, of several (one at least), that predicts such sequences best in a cache that is otherwise
+// described; all are judged by the same answers.
+struct BestPrediction {
+  model::Replacement policy;
+  Verification verification;
+};
+[[nodiscard]] BestPrediction predict_best(Interrogator& device, const model::CacheDescription& cache,
+                                          std::span<const model::Replacement> policies);
+
 // Index and ways without the policy: lines drawn from everywhere so that each set gets as many as it has ways must fit,
 // and with one more anywhere they must not.
 struct FullCacheCheck {

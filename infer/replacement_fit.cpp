@@ -9,7 +9,8 @@
 
 #include "infer/statistics.hpp"
 #include "infer/victims.hpp"
-#include "model/cache_simulator.hpp"
+#include "model/hypotheses.hpp"
+#include "model/policy_classes.hpp"
 
 namespace gpuinfer::infer {
 
@@ -23,24 +24,6 @@ struct SetQuestion {
   AccessSequence line_numbers;
   std::uint32_t ways = 0;
 };
-
-std::vector<bool> simulated_misses(const Replacement& policy, const SetQuestion& question) {
-  model::CacheDescription set;
-  set.line_bytes = 1;
-  set.sector_bytes = 1;
-  set.ways = {question.ways};
-  set.index = model::BitsIndex{};
-  set.replacement = policy;
-  const auto simulator = model::CacheSimulator::make(set, 0);
-  std::vector<model::Outcome> outcomes(question.line_numbers.size());
-  simulator->play(question.line_numbers, outcomes);
-  std::vector<bool> misses;
-  misses.reserve(outcomes.size());
-  for (const model::Outcome outcome : outcomes) {
-    misses.push_back(model::is_miss(outcome));
-  }
-  return misses;
-}
 
 // Sets that differ in ways come first, then others.
 std::vector<const ConflictClass*> sets_to_try(const std::vector<ConflictClass>& sets, std::size_t most) {
@@ -290,6 +273,120 @@ void fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*
       "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
 }
 
+// With a single way there is nothing to choose, and every policy that can have one does the same.
+Replacement nothing_to_choose() {
+  Replacement first;
+  for (const std::string_view name : model::policy_names()) {
+    Replacement other = policy(std::string(name));
+    if (name == "weighted_random") {
+      other.parameters["victim_weights"] = std::vector<double>{1};
+    }
+    try {
+      model::check(other, {1});
+    } catch (const InputError&) {
+      continue;
+    }
+    if (first.policy.empty()) {
+      first = std::move(other);
+    } else {
+      first.equivalent.push_back(other.policy);
+    }
+  }
+  return first;
+}
+
+// After a flood only the orders of LRU and FIFO are as good as new; other policies are in a state that nobody knows.
+std::vector<Replacement> guesses(const Interrogator& device, const std::vector<const ConflictClass*>& tried) {
+  std::vector<std::uint32_t> ways;
+  for (const ConflictClass* set : tried) {
+    ways.push_back(set->ways);
+  }
+  std::vector<Replacement> guesses = model::guessed_policies(ways);
+  if (device.starts_flooded()) {
+    std::erase_if(guesses, [](const Replacement& guess) { return guess.policy != "lru" && guess.policy != "fifo"; });
+  }
+  return guesses;
+}
+
+// Takes out the candidates that predict answers otherwise than they come.
+void keep_what_explains(Interrogator& device, const std::vector<SetQuestion>& questions,
+                        std::vector<Replacement>& candidates) {
+  std::vector<model::Question> asked;
+  for (const SetQuestion& question : questions) {
+    asked.push_back(question.asked);
+  }
+  const auto answers = device.ask_voted(asked, device.votes_needed());
+  std::vector<std::size_t> wrong(candidates.size());
+  std::size_t judged = 0;
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    std::vector<model::Measured> measured;
+    for (const Reading reading : answers[q]) {
+      measured.push_back(reading == Reading::unclear ? model::Measured::unclear
+                         : reading == Reading::miss  ? model::Measured::miss
+                                                     : model::Measured::hit);
+      judged += reading != Reading::unclear ? 1U : 0U;
+    }
+    model::HypothesisTester tester(1, 1);
+    tester.add(questions[q].line_numbers, measured);
+    std::vector<model::Hypothesis> hypotheses;
+    for (const Replacement& candidate : candidates) {
+      hypotheses.push_back({.index = model::BitsIndex{}, .ways = {questions[q].ways}, .replacement = candidate});
+    }
+    const std::vector<std::size_t> wrong_here = tester.wrong(hypotheses, 1);
+    std::transform(wrong.begin(), wrong.end(), wrong_here.begin(), wrong.begin(), std::plus<>());
+  }
+  std::vector<Replacement> kept;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (wrong[c] * 2000 <= judged) {
+      kept.push_back(std::move(candidates[c]));
+    }
+  }
+  candidates = std::move(kept);
+}
+
+// Asks the sequences on which candidates differ until all that are left behave alike, and makes one of those. Several
+// come back where the sets have too many ways to find the difference.
+std::vector<Replacement> tell_apart(Interrogator& device, const std::vector<const ConflictClass*>& tried,
+                                    std::vector<Replacement> candidates,
+                                    std::map<std::string, model::FlowYaml>& details) {
+  const model::ComparisonLimits limits{.pairs_of_states = std::size_t{1} << 14U};
+  std::optional<unsigned> alike_for_accesses;
+  std::size_t first = 0;
+  while (first + 1 < candidates.size()) {
+    Replacement& representative = candidates[first];
+    std::optional<SetQuestion> decisive;
+    for (const ConflictClass* set : tried) {
+      const model::Comparison comparison = model::compare(representative, candidates[first + 1], set->ways, limits);
+      if (comparison.difference) {
+        decisive = SetQuestion{.asked = device.question({}, {}), .line_numbers = {}, .ways = set->ways};
+        for (const std::uint32_t line : *comparison.difference) {
+          decisive->line_numbers.push_back(line);
+          decisive->asked.record.push_back(set->lines[line]);
+        }
+        break;
+      }
+      if (comparison.depth_accesses) {
+        alike_for_accesses =
+            std::min(alike_for_accesses.value_or(*comparison.depth_accesses), *comparison.depth_accesses);
+      }
+    }
+    if (!decisive) {
+      representative.equivalent.push_back(to_text(candidates[first + 1]));
+      candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+      continue;
+    }
+    const std::size_t before = candidates.size();
+    keep_what_explains(device, {*decisive}, candidates);
+    if (candidates.size() == before) {
+      ++first;  // the answer was unclear
+    }
+  }
+  if (alike_for_accesses) {
+    details["equivalent_for_accesses"] = std::to_string(*alike_for_accesses);
+  }
+  return candidates;
+}
+
 }  // namespace
 
 double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy,
@@ -301,12 +398,7 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
   ReplacementFit fit;
   const std::vector<const ConflictClass*> tried = sets_to_try(sets, 4);
   if (tried.empty()) {
-    // With a single way there is nothing to choose.
-    Replacement first = policy(std::string(model::policy_names().front()));
-    for (const std::string_view name : {"fifo", "random", "weighted_random"}) {
-      first.equivalent.emplace_back(name);
-    }
-    fit.candidates.push_back(std::move(first));
+    fit.candidates.push_back(nothing_to_choose());
     fit.details["deterministic"] = "true";
     return fit;
   }
@@ -327,26 +419,10 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     fit_stochastic(device, sets_to_try(sets, most_sets), fit);
     return fit;
   }
-
-  std::vector<model::Question> asked;
-  for (const SetQuestion& question : questions) {
-    asked.push_back(question.asked);
-  }
-  const auto answers = device.ask_voted(asked, device.votes_needed());
-  for (Replacement& candidate : model::guessed_policies({tried.front()->ways})) {
-    std::size_t wrong = 0;
-    std::size_t judged = 0;
-    for (std::size_t q = 0; q < questions.size(); ++q) {
-      const std::vector<bool> misses = simulated_misses(candidate, questions[q]);
-      for (std::size_t i = 0; i < misses.size(); ++i) {
-        judged += answers[q][i] != Reading::unclear ? 1U : 0U;
-        wrong += answers[q][i] != Reading::unclear && (answers[q][i] == Reading::miss) != misses[i] ? 1U : 0U;
-      }
-    }
-    if (wrong * 2000 <= judged) {
-      fit.candidates.push_back(std::move(candidate));
-    }
-  }
+  std::vector<Replacement> candidates = guesses(device, tried);
+  fit.details["policies_tried"] = std::to_string(candidates.size());
+  keep_what_explains(device, questions, candidates);
+  fit.candidates = tell_apart(device, tried, std::move(candidates), fit.details);
   if (fit.candidates.empty()) {
     fit.reason = "the victims repeat exactly, and no deterministic policy that is known here explains them";
   } else if (fit.candidates.size() > 1) {

@@ -3,33 +3,79 @@
 #include "infer/validate.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "infer/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
+#include "model/possible_states.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
-// Outcomes from every start that the trace leaves open: as recorded, or, where nobody knows what came before, from an
-// empty cache and from caches that have seen the same accesses forwards and backwards.
-std::vector<std::vector<model::Outcome>> possible_outcomes(const model::CacheDescription& cache,
-                                                           const model::Trace& trace, std::uint64_t address_of_buffer,
-                                                           std::uint64_t seed) {
+using model::Possible;
+using model::StartState;
+
+// For a set, states times ways.
+constexpr std::size_t most_ways_of_states = std::size_t{1} << 17U;
+
+// From every start out of a few: where it is known, that one, and else an empty cache and caches that have seen the
+// same accesses forwards and backwards. For an invalidated cache it is assumed that its policy begins anew.
+std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
+                                       StartState start, std::uint64_t address_of_buffer, std::uint64_t seed) {
+  std::vector<Possible> outcomes(trace.question.record.size());
   const auto simulate = [&](const model::AccessSequence& before) {
     model::Question question = trace.question;
-    question.state = model::StartState::clean;
+    question.state = StartState::clean;
     question.warm.insert(question.warm.begin(), before.begin(), before.end());
     const auto simulator = model::CacheSimulator::make(cache, seed);
-    return outcomes_of(*simulator, question, address_of_buffer);
+    const auto simulated = outcomes_of(*simulator, question, address_of_buffer);
+    for (std::size_t i = 0; i < simulated.size(); ++i) {
+      (is_miss(simulated[i]) ? outcomes[i].miss : outcomes[i].hit) = true;
+    }
   };
-  std::vector<std::vector<model::Outcome>> outcomes{simulate({})};
-  const bool start_is_empty = trace.start_is_known && trace.question.state != model::StartState::keep;
-  if (!start_is_empty) {
+  simulate({});
+  if (start == StartState::keep) {
     model::AccessSequence seen = trace.question.record;
-    outcomes.push_back(simulate(seen));
+    simulate(seen);
     std::reverse(seen.begin(), seen.end());
-    outcomes.push_back(simulate(seen));
+    simulate(seen);
+  }
+  return outcomes;
+}
+
+// What each recorded access may be after all that was measured before it.
+std::vector<Possible> possible_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
+                                        const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                        std::uint64_t seed) {
+  const StartState start = trace.start_is_known ? trace.question.state : StartState::keep;
+  std::unique_ptr<model::PossibleStates> states;
+  if (start != StartState::clean) {
+    const std::uint32_t most_ways = cache.ways ? *std::max_element(cache.ways->begin(), cache.ways->end()) : 1;
+    states = model::PossibleStates::make(cache, start, most_ways_of_states / most_ways);
+  }
+  if (!states) {
+    return guessed_outcomes(cache, trace, start, address_of_buffer, seed);
+  }
+  for (const std::uint64_t offset : trace.question.warm) {
+    states->load(address_of_buffer + offset, std::nullopt);
+  }
+  std::vector<Possible> outcomes;
+  std::optional<std::vector<Possible>> guesses;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    const std::uint64_t address = address_of_buffer + trace.question.record[i];
+    std::optional<Possible> possible = states->possible(address);
+    if (!possible) {
+      if (!guesses) {
+        guesses = guessed_outcomes(cache, trace, start, address_of_buffer, seed);
+      }
+      possible = (*guesses)[i];
+    }
+    outcomes.push_back(*possible);
+    const bool is_clear = readings[i] != Reading::unclear;
+    states->load(address, is_clear ? std::optional(readings[i] == Reading::miss) : std::nullopt);
   }
   return outcomes;
 }
@@ -44,23 +90,24 @@ double Agreement::share() const {
 Agreement validate(const model::CacheDescription& cache, const model::Trace& trace, std::uint64_t address_of_buffer,
                    std::uint64_t seed) {
   const TraceLevels levels(trace.latency_cycles, cache.latency_cycles);
-  const auto outcomes = possible_outcomes(cache, trace, address_of_buffer, seed);
+  std::vector<Reading> readings;
+  for (const float latency_cycles : trace.latency_cycles) {
+    readings.push_back(levels.read(latency_cycles));
+  }
+  const std::vector<Possible> possible = possible_outcomes(cache, trace, readings, address_of_buffer, seed);
   Agreement agreement;
-  agreement.accesses = trace.latency_cycles.size();
-  for (std::size_t i = 0; i < trace.latency_cycles.size(); ++i) {
-    const bool predicted = model::is_miss(outcomes.front()[i]);
-    const bool determined = std::all_of(outcomes.begin(), outcomes.end(),
-                                        [&](const auto& possible) { return model::is_miss(possible[i]) == predicted; });
-    const Reading reading = levels.read(trace.latency_cycles[i]);
-    if (reading == Reading::unclear) {
+  agreement.accesses = readings.size();
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (readings[i] == Reading::unclear) {
       ++agreement.outliers;
       continue;
     }
-    if (!determined) {
+    if (possible[i].hit && possible[i].miss) {
       ++agreement.undetermined;
       continue;
     }
-    const bool measured = reading == Reading::miss;
+    const bool predicted = possible[i].miss;
+    const bool measured = readings[i] == Reading::miss;
     ++agreement.confusion[predicted ? 1 : 0][measured ? 1 : 0];
     agreement.agreeing += predicted == measured ? 1U : 0U;
     if (predicted != measured && !agreement.first_disagreement) {

@@ -2,166 +2,326 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/cache_simulator.hpp"
 
-#include <bit>
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "model/errors.hpp"
+#include "model/line_runs.hpp"
 #include "model/policies/table.hpp"
 
 namespace gpuinfer::model {
 
 namespace {
 
-// Everything a run needs to know about a line, found once when the line is first seen: so no access pays for the index
-// function, and none for the number of ways.
+// By sector, which sectors of the line a miss of it brings.
+std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache) {
+  const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
+  const std::uint64_t at_once = cache.fill.fetch_bytes.value_or(*cache.sector_bytes) / *cache.sector_bytes;
+  std::vector<std::uint64_t> masks(sectors);
+  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
+    for (std::uint64_t other = sector / at_once * at_once; other < (sector / at_once + 1) * at_once; ++other) {
+      masks[sector] |= std::uint64_t{1} << other;
+    }
+  }
+  return masks;
+}
+
+// In place of a set: the line has not been met before, so that its set is not known yet.
+constexpr std::uint32_t not_met = ~std::uint32_t{0};
+
+// In place of a line: the way is free.
+constexpr std::uint32_t nobody = ~std::uint32_t{0};
+
+// Kept together, so that an access looks in one place.
 struct KnownLine {
-  std::uint32_t set = 0;
-  std::uint32_t slot = 0;
-  bool resident = false;
-};
-
-// Line number -> position in a dense array. Lines are only ever added.
-class LineTable {
- public:
-  explicit LineTable(const IndexFunction& index, std::uint64_t line_bytes)
-      : index_(&index), line_bytes_(line_bytes), buckets_(1024, vacant) {}
-
-  std::uint32_t id_of(std::uint64_t line) {
-    for (std::size_t bucket = hash(line);; bucket = (bucket + 1) & (buckets_.size() - 1)) {
-      const std::uint32_t id = buckets_[bucket];
-      if (id == vacant) {
-        return add(line, bucket);
-      }
-      if (numbers_[id] == line) {
-        return id;
-      }
-    }
-  }
-
-  KnownLine& operator[](std::uint32_t id) { return lines_[id]; }
-  std::vector<KnownLine>& all() { return lines_; }
-
- private:
-  static constexpr std::uint32_t vacant = ~std::uint32_t{0};
-
-  [[nodiscard]] std::size_t hash(std::uint64_t line) const {
-    return (line * 0x9e3779b97f4a7c15ULL) >> (64U - static_cast<unsigned>(std::countr_zero(buckets_.size())));
-  }
-
-  std::uint32_t add(std::uint64_t line, std::size_t bucket) {
-    const std::uint64_t address = line * line_bytes_;
-    if (!covers(*index_, address)) {
-      throw InputError("index: address " + std::to_string(address) +
-                       " lies outside range_bytes of the table; nothing is known there");
-    }
-    const auto id = static_cast<std::uint32_t>(lines_.size());
-    lines_.push_back({.set = set_of(*index_, address)});
-    numbers_.push_back(line);
-    buckets_[bucket] = id;
-    if (lines_.size() * 2 > buckets_.size()) {
-      grow();
-    }
-    return id;
-  }
-
-  void grow() {
-    buckets_.assign(buckets_.size() * 4, vacant);
-    for (std::uint32_t id = 0; id < numbers_.size(); ++id) {
-      std::size_t bucket = hash(numbers_[id]);
-      while (buckets_[bucket] != vacant) {
-        bucket = (bucket + 1) & (buckets_.size() - 1);
-      }
-      buckets_[bucket] = id;
-    }
-  }
-
-  const IndexFunction* index_;
-  std::uint64_t line_bytes_;
-  std::vector<std::uint32_t> buckets_;
-  std::vector<KnownLine> lines_;
-  std::vector<std::uint64_t> numbers_;
+  std::uint32_t set = not_met;
+  std::uint32_t slot = 0;  // where the line lies, if it does: that is for the occupant of the slot to say
 };
 
 template <class Policy>
 class SimulatorOf final : public CacheSimulator {
  public:
   SimulatorOf(const CacheDescription& cache, std::uint64_t seed)
-      : line_bytes_(*cache.line_bytes), sector_bytes_(*cache.sector_bytes), prefetch_lines_(cache.prefetch_lines),
+      : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
+        fetched_with_(fetch_masks(cache)), prefetch_lines_(cache.fill.prefetch_lines), store_(cache.store),
         index_(*cache.index), layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
-        lines_(index_, line_bytes_), occupant_(layout_.slots()), sectors_(layout_.slots()), filled_(layout_.sets()) {}
+        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()) {
+    forget_lines();
+  }
+
+  SimulatorOf(const SimulatorOf&) = delete;
+  SimulatorOf& operator=(const SimulatorOf&) = delete;
 
   void put_into(StartState state) override {
     if (state == StartState::keep) {
       return;
     }
-    for (KnownLine& line : lines_.all()) {
-      line.resident = false;
-    }
-    filled_.assign(filled_.size(), 0);
+    forget_lines();
     if (state == StartState::clean) {
       policy_.reset();
     }
   }
 
   void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) override {
-    for (std::size_t i = 0; i < addresses.size(); ++i) {
-      const Outcome outcome = access(addresses[i]);
-      if (!outcomes.empty()) {
-        outcomes[i] = outcome;
+    constexpr std::size_t at_once = 1024;
+    std::array<Outcome, at_once> unasked{};
+    const std::size_t most = outcomes.empty() ? at_once : addresses.size();
+    for (std::size_t first = 0; first < addresses.size(); first += most) {
+      const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
+      Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
+      if (prefetch_lines_ != 0) {
+        play_one_by_one(part, out);
+      } else if (decoder_.is_sectored()) {
+        play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
+      } else if (const auto shift = decoder_.line_shift()) {
+        play_loads<false>(part, out, [shift = *shift](std::uint64_t address) { return address >> shift; });
+      } else {
+        play_loads<false>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
+      }
+    }
+  }
+
+  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+    if (kind == AccessKind::store && !store_) {
+      throw InputError("store: is null, and a simulation of stores needs it; give it a value");
+    }
+    const std::uint64_t sector = decoder_.sector_of(address);
+    const std::uint32_t id = find(decoder_.line_number(address));
+    const std::uint32_t set = lines_[id].set;
+    const std::uint32_t slot = lines_[id].slot;
+    const bool is_here = occupant_[slot] == id;
+    AccessEvent event{.outcome = is_here ? outcome_in(slot, sector) : Outcome::line_miss,
+                      .set = set,
+                      .way = std::nullopt,
+                      .victim_address = std::nullopt};
+    if (kind == AccessKind::store && is_here && store_->hit == StoreHit::evict) {
+      occupant_[slot] = nobody;
+      ++free_[set].count;
+      free_[set].lowest = std::min(free_[set].lowest, slot);
+      return event;
+    }
+    const bool may_fill = kind == AccessKind::load || store_->miss == StoreMiss::allocate;
+    if (is_here) {
+      policy_.hit(set, slot);
+      if (may_fill) {
+        sectors_[slot] |= fetched_with_[sector];
+      }
+      event.way = slot - layout_.first_slot[set];
+    } else if (may_fill) {
+      const std::uint32_t room = make_room(free_[set], set);
+      if (occupant_[room] != nobody) {
+        event.victim_address = table_.number_of(occupant_[room]) * line_bytes_;
+      }
+      place(id, room, sector);
+      event.way = room - layout_.first_slot[set];
+      prefetch_after(id, sector);
+    }
+    return event;
+  }
+
+  std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_);
+  }
+
+  void restore(const CacheSimulator::Snapshot& snapshot) override {
+    const auto& state = dynamic_cast<const SnapshotOf&>(snapshot);
+    policy_ = state.policy;
+    random_ = state.random;
+    occupant_ = state.occupant;
+    sectors_ = state.sectors;
+    free_ = state.free;
+    for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
+      if (occupant_[slot] != nobody) {
+        lines_[occupant_[slot]].slot = slot;
       }
     }
   }
 
  private:
-  Outcome access(std::uint64_t address) {
-    const std::uint64_t line = address / line_bytes_;
-    const std::uint64_t sector = std::uint64_t{1} << ((address % line_bytes_) / sector_bytes_);
-    const Outcome outcome = touch(line, sector);
-    if (outcome == Outcome::line_miss) {
-      for (unsigned ahead = 1; ahead <= prefetch_lines_; ++ahead) {
-        touch(line + ahead, sector);
+  // The free ways of a set. The lowest is found fast as long as sets fill from the bottom, as they do but for stores
+  // that evict.
+  struct FreeWays {
+    std::uint32_t count = 0;
+    std::uint32_t lowest = 0;  // no free slot lies below
+  };
+
+  struct SnapshotOf final : CacheSimulator::Snapshot {
+    SnapshotOf(const Policy& a_policy, const Random& a_random, const std::vector<std::uint32_t>& an_occupant,
+               const std::vector<std::uint64_t>& a_sectors, const std::vector<FreeWays>& a_free)
+        : policy(a_policy), random(a_random), occupant(an_occupant), sectors(a_sectors), free(a_free) {}
+
+    Policy policy;
+    Random random;
+    std::vector<std::uint32_t> occupant;
+    std::vector<std::uint64_t> sectors;
+    std::vector<FreeWays> free;
+  };
+
+  // One loop for each combination that saves a test in it: this is where all accesses pass.
+  template <bool is_sectored, class LineNumber>
+  void play_loads(std::span<const std::uint64_t> addresses, Outcome* outcomes, LineNumber&& line_number) {
+    const std::uint64_t line_bytes = line_bytes_;
+    std::uint64_t first_address = 0;  // of the line that was accessed last
+    std::uint64_t known_bytes = 0;    // of it
+    std::uint64_t page = ~std::uint64_t{0};
+    std::uint32_t first_id = 0;
+    std::uint32_t set = 0;
+    std::uint32_t slot = 0;
+    KnownLine* lines = lines_.data();
+    std::uint32_t* const occupant = occupant_.data();
+    FreeWays* const free = free_.data();
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const std::uint64_t address = addresses[i];
+      if (address - first_address < known_bytes) {
+        if constexpr (!Policy::repeats_are_idle) {
+          policy_.hit(set, slot);
+        }
+        outcomes[i] = is_sectored ? touch(slot, decoder_.sector_at(address - first_address)) : Outcome::hit;
+        continue;
       }
+      const std::uint64_t number = line_number(address);
+      if (number >> LineTable::page_shift != page) [[unlikely]] {
+        page = number >> LineTable::page_shift;
+        first_id = open_page(page);
+        lines = lines_.data();
+      }
+      first_address = number * line_bytes;
+      known_bytes = line_bytes;
+      const std::uint64_t sector = is_sectored ? decoder_.sector_at(address - first_address) : 0;
+      const std::uint32_t id = first_id + static_cast<std::uint32_t>(number % LineTable::page_lines);
+      KnownLine& line = lines[id];
+      slot = line.slot;
+      set = line.set;
+      if (occupant[slot] == id) [[likely]] {
+        policy_.hit(set, slot);
+        outcomes[i] = is_sectored ? touch(slot, sector) : Outcome::hit;
+      } else {
+        if (set == not_met) [[unlikely]] {
+          set = meet(id);
+        }
+        slot = make_room(free[set], set);
+        policy_.fill(set, slot);
+        occupant[slot] = id;
+        line.slot = slot;
+        if (is_sectored) {
+          sectors_[slot] = fetched_with_[sector];
+        }
+        outcomes[i] = Outcome::line_miss;
+      }
+    }
+  }
+
+  [[gnu::noinline]] std::uint32_t open_page(std::uint64_t page) {
+    const std::uint32_t first_id = table_.first_id_of_page(page);
+    make_room_for_lines();
+    return first_id;
+  }
+
+  // Where a line can be driven out by what its own miss brought along.
+  void play_one_by_one(std::span<const std::uint64_t> addresses, Outcome* outcomes) {
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const std::uint32_t id = find(decoder_.line_number(addresses[i]));
+      const std::uint64_t sector = decoder_.sector_of(addresses[i]);
+      outcomes[i] = load(id, sector);
+      if (outcomes[i] == Outcome::line_miss) {
+        prefetch_after(id, sector);
+      }
+    }
+  }
+
+  Outcome load(std::uint32_t id, std::uint64_t sector) {
+    const std::uint32_t set = lines_[id].set == not_met ? meet(id) : lines_[id].set;
+    const std::uint32_t slot = lines_[id].slot;
+    if (occupant_[slot] == id) {
+      policy_.hit(set, slot);
+      return touch(slot, sector);
+    }
+    place(id, make_room(free_[set], set), sector);
+    return Outcome::line_miss;
+  }
+
+  void prefetch_after(std::uint32_t id, std::uint64_t sector) {
+    const std::uint64_t number = table_.number_of(id);
+    for (unsigned ahead = 1; ahead <= prefetch_lines_; ++ahead) {
+      load(find(number + ahead), sector);
+    }
+  }
+
+  [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t sector) const {
+    return ((sectors_[slot] >> sector) & 1U) != 0 ? Outcome::hit : Outcome::sector_miss;
+  }
+
+  Outcome touch(std::uint32_t slot, std::uint64_t sector) {
+    const Outcome outcome = outcome_in(slot, sector);
+    if (is_miss(outcome)) {
+      sectors_[slot] |= fetched_with_[sector];
     }
     return outcome;
   }
 
-  Outcome touch(std::uint64_t line_number, std::uint64_t sector) {
-    const std::uint32_t id = lines_.id_of(line_number);
-    KnownLine& line = lines_[id];
-    if (line.resident) {
-      policy_.hit(line.set, line.slot);
-      const bool present = (sectors_[line.slot] & sector) != 0;
-      sectors_[line.slot] |= sector;
-      return present ? Outcome::hit : Outcome::sector_miss;
-    }
-    line.slot = place(line.set);
-    line.resident = true;
-    occupant_[line.slot] = id;
-    sectors_[line.slot] = sector;
-    policy_.fill(line.set, line.slot);
-    return Outcome::line_miss;
+  // The slot for a line that is to be placed. A line that must go for it still lies there.
+  [[gnu::always_inline]] std::uint32_t make_room(FreeWays& free, std::uint32_t set) {
+    return free.count != 0 ? take_lowest(free) : policy_.victim(set);
   }
 
-  std::uint32_t place(std::uint32_t set) {
-    if (filled_[set] < layout_.ways(set)) {
-      return layout_.first_slot[set] + filled_[set]++;
+  void place(std::uint32_t id, std::uint32_t slot, std::uint64_t sector) {
+    policy_.fill(lines_[id].set, slot);
+    occupant_[slot] = id;
+    lines_[id].slot = slot;
+    sectors_[slot] = fetched_with_[sector];
+  }
+
+  [[gnu::noinline]] std::uint32_t take_lowest(FreeWays& free) {
+    while (occupant_[free.lowest] != nobody) {
+      ++free.lowest;
     }
-    const std::uint32_t slot = policy_.victim(set);
-    lines_[occupant_[slot]].resident = false;
-    return slot;
+    --free.count;
+    return free.lowest++;
+  }
+
+  // Id of a line whose set is known.
+  std::uint32_t find(std::uint64_t number) {
+    const std::uint32_t id = table_.id_of(number);
+    make_room_for_lines();
+    if (lines_[id].set == not_met) {
+      meet(id);
+    }
+    return id;
+  }
+
+  void make_room_for_lines() { lines_.resize(table_.ids()); }
+
+  [[gnu::noinline]] std::uint32_t meet(std::uint32_t id) {
+    const std::uint64_t address = table_.number_of(id) * line_bytes_;
+    if (!covers(index_, address)) {
+      throw InputError("index: address " + std::to_string(address) +
+                       " lies outside range_bytes of the table; nothing is known there");
+    }
+    return lines_[id].set = model::set_of(index_, address);
+  }
+
+  void forget_lines() {
+    occupant_.assign(occupant_.size(), nobody);
+    for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
+      free_[set] = {.count = layout_.ways(set), .lowest = layout_.first_slot[set]};
+    }
   }
 
   std::uint64_t line_bytes_;
-  std::uint64_t sector_bytes_;
+  LineDecoder decoder_;
+  std::vector<std::uint64_t> fetched_with_;  // by sector: the sectors that come when it is missed
   unsigned prefetch_lines_;
+  std::optional<Store> store_;
   IndexFunction index_;
   SetLayout layout_;
   Random random_;
   Policy policy_;
-  LineTable lines_;
+  LineTable table_;
+  std::vector<KnownLine> lines_;         // by id
   std::vector<std::uint32_t> occupant_;  // by slot: id of the line in it
-  std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there
-  std::vector<std::uint32_t> filled_;    // by set: ways in use, the lowest ones
+  std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
+  std::vector<FreeWays> free_;           // by set
 };
 
 void require(bool known, const char* leaf) {

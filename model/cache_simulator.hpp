@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,21 @@ enum class Outcome : std::uint8_t {
 
 [[nodiscard]] constexpr bool is_miss(Outcome outcome) { return outcome != Outcome::hit; }
 
-// One cache, played access by access from a description. Cost per access does not depend on the number of ways.
+enum class AccessKind : std::uint8_t { load, store };
+
+// One access in full.
+struct AccessEvent {
+  Outcome outcome = Outcome::hit;
+  std::uint32_t set = 0;
+  std::optional<std::uint32_t> way;             // where the line lies afterwards; none: it was not placed
+  std::optional<std::uint64_t> victim_address;  // first byte of the line that had to go
+
+  bool operator==(const AccessEvent&) const = default;
+};
+
+// One cache, played access by access from a description. Finding a line costs the same whatever the number of ways and
+// the length of the sequence; so do LRU, FIFO and all other policies but those that search for a victim by age (rrip,
+// qlru).
 class CacheSimulator {
  public:
   // Needs line_bytes, sector_bytes, ways, index and replacement: throws InputError that names the leaf which is null.
@@ -31,9 +46,26 @@ class CacheSimulator {
 
   virtual void put_into(StartState state) = 0;
 
-  // Plays the addresses (not offsets) in order. `outcomes` is either empty or as long as `addresses`. Throws InputError
-  // when an address lies outside the range of a table index.
+  // Loads from the addresses (not offsets) in order. `outcomes` is either empty or as long as `addresses`. Throws
+  // InputError when an address lies outside the range of a table index.
   virtual void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) = 0;
+
+  // One access with everything there is to say about it, at a price; the same to the cache as play() of a load.
+  virtual AccessEvent step(std::uint64_t address, AccessKind kind) = 0;
+
+  // All that decides what comes next, the stream of chance included. A snapshot fits the simulator that it was taken
+  // from and no other.
+  class Snapshot {
+   public:
+    virtual ~Snapshot() = default;
+
+   protected:
+    Snapshot() = default;
+    Snapshot(const Snapshot&) = default;
+    Snapshot& operator=(const Snapshot&) = default;
+  };
+  [[nodiscard]] virtual std::unique_ptr<Snapshot> snapshot() const = 0;
+  virtual void restore(const Snapshot& snapshot) = 0;
 
  protected:
   CacheSimulator() = default;

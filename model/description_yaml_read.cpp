@@ -12,6 +12,7 @@
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
+#include "model/texel_layout.hpp"
 #include "model/yaml_place.hpp"
 
 namespace gpuinfer::model {
@@ -31,11 +32,23 @@ constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
 constexpr std::uint64_t max_count = std::uint64_t{1} << 53U;
 constexpr double max_cycles = 1e9;
+constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
 
 // What evidence and `assumed` may speak of.
-constexpr std::array<std::string_view, 12> leaf_names{
-    "capacity_bytes", "onset_bytes", "store_lines", "line_bytes",     "sector_bytes",       "ways",
-    "index",          "replacement", "fill",        "latency_cycles", "latency_cycles.hit", "latency_cycles.miss"};
+constexpr std::array<std::string_view, 14> leaf_names{"capacity_bytes",
+                                                      "onset_bytes",
+                                                      "store_lines",
+                                                      "line_bytes",
+                                                      "sector_bytes",
+                                                      "ways",
+                                                      "index",
+                                                      "replacement",
+                                                      "fill",
+                                                      "store",
+                                                      "latency_cycles",
+                                                      "latency_cycles.hit",
+                                                      "latency_cycles.miss",
+                                                      "partitions"};
 
 std::map<std::string, std::string> text_map(const Place& place) {
   std::map<std::string, std::string> texts;
@@ -162,6 +175,15 @@ PolicyParameter parameter_from(const Place& place) {
   return place.text();
 }
 
+// At the entry of the map that `message` begins with, "ENTRY: ...".
+[[noreturn]] void fail_in(const Place& place, std::string_view message) {
+  const std::size_t colon = message.find(": ");
+  if (const auto entry = place.find(message.substr(0, colon)); entry && colon != std::string_view::npos) {
+    entry->fail(std::string(message.substr(colon + 2)));
+  }
+  place.fail(std::string(message));
+}
+
 std::optional<Replacement> replacement_from(const Place& place, const std::optional<std::vector<std::uint32_t>>& ways) {
   const auto policy = place.find("policy");
   if (!policy) {
@@ -186,12 +208,7 @@ std::optional<Replacement> replacement_from(const Place& place, const std::optio
   try {
     check(replacement, ways.value_or(std::vector<std::uint32_t>{}));
   } catch (const InputError& error) {
-    const std::string_view message = error.what();
-    const std::size_t colon = message.find(": ");
-    if (const auto parameter = place.find(message.substr(0, colon)); parameter && colon != std::string_view::npos) {
-      parameter->fail(std::string(message.substr(colon + 2)));
-    }
-    place.fail(std::string(message));
+    fail_in(place, error.what());
   }
   return replacement;
 }
@@ -247,6 +264,13 @@ void check_sectors(const Place& place, const CacheDescription& cache) {
     place.need("sector_bytes")
         .fail("makes more than " + std::to_string(max_sectors) + " sectors in a line; correct it or line_bytes");
   }
+  const std::uint64_t fetch_bytes = cache.fill.fetch_bytes.value_or(*cache.sector_bytes);
+  if (fetch_bytes % *cache.sector_bytes != 0 || *cache.line_bytes % fetch_bytes != 0) {
+    place.need("fill")
+        .need("fetch_bytes")
+        .fail("is " + std::to_string(fetch_bytes) + ", which is not a whole number of sectors that divides a line of " +
+              std::to_string(*cache.line_bytes) + " bytes; correct it");
+  }
 }
 
 std::vector<std::string> assumed_from(const Place& place) {
@@ -261,13 +285,47 @@ std::vector<std::string> assumed_from(const Place& place) {
   return assumed;
 }
 
+Fill fill_from(const Place& place) {
+  place.allow({"prefetch_lines", "fetch_bytes"});
+  return {
+      .prefetch_lines = static_cast<unsigned>(place.find_whole("prefetch_lines", 0, max_prefetch_lines).value_or(0)),
+      .fetch_bytes = place.find_whole("fetch_bytes", 1, max_line_bytes)};
+}
+
+// True for the first of two words, false for the second.
+bool is_first_word(const Place& place, std::string_view first, std::string_view second) {
+  const std::string word = place.text();
+  if (word != first && word != second) {
+    place.fail("`" + word + "` is not known; write " + std::string(first) + " or " + std::string(second));
+  }
+  return word == first;
+}
+
+Store store_from(const Place& place) {
+  place.allow({"miss", "hit"});
+  return {.miss = is_first_word(place.need("miss"), "allocate", "bypass") ? StoreMiss::allocate : StoreMiss::bypass,
+          .hit = is_first_word(place.need("hit"), "update", "evict") ? StoreHit::update : StoreHit::evict};
+}
+
+Partitions partitions_from(const Place& place) {
+  place.allow({"index", "near", "far_cycles"});
+  const Place index = place.need("index");
+  const auto function = index_from(index);
+  if (!function) {
+    index.fail("lacks `kind`; give it");
+  }
+  return {.index = *function,
+          .near = static_cast<std::uint32_t>(place.find_whole("near", 0, sets(*function) - 1).value_or(0)),
+          .far_cycles = place.need("far_cycles").real(0, max_cycles)};
+}
+
 CacheDescription cache_from(const Place& place) {
   CacheDescription cache;
   if (place.is_null()) {
     return cache;
   }
   place.allow({"capacity_bytes", "onset_bytes", "store_lines", "line_bytes", "sector_bytes", "ways", "index",
-               "replacement", "fill", "latency_cycles", "assumed"});
+               "replacement", "fill", "store", "latency_cycles", "partitions", "assumed"});
   cache.capacity_bytes = place.find_whole("capacity_bytes", 1, max_bytes);
   cache.onset_bytes = place.find_whole("onset_bytes", 1, max_bytes);
   cache.store_lines = place.find_whole("store_lines", 1, max_lines);
@@ -289,13 +347,18 @@ CacheDescription cache_from(const Place& place) {
     cache.replacement = replacement_from(*replacement, cache.ways);
   }
   if (const auto fill = place.find("fill")) {
-    fill->allow({"prefetch_lines"});
-    cache.prefetch_lines = static_cast<unsigned>(fill->find_whole("prefetch_lines", 0, max_prefetch_lines).value_or(0));
+    cache.fill = fill_from(*fill);
+  }
+  if (const auto store = place.find("store")) {
+    cache.store = store_from(*store);
   }
   if (const auto latency = place.find("latency_cycles")) {
     latency->allow({"hit", "miss"});
     cache.latency_cycles = {.hit = latency->find_real("hit", 0, max_cycles),
                             .miss = latency->find_real("miss", 0, max_cycles)};
+  }
+  if (const auto partitions = place.find("partitions")) {
+    cache.partitions = partitions_from(*partitions);
   }
   if (const auto assumed = place.find("assumed")) {
     cache.assumed = assumed_from(*assumed);
@@ -325,6 +388,93 @@ DeviceDescription::Device device_from(const Place& place) {
     device.provenance = text_map(*provenance);
   }
   return device;
+}
+
+PatternLatencyCycles pattern_latencies_from(const Place& place) {
+  place.allow(pattern_names);
+  PatternLatencyCycles cycles;
+  std::transform(pattern_names.begin(), pattern_names.end(), cycles.begin(),
+                 [&](std::string_view pattern) { return place.find_real(pattern, 0, max_cycles); });
+  return cycles;
+}
+
+using Caches = std::map<std::string, CacheDescription>;
+
+std::string cache_name_from(const Place& place, const Caches& caches) {
+  std::string name = place.text();
+  if (!caches.contains(name)) {
+    place.fail("`" + name + "` is no cache of this description; describe it under `caches` or name another");
+  }
+  return name;
+}
+
+std::vector<std::string> cache_names_from(const Place& place, const Caches& caches) {
+  std::vector<std::string> names;
+  for (const Place& item : at_most(place, max_path_caches)) {
+    names.push_back(cache_name_from(item, caches));
+  }
+  return names;
+}
+
+PathDescription path_from(const Place& place, const Caches& caches) {
+  place.allow({"caches", "tlbs", "translated_from", "page_window_bytes", "memory_latency_cycles"});
+  PathDescription path;
+  const Place data_caches = place.need("caches");
+  path.caches = cache_names_from(data_caches, caches);
+  if (path.caches.empty()) {
+    data_caches.fail("is empty; name a data cache");
+  }
+  std::set<std::string> names(path.caches.begin(), path.caches.end());
+  if (const auto tlbs = place.find("tlbs")) {
+    path.tlbs = cache_names_from(*tlbs, caches);
+    names.insert(path.tlbs.begin(), path.tlbs.end());
+  }
+  if (names.size() != path.caches.size() + path.tlbs.size()) {
+    place.fail("names a cache twice; name each one once, in `caches` or in `tlbs`");
+  }
+  if (const auto from = place.find("translated_from")) {
+    path.translated_from = from->text();
+    if (std::find(path.caches.begin(), path.caches.end(), *path.translated_from) == path.caches.end()) {
+      from->fail("`" + *path.translated_from + "` is none of the data caches of this path; name one of them");
+    }
+  }
+  path.page_window_bytes = place.find_whole("page_window_bytes", 1, max_bytes);
+  if (path.page_window_bytes && path.tlbs.empty()) {
+    place.need("page_window_bytes").fail("says when page tables are switched, but no TLB is there; name `tlbs`");
+  }
+  if (const auto latencies = place.find("memory_latency_cycles")) {
+    path.memory_latency_cycles = pattern_latencies_from(*latencies);
+  }
+  return path;
+}
+
+TileLevel tile_level_from(const Place& place) {
+  place.allow({"width", "height", "order"});
+  TileLevel level{.width = place.need("width").whole(1, max_bytes), .height = place.need("height").whole(1, max_bytes)};
+  if (const auto order = place.find("order")) {
+    level.order = is_first_word(*order, "linear", "morton") ? TileOrder::linear : TileOrder::morton;
+  }
+  return level;
+}
+
+TextureDescription texture_from(const Place& place, const Caches& caches) {
+  place.allow({"texel_bytes", "width", "height", "levels", "cache"});
+  TextureDescription texture{.texel_bytes = place.need("texel_bytes").whole(1, max_bytes),
+                             .width = place.need("width").whole(1, max_bytes),
+                             .height = place.need("height").whole(1, max_bytes),
+                             .levels = {},
+                             .cache = cache_name_from(place.need("cache"), caches)};
+  if (const auto levels = place.find("levels")) {
+    const std::vector<Place> items = levels->items();
+    texture.levels.resize(items.size());
+    std::transform(items.begin(), items.end(), texture.levels.begin(), tile_level_from);
+  }
+  try {
+    check(texture);
+  } catch (const InputError& error) {
+    fail_in(place, error.what());
+  }
+  return texture;
 }
 
 NoiseDescription noise_from(const Place& place) {
@@ -414,8 +564,8 @@ void check_schema(const Place& root) {
 DeviceDescription description_from(const Place& root) {
   static_cast<void>(root.entries());
   check_schema(root);
-  root.allow({"schema", "device", "caches", "shared_memory", "memory_latency_cycles", "outstanding", "bandwidth",
-              "noise", "evidence"});
+  root.allow({"schema", "device", "caches", "paths", "textures", "shared_memory", "memory_latency_cycles",
+              "outstanding", "bandwidth", "noise", "evidence"});
   DeviceDescription description;
   if (const auto device = root.find("device")) {
     description.device = device_from(*device);
@@ -424,6 +574,19 @@ DeviceDescription description_from(const Place& root) {
     for (const auto& [name, cache] : caches->entries()) {
       description.caches.emplace(name, cache_from(cache));
     }
+  }
+  if (const auto paths = root.find("paths")) {
+    for (const auto& [name, path] : paths->entries()) {
+      description.paths.emplace(name, path_from(path, description.caches));
+    }
+  }
+  if (const auto textures = root.find("textures")) {
+    for (const auto& [name, texture] : textures->entries()) {
+      description.textures.emplace(name, texture_from(texture, description.caches));
+    }
+  }
+  if (const auto latencies = root.find("memory_latency_cycles")) {
+    description.memory_latency_cycles = pattern_latencies_from(*latencies);
   }
   for (const auto& [name, value] : root.entries()) {
     if (contains(carried_keys, name)) {
@@ -436,7 +599,7 @@ DeviceDescription description_from(const Place& root) {
   if (const auto evidence = root.find("evidence")) {
     for (const auto& [name, value] : evidence->entries()) {
       const bool of_cache = description.caches.contains(name);
-      if (!of_cache && !contains(carried_keys, name)) {
+      if (!of_cache && !contains(carried_keys, name) && name != "memory_latency_cycles") {
         value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
       }
       description.evidence.emplace(name, evidence_from(value, of_cache));

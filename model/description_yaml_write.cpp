@@ -95,7 +95,10 @@ struct ParameterText {
     const std::string text = to_text(number);
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
   }
-  FlowYaml operator()(const std::string& text) const { return to_yaml_scalar(text); }
+  // `true` and `false` stay bare: they are words here, and truth values to whoever else reads this.
+  FlowYaml operator()(const std::string& text) const {
+    return text == "true" || text == "false" ? text : to_yaml_scalar(text);
+  }
   FlowYaml operator()(const std::vector<double>& numbers) const { return number_list(numbers); }
   FlowYaml operator()(const std::vector<std::vector<double>>& lists) const {
     return list_of(lists, number_list<double>);
@@ -126,6 +129,28 @@ FlowYaml device_leaf(const DeviceDescription::Device& device) {
   return flow_map(entries);
 }
 
+FlowYaml fill_leaf(const Fill& fill) {
+  FlowEntries entries{{"prefetch_lines", to_text(fill.prefetch_lines)}};
+  if (fill.fetch_bytes) {
+    entries.emplace_back("fetch_bytes", to_text(*fill.fetch_bytes));
+  }
+  return flow_map(entries);
+}
+
+FlowYaml partitions_leaf(const Partitions& partitions) {
+  return flow_map({{"index", to_flow_yaml(partitions.index)},
+                   {"near", to_text(partitions.near)},
+                   {"far_cycles", to_text(partitions.far_cycles)}});
+}
+
+FlowYaml pattern_latencies_leaf(const PatternLatencyCycles& cycles) {
+  FlowEntries entries;
+  for (std::size_t i = 0; i < cycles.size(); ++i) {
+    entries.emplace_back(pattern_names[i], text_or_null(cycles[i]));
+  }
+  return flow_map(entries);
+}
+
 std::string cache_block(const CacheDescription& cache) {
   std::string block;
   const auto line = [&block](std::string_view key, const FlowYaml& value) {
@@ -143,15 +168,45 @@ std::string cache_block(const CacheDescription& cache) {
   line("ways", cache.ways ? to_flow_yaml(*cache.ways) : "null");
   line("index", index_leaf(cache));
   line("replacement", cache.replacement ? to_flow_yaml(*cache.replacement) : "null");
-  if (cache.prefetch_lines != 0) {
-    line("fill", flow_map({{"prefetch_lines", to_text(cache.prefetch_lines)}}));
+  if (cache.fill != Fill{}) {
+    line("fill", fill_leaf(cache.fill));
+  }
+  if (cache.store) {
+    line("store", flow_map({{"miss", cache.store->miss == StoreMiss::allocate ? "allocate" : "bypass"},
+                            {"hit", cache.store->hit == StoreHit::update ? "update" : "evict"}}));
   }
   line("latency_cycles",
        flow_map({{"hit", text_or_null(cache.latency_cycles.hit)}, {"miss", text_or_null(cache.latency_cycles.miss)}}));
+  if (cache.partitions) {
+    line("partitions", partitions_leaf(*cache.partitions));
+  }
   if (!cache.assumed.empty()) {
     line("assumed", text_list(cache.assumed));
   }
   return block;
+}
+
+std::string path_block(const PathDescription& path) {
+  std::string block = "    caches: " + text_list(path.caches) + "\n    tlbs: " + text_list(path.tlbs) + "\n";
+  if (path.translated_from) {
+    block += "    translated_from: " + to_yaml_scalar(*path.translated_from) + "\n";
+  }
+  block += "    page_window_bytes: " + text_or_null(path.page_window_bytes) + "\n";
+  if (path.memory_latency_cycles) {
+    block += "    memory_latency_cycles: " + pattern_latencies_leaf(*path.memory_latency_cycles) + "\n";
+  }
+  return block;
+}
+
+std::string texture_block(const TextureDescription& texture) {
+  const FlowYaml levels = list_of(texture.levels, [](const TileLevel& level) {
+    return flow_map({{"width", to_text(level.width)},
+                     {"height", to_text(level.height)},
+                     {"order", level.order == TileOrder::linear ? "linear" : "morton"}});
+  });
+  return "    texel_bytes: " + to_text(texture.texel_bytes) + "\n    width: " + to_text(texture.width) +
+         "\n    height: " + to_text(texture.height) + "\n    levels: " + levels +
+         "\n    cache: " + to_yaml_scalar(texture.cache) + "\n";
 }
 
 FlowYaml noise_leaf(const NoiseDescription& noise) {
@@ -229,6 +284,15 @@ std::string to_yaml(const DeviceDescription& description) {
   std::string yaml = "schema: gpuinfer/1\n";
   yaml += "device: " + device_leaf(description.device) + "\n";
   yaml += sections_block("caches", description.caches, cache_block);
+  if (!description.paths.empty()) {
+    yaml += sections_block("paths", description.paths, path_block);
+  }
+  if (!description.textures.empty()) {
+    yaml += sections_block("textures", description.textures, texture_block);
+  }
+  if (description.memory_latency_cycles) {
+    yaml += "memory_latency_cycles: " + pattern_latencies_leaf(*description.memory_latency_cycles) + "\n";
+  }
   for (const std::string_view key : carried_keys) {
     if (const auto found = description.carried.find(std::string(key)); found != description.carried.end()) {
       yaml += found->first + ": " + found->second + "\n";

@@ -16,4 +16,6 @@ std::string_view to_string(EvidenceStatus status) {
   return "unknown";
 }
 
+std::string_view to_string(AccessPattern pattern) { return pattern_names.at(static_cast<std::size_t>(pattern)); }
+
 }  // namespace gpuinfer::model

@@ -24,18 +24,48 @@ struct LatencyCycles {
   bool operator==(const LatencyCycles&) const = default;
 };
 
+// What a miss brings.
+struct Fill {
+  unsigned prefetch_lines = 0;               // next lines that come along with a missed line
+  std::optional<std::uint64_t> fetch_bytes;  // aligned block of a line that a missed sector brings; none: the sector
+
+  bool operator==(const Fill&) const = default;
+};
+
+// What a store does: whether one that misses brings its line, and whether one that hits leaves the line in place.
+enum class StoreMiss { allocate, bypass };
+enum class StoreHit { update, evict };
+
+struct Store {
+  StoreMiss miss = StoreMiss::bypass;
+  StoreHit hit = StoreHit::update;
+
+  bool operator==(const Store&) const = default;
+};
+
+// A cache in parts, as the L2 of GPUs where some of it is further from an SM than the rest.
+struct Partitions {
+  IndexFunction index;     // address -> partition
+  std::uint32_t near = 0;  // the one that is close to the SM that loads
+  double far_cycles = 0;   // what a hit in any other one takes longer
+
+  bool operator==(const Partitions&) const = default;
+};
+
 struct CacheDescription {
   std::optional<std::uint64_t> capacity_bytes;
   std::optional<std::uint64_t> onset_bytes;  // the contiguous array above which misses begin
   std::optional<std::uint64_t> store_lines;  // lines of data held, where that is fewer than the tags
   std::optional<std::uint64_t> line_bytes;
-  std::optional<std::uint64_t> sector_bytes;       // fill granularity
+  std::optional<std::uint64_t> sector_bytes;       // what is valid or not by itself
   std::optional<std::vector<std::uint32_t>> ways;  // one entry for each set
   std::optional<IndexFunction> index;
   std::optional<std::vector<unsigned>> exercised_bits;  // address bits that took part in finding the index
   std::optional<Replacement> replacement;
-  unsigned prefetch_lines = 0;  // next lines that a miss brings along
+  Fill fill;
+  std::optional<Store> store;
   LatencyCycles latency_cycles;
+  std::optional<Partitions> partitions;
   std::vector<std::string> assumed;  // leaves of a virtual device that no source gives
 
   bool operator==(const CacheDescription&) const = default;
@@ -82,6 +112,51 @@ struct CacheEvidence {
   bool operator==(const CacheEvidence&) const = default;
 };
 
+// The access patterns of Mei & Chu 2014 (table 3), by where data / translation in the first / in the second TLB were
+// found: P1 hit / hit, P2 hit / miss / hit, P3 hit / miss / miss, P4 miss / hit, P5 miss / miss / miss, and P6, which
+// is P5 with a switch between page tables.
+enum class AccessPattern : std::uint8_t { P1, P2, P3, P4, P5, P6 };
+inline constexpr std::array<std::string_view, 6> pattern_names{"P1", "P2", "P3", "P4", "P5", "P6"};
+
+[[nodiscard]] std::string_view to_string(AccessPattern pattern);
+
+// One for each pattern.
+using PatternLatencyCycles = std::array<std::optional<double>, pattern_names.size()>;
+
+// What an access passes through: model/hierarchy.hpp plays it.
+struct PathDescription {
+  std::vector<std::string> caches;  // data caches, in the order in which they are looked up
+  std::vector<std::string> tlbs;    // the same of the translations
+  // The first of `caches` that is looked up with a translated address; what is found before needs no translation. None:
+  // all of them.
+  std::optional<std::string> translated_from;
+  std::optional<std::uint64_t> page_window_bytes;             // what the active page tables cover; none: everything
+  std::optional<PatternLatencyCycles> memory_latency_cycles;  // none: those of the device
+
+  bool operator==(const PathDescription&) const = default;
+};
+
+enum class TileOrder : std::uint8_t { linear, morton };
+
+struct TileLevel {
+  std::uint64_t width = 1;  // in tiles of the level below; the lowest level: in texels
+  std::uint64_t height = 1;
+  TileOrder order = TileOrder::linear;
+
+  bool operator==(const TileLevel&) const = default;
+};
+
+// Where the texels of a two-dimensional texture lie: model/texel_layout.hpp.
+struct TextureDescription {
+  std::uint64_t texel_bytes = 4;
+  std::uint64_t width = 1;  // in texels
+  std::uint64_t height = 1;
+  std::vector<TileLevel> levels;  // from the inside out
+  std::string cache;              // through which it is read
+
+  bool operator==(const TextureDescription&) const = default;
+};
+
 struct NoiseDescription {
   double jitter_cycles = 0;  // standard deviation
   double outlier_probability = 0;
@@ -92,8 +167,7 @@ struct NoiseDescription {
 };
 
 // Top-level keys of the schema that the program carries but does not interpret.
-inline constexpr std::array<std::string_view, 4> carried_keys{"shared_memory", "memory_latency_cycles", "outstanding",
-                                                              "bandwidth"};
+inline constexpr std::array<std::string_view, 3> carried_keys{"shared_memory", "outstanding", "bandwidth"};
 
 struct DeviceDescription {
   struct Device {
@@ -107,9 +181,12 @@ struct DeviceDescription {
   };
 
   Device device;
-  std::map<std::string, CacheDescription> caches;  // by target name: L1tex, L1D, L2TLB, ...
-  std::optional<NoiseDescription> noise;           // virtual devices only
-  std::map<std::string, CacheEvidence> evidence;   // profiles only
+  std::map<std::string, CacheDescription> caches;      // by target name: L1tex, L1D, L2TLB, ...
+  std::map<std::string, PathDescription> paths;        // by name: global, ...; of `caches`
+  std::map<std::string, TextureDescription> textures;  // by name: Texture2D, ...
+  std::optional<PatternLatencyCycles> memory_latency_cycles;
+  std::optional<NoiseDescription> noise;          // virtual devices only
+  std::map<std::string, CacheEvidence> evidence;  // profiles only
 
   // By key, one of carried_keys: the value in flow form.
   std::map<std::string, std::string> carried;

@@ -12,6 +12,7 @@
 
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
+#include "model/hierarchy.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::probe {
@@ -20,6 +21,9 @@ namespace {
 
 constexpr std::uint64_t load_bytes = 4;
 constexpr std::uint64_t smallest_buffer_bytes = 64ULL << 20U;
+
+constexpr const char* latency_target = "Latency";
+constexpr const char* path_of_latency = "global";
 
 // The first leaf without which the cache cannot be played.
 std::optional<std::string_view> null_leaf(const model::CacheDescription& cache) {
@@ -67,25 +71,13 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// One cache with random streams of its own, so that what is asked of another does not show in its answers.
-class VirtualCache {
+class Noise {
  public:
-  VirtualCache(const model::CacheDescription& cache, const model::NoiseDescription& noise, model::Random seeds)
-      : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss), noise_(noise),
-        simulator_(model::CacheSimulator::make(cache, seeds())), random_(seeds()) {}
+  Noise(const model::NoiseDescription& noise, std::uint64_t seed) : noise_(noise), random_(seed) {}
 
-  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
-    const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
-    std::vector<float> latency_cycles(outcomes.size());
-    std::transform(outcomes.begin(), outcomes.end(), latency_cycles.begin(),
-                   [this](model::Outcome outcome) { return timed(model::is_miss(outcome)); });
-    return latency_cycles;
-  }
+  bool misreads() { return happens(noise_.misread_probability); }
 
- private:
-  float timed(bool miss) {
-    const bool seen_as_miss = miss != happens(noise_.misread_probability);
-    double cycles = seen_as_miss ? miss_cycles_ : hit_cycles_;
+  float timed(double cycles) {
     if (noise_.jitter_cycles > 0) {
       cycles += random_.normal() * noise_.jitter_cycles;
     }
@@ -95,13 +87,66 @@ class VirtualCache {
     return static_cast<float>(std::max(0.0, std::round(cycles)));
   }
 
+ private:
   bool happens(double probability) { return probability > 0 && random_.unit() < probability; }
 
+  model::NoiseDescription noise_;
+  model::Random random_;
+};
+
+// One cache with random streams of its own, so that what is asked of another does not show in its answers.
+class VirtualCache {
+ public:
+  VirtualCache(const model::CacheDescription& cache, const model::NoiseDescription& noise, model::Random seeds)
+      : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss),
+        simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {}
+
+  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+    const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
+    std::vector<float> latency_cycles(outcomes.size());
+    std::transform(outcomes.begin(), outcomes.end(), latency_cycles.begin(), [this](model::Outcome outcome) {
+      const bool seen_as_miss = model::is_miss(outcome) != noise_.misreads();
+      return noise_.timed(seen_as_miss ? miss_cycles_ : hit_cycles_);
+    });
+    return latency_cycles;
+  }
+
+ private:
   double hit_cycles_;
   double miss_cycles_;
-  model::NoiseDescription noise_;
   std::unique_ptr<model::CacheSimulator> simulator_;
-  model::Random random_;
+  Noise noise_;
+};
+
+// A path of memory, with caches and random streams of its own.
+class VirtualPath {
+ public:
+  VirtualPath(const model::DeviceDescription& device, const std::string& path, const model::NoiseDescription& noise,
+              model::Random seeds)
+      : last_cache_(static_cast<std::uint8_t>(device.paths.at(path).caches.size() - 1)), latencies_(device, path),
+        simulator_(device, path, seeds()), noise_(noise, seeds()) {}
+
+  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+    const std::vector<model::AccessClass> classes = model::classes_of(simulator_, question, address_of_buffer);
+    std::vector<float> latency_cycles(classes.size());
+    std::transform(classes.begin(), classes.end(), latency_cycles.begin(), [this](const model::AccessClass& access) {
+      return noise_.timed(latencies_.of(noise_.misreads() ? misread(access) : access).cycles);
+    });
+    return latency_cycles;
+  }
+
+ private:
+  // As if the data had been in memory instead of a cache, or in the last cache instead of memory.
+  [[nodiscard]] model::AccessClass misread(const model::AccessClass& access) const {
+    return {.cache = access.cache ? std::nullopt : std::optional(last_cache_),
+            .translation = access.translation,
+            .far = false};
+  }
+
+  std::uint8_t last_cache_;
+  model::PathLatencies latencies_;
+  model::HierarchySimulator simulator_;
+  Noise noise_;
 };
 
 class VirtualDevice final : public model::Answerer {
@@ -113,17 +158,21 @@ class VirtualDevice final : public model::Answerer {
     facts_.sm_count = description.device.sm_count;
     facts_.buffer_bytes = smallest_buffer_bytes;
     facts_.provenance["seed"] = std::to_string(seed);
+    const model::NoiseDescription noise = description.noise.value_or(model::NoiseDescription{});
     for (const auto& [target, cache] : description.caches) {
       if (const auto leaf = null_leaf(cache)) {
         refusals_[target] = refusal_of_null(target, *leaf);
         continue;
       }
       const model::Random seeds(seed ^ fnv1a(target));
-      caches_.try_emplace(target, cache, description.noise.value_or(model::NoiseDescription{}), seeds);
+      caches_.try_emplace(target, cache, noise, seeds);
       facts_.targets.push_back(target);
       facts_.buffer_bytes = std::max(facts_.buffer_bytes, buffer_bytes_for(cache));
     }
-    if (caches_.empty()) {
+    if (description.paths.contains(path_of_latency)) {
+      add_path(description, noise, seed);
+    }
+    if (facts_.targets.empty()) {
       throw InputError(source + ": " +
                        (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second));
     }
@@ -141,15 +190,31 @@ class VirtualDevice final : public model::Answerer {
   }
 
  private:
+  void add_path(const model::DeviceDescription& description, const model::NoiseDescription& noise, std::uint64_t seed) {
+    try {
+      path_.emplace(description, path_of_latency, noise, model::Random(seed ^ fnv1a(latency_target)));
+    } catch (const InputError& incomplete) {
+      refusals_[latency_target] = incomplete.what();
+      return;
+    }
+    facts_.targets.emplace_back(latency_target);
+    // Room to go from one window of page tables to another.
+    const std::uint64_t window_bytes = description.paths.at(path_of_latency).page_window_bytes.value_or(0);
+    facts_.buffer_bytes = std::max(facts_.buffer_bytes, 2 * window_bytes);
+  }
+
   model::Answer answer(const model::Question& question) {
     if (auto refusal = refusal_of(question)) {
       return {.latency_cycles = {}, .refusal = std::move(refusal)};
     }
+    const bool of_path = path_ && question.target == latency_target;
     try {
-      return {.latency_cycles = caches_.at(question.target).answer(question, facts_.address_of_buffer),
+      return {.latency_cycles = of_path ? path_->answer(question, facts_.address_of_buffer)
+                                        : caches_.at(question.target).answer(question, facts_.address_of_buffer),
               .refusal = std::nullopt};
-    } catch (const InputError& outside_the_index) {
-      return {.latency_cycles = {}, .refusal = "caches." + question.target + "." + outside_the_index.what()};
+    } catch (const InputError& unknown) {
+      const std::string place = of_path ? "" : "caches." + question.target + ".";
+      return {.latency_cycles = {}, .refusal = place + unknown.what()};
     }
   }
 
@@ -157,7 +222,7 @@ class VirtualDevice final : public model::Answerer {
     if (const auto refusal = refusals_.find(question.target); refusal != refusals_.end()) {
       return refusal->second;
     }
-    if (!caches_.contains(question.target)) {
+    if (std::find(facts_.targets.begin(), facts_.targets.end(), question.target) == facts_.targets.end()) {
       return facts_.source + " has no cache " + question.target + "; ask for one that it lists";
     }
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
@@ -173,6 +238,7 @@ class VirtualDevice final : public model::Answerer {
 
   model::DeviceFacts facts_;
   std::map<std::string, VirtualCache> caches_;
+  std::optional<VirtualPath> path_;
   std::map<std::string, std::string> refusals_;
 };
 

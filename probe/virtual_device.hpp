@@ -12,10 +12,12 @@
 namespace gpuinfer::probe {
 
 // A description as a device: its caches are simulated, its latencies are reported with its noise. Each cache is a
-// target of its own. `source` is what --device named. Same seed, same questions: same answers, whatever other caches
-// are asked in between. Targets are the caches that have everything a simulation needs; a question for another one is
-// refused with the leaf that is null, and one that leaves the buffer or is not aligned to 4 bytes is refused as well.
-// Throws InputError when no cache can be simulated.
+// target of its own; the target `Latency` is the path `global`, where there is one, with caches of its own. `source` is
+// what --device named. Same seed, same questions: same answers, whatever other targets are asked in between. Targets
+// are the caches that have everything a simulation needs; a question for another one is refused with the leaf that is
+// null, and one that leaves the buffer or is not aligned to 4 bytes is refused as well, as is one for `Latency` with an
+// access that the path has no latency for. A misread on the path takes data in a cache for data in memory or the other
+// way round. Throws InputError when nothing can be simulated.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description,
                                                             const std::string& source, std::uint64_t seed);
 

@@ -15,20 +15,20 @@
 
 // A replacement policy is one class in one file, named in the table of table.hpp:
 //
-//   static constexpr std::string_view name;     its name in descriptions, and the name of its file
-//   static constexpr bool deterministic;        the same accesses always give the same victims
-//   static constexpr bool repeats_are_idle;     a hit of the slot that was hit or filled last in its set changes
-//   nothing static void check(replacement, ways);       throws InputError "PARAMETER: what is wrong" static
-//   std::vector<Replacement> guesses(ways);  what a search tries for sets of so many ways, plainest first: the
-//                                               combinations of parameters that somebody has built or published. None
-//                                               where parameters have to be measured, and for policies with chance
-//   P(layout, replacement, random);             all sets at once, as after power-on; layout and random outlive it
-//   void reset();                               back to the state after power-on
-//   void hit(set, slot);                        the line in this slot was accessed
-//   void fill(set, slot);                       a line was placed in this slot; its first access, no hit follows
-//   std::uint32_t victim(set);                  the slot to free in a full set; fill() of that slot follows
-//   void append_state(set, state) const;        appends what decides the further behaviour of the set, in a form that
-//                                               is the same for two sets of one layout if and only if that is
+//   static constexpr std::string_view name;         its name in descriptions, and the name of its file
+//   static constexpr bool deterministic;            the same accesses always give the same victims
+//   static constexpr bool repeats_are_idle;         hitting what its set hit or filled last changes nothing
+//   static void check(replacement, ways);           throws InputError "PARAMETER: what is wrong"
+//   static std::vector<Replacement> guesses(ways);  what a search tries for sets of so many ways, plainest first:
+//                                                   the parameters that somebody has built or published. None where
+//                                                   they have to be measured, and for policies with chance
+//   P(layout, replacement, random);                 all sets at once, as after power-on; layout and random outlive it
+//   void reset();                                   back to the state after power-on
+//   void hit(set, slot);                            the line in this slot was accessed
+//   void fill(set, slot);                           a line was placed here, which is its first access; no hit follows
+//   std::uint32_t victim(set);                      the slot to free in a full set; fill() of that slot follows
+//   void append_state(set, state) const;            appends what decides how the set goes on, in a form that is the
+//                                                   same for two sets of one layout if and only if that is
 //
 // While a set has free slots the lowest of them is filled and victim() is not asked. Policies are values: a copy goes
 // on from the same state.

@@ -29,7 +29,7 @@ class SlotOrder {
     }
   }
 
-  void make_youngest(std::uint32_t set, std::uint32_t slot) {
+  [[gnu::always_inline]] void make_youngest(std::uint32_t set, std::uint32_t slot) {
     const std::uint32_t oldest = oldest_[set];
     if (slot == oldest) {
       oldest_[set] = links_[slot].younger;
@@ -66,7 +66,7 @@ class SlotOrder {
   };
 
   // Needs a ring of three slots at least.
-  void move_before(std::uint32_t slot, std::uint32_t place) {
+  [[gnu::noinline]] void move_before(std::uint32_t slot, std::uint32_t place) {
     const auto [older, younger] = links_[slot];
     links_[older].younger = younger;
     links_[younger].older = older;

@@ -4,10 +4,21 @@
 
 #include <tuple>
 
+#include "model/policies/automaton.hpp"
+#include "model/policies/bip.hpp"
+#include "model/policies/brrip.hpp"
+#include "model/policies/clock.hpp"
 #include "model/policies/fermi.hpp"
 #include "model/policies/fifo.hpp"
+#include "model/policies/lip.hpp"
 #include "model/policies/lru.hpp"
+#include "model/policies/mru.hpp"
+#include "model/policies/nru.hpp"
+#include "model/policies/permutation.hpp"
+#include "model/policies/plru.hpp"
+#include "model/policies/qlru.hpp"
 #include "model/policies/random.hpp"
+#include "model/policies/srrip.hpp"
 #include "model/policies/weighted_random.hpp"
 
 namespace gpuinfer::model {
@@ -17,9 +28,20 @@ namespace gpuinfer::model {
 using AllPolicies = std::tuple<  //
     Lru,                         //
     Fifo,                        //
+    Lip,                         //
+    Bip,                         //
+    Plru,                        //
+    Nru,                         //
+    Mru,                         //
+    Clock,                       //
+    Srrip,                       //
+    Brrip,                       //
+    Qlru,                        //
+    Permutation,                 //
     RandomPolicy,                //
     WeightedRandom,              //
-    Fermi>;
+    Fermi,                       //
+    Automaton>;
 
 // Calls visitor.operator()<Policy>() for each policy.
 template <class Visitor>

@@ -38,6 +38,24 @@ TEST(SequenceOption, RefusesWhatItDoesNotUnderstand) {
   }
 }
 
+using Texels = std::vector<model::Texel>;
+
+TEST(TexelSequence, GoesOverTheTextureInTheOrderOfItsName) {
+  EXPECT_EQ(parse_texels("texels:rows", 3, 2), (Texels{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_EQ(parse_texels("texels:columns", 3, 2), (Texels{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}}));
+  EXPECT_EQ(parse_texels("texels:tiles:2,2", 3, 3),
+            (Texels{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {2, 1}, {0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(parse_texels("texels:tiles:1G,1G", 3, 2), parse_texels("texels:rows", 3, 2));
+}
+
+TEST(TexelSequence, RefusesWhatItDoesNotUnderstand) {
+  for (const char* text : {"", "texels", "texels:", "texels:row", "texels:tiles", "texels:tiles:2", "texels:tiles:2,0",
+                           "texels:tiles:2,2,2", "cyclic:96,32", "csv:/nowhere.csv"}) {
+    EXPECT_THROW(static_cast<void>(parse_texels(text, 3, 2)), InputError) << text;
+  }
+  EXPECT_THROW(static_cast<void>(parse_texels("texels:rows", 1U << 24U, 1U << 24U)), InputError);
+}
+
 TEST(SizeWithSuffix, IsAPowerOf1024) {
   EXPECT_EQ(parse_bytes("24K", "--stride"), 24576U);
   EXPECT_EQ(parse_bytes("2G", "--stride"), 2147483648U);

@@ -36,6 +36,24 @@ class List(harness.ProgramTest):
     def test_policies_one_in_a_line(self):
         self.assertEqual(self.expect(0, "list", "policies").stdout.splitlines()[:2], ["lru", "fifo"])
 
+    def test_classes_of_policies(self):
+        done = self.expect(0, "list", "policies", "--classes", "--ways", "2")
+        classes = [line.split(" = ") for line in done.stdout.splitlines()]
+        self.assertEqual(classes[0][:2], ["lru", "plru"])
+        self.assertIn(["fifo"], [members[:1] for members in classes])
+        names = [name for members in classes for name in members]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn(f"{len(names)} policies are {len(classes)} classes in a set of 2 ways, exactly", done.stderr)
+        self.assertIn("random (chance)", done.stderr)
+
+    def test_classes_beyond_what_can_be_told_exactly_say_how_far(self):
+        done = self.expect(0, "list", "policies", "--classes", "--ways", "12")
+        self.assertRegex(done.stdout, r"(?m)^nru clear=on_access = .* \(in \d+ accesses at least\)$")
+        self.assertIn("as far as their lines say", done.stderr)
+        self.expect(2, "list", "policies", "--classes", "--ways", "0")
+        self.expect(2, "list", "policies", "--ways", "4")
+        self.expect(2, "list", "devices", "--classes")
+
 
 class Simulate(harness.ProgramTest):
     def test_rows(self):
@@ -85,6 +103,112 @@ class Simulate(harness.ProgramTest):
     def test_jobs_change_nothing(self):
         arguments = ("simulate", "gtx560ti", "--target=L1D", "--curve=misses:16K,20K,512")
         self.assertEqual(self.expect(0, *arguments, "--jobs=1").stdout, self.expect(0, *arguments, "--jobs=4").stdout)
+
+
+class SimulatePath(harness.ProgramTest):
+    def test_rows(self):
+        self.write("offsets.csv", "0\n0\n32\n536870912\n")
+        self.assertEqual(
+            self.expect(0, "simulate", "gtx780", "--path=global", "--sequence=csv:offsets.csv").stdout,
+            "access,offset,data,translation,window_switch,pattern,latency_cycles,source,partition\n"
+            "0,0,memory,walk,0,P5,734,published,\n"
+            "1,0,L2,L1TLB,0,P1,230,published,\n"
+            "2,32,memory,L1TLB,0,P4,371,published,\n"
+            "3,536870912,memory,walk,1,P6,1000,published,\n",
+        )
+
+    def test_published_patterns_of_fermi(self):
+        # 17 pages round and round: one more than the first TLB holds.
+        laps = ("--warm=cyclic:34M,2M", "--sequence=cyclic:34M,2M")
+        for path, cycles in (("global_l1_off", "398"), ("global", "404")):
+            with self.subTest(path):
+                found = rows(self.expect(0, "simulate", "gtx560ti", "--path", path, *laps))
+                keys = ("data", "translation", "pattern", "latency_cycles")
+                self.assertIn(("L2", "L2TLB", "P2", cycles), {tuple(row[key] for key in keys) for row in found})
+
+    def test_derived_latencies_say_so(self):
+        self.write("offsets.csv", "offset\n4096\n")
+        arguments = ("--path=global", "--warm=cyclic:34M,2M", "--sequence=csv:offsets.csv")
+        row = rows(self.expect(0, "simulate", "gtx780", *arguments))[0]
+        self.assertEqual((row["pattern"], row["latency_cycles"], row["source"]), ("", "377", "derived"))
+
+    def test_partitions(self):
+        parts = "    partitions: {index: {kind: bits, bits: [9]}, far_cycles: 150}\n"
+        path = "paths: {global: {caches: [L1tex], memory_latency_cycles: {P1: 30, P4: 500}}}\n"
+        device = self.write("far.yaml", harness.CACHE + parts + path)
+        arguments = ("--path=global", "--warm=cyclic:1K,512", "--sequence=cyclic:1K,512")
+        found = rows(self.expect(0, "simulate", device, *arguments))
+        self.assertEqual(
+            [(row["partition"], row["latency_cycles"], row["source"]) for row in found],
+            [("near", "30", "published"), ("far", "180", "derived")],
+        )
+
+    def test_bad_command_lines(self):
+        sequence = "--sequence=cyclic:1K,32"
+        self.assertIn("describes global", self.expect(2, "simulate", "gtx780", "--path=local", sequence).stderr)
+        self.expect(2, "simulate", "gtx780", "--path=global", "--target=L2", sequence)
+        self.expect(2, "simulate", "gtx780", "--path=global", "--map")
+        self.write("whole.yaml", harness.CACHE + "paths: {global: {caches: [L1tex]}}\n")
+        self.assertIn(
+            "whole.yaml: paths.global.memory_latency_cycles",
+            self.expect(2, "simulate", "whole.yaml", "--path=global", sequence).stderr,
+        )
+
+
+class SimulateTexture(harness.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        # Lines of 8 x 2 texels in sectors of 4 x 2, and rows of such lines.
+        levels = "[{width: 4, height: 2}, {width: 2, height: 1}]"
+        texture = f"{{texel_bytes: 4, width: 32, height: 64, levels: {levels}, cache: L1tex}}"
+        self.texture = self.write("texture.yaml", harness.CACHE + f"textures: {{Texture2D: {texture}}}\n")
+
+    def play(self, sequence, *options):
+        return rows(self.expect(0, "simulate", self.texture, "--texture=Texture2D", f"--sequence={sequence}", *options))
+
+    def test_rows(self):
+        self.write("texels.csv", "x,y\n0,0\n3,1\n4,0\n0,2\n")
+        arguments = ("simulate", self.texture, "--texture=Texture2D", "--sequence=csv:texels.csv")
+        self.assertEqual(
+            self.expect(0, *arguments).stdout,
+            "access,x,y,offset,set,outcome\n0,0,0,0,0,line_miss\n1,3,1,28,0,hit\n2,4,0,32,0,sector_miss\n"
+            "3,0,2,256,0,line_miss\n",
+        )
+
+    def test_every_texel_once_in_the_order_asked_for(self):
+        for sequence, second in (("rows", (1, 0)), ("columns", (0, 1)), ("tiles:1,3", (0, 1)), ("tiles:5,3", (1, 0))):
+            with self.subTest(sequence):
+                texels = [(int(row["x"]), int(row["y"])) for row in self.play(f"texels:{sequence}")]
+                self.assertEqual(texels[:2], [(0, 0), second])
+                self.assertEqual(len(texels), 32 * 64)
+                self.assertEqual(set(texels), {(x, y) for x in range(32) for y in range(64)})
+
+    def test_a_layout_in_tiles_is_made_for_tiles(self):
+        # 256 sectors; the four lines of a row are in four sets, and 32 rows of lines thrash sets of four ways.
+        def misses(sequence):
+            return sum(row["outcome"] != "hit" for row in self.play(sequence))
+
+        self.assertEqual(misses("texels:tiles:4,2"), 256)
+        self.assertEqual(misses("texels:rows"), 256)
+        self.assertEqual(misses("texels:columns"), 4 * 256)
+
+    def test_warm_up(self):
+        self.write("texels.csv", "0,0\n")
+        self.assertEqual(self.play("csv:texels.csv", "--warm=csv:texels.csv")[0]["outcome"], "hit")
+
+    def test_bad_command_lines(self):
+        def refusal(*arguments):
+            return self.expect(2, "simulate", self.texture, *arguments).stderr
+
+        self.assertIn("describes Texture2D", refusal("--texture=Texture3D", "--sequence=texels:rows"))
+        self.assertIn("texels:rows", refusal("--texture=Texture2D", "--sequence=cyclic:1K,32"))
+        for bad in ("texels:diagonal", "texels:tiles:4", "texels:tiles:0,4", "texels", "csv:nowhere.csv"):
+            with self.subTest(bad):
+                refusal("--texture=Texture2D", f"--sequence={bad}")
+        self.write("outside.csv", "0,0\n32,0\n")
+        self.assertIn("(32, 0)", refusal("--texture=Texture2D", "--sequence=csv:outside.csv"))
+        self.write("short.csv", "0,0\n1\n")
+        self.assertIn("short.csv:2: y", refusal("--texture=Texture2D", "--sequence=csv:short.csv"))
 
 
 class Record(harness.ProgramTest):

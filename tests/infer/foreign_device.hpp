@@ -103,12 +103,14 @@ using MakeSet = std::function<std::unique_ptr<Set>(std::size_t set)>;
 // Lines in an order, of which a full set gives up the first or the last.
 struct OrderRules {
   bool hits_move_to_front = true;
-  bool fills_enter_at_front = true;  // into a full set; into one with room they always do
+  bool fills_enter_at_front = true;
+  bool first_fills_enter_at_front = true;  // into a set with room
   bool last_is_victim = true;
 };
 inline constexpr OrderRules lru{};
 inline constexpr OrderRules fifo{.hits_move_to_front = false};
-inline constexpr OrderRules lip{.fills_enter_at_front = false};  // Qureshi et al. 2007
+inline constexpr OrderRules lip{.fills_enter_at_front = false, .first_fills_enter_at_front = false};  // Qureshi 2007
+inline constexpr OrderRules lip_when_full{.fills_enter_at_front = false};                             // nobody's
 inline constexpr OrderRules most_recent_goes{.last_is_victim = false};
 
 class OrderedSet final : public Set {
@@ -127,7 +129,8 @@ class OrderedSet final : public Set {
     if (full) {
       order_.erase(rules_.last_is_victim ? order_.end() - 1 : order_.begin());
     }
-    order_.insert(full && !rules_.fills_enter_at_front ? order_.end() : order_.begin(), line);
+    const bool at_front = full ? rules_.fills_enter_at_front : rules_.first_fills_enter_at_front;
+    order_.insert(at_front ? order_.begin() : order_.end(), line);
     return false;
   }
 

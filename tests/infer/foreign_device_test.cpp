@@ -108,21 +108,40 @@ TEST(ForeignDevice, NoCleanStart) {
   }
 }
 
-TEST(ForeignDevice, TreePlruHasSetsAndNoKnownPolicy) {
-  expect_sets_without_policy(4, 8, [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); });
+void expect_policy(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy,
+                   const foreign::MakeSet& make) {
+  Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, two_levels);
+  model::CacheDescription truth = truth_of_sets(sets, ways);
+  truth.replacement = policy;
+  EXPECT_TRUE(infer(device, truth).all_resolved());
 }
 
-TEST(ForeignDevice, TouchedBitsHaveSetsAndNoKnownPolicy) {
-  expect_sets_without_policy(4, 6, [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(6); });
+TEST(ForeignDevice, TreePlruIsNamed) {
+  expect_policy(4, 8, {.policy = "plru", .parameters = {}, .equivalent = {}},
+                [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); });
 }
 
-TEST(ForeignDevice, LipHasSetsAndNoKnownPolicy) {
-  expect_sets_without_policy(8, 4, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(4, foreign::lip); });
+TEST(ForeignDevice, TouchedBitsAreNamed) {
+  expect_policy(4, 6,
+                {.policy = "nru",
+                 .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
+                 .equivalent = {}},
+                [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(6); });
 }
 
-TEST(ForeignDevice, EvictingTheMostRecentHasSetsAndNoKnownPolicy) {
+TEST(ForeignDevice, LipIsNamed) {
+  expect_policy(8, 4, {.policy = "lip", .parameters = {}, .equivalent = {}},
+                [](std::size_t) { return std::make_unique<foreign::OrderedSet>(4, foreign::lip); });
+}
+
+TEST(ForeignDevice, EvictingTheMostRecentIsNamed) {
+  expect_policy(4, 8, {.policy = "mru", .parameters = {}, .equivalent = {}},
+                [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); });
+}
+
+TEST(ForeignDevice, APolicyOfNobodysHasSetsAndNoName) {
   expect_sets_without_policy(
-      4, 8, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); });
+      4, 8, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip_when_full); });
 }
 
 TEST(ForeignDevice, HalfLruHalfFifoIsNeither) {

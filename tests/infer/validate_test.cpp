@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "probe/importers.hpp"
 #include "tests/infer/recorded_chases.hpp"
@@ -90,6 +91,46 @@ TEST_F(ValidateTextureCache, WhatWasThereBeforeIsNotJudged) {
 TEST_F(ValidateTextureCache, NeedsEveryLeafOfASimulation) {
   cache_.index.reset();
   EXPECT_THROW(static_cast<void>(agreement()), InputError);
+}
+
+// A cache with a history that nobody kept, the loads that are recorded then, and their latencies.
+model::Trace with_history(const model::CacheDescription& cache, bool is_invalidated, model::Random& random) {
+  const auto some_loads = [&](std::size_t loads) {
+    model::AccessSequence sequence(loads);
+    for (std::uint64_t& offset : sequence) {
+      offset = 32 * random.below(12);
+    }
+    return sequence;
+  };
+  const auto simulator = model::CacheSimulator::make(cache, 1);
+  simulator->play(some_loads(random.below(60)), {});
+  model::Trace trace;
+  trace.question.state = is_invalidated ? model::StartState::invalidated : model::StartState::keep;
+  trace.question.warm = some_loads(random.below(3));
+  trace.question.record = some_loads(300);
+  trace.start_is_known = is_invalidated;
+  for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, 0)) {
+    trace.latency_cycles.push_back(is_miss(outcome) ? 220.0F : 100.0F);
+  }
+  return trace;
+}
+
+TEST(Validate, NoHistoryLooksLikeADisagreement) {
+  const std::uint64_t first_seed = 6100;
+  std::uint64_t seed = first_seed;
+  for (const std::uint32_t ways : {2U, 4U}) {
+    for (const model::Replacement& replacement : model::guessed_policies({ways})) {
+      const bool is_invalidated = seed % 4 == 0;
+      SCOPED_TRACE(to_text(replacement) + ", " + std::to_string(ways) + " ways, seed " + std::to_string(seed));
+      model::Random random(seed++);
+      const model::CacheDescription cache = cache_of({ways, ways}, model::BitsIndex{{5}}, replacement);
+      const Agreement agreement = validate(cache, with_history(cache, is_invalidated, random), 0, 1);
+      EXPECT_EQ(agreement.share(), 1.0);
+      EXPECT_FALSE(agreement.first_disagreement.has_value());
+      // A few loads tell what is where.
+      EXPECT_LT(agreement.undetermined, 100U);
+    }
+  }
 }
 
 TEST(Validate, RecordingsOfTheAuthorsAgreeWithWhatTheyPublished) {

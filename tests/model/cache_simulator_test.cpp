@@ -255,7 +255,7 @@ TEST(CacheSimulator, IndexTakesTheAddressNotTheOffset) {
 TEST(CacheSimulator, PrefetchBringsTheNextLines) {
   CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
   cache.ways = {8};
-  cache.prefetch_lines = 2;
+  cache.fill.prefetch_lines = 2;
   EXPECT_EQ(play(cache, {}, {0, 32, 64, 96}),
             (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::hit, Outcome::line_miss}));
 }
@@ -353,6 +353,110 @@ TEST(CacheSimulator, AgreesWithTheTextbookOnRandomCaches) {
     for (std::size_t i = 0; i < sequence.size(); ++i) {
       ASSERT_EQ(is_miss(outcomes[i]), expected[i]) << "access " << i;
     }
+  }
+}
+
+const Replacement lru{.policy = "lru", .parameters = {}, .equivalent = {}};
+
+TEST(CacheSimulator, StepSaysWhereALineGoesAndWhichOneItDrivesOut) {
+  CacheDescription cache = small_cache(lru);
+  cache.ways = {2, 2};
+  cache.index = BitsIndex{{5}};
+  const auto simulator = CacheSimulator::make(cache, 1);
+  const auto load = [&](std::uint64_t address) { return simulator->step(address, AccessKind::load); };
+  using Event = AccessEvent;
+  EXPECT_EQ(load(36), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 0, .victim_address = std::nullopt}));
+  EXPECT_EQ(load(100), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 1, .victim_address = std::nullopt}));
+  EXPECT_EQ(load(60), (Event{.outcome = Outcome::hit, .set = 1, .way = 0, .victim_address = std::nullopt}));
+  EXPECT_EQ(load(160), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 1, .victim_address = 96}));
+}
+
+TEST(CacheSimulator, StepsAndPlaysAreTheSame) {
+  const std::uint64_t seed = 99;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  CacheDescription cache = small_cache(lru);
+  cache.line_bytes = 96;
+  cache.sector_bytes = 32;
+  cache.ways = {3, 5};
+  cache.index = ModuloIndex{.granule_bytes = 96, .sets_count = 2};
+  for (const unsigned prefetch_lines : {0U, 3U}) {
+    cache.fill.prefetch_lines = prefetch_lines;
+    const auto played = CacheSimulator::make(cache, 1);
+    const auto stepped = CacheSimulator::make(cache, 1);
+    const AccessSequence walk = random_walk(cold_pass(0, 2048, 4), 5000, random);
+    std::vector<Outcome> outcomes(walk.size());
+    played->play(walk, outcomes);
+    for (std::size_t i = 0; i < walk.size(); ++i) {
+      ASSERT_EQ(stepped->step(walk[i], AccessKind::load).outcome, outcomes[i]) << "access " << i;
+    }
+  }
+}
+
+TEST(CacheSimulator, MissedSectorsBringTheirBlock) {
+  CacheDescription cache = small_cache(lru);
+  cache.line_bytes = 128;
+  cache.fill.fetch_bytes = 64;
+  EXPECT_EQ(play(cache, {}, {0, 32, 64, 96, 160, 128}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::sector_miss, Outcome::hit,
+                                  Outcome::line_miss, Outcome::hit}));
+}
+
+TEST(CacheSimulator, StoresFollowTheirRule) {
+  CacheDescription cache = small_cache(lru);
+  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store), InputError);
+
+  cache.store = Store{.miss = StoreMiss::bypass, .hit = StoreHit::update};
+  auto simulator = CacheSimulator::make(cache, 1);
+  EXPECT_FALSE(simulator->step(0, AccessKind::store).way.has_value());
+  EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::line_miss);
+  simulator->step(32, AccessKind::load);
+  simulator->step(0, AccessKind::store);  // makes it the most recent
+  EXPECT_EQ(simulator->step(64, AccessKind::load).victim_address, 32U);
+
+  cache.store = Store{.miss = StoreMiss::allocate, .hit = StoreHit::evict};
+  simulator = CacheSimulator::make(cache, 1);
+  EXPECT_EQ(simulator->step(0, AccessKind::store).way, 0U);
+  EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::hit);
+  simulator->step(32, AccessKind::load);
+  EXPECT_FALSE(simulator->step(0, AccessKind::store).way.has_value());
+  const AccessEvent refill = simulator->step(64, AccessKind::load);
+  EXPECT_EQ(refill.way, 0U) << "the way that the store freed";
+  EXPECT_FALSE(refill.victim_address.has_value());
+  EXPECT_EQ(simulator->step(0, AccessKind::load).victim_address, 32U);
+}
+
+TEST(CacheSimulator, HashesReachHighAddressBits) {
+  CacheDescription cache = small_cache(lru);
+  cache.ways = {1, 1};
+  cache.index = XorIndex{{(std::uint64_t{1} << 5U) | (std::uint64_t{1} << 47U)}, 0};
+  const std::uint64_t far = std::uint64_t{1} << 47U;
+  EXPECT_EQ(play(cache, {}, {0, far, 0, far + 32, 0}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::line_miss, Outcome::hit, Outcome::line_miss,
+                                  Outcome::line_miss}));
+}
+
+TEST(CacheSimulator, GoesOnFromASnapshotAsItDidBefore) {
+  const std::uint64_t seed = 7;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const std::string policy : {"lru", "fifo", "random", "bip", "srrip", "nru", "plru"}) {
+    Random random(seed);
+    CacheDescription cache = small_cache({.policy = policy, .parameters = {}, .equivalent = {}});
+    cache.ways = {4, 7};
+    cache.index = BitsIndex{{6}};
+    const auto simulator = CacheSimulator::make(cache, 1);
+    const AccessSequence lines = cold_pass(0, 1024, 32);
+    const auto walk = [&] { return random_walk(lines, 300, random); };
+    simulator->play(walk(), {});
+    const auto snapshot = simulator->snapshot();
+    const AccessSequence future = walk();
+    std::vector<Outcome> first(future.size());
+    simulator->play(future, first);
+    simulator->play(random_walk(cold_pass(1U << 20U, 1024, 32), 300, random), {});
+    simulator->restore(*snapshot);
+    std::vector<Outcome> again(future.size());
+    simulator->play(future, again);
+    EXPECT_EQ(again, first) << policy;
   }
 }
 

@@ -56,7 +56,8 @@ DeviceDescription everything() {
   bits.index = BitsIndex{{7, 8}};
   bits.exercised_bits = {5, 6, 7, 8, 63};
   bits.replacement = Replacement{.policy = "lru", .parameters = {}, .equivalent = {"fifo"}};
-  bits.prefetch_lines = 1;
+  bits.fill = {.prefetch_lines = 1, .fetch_bytes = 64};
+  bits.store = Store{.miss = StoreMiss::allocate, .hit = StoreHit::evict};
   bits.latency_cycles = {.hit = 110, .miss = 220.5};
   bits.assumed = {"index", "latency_cycles.hit"};
   description.caches["ConstL1"].index =
@@ -77,8 +78,22 @@ DeviceDescription everything() {
   description.caches["dTLB"];
   description.carried = {{"outstanding", "{kind: prt, entries: 44, merges: null}"},
                          {"shared_memory", "{banks: 32, latency_cycles: {broadcast: 50, two_way: 88}}"},
-                         {"bandwidth", "{}"},
-                         {"memory_latency_cycles", "{P1: 230, P6: null}"}};
+                         {"bandwidth", "{}"}};
+  description.memory_latency_cycles = {230, 236.5, 289, 371, 734, {}};
+  description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}}, .near = 1, .far_cycles = 200.5};
+  description.paths["global"] = {.caches = {"L1D", "L2"},
+                                 .tlbs = {"L1TLB", "L2TLB"},
+                                 .translated_from = "L2",
+                                 .page_window_bytes = 536870912,
+                                 .memory_latency_cycles = PatternLatencyCycles{116, {}, 488, {}, {}, {}}};
+  description.paths["texture"].caches = {"L1tex"};
+  description.textures["Texture2D"] = {.texel_bytes = 4,
+                                       .width = 100,
+                                       .height = 7,
+                                       .levels = {{.width = 4, .height = 2, .order = TileOrder::linear},
+                                                  {.width = 2, .height = 4, .order = TileOrder::morton}},
+                                       .cache = "L1tex"};
+  description.textures["rows"].cache = "L1tex";
   description.noise = {
       .jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400, .misread_probability = 1e-7};
   CacheEvidence& evidence = description.evidence["L1tex"];
@@ -316,6 +331,44 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
       {head + "noise: {outlier_probability: 1.5}", "d.yaml:2: noise.outlier_probability: is 1.5,"},
       {head + "noise: {jitter: 1}", "d.yaml:2: noise.jitter: is not a known key here; write `jitter_cycles`"},
       {head + "outstanding: {kind: prt, kind: mshr}", "d.yaml:2: outstanding.kind: stands twice;"},
+      {head + "memory_latency_cycles: {P7: 1}",
+       "d.yaml:2: memory_latency_cycles.P7: is not a known key here; write `P1`"},
+      {head + "memory_latency_cycles: {P1: -1}", "d.yaml:2: memory_latency_cycles.P1: is -1,"},
+      {head + "caches: {L2: {partitions: {far_cycles: 200}}}", "d.yaml:2: caches.L2.partitions: lacks `index`;"},
+      {head + "caches: {L2: {partitions: {index: {}, far_cycles: 2}}}",
+       "d.yaml:2: caches.L2.partitions.index: lacks `kind`;"},
+      {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7]}}}}",
+       "d.yaml:2: caches.L2.partitions: lacks `far_cycles`;"},
+      {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7]}, far_cycles: 2, near: 2}}}",
+       "d.yaml:2: caches.L2.partitions.near: is 2, not a whole number from 0 to 1;"},
+      {head + "caches: {L2: {}}\npaths: {global: {tlbs: [L2]}}", "d.yaml:3: paths.global: lacks `caches`;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: []}}", "d.yaml:3: paths.global.caches: is empty;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L1]}}",
+       "d.yaml:3: paths.global.caches: `L1` is no cache of this description;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], tlbs: [L1TLB]}}",
+       "d.yaml:3: paths.global.tlbs: `L1TLB` is no cache of this description;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], tlbs: [L2]}}",
+       "d.yaml:3: paths.global: names a cache twice;"},
+      {head + "caches: {A: {}, B: {}, C: {}}\npaths: {global: {caches: [A, B, C]}}",
+       "d.yaml:3: paths.global.caches: has 3 entries, where at most 2 fit;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], translated_from: L1}}",
+       "d.yaml:3: paths.global.translated_from: `L1` is none of the data caches of this path;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], page_window_bytes: 4096}}",
+       "d.yaml:3: paths.global.page_window_bytes: says when page tables are switched, but no TLB is there;"},
+      {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], memory_latency_cycles: {P1: fast}}}",
+       "d.yaml:3: paths.global.memory_latency_cycles.P1: is fast,"},
+      {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8}}",
+       "d.yaml:3: textures.T: lacks `cache`;"},
+      {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8, cache: L1}}",
+       "d.yaml:3: textures.T.cache: `L1` is no cache of this description;"},
+      {head + "caches: {L2: {}}\ntextures:\n  T: {cache: L2, texel_bytes: 4, width: 8, height: 8,\n    levels: "
+              "[{width: 3, "
+              "height: 4, order: morton}]}",
+       "d.yaml:5: textures.T.levels: a tile of 3 x 4 has no Morton order"},
+      {head + "caches: {L2: {}}\ntextures: {T: {cache: L2, texel_bytes: 4, width: 8, height: 8, levels: [{width: 4}]}}",
+       "d.yaml:3: textures.T.levels: lacks `height`;"},
+      {head + "caches: {L2: {}}\ntextures: {T: {cache: L2, texel_bytes: 400, width: 8, height: 8}}",
+       "d.yaml:3: textures.T.texel_bytes: is 400, not a whole number from 1 to 64;"},
       {head + "evidence: {L1tex: {}}", "d.yaml:2: evidence.L1tex: is no cache of this description;"},
       {head + "caches: {L2: {}}\nevidence: {L2: {line_byte: {}}}",
        "d.yaml:3: evidence.L2.line_byte: is not a leaf of a cache; write `line_bytes`"},

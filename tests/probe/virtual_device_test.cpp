@@ -159,5 +159,56 @@ TEST(VirtualDevice, RefusesLoadsOutsideTheBufferAndOutsideATable) {
   EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {128})), "caches.L1tex.index"));
 }
 
+model::DeviceDescription device_with_path() {
+  model::DeviceDescription description = small_device();
+  description.caches["TLB"] = small_cache();
+  description.caches["TLB"].line_bytes = description.caches["TLB"].sector_bytes = 4096;
+  description.caches["TLB"].ways = {2};
+  description.caches["TLB"].index = model::BitsIndex{};
+  description.paths["global"] = {.caches = {"L1tex"},
+                                 .tlbs = {"TLB"},
+                                 .translated_from = {},
+                                 .page_window_bytes = 1ULL << 30U,
+                                 .memory_latency_cycles = model::PatternLatencyCycles{10, {}, 30, 40, 50, 60}};
+  return description;
+}
+
+TEST(VirtualDevice, AnswersForItsPathOfMemory) {
+  const auto device = open_virtual(device_with_path(), "virtual:small", 1);
+  EXPECT_EQ(device->facts().targets, (std::vector<std::string>{"L1tex", "TLB", "Latency"}));
+  EXPECT_EQ(device->facts().buffer_bytes, 2ULL << 30U) << "room for two windows of page tables";
+  EXPECT_EQ(latencies(*device, question("Latency", StartState::clean, {}, {0, 0, 32, 4096, 8192, 0, 1ULL << 30U})),
+            (std::vector<float>{50, 10, 40, 50, 50, 30, 60}));
+  EXPECT_EQ(latencies(*device, question("Latency", StartState::keep, {}, {0, 4096})), (std::vector<float>{10, 40}));
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::keep, {}, {0})), std::vector<float>{200})
+      << "the path has caches of its own";
+}
+
+TEST(VirtualDevice, ThePathHasTheNoiseOfTheDevice) {
+  model::DeviceDescription description = device_with_path();
+  description.noise = model::NoiseDescription{.misread_probability = 0.05};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  constexpr std::size_t accesses = 100000;
+  const std::vector<float> cycles =
+      latencies(*device, question("Latency", StartState::clean, {0}, model::AccessSequence(accesses)));
+  EXPECT_NEAR(static_cast<double>(std::count(cycles.begin(), cycles.end(), 40)) / accesses, 0.05, 0.004);
+  EXPECT_EQ(std::count(cycles.begin(), cycles.end(), 10) + std::count(cycles.begin(), cycles.end(), 40), accesses);
+}
+
+TEST(VirtualDevice, RefusesWhatItsPathHasNoLatencyFor) {
+  model::DeviceDescription description = device_with_path();
+  description.paths["global"].memory_latency_cycles->at(4).reset();
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_TRUE(contains(refusal(*device, question("Latency", StartState::clean, {}, {0})),
+                       "paths.global: data in memory, translation in walk needs memory_latency_cycles.P5"));
+  EXPECT_EQ(latencies(*device, question("Latency", StartState::clean, {0}, {0})), std::vector<float>{10});
+
+  description.caches["TLB"].index.reset();
+  const auto without = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(without->facts().targets, std::vector<std::string>{"L1tex"});
+  EXPECT_TRUE(contains(refusal(*without, question("Latency", StartState::clean, {}, {0})),
+                       "paths.global: caches.TLB.index: is null"));
+}
+
 }  // namespace
 }  // namespace gpuinfer::probe

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+// The entry of a description that `option` names. Throws InputError that lists what is there instead.
+template <class Entry>
+const Entry& described(const std::map<std::string, Entry>& entries, const std::string& name, const std::string& option,
+                       const std::string& file) {
+  const auto found = entries.find(name);
+  if (found == entries.end()) {
+    std::string names;
+    for (const auto& [each, entry] : entries) {
+      names += (names.empty() ? "" : ", ") + each;
+    }
+    throw InputError(option + ": " + name + " is not there; " + file + " describes " +
+                     (names.empty() ? "none" : names));
+  }
+  return found->second;
+}
+
+}  // namespace gpuinfer::cli

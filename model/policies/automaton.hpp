@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "model/policies/policy.hpp"
+
+namespace gpuinfer::model {
+
+// Any deterministic policy with finitely many states, written out as a Mealy machine, which is how policies are learned
+// from hardware (Vila et al., "CacheQuery", PLDI 2020). States are numbered from 0 by their place in the lists, and
+// every set begins in state `start` (0 where it is left out):
+//   hits[state][way]   the state after a hit of the way
+//   victims[state]     the way that goes when a full set misses,
+//   misses[state]      and the state after that
+//   fills[state]       the state after a free way was filled; where `fills` is left out, the state after a hit of it
+// FIFO with two ways is `hits: [[0, 0], [1, 1]], victims: [0, 1], misses: [1, 0], fills: [0, 1]`.
+class Automaton {
+ public:
+  static constexpr std::string_view name = "automaton";
+  static constexpr bool deterministic = true;
+  static constexpr bool repeats_are_idle = false;
+
+  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
+    allow_parameters(replacement, {"start", "hits", "victims", "misses", "fills"});
+    const std::size_t states = whole_lists_parameter(replacement, "hits", 0, most_states).size();
+    if (states == 0 || states > most_states) {
+      throw InputError("hits: has " + std::to_string(states) + " states; give 1 to " + std::to_string(most_states));
+    }
+    const auto last_state = static_cast<std::uint32_t>(states - 1);
+    const auto hits = whole_lists_parameter(replacement, "hits", 0, last_state);
+    const std::size_t ways_of_hits = hits.front().size();
+    if (ways_of_hits == 0 ||
+        std::any_of(hits.begin(), hits.end(), [&](const auto& next) { return next.size() != ways_of_hits; })) {
+      throw InputError("hits: must have one entry for each way in every state; correct it");
+    }
+    require_ways(ways, ways_of_hits, "hits");
+    require_entries(replacement, "victims", states, static_cast<std::uint32_t>(ways_of_hits - 1));
+    require_entries(replacement, "misses", states, last_state);
+    if (has_parameter(replacement, "fills")) {
+      require_entries(replacement, "fills", states, last_state);
+    }
+    static_cast<void>(start_of(replacement, last_state));
+  }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  Automaton(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
+      : layout_(&layout), start_(start_of(replacement, most_states)),
+        victims_(whole_list_parameter(replacement, "victims", 0, most_states)),
+        misses_(whole_list_parameter(replacement, "misses", 0, most_states)), sets_(layout.sets()) {
+    const auto hits = whole_lists_parameter(replacement, "hits", 0, most_states);
+    ways_ = hits.front().size();
+    hits_.reserve(hits.size() * ways_);
+    for (const std::vector<std::uint32_t>& next : hits) {
+      hits_.insert(hits_.end(), next.begin(), next.end());
+    }
+    if (has_parameter(replacement, "fills")) {
+      fills_ = whole_list_parameter(replacement, "fills", 0, most_states);
+    }
+    reset();
+  }
+
+  void reset() { sets_.assign(sets_.size(), {.state = start_, .replacing = false}); }
+
+  void hit(std::uint32_t set, std::uint32_t slot) {
+    std::uint32_t& state = sets_[set].state;
+    state = hits_[state * ways_ + slot - layout_->first_slot[set]];
+  }
+
+  void fill(std::uint32_t set, std::uint32_t slot) {
+    SetState& at = sets_[set];
+    if (at.replacing) {
+      at.replacing = false;
+    } else if (fills_.empty()) {
+      hit(set, slot);
+    } else {
+      at.state = fills_[at.state];
+    }
+  }
+
+  [[nodiscard]] std::uint32_t victim(std::uint32_t set) {
+    SetState& at = sets_[set];
+    const std::uint32_t way = victims_[at.state];
+    at = {.state = misses_[at.state], .replacing = true};
+    return layout_->first_slot[set] + way;
+  }
+
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { state.push_back(sets_[set].state); }
+
+ private:
+  static constexpr std::uint32_t most_states = 1U << 20U;
+
+  struct SetState {
+    std::uint32_t state = 0;
+    bool replacing = false;  // the fill to come belongs to the miss that led here
+  };
+
+  [[nodiscard]] static std::uint32_t start_of(const Replacement& replacement, std::uint32_t last_state) {
+    return whole_parameter_or(replacement, "start", 0, 0, last_state);
+  }
+
+  static void require_entries(const Replacement& replacement, std::string_view list, std::size_t states,
+                              std::uint32_t most) {
+    const std::size_t entries = whole_list_parameter(replacement, list, 0, most).size();
+    if (entries != states) {
+      throw InputError(std::string(list) + ": has " + std::to_string(entries) + " entries for " +
+                       std::to_string(states) + " states; give one for each");
+    }
+  }
+
+  const SetLayout* layout_;
+  std::uint32_t start_;
+  std::size_t ways_ = 0;
+  std::vector<std::uint32_t> hits_;  // by state, then by way
+  std::vector<std::uint32_t> victims_;
+  std::vector<std::uint32_t> misses_;
+  std::vector<std::uint32_t> fills_;  // empty: as hits
+  std::vector<SetState> sets_;
+};
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/policies/policy.hpp"
+#include "model/policies/slot_order.hpp"
+
+namespace gpuinfer::model {
+
+// Bimodal insertion policy: as LIP, but of `one_in` new lines one, drawn each time anew, becomes the most recent, as
+// under LRU (Qureshi et al., ISCA 2007, section 3).
+class Bip {
+ public:
+  static constexpr std::string_view name = "bip";
+  static constexpr bool deterministic = false;
+  static constexpr bool repeats_are_idle = false;
+
+  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
+    allow_parameters(replacement, {"one_in"});
+    static_cast<void>(one_in(replacement));
+  }
+
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  Bip(const SetLayout& layout, const Replacement& replacement, Random& random)
+      : random_(&random), recency_(layout), one_in_(one_in(replacement)) {}
+
+  void reset() { recency_.reset(); }
+  void hit(std::uint32_t set, std::uint32_t slot) { recency_.make_youngest(set, slot); }
+  void fill(std::uint32_t set, std::uint32_t slot) {
+    if (random_->below(one_in_) == 0) {
+      recency_.make_youngest(set, slot);
+    } else {
+      recency_.make_oldest(set, slot);
+    }
+  }
+  [[nodiscard]] std::uint32_t victim(std::uint32_t set) { return recency_.oldest(set); }
+  void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { recency_.append_state(set, state); }
+
+ private:
+  [[nodiscard]] static std::uint32_t one_in(const Replacement& replacement) {
+    return whole_parameter_or(replacement, "one_in", 32, 1, 1U << 30U);
+  }
+
+  Random* random_;
+  SlotOrder recency_;
+  std::uint32_t one_in_;
+};
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What policy.hpp asks of every policy, tried on all that a search tries and on an example of each of the others.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "model/policies/table.hpp"
+#include "tests/model/policies/one_set.hpp"
+
+namespace gpuinfer::model {
+namespace {
+
+constexpr std::uint64_t seed = 1966;
+
+// Of the policies whose parameters a search cannot guess.
+std::vector<Parameters> examples(std::string_view policy, std::uint32_t ways) {
+  const std::vector<double> weights(ways, 1.0);
+  std::vector<double> rotation;
+  for (std::uint32_t way = 0; way < ways; ++way) {
+    rotation.push_back((way + 1) % ways);
+  }
+  if (policy == "weighted_random") {
+    return {{{"victim_weights", weights}}};
+  }
+  if (policy == "fermi") {
+    return ways < 2 ? std::vector<Parameters>{}
+                    : std::vector<Parameters>{{{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}}};
+  }
+  if (policy == "permutation") {
+    return {{{"hits", Rows(ways, rotation)}, {"miss", rotation}}};
+  }
+  if (policy == "automaton") {
+    return {{{"hits", Rows(ways, rotation)}, {"victims", rotation}, {"misses", rotation}}};
+  }
+  if (policy == "nru") {
+    return {{{"victim", std::string("order")}, {"order", rotation}}};
+  }
+  return {{}};
+}
+
+// Calls visitor.operator()<Policy>(parameters) for all of them.
+template <class Visitor>
+void for_each_example(std::uint32_t ways, Visitor&& visitor) {
+  for_each_policy([&]<class Policy>() {
+    std::vector<Parameters> tried;
+    for (const Replacement& guess : Policy::guesses({ways})) {
+      tried.push_back(guess.parameters);
+    }
+    if (tried.empty() || Policy::name == "nru") {
+      for (const Parameters& example : examples(Policy::name, ways)) {
+        tried.push_back(example);
+      }
+    }
+    for (const Parameters& parameters : tried) {
+      SCOPED_TRACE(to_text({.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}) + ", " +
+                   std::to_string(ways) + " ways, seed " + std::to_string(seed));
+      visitor.template operator()<Policy>(parameters);
+    }
+  });
+}
+
+TEST(PolicyContract, GuessesAreDeterministicDistinctAndFit) {
+  for (const std::uint32_t ways : {1U, 2U, 3U, 4U, 16U, 96U}) {
+    std::set<std::string> texts;
+    for (const Replacement& guess : guessed_policies({ways, ways})) {
+      EXPECT_TRUE(is_deterministic(guess)) << to_text(guess);
+      EXPECT_NO_THROW(check(guess, {ways, ways})) << to_text(guess);
+      EXPECT_TRUE(texts.insert(to_text(guess)).second) << to_text(guess);
+    }
+    EXPECT_GT(texts.size(), 320U);
+  }
+}
+
+TEST(PolicyContract, SetsDoNotKnowOfEachOther) {
+  for (const std::uint32_t ways : {1U, 2U, 3U, 5U, 8U}) {
+    const std::string lines = random_lines(200, ways + 2, seed);
+    const std::string others = random_lines(200, ways + 2, seed + 1);
+    for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
+      if (Policy::deterministic) {
+        OneSet<Policy> alone(ways, parameters);
+        OneSet<Policy> between(ways, parameters);
+        std::string outcomes;
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+          between.play(others.substr(i, 1), i % 2 == 0 ? 0 : 2);
+          outcomes += between.play(lines.substr(i, 1));
+        }
+        EXPECT_EQ(outcomes, alone.play(lines));
+      }
+    });
+  }
+}
+
+TEST(PolicyContract, ResetIsAsAfterPowerOn) {
+  for (const std::uint32_t ways : {1U, 2U, 5U}) {
+    const std::string lines = random_lines(100, ways + 2, seed);
+    for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
+      OneSet<Policy> set(ways, parameters);
+      const auto power_on = set.state();
+      const std::string outcomes = set.play(lines);
+      set.reset();
+      EXPECT_EQ(set.state(), power_on);
+      if (Policy::deterministic) {
+        EXPECT_EQ(set.play(lines), outcomes);
+      }
+    });
+  }
+}
+
+// A full set with the same state must go on in the same way, whatever was before.
+TEST(PolicyContract, TheStateDecidesWhatFollows) {
+  for (const std::uint32_t ways : {2U, 3U, 4U}) {
+    const std::string lines = random_lines(600, ways + 2, seed);
+    for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
+      if (!Policy::deterministic) {
+        return;
+      }
+      OneSet<Policy> set(ways, parameters);
+      std::map<std::pair<std::vector<std::uint32_t>, std::size_t>, std::pair<std::size_t, std::vector<std::uint32_t>>>
+          followed;
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        const std::string before = set.contents();
+        const std::pair cause{set.state(), before.find(lines[i])};
+        const std::size_t victim = before.find(set.play(lines.substr(i, 1)));
+        if (before.size() == ways) {
+          const std::pair effect{victim, set.state()};
+          ASSERT_EQ(followed.emplace(cause, effect).first->second, effect) << "access " << i;
+        }
+        if (i % 150 == 149) {
+          set.invalidate();
+        }
+      }
+    });
+  }
+}
+
+TEST(PolicyContract, RepeatsAreIdleWhereTheyAreSaidToBe) {
+  for (const std::uint32_t ways : {1U, 2U, 4U, 7U}) {
+    const std::string lines = random_lines(200, ways + 2, seed);
+    for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
+      if (!Policy::repeats_are_idle) {
+        return;
+      }
+      OneSet<Policy> set(ways, parameters);
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        set.play(lines.substr(i, 1));
+        const auto state = set.state();
+        ASSERT_EQ(set.play(lines.substr(i, 1)), "+");
+        ASSERT_EQ(set.state(), state) << "access " << i;
+      }
+    });
+  }
+}
+
+template <class Policy>
+std::vector<std::uint32_t> victims(Policy& policy, int misses) {
+  std::vector<std::uint32_t> victims;
+  for (int miss = 0; miss < misses; ++miss) {
+    victims.push_back(policy.victim(1));
+    policy.fill(1, victims.back());
+  }
+  return victims;
+}
+
+TEST(PolicyContract, ACopyGoesOnFromTheSameState) {
+  const std::uint32_t ways = 4;
+  for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
+    const SetLayout layout({ways, ways});
+    Random random(seed);
+    Policy policy(layout, {.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}, random);
+    for (const std::uint32_t way : {0U, 1U, 2U, 3U, 2U}) {
+      way == 2 ? policy.hit(1, ways + way) : policy.fill(1, ways + way);
+    }
+    Policy copy = policy;
+    if (Policy::deterministic) {
+      const auto of_original = victims(policy, 20);
+      EXPECT_EQ(victims(copy, 20), of_original);
+    }
+  });
+}
+
+TEST(PolicyContract, ASetMayHaveManyWays) {
+  const std::uint32_t ways = 70000;
+  const SetLayout layout({3, ways});
+  for_each_policy([&]<class Policy>() {
+    std::vector<Replacement> tried = Policy::guesses({3, ways});
+    if (Policy::name == "bip" || Policy::name == "brrip" || Policy::name == "random") {
+      tried.push_back({.policy = std::string(Policy::name), .parameters = {}, .equivalent = {}});
+    }
+    for (const Replacement& replacement : tried) {
+      SCOPED_TRACE(to_text(replacement));
+      Random random(seed);
+      Policy policy(layout, replacement, random);
+      for (std::uint32_t way = 0; way < ways; ++way) {
+        policy.fill(1, 3 + way);
+      }
+      for (const std::uint32_t slot : victims(policy, 5)) {
+        EXPECT_GE(slot, 3U);
+        EXPECT_LT(slot, 3 + ways);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gpuinfer::model

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/oracle/naive_index.hpp"
+
+#include <bitset>
+
+namespace gpuinfer::oracle {
+namespace {
+
+using Bits = std::bitset<64>;
+
+std::uint32_t naive_set(const model::BitsIndex& index, std::uint64_t address) {
+  Bits set;
+  for (std::size_t i = 0; i < index.bits.size(); ++i) {
+    set[i] = Bits(address)[index.bits[i]];
+  }
+  return static_cast<std::uint32_t>(set.to_ulong());
+}
+
+std::uint32_t naive_set(const model::XorIndex& index, std::uint64_t address) {
+  Bits set;
+  for (std::size_t row = 0; row < index.row_masks.size(); ++row) {
+    bool parity = Bits(index.constant)[row];
+    for (std::size_t bit = 0; bit < 64; ++bit) {
+      if (Bits(index.row_masks[row])[bit] && Bits(address)[bit]) {
+        parity = !parity;
+      }
+    }
+    set[row] = parity;
+  }
+  return static_cast<std::uint32_t>(set.to_ulong());
+}
+
+std::uint32_t naive_set(const model::ModuloIndex& index, std::uint64_t address) {
+  const std::uint64_t granule = address / index.granule_bytes;
+  const std::uint64_t rounds = granule / index.sets_count;
+  return static_cast<std::uint32_t>(granule - rounds * index.sets_count);
+}
+
+std::uint32_t naive_set(const model::SumIndex& index, std::uint64_t address) {
+  std::uint64_t set = 0;
+  for (const model::BitsIndex& field : index.fields) {
+    std::uint64_t weight = 1;
+    for (const unsigned bit : field.bits) {
+      set = (set + (Bits(address)[bit] ? weight : 0)) % index.sets_count;
+      weight = weight * 2 % index.sets_count;
+    }
+  }
+  return static_cast<std::uint32_t>(set);
+}
+
+// Granule i begins at origin + i * granule_bytes, for negative i too.
+std::uint32_t naive_set(const model::TableIndex& index, std::uint64_t address) {
+  const std::size_t entries = index.sets_of.size();
+  if (address >= index.origin) {
+    return index.sets_of[(address - index.origin) / index.granule_bytes % entries];
+  }
+  const std::uint64_t granules_back = (index.origin - address - 1) / index.granule_bytes;
+  return index.sets_of[entries - 1 - granules_back % entries];
+}
+
+}  // namespace
+
+std::uint32_t naive_set_of(const model::IndexFunction& index, std::uint64_t address) {
+  return std::visit([address](const auto& kind) { return naive_set(kind, address); }, index);
+}
+
+}  // namespace gpuinfer::oracle

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "model/errors.hpp"
 #include "model/line_runs.hpp"
@@ -147,9 +148,10 @@ class SimulatorOf final : public CacheSimulator {
   };
 
   struct SnapshotOf final : CacheSimulator::Snapshot {
-    SnapshotOf(const Policy& a_policy, const Random& a_random, const std::vector<std::uint32_t>& an_occupant,
-               const std::vector<std::uint64_t>& a_sectors, const std::vector<FreeWays>& a_free)
-        : policy(a_policy), random(a_random), occupant(an_occupant), sectors(a_sectors), free(a_free) {}
+    SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
+               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free)
+        : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
+          sectors(std::move(a_sectors)), free(std::move(a_free)) {}
 
     Policy policy;
     Random random;

@@ -33,9 +33,9 @@ struct AccessEvent {
   bool operator==(const AccessEvent&) const = default;
 };
 
-// One cache, played access by access from a description. Finding a line costs the same whatever the number of ways and
-// the length of the sequence; so do LRU, FIFO and all other policies but those that search for a victim by age (rrip,
-// qlru).
+// One cache, played access by access from a description. A line lies in the set that the index gives for its first
+// byte. Finding a line costs the same whatever the number of ways and the length of the sequence; so do LRU, FIFO and
+// all other policies but those that search for a victim by age (rrip, qlru).
 class CacheSimulator {
  public:
   // Needs line_bytes, sector_bytes, ways, index and replacement: throws InputError that names the leaf which is null.

@@ -3,14 +3,15 @@
 #include "model/hypotheses.hpp"
 
 #include <tbb/concurrent_unordered_map.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <compare>
 #include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "model/errors.hpp"
@@ -25,7 +26,8 @@ struct Fingerprint {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 
-  auto operator<=>(const Fingerprint&) const = default;
+  bool operator==(const Fingerprint&) const = default;
+  bool operator<(const Fingerprint& other) const { return std::tie(low, high) < std::tie(other.low, other.high); }
 
   void add(std::uint64_t number) {
     Random random(number);
@@ -67,7 +69,8 @@ class HypothesisSearch {
       tbb::parallel_for(std::size_t{0}, groups_.size(), [this](std::size_t i) { test(groups_[i]); });
     };
     if (jobs) {
-      tbb::task_arena(static_cast<int>(*jobs)).execute(work);
+      const auto cores = static_cast<std::size_t>(tbb::info::default_concurrency());
+      tbb::task_arena(static_cast<int>(std::min(*jobs, cores))).execute(work);
     } else {
       work();
     }
@@ -174,10 +177,19 @@ class HypothesisSearch {
       number_in_set[line] = set.lines_met++;
     }
     for (std::size_t q = 0; q < tester_->sequences_.size(); ++q) {
-      for (Step step : tester_->sequences_[q]) {
-        SetSteps& set = sets[set_of_line[step.line]];
-        step.line = number_in_set[step.line];
-        set.sequences[q].push_back(step);
+      std::vector<std::size_t> steps_of_set(sets.size());
+      for (const Step& step : tester_->sequences_[q]) {
+        ++steps_of_set[set_of_line[step.line]];
+      }
+      std::vector<Step*> next;
+      for (std::size_t set = 0; set < sets.size(); ++set) {
+        sets[set].sequences[q].resize(steps_of_set[set]);
+        next.push_back(sets[set].sequences[q].data());
+      }
+      for (const Step& step : tester_->sequences_[q]) {
+        Step*& place = next[set_of_line[step.line]];
+        *place = step;
+        place++->line = number_in_set[step.line];
       }
     }
     return sets;

@@ -4,12 +4,14 @@
 // it says what they are.
 #include <benchmark/benchmark.h>
 
-#include <optional>
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/hypotheses.hpp"
+#include "model/policy_classes.hpp"
 
 namespace gpuinfer::model {
 namespace {
@@ -33,17 +35,11 @@ Recording recording() {
   return recording;
 }
 
-// Eight sets of eight ways: each of the three lowest bits of the line number by itself or with one of the next four,
-// times every deterministic policy that a search tries.
-std::vector<Hypothesis> hypotheses() {
-  const std::vector<std::uint32_t> ways(8, 8);
-  const std::vector<Replacement> policies = guessed_policies(ways);
+const std::vector<std::uint32_t> ways(8, 8);
+
+std::vector<Hypothesis> with_policies(const std::vector<XorIndex>& indexes, const std::vector<Replacement>& policies) {
   std::vector<Hypothesis> hypotheses;
-  for (unsigned choice = 0; choice < 125; ++choice) {
-    const auto row = [](unsigned bit, unsigned other) {
-      return (std::uint64_t{1} << bit) | (other == 0 ? 0 : std::uint64_t{1} << (9U + other));
-    };
-    const XorIndex index{{row(7, choice % 5), row(8, choice / 5 % 5), row(9, choice / 25)}, 0};
+  for (const XorIndex& index : indexes) {
     for (const Replacement& policy : policies) {
       if (hypotheses.size() < most_hypotheses) {
         hypotheses.push_back({.index = index, .ways = ways, .replacement = policy});
@@ -53,13 +49,59 @@ std::vector<Hypothesis> hypotheses() {
   return hypotheses;
 }
 
+// As a search lists them: every three independent rows of one or two of the address bits 7 to 13, with four policies.
+std::vector<Hypothesis> hypotheses() {
+  std::vector<std::uint64_t> rows;
+  for (unsigned a = 7; a <= 13; ++a) {
+    for (unsigned b = a; b <= 13; ++b) {
+      rows.push_back((std::uint64_t{1} << a) | (std::uint64_t{1} << b));
+    }
+  }
+  std::vector<XorIndex> indexes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = i + 1; j < rows.size(); ++j) {
+      for (std::size_t k = j + 1; k < rows.size(); ++k) {
+        if ((rows[i] ^ rows[j]) != rows[k]) {
+          indexes.push_back({{rows[i], rows[j], rows[k]}, 0});
+        }
+      }
+    }
+  }
+  // Not only those of the first rows.
+  Random random(1);
+  random.shuffle(indexes);
+  const auto named = [](const std::string& name) {
+    return Replacement{.policy = name, .parameters = {}, .equivalent = {}};
+  };
+  return with_policies(indexes, {named("lru"), named("fifo"), named("plru"), named("nru")});
+}
+
+// No two behave alike: rows in reduced form, and 34 policies from 34 classes.
+std::vector<Hypothesis> different_hypotheses() {
+  std::vector<XorIndex> indexes;
+  for (std::uint64_t choice = 0; choice < 294; ++choice) {
+    const auto row = [&](unsigned bit, std::uint64_t others) { return (std::uint64_t{1} << bit) | (others << 10U); };
+    indexes.push_back({{row(7, choice % 7), row(8, choice / 7 % 7), row(9, choice / 49)}, 0});
+  }
+  std::vector<Replacement> policies;
+  for (const Replacement& guess : guessed_policies(ways)) {
+    const bool is_new = std::none_of(policies.begin(), policies.end(), [&](const Replacement& other) {
+      return compare(guess, other, ways.front(), {.pairs_of_states = 1000}).is_alike();
+    });
+    if (is_new && policies.size() < 34) {
+      policies.push_back(guess);
+    }
+  }
+  return with_policies(indexes, policies);
+}
+
 void count_pairs(benchmark::State& state, std::size_t tested) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(tested * accesses));
 }
 
-void each_alone(benchmark::State& state) {
+// Every 97th of them.
+void alone(benchmark::State& state, const std::vector<Hypothesis>& all) {
   const Recording played = recording();
-  const std::vector<Hypothesis> all = hypotheses();
   std::vector<Outcome> outcomes(accesses);
   std::size_t tested = 0;
   for ([[maybe_unused]] auto _ : state) {
@@ -82,9 +124,8 @@ void each_alone(benchmark::State& state) {
   count_pairs(state, tested);
 }
 
-void together(benchmark::State& state) {
+void together(benchmark::State& state, const std::vector<Hypothesis>& all) {
   const Recording played = recording();
-  const std::vector<Hypothesis> all = hypotheses();
   for ([[maybe_unused]] auto _ : state) {
     HypothesisTester tester(line_bytes, line_bytes);
     tester.add(played.addresses, played.measured);
@@ -93,8 +134,15 @@ void together(benchmark::State& state) {
   count_pairs(state, all.size());
 }
 
-BENCHMARK(each_alone)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(together)->ArgName("jobs")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+void as_listed_each_alone(benchmark::State& state) { alone(state, hypotheses()); }
+void as_listed_together(benchmark::State& state) { together(state, hypotheses()); }
+void all_different_each_alone(benchmark::State& state) { alone(state, different_hypotheses()); }
+void all_different_together(benchmark::State& state) { together(state, different_hypotheses()); }
+
+BENCHMARK(as_listed_each_alone)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(as_listed_together)->ArgName("jobs")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(all_different_each_alone)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(all_different_together)->ArgName("jobs")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace gpuinfer::model

@@ -297,7 +297,7 @@ TEST(Hierarchy, AgreesWithTheTextbookOnRandomSequences) {
     DeviceDescription device = small_device();
     TextbookPath textbook;
     textbook.translates_all = random.below(2) == 0;
-    textbook.window_bytes = 4096 << random.below(3);
+    textbook.window_bytes = std::uint64_t{4096} << random.below(3);
     if (!textbook.translates_all) {
       device.paths["both"].translated_from = "L2";
     }

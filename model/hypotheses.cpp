@@ -8,6 +8,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -245,7 +246,7 @@ class HypothesisSearch {
         if (occupant[way] == step.line) {
           policy.hit(0, way);
           const bool is_hit = !is_sectored || (sectors[way] & sector) != 0;
-          wrong += is_hit ? step.wrong_if_hit : step.wrong_if_miss;
+          wrong += is_hit ? step.wrong_if_hit() : step.wrong_if_miss();
           if (is_sectored) {
             sectors[way] |= sector;
           }
@@ -254,13 +255,13 @@ class HypothesisSearch {
           policy.fill(0, way);
           occupant[way] = step.line;
           way_of[step.line] = way;
-          wrong += step.wrong_if_miss;
+          wrong += step.wrong_if_miss();
           if (is_sectored) {
             sectors[way] = sector;
           }
         }
         if constexpr (!Policy::repeats_are_idle) {
-          for (std::uint32_t i = 0; i < step.repeats; ++i) {
+          for (unsigned i = 0; i < step.repeats; ++i) {
             policy.hit(0, way);
           }
         }
@@ -285,8 +286,9 @@ void HypothesisTester::add(std::span<const std::uint64_t> addresses, std::span<c
   for (const LineRun& run : decoder_.decode(addresses, table_, room, sectors)) {
     const std::uint32_t end = (&run)[1].first_access;
     for (std::uint32_t access = run.first_access; access < end; ++access) {
-      const bool may_change_something = decoder_.is_sectored() || access == run.first_access;
-      if (!may_change_something) {
+      const bool is_repeat = !decoder_.is_sectored() && access != run.first_access &&
+                             steps.back().repeats < std::numeric_limits<std::uint16_t>::max();
+      if (is_repeat) {
         ++steps.back().repeats;
         always_wrong_ += measured[access] == Measured::miss ? 1U : 0U;
         continue;
@@ -294,8 +296,7 @@ void HypothesisTester::add(std::span<const std::uint64_t> addresses, std::span<c
       steps.push_back({.line = run.line,
                        .repeats = 0,
                        .sector = decoder_.is_sectored() ? sectors[access] : std::uint8_t{0},
-                       .wrong_if_hit = measured[access] == Measured::miss ? std::uint8_t{1} : std::uint8_t{0},
-                       .wrong_if_miss = measured[access] == Measured::hit ? std::uint8_t{1} : std::uint8_t{0}});
+                       .measured = measured[access]});
     }
   }
 }

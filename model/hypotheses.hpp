@@ -45,14 +45,17 @@ class HypothesisTester {
  private:
   friend class HypothesisSearch;
 
-  // The first of several accesses to a line in succession, or any access when lines have sectors. What is wrong counts
-  // the first one; those after it can only hit.
+  // The first of several accesses to a line in succession, or any access when lines have sectors. What was measured is
+  // of the first one; those after it can only hit. Kept small, because all of them pass through memory for each
+  // partition.
   struct Step {
     std::uint32_t line = 0;  // an id of table_
-    std::uint32_t repeats = 0;
+    std::uint16_t repeats = 0;
     std::uint8_t sector = 0;
-    std::uint8_t wrong_if_hit = 0;
-    std::uint8_t wrong_if_miss = 0;
+    Measured measured = Measured::unclear;
+
+    [[nodiscard]] std::size_t wrong_if_hit() const { return measured == Measured::miss ? 1 : 0; }
+    [[nodiscard]] std::size_t wrong_if_miss() const { return measured == Measured::hit ? 1 : 0; }
   };
 
   LineDecoder decoder_;

@@ -39,8 +39,8 @@ const std::vector<std::uint32_t> ways(8, 8);
 
 std::vector<Hypothesis> with_policies(const std::vector<XorIndex>& indexes, const std::vector<Replacement>& policies) {
   std::vector<Hypothesis> hypotheses;
-  for (const XorIndex& index : indexes) {
-    for (const Replacement& policy : policies) {
+  for (const Replacement& policy : policies) {
+    for (const XorIndex& index : indexes) {
       if (hypotheses.size() < most_hypotheses) {
         hypotheses.push_back({.index = index, .ways = ways, .replacement = policy});
       }
@@ -49,7 +49,8 @@ std::vector<Hypothesis> with_policies(const std::vector<XorIndex>& indexes, cons
   return hypotheses;
 }
 
-// As a search lists them: every three independent rows of one or two of the address bits 7 to 13, with four policies.
+// As a search lists them: every three independent rows of one or two of the address bits 7 to 13, with one policy after
+// the other.
 std::vector<Hypothesis> hypotheses() {
   std::vector<std::uint64_t> rows;
   for (unsigned a = 7; a <= 13; ++a) {
@@ -67,9 +68,6 @@ std::vector<Hypothesis> hypotheses() {
       }
     }
   }
-  // Not only those of the first rows.
-  Random random(1);
-  random.shuffle(indexes);
   const auto named = [](const std::string& name) {
     return Replacement{.policy = name, .parameters = {}, .equivalent = {}};
   };

@@ -365,9 +365,7 @@ class Inference {
       assumed.ways = {static_cast<std::uint32_t>(onset_lines_)};
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
-    std::vector<model::Replacement> plain = model::guessed_policies(*assumed.ways);
-    std::erase_if(plain, [](const model::Replacement& policy) { return !policy.parameters.empty(); });
-    const auto [policy, verification] = predict_best(device_, assumed, plain);
+    const auto [policy, verification] = predict_best(device_, assumed, model::plain_policies(*assumed.ways));
     levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;
     finding_.evidence.prediction = verification.evidence;
     finding_.evidence.prediction->p_value.reset();

@@ -235,10 +235,8 @@ class TraceInference {
     }
     for (const std::size_t ways : std::set<std::size_t>{at_least, fewer_than - 1}) {
       const std::vector<std::uint32_t> all_ways(index.sets(), static_cast<std::uint32_t>(ways));
-      for (const model::Replacement& policy : model::guessed_policies(all_ways)) {
-        if (policy.parameters.empty()) {
-          try_hypothesis(line_bytes, index, all_ways, policy, overflowed);
-        }
+      for (const model::Replacement& policy : model::plain_policies(all_ways)) {
+        try_hypothesis(line_bytes, index, all_ways, policy, overflowed);
       }
     }
   }

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "model/errors.hpp"
-#include "model/line_runs.hpp"
+#include "model/line_decoder.hpp"
+#include "model/line_table.hpp"
 #include "model/policies/table.hpp"
 
 namespace gpuinfer::model {
@@ -295,12 +296,7 @@ class SimulatorOf final : public CacheSimulator {
   void make_room_for_lines() { lines_.resize(table_.ids()); }
 
   [[gnu::noinline]] std::uint32_t meet(std::uint32_t id) {
-    const std::uint64_t address = table_.number_of(id) * line_bytes_;
-    if (!covers(index_, address)) {
-      throw InputError("index: address " + std::to_string(address) +
-                       " lies outside range_bytes of the table; nothing is known there");
-    }
-    return lines_[id].set = model::set_of(index_, address);
+    return lines_[id].set = covered_set_of(index_, table_.number_of(id) * line_bytes_);
   }
 
   void forget_lines() {

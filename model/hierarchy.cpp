@@ -95,11 +95,8 @@ void HierarchySimulator::look_up_data(std::uint8_t cache, std::span<const std::u
     classes_[position].cache = cache;
     if (level.partitions) {
       const std::uint64_t address = addresses[position];
-      if (!covers(level.partitions->index, address)) {
-        throw InputError("caches." + level.name + ".partitions.index: address " + std::to_string(address) +
-                         " lies outside range_bytes of the table; nothing is known there");
-      }
-      classes_[position].far = set_of(level.partitions->index, address) != level.partitions->near;
+      classes_[position].far = covered_set_of(level.partitions->index, address,
+                                              "caches." + level.name + ".partitions.index") != level.partitions->near;
     }
   }
   missing.resize(still_missing);

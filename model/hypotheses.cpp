@@ -114,12 +114,7 @@ class HypothesisSearch {
   }
 
   [[nodiscard]] std::uint32_t set_number(const IndexFunction& index, std::uint32_t line) const {
-    const std::uint64_t address = address_of(line);
-    if (!covers(index, address)) {
-      throw InputError("index: address " + std::to_string(address) +
-                       " lies outside range_bytes of the table; nothing is known there");
-    }
-    return set_of(index, address);
+    return covered_set_of(index, address_of(line));
   }
 
   [[nodiscard]] Fingerprint partition_by(const IndexFunction& index) const {
@@ -280,24 +275,20 @@ class HypothesisSearch {
 };
 
 void HypothesisTester::add(std::span<const std::uint64_t> addresses, std::span<const Measured> measured) {
-  std::vector<LineRun> room(addresses.size() + 1);
-  std::vector<std::uint8_t> sectors(addresses.size());
   std::vector<Step>& steps = sequences_.emplace_back();
-  for (const LineRun& run : decoder_.decode(addresses, table_, room, sectors)) {
-    const std::uint32_t end = (&run)[1].first_access;
-    for (std::uint32_t access = run.first_access; access < end; ++access) {
-      const bool is_repeat = !decoder_.is_sectored() && access != run.first_access &&
-                             steps.back().repeats < std::numeric_limits<std::uint16_t>::max();
-      if (is_repeat) {
-        ++steps.back().repeats;
-        always_wrong_ += measured[access] == Measured::miss ? 1U : 0U;
-        continue;
-      }
-      steps.push_back({.line = run.line,
-                       .repeats = 0,
-                       .sector = decoder_.is_sectored() ? sectors[access] : std::uint8_t{0},
-                       .measured = measured[access]});
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const std::uint32_t line = table_.id_of(decoder_.line_number(addresses[i]));
+    const bool is_repeat = !decoder_.is_sectored() && !steps.empty() && steps.back().line == line &&
+                           steps.back().repeats < std::numeric_limits<std::uint16_t>::max();
+    if (is_repeat) {
+      ++steps.back().repeats;
+      always_wrong_ += measured[i] == Measured::miss ? 1U : 0U;
+      continue;
     }
+    steps.push_back({.line = line,
+                     .repeats = 0,
+                     .sector = static_cast<std::uint8_t>(decoder_.sector_of(addresses[i])),
+                     .measured = measured[i]});
   }
 }
 

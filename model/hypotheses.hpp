@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "model/index_function.hpp"
-#include "model/line_runs.hpp"
+#include "model/line_decoder.hpp"
+#include "model/line_table.hpp"
 #include "model/replacement.hpp"
 
 namespace gpuinfer::model {
@@ -33,7 +34,7 @@ class HypothesisTester {
  public:
   HypothesisTester(std::uint64_t line_bytes, std::uint64_t sector_bytes) : decoder_(line_bytes, sector_bytes) {}
 
-  // Addresses as played, fewer than 2^32, and what was measured at each.
+  // Addresses as played, and what was measured at each.
   void add(std::span<const std::uint64_t> addresses, std::span<const Measured> measured);
 
   // For each hypothesis the measured accesses, not the unclear ones, that it predicts otherwise. At most `jobs` threads

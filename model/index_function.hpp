@@ -31,6 +31,10 @@ using IndexFunction = std::variant<BitsIndex, XorIndex, ModuloIndex, SumIndex, T
   return table == nullptr || table->covers(address);
 }
 
+// set_of() of an address that must be covered. Throws InputError that begins with `key` where it is not.
+[[nodiscard]] std::uint32_t covered_set_of(const IndexFunction& index, std::uint64_t address,
+                                           std::string_view key = "index");
+
 // The name of the kind in a description: bits, xor, modulo, sum, table.
 [[nodiscard]] std::string_view kind_name(const IndexFunction& index);
 

@@ -37,12 +37,6 @@ struct Comparison {
 [[nodiscard]] Comparison compare(const Replacement& a, const Replacement& b, std::uint32_t ways,
                                  const ComparisonLimits& limits = {});
 
-// A sequence as in Comparison that tells the two apart.
-[[nodiscard]] inline std::optional<std::vector<std::uint32_t>> distinguishing_sequence(
-    const Replacement& a, const Replacement& b, std::uint32_t ways, const ComparisonLimits& limits = {}) {
-  return compare(a, b, ways, limits).difference;
-}
-
 struct PolicyClass {
   std::vector<Replacement> members;        // in the order in which they were given; the first lends its name
   std::optional<unsigned> depth_accesses;  // none: alike for ever; else as in Comparison

@@ -33,11 +33,7 @@ class Geometry {
 
   [[nodiscard]] Place place_of(std::uint64_t address) const {
     const std::uint64_t line = address / line_bytes_;
-    if (!covers(index_, line * line_bytes_)) {
-      throw InputError("index: address " + std::to_string(line * line_bytes_) +
-                       " lies outside range_bytes of the table; nothing is known there");
-    }
-    return {.set = set_of(index_, line * line_bytes_),
+    return {.set = covered_set_of(index_, line * line_bytes_),
             .line = line,
             .sector = std::uint64_t{1} << (address % line_bytes_ / fetch_bytes_)};
   }

@@ -108,6 +108,12 @@ std::vector<Replacement> guessed_policies(const std::vector<std::uint32_t>& ways
   return policies;
 }
 
+std::vector<Replacement> plain_policies(const std::vector<std::uint32_t>& ways) {
+  std::vector<Replacement> policies = guessed_policies(ways);
+  std::erase_if(policies, [](const Replacement& policy) { return !policy.parameters.empty(); });
+  return policies;
+}
+
 std::string to_text(const Replacement& replacement) {
   std::string text = replacement.policy;
   for (const auto& [name, value] : replacement.parameters) {

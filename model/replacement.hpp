@@ -35,6 +35,9 @@ void check(const Replacement& replacement, const std::vector<std::uint32_t>& way
 // with the parameters that somebody has built or published.
 [[nodiscard]] std::vector<Replacement> guessed_policies(const std::vector<std::uint32_t>& ways);
 
+// Those of them without parameters.
+[[nodiscard]] std::vector<Replacement> plain_policies(const std::vector<std::uint32_t>& ways);
+
 // Short text for people and for `equivalent`: `lru`, `srrip bits=2 promotion=hit`.
 [[nodiscard]] std::string to_text(const Replacement& replacement);
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/policies/bimodal.hpp"
 #include "model/policies/policy.hpp"
 #include "model/policies/slot_order.hpp"
 
@@ -17,18 +18,18 @@ class Bip {
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
     allow_parameters(replacement, {"one_in"});
-    static_cast<void>(one_in(replacement));
+    Bimodal::check(replacement);
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Bip(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : random_(&random), recency_(layout), one_in_(one_in(replacement)) {}
+      : bimodal_(replacement, random), recency_(layout) {}
 
   void reset() { recency_.reset(); }
   void hit(std::uint32_t set, std::uint32_t slot) { recency_.make_youngest(set, slot); }
   void fill(std::uint32_t set, std::uint32_t slot) {
-    if (random_->below(one_in_) == 0) {
+    if (bimodal_.is_the_one()) {
       recency_.make_youngest(set, slot);
     } else {
       recency_.make_oldest(set, slot);
@@ -38,13 +39,8 @@ class Bip {
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { recency_.append_state(set, state); }
 
  private:
-  [[nodiscard]] static std::uint32_t one_in(const Replacement& replacement) {
-    return whole_parameter_or(replacement, "one_in", 32, 1, 1U << 30U);
-  }
-
-  Random* random_;
+  Bimodal bimodal_;
   SlotOrder recency_;
-  std::uint32_t one_in_;
 };
 
 }  // namespace gpuinfer::model

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/policies/bimodal.hpp"
 #include "model/policies/policy.hpp"
 #include "model/policies/rrip.hpp"
 
@@ -19,18 +20,18 @@ class Brrip {
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
     allow_parameters(replacement, {"bits", "promotion", "one_in"});
     Rrip::check(replacement);
-    static_cast<void>(one_in(replacement));
+    Bimodal::check(replacement);
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Brrip(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : random_(&random), rrip_(layout, replacement), one_in_(one_in(replacement)) {}
+      : bimodal_(replacement, random), rrip_(layout, replacement) {}
 
   void reset() { rrip_.reset(); }
   void hit(std::uint32_t /*set*/, std::uint32_t slot) { rrip_.promote(slot); }
   void fill(std::uint32_t /*set*/, std::uint32_t slot) {
-    if (random_->below(one_in_) == 0) {
+    if (bimodal_.is_the_one()) {
       rrip_.predict_long(slot);
     } else {
       rrip_.predict_distant(slot);
@@ -40,13 +41,8 @@ class Brrip {
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { rrip_.append_state(set, state); }
 
  private:
-  [[nodiscard]] static std::uint32_t one_in(const Replacement& replacement) {
-    return whole_parameter_or(replacement, "one_in", 32, 1, 1U << 30U);
-  }
-
-  Random* random_;
+  Bimodal bimodal_;
   Rrip rrip_;
-  std::uint32_t one_in_;
 };
 
 }  // namespace gpuinfer::model

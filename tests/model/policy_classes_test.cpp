@@ -115,7 +115,7 @@ TEST(PolicyClasses, PlruIsLruOfTwoWaysOnly) {
 TEST(PolicyClasses, HitsTellLruFromFifo) {
   for (std::uint32_t ways = 2; ways <= 12; ++ways) {
     SCOPED_TRACE(ways);
-    const auto lines = distinguishing_sequence(lru, fifo, ways);
+    const auto lines = compare(lru, fifo, ways).difference;
     ASSERT_TRUE(lines.has_value());
     expect_told_apart_by(*lines, lru, fifo, ways);
     // Fill the set, touch the line that goes next, drive one out, look which it was.
@@ -260,7 +260,7 @@ Replacement counting(std::size_t hits_needed, bool ever) {
 TEST(PolicyClasses, FindsADifferenceDeepAmongTheStates) {
   const Replacement ever = counting(200, true);
   const Replacement never = counting(200, false);
-  const auto lines = distinguishing_sequence(ever, never, 2);
+  const auto lines = compare(ever, never, 2).difference;
   ASSERT_TRUE(lines.has_value());
   EXPECT_EQ(lines->size(), 2U + 200U + 2U);
   expect_told_apart_by(*lines, ever, never, 2);
@@ -283,7 +283,7 @@ TEST(PolicyClasses, SaysHowFarItLooked) {
 TEST(PolicyClasses, NothingDiffersWithinTheDepth) {
   const Replacement ever = counting(40, true);
   const Replacement never = counting(40, false);
-  const std::size_t accesses = distinguishing_sequence(ever, never, 2)->size();
+  const std::size_t accesses = compare(ever, never, 2).difference->size();
   unsigned deepest = 0;
   for (std::size_t pairs = 1; pairs < 100; ++pairs) {
     const Comparison comparison = compare(ever, never, 2, {.pairs_of_states = pairs});

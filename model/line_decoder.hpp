@@ -2,43 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
-#include <span>
-
-#include "model/line_table.hpp"
 
 namespace gpuinfer::model {
 
-// Successive accesses to one line, from first_access to that of the next run.
-struct LineRun {
-  std::uint32_t line = 0;          // an id of the LineTable
-  std::uint32_t first_access = 0;  // place in the sequence
-};
-
-// Addresses as what a cache sees of them, whatever its sets and its policy: so one decoding serves all hypotheses about
-// them. A decoder goes with one LineTable, whose ids it gives.
+// An address as line number and sector of that line.
 class LineDecoder {
  public:
   LineDecoder(std::uint64_t line_bytes, std::uint64_t sector_bytes)
       : line_(line_bytes), sector_(sector_bytes), is_sectored_(sector_bytes < line_bytes) {}
 
-  // The runs of `addresses`, fewer than 2^32, put into the beginning of `room`, with one more that only says where the
-  // last one ends; and, when lines have several sectors, the sector of each access into `sectors`. `room` is longer
-  // than `addresses` by one, `sectors` as long.
-  std::span<const LineRun> decode(std::span<const std::uint64_t> addresses, LineTable& table, std::span<LineRun> room,
-                                  std::span<std::uint8_t> sectors) const;
-
   [[nodiscard]] std::uint64_t line_number(std::uint64_t address) const { return line_.quotient(address); }
   [[nodiscard]] std::uint64_t sector_of(std::uint64_t address) const {
-    return sector_.quotient(address - line_.quotient(address) * line_.divisor());
+    return sector_at(address - line_number(address) * line_bytes());
   }
   // `offset` from the beginning of a line.
   [[nodiscard]] std::uint64_t sector_at(std::uint64_t offset) const { return sector_.quotient(offset); }
+
   // Line number = address >> shift, where that is so.
-  [[nodiscard]] std::optional<unsigned> line_shift() const {
-    return line_.is_shift() ? std::optional(line_.shift()) : std::nullopt;
-  }
+  [[nodiscard]] std::optional<unsigned> line_shift() const { return line_.shift(); }
   [[nodiscard]] std::uint64_t line_bytes() const { return line_.divisor(); }
   [[nodiscard]] bool is_sectored() const { return is_sectored_; }
 
@@ -46,11 +30,12 @@ class LineDecoder {
   // Division by a number that is mostly a power of two.
   class Divider {
    public:
-    explicit Divider(std::uint64_t divisor);
+    explicit Divider(std::uint64_t divisor)
+        : divisor_(divisor), shift_(static_cast<unsigned>(std::countr_zero(divisor))),
+          is_shift_(std::has_single_bit(divisor)) {}
 
     [[nodiscard]] std::uint64_t divisor() const { return divisor_; }
-    [[nodiscard]] bool is_shift() const { return is_shift_; }
-    [[nodiscard]] unsigned shift() const { return shift_; }
+    [[nodiscard]] std::optional<unsigned> shift() const { return is_shift_ ? std::optional(shift_) : std::nullopt; }
     [[nodiscard]] std::uint64_t quotient(std::uint64_t number) const {
       return is_shift_ ? number >> shift_ : number / divisor_;
     }

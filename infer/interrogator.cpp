@@ -30,6 +30,10 @@ std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Q
   std::vector<model::Answer> answers = device_->ask(questions);
   questions_ += questions.size();
   accesses_ += accesses;
+  if (!inquiries_.empty()) {
+    inquiries_.back().questions += questions.size();
+    inquiries_.back().accesses += accesses;
+  }
   progress_.questions = questions_;
   progress_.accesses = accesses_;
   settings_->on_progress(progress_);
@@ -142,6 +146,24 @@ void Interrogator::report(std::string finding, double done) {
   progress_.finding = std::move(finding);
   progress_.done = std::max(progress_.done, done);
   settings_->on_progress(progress_);
+}
+
+void Interrogator::inquire(std::string asked, std::string why) {
+  inquiries_.push_back({.asked = std::move(asked),
+                        .why = std::move(why),
+                        .learned = {},
+                        .questions = 0,
+                        .accesses = 0,
+                        .hypotheses_before = {},
+                        .hypotheses_after = {}});
+}
+
+void Interrogator::learned(std::string what, std::optional<std::size_t> hypotheses_before,
+                           std::optional<std::size_t> hypotheses_after) {
+  model::Inquiry& inquiry = inquiries_.back();
+  inquiry.learned = std::move(what);
+  inquiry.hypotheses_before = hypotheses_before;
+  inquiry.hypotheses_after = hypotheses_after;
 }
 
 }  // namespace gpuinfer::infer

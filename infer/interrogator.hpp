@@ -11,6 +11,7 @@
 #include "infer/level_classifier.hpp"
 #include "infer/settings.hpp"
 #include "model/answerer.hpp"
+#include "model/device_description.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::infer {
@@ -72,6 +73,13 @@ class Interrogator {
 
   void report(std::string finding, double done);
 
+  // The log of the inference. inquire() opens an entry, to which all questions that follow are counted; learned()
+  // completes it. An entry that nothing was learned from (an exception came in between) stays as it is.
+  void inquire(std::string asked, std::string why);
+  void learned(std::string what, std::optional<std::size_t> hypotheses_before = {},
+               std::optional<std::size_t> hypotheses_after = {});
+  [[nodiscard]] const std::vector<model::Inquiry>& inquiries() const { return inquiries_; }
+
   [[nodiscard]] std::size_t questions_asked() const { return questions_; }
   [[nodiscard]] std::size_t accesses_asked() const { return accesses_; }
   [[nodiscard]] const Settings& settings() const { return *settings_; }
@@ -89,6 +97,7 @@ class Interrogator {
   std::uint64_t flood_block_bytes_ = 4096;
   std::size_t questions_ = 0;
   std::size_t accesses_ = 0;
+  std::vector<model::Inquiry> inquiries_;
 };
 
 }  // namespace gpuinfer::infer

@@ -105,9 +105,24 @@ struct PredictionEvidence {
   bool operator==(const PredictionEvidence&) const = default;
 };
 
+// One step of an inference: what was asked, why this came next, and what is known since.
+struct Inquiry {
+  std::string asked;
+  std::string why;
+  std::string learned;
+  std::size_t questions = 0;
+  std::size_t accesses = 0;
+  // Hypotheses that were alive before and after, where they could be counted.
+  std::optional<std::size_t> hypotheses_before;
+  std::optional<std::size_t> hypotheses_after;
+
+  bool operator==(const Inquiry&) const = default;
+};
+
 struct CacheEvidence {
   std::map<std::string, LeafEvidence> leaves;  // by leaf name: capacity_bytes, line_bytes, ..., latency_cycles
   std::optional<PredictionEvidence> prediction;
+  std::vector<Inquiry> inquiries;  // in the order in which they were made
 
   bool operator==(const CacheEvidence&) const = default;
 };

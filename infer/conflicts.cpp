@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "infer/statistics.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 // Log likelihood ratios at which a test ends: wrong in at most one decision in a million and one in twenty thousand.
 // The second is the dearer one, because lines that fit have to be shown to fit; who builds on a single one asks twice.
 constexpr double decided_overflow = 14;
-constexpr double decided_fit = -10;
+constexpr double decided_fit = -9.9;
 
 // No question grows beyond this; devices answer in pieces, and a budget can end between them.
 constexpr std::size_t accesses_per_question = std::size_t{1} << 18U;
@@ -48,36 +49,74 @@ AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const 
 }
 
 bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
-  if (offsets.size() < 2) {
-    return false;
-  }
+  const Offsets group(offsets.begin(), offsets.end());
+  return overflows({&group, 1}).front();
+}
+
+std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   const LevelClassifier& classifier = device_->classifier();
-  const double stray_misses = static_cast<double>(offsets.size()) * classifier.hit_misread_rate();
-  double evidence = 0;
-  std::size_t laps = 1;
-  std::size_t judged_misses = 0;
-  std::size_t judged_laps = 0;
-  const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / offsets.size());
-  for (std::size_t total = 0; total < most_laps; total += laps, laps = std::min(laps * 2, most_laps_at_once)) {
-    const std::vector<Reading> readings = device_->ask(warm_up(offsets), model::repeated(offsets, laps));
-    for (std::size_t lap = 0; lap < laps; ++lap) {
-      const auto first = readings.begin() + static_cast<std::ptrdiff_t>(lap * offsets.size());
-      const auto misses = std::count(first, first + static_cast<std::ptrdiff_t>(offsets.size()), Reading::miss);
-      // Least favourable case of an overflow: exactly one real miss among Poisson many misread hits.
-      evidence += std::log(classifier.miss_misread_rate() +
-                           (1 - classifier.miss_misread_rate()) * static_cast<double>(misses) / stray_misses);
-      judged_misses += static_cast<std::size_t>(misses);
-      ++judged_laps;
-      if (evidence >= decided_overflow) {
-        return true;
-      }
-      if (evidence <= decided_fit) {
-        device_->learn_hits(judged_laps * offsets.size(), judged_misses);
-        return false;
+  struct Verdict {
+    double evidence = 0;
+    std::size_t misses = 0;
+    std::optional<bool> overflows;
+  };
+  std::vector<Verdict> verdicts(groups.size());
+  std::size_t longest = 0;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    longest = std::max(longest, groups[g].size());
+    if (groups[g].size() < 2) {
+      verdicts[g].overflows = false;
+    }
+  }
+  Offsets lap;
+  std::vector<std::size_t> group_of;  // by place in the lap
+  for (std::size_t i = 0; i < longest; ++i) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      if (i < groups[g].size()) {
+        lap.push_back(groups[g][i]);
+        group_of.push_back(g);
       }
     }
   }
-  return evidence > 0;
+  const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
+  const std::size_t most_laps_at_once =
+      std::max<std::size_t>(1, accesses_per_question / std::max<std::size_t>(1, lap.size()));
+  std::size_t judged_laps = 0;
+  for (std::size_t laps = 1; std::any_of(verdicts.begin(), verdicts.end(), undecided) && judged_laps < most_laps;
+       laps = std::min(laps * 2, most_laps_at_once)) {
+    const std::vector<Reading> readings = device_->ask(warm_up(lap), model::repeated(lap, laps));
+    auto next = readings.begin();
+    for (std::size_t played = 0; played < laps; ++played) {
+      ++judged_laps;
+      std::vector<std::size_t> misses_of(groups.size());
+      for (const std::size_t g : group_of) {
+        misses_of[g] += *next++ == Reading::miss ? 1U : 0U;
+      }
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        Verdict& verdict = verdicts[g];
+        if (verdict.overflows) {
+          continue;
+        }
+        const std::size_t misses = misses_of[g];
+        const double stray_misses = static_cast<double>(groups[g].size()) * classifier.hit_misread_rate();
+        // Least favourable case of an overflow: exactly one real miss among Poisson many misread hits.
+        verdict.evidence += std::log(classifier.miss_misread_rate() +
+                                     (1 - classifier.miss_misread_rate()) * static_cast<double>(misses) / stray_misses);
+        verdict.misses += misses;
+        if (verdict.evidence >= decided_overflow) {
+          verdict.overflows = true;
+        } else if (verdict.evidence <= decided_fit) {
+          verdict.overflows = false;
+          device_->learn_hits(judged_laps * groups[g].size(), verdict.misses);
+        }
+      }
+    }
+  }
+  std::vector<bool> result;
+  for (const Verdict& verdict : verdicts) {
+    result.push_back(verdict.overflows.value_or(verdict.evidence > 0));
+  }
+  return result;
 }
 
 // Laps of several questions, each from a start of its own: a device with many units answers them side by side.

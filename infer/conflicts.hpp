@@ -25,6 +25,10 @@ class Conflicts {
   // True when the lines at these offsets (one 4-byte load each) do not fit together.
   [[nodiscard]] bool overflow(std::span<const std::uint64_t> offsets);
 
+  // The same for several groups in one go: all are loaded in turn, and each is judged by the misses of its own lines.
+  // Groups that share a set may make each other overflow.
+  [[nodiscard]] std::vector<bool> overflows(std::span<const Offsets> groups);
+
   // For offsets that overflow: which of them belong to an overflowing set, as far as the misses of many laps show it.
   // The rest did not miss more often than misreads explain. `expected_left_out`: how many members may be overlooked on
   // average.

@@ -7,68 +7,13 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "infer/gf2.hpp"
+
 namespace gpuinfer::infer {
 
 namespace {
 
 using model::IndexFunction;
-
-// Rows in reduced echelon form over GF(2), each led by its lowest set bit.
-class EchelonBasis {
- public:
-  // False when the vector was in the span already.
-  bool add(std::uint64_t vector) {
-    for (const std::uint64_t row : rows_) {
-      if ((vector & lowest_bit(row)) != 0) {
-        vector ^= row;
-      }
-    }
-    if (vector == 0) {
-      return false;
-    }
-    for (std::uint64_t& row : rows_) {
-      if ((row & lowest_bit(vector)) != 0) {
-        row ^= vector;
-      }
-    }
-    rows_.push_back(vector);
-    return true;
-  }
-
-  [[nodiscard]] std::size_t rank() const { return rows_.size(); }
-  [[nodiscard]] const std::vector<std::uint64_t>& rows() const { return rows_; }
-
-  // Masks over `bits` whose parity is even on every vector of the span, reduced, ascending by lowest bit.
-  [[nodiscard]] std::vector<std::uint64_t> orthogonal_complement(const std::vector<unsigned>& bits) const {
-    EchelonBasis complement;
-    std::uint64_t leading = 0;
-    for (const std::uint64_t row : rows_) {
-      leading |= lowest_bit(row);
-    }
-    for (const unsigned bit : bits) {
-      const std::uint64_t free = std::uint64_t{1} << bit;
-      if ((leading & free) != 0) {
-        continue;
-      }
-      std::uint64_t mask = free;
-      for (const std::uint64_t row : rows_) {
-        if ((row & free) != 0) {
-          mask |= lowest_bit(row);
-        }
-      }
-      complement.add(mask);
-    }
-    std::vector<std::uint64_t> masks = complement.rows();
-    std::sort(masks.begin(), masks.end(),
-              [](std::uint64_t a, std::uint64_t b) { return std::countr_zero(a) < std::countr_zero(b); });
-    return masks;
-  }
-
- private:
-  static std::uint64_t lowest_bit(std::uint64_t vector) { return vector & (~vector + 1); }
-
-  std::vector<std::uint64_t> rows_;
-};
 
 // Set numbers of `index` -> names, when the function gives each line the set that was found; else nothing.
 std::optional<std::vector<std::uint32_t>> matching_names(const IndexFunction& index,
@@ -139,15 +84,7 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
   if (kernel.rank() + set_bits != bits.size()) {
     return std::nullopt;
   }
-  const std::vector<std::uint64_t> masks = kernel.orthogonal_complement(bits);
-  if (std::all_of(masks.begin(), masks.end(), [](std::uint64_t mask) { return std::has_single_bit(mask); })) {
-    model::BitsIndex index;
-    for (const std::uint64_t mask : masks) {
-      index.bits.push_back(static_cast<unsigned>(std::countr_zero(mask)));
-    }
-    return index;
-  }
-  return model::XorIndex{.row_masks = masks};
+  return linear_index(kernel, bits);
 }
 
 // Length in lines of the runs of equal sets in the window; all inner runs of a modulo index have the length of its
@@ -192,6 +129,18 @@ bool try_sums(const std::vector<AssignedLine>& lines, const std::vector<unsigned
 }
 
 }  // namespace
+
+IndexFunction linear_index(const EchelonBasis& kernel, const std::vector<unsigned>& bits) {
+  const std::vector<std::uint64_t> masks = kernel.orthogonal_complement(bits);
+  if (std::all_of(masks.begin(), masks.end(), [](std::uint64_t mask) { return std::has_single_bit(mask); })) {
+    model::BitsIndex index;
+    for (const std::uint64_t mask : masks) {
+      index.bits.push_back(static_cast<unsigned>(std::countr_zero(mask)));
+    }
+    return index;
+  }
+  return model::XorIndex{.row_masks = masks};
+}
 
 std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                   std::uint64_t line_bytes, std::uint32_t sets) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "infer/gf2.hpp"
 #include "model/index_function.hpp"
 
 namespace gpuinfer::infer {
@@ -28,6 +29,10 @@ struct IndexFit {
 // them (a line assigned twice).
 [[nodiscard]] std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                                 std::uint64_t line_bytes, std::uint32_t sets);
+
+// The bit field or XOR under which two addresses share a set if and only if their difference, of which only `bits`
+// count, lies in the kernel: its rows are what is orthogonal to that.
+[[nodiscard]] model::IndexFunction linear_index(const EchelonBasis& kernel, const std::vector<unsigned>& bits);
 
 // Address bits that are enough to tell the addresses apart. Where a range crosses a large power of two, the bits of the
 // carry flip together, and the lowest of them stands for all.

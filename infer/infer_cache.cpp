@@ -10,10 +10,12 @@
 #include "infer/conflicts.hpp"
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
+#include "infer/index_search.hpp"
 #include "infer/interrogator.hpp"
 #include "infer/partition.hpp"
 #include "infer/prediction.hpp"
 #include "infer/replacement_fit.hpp"
+#include "infer/set_map.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
@@ -28,6 +30,10 @@ constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  
 
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
+
+// Packings that an index function has to pass at once, and those it has to pass where no policy is there to predict.
+constexpr std::size_t first_packings = 6;
+constexpr std::size_t all_packings = 20;
 
 // The stages of one inference, in order; each writes the leaves that it settles into the finding.
 class Inference {
@@ -57,6 +63,7 @@ class Inference {
                                   failure.what());
     }
     withdraw_unproven();
+    finding_.evidence.inquiries = device_.inquiries();
     finding_.questions = device_.questions_asked();
     finding_.accesses = device_.accesses_asked();
     return std::move(finding_);
@@ -165,23 +172,19 @@ class Inference {
     }
     device_.report("line size", 0.15);
     find_line();
-    device_.report("partition into sets", 0.2);
-    Partitioner partitioner(device_, conflicts_, *finding_.cache.line_bytes, onset_lines_);
-    Partition partition = partitioner.find();
-    if (!take_partition(partition)) {
+    device_.report("sets", 0.2);
+    if (!find_sets()) {
+      predict_as_well_as_possible();
       return;
     }
-    device_.report("index function", 0.6);
-    const bool have_index = find_index(partitioner, partition);
-    if (have_index) {
-      device_.report("packings that just fill the cache", 0.65);
-      packings_ = check_packings(device_, conflicts_, finding_.cache);
-    }
     device_.report("replacement policy", 0.7);
-    find_replacement(partition);
+    find_replacement();
+    if (!finding_.cache.replacement) {
+      check_further_packings();
+    }
     device_.report("verification on fresh sequences", 0.9);
-    if (have_index && finding_.cache.replacement) {
-      verify_all(partition);
+    if (finding_.cache.index && finding_.cache.replacement) {
+      verify_all();
     } else {
       predict_as_well_as_possible();
     }
@@ -251,26 +254,121 @@ class Inference {
     resolve("line_bytes");
   }
 
-  bool take_partition(const Partition& partition) {
-    if (!partition.complete) {
-      for (const char* leaf : {"capacity_bytes", "ways", "index", "replacement"}) {
-        leave_open(leaf, EvidenceStatus::unknown, partition.reason);
-      }
-      unproven_ = partition.reason;
-      predict_as_well_as_possible();
+  // Ways and index, so that the cache is known but for its policy, and single sets to experiment with.
+  bool find_sets() {
+    const std::uint64_t line_bytes = *finding_.cache.line_bytes;
+    Partitioner partitioner(device_, conflicts_, line_bytes, onset_lines_);
+    device_.inquire(
+        "which of the first " + std::to_string(onset_lines_ + 1) + " lines miss when they are loaded in turn",
+        "one line too many shows the whole of the set that overflows");
+    std::string reason;
+    std::optional<ConflictClass> first = partitioner.first_set(reason);
+    if (!first) {
+      device_.learned(reason);
+      give_up_sets(reason);
       return false;
     }
+    device_.learned(std::to_string(first->lines.size()) + " lines of one set, which has " +
+                    std::to_string(first->ways) + " ways");
+    if (guess_index(*first)) {
+      return true;
+    }
+    device_.report("partition into sets", 0.3);
+    device_.inquire("to which set each line of a window and lines from everywhere go",
+                    "no index function that was guessed from one set explains the others");
+    Partition partition = partitioner.find(std::move(*first));
+    if (!partition.complete) {
+      device_.learned(partition.reason);
+      give_up_sets(partition.reason);
+      return false;
+    }
+    device_.learned(std::to_string(partition.classes.size()) + " sets");
     std::vector<std::uint32_t> ways;
     for (const ConflictClass& set : partition.classes) {
       ways.push_back(set.ways);
     }
     finding_.cache.ways = ways;
+    device_.report("index function", 0.6);
+    if (find_index(partitioner, partition)) {
+      device_.report("packings that just fill the cache", 0.65);
+      packings_ = check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways, line_bytes, 0,
+                                 first_packings, false);
+    }
+    sets_ = std::move(partition.classes);
+    resolve_sets();
+    return true;
+  }
+
+  // Index functions that one set suggests, until one of them holds for all.
+  bool guess_index(const ConflictClass& first) {
+    const std::uint64_t line_bytes = *finding_.cache.line_bytes;
+    device_.inquire("which lines with another address bit flipped go to that set",
+                    "if the index is a bit field or an XOR, this tells all of it at the least cost");
+    std::vector<model::IndexFunction> guesses;
+    if (auto linear = guess_linear(device_, conflicts_, first, line_bytes, onset_lines_)) {
+      guesses.push_back(std::move(*linear));
+    }
+    device_.learned(guesses.empty() ? "the answers are not those of a bit field or an XOR"
+                                    : "the only one that can be right is " + model::to_flow_yaml(guesses.front()));
+    for (model::IndexFunction& modulo : guess_modulo(device_, first, line_bytes, onset_lines_)) {
+      guesses.push_back(std::move(modulo));
+    }
+    for (std::size_t g = 0; g < guesses.size(); ++g) {
+      const model::IndexFunction& index = guesses[g];
+      device_.report("index function: " + model::to_flow_yaml(index), 0.4);
+      device_.inquire("packings of lines that just fill, or overflow by one, the sets of " + model::to_flow_yaml(index),
+                      "the simplest function that is left");
+      const std::size_t left = guesses.size() - g;
+      const auto ways = find_ways(device_, conflicts_, index, line_bytes, first.ways);
+      if (!ways) {
+        device_.learned("the buffer has too few lines to fill these sets", left, left - 1);
+        continue;
+      }
+      const PackingCheck check = check_packings(device_, conflicts_, index, *ways, line_bytes, 0, first_packings, true);
+      if (check.failed()) {
+        device_.learned("refuted: sets that have room miss, or full ones do not", left, left - 1);
+        continue;
+      }
+      device_.learned("every set behaves as predicted", left, 1);
+      packings_ = check;
+      finding_.cache.ways = ways;
+      finding_.cache.index = index;
+      finding_.cache.exercised_bits = bits_of_buffer(device_, line_bytes);
+      constexpr std::size_t most_sets = 64;
+      sets_ = single_sets(device_, index, *ways, line_bytes, most_sets);
+      resolve_sets();
+      resolve("index");
+      return true;
+    }
+    return false;
+  }
+
+  void resolve_sets() {
     finding_.cache.capacity_bytes =
-        std::accumulate(ways.begin(), ways.end(), std::uint64_t{0}) * *finding_.cache.line_bytes;
+        std::accumulate(finding_.cache.ways->begin(), finding_.cache.ways->end(), std::uint64_t{0}) *
+        *finding_.cache.line_bytes;
     resolve("ways");
     resolve("capacity_bytes");
     evidence("capacity_bytes").experiments = evidence("ways").experiments;
-    return true;
+  }
+
+  void give_up_sets(const std::string& reason) {
+    for (const char* leaf : {"capacity_bytes", "ways", "index", "replacement"}) {
+      leave_open(leaf, EvidenceStatus::unknown, reason);
+    }
+    unproven_ = reason;
+  }
+
+  // Without a policy that predicts, only many packings can say whether the sets are what they seem.
+  void check_further_packings() {
+    if (!finding_.cache.index) {
+      return;
+    }
+    const PackingCheck further = check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways,
+                                                *finding_.cache.line_bytes, first_packings, all_packings, false);
+    packings_.packings += further.packings;
+    packings_.full_that_missed += further.full_that_missed;
+    packings_.surplus_that_fitted += further.surplus_that_fitted;
   }
 
   bool find_index(Partitioner& partitioner, Partition& partition) {
@@ -320,8 +418,8 @@ class Inference {
                      static_cast<std::uint32_t>(partition.classes.size()));
   }
 
-  void find_replacement(const Partition& partition) {
-    const ReplacementFit fit = fit_replacement(device_, partition.classes);
+  void find_replacement() {
+    const ReplacementFit fit = fit_replacement(device_, sets_);
     evidence("replacement").details = fit.details;
     if (fit.candidates.size() == 1) {
       finding_.cache.replacement = fit.candidates.front();
@@ -334,7 +432,7 @@ class Inference {
     leave_open("replacement", fit.candidates.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, fit.reason);
   }
 
-  void verify_all(const Partition& partition) {
+  void verify_all() {
     if (device_.starts_flooded() && std::holds_alternative<model::TableIndex>(*finding_.cache.index) &&
         std::get<model::TableIndex>(*finding_.cache.index).range_bytes) {
       unproven_ = "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
@@ -346,7 +444,7 @@ class Inference {
       verification.reason = "packings of lines that should just fill every set do not behave so" + packings_remark();
     }
     if (!model::is_deterministic(*finding_.cache.replacement) && verification.holds) {
-      check_fresh_victims(partition, verification);
+      check_fresh_victims(verification);
     }
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
@@ -373,10 +471,9 @@ class Inference {
   }
 
   // Victim frequencies, too, must come out again on questions that took no part in the fit.
-  void check_fresh_victims(const Partition& partition, Verification& verification) {
-    const ConflictClass& set =
-        *std::max_element(partition.classes.begin(), partition.classes.end(),
-                          [](const ConflictClass& a, const ConflictClass& b) { return a.ways < b.ways; });
+  void check_fresh_victims(Verification& verification) {
+    const ConflictClass& set = *std::max_element(
+        sets_.begin(), sets_.end(), [](const ConflictClass& a, const ConflictClass& b) { return a.ways < b.ways; });
     for (int attempt = 0; attempt < 2; ++attempt) {
       // The smallest of six p-values is small six times as often as one is.
       const double p_value = std::min(1.0, 6 * fresh_victims_fit(device_, set, *finding_.cache.replacement,
@@ -396,7 +493,8 @@ class Inference {
   std::size_t onset_granules_ = 0;
   std::size_t onset_lines_ = 0;
   std::size_t questions_before_ = 0;
-  FullCacheCheck packings_;
+  std::vector<ConflictClass> sets_;
+  PackingCheck packings_;
   std::string unproven_;  // why what was found is not proven
   bool policy_proven_ = false;
   bool prediction_failed_ = false;

@@ -3,6 +3,7 @@
 #include "infer/partition.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "infer/granularity.hpp"
@@ -105,8 +106,44 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
     }
     conflicts_->distrust_thrashing();
   }
+  if (Offsets lines = members_by_removal(overflowing); lines.size() > 1) {
+    const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
+    return ConflictClass{.lines = std::move(lines), .ways = ways};
+  }
   reason = "lines that conflict together with others do not conflict among themselves as the lines of one set do";
   return std::nullopt;
+}
+
+// Group testing, for policies under which some members never miss: a group of lines without which the rest still
+// overflows holds no member of the set, and a single line without which it fits is one. Empty when it would cost too
+// much.
+Offsets Partitioner::members_by_removal(const Offsets& overflowing) {
+  constexpr std::size_t most_accesses = std::size_t{1} << 22U;
+  const std::size_t asked_before = device_->accesses_asked();
+  Offsets members;
+  Offsets rest = overflowing;  // members and lines not yet tested
+  std::vector<Offsets> groups{overflowing};
+  while (!groups.empty()) {
+    if (device_->accesses_asked() - asked_before > most_accesses) {
+      return {};
+    }
+    const Offsets group = std::move(groups.back());
+    groups.pop_back();
+    const std::set<std::uint64_t> removed(group.begin(), group.end());
+    Offsets others;
+    std::copy_if(rest.begin(), rest.end(), std::back_inserter(others),
+                 [&](std::uint64_t line) { return !removed.contains(line); });
+    if (conflicts_->overflow(others)) {
+      rest = std::move(others);
+    } else if (group.size() == 1) {
+      members.push_back(group.front());
+    } else {
+      const auto middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
+      groups.emplace_back(middle, group.end());
+      groups.emplace_back(group.begin(), middle);
+    }
+  }
+  return members;
 }
 
 // Moves the members of `set` out of the chunks.
@@ -133,16 +170,24 @@ void Partitioner::claim_members(ConflictClass& set, std::vector<Offsets>& chunks
   }
 }
 
-Partition Partitioner::find() {
+std::optional<ConflictClass> Partitioner::first_set(std::string& reason) {
+  return extract(lines_between(0, onset_lines_ + 1), reason);
+}
+
+Partition Partitioner::find(ConflictClass first) {
   Partition partition;
   const std::size_t window_lines =
       std::min(buffer_lines_, std::max(smallest_window_lines, 3 * onset_lines_ + onset_lines_ / 2));
   partition.window = lines_between(0, window_lines);
   Offsets resident = lines_between(0, onset_lines_);
-  std::vector<Offsets> chunks = in_fitting_chunks(lines_between(onset_lines_, window_lines));
+  const std::set<std::uint64_t> members(first.lines.begin(), first.lines.end());
+  std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
+  std::vector<Offsets> chunks = in_fitting_chunks(lines_between(onset_lines_ + 1, window_lines));
   for (Offsets& chunk : in_fitting_chunks(lines_far_away(window_lines))) {
     chunks.push_back(std::move(chunk));
   }
+  claim_members(first, chunks);
+  partition.classes.push_back(std::move(first));
   if (!assign(partition, resident, chunks)) {
     return partition;
   }

@@ -32,9 +32,12 @@ class Partitioner {
   // `onset_lines`: so many contiguous lines from aligned_start() fit, one more does not.
   Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines);
 
+  // The set that overflows first: of the first onset_lines + 1 lines those that map to it. None: `reason` says why.
+  [[nodiscard]] std::optional<ConflictClass> first_set(std::string& reason);
+
   // Finds all sets that a window of several times the onset reaches, and to which of them single bits of the address
   // and lines drawn from all over the buffer go.
-  [[nodiscard]] Partition find();
+  [[nodiscard]] Partition find(ConflictClass first);
 
   // Assigns further contiguous lines to the classes, until the window has `lines` lines or the buffer ends.
   void extend(Partition& partition, std::size_t lines);
@@ -42,6 +45,7 @@ class Partitioner {
  private:
   [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
   [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
+  [[nodiscard]] Offsets members_by_removal(const Offsets& overflowing);
   void claim_members(ConflictClass& set, std::vector<Offsets>& chunks);
   [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);

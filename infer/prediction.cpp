@@ -6,9 +6,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <set>
 
-#include "infer/granularity.hpp"
+#include "infer/set_map.hpp"
 #include "infer/statistics.hpp"
 #include "model/cache_simulator.hpp"
 
@@ -23,41 +22,38 @@ constexpr std::uint64_t load_bytes = 4;
 // More latencies than these belong to no level: then the levels are not what they were taken for.
 constexpr double most_outliers = 0.02;
 
-// Contiguous lines from aligned_start() that the index can place.
-std::uint64_t reachable_lines(const Interrogator& device, const model::CacheDescription& cache) {
-  const std::uint64_t start = aligned_start(device);
-  std::uint64_t reachable = (device.facts().buffer_bytes - start) / *cache.line_bytes;
-  if (const auto* table = std::get_if<model::TableIndex>(&*cache.index); table != nullptr && table->range_bytes) {
-    reachable =
-        std::min(reachable, (table->origin + *table->range_bytes - device.address_of(start)) / *cache.line_bytes);
+// Lines for fresh sequences: of sets drawn at random until together they hold enough for a sequence that fills them
+// several times over, which the sets of a small cache all are.
+std::vector<Offsets> pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                                  model::Random& random) {
+  constexpr std::uint64_t most_capacity_lines = 512;
+  std::vector<std::uint32_t> order(cache.ways->size());
+  std::iota(order.begin(), order.end(), 0U);
+  random.shuffle(order);
+  std::vector<std::uint32_t> wanted(order.size());
+  std::uint64_t capacity_lines = 0;
+  for (const std::uint32_t set : order) {
+    const std::uint32_t ways = (*cache.ways)[set];
+    if (capacity_lines > 0 && capacity_lines + ways > most_capacity_lines) {
+      break;
+    }
+    wanted[set] = std::max(2U, static_cast<std::uint32_t>(std::lround(footprint * ways)));
+    capacity_lines += ways;
   }
-  return reachable;
+  return LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random);
 }
 
-std::uint64_t capacity_in_lines(const model::CacheDescription& cache) {
-  return std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
-}
-
-// Half of the lines lie together at the start, where all sets are met; half anywhere that the index reaches.
+// Random loads of random words, so that sectors are met one by one.
 model::Question fresh_question(const Interrogator& device, const model::CacheDescription& cache, double footprint,
                                model::Random& random) {
-  const std::uint64_t line_bytes = *cache.line_bytes;
-  const std::uint64_t start = aligned_start(device);
-  const std::uint64_t reachable = reachable_lines(device, cache);
-  const std::uint64_t capacity_lines = capacity_in_lines(cache);
-  const auto lines =
-      std::max<std::uint64_t>(2, static_cast<std::uint64_t>(footprint * static_cast<double>(capacity_lines)));
-  AccessSequence pool;  // of lines; each access then picks a word, so that sectors are met one by one
-  for (std::uint64_t i = 0; i < lines; ++i) {
-    const std::uint64_t line = i % 2 == 0 ? (i / 2) % reachable : random.below(reachable);
-    pool.push_back(start + line * line_bytes);
+  AccessSequence pool;
+  for (const Offsets& lines : pool_of_sets(device, cache, footprint, random)) {
+    pool.insert(pool.end(), lines.begin(), lines.end());
   }
-  // Long enough, in all questions together, for a policy that changes its mind every few ten thousand accesses to do
-  // so.
-  const std::size_t accesses = std::clamp<std::size_t>(4 * lines, 2000, 4000);
+  const std::size_t accesses = std::clamp<std::size_t>(4 * pool.size(), 2000, 4000);
   AccessSequence record = model::random_walk(pool, accesses, random);
   for (std::uint64_t& offset : record) {
-    offset += random.below(line_bytes / load_bytes) * load_bytes;
+    offset += random.below(*cache.line_bytes / load_bytes) * load_bytes;
   }
   return device.question({}, std::move(record));
 }
@@ -226,68 +222,6 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
     }
   }
   return result;
-}
-
-namespace {
-
-// Lines in an order in which to fill the cache: near ones and far ones mixed at random, or every 2^n-th. Near, because
-// there a table was found line by line; far, because there a function is used; with strides, because anything beside
-// sets and ways (tags apart from the data, a coarser hash) shows under some stride first.
-std::vector<std::uint64_t> packing_order(std::size_t packing, std::uint64_t reachable, std::uint64_t capacity,
-                                         model::Random& random) {
-  std::vector<std::uint64_t> order;
-  const std::uint64_t wanted = std::max<std::uint64_t>(512, 8 * capacity);
-  if (packing % 2 == 0) {
-    const std::uint64_t near = std::min(reachable, std::max<std::uint64_t>(512, 4 * capacity));
-    for (std::uint64_t i = 0; i < wanted; ++i) {
-      order.push_back(i % 2 == 0 ? random.below(near) : random.below(reachable));
-    }
-    return order;
-  }
-  const std::uint64_t stride = std::uint64_t{1} << (packing / 2);
-  const std::uint64_t places = reachable / stride;
-  const std::uint64_t first = places > wanted ? random.below(places - wanted) : 0;
-  for (std::uint64_t i = 0; i < std::min(places, wanted); ++i) {
-    order.push_back((first + i) * stride);
-  }
-  return order;
-}
-
-}  // namespace
-
-FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::CacheDescription& cache) {
-  constexpr std::size_t most_packings = 20;
-  const std::uint64_t start = aligned_start(device);
-  const std::uint64_t capacity = capacity_in_lines(cache);
-  model::Random random(device.settings().seed ^ 0xfa11ULL);
-  FullCacheCheck check;
-  for (std::size_t packing = 0; packing < most_packings; ++packing) {
-    Offsets full;
-    Offsets surplus;
-    std::set<std::uint64_t> taken;
-    std::vector<std::uint32_t> filled(cache.ways->size());
-    for (const std::uint64_t line : packing_order(packing, reachable_lines(device, cache), capacity, random)) {
-      if (!taken.insert(line).second) {
-        continue;
-      }
-      const std::uint64_t offset = start + line * *cache.line_bytes;
-      const std::uint32_t set = model::set_of(*cache.index, device.address_of(offset));
-      if (filled[set] < (*cache.ways)[set]) {
-        ++filled[set];
-        full.push_back(offset);
-      } else {
-        surplus.push_back(offset);
-      }
-    }
-    if (surplus.empty()) {
-      continue;  // the buffer has too few lines for this one
-    }
-    ++check.packings;
-    check.full_that_missed += conflicts.overflow(full) ? 1U : 0U;
-    full.push_back(surplus[random.below(surplus.size())]);
-    check.surplus_that_fitted += conflicts.overflow(full) ? 0U : 1U;
-  }
-  return check;
 }
 
 }  // namespace gpuinfer::infer

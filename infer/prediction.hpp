@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "infer/conflicts.hpp"
 #include "infer/interrogator.hpp"
 #include "model/device_description.hpp"
 
@@ -28,17 +27,5 @@ struct BestPrediction {
 };
 [[nodiscard]] BestPrediction predict_best(Interrogator& device, const model::CacheDescription& cache,
                                           std::span<const model::Replacement> policies);
-
-// Index and ways without the policy: lines drawn from everywhere so that each set gets as many as it has ways must fit,
-// and with one more anywhere they must not.
-struct FullCacheCheck {
-  std::size_t packings = 0;
-  std::size_t full_that_missed = 0;     // of the packings
-  std::size_t surplus_that_fitted = 0;  // of the packings, with one line more each
-
-  [[nodiscard]] bool failed() const { return full_that_missed + surplus_that_fitted > 0; }
-};
-[[nodiscard]] FullCacheCheck check_packings(Interrogator& device, Conflicts& conflicts,
-                                            const model::CacheDescription& cache);
 
 }  // namespace gpuinfer::infer

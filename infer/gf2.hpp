@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace gpuinfer::infer {
+
+// A space of vectors of 64 bits over GF(2), as rows in reduced echelon form over GF(2), each led by its lowest set bit.
+class EchelonBasis {
+ public:
+  // False when the vector was in the span already.
+  bool add(std::uint64_t vector) {
+    vector = remainder(vector);
+    if (vector == 0) {
+      return false;
+    }
+    for (std::uint64_t& row : rows_) {
+      if ((row & lowest_bit(vector)) != 0) {
+        row ^= vector;
+      }
+    }
+    rows_.push_back(vector);
+    return true;
+  }
+
+  // What is left of the vector after the rows were taken out of it: zero if and only if it is in the span, and the same
+  // for two vectors if and only if their difference is.
+  [[nodiscard]] std::uint64_t remainder(std::uint64_t vector) const {
+    for (const std::uint64_t row : rows_) {
+      if ((vector & lowest_bit(row)) != 0) {
+        vector ^= row;
+      }
+    }
+    return vector;
+  }
+
+  [[nodiscard]] std::size_t rank() const { return rows_.size(); }
+  [[nodiscard]] const std::vector<std::uint64_t>& rows() const { return rows_; }
+
+  // Masks over `bits` whose parity is even on every vector of the span, reduced, ascending by lowest bit.
+  [[nodiscard]] std::vector<std::uint64_t> orthogonal_complement(const std::vector<unsigned>& bits) const {
+    EchelonBasis complement;
+    std::uint64_t leading = 0;
+    for (const std::uint64_t row : rows_) {
+      leading |= lowest_bit(row);
+    }
+    for (const unsigned bit : bits) {
+      const std::uint64_t free = std::uint64_t{1} << bit;
+      if ((leading & free) != 0) {
+        continue;
+      }
+      std::uint64_t mask = free;
+      for (const std::uint64_t row : rows_) {
+        if ((row & free) != 0) {
+          mask |= lowest_bit(row);
+        }
+      }
+      complement.add(mask);
+    }
+    std::vector<std::uint64_t> masks = complement.rows();
+    std::sort(masks.begin(), masks.end(),
+              [](std::uint64_t a, std::uint64_t b) { return std::countr_zero(a) < std::countr_zero(b); });
+    return masks;
+  }
+
+ private:
+  static std::uint64_t lowest_bit(std::uint64_t vector) { return vector & (~vector + 1); }
+
+  std::vector<std::uint64_t> rows_;
+};
+
+}  // namespace gpuinfer::infer

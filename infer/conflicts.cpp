@@ -64,7 +64,7 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   std::size_t longest = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     longest = std::max(longest, groups[g].size());
-    if (groups[g].size() < 2) {
+    if (groups[g].empty()) {
       verdicts[g].overflows = false;
     }
   }
@@ -77,6 +77,9 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
         group_of.push_back(g);
       }
     }
+  }
+  if (lap.size() < 2) {
+    return std::vector<bool>(groups.size());
   }
   const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
   const std::size_t most_laps_at_once =

@@ -31,9 +31,13 @@ constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
 
-// Packings that an index function has to pass at once, and those it has to pass where no policy is there to predict.
-constexpr std::size_t first_packings = 6;
-constexpr std::size_t all_packings = 20;
+// Packings that an index function has to pass where no policy is there to predict. Where one is, the prediction is the
+// harder test, and fewer will do; but a packing of few lines says little.
+constexpr std::size_t all_packings = 64;
+std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
+  const std::uint64_t lines = std::accumulate(ways.begin(), ways.end(), std::uint64_t{0});
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(2048 / lines, 6, all_packings));
+}
 
 // The stages of one inference, in order; each writes the leaves that it settles into the finding.
 class Inference {
@@ -292,7 +296,7 @@ class Inference {
     if (find_index(partitioner, partition)) {
       device_.report("packings that just fill the cache", 0.65);
       packings_ = check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways, line_bytes, 0,
-                                 first_packings, false);
+                                 first_packings(*finding_.cache.ways), false);
     }
     sets_ = std::move(partition.classes);
     resolve_sets();
@@ -324,7 +328,8 @@ class Inference {
         device_.learned("the buffer has too few lines to fill these sets", left, left - 1);
         continue;
       }
-      const PackingCheck check = check_packings(device_, conflicts_, index, *ways, line_bytes, 0, first_packings, true);
+      const PackingCheck check =
+          check_packings(device_, conflicts_, index, *ways, line_bytes, 0, first_packings(*ways), true);
       if (check.failed()) {
         device_.learned("refuted: sets that have room miss, or full ones do not", left, left - 1);
         continue;
@@ -364,8 +369,9 @@ class Inference {
     if (!finding_.cache.index) {
       return;
     }
-    const PackingCheck further = check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways,
-                                                *finding_.cache.line_bytes, first_packings, all_packings, false);
+    const PackingCheck further =
+        check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways, *finding_.cache.line_bytes,
+                       packings_.packings, std::max(packings_.packings, std::size_t{20}), false);
     packings_.packings += further.packings;
     packings_.full_that_missed += further.full_that_missed;
     packings_.surplus_that_fitted += further.surplus_that_fitted;

@@ -131,9 +131,10 @@ PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const mo
     for (std::uint32_t& lines_of_set : wanted) {
       lines_of_set += static_cast<std::uint32_t>(random.below(2));
     }
-    const std::vector<Offsets> groups = packing % 2 == 0
-                                            ? lines.draw(wanted, random)
-                                            : lines.draw_strided(wanted, static_cast<unsigned>(packing / 2), random);
+    constexpr std::size_t strides = 16;
+    const std::vector<Offsets> groups =
+        packing % 2 == 0 ? lines.draw(wanted, random)
+                         : lines.draw_strided(wanted, static_cast<unsigned>(packing / 2 % strides), random);
     const std::vector<bool> overflows = conflicts.overflows(groups);
     bool full_missed = false;
     bool surplus_fitted = false;

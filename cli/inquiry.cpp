@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/explanation.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/progress_line.hpp"
@@ -56,13 +57,18 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
   return inquiry;
 }
 
-ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, bool quiet) {
+ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity) {
   output.stream() << (format == Format::json ? model::to_json(inquiry.profile) : model::to_yaml(inquiry.profile));
   output.finish();
-  if (!quiet) {
-    for (const auto& [target, evidence] : inquiry.profile.evidence) {
+  for (const auto& [target, evidence] : inquiry.profile.evidence) {
+    if (!verbosity.quiet) {
       std::cerr << '\n' << target << '\n' << leaf_table(inquiry.profile.caches.at(target), evidence);
     }
+    if (verbosity.explain) {
+      std::cerr << '\n' << target << ": how it was found out\n" << explanation(evidence);
+    }
+  }
+  if (!verbosity.quiet) {
     std::cerr << fmt::format("\ngpuinfer: {} accesses, {} questions, {:.2f} s\n", grouped(inquiry.accesses),
                              grouped(inquiry.questions), inquiry.time.count());
   }

@@ -28,7 +28,13 @@ using FindOut = std::function<infer::CacheFinding(const std::string& target, con
 [[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets,
                               infer::Settings settings, bool quiet, const FindOut& find_out);
 
-// Writes the profile and, unless `quiet`, a summary on stderr.
-[[nodiscard]] ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, bool quiet);
+// What is told on stderr besides warnings.
+struct Verbosity {
+  bool quiet = false;    // no progress, no summary
+  bool explain = false;  // what was asked, and why
+};
+
+// Writes the profile, and on stderr a summary and the explanation.
+[[nodiscard]] ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity);
 
 }  // namespace gpuinfer::cli

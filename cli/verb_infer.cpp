@@ -33,7 +33,8 @@ Syntax syntax() {
       .value("seed", "N", "of every choice by chance (default: that of the recording, else 1)");
   add_limit_options(syntax);
   add_output_options(syntax);
-  syntax.flag("quiet", "no progress and no summary on stderr");
+  syntax.flag("explain", "tell on stderr what was asked, why, and what was learned from it")
+      .flag("quiet", "no progress and no summary on stderr");
   return syntax;
 }
 
@@ -106,7 +107,7 @@ ExitStatus verb_infer(Arguments arguments) {
   if (!parsed) {
     return ExitStatus::resolved;
   }
-  const bool quiet = parsed->flag("quiet");
+  const Verbosity verbosity{.quiet = parsed->flag("quiet"), .explain = parsed->flag("explain")};
   const Format format = format_from(parsed->text("format"));
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
@@ -118,13 +119,13 @@ ExitStatus verb_infer(Arguments arguments) {
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
 
   if (recordings.size() == 1 && is_of_inquiry(first.facts)) {
-    const Inquiry inquiry = replay(first, targets, settings, quiet);
+    const Inquiry inquiry = replay(first, targets, settings, verbosity.quiet);
     if (!learned_nothing(inquiry)) {
-      return conclude(inquiry, output, format, quiet);
+      return conclude(inquiry, output, format, verbosity);
     }
     warn(replay_learned_nothing(first.file));
   }
-  return conclude(explain(recordings, targets, settings, quiet), output, format, quiet);
+  return conclude(explain(recordings, targets, settings, verbosity.quiet), output, format, verbosity);
 }
 
 }  // namespace gpuinfer::cli

@@ -34,6 +34,7 @@ Syntax syntax() {
   syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5)")
       .value("method", "M",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
+      .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
 }
@@ -112,7 +113,7 @@ ExitStatus verb_run(Arguments arguments) {
         inquire(facts, targets, settings, quiet, [&](const std::string& target, const infer::Settings& limited) {
           return infer::infer_cache(device, target, limited);
         });
-    status = conclude(inquiry, output, format, quiet);
+    status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
   }
   if (writer) {
     writer->close();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/data_files.hpp"
+#include "cli/explanation.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/picture.hpp"
 #include "cli/syntax.hpp"
@@ -19,11 +20,12 @@ namespace gpuinfer::cli {
 namespace {
 
 Syntax syntax() {
-  Syntax syntax("show PROFILE [--target T]",
+  Syntax syntax("show PROFILE [--target T] [--explain]",
                 "Draws the caches of a profile in 100 columns. PROFILE is a file or the name of a published device.",
                 {"gpuinfer show profile.yaml                                  all of its caches",
                  "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU"});
   syntax.repeatable("target", "T", "draw these caches only");
+  syntax.flag("explain", "tell how they were found out as well");
   return syntax;
 }
 
@@ -101,6 +103,9 @@ ExitStatus verb_show(Arguments arguments) {
       std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
     }
     std::cout << "\n  evidence\n" << leaf_table(cache, evidence->second);
+    if (parsed->flag("explain")) {
+      std::cout << "\n  how it was found out\n" << explanation(evidence->second);
+    }
   }
   return ExitStatus::resolved;
 }

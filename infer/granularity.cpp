@@ -14,7 +14,9 @@ namespace gpuinfer::infer {
 namespace {
 
 constexpr std::uint64_t load_bytes = 4;
-constexpr std::uint64_t most_sectors_per_line = 64;
+
+// Sectors per line, the largest first: powers of two, and three times one.
+constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
 
 // Far enough apart that no fill granule holds two, in a buffer that holds many.
 std::uint64_t far_stride(std::uint64_t buffer_bytes) {
@@ -184,13 +186,8 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
     const std::size_t middle = fits + (too_many - fits) / 2;
     (overflows(middle) ? too_many : fits) = middle;
   }
-  constexpr int repeats = 4;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    if (overflows(fits) || !overflows(too_many)) {
-      return {.granules = fits, .repeats = false, .largest_tried = too_many};
-    }
-  }
-  return {.granules = fits, .repeats = true, .largest_tried = too_many};
+  const bool repeats = !overflows(fits) && overflows(too_many);
+  return {.granules = fits, .repeats = repeats, .largest_tried = too_many};
 }
 
 namespace {
@@ -227,8 +224,7 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
   // One pick lets a wrong block size pass with a probability of at most one half (a direct-mapped pair).
   constexpr int picks = 20;
   for (int pick = 0; pick < picks; ++pick) {
-    const Offsets picked = blocks.one_of_each(random);
-    if (!conflicts.overflow(picked) && !conflicts.overflow(picked)) {
+    if (!conflicts.overflow(blocks.one_of_each(random))) {
       return false;
     }
   }
@@ -286,11 +282,12 @@ std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::u
                             random);
   };
   // From the largest down: a block of at most half a line always passes, because each line holds a whole one.
-  std::uint64_t sectors = most_sectors_per_line;
-  while (sectors > 1 && !is_line(sectors * sector_bytes)) {
-    --sectors;
+  for (const std::uint64_t sectors : line_candidates) {
+    if (is_line(sectors * sector_bytes)) {
+      return sectors * sector_bytes;
+    }
   }
-  return sectors * sector_bytes;
+  return sector_bytes;
 }
 
 }  // namespace gpuinfer::infer

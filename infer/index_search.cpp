@@ -85,7 +85,7 @@ class LinearSearch {
       }
       std::vector<std::uint64_t> differences = differences_of_sets();
       differences.erase(differences.begin());
-      const std::optional<std::vector<std::uint64_t>> in_kernel = conflicting(differences);
+      const std::optional<std::vector<std::uint64_t>> in_kernel = conflicting(differences, 0);
       if (!in_kernel) {
         return false;
       }
@@ -131,6 +131,8 @@ class LinearSearch {
 
   bool add_directions(std::vector<std::uint64_t> directions) {
     std::vector<std::uint64_t> tried_differences = differences_of_sets();
+    // What is a sum of others tells nothing new.
+    std::erase_if(directions, [this](std::uint64_t direction) { return !known_.add(direction); });
     while (!directions.empty()) {
       // So many directions together put as many lines into each set as it is sure to have room for.
       const std::size_t at_once = std::max<std::size_t>(1, set_->ways / 3);
@@ -143,7 +145,7 @@ class LinearSearch {
             differences.push_back(directions[d] ^ difference);
           }
         }
-        const std::optional<std::vector<std::uint64_t>> in_kernel = conflicting(differences);
+        const std::optional<std::vector<std::uint64_t>> in_kernel = conflicting(differences, end - next);
         if (!in_kernel) {
           return false;
         }
@@ -151,7 +153,6 @@ class LinearSearch {
           kernel_.add(difference);
         }
         for (std::size_t d = next; d < end; ++d) {
-          known_.add(directions[d]);
           if (!in_span(directions[d])) {
             independent.push_back(directions[d]);
           }
@@ -183,9 +184,11 @@ class LinearSearch {
     return span.remainder(direction) == 0;
   }
 
-  // Those of the differences that lead from the home line to a line of the same set. None at all when lines conflict
+  // Those of the differences that lead from the home line to a line of the same set; as many as `expected` are taken on
+  // trust. None at all when lines conflict
   // that the kernel, as far as it is known, puts into different sets, or when the buffer ends before.
-  [[nodiscard]] std::optional<std::vector<std::uint64_t>> conflicting(const std::vector<std::uint64_t>& differences) {
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> conflicting(const std::vector<std::uint64_t>& differences,
+                                                                      std::size_t expected) {
     if (differences.empty()) {
       return std::vector<std::uint64_t>{};
     }
@@ -205,7 +208,10 @@ class LinearSearch {
         found.push_back(asked[i]);
       }
     }
-    // A wrong member of the kernel would spoil it for good.
+    if (found.size() <= expected) {
+      return found;
+    }
+    // Lines that conflict with each other, but not with the set.
     constexpr std::size_t most_confirmed = 64;
     if (found.size() > most_confirmed) {
       return std::nullopt;
@@ -219,10 +225,7 @@ class LinearSearch {
       }
       full.pop_back();
     }
-    if (confirmed.size() < found.size() && confirmed.empty()) {
-      return std::nullopt;
-    }
-    return confirmed;
+    return confirmed.empty() ? std::nullopt : std::optional(confirmed);
   }
 
   // The difference, or another one to the same set, that does not lead out of the buffer.

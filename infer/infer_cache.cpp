@@ -36,7 +36,7 @@ constexpr std::size_t widest_window_lines = 4096;
 constexpr std::size_t all_packings = 64;
 std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
   const std::uint64_t lines = std::accumulate(ways.begin(), ways.end(), std::uint64_t{0});
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(2048 / lines, 6, all_packings));
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(2048 / lines, 4, all_packings));
 }
 
 // The stages of one inference, in order; each writes the leaves that it settles into the finding.
@@ -202,6 +202,8 @@ class Inference {
                    std::to_string(smallest_buffer_bytes) + " are needed");
       return false;
     }
+    device_.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
+                    "before anything else, a hit has to be told from a miss");
     device_.choose_start();
     if (!calibrate(device_)) {
       give_up_rest("loads that should hit and loads that should miss take the same time (" +
@@ -213,6 +215,8 @@ class Inference {
     const LevelClassifier& classifier = device_.classifier();
     finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
     resolve("latency_cycles");
+    device_.learned("hits take " + std::to_string(std::lround(classifier.hit_median_cycles())) + " cycles, misses " +
+                    std::to_string(std::lround(classifier.miss_median_cycles())));
     const double worst = std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate());
     if (worst > 0.02) {
       finding_.warnings.push_back("hits and misses are misread in " + std::to_string(100 * worst) +
@@ -222,7 +226,10 @@ class Inference {
   }
 
   bool find_sector() {
+    device_.inquire("a second load at growing distances from one that missed, and a cold walk",
+                    "loads inside one fill cannot say anything about room");
     const FillGranularity fill = find_fill_granularity(device_);
+    device_.learned(fill.sector_bytes ? "a miss brings " + std::to_string(*fill.sector_bytes) + " bytes" : fill.reason);
     if (!fill.sector_bytes) {
       give_up_rest(fill.reason);
       return false;
@@ -234,7 +241,11 @@ class Inference {
   }
 
   bool find_capacity_onset() {
+    device_.inquire("contiguous arrays of growing size, loaded again and again", "halving finds the onset of misses");
     const Onset onset = find_onset(device_, conflicts_, *finding_.cache.sector_bytes, aligned_start(device_));
+    device_.learned(!onset.granules ? "the whole buffer fits"
+                                    : std::to_string(*onset.granules * *finding_.cache.sector_bytes) + " bytes fit" +
+                                          (onset.repeats ? "" : ", but not every time"));
     if (!onset.granules) {
       give_up_rest("all " + std::to_string(onset.largest_tried * *finding_.cache.sector_bytes) +
                    " bytes of the buffer fit; a larger buffer is needed");
@@ -252,7 +263,11 @@ class Inference {
 
   void find_line() {
     const std::uint64_t sector_bytes = *finding_.cache.sector_bytes;
+    device_.inquire(
+        "one sector, chosen by chance, of each block of one more block than fits, from large blocks to small",
+        "the sectors of a line take room together, so it does not matter which one is loaded");
     finding_.cache.line_bytes = find_line_bytes(device_, conflicts_, sector_bytes, onset_granules_);
+    device_.learned("a line has " + std::to_string(*finding_.cache.line_bytes) + " bytes");
     onset_lines_ = std::max<std::size_t>(1, onset_granules_ / (*finding_.cache.line_bytes / sector_bytes));
     device_.set_line(*finding_.cache.line_bytes);
     resolve("line_bytes");
@@ -425,6 +440,7 @@ class Inference {
   }
 
   void find_replacement() {
+    device_.inquire("random walks over lines of single sets", "they tell most policies apart at once");
     const ReplacementFit fit = fit_replacement(device_, sets_);
     evidence("replacement").details = fit.details;
     if (fit.candidates.size() == 1) {
@@ -444,7 +460,10 @@ class Inference {
       unproven_ = "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
       return;
     }
+    device_.inquire("fresh random sequences over lines from everywhere",
+                    "only what predicts answers that took no part in the fit is resolved");
     Verification verification = verify(device_, finding_.cache);
+    device_.learned(verification.holds ? "the description predicts them" : verification.reason);
     if (verification.holds && packings_.failed()) {
       verification.holds = false;
       verification.reason = "packings of lines that should just fill every set do not behave so" + packings_remark();

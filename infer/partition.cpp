@@ -146,27 +146,70 @@ Offsets Partitioner::members_by_removal(const Offsets& overflowing) {
   return members;
 }
 
-// Moves the members of `set` out of the chunks.
-void Partitioner::claim_members(ConflictClass& set, std::vector<Offsets>& chunks) {
-  for (Offsets& chunk : chunks) {
-    if (chunk.empty()) {
-      continue;
+// Moves the members of `set` out of the chunk.
+void Partitioner::claim_members(ConflictClass& set, Offsets& chunk) {
+  if (chunk.empty()) {
+    return;
+  }
+  // One line too many shows LRU everything; chance needs a crowd to show its victims soon.
+  const std::size_t crowd = conflicts_->always_thrashes() ? set.ways : std::size_t{2} * set.ways + 1;
+  Offsets tested(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
+  const std::size_t known = tested.size();
+  tested.insert(tested.end(), chunk.begin(), chunk.end());
+  if (known <= set.ways && !conflicts_->overflow(tested)) {
+    return;
+  }
+  const std::vector<bool> member = conflicts_->conflicting(tested, 1e-4);
+  Offsets others;
+  for (std::size_t i = 0; i < chunk.size(); ++i) {
+    (member[known + i] ? set.lines : others).push_back(chunk[i]);
+  }
+  chunk = std::move(others);
+}
+
+// Where all lines of an overflowing set miss, a chase in which half of the sets overflow tells of each line of the
+// chunk in which half its set is: as many chases as the numbers of the sets have digits. False, and nothing claimed,
+// when the answers are not those of such a policy.
+bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& chunk) {
+  std::vector<std::size_t> number(chunk.size());  // of the set, from 1; 0: none of them
+  for (std::size_t digit = 1; digit <= sets.size(); digit *= 2) {
+    Offsets tested;
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      if (((s + 1) & digit) != 0) {
+        const auto first = sets[s].lines.begin();
+        tested.insert(tested.end(), first, first + static_cast<std::ptrdiff_t>(sets[s].ways + 1));
+      }
     }
-    // One line too many shows LRU everything; chance needs a crowd to show its victims soon.
-    const std::size_t crowd = conflicts_->always_thrashes() ? set.ways : std::size_t{2} * set.ways + 1;
-    Offsets tested(set.lines.begin(),
-                   set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
     const std::size_t known = tested.size();
     tested.insert(tested.end(), chunk.begin(), chunk.end());
-    if (known <= set.ways && !conflicts_->overflow(tested)) {
-      continue;
+    const std::vector<bool> misses = conflicts_->conflicting(tested, 1e-4);
+    if (!conflicts_->always_thrashes() ||
+        !std::all_of(misses.begin(), misses.begin() + static_cast<std::ptrdiff_t>(known),
+                     [](bool miss) { return miss; })) {
+      return false;
     }
-    const std::vector<bool> member = conflicts_->conflicting(tested, 1e-4);
-    Offsets others;
     for (std::size_t i = 0; i < chunk.size(); ++i) {
-      (member[known + i] ? set.lines : others).push_back(chunk[i]);
+      number[i] += misses[known + i] ? digit : 0;
     }
-    chunk = std::move(others);
+  }
+  if (std::any_of(number.begin(), number.end(), [&](std::size_t of_line) { return of_line > sets.size(); })) {
+    return false;
+  }
+  Offsets others;
+  for (std::size_t i = 0; i < chunk.size(); ++i) {
+    (number[i] == 0 ? others : sets[number[i] - 1].lines).push_back(chunk[i]);
+  }
+  chunk = std::move(others);
+  return true;
+}
+
+void Partitioner::claim(std::vector<ConflictClass>& sets, Offsets& chunk) {
+  constexpr std::size_t worth_numbering = 3;
+  if (conflicts_->always_thrashes() && sets.size() >= worth_numbering && claim_by_number(sets, chunk)) {
+    return;
+  }
+  for (ConflictClass& set : sets) {
+    claim_members(set, chunk);
   }
 }
 
@@ -186,7 +229,6 @@ Partition Partitioner::find(ConflictClass first) {
   for (Offsets& chunk : in_fitting_chunks(lines_far_away(window_lines))) {
     chunks.push_back(std::move(chunk));
   }
-  claim_members(first, chunks);
   partition.classes.push_back(std::move(first));
   if (!assign(partition, resident, chunks)) {
     return partition;
@@ -217,30 +259,32 @@ bool Partitioner::assign(Partition& partition, Offsets& resident, std::vector<Of
     return count;
   };
   const std::size_t all = remaining() + resident.size();
-  while (remaining() > 0) {
+  for (Offsets& chunk : chunks) {
     device_->report("partition into sets: " + std::to_string(partition.classes.size()) + " found",
                     0.2 + 0.4 * (1.0 - static_cast<double>(remaining() + resident.size()) / static_cast<double>(all)));
-    Offsets& chunk = *std::find_if(chunks.begin(), chunks.end(), [](const Offsets& lines) { return !lines.empty(); });
-    const std::size_t fits = longest_fitting_prefix(resident, chunk);
-    const auto end_of_fitting = chunk.begin() + static_cast<std::ptrdiff_t>(fits);
-    resident.insert(resident.end(), chunk.begin(), end_of_fitting);
-    chunk.erase(chunk.begin(), end_of_fitting);
-    if (chunk.empty()) {
-      continue;
+    claim(partition.classes, chunk);
+    while (!chunk.empty()) {
+      const std::size_t fits = longest_fitting_prefix(resident, chunk);
+      const auto end_of_fitting = chunk.begin() + static_cast<std::ptrdiff_t>(fits);
+      resident.insert(resident.end(), chunk.begin(), end_of_fitting);
+      chunk.erase(chunk.begin(), end_of_fitting);
+      if (chunk.empty()) {
+        break;
+      }
+      std::optional<ConflictClass> set = extract(joined(resident, std::span(chunk).first(1)), partition.reason);
+      if (!set) {
+        return false;
+      }
+      const std::set<std::uint64_t> members(set->lines.begin(), set->lines.end());
+      if (!members.contains(chunk.front())) {
+        partition.reason = "a line that makes others miss does not itself conflict with them";
+        return false;
+      }
+      chunk.erase(chunk.begin());
+      std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
+      claim_members(*set, chunk);
+      partition.classes.push_back(std::move(*set));
     }
-    std::optional<ConflictClass> set = extract(joined(resident, std::span(chunk).first(1)), partition.reason);
-    if (!set) {
-      return false;
-    }
-    const std::set<std::uint64_t> members(set->lines.begin(), set->lines.end());
-    if (!members.contains(chunk.front())) {
-      partition.reason = "a line that makes others miss does not itself conflict with them";
-      return false;
-    }
-    chunk.erase(chunk.begin());
-    std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
-    claim_members(*set, chunks);
-    partition.classes.push_back(std::move(*set));
   }
   return true;
 }
@@ -271,8 +315,8 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
     is_known(set.lines);
   }
   std::vector<Offsets> chunks = in_fitting_chunks({unassigned.begin(), unassigned.end()});
-  for (ConflictClass& set : partition.classes) {
-    claim_members(set, chunks);
+  for (Offsets& chunk : chunks) {
+    claim(partition.classes, chunk);
   }
   partition.window.insert(partition.window.end(), further.begin(), further.end());
   return chunks;

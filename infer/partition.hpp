@@ -46,7 +46,9 @@ class Partitioner {
   [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
   [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
   [[nodiscard]] Offsets members_by_removal(const Offsets& overflowing);
-  void claim_members(ConflictClass& set, std::vector<Offsets>& chunks);
+  void claim(std::vector<ConflictClass>& sets, Offsets& chunk);
+  void claim_members(ConflictClass& set, Offsets& chunk);
+  [[nodiscard]] bool claim_by_number(std::vector<ConflictClass>& sets, Offsets& chunk);
   [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
   [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);

@@ -50,8 +50,7 @@ model::Question fresh_question(const Interrogator& device, const model::CacheDes
   for (const Offsets& lines : pool_of_sets(device, cache, footprint, random)) {
     pool.insert(pool.end(), lines.begin(), lines.end());
   }
-  const std::size_t accesses = std::clamp<std::size_t>(4 * pool.size(), 2000, 4000);
-  AccessSequence record = model::random_walk(pool, accesses, random);
+  AccessSequence record = model::random_walk(pool, std::max<std::size_t>(2000, 2 * pool.size()), random);
   for (std::uint64_t& offset : record) {
     offset += random.below(*cache.line_bytes / load_bytes) * load_bytes;
   }

@@ -531,11 +531,26 @@ PredictionEvidence prediction_from(const Place& place) {
   return prediction;
 }
 
+Inquiry inquiry_from(const Place& place) {
+  place.allow({"asked", "why", "learned", "questions", "accesses", "hypotheses_before", "hypotheses_after"});
+  return {.asked = place.find_text("asked").value_or(""),
+          .why = place.find_text("why").value_or(""),
+          .learned = place.find_text("learned").value_or(""),
+          .questions = place.find_whole("questions", 0, max_count).value_or(0),
+          .accesses = place.find_whole("accesses", 0, max_count).value_or(0),
+          .hypotheses_before = place.find_whole("hypotheses_before", 0, max_count),
+          .hypotheses_after = place.find_whole("hypotheses_after", 0, max_count)};
+}
+
 CacheEvidence evidence_from(const Place& place, bool of_cache) {
   CacheEvidence evidence;
   for (const auto& [name, value] : place.entries()) {
     if (name == "prediction") {
       evidence.prediction = value.is_null() ? std::nullopt : std::optional(prediction_from(value));
+    } else if (name == "inquiries") {
+      for (const Place& inquiry : value.items()) {
+        evidence.inquiries.push_back(inquiry_from(inquiry));
+      }
     } else if (of_cache && !contains(leaf_names, name)) {
       value.fail("is not a leaf of a cache; write `" + nearest(name, leaf_names) + "` or remove it");
     } else {

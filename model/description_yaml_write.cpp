@@ -256,6 +256,21 @@ FlowYaml prediction_leaf(const PredictionEvidence& prediction) {
   return flow_map(entries);
 }
 
+FlowYaml inquiry_leaf(const Inquiry& inquiry) {
+  FlowEntries entries{{"asked", to_yaml_scalar(inquiry.asked)},
+                      {"why", to_yaml_scalar(inquiry.why)},
+                      {"learned", to_yaml_scalar(inquiry.learned)},
+                      {"questions", to_text(inquiry.questions)},
+                      {"accesses", to_text(inquiry.accesses)}};
+  if (inquiry.hypotheses_before) {
+    entries.emplace_back("hypotheses_before", to_text(*inquiry.hypotheses_before));
+  }
+  if (inquiry.hypotheses_after) {
+    entries.emplace_back("hypotheses_after", to_text(*inquiry.hypotheses_after));
+  }
+  return flow_map(entries);
+}
+
 std::string evidence_block(const CacheEvidence& evidence) {
   std::string block;
   for (const auto& [name, leaf] : evidence.leaves) {
@@ -263,6 +278,12 @@ std::string evidence_block(const CacheEvidence& evidence) {
   }
   if (evidence.prediction) {
     block += "    prediction: " + prediction_leaf(*evidence.prediction) + "\n";
+  }
+  if (!evidence.inquiries.empty()) {
+    block += "    inquiries:\n";
+    for (const Inquiry& inquiry : evidence.inquiries) {
+      block += "      - " + inquiry_leaf(inquiry) + "\n";
+    }
   }
   return block;
 }

@@ -3,9 +3,10 @@
 #include "infer/conflicts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "infer/statistics.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 // Log likelihood ratios at which a test ends: wrong in at most one decision in a million and one in twenty thousand.
 // The second is the dearer one, because lines that fit have to be shown to fit; who builds on a single one asks twice.
 constexpr double decided_overflow = 14;
-constexpr double decided_fit = -9.9;
+constexpr double decided_fit = -10;
 
 // No question grows beyond this; devices answer in pieces, and a budget can end between them.
 constexpr std::size_t accesses_per_question = std::size_t{1} << 18U;
@@ -27,7 +28,86 @@ constexpr std::size_t most_laps = std::size_t{1} << 14U;
 // What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
 constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 
+// One access in each lap misses, or a share of them does: the first is the harder one to see, so it gets most.
+constexpr double prior_of_one_miss = 0.8;
+
+constexpr std::size_t longest_burst_accesses = 64;
+constexpr double most_of_a_burst = decided_overflow / 2;
+
+double log_of_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp(std::min(a, b) - std::max(a, b))); }
+
+double log_of_mean(std::span<const double> logs) {
+  const double sum = std::accumulate(logs.begin() + 1, logs.end(), logs.front(), log_of_sum);
+  return sum - std::log(static_cast<double>(logs.size()));
+}
+
+// The stretch in which most speaks for misses, wiped out.
+std::vector<double> without_worst_stretch(std::span<const double> log_ratios, std::size_t longest) {
+  std::vector<double> rest(log_ratios.begin(), log_ratios.end());
+  const std::size_t length = std::min(longest, rest.size());
+  double sum = 0;
+  double worst = 0;
+  std::size_t worst_end = length;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    sum += std::max(0.0, rest[i]) - (i >= length ? std::max(0.0, rest[i - length]) : 0.0);
+    if (sum > worst) {
+      worst = sum;
+      worst_end = std::max(length, i + 1);
+    }
+  }
+  std::fill_n(rest.begin() + static_cast<std::ptrdiff_t>(worst_end - length), length, 0.0);
+  return rest;
+}
+
 }  // namespace
+
+void ShareEvidence::add(double log_ratio) {
+  const double ratio = std::exp(log_ratio);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    sums_[i] += std::log1p(shares[i] * (ratio - 1));
+  }
+}
+
+double ShareEvidence::log_ratio() const { return log_of_mean(sums_); }
+
+void OverflowEvidence::add_laps(std::span<const double> log_ratios) {
+  const auto lines = static_cast<double>(lines_);
+  for (std::size_t first = 0; first < log_ratios.size(); first += lines_) {
+    double sum = 0;
+    std::array<double, ShareEvidence::shares.size()> against_none{};
+    for (const double log_ratio : log_ratios.subspan(first, lines_)) {
+      const double ratio = std::exp(log_ratio);
+      sum += ratio;
+      for (std::size_t i = 0; i < share_.size(); ++i) {
+        const double share = ShareEvidence::shares.at(i);
+        against_none.at(i) += std::log1p(ratio * share / (1 - share));
+      }
+    }
+    one_miss_ += std::log(sum / lines);
+    // Less the case that by chance none is a miss, whose probability is exp(log_none).
+    for (std::size_t i = 0; i < share_.size(); ++i) {
+      const double log_none = lines * std::log1p(-ShareEvidence::shares.at(i));
+      const double some = against_none.at(i) + std::log(-std::expm1(-against_none.at(i)));
+      share_.at(i) += some + log_none - std::log(-std::expm1(log_none));
+    }
+  }
+}
+
+void OverflowEvidence::add(std::span<const double> log_ratios, std::size_t longest_burst) {
+  OverflowEvidence without_burst = *this;
+  const double before = log_ratio();
+  add_laps(log_ratios);
+  const double gain = log_ratio() - before;
+  if (gain > most_of_a_burst) {
+    without_burst.add_laps(without_worst_stretch(log_ratios, longest_burst));
+    held_back_ += std::max(0.0, gain - std::max(most_of_a_burst, without_burst.log_ratio() - before));
+  }
+}
+
+double OverflowEvidence::log_ratio() const {
+  return log_of_sum(std::log(prior_of_one_miss) + one_miss_, std::log(1 - prior_of_one_miss) + log_of_mean(share_)) -
+         held_back_;
+}
 
 Offsets without(std::span<const std::uint64_t> offsets, std::size_t position) {
   Offsets rest(offsets.begin(), offsets.end());
@@ -54,19 +134,20 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
 }
 
 std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
-  const LevelClassifier& classifier = device_->classifier();
   struct Verdict {
-    double evidence = 0;
+    OverflowEvidence evidence;
+    std::size_t judged = 0;
     std::size_t misses = 0;
     std::optional<bool> overflows;
   };
-  std::vector<Verdict> verdicts(groups.size());
+  std::vector<Verdict> verdicts;
   std::size_t longest = 0;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    longest = std::max(longest, groups[g].size());
-    if (groups[g].empty()) {
-      verdicts[g].overflows = false;
-    }
+  for (const Offsets& group : groups) {
+    longest = std::max(longest, group.size());
+    verdicts.push_back({.evidence = OverflowEvidence(group.size()),
+                        .judged = 0,
+                        .misses = 0,
+                        .overflows = group.empty() ? std::optional(false) : std::nullopt});
   }
   Offsets lap;
   std::vector<std::size_t> group_of;  // by place in the lap
@@ -82,48 +163,46 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
     return std::vector<bool>(groups.size());
   }
   const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
-  const std::size_t most_laps_at_once =
-      std::max<std::size_t>(1, accesses_per_question / std::max<std::size_t>(1, lap.size()));
-  std::size_t judged_laps = 0;
-  for (std::size_t laps = 1; std::any_of(verdicts.begin(), verdicts.end(), undecided) && judged_laps < most_laps;
-       laps = std::min(laps * 2, most_laps_at_once)) {
-    const std::vector<Reading> readings = device_->ask(warm_up(lap), model::repeated(lap, laps));
-    auto next = readings.begin();
-    for (std::size_t played = 0; played < laps; ++played) {
-      ++judged_laps;
-      std::vector<std::size_t> misses_of(groups.size());
-      for (const std::size_t g : group_of) {
-        misses_of[g] += *next++ == Reading::miss ? 1U : 0U;
+  const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / lap.size());
+  for (std::size_t asked_laps = 0;
+       asked_laps < most_laps && std::any_of(verdicts.begin(), verdicts.end(), undecided);) {
+    const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
+    asked_laps += laps;
+    const model::Question question = device_->question(warm_up(lap), model::repeated(lap, laps));
+    const std::vector<double> ratios = device_->classifier().log_ratios(device_->latencies({&question, 1}).front());
+    std::vector<std::vector<double>> ratios_of(groups.size());
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+      ratios_of[group_of[i % lap.size()]].push_back(ratios[i]);
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      Verdict& verdict = verdicts[g];
+      if (verdict.overflows) {
+        continue;
       }
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        Verdict& verdict = verdicts[g];
-        if (verdict.overflows) {
-          continue;
-        }
-        const std::size_t misses = misses_of[g];
-        const double stray_misses = static_cast<double>(groups[g].size()) * classifier.hit_misread_rate();
-        // Least favourable case of an overflow: exactly one real miss among Poisson many misread hits.
-        verdict.evidence += std::log(classifier.miss_misread_rate() +
-                                     (1 - classifier.miss_misread_rate()) * static_cast<double>(misses) / stray_misses);
-        verdict.misses += misses;
-        if (verdict.evidence >= decided_overflow) {
-          verdict.overflows = true;
-        } else if (verdict.evidence <= decided_fit) {
-          verdict.overflows = false;
-          device_->learn_hits(judged_laps * groups[g].size(), verdict.misses);
-        }
+      // A burst is as long in the lap of all groups, of which these lines are a part.
+      verdict.evidence.add(ratios_of[g], (longest_burst_accesses * groups[g].size() + lap.size() - 1) / lap.size());
+      for (const double ratio : ratios_of[g]) {
+        verdict.judged += ratio != 0 ? 1U : 0U;
+        verdict.misses += ratio > 0 ? 1U : 0U;
+      }
+      if (verdict.evidence.log_ratio() >= decided_overflow) {
+        verdict.overflows = true;
+      } else if (verdict.evidence.log_ratio() <= decided_fit) {
+        verdict.overflows = false;
+        device_->learn_hits(verdict.judged, verdict.misses);
       }
     }
   }
   std::vector<bool> result;
   for (const Verdict& verdict : verdicts) {
-    result.push_back(verdict.overflows.value_or(verdict.evidence > 0));
+    result.push_back(verdict.overflows.value_or(verdict.evidence.log_ratio() > 0));
   }
   return result;
 }
 
 // Laps of several questions, each from a start of its own: a device with many units answers them side by side.
-void Conflicts::add_laps(LapCounts& counts, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order) {
+void Conflicts::add_laps(LineEvidence& evidence, std::span<const std::uint64_t> offsets, std::size_t laps,
+                         bool in_order) {
   std::vector<std::vector<std::size_t>> positions;
   std::vector<model::Question> questions;
   const std::size_t questions_at_once =
@@ -131,10 +210,10 @@ void Conflicts::add_laps(LapCounts& counts, std::span<const std::uint64_t> offse
   const auto ask = [&] {
     const std::vector<std::vector<float>> answers = device_->latencies(questions);
     for (std::size_t q = 0; q < answers.size(); ++q) {
-      for (std::size_t i = 0; i < answers[q].size(); ++i) {
-        const Reading reading = device_->classifier().read(answers[q][i]);
-        counts.misses[positions[q][i]] += reading == Reading::miss ? 1U : 0U;
-        counts.hits[positions[q][i]] += reading == Reading::hit ? 1U : 0U;
+      const std::vector<double> ratios = device_->classifier().log_ratios(answers[q]);
+      for (std::size_t i = 0; i < ratios.size(); ++i) {
+        evidence.always_misses[positions[q][i]] += ratios[i];
+        evidence.misses_in_share[positions[q][i]].add(ratios[i]);
       }
     }
     positions.clear();
@@ -161,55 +240,75 @@ void Conflicts::add_laps(LapCounts& counts, std::span<const std::uint64_t> offse
       ask();
     }
   }
-  counts.laps += laps;
+  evidence.laps += laps;
+}
+
+// The lines that miss in every lap, if all others hit in every lap. So many laps that the sums can be trusted; more if
+// some line does now this and now that, which may have been misreads.
+std::optional<std::vector<bool>> Conflicts::thrashing(std::span<const std::uint64_t> offsets) {
+  const std::size_t fewest_laps = std::max(2U, device_->votes_needed());
+  for (const std::size_t laps : {fewest_laps, 2 * fewest_laps + 5}) {
+    LineEvidence evidence(offsets.size());
+    add_laps(evidence, offsets, laps, true);
+    std::vector<bool> members(offsets.size());
+    bool torn = false;
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const double misses = evidence.always_misses[i];
+      const double now_and_then = evidence.misses_in_share[i].log_ratio() - std::max(0.0, misses);
+      members[i] = misses > 0;
+      torn = torn || std::abs(misses) < conclusive_log_ratio ||
+             now_and_then > std::log(static_cast<double>(offsets.size()));
+    }
+    if (!torn && std::find(members.begin(), members.end(), true) != members.end()) {
+      return members;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<bool> Conflicts::conflicting(std::span<const std::uint64_t> offsets, double expected_left_out) {
-  const LevelClassifier& classifier = device_->classifier();
-  const double stray = classifier.hit_misread_rate();
-  const auto lines = static_cast<double>(offsets.size());
-  std::vector<bool> members(offsets.size());
-
   if (thrashes_) {
-    // Two laps where readings can be trusted; else so many that a vote can.
-    const bool trusted = stray < 1e-3 && classifier.miss_misread_rate() < 1e-3;
-    for (const std::size_t laps : {trusted ? std::size_t{2} : device_->votes_needed(), std::size_t{9}}) {
-      LapCounts counts(offsets.size());
-      add_laps(counts, offsets, laps, true);
-      std::size_t torn = 0;
-      for (std::size_t i = 0; i < offsets.size(); ++i) {
-        members[i] = counts.misses[i] > counts.hits[i];
-        torn += std::min(counts.misses[i], counts.hits[i]) > laps / 4 ? 1U : 0U;
-      }
-      if (torn == 0 && std::find(members.begin(), members.end(), true) != members.end()) {
-        return members;
-      }
+    if (std::optional<std::vector<bool>> members = thrashing(offsets)) {
+      return *std::move(members);
     }
     thrashes_ = false;
   }
 
-  LapCounts counts(offsets.size());
-  for (std::size_t laps = 8; counts.laps < most_laps && counts.laps * offsets.size() < most_accesses; laps *= 2) {
-    add_laps(counts, offsets, laps, false);
-    const double stray_mean = static_cast<double>(counts.laps) * classifier.hit_misread_bound();
-    std::size_t threshold = 1;
-    while (lines * poisson_upper_tail(threshold, stray_mean) > 1e-6) {
-      ++threshold;
-    }
-    double member_misses = 0;
+  const auto lines = static_cast<double>(offsets.size());
+  std::vector<bool> members(offsets.size());
+  constexpr double wrongly_in = 1e-6;  // lines on average
+  const double threshold = std::log(lines / wrongly_in);
+  LineEvidence evidence(offsets.size());
+  for (std::size_t laps = 8; evidence.laps < most_laps && evidence.laps * offsets.size() < most_accesses; laps *= 2) {
+    add_laps(evidence, offsets, laps, false);
+    double member_evidence = 0;
     double member_count = 0;
+    std::array<double, ShareEvidence::shares.size()> by_share{};
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-      members[i] = counts.misses[i] >= threshold;
-      member_misses += members[i] ? static_cast<double>(counts.misses[i]) : 0.0;
-      member_count += members[i] ? 1.0 : 0.0;
+      const ShareEvidence& line = evidence.misses_in_share[i];
+      members[i] = line.log_ratio() > threshold;
+      if (members[i]) {
+        member_evidence += line.log_ratio();
+        member_count += 1;
+        for (std::size_t k = 0; k < by_share.size(); ++k) {
+          by_share[k] += line.log_ratio_of_share(k);
+        }
+      }
     }
     if (member_count == 0) {
       continue;
     }
+    // What one miss adds to the evidence of a line, at the share that fits the members best.
+    const auto best = static_cast<std::size_t>(std::max_element(by_share.begin(), by_share.end()) - by_share.begin());
+    const LevelClassifier& classifier = device_->classifier();
+    const double of_a_miss =
+        std::log1p(ShareEvidence::shares.at(best) *
+                   (std::exp(classifier.log_ratio(static_cast<float>(classifier.miss_median_cycles()))) - 1));
     // Lines change places at random orders, so all members miss about equally often; two thirds of the mean is
     // cautious.
-    const double member_mean = member_misses / member_count / 1.5;
-    if (lines * (1 - poisson_upper_tail(threshold, member_mean)) < expected_left_out) {
+    const double member_misses = member_evidence / member_count / of_a_miss / 1.5;
+    const auto misses_needed = static_cast<std::size_t>(std::ceil(threshold / of_a_miss));
+    if (lines * (1 - poisson_upper_tail(misses_needed, member_misses)) < expected_left_out) {
       break;
     }
   }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,11 +15,46 @@ namespace gpuinfer::infer {
 
 using Offsets = std::vector<std::uint64_t>;
 
+// Log likelihood ratio of "some share of the accesses miss" against "all hit", with equal prior odds for each of a few
+// shares.
+class ShareEvidence {
+ public:
+  static constexpr std::array<double, 4> shares{1.0 / 2, 1.0 / 8, 1.0 / 32, 1.0 / 128};
+
+  void add(double log_ratio);
+  [[nodiscard]] double log_ratio() const;
+  [[nodiscard]] double log_ratio_of_share(std::size_t index) const { return sums_[index]; }
+
+ private:
+  std::array<double, shares.size()> sums_{};
+};
+
+// Log likelihood ratio of "lines do not fit" against "they fit and all hit", from laps over these lines: either one
+// access in each lap is a real miss, somewhere (the least favourable case), or a share of them is, and at least one.
+class OverflowEvidence {
+ public:
+  explicit OverflowEvidence(std::size_t lines) : lines_(lines) {}
+
+  // Log likelihood ratios (miss against hit) of the recorded accesses to these lines in one question: whole laps.
+  // However many misses lie in one stretch of so many accesses, they count for no more than half a decision: a burst of
+  // another tenant may look like that.
+  void add(std::span<const double> log_ratios, std::size_t longest_burst);
+  [[nodiscard]] double log_ratio() const;
+
+ private:
+  void add_laps(std::span<const double> log_ratios);
+
+  std::size_t lines_;
+  double one_miss_ = 0;
+  std::array<double, ShareEvidence::shares.size()> share_{};
+  double held_back_ = 0;
+};
+
 // What can be said of a cache without knowing its replacement policy, provided that empty ways are filled first: lines
 // that fit, at most as many in each set as it has ways, all hit once they have been loaded; lines that do not fit miss
-// at least once in every lap for ever, whichever goes. Both tests weigh the misses that were seen against the misreads
-// that are to be expected (Wald 1945), and repeat the laps until one side is out of the question, or no more can be
-// afforded.
+// at least once in every lap for ever, whichever goes. Both tests sum what latencies say, which overlap and misreads
+// limit (LevelClassifier::log_ratio), and repeat the laps until one side is out of the question (Wald 1945), or no more
+// can be afforded.
 class Conflicts {
  public:
   Conflicts(Interrogator& device, std::uint64_t seed) : device_(&device), random_(seed) {}
@@ -42,17 +79,20 @@ class Conflicts {
   void distrust_thrashing() { thrashes_ = false; }
 
  private:
-  struct LapCounts {
-    explicit LapCounts(std::size_t lines) : misses(lines), hits(lines) {}
+  // Sums over laps, by position in `offsets`, of the log likelihood ratios of hypotheses about a line, each against "it
+  // always hits".
+  struct LineEvidence {
+    explicit LineEvidence(std::size_t lines) : always_misses(lines), misses_in_share(lines) {}
 
-    std::vector<std::size_t> misses;  // by position in `offsets`
-    std::vector<std::size_t> hits;
+    std::vector<double> always_misses;
+    std::vector<ShareEvidence> misses_in_share;
     std::size_t laps = 0;
   };
 
   [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets) const;
 
-  void add_laps(LapCounts& counts, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order);
+  void add_laps(LineEvidence& evidence, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order);
+  [[nodiscard]] std::optional<std::vector<bool>> thrashing(std::span<const std::uint64_t> offsets);
 
   Interrogator* device_;
   model::Random random_;

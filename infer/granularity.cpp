@@ -33,26 +33,26 @@ std::uint64_t aligned_start(const Interrogator& device) {
 
 namespace {
 
-// A few places that were loaded, and then driven out by many loads elsewhere: what they take now comes from the next
-// level, where first touches may come from further away. Places that are still present read as hits, and are left out
-// later.
+constexpr std::size_t evicted_places = 16;
+
+// A few places that were loaded, and then driven out by loads of a span elsewhere: what they take now comes from the
+// next level, where first touches may come from further away. Places that are still present read as hits, and are left
+// out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
+// large span would empty as well.
 std::vector<model::Question> eviction_questions(const Interrogator& device) {
   constexpr std::size_t most_loads = 2048;
   constexpr std::uint64_t smallest_stride = 32;
-  constexpr std::size_t places = 16;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
   const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
   const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
   std::vector<model::Question> questions;
-  // A small span drives lines out of a small cache and leaves them in the next one, which a large span would empty as
-  // well.
   for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
     const std::uint64_t stride = std::max(smallest_stride, span_bytes / most_loads);
-    if (half + places * (stride + place_stride) > buffer_bytes) {
+    if (half + evicted_places * (stride + place_stride) > buffer_bytes) {
       break;
     }
     const std::uint64_t apart = stride + place_stride;
-    const AccessSequence kept = model::cold_pass(half, places * apart, apart);
+    const AccessSequence kept = model::cold_pass(half, evicted_places * apart, apart);
     AccessSequence warm = kept;
     const AccessSequence elsewhere = model::cold_pass(0, span_bytes, stride);
     warm.insert(warm.end(), elsewhere.begin(), elsewhere.end());
@@ -69,39 +69,53 @@ bool calibrate(Interrogator& device) {
   const std::uint64_t places = buffer_bytes / stride;
   // A flood costs more than the loads it makes room for, and needs room itself.
   const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
-  const auto sample = [&](std::size_t hit_looks, std::size_t miss_looks) {
-    std::vector<model::Question> questions;
-    for (std::uint64_t i = 0; i < 8; ++i) {
-      const std::uint64_t offset = (i * 7 % places) * stride;
-      questions.push_back(device.question({offset, offset}, AccessSequence(hit_looks / 8, offset)));
+  std::vector<float> hits;
+  std::vector<float> misses;
+  std::vector<float> evicted;
+  const auto ask = [&](const std::vector<model::Question>& questions, std::vector<float>& sample) {
+    for (const std::vector<float>& answer : device.latencies(questions)) {
+      sample.insert(sample.end(), answer.begin(), answer.end());
     }
-    const std::size_t first_miss_question = questions.size();
+  };
+  // Hits in several places, because the banks of a cache may differ.
+  const auto look = [&](std::size_t hit_looks, std::size_t miss_looks) {
+    constexpr std::size_t hit_places = 16;
+    std::vector<model::Question> of_hits;
+    for (std::uint64_t i = 0; i < hit_places; ++i) {
+      const std::uint64_t offset = (i * 7 % places) * stride;
+      of_hits.push_back(device.question({offset, offset}, AccessSequence(hit_looks / hit_places, offset)));
+    }
+    ask(of_hits, hits);
+    std::vector<model::Question> of_misses;
     for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
       const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
-      questions.push_back(device.question({}, model::cold_pass(first, first_touches * stride, stride)));
+      of_misses.push_back(device.question({}, model::cold_pass(first, first_touches * stride, stride)));
     }
-    const std::size_t first_eviction_question = questions.size();
-    const std::vector<model::Question> evictions = eviction_questions(device);
-    questions.insert(questions.end(), evictions.begin(), evictions.end());
-
-    const std::vector<std::vector<float>> answers = device.latencies(questions);
-    const auto joined_answers = [&](std::size_t first, std::size_t last) {
-      std::vector<float> latencies;
-      for (std::size_t q = first; q < last; ++q) {
-        latencies.insert(latencies.end(), answers[q].begin(), answers[q].end());
-      }
-      return latencies;
-    };
-    return LevelClassifier(joined_answers(0, first_miss_question),
-                           joined_answers(first_miss_question, first_eviction_question),
-                           joined_answers(first_eviction_question, answers.size()));
+    ask(of_misses, misses);
   };
-  constexpr std::size_t looks = 4096;
-  LevelClassifier classifier = sample(looks, device.starts_flooded() ? looks / 8 : looks / 2);
-  // Where misreads were seen, their rate must be known well enough to be told from rare real misses.
-  constexpr double seen = 0.5 / looks;
-  if (classifier.hit_misread_rate() > seen) {
-    classifier = sample(8 * looks, device.starts_flooded() ? looks / 4 : looks);
+  constexpr std::size_t hit_looks = 1152;
+  constexpr std::size_t miss_looks = 1024;
+  look(hit_looks, device.starts_flooded() ? miss_looks / 4 : miss_looks);
+  LevelClassifier first_look(hits, misses, {});
+  for (const model::Question& question : eviction_questions(device)) {
+    const std::size_t before = evicted.size();
+    ask({question}, evicted);
+    const auto driven_out = std::count_if(evicted.begin() + static_cast<std::ptrdiff_t>(before), evicted.end(),
+                                          [&](float latency) { return first_look.read(latency) != Reading::hit; });
+    // The next span would only drive them further away.
+    if (4 * static_cast<std::size_t>(driven_out) >= 3 * evicted_places) {
+      break;
+    }
+  }
+  LevelClassifier classifier(hits, misses, evicted);
+  // Where readings were wrong, by overlap or by misreads, it must be known well how often, to tell that from rare real
+  // misses.
+  constexpr double crisp = 1e-3;
+  if (std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) > crisp / 2 ||
+      classifier.overlap() > crisp) {
+    constexpr std::size_t more = 14;
+    look(more * hit_looks, device.starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
+    classifier = LevelClassifier(hits, misses, evicted);
   }
   const bool apart = classifier.levels_are_apart();
   device.set_classifier(std::move(classifier));
@@ -186,8 +200,8 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
     const std::size_t middle = fits + (too_many - fits) / 2;
     (overflows(middle) ? too_many : fits) = middle;
   }
-  const bool repeats = !overflows(fits) && overflows(too_many);
-  return {.granules = fits, .repeats = repeats, .largest_tried = too_many};
+  // That one more does not fit shows again when its set is looked for.
+  return {.granules = fits, .repeats = !overflows(fits), .largest_tried = too_many};
 }
 
 namespace {

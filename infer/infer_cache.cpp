@@ -36,7 +36,7 @@ constexpr std::size_t widest_window_lines = 4096;
 constexpr std::size_t all_packings = 64;
 std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
   const std::uint64_t lines = std::accumulate(ways.begin(), ways.end(), std::uint64_t{0});
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(2048 / lines, 4, all_packings));
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(2048 / lines, 3, all_packings));
 }
 
 // The stages of one inference, in order; each writes the leaves that it settles into the finding.
@@ -217,8 +217,9 @@ class Inference {
     resolve("latency_cycles");
     device_.learned("hits take " + std::to_string(std::lround(classifier.hit_median_cycles())) + " cycles, misses " +
                     std::to_string(std::lround(classifier.miss_median_cycles())));
-    const double worst = std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate());
-    if (worst > 0.02) {
+    if (classifier.misreads_are_too_frequent()) {
+      const double worst =
+          std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) - classifier.overlap();
       finding_.warnings.push_back("hits and misses are misread in " + std::to_string(100 * worst) +
                                   " % of the accesses (limit 2 %); stop other work on the device and run again");
     }
@@ -440,7 +441,6 @@ class Inference {
   }
 
   void find_replacement() {
-    device_.inquire("random walks over lines of single sets", "they tell most policies apart at once");
     const ReplacementFit fit = fit_replacement(device_, sets_);
     evidence("replacement").details = fit.details;
     if (fit.candidates.size() == 1) {

@@ -3,10 +3,11 @@
 #include "infer/interrogator.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
-
-#include "infer/statistics.hpp"
 
 namespace gpuinfer::infer {
 
@@ -45,6 +46,9 @@ std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Q
       throw QuestionRefused(*answer.refusal);
     }
     result.push_back(std::move(answer.latency_cycles));
+    if (classifier_) {
+      classifier_->follow(result.back());
+    }
   }
   return result;
 }
@@ -102,44 +106,55 @@ AccessSequence Interrogator::flood_around(const AccessSequence& warm, const Acce
 
 std::vector<Reading> Interrogator::ask(AccessSequence warm, AccessSequence record) {
   const model::Question asked = question(std::move(warm), std::move(record));
-  const std::vector<std::vector<float>> answer = latencies({&asked, 1});
-  std::vector<Reading> readings;
-  readings.reserve(answer.front().size());
-  for (const float latency : answer.front()) {
-    readings.push_back(classifier_->read(latency));
-  }
-  return readings;
+  return classifier_->readings(latencies({&asked, 1}).front());
 }
 
 std::vector<std::vector<Reading>> Interrogator::ask_voted(std::span<const model::Question> questions, unsigned times) {
-  std::vector<model::Question> batch;
-  batch.reserve(questions.size() * times);
-  for (unsigned time = 0; time < times; ++time) {
-    batch.insert(batch.end(), questions.begin(), questions.end());
+  std::vector<std::vector<double>> sums;
+  std::vector<std::size_t> asked(questions.size());
+  std::iota(asked.begin(), asked.end(), std::size_t{0});
+  for (const model::Question& question : questions) {
+    sums.emplace_back(question.record.size());
   }
-  const std::vector<std::vector<float>> answers = latencies(batch);
-  std::vector<std::vector<Reading>> voted;
-  for (std::size_t q = 0; q < questions.size(); ++q) {
-    std::vector<Reading>& verdicts = voted.emplace_back();
-    for (std::size_t i = 0; i < questions[q].record.size(); ++i) {
-      int balance = 0;
-      for (unsigned time = 0; time < times; ++time) {
-        const Reading reading = classifier_->read(answers[time * questions.size() + q][i]);
-        balance += reading == Reading::miss ? 1 : (reading == Reading::hit ? -1 : 0);
+  const auto ask_again = [&](unsigned again) {
+    std::vector<model::Question> batch;
+    batch.reserve(asked.size() * again);
+    for (unsigned time = 0; time < again; ++time) {
+      for (const std::size_t q : asked) {
+        batch.push_back(questions[q]);
       }
-      verdicts.push_back(balance > 0 ? Reading::miss : (balance < 0 ? Reading::hit : Reading::unclear));
+    }
+    const std::vector<std::vector<float>> answers = latencies(batch);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      std::vector<double>& sum = sums[asked[i % asked.size()]];
+      const std::vector<double> ratios = classifier_->log_ratios(answers[i]);
+      std::transform(sum.begin(), sum.end(), ratios.begin(), sum.begin(), std::plus<>());
+    }
+    std::erase_if(asked, [&](std::size_t q) {
+      return std::all_of(sums[q].begin(), sums[q].end(),
+                         [](double sum) { return std::abs(sum) >= conclusive_log_ratio; });
+    });
+  };
+  ask_again(times);
+  constexpr unsigned most_more = 3;
+  for (unsigned more = 0; times > 1 && more < times + most_more && !asked.empty(); ++more) {
+    ask_again(1);
+  }
+
+  const bool once = times == 1;
+  std::vector<std::vector<Reading>> voted;
+  for (const std::vector<double>& sum : sums) {
+    std::vector<Reading>& verdicts = voted.emplace_back();
+    for (const double ratio : sum) {
+      const bool open = once ? ratio == 0 : std::abs(ratio) < conclusive_log_ratio;
+      verdicts.push_back(open ? Reading::unclear : (ratio > 0 ? Reading::miss : Reading::hit));
     }
   }
   return voted;
 }
 
-unsigned Interrogator::votes_needed() const {
-  const double worst = std::max(classifier_->hit_misread_rate(), classifier_->miss_misread_rate());
-  unsigned votes = 3;
-  while (votes < 15 && binomial_upper_tail((votes + 1) / 2, votes, worst) > 1e-6) {
-    votes += 2;
-  }
-  return votes;
+unsigned Interrogator::votes_needed(double wrong_probability) const {
+  return classifier_->votes_needed(wrong_probability);
 }
 
 void Interrogator::report(std::string finding, double done) {

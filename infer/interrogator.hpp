@@ -58,12 +58,15 @@ class Interrogator {
   // Needs a classifier.
   [[nodiscard]] std::vector<Reading> ask(AccessSequence warm, AccessSequence record);
 
-  // The same questions `times` over, in one batch, and for each access what the majority of the readings says. Only for
-  // answers that repeat.
+  // The same questions `times` over, in one batch, and for each access what the sum of its log likelihood ratios says.
+  // Questions with accesses that this leaves open are asked again, at most as often as before and three times more;
+  // what is open then is unclear. Asked but once, nothing is asked again. Only for answers that repeat.
   [[nodiscard]] std::vector<std::vector<Reading>> ask_voted(std::span<const model::Question> questions, unsigned times);
 
-  // How often a question has to be repeated for a vote to be wrong in fewer than one access in a million.
-  [[nodiscard]] unsigned votes_needed() const;
+  // How often a question has to be repeated for the verdict on an access to be wrong with less than this probability.
+  // The default is for whoever decides on single accesses. Whoever allows for misreads when he counts (a test against
+  // hit_misread_bound(), say) can do with a larger one, and then crisp levels take a single reading.
+  [[nodiscard]] unsigned votes_needed(double wrong_probability = 1e-6) const;
 
   void set_classifier(LevelClassifier classifier) { classifier_ = std::move(classifier); }
   [[nodiscard]] const LevelClassifier& classifier() const { return *classifier_; }

@@ -4,15 +4,20 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace gpuinfer::infer {
 
 enum class Reading : std::uint8_t { hit, miss, unclear };
 
-// Tells a hit from a miss by its latency, as a mixture that was fitted to accesses known to be hits and accesses known
-// to be misses. Misses may come from several levels and banks, so they are a mixture themselves; what lies far from all
-// components is unclear (a timer interrupt, another tenant) and decides nothing.
+// A sum of log likelihood ratios that is smaller leaves the matter open: odds of a hundred to one.
+inline constexpr double conclusive_log_ratio = 4.6;
+
+// Tells a hit from a miss by its latency. Hits and misses may each come from several banks or levels and are mixtures
+// of normal distributions, fitted together to accesses known to be hits and accesses known to be misses; a share of
+// either really belongs to the other (misreads). The levels may overlap: then a single latency says little, and
+// log_ratio() says how much. What lies far from all levels (a timer interrupt, another tenant) says nothing.
 class LevelClassifier {
  public:
   // Samples in cycles, at least 8 of the first two; up to a third of either may really belong to the other (misreads).
@@ -21,17 +26,35 @@ class LevelClassifier {
   LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
                   std::span<const float> evicted);
 
+  // The likelier level. Strays are unclear.
   [[nodiscard]] Reading read(float latency_cycles) const;
 
-  [[nodiscard]] double hit_median_cycles() const { return hit_.mean; }
+  // Log likelihood ratio of a latency, miss against hit: positive for a miss. No single latency says more than the
+  // misread rates allow; strays say nothing: 0.
+  [[nodiscard]] double log_ratio(float latency_cycles) const;
+
+  // The same for the latencies of one answer, in the order in which they came. Where strays come in numbers something
+  // else is at work, so what comes between them says nothing either.
+  [[nodiscard]] std::vector<Reading> readings(std::span<const float> answer_cycles) const;
+  [[nodiscard]] std::vector<double> log_ratios(std::span<const float> answer_cycles) const;
+
+  [[nodiscard]] double hit_median_cycles() const { return hit_median_; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
   // Further accesses that are known by now to have been hits, and how many of them read as misses: every lap of lines
   // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
 
-  // Share of known hits that read as misses, and of known misses that read as hits; never quite zero, because only so
-  // many were looked at.
+  // Lets the levels follow slow changes of the clock: each level moves with what clearly belongs to it. Only levels
+  // that do not overlap can be followed.
+  void follow(std::span<const float> answer_cycles);
+
+  // The levels have moved away from where they were calibrated, by so much that one may be taken for the other, or so
+  // quickly that they were lost.
+  [[nodiscard]] bool drifts_away() const { return drifts_away_; }
+
+  // Share of known hits that read as misses, and of known misses that read as hits, by overlap or by misreads; never
+  // quite zero, because only so many were looked at. Where none of either was seen, both samples count for both.
   [[nodiscard]] double hit_misread_rate() const { return hit_misread_rate_; }
   [[nodiscard]] double miss_misread_rate() const { return miss_misread_rate_; }
 
@@ -43,7 +66,20 @@ class LevelClassifier {
   [[nodiscard]] double hit_misread_bound() const { return hit_misread_bound_; }
   [[nodiscard]] double miss_misread_bound() const { return miss_misread_bound_; }
 
-  // False when the two samples do not come apart: nothing can be inferred from such latencies.
+  // Larger share of the known hits and of the known misses that overlap alone makes read as the other, by the levels
+  // that were fitted. Zero where levels do not touch.
+  [[nodiscard]] double overlap() const;
+
+  // True when more than one access in fifty is misread beyond what overlap explains (95 % sure).
+  [[nodiscard]] bool misreads_are_too_frequent() const;
+
+  // The smallest number of readings of one access whose sum of log ratios is wrong with less than this probability; at
+  // most 31. One reading is believed only where the bounds above allow it, because a rare misread may have escaped
+  // calibration; several where the rates do, because the same access would have to be misread twice.
+  [[nodiscard]] unsigned votes_needed(double wrong_probability) const;
+
+  // False when the two samples do not differ, or so little that a reading is wrong more often than one time in five:
+  // nothing can be inferred from such latencies. Where levels overlap less than that, repeats decide.
   [[nodiscard]] bool levels_are_apart() const { return levels_are_apart_; }
 
  private:
@@ -54,18 +90,53 @@ class LevelClassifier {
 
     [[nodiscard]] double density(double x) const;
   };
+  using Mixture = std::vector<Component>;
 
-  [[nodiscard]] Reading weigh(double latency_cycles) const;
-  [[nodiscard]] double miss_density(double x) const;
-  [[nodiscard]] static std::vector<Component> fit_mixture(const std::vector<double>& sample);
+  struct Densities {
+    double hit = 0;
+    double miss = 0;
+  };
 
-  Component hit_;
-  std::vector<Component> misses_;
-  double miss_low_ = 0;
-  double miss_high_ = 0;
+  // How often each latency occurred, and which share of it all is hits, within these limits.
+  struct Sample {
+    Sample(std::span<const float> values, double share_of_hits);
+
+    [[nodiscard]] double size() const;
+
+    std::vector<std::pair<float, double>> counted;
+    double hit_share;
+    double fewest_hits = 0;
+    double most_hits = 1;
+  };
+
+  [[nodiscard]] static double density(const Mixture& mixture, double x);
+  static void refine(Mixture& hits, Mixture& misses, std::span<Sample> samples);
+  [[nodiscard]] static Mixture find_components(std::vector<float> values);
+  void measure_overlap();
+  [[nodiscard]] Densities weigh(double latency_cycles) const;
+  [[nodiscard]] Densities densities_at(float latency_cycles) const;
+  [[nodiscard]] double log_ratio_of(const Densities& densities) const;
+  void tabulate();
+  void update_rates();
+
+  Mixture hits_;
+  Mixture misses_;
+  double hit_median_ = 0;
   double miss_median_ = 0;
+  double hit_shift_ = 0;  // how far the levels have drifted since calibration, in cycles
+  double miss_shift_ = 0;
+  bool drifts_away_ = false;
+
   std::size_t known_hits_ = 0;
   std::size_t hits_read_as_misses_ = 0;
+  std::size_t known_misses_ = 0;
+  std::size_t misses_read_as_hits_ = 0;
+  double hit_overlap_ = 0;
+  double miss_overlap_ = 0;
+  double misread_hits_ = 0;  // of the known ones, beyond overlap; expected, so not whole
+  double misread_misses_ = 0;
+  double hit_contamination_ = 0;  // rates of misreads beyond overlap, never quite zero
+  double miss_contamination_ = 0;
   double hit_misread_rate_ = 0;
   double miss_misread_rate_ = 0;
   double hit_misread_share_ = 0;
@@ -73,7 +144,7 @@ class LevelClassifier {
   double hit_misread_bound_ = 0;
   double miss_misread_bound_ = 0;
   bool levels_are_apart_ = true;
-  std::vector<Reading> of_whole_cycles_;  // timers count whole cycles, so nearly every latency is looked up here
+  std::vector<Densities> of_whole_cycles_;  // timers count whole cycles, so nearly every latency is looked up here
 };
 
 }  // namespace gpuinfer::infer

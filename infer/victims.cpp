@@ -19,14 +19,17 @@ constexpr std::size_t most_simulated = 100000;
 
 // Line numbers of the recorded part: the line too many, then round all of them. A misread exchanges two ways for the
 // rest of an answer, so answers are short enough for nine in ten to have none.
-AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
-  const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
-  const auto length = static_cast<std::size_t>(std::clamp(0.1 / misreads, 2.0 * lines, std::max(600.0, 4.0 * lines)));
+AccessSequence chase(std::uint32_t lines, std::size_t length) {
   AccessSequence record{lines - 1U};
   for (std::size_t i = 0; i < length; ++i) {
     record.push_back(i % lines);
   }
   return record;
+}
+
+AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
+  const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
+  return chase(lines, static_cast<std::size_t>(std::clamp(0.1 / misreads, 2.0 * lines, std::max(600.0, 4.0 * lines))));
 }
 
 // Follows the lines through the ways, from the moment when lines 0, 1, ... fill ways 0, 1, ... and the last line has
@@ -45,6 +48,7 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
     if (readings[i] == Reading::miss) {
       victims.way.push_back(way_of[line]);
       victims.recency_rank.push_back((placed + lines - line) % lines);
+      victims.access.push_back(static_cast<std::uint32_t>(i));
       way_of[placed] = way_of[line];
       placed = line;
     }
@@ -82,30 +86,50 @@ std::array<Histogram, 6> histograms(const std::vector<VictimSequence>& sequences
   return {by_way, by_parity, by_pair, by_repetition, by_rank, by_most_recent};
 }
 
+model::Question question_of(const Interrogator& device, const ConflictClass& set, const AccessSequence& line_numbers) {
+  AccessSequence record;
+  for (const std::uint64_t line : line_numbers) {
+    record.push_back(set.lines[line]);
+  }
+  return device.question({set.lines.begin(), set.lines.begin() + set.ways}, record);
+}
+
+void follow_all(Interrogator& device, const std::vector<model::Question>& batch, const AccessSequence& line_numbers,
+                std::uint32_t lines, std::vector<VictimSequence>& sequences) {
+  for (const std::vector<float>& answer : device.latencies(batch)) {
+    std::vector<Reading> readings;
+    for (const float latency : answer) {
+      readings.push_back(device.classifier().read(latency));
+    }
+    sequences.push_back(follow(line_numbers, readings, lines));
+  }
+}
+
 }  // namespace
 
 std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set, std::size_t wanted) {
   const std::uint32_t lines = set.ways + 1;
   const AccessSequence line_numbers = chase(lines, device.classifier());
-  AccessSequence record;
-  for (const std::uint64_t line : line_numbers) {
-    record.push_back(set.lines[line]);
-  }
-  const model::Question question = device.question({set.lines.begin(), set.lines.begin() + set.ways}, record);
-  const std::vector<model::Question> batch(questions_at_once, question);
-
+  const std::vector<model::Question> batch(questions_at_once, question_of(device, set, line_numbers));
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;
   for (std::size_t round = 0; observed < wanted && round < most_rounds; ++round) {
-    for (const std::vector<float>& answer : device.latencies(batch)) {
-      std::vector<Reading> readings;
-      for (const float latency : answer) {
-        readings.push_back(device.classifier().read(latency));
-      }
-      sequences.push_back(follow(line_numbers, readings, lines));
-      observed += sequences.back().way.size();
+    const std::size_t before = sequences.size();
+    follow_all(device, batch, line_numbers, lines, sequences);
+    for (std::size_t i = before; i < sequences.size(); ++i) {
+      observed += sequences[i].way.size();
     }
   }
+  return sequences;
+}
+
+std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set, std::size_t accesses,
+                                         unsigned times) {
+  const std::uint32_t lines = set.ways + 1;
+  const AccessSequence line_numbers = chase(lines, accesses);
+  std::vector<VictimSequence> sequences;
+  follow_all(device, std::vector<model::Question>(times, question_of(device, set, line_numbers)), line_numbers, lines,
+             sequences);
   return sequences;
 }
 

@@ -18,6 +18,7 @@ namespace gpuinfer::infer {
 struct VictimSequence {
   std::vector<std::uint32_t> way;
   std::vector<std::uint32_t> recency_rank;  // 1: the line accessed just before the miss that drove the victim out
+  std::vector<std::uint32_t> access;        // at which the victim was missed, counted from the start of the answer
 };
 
 // Of a device that starts empty: at least `wanted` victims of one set, in as many answers as that takes (fewer when the
@@ -25,7 +26,11 @@ struct VictimSequence {
 [[nodiscard]] std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set,
                                                           std::size_t wanted);
 
-// The same from a simulated set with that policy, read with the device's misread rates.
+// The same of a single chase of so many accesses, asked `times` times: long, for what shows in the long run only.
+[[nodiscard]] std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set,
+                                                       std::size_t accesses, unsigned times);
+
+// The same as observe_victims() from a simulated set with that policy, read with the device's misread rates.
 [[nodiscard]] std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier,
                                                            const model::Replacement& policy, std::uint32_t ways,
                                                            std::size_t wanted, std::uint64_t seed);

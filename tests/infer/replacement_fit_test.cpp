@@ -7,10 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iostream>
 #include <numeric>
+#include <random>
 
 #include "infer/granularity.hpp"
 #include "infer/victims.hpp"
+#include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -18,16 +22,20 @@ namespace {
 
 constexpr std::uint64_t stride_bytes = 4096;
 
-// Sets that choose by address bits 5 and up, and lines of each.
+std::unique_ptr<model::Answerer> sets_of(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy,
+                                         std::uint64_t seed, const model::NoiseDescription& noise) {
+  model::BitsIndex index;
+  for (unsigned bit = 5; index.sets() < sets; ++bit) {
+    index.bits.push_back(bit);
+  }
+  return device_of(cache_of(std::vector<std::uint32_t>(sets, ways), index, policy), noise, seed);
+}
+
+// Sets that choose by the lines' numbers, and lines of each.
 class Sets {
  public:
-  Sets(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy, std::uint64_t seed,
-       const model::NoiseDescription& noise = {.jitter_cycles = 2}) {
-    model::BitsIndex index;
-    for (unsigned bit = 5; index.sets() < sets; ++bit) {
-      index.bits.push_back(bit);
-    }
-    device_ = device_of(cache_of(std::vector<std::uint32_t>(sets, ways), index, policy), noise, seed);
+  Sets(std::unique_ptr<model::Answerer> device, std::uint32_t sets, std::uint32_t ways, std::uint64_t seed)
+      : device_(std::move(device)) {
     settings_.seed = seed;
     interrogator_.emplace(*device_, "L1tex", settings_);
     interrogator_->choose_start();
@@ -38,18 +46,25 @@ class Sets {
         classes_.back().lines.push_back(set * 32 + line * stride_bytes);
       }
     }
+    accesses_before_ = interrogator_->accesses_asked();
   }
+
+  Sets(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy, std::uint64_t seed,
+       const model::NoiseDescription& noise = {.jitter_cycles = 2})
+      : Sets(sets_of(sets, ways, policy, seed, noise), sets, ways, seed) {}
 
   Interrogator& device() { return *interrogator_; }
   [[nodiscard]] const std::vector<ConflictClass>& classes() const { return classes_; }
 
   ReplacementFit fit() { return fit_replacement(*interrogator_, classes_); }
+  [[nodiscard]] std::size_t accesses() const { return interrogator_->accesses_asked() - accesses_before_; }
 
  private:
   std::unique_ptr<model::Answerer> device_;
   Settings settings_;
   std::optional<Interrogator> interrogator_;
   std::vector<ConflictClass> classes_;
+  std::size_t accesses_before_ = 0;
 };
 
 model::Replacement fermi(std::int64_t favoured_way) {
@@ -130,6 +145,321 @@ TEST(ReplacementFit, OneWayLeavesNothingToChoose) {
   EXPECT_EQ(fit.candidates.front().equivalent,
             (std::vector<std::string>{"fifo", "lip", "bip", "plru", "nru", "mru", "clock", "srrip", "brrip", "random",
                                       "weighted_random"}));
+}
+
+bool names(const ReplacementFit& fit, const model::Replacement& policy) {
+  if (fit.candidates.size() != 1) {
+    return false;
+  }
+  const model::Replacement& found = fit.candidates.front();
+  return model::to_text(found) == model::to_text(policy) ||
+         std::count(found.equivalent.begin(), found.equivalent.end(), model::to_text(policy)) == 1;
+}
+
+std::string text_of(const ReplacementFit& fit) {
+  std::string text = fit.reason;
+  for (const model::Replacement& candidate : fit.candidates) {
+    text += "\n" + model::to_text(candidate);
+  }
+  for (const auto& [name, value] : fit.details) {
+    text += "\n" + name + ": " + value;
+  }
+  return text;
+}
+
+// A part of the guesses: every one is asked for in PolicyQuestions.
+std::vector<model::Replacement> some_policies(std::uint32_t ways, std::size_t step) {
+  std::vector<model::Replacement> policies = model::guessed_policies({ways});
+  std::vector<model::Replacement> some;
+  for (std::size_t i = 0; i < policies.size(); i += i < 20 ? 1 : step) {
+    some.push_back(policies[i]);
+  }
+  return some;
+}
+
+TEST(ReplacementFit, NamesPoliciesOfEightWays) {
+  for (const model::Replacement& policy : some_policies(8, 23)) {
+    SCOPED_TRACE(model::to_text(policy));
+    Sets sets(4, 8, policy, 1);
+    const ReplacementFit fit = sets.fit();
+    EXPECT_TRUE(names(fit, policy)) << text_of(fit);
+    EXPECT_FALSE(sets.device().inquiries().empty());
+    for (const model::Inquiry& inquiry : sets.device().inquiries()) {
+      EXPECT_FALSE(inquiry.asked.empty() || inquiry.why.empty() || inquiry.learned.empty());
+    }
+  }
+}
+
+TEST(ReplacementFit, LruOfManyWaysIsCheap) {
+  Sets sets(4, 96, replacement("lru"), 1);
+  EXPECT_EQ(sets.fit().candidates.size(), 1U);
+  EXPECT_LE(sets.accesses(), 3200U * sets.device().votes_needed());
+}
+
+// Answers nothing from a clean start.
+class NeverClean final : public model::Answerer {
+ public:
+  explicit NeverClean(std::unique_ptr<model::Answerer> device) : device_(std::move(device)) {}
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state == model::StartState::clean) {
+        answers.push_back({.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"});
+      } else {
+        answers.push_back(device_->ask({&question, 1}).front());
+      }
+    }
+    return answers;
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+};
+
+TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
+  for (const std::uint32_t ways : {4U, 8U}) {
+    std::size_t named = 0;
+    std::size_t tried = 0;
+    for (const model::Replacement& policy : some_policies(ways, 41)) {
+      SCOPED_TRACE(std::to_string(ways) + " ways, " + model::to_text(policy));
+      Sets sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, {.jitter_cycles = 2})), 4, ways, 1);
+      const ReplacementFit fit = sets.fit();
+      EXPECT_TRUE(fit.candidates.size() != 1 || names(fit, policy)) << text_of(fit);
+      named += names(fit, policy) ? 1U : 0U;
+      ++tried;
+      if (!names(fit, policy)) std::cout << ways << " " << model::to_text(policy) << ": " << text_of(fit) << "\n";
+    }
+    std::cout << named << " of " << tried << " policies of " << ways << " ways named from an invalidated start\n";
+    EXPECT_GE(4 * named, 3 * tried);
+  }
+}
+
+TEST(ReplacementFit, NamesPoliciesBehindManyMisreads) {
+  const model::NoiseDescription noise{
+      .jitter_cycles = 3, .outlier_probability = 0.002, .outlier_cycles = 400, .misread_probability = 0.02};
+  for (const std::uint32_t ways : {4U, 8U}) {
+    std::size_t named = 0;
+    std::size_t accesses = 0;
+    const std::vector<model::Replacement> policies = some_policies(ways, 41);
+    for (const model::Replacement& policy : policies) {
+      SCOPED_TRACE(std::to_string(ways) + " ways, " + model::to_text(policy));
+      Sets sets(4, ways, policy, 3, noise);
+      const ReplacementFit fit = sets.fit();
+      EXPECT_TRUE(fit.candidates.size() != 1 || names(fit, policy)) << text_of(fit);
+      named += names(fit, policy) ? 1U : 0U;
+      accesses += sets.accesses();
+      if (!names(fit, policy)) std::cout << ways << " " << model::to_text(policy) << ": " << text_of(fit) << "\n";
+    }
+    std::cout << named << " of " << policies.size() << " named, accesses " << accesses / policies.size() << "\n";
+    EXPECT_EQ(named, policies.size());
+  }
+}
+
+const std::vector<foreign::Level> two_levels{{.cycles = 100}, {.cycles = 220}};
+
+ReplacementFit fit_foreign(const foreign::MakeCache& make, std::uint32_t sets, std::uint32_t ways) {
+  return Sets(std::make_unique<foreign::Device>(make, two_levels), sets, ways, 1).fit();
+}
+
+ReplacementFit fit_foreign_sets(std::uint32_t ways, const foreign::MakeSet& make) {
+  return fit_foreign([&] { return std::make_unique<foreign::SetArray>(4, make); }, 4, ways);
+}
+
+void expect_name(const ReplacementFit& fit, const model::Replacement& policy) {
+  EXPECT_TRUE(names(fit, policy)) << text_of(fit);
+}
+
+TEST(ReplacementFit, ForeignSetsAreNamed) {
+  expect_name(fit_foreign_sets(8, [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }),
+              replacement("plru"));
+  expect_name(fit_foreign_sets(8, [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); }),
+              {.policy = "nru",
+               .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
+               .equivalent = {}});
+  expect_name(fit_foreign_sets(8, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }),
+              replacement("lip"));
+  expect_name(fit_foreign_sets(
+                  8, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }),
+              replacement("mru"));
+}
+
+void expect_outside(const ReplacementFit& fit, const std::string& reason) {
+  EXPECT_TRUE(fit.candidates.empty()) << text_of(fit);
+  EXPECT_TRUE(fit.reason.starts_with(reason)) << text_of(fit);
+}
+
+// After a flood the sets hold strange lines in an order that nobody knows.
+TEST(ReplacementFit, ForeignSetsAfterAFlood) {
+  const auto fit_flooded = [](const foreign::MakeSet& make) {
+    auto device =
+        std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
+    device->refuse_clean_starts();
+    const ReplacementFit fit = Sets(std::move(device), 4, 8, 1).fit();
+    std::cout << "-- " << text_of(fit) << "\n";
+    return fit;
+  };
+  const auto ordered = [](foreign::OrderRules rules) {
+    return foreign::MakeSet([=](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, rules); });
+  };
+  expect_name(fit_flooded(ordered(foreign::lru)), replacement("lru"));
+  expect_name(fit_flooded(ordered(foreign::fifo)), replacement("fifo"));
+  expect_name(fit_flooded([](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }), replacement("plru"));
+  for (const auto& [make, policy] : std::vector<std::pair<foreign::MakeSet, model::Replacement>>{
+           {ordered(foreign::lip), replacement("lip")},
+           {ordered(foreign::most_recent_goes), replacement("mru")},
+           {ordered(foreign::lip_when_full), replacement("")},
+           {[](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); },
+            {.policy = "nru",
+            .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
+            .equivalent = {}}}}) {
+    const ReplacementFit fit = fit_flooded(make);
+    EXPECT_TRUE(fit.candidates.size() != 1 || names(fit, policy)) << text_of(fit);
+  }
+}
+
+// Nobody's, and nothing that is known comes near enough to be taken for it.
+TEST(ReplacementFit, LipThatFillsAtTheFrontIsLearnedOrUnknown) {
+  for (const std::uint32_t ways : {4U, 8U}) {
+    const ReplacementFit fit = fit_foreign_sets(
+        ways, [=](std::size_t) { return std::make_unique<foreign::OrderedSet>(ways, foreign::lip_when_full); });
+    EXPECT_EQ(fit.details.at("deterministic"), "true");
+    if (fit.candidates.empty()) {
+      EXPECT_FALSE(fit.reason.empty());
+    } else {
+      ASSERT_EQ(fit.candidates.size(), 1U);
+      EXPECT_TRUE(fit.candidates.front().policy == "permutation" || fit.candidates.front().policy == "automaton")
+          << text_of(fit);
+    }
+    std::cout << text_of(fit).substr(0, 400) << "\n";
+  }
+}
+
+// Victims from a shift register (x^16 + x^14 + x^13 + x^11 + 1), clocked once for each.
+class ShiftRegisterSet final : public foreign::WaySet {
+ public:
+  ShiftRegisterSet(std::size_t ways, std::uint32_t& state) : WaySet(ways), state_(&state) {}
+
+ private:
+  void touch(std::size_t /*way*/) override {}
+  std::size_t victim() override {
+    for (int i = 0; i < 3; ++i) {
+      const std::uint32_t bit = (*state_ ^ (*state_ >> 2U) ^ (*state_ >> 3U) ^ (*state_ >> 5U)) & 1U;
+      *state_ = (*state_ >> 1U) | (bit << 15U);
+    }
+    return *state_ % ways();
+  }
+
+  std::uint32_t* state_;
+};
+
+// Victims that come again after 100.
+class RecurringSet final : public foreign::WaySet {
+ public:
+  RecurringSet(std::size_t ways, std::size_t& next) : WaySet(ways), next_(&next) {
+    std::mt19937_64 random(4);
+    for (std::size_t i = 0; i < 100; ++i) {
+      victims_.push_back(random() % ways);
+    }
+  }
+
+ private:
+  void touch(std::size_t /*way*/) override {}
+  std::size_t victim() override { return victims_[(*next_)++ % victims_.size()]; }
+
+  std::size_t* next_;
+  std::vector<std::size_t> victims_;
+};
+
+TEST(ReplacementFit, ShiftRegisterIsNoChance) {
+  for (const std::uint32_t ways : {4U, 8U}) {
+    std::uint32_t state = 0xace1;
+    // One that runs on, and one that a clean start sets back.
+    for (const bool runs_on : {true, false}) {
+      const ReplacementFit fit = fit_foreign(
+          [&] {
+            if (!runs_on) {
+              state = 0xace1;
+            }
+            return std::make_unique<foreign::SetArray>(
+                4, [&](std::size_t) { return std::make_unique<ShiftRegisterSet>(ways, state); });
+          },
+          4, ways);
+      expect_outside(fit, runs_on ? "pseudo-random" : "");
+      std::cout << ways << " runs on " << runs_on << ": " << text_of(fit) << "\n";
+    }
+  }
+}
+
+TEST(ReplacementFit, RecurringVictimsAreNoChance) {
+  for (const std::uint32_t ways : {3U, 8U}) {
+    std::size_t next = 0;
+    const ReplacementFit fit = fit_foreign(
+        [&] {
+          return std::make_unique<foreign::SetArray>(
+              4, [&](std::size_t) { return std::make_unique<RecurringSet>(ways, next); });
+        },
+        4, ways);
+    expect_outside(fit, "pseudo-random: the victims repeat after 100 victims");
+    EXPECT_EQ(fit.details.at("period"), "100");
+  }
+}
+
+TEST(ReplacementFit, SetsThatDiffer) {
+  expect_outside(fit_foreign_sets(4,
+                                  [](std::size_t set) {
+                                    return std::make_unique<foreign::OrderedSet>(
+                                        4, set == 2 ? foreign::fifo : foreign::lru);
+                                  }),
+                 "adaptive: sets follow different policies: fifo; lru");
+}
+
+// Set duelling after Qureshi et al. (ISCA 2007): sets 0 and 1 of every eight lead, the others follow who misses less.
+class Duelling final : public foreign::Cache {
+ public:
+  Duelling(std::size_t sets, std::size_t ways) {
+    for (std::size_t set = 0; set < sets; ++set) {
+      sets_.emplace_back(ways, set % 8 == 1 ? foreign::lip : foreign::lru);
+    }
+  }
+
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / foreign::line_bytes;
+    const std::size_t number = line % sets_.size();
+    foreign::OrderedSet& set = sets_[number];
+    if (number % 8 > 1) {
+      set.set_rules(lead_of_lip_ > 0 ? foreign::lip : foreign::lru);
+    }
+    const bool hit = set.load(line);
+    if (!hit && number % 8 < 2) {
+      lead_of_lip_ = std::clamp(lead_of_lip_ + (number % 8 == 0 ? 1 : -1), -64, 64);
+    }
+    return hit ? 0 : 1;
+  }
+
+ private:
+  std::vector<foreign::OrderedSet> sets_;
+  int lead_of_lip_ = 0;
+};
+
+TEST(ReplacementFit, SetsThatDuel) {
+  for (const std::uint32_t sets : {8U, 16U}) {
+    expect_outside(fit_foreign([=] { return std::make_unique<Duelling>(sets, 8); }, sets, 8), "adaptive");
+  }
+}
+
+TEST(ReplacementFit, PolicyThatDrifts) {
+  for (const std::size_t period : {200U, 1000U, 1700U}) {
+    for (std::size_t quarter = 0; quarter < 4; ++quarter) {
+      std::size_t loads = quarter * period / 4;
+      const ReplacementFit fit =
+          fit_foreign([&] { return std::make_unique<foreign::Drifting>(4, 8, period, loads); }, 4, 8);
+      SCOPED_TRACE(std::to_string(period) + " " + std::to_string(quarter));
+      expect_outside(fit, "adaptive");
+    }
+  }
 }
 
 TEST(Victims, OfLruGoRoundTheWays) {

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/interrogator.hpp"
+#include "infer/partition.hpp"
+#include "infer/policy_questions.hpp"
+#include "model/replacement.hpp"
+
+namespace gpuinfer::infer {
+
+// A question that was put to one set, and how its accesses were read.
+struct SetAnswer {
+  const ConflictClass* set = nullptr;
+  PolicyQuestion question;
+  model::Question played;
+  bool has_context = false;      // accesses to other sets came before
+  std::vector<Reading> last;     // by access, when the question was asked last
+  std::vector<unsigned> missed;  // how often read so, by access; unclear readings are in neither
+  std::vector<unsigned> hit;
+};
+
+// The search for the deterministic policy of some sets among hypotheses. What contradicts an answer beyond what
+// misreads do is ruled out; what contradicts it by so little that it may be misreads has the question asked again. So
+// nothing passes by a tolerance, and nothing goes for a misread.
+class PolicySearch {
+ public:
+  // Sets are of one cache, have more ways than one each, and outlive the search. `others`: further sets of it.
+  PolicySearch(Interrogator& device, std::vector<const ConflictClass*> sets, std::vector<const ConflictClass*> others,
+               std::vector<model::Replacement> hypotheses);
+
+  // Asks what tells most, on sets of every number of ways, until nothing tells the survivors apart, and joins those
+  // that behave alike.
+  void narrow();
+
+  // Long random walks on the sets, the last ones after accesses to other sets, and the first question once more at the
+  // end. Ends as soon as nothing survives.
+  void confirm();
+
+  // Short walks on the others.
+  void check_others();
+
+  [[nodiscard]] std::vector<model::Replacement> survivors() const;
+  // False while something survives only because its states are too many to be followed.
+  [[nodiscard]] bool are_proven() const;
+  // No sequence of so many accesses tells survivors from what they are said to be equivalent to; longer ones may.
+  [[nodiscard]] std::optional<unsigned> alike_for_accesses() const { return alike_for_accesses_; }
+  [[nodiscard]] std::size_t sequences() const { return answers_.size(); }
+  [[nodiscard]] const std::deque<SetAnswer>& answers() const { return answers_; }
+
+  // The same question again, by itself.
+  [[nodiscard]] SetAnswer ask_anew(const SetAnswer& answer, bool with_context);
+
+  // True when two answers to the same question differ by more than misreads.
+  [[nodiscard]] bool differ(const SetAnswer& a, const SetAnswer& b) const;
+
+ private:
+  struct Hypothesis {
+    model::Replacement policy;
+    std::map<std::uint32_t, PolicyOnSet> on_set;  // by ways
+    bool is_proven = true;                        // some sampled state explains every answer
+    unsigned histories = few_histories;
+    std::size_t wrong = 0;  // of all readings, where a set does not start empty
+  };
+  // Undecidable: no sampled state explains the answer, and states that were not sampled might.
+  enum class Verdict { explains, undecidable, open, contradicts };
+
+  [[nodiscard]] const PolicyOnSet& on_set(Hypothesis& hypothesis, std::uint32_t ways) const;
+  [[nodiscard]] model::Question played(const ConflictClass& set, const SetLines& record,
+                                       const AccessSequence& context) const;
+  [[nodiscard]] unsigned votes() const;
+  void read(SetAnswer& answer);
+  [[nodiscard]] double misread_rate() const;
+  [[nodiscard]] Verdict verdict(const SetAnswer& answer, const Outcomes& missed) const;
+  [[nodiscard]] Verdict judge(const SetAnswer& answer, Hypothesis& hypothesis) const;
+  [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis) const;
+  void ask(const ConflictClass& set, PolicyQuestion question, const AccessSequence& context, const std::string& why);
+  void narrow_on(const ConflictClass& set);
+  void join_alike();
+  [[nodiscard]] AccessSequence context_for(const ConflictClass& set, bool thrashes) const;
+
+  Interrogator* device_;
+  std::vector<const ConflictClass*> sets_;
+  std::vector<const ConflictClass*> others_;
+  SetStart start_;
+  std::map<std::uint32_t, SetFrame> frames_;  // by ways
+  std::deque<Hypothesis> alive_;
+  std::deque<SetAnswer> answers_;
+  std::size_t judged_ = 0;  // readings, where a set does not start empty
+  std::optional<unsigned> alike_for_accesses_;
+};
+
+}  // namespace gpuinfer::infer

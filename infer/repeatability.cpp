@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/repeatability.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "infer/statistics.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using Readings = std::vector<Reading>;
+
+std::vector<Readings> ask_again(Interrogator& device, const model::Question& question, std::size_t times) {
+  const std::vector<model::Question> batch(times, question);
+  std::vector<Readings> all;
+  for (const std::vector<float>& answer : device.latencies(batch)) {
+    Readings& readings = all.emplace_back();
+    for (const float latency : answer) {
+      readings.push_back(device.classifier().read(latency));
+    }
+  }
+  return all;
+}
+
+struct Differences {
+  std::size_t compared = 0;
+  std::size_t different = 0;
+
+  void add(const Readings& a, const Readings& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] != Reading::unclear && b[i] != Reading::unclear) {
+        ++compared;
+        different += a[i] != b[i] ? 1U : 0U;
+      }
+    }
+  }
+
+  [[nodiscard]] bool are_misreads(const LevelClassifier& classifier) const {
+    const double strays = classifier.hit_misread_rate() + classifier.miss_misread_rate();
+    return binomial_upper_tail(different, compared, std::min(0.5, 2 * strays)) > 1e-6;
+  }
+};
+
+std::size_t changes_in(const std::vector<std::size_t>& kinds) {
+  std::size_t changes = 0;
+  for (std::size_t i = 1; i < kinds.size(); ++i) {
+    changes += kinds[i] != kinds[i - 1] ? 1U : 0U;
+  }
+  return changes;
+}
+
+}  // namespace
+
+bool repeats(Interrogator& device, const model::Question& question) {
+  const std::vector<Readings> answers = ask_again(device, question, 6);
+  Differences differences;
+  for (std::size_t time = 1; time < answers.size(); ++time) {
+    differences.add(answers.front(), answers[time]);
+  }
+  return differences.are_misreads(device.classifier());
+}
+
+bool answers_come_in_order(Interrogator& device, const model::Question& question) {
+  const std::size_t times = std::clamp<std::size_t>(4800 / question.record.size(), 40, 120);
+  constexpr std::size_t shuffles = 20000;
+  const std::vector<Readings> answers = ask_again(device, question, times);
+  std::vector<const Readings*> first_of_kind;
+  std::vector<std::size_t> kinds;
+  std::map<std::size_t, std::size_t> count_of_kind;
+  for (const Readings& answer : answers) {
+    const auto known = std::find_if(first_of_kind.begin(), first_of_kind.end(), [&](const Readings* other) {
+      Differences differences;
+      differences.add(*other, answer);
+      return differences.are_misreads(device.classifier());
+    });
+    kinds.push_back(static_cast<std::size_t>(known - first_of_kind.begin()));
+    if (known == first_of_kind.end()) {
+      first_of_kind.push_back(&answer);
+    }
+    ++count_of_kind[kinds.back()];
+  }
+  // Answers in the middle of which the policy changed are kinds of their own, and few.
+  const auto alone = static_cast<std::size_t>(
+      std::count_if(count_of_kind.begin(), count_of_kind.end(), [](const auto& kind) { return kind.second == 1; }));
+  if (2 * alone > times || count_of_kind.size() < 2) {
+    return false;
+  }
+  const std::size_t changes = changes_in(kinds);
+  std::size_t as_few = 0;
+  std::size_t as_many = 0;
+  model::Random random(device.settings().seed ^ 0x0dde5ULL);
+  for (std::size_t i = 0; i < shuffles; ++i) {
+    random.shuffle(kinds);
+    const std::size_t by_chance = changes_in(kinds);
+    as_few += by_chance <= changes ? 1U : 0U;
+    as_many += by_chance >= changes ? 1U : 0U;
+  }
+  return std::min(as_few, as_many) == 0;
+}
+
+}  // namespace gpuinfer::infer

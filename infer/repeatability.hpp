@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "infer/interrogator.hpp"
+
+// Whether the same question has the same answer: always, by chance, or depending on when it is asked.
+namespace gpuinfer::infer {
+
+// True when the question, asked six times on end, is answered the same way each time, as far as misreads let it.
+[[nodiscard]] bool repeats(Interrogator& device, const model::Question& question);
+
+// Of a question that does not repeat: true when its answers are a few that come again, and come in stretches or in turn
+// rather than in any order. That is a policy that changes with time; chance hardly ever repeats a long answer, and
+// never in an order (permutation test of the number of changes between kinds of answers, p < 0.0001).
+[[nodiscard]] bool answers_come_in_order(Interrogator& device, const model::Question& question);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "infer/interrogator.hpp"
+#include "infer/partition.hpp"
+#include "infer/replacement_fit.hpp"
+
+namespace gpuinfer::infer {
+
+// Which policy draws the victims, where the same question is answered differently: the victims of all `sets`, which
+// have more than one way each, are watched, and must look like those of a simulated set that is read with the same
+// misreads. Victims of a generator that shows itself, by a period or by a linear recurrence, are not by chance.
+[[nodiscard]] ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets);
+
+}  // namespace gpuinfer::infer

@@ -67,6 +67,7 @@ class Inference {
                                   failure.what());
     }
     withdraw_unproven();
+    state_confidence();
     finding_.evidence.inquiries = device_.inquiries();
     finding_.questions = device_.questions_asked();
     finding_.accesses = device_.accesses_asked();
@@ -158,6 +159,25 @@ class Inference {
       leave_open("capacity_bytes", EvidenceStatus::ambiguous,
                  "so many contiguous bytes fit and no more, which need not be all there is room for: " +
                      evidence("capacity_bytes").reason);
+    }
+  }
+
+  // By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
+  // refutes it with probability 1 / (n + 2). For what a whole description predicts, the trials are the fresh accesses
+  // that were judged (of a cache with chance, the fresh sequences and victims are fewer); for what stands without one,
+  // the questions that were asked about it.
+  void state_confidence() {
+    constexpr std::size_t trials_by_chance = 500;
+    for (auto& [leaf, entry] : finding_.evidence.leaves) {
+      if (entry.status != EvidenceStatus::resolved) {
+        continue;
+      }
+      std::size_t trials = entry.experiments;
+      if (policy_proven_) {
+        trials = model::is_deterministic(*finding_.cache.replacement) ? finding_.evidence.prediction->accesses
+                                                                      : trials_by_chance;
+      }
+      entry.confidence = 1 - std::round(1e6 / static_cast<double>(trials + 2)) / 1e6;
     }
   }
 
@@ -341,7 +361,8 @@ class Inference {
       const std::size_t left = guesses.size() - g;
       const auto ways = find_ways(device_, conflicts_, index, line_bytes, first.ways);
       if (!ways) {
-        device_.learned("the buffer has too few lines to fill these sets", left, left - 1);
+        device_.learned("these sets do not hold a line each, or the buffer has too few lines to fill them", left,
+                        left - 1);
         continue;
       }
       const PackingCheck check =

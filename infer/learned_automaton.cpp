@@ -124,14 +124,14 @@ std::optional<Claim> Learner::descend(Sought& sought) {
     const Victims before = explorer_->known_victims(sought.word);
     const Victims outcome = from(explorer_->known_victims(word), before.size());
     auto& nodes = nodes_[sought.node].nodes;
-    const auto met = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](const auto& each) { return is_beginning(each.first, outcome); });
+    const auto met =
+        std::find_if(nodes.begin(), nodes.end(), [&](const auto& each) { return is_beginning(each.first, outcome); });
     if (met != nodes.end()) {
       sought.node = met->second;
       continue;
     }
-    const auto possible = std::find_if(nodes.begin(), nodes.end(),
-                                       [&](const auto& each) { return is_beginning(outcome, each.first); });
+    const auto possible =
+        std::find_if(nodes.begin(), nodes.end(), [&](const auto& each) { return is_beginning(outcome, each.first); });
     if (possible != nodes.end() || outcome.empty()) {
       Claim claim{.word = {}, .victims = before};
       const Victims claimed = possible != nodes.end() ? possible->first : Victims{0};
@@ -235,8 +235,8 @@ void Learner::split(const MealyMachine& machine, const SetWord& word) {
   const std::uint32_t old_state = machine.next(state, *place);
   const SetWord access = joined(states_[state].access, {*place});
   const Victims expected = machine.victims(old_state, {place + 1, word.end()});
-  const Victims seen = from(explorer_->known_victims(joined(access, {place + 1, word.end()})),
-                            explorer_->known_victims(access).size());
+  const Victims seen =
+      from(explorer_->known_victims(joined(access, {place + 1, word.end()})), explorer_->known_victims(access).size());
   // Up to the first victim that differs.
   const auto alike = static_cast<std::size_t>(
       std::mismatch(seen.begin(), seen.end(), expected.begin(), expected.end()).first - seen.begin());

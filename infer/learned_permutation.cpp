@@ -73,12 +73,11 @@ LearnedPolicy permutation(SetExplorer& explorer, const LearningLimits& limits) {
     hits[(*positions)[way]] = moves_at(explorer, full, *positions, way, advance);
   }
   std::vector<double> miss = moves_at(explorer, full, *positions, explorer.miss(), advance);
-  LearnedPolicy learned{
-      .policy = {.policy = "permutation",
-                 .parameters = {{"hits", std::move(hits)}, {"miss", std::move(miss)}},
-                 .equivalent = {}},
-      .states = {},
-      .extra_states = {}};
+  LearnedPolicy learned{.policy = {.policy = "permutation",
+                                   .parameters = {{"hits", std::move(hits)}, {"miss", std::move(miss)}},
+                                   .equivalent = {}},
+                        .states = {},
+                        .extra_states = {}};
   model::Random random(limits.seed);
   if (!walks_agree(explorer, learned.policy, limits.walks, random)) {
     throw NothingLearned(no_permutation);

@@ -404,8 +404,7 @@ model::Replacement as_policy(const MealyMachine& machine) {
           .equivalent = {}};
 }
 
-std::optional<MealyMachine> as_machine(const model::Replacement& policy, std::uint32_t ways,
-                                       std::size_t most_states) {
+std::optional<MealyMachine> as_machine(const model::Replacement& policy, std::uint32_t ways, std::size_t most_states) {
   model::SetAutomaton states(model::SetMachine(policy, ways));
   if (!states.complete(most_states)) {
     return std::nullopt;

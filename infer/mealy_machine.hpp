@@ -23,9 +23,7 @@ struct MealyMachine {
   std::uint32_t ways = 0;
   std::vector<State> states;  // the first is the empty set
 
-  [[nodiscard]] std::uint32_t next(std::uint32_t state, std::uint32_t input) const {
-    return states[state].next[input];
-  }
+  [[nodiscard]] std::uint32_t next(std::uint32_t state, std::uint32_t input) const { return states[state].next[input]; }
   [[nodiscard]] std::uint32_t reached(std::uint32_t state, const SetWord& word) const;
   [[nodiscard]] Victims victims(std::uint32_t state, const SetWord& word) const;
   [[nodiscard]] std::vector<std::uint32_t> inputs(std::uint32_t state) const;

@@ -43,8 +43,8 @@ class SetExplorer {
   // Lines in the set after so many inputs of which so many were misses.
   [[nodiscard]] std::uint32_t filled_after(const SetWord& word) const;
 
-  // How the last victim is looked for: whether the claimed one is gone, or at all ways, which costs more where the claim
-  // is right and less where it is not.
+  // How the last victim is looked for: whether the claimed one is gone, or at all ways, which costs more where the
+  // claim is right and less where it is not.
   enum class LastVictim { is_as_claimed, is_any };
 
   // Finds out, for each claim, the victims up to the first that is not as claimed. True when all are as claimed. Throws

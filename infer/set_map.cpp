@@ -117,6 +117,9 @@ std::optional<std::vector<std::uint32_t>> find_ways(Interrogator& device, Confli
       }
     }
   }
+  if (std::find(fits.begin(), fits.end(), 0U) != fits.end()) {
+    return std::nullopt;
+  }
   return fits;
 }
 

@@ -43,7 +43,7 @@ class LinesOfSets {
 };
 
 // How many lines each set holds, all sets at once. `likely_ways` is tried first. None: some set cannot be filled from
-// the buffer.
+// the buffer, or does not even hold one line, so that these are not the sets.
 [[nodiscard]] std::optional<std::vector<std::uint32_t>> find_ways(Interrogator& device, Conflicts& conflicts,
                                                                   const model::IndexFunction& index,
                                                                   std::uint64_t line_bytes, std::uint32_t likely_ways);

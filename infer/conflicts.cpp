@@ -32,7 +32,8 @@ constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 constexpr double prior_of_one_miss = 0.8;
 
 constexpr std::size_t longest_burst_accesses = 64;
-constexpr double most_of_a_burst = decided_overflow / 2;
+constexpr double most_of_first_burst = decided_overflow / 2;
+constexpr double most_of_later_bursts = decided_overflow / 4;
 
 double log_of_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp(std::min(a, b) - std::max(a, b))); }
 
@@ -98,9 +99,9 @@ void OverflowEvidence::add(std::span<const double> log_ratios, std::size_t longe
   const double before = log_ratio();
   add_laps(log_ratios);
   const double gain = log_ratio() - before;
-  if (gain > most_of_a_burst) {
+  if (gain > most_of_a_burst_) {
     without_burst.add_laps(without_worst_stretch(log_ratios, longest_burst));
-    held_back_ += std::max(0.0, gain - std::max(most_of_a_burst, without_burst.log_ratio() - before));
+    held_back_ += std::max(0.0, gain - std::max(most_of_a_burst_, without_burst.log_ratio() - before));
   }
 }
 
@@ -120,6 +121,9 @@ Offsets joined(std::span<const std::uint64_t> first, std::span<const std::uint64
   all.insert(all.end(), second.begin(), second.end());
   return all;
 }
+
+Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
+    : device_(&device), random_(seed), most_of_a_burst_(most_of_first_burst) {}
 
 // Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
 // chance takes some laps to drive those out.
@@ -144,7 +148,7 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   std::size_t longest = 0;
   for (const Offsets& group : groups) {
     longest = std::max(longest, group.size());
-    verdicts.push_back({.evidence = OverflowEvidence(group.size()),
+    verdicts.push_back({.evidence = OverflowEvidence(group.size(), most_of_a_burst_),
                         .judged = 0,
                         .misses = 0,
                         .overflows = group.empty() ? std::optional(false) : std::nullopt});
@@ -190,6 +194,9 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
       } else if (verdict.evidence.log_ratio() <= decided_fit) {
         verdict.overflows = false;
         device_->learn_hits(verdict.judged, verdict.misses);
+        if (verdict.evidence.may_hold_burst()) {
+          most_of_a_burst_ = most_of_later_bursts;
+        }
       }
     }
   }

@@ -33,18 +33,22 @@ class ShareEvidence {
 // access in each lap is a real miss, somewhere (the least favourable case), or a share of them is, and at least one.
 class OverflowEvidence {
  public:
-  explicit OverflowEvidence(std::size_t lines) : lines_(lines) {}
+  OverflowEvidence(std::size_t lines, double most_of_a_burst) : lines_(lines), most_of_a_burst_(most_of_a_burst) {}
 
   // Log likelihood ratios (miss against hit) of the recorded accesses to these lines in one question: whole laps.
-  // However many misses lie in one stretch of so many accesses, they count for no more than half a decision: a burst of
-  // another tenant may look like that.
+  // However many misses lie in one stretch of so many accesses, they count for no more than `most_of_a_burst`: a burst
+  // of another tenant may look like that.
   void add(std::span<const double> log_ratios, std::size_t longest_burst);
   [[nodiscard]] double log_ratio() const;
+
+  // Some evidence was held back, because a burst might explain it.
+  [[nodiscard]] bool may_hold_burst() const { return held_back_ > 0; }
 
  private:
   void add_laps(std::span<const double> log_ratios);
 
   std::size_t lines_;
+  double most_of_a_burst_;
   double one_miss_ = 0;
   std::array<double, ShareEvidence::shares.size()> share_{};
   double held_back_ = 0;
@@ -57,7 +61,7 @@ class OverflowEvidence {
 // can be afforded.
 class Conflicts {
  public:
-  Conflicts(Interrogator& device, std::uint64_t seed) : device_(&device), random_(seed) {}
+  Conflicts(Interrogator& device, std::uint64_t seed);
 
   // True when the lines at these offsets (one 4-byte load each) do not fit together.
   [[nodiscard]] bool overflow(std::span<const std::uint64_t> offsets);
@@ -97,6 +101,7 @@ class Conflicts {
   Interrogator* device_;
   model::Random random_;
   bool thrashes_ = true;
+  double most_of_a_burst_;  // log likelihood ratio; less where bursts were seen
 };
 
 // `offsets` without the entry at `position`.

@@ -9,6 +9,8 @@
 #include <map>
 #include <utility>
 
+#include "infer/statistics.hpp"
+
 namespace gpuinfer::infer {
 
 namespace {
@@ -63,6 +65,22 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
 
 }  // namespace
 
+namespace {
+
+// To three in a thousand, by the spread around it.
+bool median_is_known(const std::vector<float>& sample_cycles) {
+  const std::vector<double> sample(sample_cycles.begin(), sample_cycles.end());
+  const double centre = median(sample);
+  std::vector<double> distances;
+  for (const double value : sample) {
+    distances.push_back(std::abs(value - centre));
+  }
+  const double deviation = 1.4826 * median(std::move(distances));
+  return 1.25 * deviation / std::sqrt(static_cast<double>(sample.size())) <= 0.003 * centre;
+}
+
+}  // namespace
+
 bool calibrate(Interrogator& device) {
   const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
   const std::uint64_t stride = far_stride(buffer_bytes);
@@ -98,12 +116,19 @@ bool calibrate(Interrogator& device) {
   look(hit_looks, device.starts_flooded() ? miss_looks / 4 : miss_looks);
   LevelClassifier first_look(hits, misses, {});
   for (const model::Question& question : eviction_questions(device)) {
-    const std::size_t before = evicted.size();
-    ask({question}, evicted);
-    const auto driven_out = std::count_if(evicted.begin() + static_cast<std::ptrdiff_t>(before), evicted.end(),
-                                          [&](float latency) { return first_look.read(latency) != Reading::hit; });
+    std::vector<float> looked_at;
+    ask({question}, looked_at);
+    const auto driven_out = static_cast<std::size_t>(std::count_if(
+        looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
+    if (4 * driven_out >= 3 * evicted_places) {
+      constexpr unsigned most_repeats = 12;
+      for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
+        ask({question}, looked_at);
+      }
+    }
+    evicted.insert(evicted.end(), looked_at.begin(), looked_at.end());
     // The next span would only drive them further away.
-    if (4 * static_cast<std::size_t>(driven_out) >= 3 * evicted_places) {
+    if (4 * driven_out >= 3 * evicted_places) {
       break;
     }
   }
@@ -247,7 +272,11 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
 
 // Whichever sector of a block is picked, the same blocks miss: answers to different picks differ no more than answers
 // to the same pick do, which is not at all unless chance or misreads play a part.
-bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
+struct SameMisses {
+  bool same = false;
+  bool answers_repeat = false;
+};
+SameMisses same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
   constexpr std::size_t others = 6;  // picks other than the first, and repeats of the first
   constexpr std::size_t enough_accesses = 96;
   std::vector<model::Question> questions;
@@ -270,18 +299,28 @@ bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& rand
   };
   const double between_picks = differences(1, 1 + others);
   const double between_repeats = differences(1 + others, questions.size());
-  return between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2;
+  const LevelClassifier& classifier = device.classifier();
+  const double misreads = 2 * std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound()) *
+                          static_cast<double>(answers[0].size() * others);
+  return {.same = between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2,
+          .answers_repeat = between_repeats <= misreads + 6 * std::sqrt(misreads) + 2};
 }
 
 }  // namespace
 
-std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
-                              std::size_t onset_granules) {
+LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
+                         std::size_t onset_granules) {
   model::Random random(device.settings().seed ^ 0x11e5ULL);
+  bool is_certain = true;
   const auto is_line = [&](std::uint64_t block_bytes) {
     const std::uint64_t start = aligned_start(device);
     const Blocks blocks(device, block_bytes, start, sector_bytes, onset_granules + 1);
-    if (!always_overflows(conflicts, blocks, random) || !same_misses(device, blocks, random)) {
+    if (!always_overflows(conflicts, blocks, random)) {
+      return false;
+    }
+    const SameMisses misses = same_misses(device, blocks, random);
+    if (!misses.same) {
+      is_certain = is_certain && misses.answers_repeat;
       return false;
     }
     // The picks of a block that the array cuts off are no choice, so it must begin with a whole one.
@@ -298,10 +337,10 @@ std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::u
   // From the largest down: a block of at most half a line always passes, because each line holds a whole one.
   for (const std::uint64_t sectors : line_candidates) {
     if (is_line(sectors * sector_bytes)) {
-      return sectors * sector_bytes;
+      return {.bytes = sectors * sector_bytes, .is_certain = is_certain};
     }
   }
-  return sector_bytes;
+  return {.bytes = sector_bytes, .is_certain = is_certain};
 }
 
 }  // namespace gpuinfer::infer

@@ -41,7 +41,11 @@ struct Onset {
 // sector each, chosen at random, overflow just as all sectors together do, and where answers repeat, the same blocks
 // miss whatever was chosen. `onset_granules` + 1 sectors from aligned_start() are the smallest contiguous array that
 // overflows.
-[[nodiscard]] std::uint64_t find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
-                                            std::size_t onset_granules);
+struct LineSize {
+  std::uint64_t bytes = 0;
+  bool is_certain = true;  // false: a longer line was ruled out only by answers that do not repeat
+};
+[[nodiscard]] LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
+                                       std::size_t onset_granules);
 
 }  // namespace gpuinfer::infer

@@ -130,7 +130,7 @@ class Inference {
     }
     model::CacheDescription& cache = finding_.cache;
     if (levels_in_doubt_) {
-      unproven_ = "many latencies belong neither to the hits nor to the misses that were calibrated";
+      unproven_ = "the latencies do not tell hits from misses as they did when they were calibrated";
       cache.latency_cycles = {};
       leave_open("latency_cycles", EvidenceStatus::unknown, unproven_);
     }
@@ -147,8 +147,11 @@ class Inference {
     withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
     // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start
     // which was not empty.
-    if (prediction_failed_ || levels_in_doubt_ || device_.starts_flooded()) {
+    const bool all_in_doubt = prediction_failed_ || levels_in_doubt_ || device_.starts_flooded();
+    if (all_in_doubt || !line_is_certain_) {
       withdraw("line_bytes", cache.line_bytes, number);
+    }
+    if (all_in_doubt) {
       withdraw("onset_bytes", cache.onset_bytes, number);
     }
     if (prediction_failed_ || levels_in_doubt_) {
@@ -233,16 +236,19 @@ class Inference {
       return false;
     }
     const LevelClassifier& classifier = device_.classifier();
+    if (classifier.misreads_are_too_frequent()) {
+      const double worst =
+          std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) - classifier.overlap();
+      const std::string found = "hits and misses are misread in " + std::to_string(100 * worst) + " % of the accesses";
+      device_.learned(found);
+      give_up_rest(found + ", and more than 2 % leave nothing certain");
+      finding_.warnings.push_back(found + " (limit 2 %); stop other work on the device and run again");
+      return false;
+    }
     finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
     resolve("latency_cycles");
     device_.learned("hits take " + std::to_string(std::lround(classifier.hit_median_cycles())) + " cycles, misses " +
                     std::to_string(std::lround(classifier.miss_median_cycles())));
-    if (classifier.misreads_are_too_frequent()) {
-      const double worst =
-          std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) - classifier.overlap();
-      finding_.warnings.push_back("hits and misses are misread in " + std::to_string(100 * worst) +
-                                  " % of the accesses (limit 2 %); stop other work on the device and run again");
-    }
     return true;
   }
 
@@ -287,7 +293,9 @@ class Inference {
     device_.inquire(
         "one sector, chosen by chance, of each block of one more block than fits, from large blocks to small",
         "the sectors of a line take room together, so it does not matter which one is loaded");
-    finding_.cache.line_bytes = find_line_bytes(device_, conflicts_, sector_bytes, onset_granules_);
+    const LineSize line = find_line_bytes(device_, conflicts_, sector_bytes, onset_granules_);
+    finding_.cache.line_bytes = line.bytes;
+    line_is_certain_ = line.is_certain;
     device_.learned("a line has " + std::to_string(*finding_.cache.line_bytes) + " bytes");
     onset_lines_ = std::max<std::size_t>(1, onset_granules_ / (*finding_.cache.line_bytes / sector_bytes));
     device_.set_line(*finding_.cache.line_bytes);
@@ -495,7 +503,7 @@ class Inference {
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
     prediction_failed_ = !verification.holds;
-    levels_in_doubt_ = verification.many_outliers;
+    levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;
   }
 
@@ -510,7 +518,7 @@ class Inference {
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
     const auto [policy, verification] = predict_best(device_, assumed, model::plain_policies(*assumed.ways));
-    levels_in_doubt_ = levels_in_doubt_ || verification.many_outliers;
+    levels_in_doubt_ = levels_in_doubt_ || verification.levels_in_doubt;
     finding_.evidence.prediction = verification.evidence;
     finding_.evidence.prediction->p_value.reset();
     finding_.evidence.prediction->assuming = "{" + assuming + "replacement: " + model::to_flow_yaml(policy) + "}";
@@ -542,6 +550,7 @@ class Inference {
   std::vector<ConflictClass> sets_;
   PackingCheck packings_;
   std::string unproven_;  // why what was found is not proven
+  bool line_is_certain_ = true;
   bool policy_proven_ = false;
   bool prediction_failed_ = false;
   bool levels_in_doubt_ = false;

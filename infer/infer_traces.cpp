@@ -8,8 +8,10 @@
 #include <set>
 
 #include "infer/index_fit.hpp"
+#include "infer/statistics.hpp"
 #include "infer/trace_levels.hpp"
 #include "infer/validate.hpp"
+#include "infer/walk_inference.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 
@@ -25,14 +27,12 @@ constexpr std::uint64_t load_bytes = 4;
 constexpr std::uint64_t largest_fill_bytes = 4096;
 constexpr std::uint64_t most_sectors_per_line = 8;
 constexpr unsigned most_index_bits = 6;
+constexpr double most_misread = 0.02;
+constexpr double unbelievable = 1e-4;
+constexpr double believable_by_chance = 1e-3;
 
 // What happened to a fill granule in one trace.
 enum class Fate : std::uint8_t { always_hit, always_missed, both };
-
-struct ReadTrace {
-  const Trace* trace = nullptr;
-  std::vector<Reading> readings;
-};
 
 // Of a hypothesis: ways that the traces allow, and which sets ever overflowed.
 struct Survivor {
@@ -72,13 +72,25 @@ class TraceInference {
     }
     resolve("latency_cycles");
     settings_->on_progress({.finding = "fill granularity", .done = 0.1, .questions = 0, .accesses = 0});
-    if (!find_fill_bytes()) {
-      return std::move(finding_);
+    find_fill_bytes();
+    const bool has_walks =
+        std::any_of(read_.begin(), read_.end(), [](const ReadTrace& read) { return !is_lap(*read.trace); });
+    if (has_walks) {
+      const WalkOutcome outcome = infer_walks(read_, address_of_buffer_, fill_, *settings_, finding_);
+      const bool has_warm_laps = std::any_of(read_.begin(), read_.end(), [](const ReadTrace& read) {
+        return is_warm(*read.trace) && is_lap(*read.trace);
+      });
+      if (outcome != WalkOutcome::too_short || !has_warm_laps) {
+        return std::move(finding_);
+      }
     }
     describe_fates();
     settings_->on_progress({.finding = "hypotheses", .done = 0.3, .questions = 0, .accesses = 0});
     find_survivors();
     conclude();
+    if (has_walks) {
+      doubt_fit();
+    }
     return std::move(finding_);
   }
 
@@ -99,40 +111,75 @@ class TraceInference {
 
   [[nodiscard]] std::uint64_t address(std::uint64_t offset) const { return address_of_buffer_ + offset; }
 
-  // A load that follows another one of the same granule at once cannot miss; the largest granule that never does is the
-  // fill, provided that loads as close as that were recorded.
-  bool find_fill_bytes() {
-    std::uint64_t closest = largest_fill_bytes;
+  // A load soon after another one of the same granule does not miss, as one of the same word does not; the largest
+  // granule of which that is true is the fill, provided that loads as close as that were recorded.
+  void find_fill_bytes() {
+    std::size_t accesses = 0;
+    std::size_t misses = 0;
+    for (const ReadTrace& read : read_) {
+      accesses += read.readings.size();
+      misses += static_cast<std::size_t>(std::count(read.readings.begin(), read.readings.end(), Reading::miss));
+    }
+    const double share_of_misses =
+        static_cast<double>(misses) / static_cast<double>(std::max<std::size_t>(1, accesses));
     std::uint64_t largest = load_bytes;
-    for (std::uint64_t bytes = load_bytes; bytes <= largest_fill_bytes; bytes *= 2) {
-      const bool contradicted = std::any_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
-        const model::AccessSequence& record = read.trace->question.record;
-        std::size_t contradictions = 0;
-        for (std::size_t i = 1; i < record.size(); ++i) {
-          const bool together = address(record[i]) / bytes == address(record[i - 1]) / bytes;
-          if (together && record[i] != record[i - 1]) {
-            closest = std::min(closest, bytes);
-          }
-          contradictions += together && read.readings[i] == Reading::miss ? 1U : 0U;
-        }
-        return contradictions > record.size() / 500;
-      });
-      if (contradicted) {
+    bool is_larger_refuted = false;
+    bool is_confirmed = false;
+    for (std::uint64_t bytes = 2 * load_bytes; bytes <= largest_fill_bytes; bytes *= 2) {
+      const Returns other = soon_after(bytes, true);
+      const Returns same = soon_after(bytes, false);
+      const double driven_out =
+          same.loads == 0 ? 0 : static_cast<double>(same.missed) / static_cast<double>(same.loads);
+      const double may_miss = std::max(most_misread, driven_out);
+      if (binomial_upper_tail(other.missed, other.loads, may_miss) < unbelievable) {
+        is_larger_refuted = true;
         break;
       }
       largest = bytes;
+      // Were they apart, they would miss as others do, or at least half as often.
+      is_confirmed = other.loads > 0 && share_of_misses / 2 > may_miss &&
+                     1 - binomial_upper_tail(other.missed + 1, other.loads, share_of_misses / 2) < believable_by_chance;
     }
-    fill_bytes_ = largest;
-    if (closest > largest || largest == largest_fill_bytes) {
+    fill_.bytes = largest;
+    fill_.is_known = is_confirmed && is_larger_refuted;
+    if (!fill_.is_known) {
       open("sector_bytes", EvidenceStatus::ambiguous,
-           "fills bring at most " + std::to_string(largest) + " bytes; no two loads lie closer than that");
+           is_larger_refuted
+               ? "fills bring at most " + std::to_string(largest) + " bytes; hardly any two loads lie closer than that"
+               : "no load shows that fills do not bring " + std::to_string(largest) + " bytes or more");
       evidence("sector_bytes").alternatives.push_back(std::to_string(largest));
       evidence("sector_bytes").decided_by = "a chase in steps of 4 bytes over an array a little larger than the cache";
-      return true;
+      return;
     }
     finding_.cache.sector_bytes = largest;
     resolve("sector_bytes");
-    return true;
+  }
+
+  struct Returns {
+    std::size_t loads = 0;
+    std::size_t missed = 0;
+  };
+
+  // Loads to a granule that was loaded a few accesses ago, last in its other half (or else in the same one).
+  [[nodiscard]] Returns soon_after(std::uint64_t bytes, bool other_half) const {
+    constexpr std::size_t few = 6;
+    Returns returns;
+    for (const ReadTrace& read : read_) {
+      const model::AccessSequence& record = read.trace->question.record;
+      for (std::size_t i = 1; i < record.size(); ++i) {
+        const std::uint64_t half = address(record[i]) / (bytes / 2);
+        for (std::size_t back = 1; back <= std::min(i, few); ++back) {
+          const std::uint64_t before = address(record[i - back]) / (bytes / 2);
+          if (before / 2 == half / 2) {
+            const bool counts = (before != half) == other_half && read.readings[i] != Reading::unclear;
+            returns.loads += counts ? 1U : 0U;
+            returns.missed += counts && read.readings[i] == Reading::miss ? 1U : 0U;
+            break;
+          }
+        }
+      }
+    }
+    return returns;
   }
 
   // Misses of a trace without a warm-up may be first touches, which say nothing about room.
@@ -153,7 +200,7 @@ class TraceInference {
       const model::AccessSequence& record = read.trace->question.record;
       std::uint64_t granule_before = ~std::uint64_t{0};
       for (std::size_t i = 0; i < record.size(); ++i) {
-        const std::uint64_t granule = address(record[i]) / fill_bytes_;
+        const std::uint64_t granule = address(record[i]) / fill_.bytes;
         if (granule != granule_before) {
           auto& [hits, misses] = hits_and_misses[granule];
           (read.readings[i] == Reading::miss ? misses : hits) += read.readings[i] == Reading::unclear ? 0U : 1U;
@@ -191,7 +238,7 @@ class TraceInference {
   // parameters.
   void find_survivors() {
     for (std::uint64_t sectors = 1; sectors <= most_sectors_per_line; sectors *= 2) {
-      const std::uint64_t line_bytes = sectors * fill_bytes_;
+      const std::uint64_t line_bytes = sectors * fill_.bytes;
       const auto line_bit = static_cast<unsigned>(std::countr_zero(line_bytes));
       for (unsigned bits = 0; bits <= most_index_bits; ++bits) {
         for (unsigned lowest = line_bit; lowest < line_bit + 12 && (bits > 0 || lowest == line_bit); ++lowest) {
@@ -247,7 +294,7 @@ class TraceInference {
     survivor.overflowed_sets = overflowed;
     CacheDescription& cache = survivor.cache;
     cache.line_bytes = line_bytes;
-    cache.sector_bytes = fill_bytes_;
+    cache.sector_bytes = fill_.bytes;
     cache.ways = ways;
     cache.capacity_bytes = line_bytes * ways.front() * ways.size();
     cache.index = index;
@@ -310,6 +357,26 @@ class TraceInference {
     return lines;
   }
 
+  // Walks that are too short for a check on accesses that were held out prove nothing.
+  void doubt_fit() {
+    const model::CacheDescription found = std::move(finding_.cache);
+    finding_.cache = {};
+    finding_.cache.sector_bytes = found.sector_bytes;
+    finding_.cache.latency_cycles = found.latency_cycles;
+    const auto doubt = [&](const char* leaf, const std::string& value) {
+      if (evidence(leaf).status == EvidenceStatus::resolved) {
+        open(leaf, EvidenceStatus::ambiguous, "too few accesses are left to check it");
+        evidence(leaf).alternatives = {value};
+        evidence(leaf).decided_by = "the same recordings, ten times as long";
+      }
+    };
+    doubt("capacity_bytes", std::to_string(found.capacity_bytes.value_or(0)));
+    doubt("line_bytes", std::to_string(found.line_bytes.value_or(0)));
+    doubt("ways", found.ways ? model::to_flow_yaml(*found.ways) : "null");
+    doubt("index", found.index ? model::to_flow_yaml(*found.index) : "null");
+    doubt("replacement", found.replacement ? model::to_flow_yaml(*found.replacement) : "null");
+  }
+
   template <class Value, class ToFlow>
   void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const ToFlow& to_flow, bool all_seen) {
     std::vector<std::string> values;
@@ -345,7 +412,7 @@ class TraceInference {
     }
     if (!every_set_overflowed) {
       const std::uint64_t all_overflow = *longest->cache.capacity_bytes +
-                                         (longest->cache.ways->size() - 1) * shortest_run_ * fill_bytes_ + fill_bytes_;
+                                         (longest->cache.ways->size() - 1) * shortest_run_ * fill_.bytes + fill_.bytes;
       for (const char* leaf : {"capacity_bytes", "ways", "index"}) {
         evidence(leaf).decided_by =
             "a cyclic chase over " + std::to_string(all_overflow) +
@@ -364,7 +431,7 @@ class TraceInference {
   std::vector<ReadTrace> read_;
   CacheFinding finding_;
   std::vector<Survivor> survivors_;
-  std::uint64_t fill_bytes_ = load_bytes;
+  FillSize fill_;
   std::size_t mixed_fates_ = 0;
   std::size_t shortest_run_ = 0;
   std::size_t never_missed_ = 0;

@@ -44,6 +44,11 @@ class Interrogator {
   // empty and others in a state of their own.
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
 
+  // The question from whatever the last answer left.
+  [[nodiscard]] model::Question question_as_left(AccessSequence warm, AccessSequence record) const {
+    return {.target = target_, .state = model::StartState::keep, .warm = std::move(warm), .record = std::move(record)};
+  }
+
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
   [[nodiscard]] bool starts_flooded() const { return start_ == model::StartState::keep; }

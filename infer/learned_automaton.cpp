@@ -14,6 +14,8 @@ namespace gpuinfer::infer {
 
 namespace {
 
+constexpr std::size_t words_beyond_per_state = 5;
+
 // Learns with a tree of words that tell states apart (Kearns & Vazirani, "An introduction to computational learning
 // theory", 1994, chapter 8), a wrong machine being split where the binary search of Rivest & Schapire, "Inference of
 // finite automata using homing sequences", 1993, finds it wrong.
@@ -279,8 +281,8 @@ MealyMachine Learner::machine() {
 
 // Walks of growing length, which find most of what is wrong with a first machine in the fewest accesses.
 bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, model::Random& random) {
-  constexpr std::size_t walks = 4;
-  for (const std::size_t accesses_per_way : {3U}) {
+  constexpr std::size_t walks = 8;
+  for (const std::size_t accesses_per_way : {3U, 6U, 12U}) {
     std::vector<Claim> claims;
     for (std::size_t i = 0; i < walks; ++i) {
       SetWord word = random_walk(machine.ways, accesses_per_way * machine.ways, random);
@@ -300,7 +302,8 @@ LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
   model::Random random(limits.seed);
   while (true) {
     const MealyMachine machine = minimized(learner.machine());
-    if (!learning_walks_agree(explorer, machine, random) || !conforms(explorer, machine, limits.extra_states + 1)) {
+    if (!learning_walks_agree(explorer, machine, random) || !conforms(explorer, machine, limits.extra_states + 1) ||
+        !conforms_beyond(explorer, machine, words_beyond_per_state * machine.states.size(), random)) {
       continue;
     }
     model::Replacement policy = as_policy(machine);
@@ -324,17 +327,21 @@ Learning learning(const SetOracle& oracle, std::uint32_t ways, std::size_t lines
                   const LearningLimits& limits, const Learn&... learn) {
   check(limits);
   Learning learning;
-  const auto learn_by = [&](const auto& how) {
-    try {
-      SetExplorer explorer(oracle, ways, lines_available, limits.accesses, learning);
-      learning.learned = how(explorer, limits);
-      learning.reason.clear();
-    } catch (const NothingLearned& why) {
-      learning.reason = why.what();
-    }
-    return learning.learned.has_value();
-  };
-  static_cast<void>((learn_by(learn) || ...));
+  try {
+    SetExplorer explorer(oracle, ways, lines_available, limits.accesses, learning);
+    const auto learn_by = [&](const auto& how) {
+      try {
+        learning.learned = how(explorer, limits);
+        learning.reason.clear();
+      } catch (const NothingLearned& why) {
+        learning.reason = why.what();
+      }
+      return learning.learned.has_value();
+    };
+    static_cast<void>((learn_by(learn) || ...));
+  } catch (const NothingLearned& why) {
+    learning.reason = why.what();
+  }
   return learning;
 }
 

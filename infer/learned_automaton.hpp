@@ -47,8 +47,9 @@ struct Learning {
 
 // The permutation policy of the set where one explains it, else its automaton. `lines_available`: the oracle takes the
 // line numbers below it; more than ways + 1 lets the walks show policies to which it matters which line misses. Nothing
-// is learned when the set is none such, its answers contradict themselves more often than rare errors do, or a limit is
-// met. Throws InputError when ways is 0 or limits.walks below 20.
+// is learned when the set is none such, its answers contradict themselves more often than once, and than once in 10^5
+// accesses, or a limit is met; so chance that shows in one sequence of some hundreds may pass for an error. Throws
+// InputError when ways is 0 or limits.walks below 20.
 [[nodiscard]] Learning learn_policy(const SetOracle& oracle, std::uint32_t ways, std::size_t lines_available,
                                     const LearningLimits& limits = {});
 

@@ -299,8 +299,9 @@ void LevelClassifier::update_rates() {
 
 bool LevelClassifier::misreads_are_too_frequent() const {
   constexpr double most = 0.02;
+  constexpr double confidence = 0.9999;  // a device at the limit is to be worked with
   const auto beyond = [](double misread, std::size_t known) {
-    return wilson_interval(static_cast<std::size_t>(std::max(0.0, misread)), known).first > most;
+    return wilson_interval(static_cast<std::size_t>(std::max(0.0, misread)), known, confidence).first > most;
   };
   return beyond(misread_hits_, known_hits_) || beyond(misread_misses_, known_misses_);
 }

@@ -70,7 +70,8 @@ class LevelClassifier {
   // that were fitted. Zero where levels do not touch.
   [[nodiscard]] double overlap() const;
 
-  // True when more than one access in fifty is misread beyond what overlap explains (95 % sure).
+  // True when more than one access in fifty is misread beyond what overlap explains (99.99 % sure,
+  // so that a device at that limit is not refused).
   [[nodiscard]] bool misreads_are_too_frequent() const;
 
   // The smallest number of readings of one access whose sum of log ratios is wrong with less than this probability; at

@@ -198,6 +198,19 @@ class ConformanceTests {
     visit_after(words_to_[state], state, inputs, visit);
   }
 
+  // The same with more inputs than all of them can be tried for, drawn at random.
+  [[nodiscard]] SetWord any(model::Random& random) const {
+    auto state = static_cast<std::uint32_t>(random.below(words_to_.size()));
+    SetWord word = words_to_[state];
+    for (std::uint64_t inputs = 1 + random.below(3 * std::uint64_t{machine_->ways}); inputs > 0; --inputs) {
+      const std::vector<std::uint32_t> possible = machine_->inputs(state);
+      word.push_back(possible[random.below(possible.size())]);
+      state = machine_->next(state, word.back());
+    }
+    const std::vector<SetWord>& identifying = identification_.words(state);
+    return identifying.empty() ? word : joined(word, identifying[random.below(identifying.size())]);
+  }
+
  private:
   template <class Visit>
   void visit_after(const SetWord& word, std::uint32_t state, unsigned inputs, const Visit& visit) const {
@@ -337,6 +350,15 @@ bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned input
     }
   }
   return agree && examine_words(explorer, machine, words);
+}
+
+bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t words, model::Random& random) {
+  const ConformanceTests tests(machine);
+  std::vector<SetWord> drawn;
+  for (std::size_t i = 0; i < words; ++i) {
+    drawn.push_back(tests.any(random));
+  }
+  return examine_words(explorer, machine, drawn);
 }
 
 SetWord random_walk(std::uint32_t ways, std::size_t accesses, model::Random& random) {

@@ -39,6 +39,10 @@ struct MealyMachine {
 // NothingLearned as the explorer does, and before anything is asked when it takes more accesses than are left.
 bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned inputs);
 
+// The same for so many random words with more inputs, after shortest ways to random states. They prove nothing, and
+// meet states that are seldom on the way of a walk.
+bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t words, model::Random& random);
+
 // Accesses that conforms() asks for at most.
 [[nodiscard]] double accesses_to_conform(const MealyMachine& machine, unsigned inputs);
 

@@ -14,8 +14,9 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// More policies than these are not weighed one by one: a part of them ranks questions as well.
+// More policies than these, or states of one, are not weighed one by one: a part of them ranks questions as well.
 constexpr std::size_t most_weighed = 64;
+constexpr std::size_t most_states_weighed = 6;
 
 // A question by itself, its clean start and its launch, is as much trouble as so many accesses.
 constexpr double accesses_of_asking = 200;
@@ -137,21 +138,20 @@ void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, 
   }
 }
 
-std::vector<Prediction> PolicyOnSet::predict(const SetLines& record) const {
-  std::vector<Prediction> predictions;
-  for (State state : states_) {
+std::vector<Prediction> PolicyOnSet::predict(const SetLines& record, std::size_t most_states) const {
+  std::map<Outcomes, std::size_t> states_of;
+  for (std::size_t i = 0; i < std::min(most_states, states_.size()); ++i) {
+    State state = states_[i];
     Outcomes missed;
     missed.reserve(record.size());
     for (const std::uint32_t line : record) {
       missed.push_back(state.load(line));
     }
-    const auto known = std::find_if(predictions.begin(), predictions.end(),
-                                    [&](const Prediction& each) { return each.missed == missed; });
-    if (known == predictions.end()) {
-      predictions.push_back({.missed = std::move(missed), .states = state.weight});
-    } else {
-      known->states += state.weight;
-    }
+    states_of[std::move(missed)] += state.weight;
+  }
+  std::vector<Prediction> predictions;
+  for (const auto& [missed, states] : states_of) {
+    predictions.push_back({.missed = missed, .states = states});
   }
   return predictions;
 }
@@ -208,10 +208,9 @@ std::optional<RankedQuestion> most_informative(std::span<const PolicyQuestion> p
     std::size_t weighed = 0;
     for (std::size_t i = 0; i < policies.size(); i += step) {
       std::vector<Outcomes> answers;
-      for (Prediction& prediction : policies[i]->predict(question.record)) {
+      for (Prediction& prediction : policies[i]->predict(question.record, most_states_weighed)) {
         answers.push_back(std::move(prediction.missed));
       }
-      std::sort(answers.begin(), answers.end());
       ++groups[std::move(answers)];
       ++weighed;
     }

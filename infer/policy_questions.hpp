@@ -50,7 +50,7 @@ struct Prediction {
 };
 
 inline constexpr unsigned few_histories = 96;
-inline constexpr unsigned many_histories = 4096;
+inline constexpr unsigned many_histories = 1024;
 
 // A deterministic policy on one set, in each of the states that a question may find it in. From an empty start that is
 // one; else they are a sample: what histories of random walks, chases, hits and invalidations lead to.
@@ -59,8 +59,9 @@ class PolicyOnSet {
   // Throws InputError as SetMachine does. `histories` is the size of the sample.
   PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories);
 
-  // All answers that the sampled states give, each once.
-  [[nodiscard]] std::vector<Prediction> predict(const SetLines& record) const;
+  // All answers that the sampled states give, each once, or those that the first `most_states` of them do.
+  [[nodiscard]] std::vector<Prediction> predict(const SetLines& record,
+                                                std::size_t most_states = ~std::size_t{0}) const;
 
  private:
   struct State {

@@ -19,7 +19,7 @@ using model::Replacement;
 constexpr double rarer_than = 1e-9;
 constexpr unsigned most_readings = 9;
 constexpr unsigned most_draws = 3;
-constexpr std::size_t most_questions = 40;
+constexpr std::size_t most_questions = 24;
 constexpr std::size_t context_accesses = 750;
 
 std::string count_of(std::size_t count, const std::string& what) {
@@ -86,11 +86,8 @@ model::Question PolicySearch::played(const ConflictClass& set, const SetLines& r
   return device_->question(std::move(warm), std::move(recorded));
 }
 
-// From a start that is not clean each time may find the set in another state, and a vote would mix their answers.
-unsigned PolicySearch::votes() const { return start_ == SetStart::empty ? device_->votes_needed() : 1; }
-
 void PolicySearch::read(SetAnswer& answer) {
-  answer.last = device_->ask_voted({&answer.played, 1}, votes()).front();
+  answer.last = device_->ask_voted({&answer.played, 1}, answer.votes).front();
   for (std::size_t i = 0; i < answer.missed.size(); ++i) {
     answer.missed[i] += answer.last[i] == Reading::miss ? 1U : 0U;
     answer.hit[i] += answer.last[i] == Reading::hit ? 1U : 0U;
@@ -98,14 +95,14 @@ void PolicySearch::read(SetAnswer& answer) {
 }
 
 // Of a vote.
-double PolicySearch::misread_rate() const {
+double PolicySearch::misread_rate(unsigned votes) const {
   const LevelClassifier& classifier = device_->classifier();
   const double worst = std::min(0.5, std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()));
-  return std::max(1e-12, binomial_upper_tail((votes() + 1) / 2, votes(), worst));
+  return std::max(1e-12, binomial_upper_tail((votes + 1) / 2, votes, worst));
 }
 
 PolicySearch::Verdict PolicySearch::verdict(const SetAnswer& answer, const Outcomes& missed) const {
-  const double misread = misread_rate();
+  const double misread = misread_rate(answer.votes);
   const double weight_of_reading = std::log((1 - misread) / misread);
   std::size_t readings = 0;
   std::size_t against = 0;
@@ -155,7 +152,7 @@ std::size_t fewest_wrong(const SetAnswer& answer, const std::vector<Prediction>&
 // answer that is far from all in it does so. What one reading leaves open, all of them together decide.
 PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothesis& hypothesis) const {
   constexpr double far = 0.05;
-  const double misread = misread_rate();
+  const double misread = misread_rate(answer.votes);
   const std::size_t accesses = answer.last.size();
   const auto predict = [&] { return on_set(hypothesis, answer.set->ways).predict(answer.question.record); };
   const auto is_contradicted = [&](std::size_t wrong) {
@@ -191,6 +188,7 @@ void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const 
             .question = std::move(question),
             .played = {},
             .has_context = !context.empty(),
+            .votes = votes_,
             .last = {},
             .missed = std::vector<unsigned>(accesses),
             .hit = std::vector<unsigned>(accesses)};
@@ -238,7 +236,7 @@ void PolicySearch::narrow_on(const ConflictClass& set) {
     for (Hypothesis& hypothesis : alive_) {
       policies.push_back(&on_set(hypothesis, set.ways));
     }
-    const auto ranked = most_informative(pool, policies, votes());
+    const auto ranked = most_informative(pool, policies, votes_);
     if (!ranked) {
       ++draw;
       continue;
@@ -310,6 +308,11 @@ AccessSequence PolicySearch::context_for(const ConflictClass& set, bool thrashes
 }
 
 void PolicySearch::confirm() {
+  // A misread that speaks for a policy has nothing asked again, so there are votes. From a start that is not clean each
+  // time may find the set in another state, and a vote would mix their answers.
+  if (start_ == SetStart::empty) {
+    votes_ = device_->votes_needed();
+  }
   for (std::size_t i = 0; i < sets_.size() && !alive_.empty(); ++i) {
     const ConflictClass& set = *sets_[i];
     const bool first_of_kind = std::none_of(sets_.begin(), sets_.begin() + static_cast<std::ptrdiff_t>(i),
@@ -361,11 +364,13 @@ bool PolicySearch::are_proven() const {
 
 SetAnswer PolicySearch::ask_anew(const SetAnswer& answer, bool with_context) {
   SetAnswer again = answer;
+  again.votes = device_->votes_needed();
   std::fill(again.missed.begin(), again.missed.end(), 0U);
   std::fill(again.hit.begin(), again.hit.end(), 0U);
-  if (!with_context) {
-    again.played = played(*answer.set, answer.question.record, {});
-    again.has_context = false;
+  if (with_context != answer.has_context) {
+    const AccessSequence context = with_context ? context_for(*answer.set, true) : AccessSequence{};
+    again.played = played(*answer.set, answer.question.record, context);
+    again.has_context = with_context;
   }
   for (unsigned reading = 0; reading < 3; ++reading) {
     read(again);
@@ -374,11 +379,16 @@ SetAnswer PolicySearch::ask_anew(const SetAnswer& answer, bool with_context) {
 }
 
 bool PolicySearch::differ(const SetAnswer& a, const SetAnswer& b) const {
-  Outcomes of_a;
+  std::size_t compared = 0;
+  std::size_t different = 0;
   for (std::size_t i = 0; i < a.missed.size(); ++i) {
-    of_a.push_back(a.missed[i] > a.hit[i]);
+    if (a.missed[i] != a.hit[i] && b.missed[i] != b.hit[i]) {
+      ++compared;
+      different += (a.missed[i] > a.hit[i]) != (b.missed[i] > b.hit[i]) ? 1U : 0U;
+    }
   }
-  return verdict(b, of_a) == Verdict::contradicts;
+  return binomial_upper_tail(different, compared, std::min(0.5, misread_rate(a.votes) + misread_rate(b.votes))) <
+         rarer_than;
 }
 
 }  // namespace gpuinfer::infer

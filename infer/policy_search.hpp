@@ -21,6 +21,7 @@ struct SetAnswer {
   PolicyQuestion question;
   model::Question played;
   bool has_context = false;      // accesses to other sets came before
+  unsigned votes = 1;            // a reading is the majority of so many
   std::vector<Reading> last;     // by access, when the question was asked last
   std::vector<unsigned> missed;  // how often read so, by access; unclear readings are in neither
   std::vector<unsigned> hit;
@@ -54,7 +55,7 @@ class PolicySearch {
   [[nodiscard]] std::size_t sequences() const { return answers_.size(); }
   [[nodiscard]] const std::deque<SetAnswer>& answers() const { return answers_; }
 
-  // The same question again, by itself.
+  // The same question again, three times and with votes, after accesses to other sets or not; outside the log.
   [[nodiscard]] SetAnswer ask_anew(const SetAnswer& answer, bool with_context);
 
   // True when two answers to the same question differ by more than misreads.
@@ -74,9 +75,8 @@ class PolicySearch {
   [[nodiscard]] const PolicyOnSet& on_set(Hypothesis& hypothesis, std::uint32_t ways) const;
   [[nodiscard]] model::Question played(const ConflictClass& set, const SetLines& record,
                                        const AccessSequence& context) const;
-  [[nodiscard]] unsigned votes() const;
   void read(SetAnswer& answer);
-  [[nodiscard]] double misread_rate() const;
+  [[nodiscard]] double misread_rate(unsigned votes) const;
   [[nodiscard]] Verdict verdict(const SetAnswer& answer, const Outcomes& missed) const;
   [[nodiscard]] Verdict judge(const SetAnswer& answer, Hypothesis& hypothesis) const;
   [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis) const;
@@ -92,6 +92,7 @@ class PolicySearch {
   std::map<std::uint32_t, SetFrame> frames_;  // by ways
   std::deque<Hypothesis> alive_;
   std::deque<SetAnswer> answers_;
+  unsigned votes_ = 1;
   std::size_t judged_ = 0;  // readings, where a set does not start empty
   std::optional<unsigned> alike_for_accesses_;
 };

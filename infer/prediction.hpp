@@ -10,8 +10,9 @@ namespace gpuinfer::infer {
 struct Verification {
   model::PredictionEvidence evidence;
   bool holds = false;
-  bool many_outliers = false;  // so many latencies belong to no level that the levels themselves are in doubt
-  std::string reason;          // when it does not hold
+  // So many latencies belong to no level, or are misread, or the levels have drifted so far, that nothing is certain.
+  bool levels_in_doubt = false;
+  std::string reason;  // when it does not hold
 };
 
 // Asks fresh random sequences over all lines that `cache` can index, 1.2 to 3 times its capacity, and compares with its

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double rarer_than = 1e-12;
 constexpr std::size_t longest_lag = 4000;
+constexpr std::size_t most_bits = 512;
 
 // Victims by place, where only some places have one: places are victims in succession, or accesses.
 using Placed = std::vector<std::optional<std::uint32_t>>;
@@ -35,7 +36,7 @@ std::optional<std::size_t> period_of(const Placed& victims, std::uint32_t ways) 
   for (std::size_t lag = 1; lag <= std::min(longest_lag, victims.size() / 2); ++lag) {
     std::size_t compared = 0;
     std::size_t same = 0;
-    for (std::size_t i = lag; i < victims.size(); ++i) {
+    for (std::size_t i = lag; i < victims.size() && 10.0 * static_cast<double>(compared - same) <= all; ++i) {
       if (victims[i] && victims[i - lag]) {
         ++compared;
         same += *victims[i] == *victims[i - lag] ? 1U : 0U;
@@ -113,8 +114,8 @@ std::optional<Generator> find_generator(std::span<const VictimSequence> sequence
   for (const VictimSequence& sequence : sequences) {
     for (std::uint32_t bit = 1; bit < ways && !sequence.way.empty(); bit *= 2) {
       std::vector<bool> bits;
-      for (const std::uint32_t way : sequence.way) {
-        bits.push_back((way & bit) != 0);
+      for (std::size_t i = 0; i < std::min(sequence.way.size(), most_bits); ++i) {
+        bits.push_back((sequence.way[i] & bit) != 0);
       }
       if (const auto length = short_recurrence(bits); length && ++seen[*length] == 2) {
         return Generator{.period_victims = {}, .period_accesses = {}, .linear_complexity = length};

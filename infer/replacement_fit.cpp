@@ -119,10 +119,16 @@ class OutsideTheLibrary {
     }
     if (!deterministic) {
       find_chance(odd_one, walk);
-    } else if (!is_adaptive() && !(starts_empty(*device_) && (is_learned(odd_one) || is_generated(odd_one)))) {
-      fit_->reason = "the victims repeat exactly, and no deterministic policy that is known here explains them" +
-                     (not_learned_.empty() ? "" : "; " + not_learned_);
+      if (!starts_empty(*device_) && fit_->candidates.empty()) {
+        fit_->reason += "; or a policy whose states no start that the device offers sets";
+      }
+      return;
     }
+    if (is_adaptive() || (starts_empty(*device_) && (is_learned(odd_one) || is_generated(odd_one)))) {
+      return;
+    }
+    fit_->reason = "the victims repeat exactly, and no deterministic policy that is known here explains them" +
+                   (not_learned_.empty() ? "" : "; " + not_learned_);
   }
 
  private:
@@ -144,11 +150,16 @@ class OutsideTheLibrary {
 
   bool is_adaptive() {
     const SetAnswer& odd_one = search_->answers().back();
-    if (odd_one.has_context) {
-      device_->inquire(odd_one.question.name + " without accesses to other sets before",
-                       "its answer was not explained after some");
+    if (tried_->size() > 1 && starts_empty(*device_)) {
+      device_->inquire(odd_one.question.name + ", with and without accesses to other sets before",
+                       "sets that duel, or share a generator, change with what is asked of others");
       if (search_->differ(search_->ask_anew(odd_one, true), search_->ask_anew(odd_one, false))) {
-        return adaptive("what a set does depends on what was asked of other sets before");
+        const std::string found = "what a set does depends on what was asked of other sets before";
+        device_->learned(found);
+        if (!is_generated(*odd_one.set)) {
+          fit_->reason = "adaptive: " + found;
+        }
+        return true;
       }
       device_->learned("the answer is the same");
     }
@@ -236,7 +247,7 @@ class OutsideTheLibrary {
     return true;
   }
 
-  // A generator that a clean start sets back repeats itself exactly.
+  // A generator that a clean start sets back repeats itself exactly. So does every machine, but soon.
   bool is_generated(const ConflictClass& set) {
     constexpr std::size_t chase_accesses = 8000;
     device_->inquire("victims of a long chase", "a generator of pseudo-random victims repeats from a clean start");
@@ -245,9 +256,13 @@ class OutsideTheLibrary {
     if (!generator) {
       return false;
     }
-    fit_->details["period"] = generator->period_victims ? std::to_string(*generator->period_victims) : "null";
+    if (generator->period_victims) {
+      fit_->details["period"] = std::to_string(*generator->period_victims);
+    }
     if (generator->linear_complexity) {
       fit_->details["linear_complexity"] = std::to_string(*generator->linear_complexity);
+    } else if (generator->period_victims.value_or(0) <= std::size_t{4} * set.ways) {
+      return false;
     }
     fit_->reason =
         "pseudo-random: the victims " + to_text(*generator) + (not_learned_.empty() ? "" : "; " + not_learned_);

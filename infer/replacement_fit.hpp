@@ -19,10 +19,11 @@ struct ReplacementFit {
   std::map<std::string, model::FlowYaml> details;  // deterministic, victim_probability_intervals, ...
 };
 
-// Which policy chooses the victim, from experiments on single sets. Deterministic policies must predict every access of
-// random walks over a few more lines than the set has ways. Where the same question is answered differently, the
-// victims themselves are watched, and must look like those of a simulated set that is read with the same rate of
-// misreads.
+// Which policy chooses the victim, from experiments on single sets (infer/policy_search.hpp). A deterministic policy
+// must predict every access. Sets that repeat their answers and follow none that is known are learned as a machine
+// (infer/learned_automaton.hpp), unless what they do depends on other sets or on time. Where the same question is
+// answered differently, the victims themselves are watched (infer/stochastic_fit.hpp). No candidates: `reason` says
+// what was found instead, and begins with `adaptive:` or `pseudo-random:` where that is known.
 [[nodiscard]] ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictClass>& sets);
 
 // p-value of the hypothesis that the victims of `set`, at least `wanted` of them watched anew, are drawn by `policy`.

@@ -13,8 +13,8 @@ namespace gpuinfer::infer {
 namespace {
 
 // More than rare errors of an answer that was voted on: so many, and this share of the accesses.
-constexpr std::size_t few_contradictions = 3;
-constexpr double rare_errors = 1e-4;
+constexpr std::size_t few_contradictions = 1;
+constexpr double rare_errors = 1e-5;
 
 // For one word, before its set is held to be none: a wrong claim, a look at all ways and the proof take three.
 constexpr unsigned most_attempts = 9;
@@ -37,6 +37,8 @@ struct SetExplorer::Inquiry {
   Claim asking;  // the claim, or a part of it with another last victim
   LastVictim asking_last = LastVictim::is_any;
   bool saw_victim = false;  // the last victim of `asking` comes from an answer
+  bool is_doubted = false;  // by an answer since the last one that was as asked
+  bool is_noted = false;    // as a contradiction, since then
   bool is_settled = false;
   unsigned attempts = 0;
   std::string trouble = contradicts;
@@ -140,7 +142,7 @@ void SetExplorer::remember(const Claim& claim) {
       known_[node].next.push_back(added);
       node = added;
     }
-    replacements += replaces ? 1 : 0;
+    replacements += replaces ? 1U : 0U;
   }
 }
 
@@ -178,9 +180,18 @@ void SetExplorer::judge(Inquiry& inquiry, const Sequence& sequence, const std::v
   if (place == sequence.lines.size()) {
     remember(inquiry.asking);
     settle(inquiry);
+    const Victims& claimed = inquiry.claim.victims;
+    const Victims known = known_victims(inquiry.claim.word);
+    const bool is_right = std::equal(known.begin(), known.end(), claimed.begin(),
+                                     claimed.begin() + static_cast<std::ptrdiff_t>(known.size()));
+    if (inquiry.is_doubted && is_right && !inquiry.is_noted) {
+      note_contradiction();
+    }
+    inquiry.is_doubted = inquiry.is_noted = false;
     return;
   }
   ++inquiry.attempts;
+  inquiry.is_doubted = true;
   const auto after = std::lower_bound(sequence.replacements.begin(), sequence.replacements.end(), place);
   const auto doubted = static_cast<std::size_t>(after - sequence.replacements.begin());  // its last one is wrong
   const Victims known = known_victims(inquiry.asking.word);
@@ -188,6 +199,7 @@ void SetExplorer::judge(Inquiry& inquiry, const Sequence& sequence, const std::v
   if (doubted == 0) {
     inquiry.trouble = "a set with free ways does not keep its lines, or hits one that it never had";
   } else if (is_known ? known[doubted - 1] == inquiry.asking.victims[doubted - 1] : inquiry.saw_victim) {
+    inquiry.is_noted = true;
     note_contradiction();
   }
   if (inquiry.attempts == most_attempts) {

@@ -259,7 +259,9 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
     const Watched watched = watch(device, sets, wanted, equal_ways);
     if (effort == 1) {
       if (const auto generator = generator_of(device, *sets.front(), watched)) {
-        fit.details["period"] = generator->period_victims ? std::to_string(*generator->period_victims) : "null";
+        if (generator->period_victims) {
+          fit.details["period"] = std::to_string(*generator->period_victims);
+        }
         if (generator->linear_complexity) {
           fit.details["linear_complexity"] = std::to_string(*generator->linear_complexity);
         }

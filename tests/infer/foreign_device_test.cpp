@@ -96,15 +96,25 @@ TEST(ForeignDevice, NoCleanStart) {
   plain.refuse_clean_starts();
   infer(plain, truth_of_four_lru_sets());
 
-  for (const foreign::MakeSet& make :
-       {foreign::MakeSet([](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }),
-        foreign::MakeSet([](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); }),
-        foreign::MakeSet([](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }),
-        foreign::MakeSet(
-            [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); })}) {
+  // What these sets do is as the names say, and it need not be found out from a flood; but nothing else may be said.
+  const std::vector<std::pair<model::Replacement, foreign::MakeSet>> policies{
+      {{.policy = "plru", .parameters = {}, .equivalent = {}},
+       [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }},
+      {{.policy = "nru",
+        .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
+        .equivalent = {}},
+       [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); }},
+      {{.policy = "lip", .parameters = {}, .equivalent = {}},
+       [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }},
+      {{.policy = "mru", .parameters = {}, .equivalent = {}},
+       [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }}};
+  for (const auto& [policy, make] : policies) {
+    SCOPED_TRACE(policy.policy);
     Device device([&] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
     device.refuse_clean_starts();
-    infer(device, truth_of_sets(4, 8));
+    model::CacheDescription truth = truth_of_sets(4, 8);
+    truth.replacement = policy;
+    infer(device, truth);
   }
 }
 

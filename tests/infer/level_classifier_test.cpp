@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What would prove the classifier wrong: a latency of one level read as the other, a stray that decides anything, a
-// rate of misreads that calibration data refute, or levels called apart that overlap.
+// rate of misreads that calibration data refute, levels called apart that a reading says next to nothing of, or a log
+// likelihood ratio that promises more than comes true.
 #include "infer/level_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -129,6 +130,84 @@ TEST(LevelClassifier, OverlappingLevelsAreNotApart) {
     EXPECT_FALSE(LevelClassifier(samples.normal(200, 20), samples.normal(miss_cycles, 20), {}).levels_are_apart())
         << miss_cycles;
   }
+}
+
+// Of hits, the mean of the likelihood ratio is one, whatever the overlap and the misreads: then sums of its logarithms
+// may be compared with thresholds.
+TEST(LevelClassifier, LogRatiosPromiseNoMoreThanComesTrue) {
+  Samples samples;
+  for (const double sigmas : {2.5, 3.0, 4.0, 6.0, 50.0}) {
+    for (const double misreads : {0.0, 0.005, 0.02}) {
+      constexpr std::size_t many = 16000;
+      const auto noisy_hits = [&] {
+        return samples.with_some_of(samples.normal(200, 2, many), samples.normal(200 + 2 * sigmas, 2, many), misreads);
+      };
+      const auto noisy_misses = [&] {
+        return samples.with_some_of(samples.normal(200 + 2 * sigmas, 2, many), samples.normal(200, 2, many), misreads);
+      };
+      const LevelClassifier classifier(noisy_hits(), noisy_misses(), {});
+      SCOPED_TRACE(std::to_string(sigmas) + " sigma, misreads " + std::to_string(misreads));
+      EXPECT_TRUE(classifier.levels_are_apart());
+      EXPECT_FALSE(classifier.misreads_are_too_frequent());
+      double of_hits = 0;
+      double of_misses = 0;
+      for (const float cycles : noisy_hits()) {
+        of_hits += std::exp(classifier.log_ratio(cycles)) / static_cast<double>(many);
+      }
+      for (const float cycles : noisy_misses()) {
+        of_misses += std::exp(-classifier.log_ratio(cycles)) / static_cast<double>(many);
+      }
+      EXPECT_LT(of_hits, 1.4);
+      EXPECT_LT(of_misses, 1.4);
+    }
+  }
+}
+
+TEST(LevelClassifier, MisreadsBeyondTwoInAHundredAreTooFrequent) {
+  Samples samples;
+  for (const double misreads : {0.0, 0.02, 0.03, 0.08}) {
+    for (const double miss_cycles : {106.0, 108.0, 300.0}) {
+      constexpr std::size_t many = 16000;
+      const std::vector<float> hits = samples.normal(100, 2, many);
+      const std::vector<float> misses = samples.normal(miss_cycles, 2, many);
+      const LevelClassifier classifier(samples.with_some_of(hits, misses, misreads),
+                                       samples.with_some_of(misses, hits, misreads), {});
+      EXPECT_EQ(classifier.misreads_are_too_frequent(), misreads > 0.02) << misreads << ' ' << miss_cycles;
+    }
+  }
+}
+
+TEST(LevelClassifier, HitsMayComeFromSeveralBanks) {
+  Samples samples;
+  const std::vector<float> hits = joined(samples.normal(100, 2, 1500), samples.normal(140, 2, 300));
+  const std::vector<float> misses = samples.normal(220, 3);
+  const LevelClassifier classifier(samples.with_some_of(hits, misses, 0.01), misses, {});
+  EXPECT_TRUE(classifier.levels_are_apart());
+  for (const float cycles : {100.0F, 136.0F, 140.0F, 145.0F}) {
+    EXPECT_EQ(classifier.read(cycles), Reading::hit) << cycles;
+    EXPECT_LT(classifier.log_ratio(cycles), -conclusive_log_ratio) << cycles;
+  }
+  EXPECT_EQ(classifier.read(220), Reading::miss);
+  EXPECT_EQ(classifier.read(180), Reading::unclear);
+  EXPECT_NEAR(classifier.hit_misread_rate(), 0.01, 0.008);
+}
+
+TEST(LevelClassifier, BurstsOfStraysSilenceTheirNeighbours) {
+  Samples samples;
+  const LevelClassifier classifier(samples.normal(100, 2), samples.normal(220, 2), {});
+  std::vector<float> answer(100, 100.0F);
+  answer[10] = 700;
+  for (const std::size_t i : {50U, 52U, 53U}) {
+    answer[i] = 1000;
+  }
+  answer[51] = 220;
+  const std::vector<Reading> readings = classifier.readings(answer);
+  const std::vector<double> ratios = classifier.log_ratios(answer);
+  EXPECT_EQ(readings[9], Reading::hit) << "one stray is nothing";
+  EXPECT_EQ(readings[10], Reading::unclear);
+  EXPECT_EQ(readings[51], Reading::unclear);
+  EXPECT_EQ(ratios[51], 0);
+  EXPECT_EQ(readings[70], Reading::hit);
 }
 
 TEST(LevelClassifier, MissesQuickerThanHitsAreNoLevels) {

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the choice of questions wrong: policies that behave differently and are left together; more than
+// three sequences on average; or a prediction that is not what a simulated set does.
+#include "infer/policy_questions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <map>
+
+#include "model/policy_classes.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+struct Tally {
+  std::size_t policies = 0;
+  std::size_t sequences = 0;
+  std::size_t accesses = 0;
+  std::size_t most = 0;
+};
+
+// Every answer to the best question, and so on, until nothing tells those apart that answered alike.
+void follow_all(const std::vector<model::Replacement>& policies, const SetFrame& frame, std::size_t asked,
+                std::size_t accesses, Tally& tally) {
+  std::vector<PolicyOnSet> on_set;
+  for (const model::Replacement& policy : policies) {
+    on_set.emplace_back(policy, frame, SetStart::empty, 1);
+  }
+  std::vector<const PolicyOnSet*> pointers;
+  for (const PolicyOnSet& each : on_set) {
+    pointers.push_back(&each);
+  }
+  std::optional<RankedQuestion> best;
+  for (std::uint64_t draw = 0; !best && draw < 3; ++draw) {
+    best = most_informative(question_pool(frame, draw), pointers, 1);
+  }
+  std::optional<SetLines> record;
+  if (best) {
+    record = best->question.record;
+  } else {
+    const model::ComparisonLimits limits{.pairs_of_states = std::size_t{1} << 12U};
+    for (std::size_t i = 1; i < policies.size() && !record; ++i) {
+      record = model::compare(policies.front(), policies[i], frame.ways, limits).difference;
+    }
+  }
+  if (!record) {
+    tally.policies += policies.size();
+    tally.sequences += asked * policies.size();
+    tally.accesses += accesses * policies.size();
+    tally.most = std::max(tally.most, asked);
+    return;
+  }
+  std::map<Outcomes, std::vector<model::Replacement>> groups;
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    groups[on_set[i].predict(*record).front().missed].push_back(policies[i]);
+  }
+  ASSERT_GT(groups.size(), 1U);
+  for (const auto& [answer, group] : groups) {
+    follow_all(group, frame, asked + 1, accesses + record->size(), tally);
+  }
+}
+
+TEST(PolicyQuestions, ThreeSequencesNameAPolicyOnAverage) {
+  for (const std::uint32_t ways : {4U, 8U}) {
+    const std::vector<model::Replacement> policies = model::guessed_policies({ways});
+    Tally tally;
+    follow_all(policies, frame_of(ways, 4 * ways, SetStart::empty), 0, 0, tally);
+    ASSERT_EQ(tally.policies, policies.size());
+    const double mean = static_cast<double>(tally.sequences) / static_cast<double>(tally.policies);
+    std::cout << ways << " ways, " << tally.policies << " policies: mean " << mean << " sequences, most " << tally.most
+              << ", mean " << tally.accesses / tally.policies << " accesses\n";
+    EXPECT_LE(mean, 3);
+  }
+}
+
+TEST(PolicyQuestions, ASharperQuestionIsWorthMore) {
+  const SetFrame frame = frame_of(4, 12, SetStart::empty);
+  const PolicyOnSet lru({.policy = "lru", .parameters = {}, .equivalent = {}}, frame, SetStart::empty, 1);
+  const PolicyOnSet fifo({.policy = "fifo", .parameters = {}, .equivalent = {}}, frame, SetStart::empty, 1);
+  const std::vector<PolicyQuestion> pool{{.name = "no hits", .record = {0, 1, 2, 3, 4, 5}},
+                                         {.name = "long", .record = {0, 1, 2, 3, 0, 4, 0, 1, 2, 3, 4, 5}},
+                                         {.name = "short", .record = {0, 1, 2, 3, 0, 4, 0}}};
+  const std::vector<const PolicyOnSet*> both{&lru, &fifo};
+  const auto best = most_informative(pool, both, 1);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->question.name, "short");
+  EXPECT_DOUBLE_EQ(best->bits, 1);
+  EXPECT_EQ(best->groups, 2U);
+  EXPECT_FALSE(most_informative(std::span(pool).first(1), both, 1));
+  EXPECT_EQ(lru.predict(pool[2].record).front().missed, (Outcomes{true, true, true, true, false, true, false}));
+  EXPECT_EQ(fifo.predict(pool[2].record).front().missed, (Outcomes{true, true, true, true, false, true, true}));
+}
+
+// Filled ways leave LRU in one state, whatever was before; a clock's hand may stand anywhere.
+TEST(PolicyQuestions, AnInvalidatedSetIsInOneOfSeveralStates) {
+  const SetFrame frame = frame_of(4, 12, SetStart::invalidated);
+  EXPECT_EQ(frame.conditioning, (SetLines{0, 1, 2, 3}));
+  const SetLines record{4, 0, 1, 2, 3};
+  const PolicyOnSet lru({.policy = "lru", .parameters = {}, .equivalent = {}}, frame, SetStart::invalidated,
+                        few_histories);
+  const PolicyOnSet clock({.policy = "clock", .parameters = {}, .equivalent = {}}, frame, SetStart::invalidated,
+                          few_histories);
+  EXPECT_EQ(lru.predict(record).size(), 1U);
+  const auto of_clock = clock.predict(record);
+  EXPECT_EQ(of_clock.size(), 4U);
+  EXPECT_TRUE(is_saturated(of_clock));
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "infer/statistics.hpp"
@@ -62,11 +64,16 @@ std::vector<double> without_worst_stretch(std::span<const double> log_ratios, st
 
 }  // namespace
 
-void ShareEvidence::add(double log_ratio) {
+ShareEvidence::Terms ShareEvidence::terms_of(double log_ratio) {
   const double ratio = std::exp(log_ratio);
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    sums_[i] += std::log1p(shares[i] * (ratio - 1));
-  }
+  Terms terms{};
+  std::transform(shares.begin(), shares.end(), terms.begin(),
+                 [ratio](double share) { return std::log1p(share * (ratio - 1)); });
+  return terms;
+}
+
+void ShareEvidence::add(const Terms& terms) {
+  std::transform(sums_.begin(), sums_.end(), terms.begin(), sums_.begin(), std::plus<>());
 }
 
 double ShareEvidence::log_ratio() const { return log_of_mean(sums_); }
@@ -214,13 +221,19 @@ void Conflicts::add_laps(LineEvidence& evidence, std::span<const std::uint64_t> 
   std::vector<model::Question> questions;
   const std::size_t questions_at_once =
       std::max<std::size_t>(1, accesses_at_once / (offsets.size() * laps_per_question));
+  // Timers count whole cycles, so the same few ratios come again and again.
+  std::unordered_map<double, ShareEvidence::Terms> terms_of_ratio;
   const auto ask = [&] {
     const std::vector<std::vector<float>> answers = device_->latencies(questions);
     for (std::size_t q = 0; q < answers.size(); ++q) {
       const std::vector<double> ratios = device_->classifier().log_ratios(answers[q]);
       for (std::size_t i = 0; i < ratios.size(); ++i) {
+        auto terms = terms_of_ratio.find(ratios[i]);
+        if (terms == terms_of_ratio.end()) {
+          terms = terms_of_ratio.emplace(ratios[i], ShareEvidence::terms_of(ratios[i])).first;
+        }
         evidence.always_misses[positions[q][i]] += ratios[i];
-        evidence.misses_in_share[positions[q][i]].add(ratios[i]);
+        evidence.misses_in_share[positions[q][i]].add(terms->second);
       }
     }
     positions.clear();

@@ -21,7 +21,11 @@ class ShareEvidence {
  public:
   static constexpr std::array<double, 4> shares{1.0 / 2, 1.0 / 8, 1.0 / 32, 1.0 / 128};
 
-  void add(double log_ratio);
+  // What one access adds for each of the shares, by its log likelihood ratio (miss against hit).
+  using Terms = std::array<double, shares.size()>;
+  [[nodiscard]] static Terms terms_of(double log_ratio);
+
+  void add(const Terms& terms);
   [[nodiscard]] double log_ratio() const;
   [[nodiscard]] double log_ratio_of_share(std::size_t index) const { return sums_[index]; }
 

@@ -275,6 +275,28 @@ std::optional<model::IndexFunction> guess_linear(Interrogator& device, Conflicts
   return LinearSearch(device, conflicts, set, line_bytes, onset_lines).find();
 }
 
+namespace {
+
+constexpr std::size_t most_guesses = 16;
+
+// Whether of the lines that were loaded when the set overflowed just its own share a set under this index.
+bool reproduces(const model::IndexFunction& index, const Interrogator& device, const ConflictClass& set,
+                std::uint64_t line_bytes, std::size_t onset_lines) {
+  const std::uint32_t number = model::set_of(index, device.address_of(set.lines.front()));
+  const auto in_set = [&](std::uint64_t offset) { return model::set_of(index, device.address_of(offset)) == number; };
+  if (!std::all_of(set.lines.begin(), set.lines.end(), in_set)) {
+    return false;
+  }
+  const std::uint64_t start = aligned_start(device);
+  std::size_t members = 0;
+  for (std::size_t line = 0; line <= onset_lines && members <= set.lines.size(); ++line) {
+    members += in_set(start + line * line_bytes) ? 1U : 0U;
+  }
+  return members == set.lines.size();
+}
+
+}  // namespace
+
 std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const ConflictClass& set,
                                                std::uint64_t line_bytes, std::size_t onset_lines) {
   std::vector<std::uint64_t> members;  // line numbers
@@ -282,10 +304,8 @@ std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const
     members.push_back(device.address_of(offset) / line_bytes);
   }
   std::sort(members.begin(), members.end());
-  const std::uint64_t first_line = device.address_of(aligned_start(device)) / line_bytes;
-  const auto window = static_cast<std::uint64_t>(onset_lines) + 1;
   std::vector<model::IndexFunction> guesses;
-  for (std::uint64_t granule = 1; granule < window && guesses.size() < 8; ++granule) {
+  for (std::uint64_t granule = 1; granule <= onset_lines && guesses.size() < most_guesses; ++granule) {
     std::uint64_t apart = 0;
     for (std::size_t i = 1; i < members.size(); ++i) {
       const std::uint64_t distance = members[i] / granule - members[i - 1] / granule;
@@ -294,17 +314,48 @@ std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const
     if (apart < 2) {
       continue;
     }
-    auto member = members.begin();
-    bool same = true;
-    for (std::uint64_t line = first_line; line < first_line + window && same; ++line) {
-      const bool predicted = line / granule % apart == members.front() / granule % apart;
-      const bool found = member != members.end() && *member == line;
-      same = predicted == found;
-      member += found ? 1 : 0;
+    const model::IndexFunction guess =
+        model::ModuloIndex{.granule_bytes = granule * line_bytes, .sets_count = static_cast<std::uint32_t>(apart)};
+    if (reproduces(guess, device, set, line_bytes, onset_lines)) {
+      guesses.push_back(guess);
     }
-    if (same) {
-      guesses.emplace_back(
-          model::ModuloIndex{.granule_bytes = granule * line_bytes, .sets_count = static_cast<std::uint32_t>(apart)});
+  }
+  return guesses;
+}
+
+std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const ConflictClass& set,
+                                            std::uint64_t line_bytes, std::size_t onset_lines) {
+  if (!std::has_single_bit(line_bytes)) {
+    return {};
+  }
+  constexpr unsigned widest = 8;
+  const auto lowest = static_cast<unsigned>(std::countr_zero(line_bytes));
+  const auto end = static_cast<unsigned>(std::bit_width(device.facts().buffer_bytes - 1));
+  std::vector<model::IndexFunction> guesses;
+  const auto try_fields = [&](unsigned width, std::initializer_list<unsigned> firsts) {
+    model::SumIndex index{.fields = {}, .sets_count = 0};
+    for (const unsigned first : firsts) {
+      model::BitsIndex field;
+      for (unsigned bit = first; bit < first + width; ++bit) {
+        field.bits.push_back(bit);
+      }
+      index.fields.push_back(std::move(field));
+    }
+    for (std::uint32_t sets = (1U << (width - 1)) + 1; sets <= 1U << width; ++sets) {
+      index.sets_count = sets;
+      if (guesses.size() < most_guesses && reproduces(index, device, set, line_bytes, onset_lines)) {
+        guesses.emplace_back(index);
+      }
+    }
+  };
+  for (unsigned width = 1; width <= widest; ++width) {
+    for (unsigned low = lowest; low + 2 * width <= end; ++low) {
+      for (unsigned high = low + width; high + width <= end; ++high) {
+        try_fields(width, {low, high});
+      }
+      if (low + 3 * width <= end) {
+        try_fields(width, {low, low + width, low + 2 * width});
+      }
     }
   }
   return guesses;

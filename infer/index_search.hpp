@@ -27,6 +27,11 @@ namespace gpuinfer::infer {
 [[nodiscard]] std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const ConflictClass& set,
                                                              std::uint64_t line_bytes, std::size_t onset_lines);
 
+// The same for sums of two or three bit fields of equal width: two anywhere, or three in a row. Those of few bits
+// first.
+[[nodiscard]] std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const ConflictClass& set,
+                                                          std::uint64_t line_bytes, std::size_t onset_lines);
+
 // Address bits that the guesses were tried on: those that are enough to tell the lines of the buffer apart.
 [[nodiscard]] std::vector<unsigned> bits_of_buffer(const Interrogator& device, std::uint64_t line_bytes);
 

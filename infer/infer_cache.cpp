@@ -361,6 +361,9 @@ class Inference {
     for (model::IndexFunction& modulo : guess_modulo(device_, first, line_bytes, onset_lines_)) {
       guesses.push_back(std::move(modulo));
     }
+    for (model::IndexFunction& sum : guess_sum(device_, first, line_bytes, onset_lines_)) {
+      guesses.push_back(std::move(sum));
+    }
     for (std::size_t g = 0; g < guesses.size(); ++g) {
       const model::IndexFunction& index = guesses[g];
       device_.report("index function: " + model::to_flow_yaml(index), 0.4);

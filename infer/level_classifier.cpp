@@ -380,16 +380,19 @@ std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cy
 void LevelClassifier::follow(std::span<const float> answer_cycles) {
   constexpr double no_overlap = 1e-6;
   constexpr std::size_t enough = 16;
+  constexpr std::size_t looked_at = 512;
   if (overlap() > no_overlap) {
     return;
   }
+  const std::size_t step = std::max<std::size_t>(1, answer_cycles.size() / looked_at);
   bool moved = false;
   for (const Reading level : {Reading::hit, Reading::miss}) {
     const Mixture& mixture = level == Reading::hit ? hits_ : misses_;
     double& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
     std::vector<double> offsets;
     double deviation = 0;
-    for (const float latency : answer_cycles) {
+    for (std::size_t i = 0; i < answer_cycles.size(); i += step) {
+      const float latency = answer_cycles[i];
       if (read(latency) == level) {
         const Component& nearest =
             *std::max_element(mixture.begin(), mixture.end(), [&](const Component& a, const Component& b) {

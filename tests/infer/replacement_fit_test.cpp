@@ -518,7 +518,7 @@ TEST(ReplacementFit, SetsThatDuel) {
 }
 
 TEST(ReplacementFit, PolicyThatDrifts) {
-  for (const std::size_t period : {200U, 1000U, 1700U}) {
+  for (const std::size_t period : {200U, 700U, 1200U}) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {
       std::size_t loads = quarter * period / 4;
       const ReplacementFit fit =

@@ -130,7 +130,6 @@ class Inference {
     }
     model::CacheDescription& cache = finding_.cache;
     if (levels_in_doubt_) {
-      unproven_ = "the latencies do not tell hits from misses as they did when they were calibrated";
       cache.latency_cycles = {};
       leave_open("latency_cycles", EvidenceStatus::unknown, unproven_);
     }
@@ -521,7 +520,10 @@ class Inference {
       assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
     }
     const auto [policy, verification] = predict_best(device_, assumed, model::plain_policies(*assumed.ways));
-    levels_in_doubt_ = levels_in_doubt_ || verification.levels_in_doubt;
+    if (verification.levels_in_doubt) {
+      levels_in_doubt_ = true;
+      unproven_ = verification.reason;
+    }
     finding_.evidence.prediction = verification.evidence;
     finding_.evidence.prediction->p_value.reset();
     finding_.evidence.prediction->assuming = "{" + assuming + "replacement: " + model::to_flow_yaml(policy) + "}";

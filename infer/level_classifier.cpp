@@ -380,7 +380,7 @@ std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cy
 void LevelClassifier::follow(std::span<const float> answer_cycles) {
   constexpr double no_overlap = 1e-6;
   constexpr std::size_t enough = 16;
-  constexpr std::size_t looked_at = 512;
+  constexpr std::size_t looked_at = 8192;
   if (overlap() > no_overlap) {
     return;
   }
@@ -407,8 +407,13 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     }
     // Four standard errors of a median, and more than rounding to whole cycles can make.
     const double significant = 1 + 5 * deviation / std::sqrt(static_cast<double>(offsets.size()));
+    // A few readings among many of the other level may be strays of that one; a clock that drifts takes both along.
+    const bool is_minority = 4 * offsets.size() * step < answer_cycles.size();
+    const double other_shift = level == Reading::hit ? miss_shift_ : hit_shift_;
     const double offset = median(std::move(offsets));
-    if (std::abs(offset) > significant) {
+    const double farthest = std::max(4 * deviation, std::abs(shift - other_shift));
+    const bool is_plausible = !is_minority || std::abs(shift + offset - other_shift) <= farthest;
+    if (std::abs(offset) > significant && is_plausible) {
       shift += offset;
       moved = true;
     }

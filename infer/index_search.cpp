@@ -348,7 +348,8 @@ std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const Co
       }
     }
   };
-  for (unsigned width = 1; width <= widest; ++width) {
+  // A sum of single bits is their XOR.
+  for (unsigned width = 2; width <= widest; ++width) {
     for (unsigned low = lowest; low + 2 * width <= end; ++low) {
       for (unsigned high = low + width; high + width <= end; ++high) {
         try_fields(width, {low, high});

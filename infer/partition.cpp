@@ -17,6 +17,9 @@ constexpr std::size_t smallest_window_lines = 256;
 constexpr std::size_t lines_from_everywhere = 128;
 constexpr std::size_t lines_before_start = 32;
 
+// What is no array of sets can be asked for ever.
+constexpr std::size_t most_accesses = std::size_t{1} << 24U;
+
 }  // namespace
 
 Partitioner::Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines)
@@ -217,7 +220,17 @@ std::optional<ConflictClass> Partitioner::first_set(std::string& reason) {
   return extract(lines_between(0, onset_lines_ + 1), reason);
 }
 
+bool Partitioner::is_too_dear(Partition& partition) const {
+  if (device_->accesses_asked() - accesses_before_ <= most_accesses) {
+    return false;
+  }
+  partition.complete = false;
+  partition.reason = "more than " + std::to_string(most_accesses) + " accesses did not tell which lines share a set";
+  return true;
+}
+
 Partition Partitioner::find(ConflictClass first) {
+  accesses_before_ = device_->accesses_asked();
   Partition partition;
   const std::size_t window_lines =
       std::min(buffer_lines_, std::max(smallest_window_lines, 3 * onset_lines_ + onset_lines_ / 2));
@@ -236,7 +249,7 @@ Partition Partitioner::find(ConflictClass first) {
   // Sets with more ways than the window has lines for them show up further out.
   while (!resident.empty() && partition.window.size() < buffer_lines_) {
     chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);
-    if (!assign(partition, resident, chunks)) {
+    if (is_too_dear(partition) || !assign(partition, resident, chunks)) {
       return partition;
     }
   }
@@ -260,6 +273,9 @@ bool Partitioner::assign(Partition& partition, Offsets& resident, std::vector<Of
   };
   const std::size_t all = remaining() + resident.size();
   for (Offsets& chunk : chunks) {
+    if (is_too_dear(partition)) {
+      return false;
+    }
     device_->report("partition into sets: " + std::to_string(partition.classes.size()) + " found",
                     0.2 + 0.4 * (1.0 - static_cast<double>(remaining() + resident.size()) / static_cast<double>(all)));
     claim(partition.classes, chunk);
@@ -316,6 +332,9 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
   }
   std::vector<Offsets> chunks = in_fitting_chunks({unassigned.begin(), unassigned.end()});
   for (Offsets& chunk : chunks) {
+    if (is_too_dear(partition)) {
+      break;
+    }
     claim(partition.classes, chunk);
   }
   partition.window.insert(partition.window.end(), further.begin(), further.end());
@@ -324,7 +343,8 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
 
 void Partitioner::extend(Partition& partition, std::size_t lines) {
   const std::vector<Offsets> chunks = further_chunks(partition, lines, {});
-  if (std::any_of(chunks.begin(), chunks.end(), [](const Offsets& chunk) { return !chunk.empty(); })) {
+  if (partition.complete &&
+      std::any_of(chunks.begin(), chunks.end(), [](const Offsets& chunk) { return !chunk.empty(); })) {
     partition.complete = false;
     partition.reason = "lines beyond the first window belong to none of the sets found in it";
   }

@@ -52,6 +52,8 @@ class Partitioner {
   [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
   [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);
+  // Gives the partition up when it has cost too much.
+  [[nodiscard]] bool is_too_dear(Partition& partition) const;
   [[nodiscard]] Offsets lines_between(std::size_t first, std::size_t last) const;
   [[nodiscard]] Offsets lines_far_away(std::size_t window_lines);
 
@@ -62,6 +64,7 @@ class Partitioner {
   std::uint64_t start_;
   std::size_t buffer_lines_;
   std::size_t chunk_lines_;
+  std::size_t accesses_before_ = 0;
   model::Random random_;
 };
 

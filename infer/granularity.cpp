@@ -84,7 +84,7 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
 bool calibrate(Interrogator& device) {
   const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
   const std::uint64_t stride = far_stride(buffer_bytes);
-  const std::uint64_t places = buffer_bytes / stride;
+  const std::uint64_t places = std::max<std::uint64_t>(1, buffer_bytes / stride);
   // A flood costs more than the loads it makes room for, and needs room itself.
   const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
   std::vector<float> hits;

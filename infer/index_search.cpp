@@ -21,17 +21,8 @@ class LinearSearch {
   LinearSearch(Interrogator& device, Conflicts& conflicts, const ConflictClass& set, std::uint64_t line_bytes,
                std::size_t onset_lines)
       : device_(&device), conflicts_(&conflicts), set_(&set), line_bytes_(line_bytes), onset_lines_(onset_lines),
-        home_(device.address_of(set.lines.front())) {
-    // The largest aligned block around the first line that lies in the buffer as a whole: within it bits flip freely.
-    const std::uint64_t first = device.address_of(0);
-    const std::uint64_t last = device.address_of(device.facts().buffer_bytes);
-    block_bytes_ = line_bytes;
-    while (home_ / (2 * block_bytes_) * (2 * block_bytes_) >= first &&
-           home_ / (2 * block_bytes_) * (2 * block_bytes_) + 2 * block_bytes_ <= last) {
-      block_bytes_ *= 2;
-    }
-    window_bytes_ = std::min(block_bytes_, std::bit_ceil((onset_lines + 1) * line_bytes));
-  }
+        home_(device.address_of(set.lines.front())), block_bytes_(free_block_bytes()),
+        window_bytes_(std::min(block_bytes_, std::bit_ceil((onset_lines + 1) * line_bytes))) {}
 
   std::optional<model::IndexFunction> find() {
     for (const std::uint64_t line : set_->lines) {
@@ -65,6 +56,18 @@ class LinearSearch {
   }
 
  private:
+  // The largest aligned block around the first line that lies in the buffer as a whole: within it bits flip freely.
+  [[nodiscard]] std::uint64_t free_block_bytes() const {
+    const std::uint64_t first = device_->address_of(0);
+    const std::uint64_t last = device_->address_of(device_->facts().buffer_bytes);
+    std::uint64_t block_bytes = line_bytes_;
+    while (home_ / (2 * block_bytes) * (2 * block_bytes) >= first &&
+           home_ / (2 * block_bytes) * (2 * block_bytes) + 2 * block_bytes <= last) {
+      block_bytes *= 2;
+    }
+    return block_bytes;
+  }
+
   // One difference for each set, the own one first: every set is met once by adding them to an address.
   [[nodiscard]] std::vector<std::uint64_t> differences_of_sets() const {
     std::vector<std::uint64_t> differences{0};
@@ -258,8 +261,8 @@ class LinearSearch {
   std::uint64_t line_bytes_;
   std::size_t onset_lines_;
   std::uint64_t home_;
-  std::uint64_t block_bytes_ = 0;
-  std::uint64_t window_bytes_ = 0;
+  std::uint64_t block_bytes_;
+  std::uint64_t window_bytes_;
   EchelonBasis kernel_;  // differences within a set
   EchelonBasis free_;    // differences between sets
   EchelonBasis known_;   // all differences that were looked at

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -55,12 +56,23 @@ std::string refusal_of_null(const std::string& target, std::string_view leaf) {
   return "caches." + target + "." + std::string(leaf) + " is null and a simulation needs it; give it a value";
 }
 
+// An index function is only found out as far as the buffer exercises its bits: as much as there is room for on a card.
+std::uint64_t reach_of(const model::IndexFunction& index) {
+  constexpr std::uint64_t largest_bytes = std::uint64_t{1} << 33U;
+  std::uint64_t mask = 0;
+  if (const auto* rows = std::get_if<model::XorIndex>(&index)) {
+    mask = std::accumulate(rows->row_masks.begin(), rows->row_masks.end(), mask, std::bit_or<>());
+  }
+  return mask >= largest_bytes ? largest_bytes : std::bit_ceil(mask + 1);
+}
+
 // Room to overflow the cache several times.
 std::uint64_t buffer_bytes_for(const model::CacheDescription& cache) {
   const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
   const std::uint64_t capacity_bytes = std::max(lines * *cache.line_bytes, cache.capacity_bytes.value_or(0));
   constexpr std::uint64_t largest_capacity_bytes = 1ULL << 60U;
-  return std::max(smallest_buffer_bytes, std::bit_ceil(4 * std::min(capacity_bytes, largest_capacity_bytes)));
+  return std::max({smallest_buffer_bytes, reach_of(*cache.index),
+                   std::bit_ceil(4 * std::min(capacity_bytes, largest_capacity_bytes))});
 }
 
 std::uint64_t fnv1a(std::string_view text) {

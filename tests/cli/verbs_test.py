@@ -55,6 +55,18 @@ class List(harness.ProgramTest):
         self.expect(2, "list", "devices", "--classes")
 
 
+class Explain(harness.ProgramTest):
+    def test_run_and_show_tell_what_was_asked_and_why(self):
+        profile = str(self.folder / "profile.yaml")
+        device = ("--target", "L1tex", "--device", f"virtual:{self.small}")
+        done = self.expect(0, *device, "--explain", "--quiet", "-o", profile)
+        for word in ("asked: ", "why: ", "learned: ", "hypotheses 345 -> 1"):
+            self.assertIn(word, done.stderr)
+        self.assertIn("learned: ", self.expect(0, "show", profile, "--explain").stdout)
+        self.assertNotIn("learned: ", self.expect(0, "show", profile).stdout)
+        self.assertEqual(self.expect(0, *device, "--quiet").stderr, "")
+
+
 class Simulate(harness.ProgramTest):
     def test_rows(self):
         done = self.expect(0, "simulate", self.small, "--sequence", "cyclic:96,32,2")

@@ -85,7 +85,7 @@ std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
 // The one set that overflows when the last of the lines is added to the others, which fit. Its lines are exactly those
 // without any one of which the rest of them fits.
 std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, std::string& reason) {
-  for (double expected_left_out = 0.5; expected_left_out > 1e-7; expected_left_out /= 100) {
+  for (const double expected_left_out : {0.5, 5e-3, 5e-5, 5e-7}) {
     const std::vector<bool> member = conflicts_->conflicting(overflowing, expected_left_out);
     Offsets lines;
     for (std::size_t i = 0; i < overflowing.size(); ++i) {
@@ -180,7 +180,7 @@ bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& chu
     for (std::size_t s = 0; s < sets.size(); ++s) {
       if (((s + 1) & digit) != 0) {
         const auto first = sets[s].lines.begin();
-        tested.insert(tested.end(), first, first + static_cast<std::ptrdiff_t>(sets[s].ways + 1));
+        tested.insert(tested.end(), first, first + sets[s].ways + 1);
       }
     }
     const std::size_t known = tested.size();

@@ -248,8 +248,9 @@ void PolicySearch::narrow_on(const ConflictClass& set) {
 }
 
 void PolicySearch::narrow() {
-  for (const auto& [ways, frame] : frames_) {
-    narrow_on(**std::find_if(sets_.begin(), sets_.end(), [&](const ConflictClass* set) { return set->ways == ways; }));
+  for (const auto& frame : frames_) {
+    narrow_on(
+        **std::find_if(sets_.begin(), sets_.end(), [&](const ConflictClass* set) { return set->ways == frame.first; }));
   }
   join_alike();
 }

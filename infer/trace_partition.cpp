@@ -255,7 +255,7 @@ class LinearSplits {
   }
 
   // coset_of[d]: the least difference that differs from d by one of the space.
-  void join(std::vector<std::size_t>& coset_of, std::size_t difference) const {
+  static void join(std::vector<std::size_t>& coset_of, std::size_t difference) {
     const std::size_t one = coset_of[difference];
     const auto highest = std::bit_floor(one);
     for (std::size_t& coset : coset_of) {

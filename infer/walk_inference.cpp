@@ -237,7 +237,7 @@ class WalkInference {
     is_enough_ = judged_in_training_ > enough_per_line * lines_;
   }
 
-  [[nodiscard]] std::string few_lines_experiment() const {
+  [[nodiscard]] static std::string few_lines_experiment() {
     return "a random walk from a clean start over twice as many lines as the cache holds, at least 100 loads for each "
            "line";
   }
@@ -392,7 +392,7 @@ class WalkInference {
   }
 
   // So many more errors make a description too unlikely beside the best one.
-  [[nodiscard]] std::size_t tolerated(std::size_t wrong, std::size_t judged) const {
+  [[nodiscard]] static std::size_t tolerated_errors(std::size_t wrong, std::size_t judged) {
     const double misread =
         std::clamp(static_cast<double>(wrong + 1) / static_cast<double>(std::max<std::size_t>(1, judged)),
                    fewest_misread, most_misread);
@@ -403,7 +403,7 @@ class WalkInference {
     TraceFit& best = fits_.front();
     const SetSimulation simulation(all_, best.line_bytes, fill_.bytes);
     best.wrong = wrong_of(best, simulation);
-    const std::size_t tolerated = this->tolerated(best.wrong, simulation.judged());
+    const std::size_t tolerated = tolerated_errors(best.wrong, simulation.judged());
     settings_->on_progress({.finding = "alternatives", .done = 0.7, .questions = 0, .accesses = 0});
     const Rivals rivals = rivals_of(best, simulation, tolerated);
     log_choice_of_traces(best, tolerated);
@@ -443,7 +443,8 @@ class WalkInference {
   void conclude_replacement(const Rivals& rivals, const TraceFit& best) {
     const std::set<std::uint32_t> ways(best.ways.begin(), best.ways.end());
     std::vector<Replacement> classes;
-    for (const auto& [policy, suited] : rivals.policies) {
+    for (const auto& rival : rivals.policies) {
+      const Replacement& policy = rival.first;
       const auto same = std::find_if(classes.begin(), classes.end(),
                                      [&](const Replacement& known) { return alike(known, policy, ways); });
       if (same == classes.end()) {

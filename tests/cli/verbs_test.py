@@ -60,7 +60,7 @@ class Explain(harness.ProgramTest):
         profile = str(self.folder / "profile.yaml")
         device = ("--target", "L1tex", "--device", f"virtual:{self.small}")
         done = self.expect(0, *device, "--explain", "--quiet", "-o", profile)
-        for word in ("asked: ", "why: ", "learned: ", "hypotheses 345 -> 1"):
+        for word in ("asked: ", "why: ", "learned: ", "hypotheses 343 -> 1"):
             self.assertIn(word, done.stderr)
         self.assertIn("learned: ", self.expect(0, "show", profile, "--explain").stdout)
         self.assertNotIn("learned: ", self.expect(0, "show", profile).stdout)

@@ -14,8 +14,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::size_t words_beyond_per_state = 5;
-
 // Learns with a tree of words that tell states apart (Kearns & Vazirani, "An introduction to computational learning
 // theory", 1994, chapter 8), a wrong machine being split where the binary search of Rivest & Schapire, "Inference of
 // finite automata using homing sequences", 1993, finds it wrong.
@@ -297,13 +295,21 @@ bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, mo
   return true;
 }
 
+std::size_t words_beyond(const SetExplorer& explorer, const MealyMachine& machine, const LearningLimits& limits) {
+  constexpr std::size_t fewest_per_state = 5;
+  constexpr std::size_t accesses_per_way = 5;  // about so many, for each word
+  const std::size_t affordable = explorer.accesses_left() / 2 / (accesses_per_way * machine.ways);
+  const std::size_t fewest = fewest_per_state * machine.states.size();
+  return std::max(fewest, std::min(limits.words_per_state * machine.states.size(), affordable));
+}
+
 LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
   Learner learner(explorer, limits.states);
   model::Random random(limits.seed);
   while (true) {
     const MealyMachine machine = minimized(learner.machine());
     if (!learning_walks_agree(explorer, machine, random) || !conforms(explorer, machine, limits.extra_states + 1) ||
-        !conforms_beyond(explorer, machine, words_beyond_per_state * machine.states.size(), random)) {
+        !conforms_beyond(explorer, machine, words_beyond(explorer, machine, limits), random)) {
       continue;
     }
     model::Replacement policy = as_policy(machine);

@@ -3,6 +3,7 @@
 #include "infer/pseudo_random.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -15,6 +16,7 @@ namespace {
 constexpr double rarer_than = 1e-12;
 constexpr std::size_t longest_lag = 4000;
 constexpr std::size_t most_bits = 512;
+constexpr std::size_t rounds_of_any_policy = 4;
 
 // Victims by place, where only some places have one: places are victims in succession, or accesses.
 using Placed = std::vector<std::optional<std::uint32_t>>;
@@ -49,15 +51,27 @@ std::optional<std::size_t> period_of(const Placed& victims, std::uint32_t ways) 
   return std::nullopt;
 }
 
+// How well a bit can be guessed from the two before it and from whether its place is even: as well as any recurrence
+// of up to two bits, and any rule for every second victim, does.
+double guessed_share(const std::vector<bool>& bits) {
+  std::array<std::array<std::size_t, 2>, 8> seen{};
+  for (std::size_t i = 2; i < bits.size(); ++i) {
+    const std::size_t before = (i % 2 == 0 ? 4U : 0U) + (bits[i - 2] ? 2U : 0U) + (bits[i - 1] ? 1U : 0U);
+    ++seen[before][bits[i] ? 1 : 0];
+  }
+  std::size_t right = 0;
+  for (const auto& of_context : seen) {
+    right += std::max(of_context[0], of_context[1]);
+  }
+  return bits.size() > 2 ? static_cast<double>(right) / static_cast<double>(bits.size() - 2) : 1.0;
+}
+
 // A recurrence of length L predicts all bits after the first 2 L; chance would have to guess them. None: it might.
 std::optional<std::size_t> short_recurrence(const std::vector<bool>& bits) {
-  const auto count = static_cast<double>(bits.size());
-  const auto ones = static_cast<double>(std::count(bits.begin(), bits.end(), true));
-  const double likelier = std::max(ones, count - ones) / count;
   constexpr double bits_of_surprise = 50;
   const std::size_t length = linear_complexity(bits);
-  const double predicted = count - 2.0 * static_cast<double>(length);
-  return predicted * -std::log2(likelier) > bits_of_surprise ? std::optional(length) : std::nullopt;
+  const double predicted = static_cast<double>(bits.size()) - 2.0 * static_cast<double>(length);
+  return predicted * -std::log2(guessed_share(bits)) > bits_of_surprise ? std::optional(length) : std::nullopt;
 }
 
 }  // namespace
@@ -103,11 +117,17 @@ std::optional<Generator> find_generator(std::span<const VictimSequence> sequence
   for (std::size_t i = 0; i < longest->way.size(); ++i) {
     by_access[longest->access[i]] = longest->way[i];
   }
-  if (const auto period = period_of({longest->way.begin(), longest->way.end()}, ways)) {
-    return Generator{.period_victims = period, .period_accesses = {}, .linear_complexity = {}};
+  const auto in_victims = period_of({longest->way.begin(), longest->way.end()}, ways);
+  const auto in_accesses = in_victims ? std::nullopt : period_of(by_access, ways);
+  // Any policy that goes on driving out the same lines for a while repeats after a few rounds of the ways.
+  if (in_victims.value_or(in_accesses.value_or(longest_lag)) <= rounds_of_any_policy * ways) {
+    return std::nullopt;
   }
-  if (const auto period = period_of(by_access, ways)) {
-    return Generator{.period_victims = {}, .period_accesses = period, .linear_complexity = {}};
+  if (in_victims) {
+    return Generator{.period_victims = in_victims, .period_accesses = {}, .linear_complexity = {}};
+  }
+  if (in_accesses) {
+    return Generator{.period_victims = {}, .period_accesses = in_accesses, .linear_complexity = {}};
   }
   // One generator has the same length in every sequence that is long enough to show it.
   std::map<std::size_t, unsigned> seen;

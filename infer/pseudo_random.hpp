@@ -26,8 +26,9 @@ struct Generator {
   std::optional<std::size_t> linear_complexity;  // of a bit of the way's number
 };
 
-// Of sequences watched in one set. None: nothing betrays a generator, which excludes periods that are met at least
-// twice in a sequence, and recurrences shorter than half a sequence. Chance passes for a generator in fewer than one
+// Of sequences watched in one set. None: nothing betrays a generator, which excludes periods that are longer than four
+// rounds of the ways and met at least twice in a sequence, and recurrences of more than two bits that are shorter than
+// half a sequence. Chance passes for a generator in fewer than one
 // case in a million.
 [[nodiscard]] std::optional<Generator> find_generator(std::span<const VictimSequence> sequences, std::uint32_t ways);
 

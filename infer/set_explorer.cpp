@@ -252,12 +252,14 @@ bool SetExplorer::examine(const std::vector<Claim>& claims, LastVictim last) {
                      [&](const Claim& claim) { return known_victims(claim.word) == claim.victims; });
 }
 
-Victims SetExplorer::victims(const SetWord& word) {
+Victims SetExplorer::victims(const SetWord& word, const Victims& guesses) {
   const std::uint32_t filling = filled_after(word);
   const auto misses = static_cast<std::size_t>(std::count(word.begin(), word.end(), miss()));
   Victims victims = known_victims(word);
   while (victims.size() < misses - filling) {
-    victims.resize(misses - filling);
+    for (std::size_t miss = victims.size(); miss < misses - filling; ++miss) {
+      victims.push_back(miss < guesses.size() ? guesses[miss] : 0);
+    }
     examine({{.word = word, .victims = victims}}, LastVictim::is_any);
     victims = known_victims(word);
   }

@@ -54,8 +54,8 @@ class SetExplorer {
   // The victims of the word as far as they are known.
   [[nodiscard]] Victims known_victims(const SetWord& word) const;
 
-  // The same, asked for where they are not known.
-  Victims victims(const SetWord& word);
+  // The same, asked for where they are not known; for fewer accesses where the guesses are right.
+  Victims victims(const SetWord& word, const Victims& guesses = {});
 
   // A tree of all words whose victims are known; node 0 is the empty set.
   struct Known {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 
+#include "infer/bimodal_fit.hpp"
 #include "infer/policy_questions.hpp"
 #include "infer/pseudo_random.hpp"
 #include "infer/repeatability.hpp"
@@ -38,16 +39,29 @@ constexpr std::size_t fewest_per_set = 300;
 // Beyond so many victims, what the simulation leaves out (strays, say) would begin to show.
 constexpr std::size_t most_pooled = 40000;
 
+// How often accesses are misread is known within limits only, so the best of two rates counts: as counted, and never
+// quite zero.
 double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
               std::uint32_t ways) {
   std::size_t victims = 0;
   for (const VictimSequence& sequence : observed) {
     victims += sequence.way.size();
   }
-  const auto simulated =
-      simulate_victims(device.classifier(), policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
-                       device.settings().seed);
-  return same_source(observed, simulated, ways);
+  const LevelClassifier& classifier = device.classifier();
+  double best = 0;
+  for (const ReadingRates& rates :
+       {reading_rates(classifier, observed), ReadingRates{.hit_misreads = classifier.hit_misread_rate(),
+                                             .miss_misreads = classifier.miss_misread_rate(),
+                                             .unclear = unclear_share(observed)}}) {
+    const auto simulated =
+        simulate_victims(classifier, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
+                         device.settings().seed, rates);
+    best = std::max(best, same_source(observed, simulated, ways));
+    if (best > 0.01) {
+      break;
+    }
+  }
+  return best;
 }
 
 std::vector<double> shares_of(const std::vector<std::size_t>& counts) {
@@ -65,14 +79,15 @@ Replacement weighted_random(std::vector<double> weights) {
 
 // Misreads, and the end of an answer before the last victim is met, blur what is seen, so the weights are those whose
 // simulation, blurred alike, shows what was observed.
-std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts) {
+std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts,
+                                     const ReadingRates& rates) {
   const std::vector<double> observed = shares_of(counts);
   std::vector<double> weights = observed;
   const auto ways = static_cast<std::uint32_t>(counts.size());
   for (int round = 0; round < 2; ++round) {
     const auto simulated =
         shares_of(count_ways(simulate_victims(device.classifier(), weighted_random(weights), ways, simulated_victims,
-                                              device.settings().seed + static_cast<std::uint64_t>(round)),
+                                              device.settings().seed + static_cast<std::uint64_t>(round), rates),
                              ways));
     for (std::size_t way = 0; way < weights.size(); ++way) {
       weights[way] = std::max(0.0, weights[way] + observed[way] - simulated[way]);
@@ -126,12 +141,12 @@ std::vector<double> long_run_shares(const Replacement& policy, std::uint32_t way
 // Intervals each of which holds the probability of its way with this confidence, freed of what the watching does to a
 // policy like this one.
 std::string probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
-                                  const Replacement& policy, double confidence) {
+                                  const ReadingRates& rates, const Replacement& policy, double confidence) {
   const auto ways = static_cast<std::uint32_t>(counts.size());
   const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const std::vector<double> true_shares = long_run_shares(policy, ways);
-  const std::vector<double> watched_shares = shares_of(
-      count_ways(simulate_victims(device.classifier(), policy, ways, simulated_victims, device.settings().seed), ways));
+  const std::vector<double> watched_shares = shares_of(count_ways(
+      simulate_victims(device.classifier(), policy, ways, simulated_victims, device.settings().seed, rates), ways));
   std::string intervals;
   for (std::size_t way = 0; way < counts.size(); ++way) {
     const auto [low, high] = wilson_interval(counts[way], victims, confidence);
@@ -183,7 +198,8 @@ Watched watch(Interrogator& device, const std::vector<const ConflictClass*>& set
 std::vector<Replacement> hypotheses_for(const Interrogator& device, const Watched& watched) {
   std::vector<Replacement> hypotheses{policy("random")};
   if (!watched.counts.empty()) {
-    const std::vector<double> shares = unblurred_shares(device, watched.counts);
+    const std::vector<double> shares =
+        unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
     const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
     hypotheses.push_back({.policy = "fermi",
                           .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
@@ -211,12 +227,35 @@ bool explains(const Interrogator& device, const std::vector<const ConflictClass*
 
 constexpr std::size_t long_chase_accesses = 8000;
 
-std::optional<Generator> generator_of(Interrogator& device, const ConflictClass& set, const Watched& watched) {
-  std::vector<VictimSequence> sequences = observe_long(device, set, long_chase_accesses, 2);
-  if (const auto generator = find_generator(sequences, set.ways)) {
-    return generator;
+// Of Fermi's rule, every second victim is no matter of chance. The others, without the favoured way.
+void leave_out(std::vector<VictimSequence>& sequences, std::uint32_t favoured_way) {
+  for (VictimSequence& sequence : sequences) {
+    VictimSequence others;
+    for (std::size_t i = 0; i < sequence.way.size(); ++i) {
+      if (sequence.way[i] != favoured_way) {
+        others.way.push_back(sequence.way[i] - (sequence.way[i] > favoured_way ? 1 : 0));
+        others.recency_rank.push_back(sequence.recency_rank[i]);
+        others.access.push_back(sequence.access[i]);
+      }
+    }
+    sequence = std::move(others);
   }
-  return find_generator(watched.of_set.front(), set.ways);
+}
+
+// `law`: of chance, which explains the victims. Whatever it says of them betrays no generator.
+std::optional<Generator> generator_of(Interrogator& device, const ConflictClass& set, const Watched& watched,
+                                      const std::optional<Replacement>& law) {
+  std::vector<VictimSequence> chases = observe_long(device, set, long_chase_accesses, 2);
+  std::vector<VictimSequence> short_ones = watched.of_set.front();
+  std::uint32_t ways = set.ways;
+  if (law && law->policy == "fermi") {
+    const auto favoured = static_cast<std::uint32_t>(std::get<std::int64_t>(law->parameters.at("favoured_way")));
+    leave_out(chases, favoured);
+    leave_out(short_ones, favoured);
+    --ways;
+  }
+  const auto generator = find_generator(chases, ways);
+  return generator ? generator : find_generator(short_ones, ways);
 }
 
 // How long a period would have shown: it is met twice in the longest sequence.
@@ -236,6 +275,9 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
     fit.candidates = {policy("random"), policy("weighted_random")};
     fit.reason = "only a set that fills from empty numbers its ways, so even chances cannot be told from uneven ones";
     return fit;
+  }
+  if (auto bimodal = fit_bimodal(device, sets)) {
+    return *std::move(bimodal);
   }
   // A set that repeats what the others leave to chance has a policy of its own.
   for (const ConflictClass* set : sets) {
@@ -257,8 +299,14 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
                    effort == 1 ? "the same question is answered differently, so victims are drawn by chance"
                                : "no law of chance fits, which chance itself may do; more victims decide");
     const Watched watched = watch(device, sets, wanted, equal_ways);
-    if (effort == 1) {
-      if (const auto generator = generator_of(device, *sets.front(), watched)) {
+    const std::vector<Replacement> hypotheses = hypotheses_for(device, watched);
+    const auto fitting = std::find_if(hypotheses.begin(), hypotheses.end(), [&](const Replacement& hypothesis) {
+      return explains(device, sets, watched, hypothesis);
+    });
+    const std::optional<Replacement> law =
+        fitting == hypotheses.end() ? std::nullopt : std::optional<Replacement>(*fitting);
+    if (effort == 1 || law) {
+      if (const auto generator = generator_of(device, *sets.front(), watched, law)) {
         if (generator->period_victims) {
           fit.details["period"] = std::to_string(*generator->period_victims);
         }
@@ -270,10 +318,6 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
         return fit;
       }
     }
-    const std::vector<Replacement> hypotheses = hypotheses_for(device, watched);
-    const auto fitting = std::find_if(hypotheses.begin(), hypotheses.end(), [&](const Replacement& hypothesis) {
-      return explains(device, sets, watched, hypothesis);
-    });
     if (fitting == hypotheses.end()) {
       device.learned("none of the known laws of chance draws such victims", hypotheses.size(), 0);
       continue;
@@ -282,10 +326,11 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
     fit.candidates.push_back(*fitting);
     fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
     if (equal_ways) {
+      const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
       fit.details["victim_probability_intervals"] =
-          probability_intervals(device, watched.counts, *fitting, 1 - 0.01 / static_cast<double>(ways));
+          probability_intervals(device, watched.counts, rates, *fitting, 1 - 0.01 / static_cast<double>(ways));
       fit.details["victim_probability_intervals_95_percent_each"] =
-          probability_intervals(device, watched.counts, *fitting, 0.95);
+          probability_intervals(device, watched.counts, rates, *fitting, 0.95);
       fit.details["victims_observed"] = std::to_string(watched.victims());
     }
     return fit;
@@ -297,6 +342,10 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
 
 double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy,
                          std::size_t wanted) {
+  if (is_bimodal(policy)) {
+    constexpr std::size_t answers = 60;
+    return fresh_bimodal_fit(device, {&set}, policy, answers);
+  }
   return fit_of(device, observe_victims(device, set, wanted), policy, set.ways);
 }
 

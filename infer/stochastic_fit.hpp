@@ -10,9 +10,10 @@
 
 namespace gpuinfer::infer {
 
-// Which policy draws the victims, where the same question is answered differently: the victims of all `sets`, which
-// have more than one way each, are watched, and must look like those of a simulated set that is read with the same
-// misreads. Victims of a generator that shows itself, by a period or by a linear recurrence, are not by chance.
+// Which policy goes by chance, where the same question is answered differently. Policies that toss a coin for each new
+// line come first (infer/bimodal_fit.hpp). Then the victims of all `sets`, which have more than one way each, are
+// watched, and must look like those of a simulated set that is read with the same misreads. Victims of a generator that
+// shows itself, by a period or by a linear recurrence in what the policy leaves to chance, are not by chance.
 [[nodiscard]] ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets);
 
 }  // namespace gpuinfer::infer

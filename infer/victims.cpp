@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "infer/statistics.hpp"
@@ -41,8 +43,10 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
   std::uint32_t placed = lines - 1;
   for (std::size_t i = 1; i < readings.size(); ++i) {
     const auto line = static_cast<std::uint32_t>(record[i]);
+    victims.followed_accesses = i;
     // After a latency that says nothing, or a miss of the line that was placed last, the ways are lost track of.
-    if (readings[i] == Reading::unclear || (readings[i] == Reading::miss && line == placed)) {
+    victims.ends_unclear = readings[i] == Reading::unclear;
+    if (victims.ends_unclear || (readings[i] == Reading::miss && line == placed)) {
       break;
     }
     if (readings[i] == Reading::miss) {
@@ -59,31 +63,83 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
 // Observations sorted into cells; both samples of a comparison use the same cells.
 using Histogram = std::vector<std::size_t>;
 
-std::array<Histogram, 6> histograms(const std::vector<VictimSequence>& sequences, std::uint32_t ways) {
+using Histograms = std::array<Histogram, 6>;
+
+Histograms empty_histograms(std::uint32_t ways) {
+  const std::size_t groups = std::min(8U, ways);
+  return {Histogram(ways), Histogram(2 * groups),          Histogram(groups * groups),
+          Histogram(2),    Histogram(std::min(16U, ways)), Histogram(2)};
+}
+
+Histograms histograms_of(const VictimSequence& victims, std::uint32_t ways) {
   const std::uint32_t groups = std::min(8U, ways);
   const auto group = [&](std::uint32_t way) { return static_cast<std::size_t>(way) * groups / ways; };
-  Histogram by_way(ways);
-  Histogram by_parity(std::size_t{2} * groups);
-  Histogram by_pair(static_cast<std::size_t>(groups) * groups);
-  Histogram by_repetition(2);
-  Histogram by_rank(std::min(16U, ways));
-  Histogram by_most_recent(2);
-  for (const VictimSequence& victims : sequences) {
-    for (std::size_t i = 0; i < victims.way.size(); ++i) {
-      ++by_way[victims.way[i]];
-      ++by_parity[(i % 2) * groups + group(victims.way[i])];
-      if (i > 0) {
-        ++by_pair[group(victims.way[i - 1]) * groups + group(victims.way[i])];
-        ++by_repetition[victims.way[i - 1] == victims.way[i] ? 1 : 0];
-      }
-      // Ranks in close succession depend on each other, and a test of counts takes them for independent.
-      if (i % 4 == 0) {
-        ++by_rank[(victims.recency_rank[i] - 1) * by_rank.size() / ways];
-        ++by_most_recent[victims.recency_rank[i] == 1 ? 1 : 0];
-      }
+  Histograms histograms = empty_histograms(ways);
+  auto& [by_way, by_parity, by_pair, by_repetition, by_rank, by_most_recent] = histograms;
+  for (std::size_t i = 0; i < victims.way.size(); ++i) {
+    ++by_way[victims.way[i]];
+    ++by_parity[(i % 2) * groups + group(victims.way[i])];
+    if (i > 0) {
+      ++by_pair[group(victims.way[i - 1]) * groups + group(victims.way[i])];
+      ++by_repetition[victims.way[i - 1] == victims.way[i] ? 1 : 0];
+    }
+    // Ranks in close succession depend on each other, and a test of counts takes them for independent.
+    if (i % 4 == 0) {
+      ++by_rank[(victims.recency_rank[i] - 1) * by_rank.size() / ways];
+      ++by_most_recent[victims.recency_rank[i] == 1 ? 1 : 0];
     }
   }
-  return {by_way, by_parity, by_pair, by_repetition, by_rank, by_most_recent};
+  return histograms;
+}
+
+// Histograms of all sequences together, and by how much their cells vary more from sequence to sequence than those of
+// independent observations (the mean design effect; at least 1).
+struct Counted {
+  Histograms sum;
+  std::array<double, 6> design_effect{};
+};
+
+Counted count(const std::vector<VictimSequence>& sequences, std::uint32_t ways) {
+  std::vector<Histograms> each;
+  Counted counted{.sum = empty_histograms(ways), .design_effect = {}};
+  for (const VictimSequence& victims : sequences) {
+    each.push_back(histograms_of(victims, ways));
+    for (std::size_t h = 0; h < counted.sum.size(); ++h) {
+      std::transform(counted.sum[h].begin(), counted.sum[h].end(), each.back()[h].begin(), counted.sum[h].begin(),
+                     std::plus<>());
+    }
+  }
+  const auto total_of = [](const Histogram& cells) {
+    return static_cast<double>(std::accumulate(cells.begin(), cells.end(), std::size_t{0}));
+  };
+  for (std::size_t h = 0; h < counted.sum.size(); ++h) {
+    const Histogram& cells = counted.sum[h];
+    const double total = std::max(1.0, total_of(cells));
+    std::vector<double> squares(cells.size());
+    for (const Histograms& one : each) {
+      const double of_one = total_of(one[h]);
+      for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+        const double excess = static_cast<double>(one[h][cell]) - of_one * static_cast<double>(cells[cell]) / total;
+        squares[cell] += excess * excess;
+      }
+    }
+    double expected = 0;
+    for (const std::size_t cell : cells) {
+      const auto in_cell = static_cast<double>(cell);
+      expected += in_cell * (1 - in_cell / total);
+    }
+    const double sum_of_squares = std::accumulate(squares.begin(), squares.end(), 0.0);
+    counted.design_effect[h] = expected > 0 ? std::max(1.0, sum_of_squares / expected) : 1.0;
+  }
+  return counted;
+}
+
+// As many independent observations as these are worth.
+Histogram shrunk(Histogram cells, double design_effect) {
+  for (std::size_t& cell : cells) {
+    cell = static_cast<std::size_t>(std::lround(static_cast<double>(cell) / design_effect));
+  }
+  return cells;
 }
 
 model::Question question_of(const Interrogator& device, const ConflictClass& set, const AccessSequence& line_numbers) {
@@ -106,6 +162,22 @@ void follow_all(Interrogator& device, const std::vector<model::Question>& batch,
 }
 
 }  // namespace
+
+double unclear_share(std::span<const VictimSequence> sequences) {
+  std::size_t accesses = 0;
+  std::size_t unclear = 0;
+  for (const VictimSequence& sequence : sequences) {
+    accesses += sequence.followed_accesses;
+    unclear += sequence.ends_unclear ? 1U : 0U;
+  }
+  return static_cast<double>(unclear) / static_cast<double>(std::max<std::size_t>(1, accesses));
+}
+
+ReadingRates reading_rates(const LevelClassifier& classifier, std::span<const VictimSequence> sequences) {
+  return {.hit_misreads = classifier.hit_misread_share(),
+          .miss_misreads = classifier.miss_misread_share(),
+          .unclear = unclear_share(sequences)};
+}
 
 std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set, std::size_t wanted) {
   const std::uint32_t lines = set.ways + 1;
@@ -134,7 +206,8 @@ std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictCla
 }
 
 std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, const model::Replacement& policy,
-                                             std::uint32_t ways, std::size_t wanted, std::uint64_t seed) {
+                                             std::uint32_t ways, std::size_t wanted, std::uint64_t seed,
+                                             const ReadingRates& rates) {
   model::CacheDescription set;
   set.line_bytes = 1;
   set.sector_bytes = 1;
@@ -154,8 +227,9 @@ std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, 
     std::vector<Reading> readings;
     for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
       const bool miss = model::is_miss(outcome);
-      const bool misread = random.unit() < (miss ? classifier.miss_misread_share() : classifier.hit_misread_share());
-      readings.push_back(miss != misread ? Reading::miss : Reading::hit);
+      const bool misread = random.unit() < (miss ? rates.miss_misreads : rates.hit_misreads);
+      const bool unclear = rates.unclear > 0 && random.unit() < rates.unclear;
+      readings.push_back(unclear ? Reading::unclear : miss != misread ? Reading::miss : Reading::hit);
     }
     sequences.push_back(follow(question.record, readings, ways + 1));
     observed += sequences.back().way.size();
@@ -174,11 +248,12 @@ std::vector<std::size_t> count_ways(const std::vector<VictimSequence>& sequences
 }
 
 double same_source(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b, std::uint32_t ways) {
-  const auto of_a = histograms(a, ways);
-  const auto of_b = histograms(b, ways);
+  const Counted of_a = count(a, ways);
+  const Counted of_b = count(b, ways);
   double worst = 1;
-  for (std::size_t i = 0; i < of_a.size(); ++i) {
-    worst = std::min(worst, same_distribution(of_a[i], of_b[i]));
+  for (std::size_t i = 0; i < of_a.sum.size(); ++i) {
+    const double design_effect = std::max(of_a.design_effect[i], of_b.design_effect[i]);
+    worst = std::min(worst, same_distribution(shrunk(of_a.sum[i], design_effect), shrunk(of_b.sum[i], design_effect)));
   }
   return worst;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "infer/interrogator.hpp"
@@ -19,7 +20,22 @@ struct VictimSequence {
   std::vector<std::uint32_t> way;
   std::vector<std::uint32_t> recency_rank;  // 1: the line accessed just before the miss that drove the victim out
   std::vector<std::uint32_t> access;        // at which the victim was missed, counted from the start of the answer
+  std::size_t followed_accesses = 0;
+  bool ends_unclear = false;  // a latency that said nothing ended the following
 };
+
+// How often accesses are read wrongly, or not at all.
+struct ReadingRates {
+  double hit_misreads = 0;
+  double miss_misreads = 0;
+  double unclear = 0;
+};
+
+// Of the accesses that were followed, those that were unclear.
+[[nodiscard]] double unclear_share(std::span<const VictimSequence> sequences);
+
+// With misreads as counted in the calibration.
+[[nodiscard]] ReadingRates reading_rates(const LevelClassifier& classifier, std::span<const VictimSequence> sequences);
 
 // Of a device that starts empty: at least `wanted` victims of one set, in as many answers as that takes (fewer when the
 // set hardly ever misses).
@@ -30,15 +46,18 @@ struct VictimSequence {
 [[nodiscard]] std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set,
                                                        std::size_t accesses, unsigned times);
 
-// The same as observe_victims() from a simulated set with that policy, read with the device's misread rates.
+// The same as observe_victims() from a simulated set with that policy, in answers as long as those of a device with
+// this classifier, and read with these rates.
 [[nodiscard]] std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier,
                                                            const model::Replacement& policy, std::uint32_t ways,
-                                                           std::size_t wanted, std::uint64_t seed);
+                                                           std::size_t wanted, std::uint64_t seed,
+                                                           const ReadingRates& rates);
 
 [[nodiscard]] std::vector<std::size_t> count_ways(const std::vector<VictimSequence>& sequences, std::uint32_t ways);
 
 // p-value of the hypothesis that both come from one source: frequencies of ways, of ways at odd and even places, of
-// pairs in succession, of a way following itself, and of recency ranks must all agree.
+// pairs in succession, of a way following itself, and of recency ranks must all agree (Pearson's test, corrected for
+// what hangs together within a sequence: Rao & Scott, JASA 76(374), 1981). The smallest of six p-values.
 [[nodiscard]] double same_source(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b,
                                  std::uint32_t ways);
 

@@ -529,6 +529,62 @@ TEST(ReplacementFit, PolicyThatDrifts) {
   }
 }
 
+// New lines go next, but of so many one, by chance or in turn, is the most recent.
+class RarelyRecentSet final : public foreign::Set {
+ public:
+  RarelyRecentSet(std::size_t ways, std::uint64_t one_in, bool in_turn, std::mt19937_64& random)
+      : ways_(ways), one_in_(one_in), in_turn_(in_turn), random_(&random) {}
+
+  bool load(std::uint64_t line) override {
+    const auto found = std::find(order_.begin(), order_.end(), line);
+    if (found != order_.end()) {
+      std::rotate(order_.begin(), found, found + 1);
+      return true;
+    }
+    if (order_.size() == ways_) {
+      order_.pop_back();
+    }
+    const bool is_the_one = (in_turn_ ? ++fills_ : (*random_)()) % one_in_ == 0;
+    order_.insert(is_the_one ? order_.begin() : order_.end(), line);
+    return false;
+  }
+
+ private:
+  std::size_t ways_;
+  std::uint64_t one_in_;
+  bool in_turn_;
+  std::uint64_t fills_ = 0;
+  std::mt19937_64* random_;
+  std::vector<std::uint64_t> order_;
+};
+
+ReplacementFit fit_rarely_recent(std::uint32_t ways, std::uint64_t one_in, bool in_turn) {
+  std::mt19937_64 random(7);
+  return fit_foreign(
+      [&] {
+        return std::make_unique<foreign::SetArray>(
+            4, [&](std::size_t) { return std::make_unique<RarelyRecentSet>(ways, one_in, in_turn, random); });
+      },
+      4, ways);
+}
+
+TEST(ReplacementFit, ForeignCoinsAreBip) {
+  for (const std::uint32_t ways : {3U, 8U}) {
+    for (const std::int64_t one_in : {2, 5, 64}) {
+      const ReplacementFit fit = fit_rarely_recent(ways, static_cast<std::uint64_t>(one_in), false);
+      expect_name(fit, {.policy = "bip", .parameters = {{"one_in", one_in}}, .equivalent = {}});
+      EXPECT_EQ(fit.details.at("deterministic"), "false");
+      EXPECT_EQ(fit.details.count("one_in_interval_95_percent"), 1U);
+    }
+  }
+}
+
+// A count instead of a coin.
+TEST(ReplacementFit, EveryEighthLineIsNoCoin) {
+  const ReplacementFit fit = fit_rarely_recent(8, 8, true);
+  EXPECT_TRUE(fit.candidates.empty() || model::is_deterministic(fit.candidates.front())) << text_of(fit);
+}
+
 TEST(Victims, OfLruGoRoundTheWays) {
   Sets sets(4, 4, replacement("lru"), 1, {.jitter_cycles = 2});
   const auto sequences = observe_victims(sets.device(), sets.classes().front(), 500);
@@ -548,7 +604,7 @@ TEST(Victims, OfFermiAndOfIndependentDrawsComeFromTwoSources) {
   Sets sets(4, 4, fermi(1), 1);
   const auto observed = observe_victims(sets.device(), sets.classes().front(), 3000);
   const auto simulated = [&](const model::Replacement& policy) {
-    return simulate_victims(sets.device().classifier(), policy, 4, 12000, 99);
+    return simulate_victims(sets.device().classifier(), policy, 4, 12000, 99, {});
   };
   EXPECT_GT(same_source(observed, simulated(fermi(1)), 4), 1e-3);
   EXPECT_LT(same_source(observed, simulated(weighted({1, 3, 1, 1})), 4), 1e-9);

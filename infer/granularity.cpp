@@ -272,11 +272,7 @@ bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random&
 
 // Whichever sector of a block is picked, the same blocks miss: answers to different picks differ no more than answers
 // to the same pick do, which is not at all unless chance or misreads play a part.
-struct SameMisses {
-  bool same = false;
-  bool answers_repeat = false;
-};
-SameMisses same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
+bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
   constexpr std::size_t others = 6;  // picks other than the first, and repeats of the first
   constexpr std::size_t enough_accesses = 96;
   std::vector<model::Question> questions;
@@ -299,11 +295,7 @@ SameMisses same_misses(Interrogator& device, const Blocks& blocks, model::Random
   };
   const double between_picks = differences(1, 1 + others);
   const double between_repeats = differences(1 + others, questions.size());
-  const LevelClassifier& classifier = device.classifier();
-  const double misreads = 2 * std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound()) *
-                          static_cast<double>(answers[0].size() * others);
-  return {.same = between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2,
-          .answers_repeat = between_repeats <= misreads + 6 * std::sqrt(misreads) + 2};
+  return between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2;
 }
 
 }  // namespace
@@ -318,9 +310,8 @@ LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64
     if (!always_overflows(conflicts, blocks, random)) {
       return false;
     }
-    const SameMisses misses = same_misses(device, blocks, random);
-    if (!misses.same) {
-      is_certain = is_certain && misses.answers_repeat;
+    if (!same_misses(device, blocks, random)) {
+      is_certain = false;
       return false;
     }
     // The picks of a block that the array cuts off are no choice, so it must begin with a whole one.

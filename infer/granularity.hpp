@@ -43,7 +43,8 @@ struct Onset {
 // overflows.
 struct LineSize {
   std::uint64_t bytes = 0;
-  bool is_certain = true;  // false: a longer line was ruled out only by answers that do not repeat
+  bool is_certain =
+      true;  // false: a longer line was ruled out only because its answers differed, which chance does, too
 };
 [[nodiscard]] LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
                                        std::size_t onset_granules);

@@ -228,6 +228,7 @@ class Inference {
                     "before anything else, a hit has to be told from a miss");
     device_.choose_start();
     if (!calibrate(device_)) {
+      device_.learned("hits and misses do not come apart");
       give_up_rest("loads that should hit and loads that should miss take the same time (" +
                    std::to_string(std::lround(device_.classifier().hit_median_cycles())) + " and " +
                    std::to_string(std::lround(device_.classifier().miss_median_cycles())) +

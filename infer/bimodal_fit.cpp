@@ -169,7 +169,8 @@ bool are_alike(const Family& a, const Family& b, std::size_t ways) {
     if (seen.size() > most_pairs) {
       return false;
     }
-    for (Line line = 0; line <= ways; ++line) {
+    for (std::size_t number = 0; number <= ways; ++number) {
+      const auto line = static_cast<Line>(number);
       if (const auto place = in_a.find(line)) {
         auto next = std::pair(in_a, in_b);
         next.first.hit(*place);
@@ -205,8 +206,8 @@ Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool fr
   if (!from_empty) {
     walk.is_filled = true;
     for (int pass = 0; pass <= hits_to_forget; ++pass) {
-      for (Line line = 0; line < ways; ++line) {
-        walk.warm.push_back(line);
+      for (std::uint32_t line = 0; line < ways; ++line) {
+        walk.warm.push_back(static_cast<Line>(line));
       }
     }
   }
@@ -272,7 +273,7 @@ class CoinFilter {
         first.set.miss(line, false);
       }
     }
-    paths_.assign(1, std::move(first));
+    paths_.assign(1, first);
     Explained all;
     for (std::size_t i = 0; i < accesses.value_or(walk.record.size()); ++i) {
       if (!accesses && paths_.size() > most_paths) {

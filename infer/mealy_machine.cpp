@@ -150,16 +150,16 @@ class Identification {
 
   // Where the word told no more of the states apart than these.
   void go_on(const std::vector<std::uint32_t>& states, const SetWord& word) {
-    const SetWord more = best_word(states, word, 0);
-    if (more.empty()) {
+    const SetWord next = best_word(states, word, 0);
+    if (next.empty()) {
       for (const std::uint32_t state : states) {
         words_[state].push_back(word);
       }
       tell_apart(states);
       return;
     }
-    for (const auto& [victims, part] : parts(states, word, more)) {
-      go_on(part, joined(word, more));
+    for (const auto& [victims, part] : parts(states, word, next)) {
+      go_on(part, joined(word, next));
     }
   }
 

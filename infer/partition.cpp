@@ -121,13 +121,13 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
 // overflows holds no member of the set, and a single line without which it fits is one. Empty when it would cost too
 // much.
 Offsets Partitioner::members_by_removal(const Offsets& overflowing) {
-  constexpr std::size_t most_accesses = std::size_t{1} << 22U;
+  constexpr std::size_t most_accesses_for_a_set = std::size_t{1} << 22U;
   const std::size_t asked_before = device_->accesses_asked();
   Offsets members;
   Offsets rest = overflowing;  // members and lines not yet tested
   std::vector<Offsets> groups{overflowing};
   while (!groups.empty()) {
-    if (device_->accesses_asked() - asked_before > most_accesses) {
+    if (device_->accesses_asked() - asked_before > most_accesses_for_a_set) {
       return {};
     }
     const Offsets group = std::move(groups.back());

@@ -149,17 +149,17 @@ class Identification {
   }
 
   // Where the word told no more of the states apart than these.
-  void go_on(const std::vector<std::uint32_t>& states, const SetWord& word) {
-    const SetWord next = best_word(states, word, 0);
+  void go_on(const std::vector<std::uint32_t>& states, const SetWord& told) {
+    const SetWord next = best_word(states, told, 0);
     if (next.empty()) {
       for (const std::uint32_t state : states) {
-        words_[state].push_back(word);
+        words_[state].push_back(told);
       }
       tell_apart(states);
       return;
     }
-    for (const auto& [victims, part] : parts(states, word, next)) {
-      go_on(part, joined(word, next));
+    for (const auto& [victims, part] : parts(states, told, next)) {
+      go_on(part, joined(told, next));
     }
   }
 

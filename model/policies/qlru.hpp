@@ -105,9 +105,11 @@ class Qlru {
   [[nodiscard]] static constexpr int last_update(int rule) { return rule == 1 ? 3 : 1; }
 
   [[nodiscard]] static std::string to_text(const Variant& variant) {
-    return "H" + std::to_string(variant.hit_at_3) + std::to_string(variant.hit_at_2) + "_M" +
-           std::to_string(variant.fill) + "_R" + std::to_string(variant.rule) + "_U" + std::to_string(variant.update) +
-           (variant.on_miss_only ? "_UMO" : "");
+    std::string text("H");
+    text += std::to_string(variant.hit_at_3) + std::to_string(variant.hit_at_2);
+    text.append("_M").append(std::to_string(variant.fill)).append("_R").append(std::to_string(variant.rule));
+    text.append("_U").append(std::to_string(variant.update)).append(variant.on_miss_only ? "_UMO" : "");
+    return text;
   }
 
   [[nodiscard]] static Variant variant_of(const Replacement& replacement) {

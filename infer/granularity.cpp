@@ -63,10 +63,6 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
   return questions;
 }
 
-}  // namespace
-
-namespace {
-
 // To three in a thousand, by the spread around it.
 bool median_is_known(const std::vector<float>& sample_cycles) {
   const std::vector<double> sample(sample_cycles.begin(), sample_cycles.end());

@@ -15,6 +15,29 @@ namespace {
 
 constexpr std::size_t most_sets = std::size_t{1} << 20U;
 
+// Whether of the lines that were loaded when the set overflowed just its own are members, by their addresses.
+template <class IsMember>
+bool reproduces(const Interrogator& device, const ConflictClass& set, std::uint64_t line_bytes, std::size_t onset_lines,
+                const IsMember& is_member) {
+  if (!std::all_of(set.lines.begin(), set.lines.end(),
+                   [&](std::uint64_t line) { return is_member(device.address_of(line)); })) {
+    return false;
+  }
+  const std::uint64_t start = device.address_of(aligned_start(device));
+  std::size_t members = 0;
+  for (std::size_t line = 0; line <= onset_lines && members <= set.lines.size(); ++line) {
+    members += is_member(start + line * line_bytes) ? 1U : 0U;
+  }
+  return members == set.lines.size();
+}
+
+bool reproduces(const Interrogator& device, const ConflictClass& set, std::uint64_t line_bytes, std::size_t onset_lines,
+                const model::IndexFunction& index) {
+  const std::uint32_t number = model::set_of(index, device.address_of(set.lines.front()));
+  return reproduces(device, set, line_bytes, onset_lines,
+                    [&](std::uint64_t address) { return model::set_of(index, address) == number; });
+}
+
 // Follows the kernel of a linear index through the bits of the address.
 class LinearSearch {
  public:
@@ -35,7 +58,9 @@ class LinearSearch {
     for (const std::uint64_t line : set_->lines) {
       known_.add(device_->address_of(line) ^ home_);
     }
-    if (!complete_window() || !reproduces_set() || !add_directions(further_directions())) {
+    const auto shares_set = [this](std::uint64_t address) { return kernel_.remainder(address ^ home_) == 0; };
+    if (!complete_window() || !reproduces(*device_, *set_, line_bytes_, onset_lines_, shares_set) ||
+        !add_directions(further_directions())) {
       return std::nullopt;
     }
     std::vector<unsigned> bits;
@@ -104,16 +129,6 @@ class LinearSearch {
       }
       free_ = free;
     }
-  }
-
-  // No other line of those that were loaded when the set overflowed belongs to it.
-  [[nodiscard]] bool reproduces_set() const {
-    const std::uint64_t start = device_->address_of(aligned_start(*device_));
-    std::size_t members = 0;
-    for (std::size_t line = 0; line <= onset_lines_; ++line) {
-      members += kernel_.remainder((start + line * line_bytes_) ^ home_) == 0 ? 1U : 0U;
-    }
-    return members == set_->lines.size();
   }
 
   // Single bits beyond the window, and then whole blocks elsewhere in the buffer, where several bits differ at once.
@@ -282,22 +297,6 @@ namespace {
 
 constexpr std::size_t most_guesses = 16;
 
-// Whether of the lines that were loaded when the set overflowed just its own share a set under this index.
-bool reproduces(const model::IndexFunction& index, const Interrogator& device, const ConflictClass& set,
-                std::uint64_t line_bytes, std::size_t onset_lines) {
-  const std::uint32_t number = model::set_of(index, device.address_of(set.lines.front()));
-  const auto in_set = [&](std::uint64_t offset) { return model::set_of(index, device.address_of(offset)) == number; };
-  if (!std::all_of(set.lines.begin(), set.lines.end(), in_set)) {
-    return false;
-  }
-  const std::uint64_t start = aligned_start(device);
-  std::size_t members = 0;
-  for (std::size_t line = 0; line <= onset_lines && members <= set.lines.size(); ++line) {
-    members += in_set(start + line * line_bytes) ? 1U : 0U;
-  }
-  return members == set.lines.size();
-}
-
 }  // namespace
 
 std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const ConflictClass& set,
@@ -319,7 +318,7 @@ std::vector<model::IndexFunction> guess_modulo(const Interrogator& device, const
     }
     const model::IndexFunction guess =
         model::ModuloIndex{.granule_bytes = granule * line_bytes, .sets_count = static_cast<std::uint32_t>(apart)};
-    if (reproduces(guess, device, set, line_bytes, onset_lines)) {
+    if (reproduces(device, set, line_bytes, onset_lines, guess)) {
       guesses.push_back(guess);
     }
   }
@@ -346,7 +345,8 @@ std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const Co
     }
     for (std::uint32_t sets = (1U << (width - 1)) + 1; sets <= 1U << width; ++sets) {
       index.sets_count = sets;
-      if (guesses.size() < most_guesses && reproduces(index, device, set, line_bytes, onset_lines)) {
+      if (guesses.size() < most_guesses &&
+          reproduces(device, set, line_bytes, onset_lines, model::IndexFunction(index))) {
         guesses.emplace_back(index);
       }
     }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "infer/policy_questions.hpp"
 #include "infer/statistics.hpp"
 #include "model/random.hpp"
 
@@ -54,6 +56,14 @@ std::size_t changes_in(const std::vector<std::size_t>& kinds) {
 }
 
 }  // namespace
+
+model::Question walk_over(const Interrogator& device, const ConflictClass& set, std::uint64_t draw) {
+  AccessSequence record;
+  for (const std::uint32_t line : long_walk(frame_of(set.ways, set.lines.size(), SetStart::empty), draw).record) {
+    record.push_back(set.lines[line]);
+  }
+  return device.question({}, std::move(record));
+}
 
 bool repeats(Interrogator& device, const model::Question& question) {
   const std::vector<Readings> answers = ask_again(device, question, 6);

@@ -3,9 +3,13 @@
 #pragma once
 
 #include "infer/interrogator.hpp"
+#include "infer/partition.hpp"
 
 // Whether the same question has the same answer: always, by chance, or depending on when it is asked.
 namespace gpuinfer::infer {
+
+// A long random walk over the lines of one set, another one for each `draw`.
+[[nodiscard]] model::Question walk_over(const Interrogator& device, const ConflictClass& set, std::uint64_t draw);
 
 // True when the question, asked six times on end, is answered the same way each time, as far as misreads let it.
 [[nodiscard]] bool repeats(Interrogator& device, const model::Question& question);

@@ -85,14 +85,6 @@ std::vector<Replacement> hypotheses_for(const std::vector<const ConflictClass*>&
   return model::guessed_policies(ways);
 }
 
-model::Question walk_over(const Interrogator& device, const ConflictClass& set) {
-  AccessSequence record;
-  for (const std::uint32_t line : long_walk(frame_of(set.ways, set.lines.size(), SetStart::empty), 7).record) {
-    record.push_back(set.lines[line]);
-  }
-  return device.question({}, std::move(record));
-}
-
 std::string names_of(const std::vector<Replacement>& policies) {
   std::string names;
   for (const Replacement& each : policies) {
@@ -117,7 +109,7 @@ class OutsideTheLibrary {
     const ConflictClass& odd_one = *search_->answers().back().set;
     device_->inquire("a long walk over the set that was left unexplained, six times on end",
                      "no policy explains its answers; do they repeat at all?");
-    const model::Question walk = walk_over(*device_, odd_one);
+    const model::Question walk = walk_over(*device_, odd_one, 7);
     const bool deterministic = repeats(*device_, walk);
     device_->learned(deterministic ? "the answers repeat" : "the answers do not repeat");
     if (fit_->details["deterministic"] != "null") {

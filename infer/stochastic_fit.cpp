@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "infer/bimodal_fit.hpp"
-#include "infer/policy_questions.hpp"
 #include "infer/pseudo_random.hpp"
 #include "infer/repeatability.hpp"
 #include "infer/statistics.hpp"
@@ -156,14 +155,6 @@ std::string probability_intervals(const Interrogator& device, const std::vector<
   return intervals + "]";
 }
 
-model::Question walk_over(const Interrogator& device, const ConflictClass& set) {
-  AccessSequence record;
-  for (const std::uint32_t line : long_walk(frame_of(set.ways, set.lines.size(), SetStart::empty), 0).record) {
-    record.push_back(set.lines[line]);
-  }
-  return device.question({}, std::move(record));
-}
-
 // Victims of all sets that were watched.
 struct Watched {
   std::vector<std::vector<VictimSequence>> of_set;
@@ -281,7 +272,7 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
   }
   // A set that repeats what the others leave to chance has a policy of its own.
   for (const ConflictClass* set : sets) {
-    if (repeats(device, walk_over(device, *set))) {
+    if (repeats(device, walk_over(device, *set, 0))) {
       fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
       return fit;
     }

@@ -42,7 +42,9 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
       if (number > 1023) {
         throw DeviceUnavailable("--device " + name + ": no host has so many GPUs; `gpuinfer list devices` shows yours");
       }
-      return probe::open_cuda({.device = static_cast<int>(number), .carveout_percent = request.carveout_percent});
+      return probe::open_cuda({.device = static_cast<int>(number),
+                               .carveout_percent = request.carveout_percent,
+                               .targets = request.targets});
     }
     if (kind == "virtual") {
       return probe::open_virtual(model::read_description(description_file(rest)), name, request.seed);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/answerer.hpp"
 
@@ -15,6 +16,8 @@ struct DeviceRequest {
   std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | auto
   std::uint64_t seed = 1;       // of the chance in virtual devices
   int carveout_percent = 0;     // of CUDA devices
+  // That will be asked, so that a CUDA device prepares for no others; none: whatever it offers.
+  std::vector<std::string> targets = {};
 };
 
 // What `auto` stands for here: the first CUDA device, else the bundled recording of a real GPU. Throws

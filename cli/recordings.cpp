@@ -70,7 +70,7 @@ std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordi
       model::Trace& trace = traces.emplace_back(recorded);
       for (model::AccessSequence* sequence : {&trace.question.warm, &trace.question.record}) {
         for (std::uint64_t& offset : *sequence) {
-          offset += recording.facts.address_of_buffer;
+          offset += recording.facts.buffer_of(target).address;
         }
       }
     }

@@ -84,6 +84,10 @@ std::vector<std::string> spelled_targets(std::span<const std::string> asked) {
   return names;
 }
 
+bool stands_for_all(std::span<const std::string> spelled) {
+  return std::find(spelled.begin(), spelled.end(), everything) != spelled.end();
+}
+
 std::vector<std::string> offered_targets(std::span<const std::string> spelled, model::Answerer& device) {
   const std::vector<std::string>& offered = device.facts().targets;
   std::vector<std::string> names;

@@ -22,6 +22,9 @@ struct Target {
 // The names of --target in their own spelling, each once; `all` stays `all`. Throws InputError for a name that is none.
 [[nodiscard]] std::vector<std::string> spelled_targets(std::span<const std::string> asked);
 
+// True when `all` is among the names.
+[[nodiscard]] bool stands_for_all(std::span<const std::string> spelled);
+
 // The same against what a device offers, which `all` stands for. Throws InputError, with the device's own reason, when
 // it does not offer one.
 [[nodiscard]] std::vector<std::string> offered_targets(std::span<const std::string> spelled, model::Answerer& device);

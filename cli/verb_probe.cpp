@@ -77,11 +77,12 @@ void check_inside(const std::vector<model::Question>& questions, const model::De
   for (const model::Question& question : questions) {
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        if (offset >= facts.buffer_bytes || offset % 4 != 0) {
+        const std::uint64_t buffer_bytes = facts.buffer_of(question.target).bytes;
+        if (offset >= buffer_bytes || offset % 4 != 0) {
           throw InputError(
               fmt::format("offset {} is no 4-byte load inside the buffer of {} bytes that {} has; use "
                           "multiples of 4 below that",
-                          offset, facts.buffer_bytes, facts.source));
+                          offset, buffer_bytes, facts.source));
         }
       }
     }
@@ -115,7 +116,9 @@ ExitStatus verb_probe(Arguments arguments) {
   const auto csv = parsed->text("output");
   Output output(csv);
 
-  const auto device = open_device(device_request(*parsed));
+  DeviceRequest request = device_request(*parsed);
+  request.targets = spelled;
+  const auto device = open_device(request);
   static_cast<void>(offered_targets(spelled, *device));
   check_inside(asked, device->facts());
   const auto writer = record ? probe::create_archive(*record, device->facts()) : nullptr;

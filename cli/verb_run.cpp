@@ -88,7 +88,10 @@ ExitStatus verb_run(Arguments arguments) {
   const bool average = by_average(*parsed);
   const bool quiet = parsed->flag("quiet");
   const Format format = format_from(parsed->text("format"));
-  const DeviceRequest request = device_request(*parsed);
+  DeviceRequest request = device_request(*parsed);
+  if (!stands_for_all(asked)) {
+    request.targets = asked;
+  }
   infer::Settings settings = limits(*parsed);
   Output output(parsed->text("output"));
 

@@ -32,7 +32,7 @@ class AverageChase {
     return std::accumulate(answer[0].begin(), answer[0].end(), 0.0) / static_cast<double>(answer[0].size());
   }
 
-  [[nodiscard]] std::uint64_t buffer_bytes() const { return device_.facts().buffer_bytes; }
+  [[nodiscard]] std::uint64_t buffer_bytes() const { return device_.buffer().bytes; }
   void report(std::string finding, double done) { device_.report(std::move(finding), done); }
 
  private:

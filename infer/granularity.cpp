@@ -28,8 +28,8 @@ std::uint64_t far_stride(std::uint64_t buffer_bytes) {
 }  // namespace
 
 std::uint64_t aligned_start(const Interrogator& device) {
-  const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.facts().buffer_bytes) / 8);
-  const std::uint64_t beyond = device.facts().address_of_buffer % alignment;
+  const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.buffer().bytes) / 8);
+  const std::uint64_t beyond = device.buffer().address % alignment;
   return beyond == 0 ? 0 : alignment - beyond;
 }
 
@@ -45,7 +45,7 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
   constexpr std::size_t most_loads = 2048;
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
-  const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
+  const std::uint64_t buffer_bytes = device.buffer().bytes;
   const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
   std::vector<model::Question> questions;
   for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
@@ -78,7 +78,7 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
 }  // namespace
 
 bool calibrate(Interrogator& device) {
-  const std::uint64_t buffer_bytes = device.facts().buffer_bytes;
+  const std::uint64_t buffer_bytes = device.buffer().bytes;
   const std::uint64_t stride = far_stride(buffer_bytes);
   const std::uint64_t places = std::max<std::uint64_t>(1, buffer_bytes / stride);
   // A flood costs more than the loads it makes room for, and needs room itself.
@@ -145,7 +145,7 @@ bool calibrate(Interrogator& device) {
 
 FillGranularity find_fill_granularity(Interrogator& device) {
   const std::uint64_t start = aligned_start(device);
-  const std::uint64_t room_bytes = device.facts().buffer_bytes - start;
+  const std::uint64_t room_bytes = device.buffer().bytes - start;
   const unsigned votes = device.votes_needed();
 
   // Smallest power of two at which a second load misses after one at the start.
@@ -204,7 +204,7 @@ FillGranularity find_fill_granularity(Interrogator& device) {
 }
 
 Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {
-  const auto most = static_cast<std::size_t>((device.facts().buffer_bytes - start) / granule_bytes);
+  const auto most = static_cast<std::size_t>((device.buffer().bytes - start) / granule_bytes);
   const auto overflows = [&](std::size_t granules) {
     return conflicts.overflow(model::cold_pass(start, granules * granule_bytes, granule_bytes));
   };

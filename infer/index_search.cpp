@@ -84,7 +84,7 @@ class LinearSearch {
   // The largest aligned block around the first line that lies in the buffer as a whole: within it bits flip freely.
   [[nodiscard]] std::uint64_t free_block_bytes() const {
     const std::uint64_t first = device_->address_of(0);
-    const std::uint64_t last = device_->address_of(device_->facts().buffer_bytes);
+    const std::uint64_t last = device_->address_of(device_->buffer().bytes);
     std::uint64_t block_bytes = line_bytes_;
     while (home_ / (2 * block_bytes) * (2 * block_bytes) >= first &&
            home_ / (2 * block_bytes) * (2 * block_bytes) + 2 * block_bytes <= last) {
@@ -138,7 +138,7 @@ class LinearSearch {
       directions.push_back(bit);
     }
     const std::uint64_t home_block = home_ / block_bytes_;
-    const std::uint64_t last_block = device_->address_of(device_->facts().buffer_bytes - 1) / block_bytes_;
+    const std::uint64_t last_block = device_->address_of(device_->buffer().bytes - 1) / block_bytes_;
     for (std::uint64_t block = device_->address_of(0) / block_bytes_; block <= last_block; ++block) {
       if (block != home_block) {
         directions.push_back((block ^ home_block) * block_bytes_);
@@ -264,7 +264,7 @@ class LinearSearch {
 
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
     const std::uint64_t first = device_->address_of(0);
-    if (address < first || address - first + line_bytes_ > device_->facts().buffer_bytes) {
+    if (address < first || address - first + line_bytes_ > device_->buffer().bytes) {
       return std::nullopt;
     }
     return address - first;
@@ -332,7 +332,7 @@ std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const Co
   }
   constexpr unsigned widest = 8;
   const auto lowest = static_cast<unsigned>(std::countr_zero(line_bytes));
-  const auto end = static_cast<unsigned>(std::bit_width(device.facts().buffer_bytes - 1));
+  const auto end = static_cast<unsigned>(std::bit_width(device.buffer().bytes - 1));
   std::vector<model::IndexFunction> guesses;
   const auto try_fields = [&](unsigned width, std::initializer_list<unsigned> firsts) {
     model::SumIndex index{.fields = {}, .sets_count = 0};
@@ -367,7 +367,7 @@ std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const Co
 
 std::vector<unsigned> bits_of_buffer(const Interrogator& device, std::uint64_t line_bytes) {
   std::vector<std::uint64_t> addresses;
-  const std::uint64_t lines = device.facts().buffer_bytes / line_bytes;
+  const std::uint64_t lines = device.buffer().bytes / line_bytes;
   for (std::uint64_t step = 1; step < lines; step *= 2) {
     addresses.push_back(device.address_of(step * line_bytes) / line_bytes * line_bytes);
     addresses.push_back(device.address_of((lines - step) * line_bytes) / line_bytes * line_bytes);

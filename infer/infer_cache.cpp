@@ -219,8 +219,8 @@ class Inference {
 
   bool find_latencies() {
     constexpr std::uint64_t smallest_buffer_bytes = 4096;
-    if (device_.facts().buffer_bytes < smallest_buffer_bytes) {
-      give_up_rest("the buffer has " + std::to_string(device_.facts().buffer_bytes) + " bytes, and at least " +
+    if (device_.buffer().bytes < smallest_buffer_bytes) {
+      give_up_rest("the buffer has " + std::to_string(device_.buffer().bytes) + " bytes, and at least " +
                    std::to_string(smallest_buffer_bytes) + " are needed");
       return false;
     }

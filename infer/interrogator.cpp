@@ -92,8 +92,7 @@ AccessSequence Interrogator::flood_around(const AccessSequence& warm, const Acce
       std::max({smallest_flood_bytes, 64 * flood_stride_bytes_, 8 * block_bytes * touched.size()});
   AccessSequence flood;
   std::uint64_t flooded_bytes = 0;
-  for (std::uint64_t block = 0; (block + 1) * block_bytes <= facts().buffer_bytes && flooded_bytes < wanted_bytes;
-       ++block) {
+  for (std::uint64_t block = 0; (block + 1) * block_bytes <= buffer().bytes && flooded_bytes < wanted_bytes; ++block) {
     if (!touched.contains(block)) {
       for (std::uint64_t offset = 0; offset < block_bytes; offset += flood_stride_bytes_) {
         flood.push_back(block * block_bytes + offset);

@@ -34,7 +34,8 @@ class Interrogator {
   Interrogator(model::Answerer& device, std::string target, const Settings& settings);
 
   [[nodiscard]] const model::DeviceFacts& facts() const { return device_->facts(); }
-  [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return facts().address_of_buffer + offset; }
+  [[nodiscard]] const model::BufferFacts& buffer() const { return facts().buffer_of(target_); }
+  [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return buffer().address + offset; }
 
   // Latencies of the recorded accesses, one list for each question. Throws AskingEnded, QuestionRefused, DeviceError.
   [[nodiscard]] std::vector<std::vector<float>> latencies(std::span<const model::Question> questions);

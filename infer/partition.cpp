@@ -25,7 +25,7 @@ constexpr std::size_t most_accesses = std::size_t{1} << 24U;
 Partitioner::Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64_t line_bytes, std::size_t onset_lines)
     : device_(&device), conflicts_(&conflicts), line_bytes_(line_bytes), onset_lines_(onset_lines),
       start_(aligned_start(device)),
-      buffer_lines_(static_cast<std::size_t>((device.facts().buffer_bytes - start_) / line_bytes)),
+      buffer_lines_(static_cast<std::size_t>((device.buffer().bytes - start_) / line_bytes)),
       chunk_lines_(std::max<std::size_t>(1, onset_lines / 2)), random_(device.settings().seed ^ 0x9a27ULL) {}
 
 Offsets Partitioner::lines_between(std::size_t first, std::size_t last) const {

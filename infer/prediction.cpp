@@ -83,7 +83,7 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
   std::size_t voted_wrong = 0;
   std::size_t predicted_misses = 0;
   for (std::size_t q = 0; q < questions.size(); ++q) {
-    const auto predicted = outcomes_of(*simulator, questions[q], device.facts().address_of_buffer);
+    const auto predicted = outcomes_of(*simulator, questions[q], device.buffer().address);
     std::vector<double> for_miss(predicted.size());
     for (unsigned vote = 0; vote < votes; ++vote) {
       const std::vector<float>& answer = answers[vote * questions.size() + q];
@@ -146,7 +146,7 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
     double sum_of_squares = 0;
     for (std::size_t run = 0; run < simulations; ++run) {
       const auto simulator = model::CacheSimulator::make(cache, device.settings().seed + 1000 * q + run);
-      const auto outcomes = outcomes_of(*simulator, questions[q], device.facts().address_of_buffer);
+      const auto outcomes = outcomes_of(*simulator, questions[q], device.buffer().address);
       const auto count = static_cast<double>(std::count_if(outcomes.begin(), outcomes.end(), model::is_miss));
       const auto hits = static_cast<double>(outcomes.size()) - count;
       const double read = (count * (1 - classifier.miss_misread_rate()) + hits * classifier.hit_misread_rate()) *
@@ -186,14 +186,14 @@ std::vector<model::Question> fresh_questions(const Interrogator& device, const m
 // in reach is loaded again and again.
 bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
   const std::uint64_t line_bytes = *cache.line_bytes;
-  const std::uint64_t first = (line_bytes - device.facts().address_of_buffer % line_bytes) % line_bytes;
-  const AccessSequence all = model::cold_pass(first, device.facts().buffer_bytes - first, line_bytes);
+  const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
+  const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
   const unsigned votes = device.votes_needed();
   const model::Question passes = device.question_as_left(all, model::repeated(all, votes));
   const auto simulator = model::CacheSimulator::make(cache, 0);
   model::Question from_empty = passes;
   from_empty.state = model::StartState::clean;
-  const auto predicted = outcomes_of(*simulator, from_empty, device.facts().address_of_buffer);
+  const auto predicted = outcomes_of(*simulator, from_empty, device.buffer().address);
   const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -12,7 +12,7 @@ namespace gpuinfer::infer {
 
 LinesOfSets::LinesOfSets(const Interrogator& device, const model::IndexFunction& index, std::uint64_t line_bytes)
     : device_(&device), index_(&index), line_bytes_(line_bytes), start_(aligned_start(device)),
-      lines_((device.facts().buffer_bytes - start_) / line_bytes) {
+      lines_((device.buffer().bytes - start_) / line_bytes) {
   if (const auto* table = std::get_if<model::TableIndex>(&index); table != nullptr && table->range_bytes) {
     lines_ = std::min(lines_, (table->origin + *table->range_bytes - device.address_of(start_)) / line_bytes);
   }

@@ -13,17 +13,30 @@
 
 namespace gpuinfer::model {
 
+// Where loads go.
+struct BufferFacts {
+  std::uint64_t bytes = 0;    // offsets lie in [0, bytes), 4-byte loads
+  std::uint64_t address = 0;  // the address of a load is `address` + its offset
+
+  bool operator==(const BufferFacts&) const = default;
+};
+
 // What a device says of itself before the first question.
 struct DeviceFacts {
   std::string name;    // "NVIDIA H200"
   std::string source;  // what --device named: "cuda:0", "virtual:gtx780", ...
   std::optional<std::string> compute_capability;
   std::optional<unsigned> sm_count;
-  std::vector<std::string> targets;     // the load paths that can be asked
-  std::uint64_t buffer_bytes = 0;       // offsets lie in [0, buffer_bytes), 4-byte loads
-  std::uint64_t address_of_buffer = 0;  // address = address_of_buffer + offset
+  std::vector<std::string> targets;  // the load paths that can be asked
+  BufferFacts buffer;
+  std::map<std::string, BufferFacts> own_buffers;  // of targets whose loads do not go to `buffer`
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.
   std::map<std::string, std::string> provenance;
+
+  [[nodiscard]] const BufferFacts& buffer_of(const std::string& target) const {
+    const auto own = own_buffers.find(target);
+    return own == own_buffers.end() ? buffer : own->second;
+  }
 };
 
 // Whoever can answer questions: a GPU, a simulator, a recording, another process. The life cycle is: construct

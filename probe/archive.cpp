@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view schema = "gpuinfer-trace/1";
 constexpr std::string_view launch_prefix = "launch_";
+constexpr const char* own_buffers_group = "own_buffers";
 
 struct Exchange {
   std::string name;
@@ -164,7 +165,7 @@ std::vector<Element> slice(const std::vector<Element>& elements, std::uint64_t b
 }
 
 // Takes a group that somebody may have tampered with apart again.
-void unpack(const std::string& name, const LaunchGroup& launches, std::uint64_t buffer_bytes,
+void unpack(const std::string& name, const LaunchGroup& launches, const model::DeviceFacts& facts,
             std::vector<Exchange>& exchanges) {
   const std::size_t count = launches.questions.size();
   require(launches.targets.size() == count && launches.states.size() == count &&
@@ -182,6 +183,7 @@ void unpack(const std::string& name, const LaunchGroup& launches, std::uint64_t 
     require(row.warm_begin == access && row.record_begin >= access && row.record_end >= row.record_begin &&
                 row.record_end <= launches.offsets.size() && row.latency_begin == latency,
             "dataset question does not fit the accesses");
+    const std::uint64_t buffer_bytes = facts.buffer_of(launches.targets[i]).bytes;
     for (; access < row.record_end; ++access) {
       require(launches.offsets[access] < buffer_bytes, "dataset offset leaves the buffer");
       require((launches.is_warm_up[access] != 0) == (access < row.record_begin),
@@ -219,6 +221,16 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &utc)};
 }
 
+void write(const hdf5::Handle& place, const model::BufferFacts& buffer) {
+  hdf5::write_attribute(place, "buffer_bytes", buffer.bytes);
+  hdf5::write_attribute(place, "address_of_buffer", buffer.address);
+}
+
+model::BufferFacts read_buffer(const hdf5::Handle& place) {
+  return {.bytes = hdf5::read_integer_attribute(place, "buffer_bytes"),
+          .address = hdf5::read_integer_attribute(place, "address_of_buffer")};
+}
+
 void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
   hdf5::write_attribute(file, "schema", std::string(schema));
   hdf5::write_attribute(file, "device_name", facts.name);
@@ -230,8 +242,13 @@ void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
     hdf5::write_attribute(file, "sm_count", std::uint64_t{*facts.sm_count});
   }
   hdf5::write_attribute(file, "targets", facts.targets);
-  hdf5::write_attribute(file, "buffer_bytes", facts.buffer_bytes);
-  hdf5::write_attribute(file, "address_of_buffer", facts.address_of_buffer);
+  write(file, facts.buffer);
+  if (!facts.own_buffers.empty()) {
+    const hdf5::Handle buffers = hdf5::create_group(file, own_buffers_group);
+    for (const auto& [target, buffer] : facts.own_buffers) {
+      write(hdf5::create_group(buffers, target), buffer);
+    }
+  }
   hdf5::write_attribute(file, "program_version", std::string(GPUINFER_VERSION));
   hdf5::write_attribute(file, "recorded_at", utc_now());
   const hdf5::Handle provenance = hdf5::create_group(file, "provenance");
@@ -255,8 +272,14 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
     facts.sm_count = static_cast<unsigned>(sm_count);
   }
   facts.targets = hdf5::read_strings_attribute(file, "targets");
-  facts.buffer_bytes = hdf5::read_integer_attribute(file, "buffer_bytes");
-  facts.address_of_buffer = hdf5::read_integer_attribute(file, "address_of_buffer");
+  facts.buffer = read_buffer(file);
+  const std::vector<std::string> links = hdf5::link_names(file);
+  if (std::find(links.begin(), links.end(), own_buffers_group) != links.end()) {
+    const hdf5::Handle buffers = hdf5::open_group(file, own_buffers_group);
+    for (const std::string& target : hdf5::link_names(buffers)) {
+      facts.own_buffers[target] = read_buffer(hdf5::open_group(buffers, target));
+    }
+  }
   const hdf5::Handle provenance = hdf5::open_group(file, "provenance");
   for (const std::string& name : hdf5::attribute_names(provenance)) {
     facts.provenance[name] = hdf5::read_string_attribute(provenance, name);
@@ -284,7 +307,7 @@ Contents read_contents(const std::filesystem::path& path) {
       return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
     });
     for (const std::string& group : groups) {
-      unpack(group, read(file, group), contents.facts.buffer_bytes, contents.exchanges);
+      unpack(group, read(file, group), contents.facts, contents.exchanges);
     }
     return contents;
   } catch (const hdf5::Failure& failure) {

@@ -18,17 +18,20 @@ struct CudaOptions {
   // facts().provenance.
   int carveout_percent = 0;
   std::uint64_t buffer_bytes = 64ULL << 20U;
+  // Those that will be asked; none: all. Some take much of the memory of the GPU.
+  std::vector<std::string> targets = {};
 };
 
 // Names of the CUDA devices; empty without a driver or a GPU.
 [[nodiscard]] std::vector<std::string> cuda_device_names();
 
 // The fine-grained probe (Mei & Chu 2014, listing 4) on a real GPU. Targets: L1tex (ld.global.ca), ReadOnly
-// (ld.global.nc), Texture (tex1Dfetch; on most GPUs the same cache) and L2 (ld.global.cg, which passes L1 by). A state
-// that was tried on this GPU and not reached is refused, as is an offset outside the buffer or no multiple of 4. Clean
-// questions that follow one another go out together, one for each SM; the others one by one, to the SM that answered
-// last. Throws DeviceUnavailable when there is no such GPU, no driver, no room for the buffer, or the program was built
-// without CUDA.
+// (ld.global.nc), Texture (tex1Dfetch; on most GPUs the same cache), ConstL1 (ld.const, indexed, in a bank of 64 KB),
+// L2 (ld.global.cg, which passes L1 by), L1TLB and L2TLB (the same; an offset stands for a line of its page of 2 MB,
+// see cuda/page_lines.hpp). A state that was tried on this GPU and not reached is refused, as is an offset outside the
+// buffer or no multiple of 4. Clean questions to an SM's own caches that follow one another go out together, one for
+// each SM; the others one by one, to the SM that answered last, or always to the same. Throws DeviceUnavailable when
+// there is no such GPU, no driver, no room for the buffer, or the program was built without CUDA.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_cuda(const CudaOptions& options);
 
 }  // namespace gpuinfer::probe

@@ -168,7 +168,7 @@ class VirtualDevice final : public model::Answerer {
     facts_.source = source;
     facts_.compute_capability = description.device.compute_capability;
     facts_.sm_count = description.device.sm_count;
-    facts_.buffer_bytes = smallest_buffer_bytes;
+    facts_.buffer.bytes = smallest_buffer_bytes;
     facts_.provenance["seed"] = std::to_string(seed);
     const model::NoiseDescription noise = description.noise.value_or(model::NoiseDescription{});
     for (const auto& [target, cache] : description.caches) {
@@ -179,7 +179,7 @@ class VirtualDevice final : public model::Answerer {
       const model::Random seeds(seed ^ fnv1a(target));
       caches_.try_emplace(target, cache, noise, seeds);
       facts_.targets.push_back(target);
-      facts_.buffer_bytes = std::max(facts_.buffer_bytes, buffer_bytes_for(cache));
+      facts_.buffer.bytes = std::max(facts_.buffer.bytes, buffer_bytes_for(cache));
     }
     if (description.paths.contains(path_of_latency)) {
       add_path(description, noise, seed);
@@ -212,7 +212,7 @@ class VirtualDevice final : public model::Answerer {
     facts_.targets.emplace_back(latency_target);
     // Room to go from one window of page tables to another.
     const std::uint64_t window_bytes = description.paths.at(path_of_latency).page_window_bytes.value_or(0);
-    facts_.buffer_bytes = std::max(facts_.buffer_bytes, 2 * window_bytes);
+    facts_.buffer.bytes = std::max(facts_.buffer.bytes, 2 * window_bytes);
   }
 
   model::Answer answer(const model::Question& question) {
@@ -221,8 +221,8 @@ class VirtualDevice final : public model::Answerer {
     }
     const bool of_path = path_ && question.target == latency_target;
     try {
-      return {.latency_cycles = of_path ? path_->answer(question, facts_.address_of_buffer)
-                                        : caches_.at(question.target).answer(question, facts_.address_of_buffer),
+      return {.latency_cycles = of_path ? path_->answer(question, facts_.buffer.address)
+                                        : caches_.at(question.target).answer(question, facts_.buffer.address),
               .refusal = std::nullopt};
     } catch (const InputError& unknown) {
       const std::string place = of_path ? "" : "caches." + question.target + ".";
@@ -239,9 +239,9 @@ class VirtualDevice final : public model::Answerer {
     }
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        if (offset % load_bytes != 0 || offset > facts_.buffer_bytes - load_bytes) {
+        if (offset % load_bytes != 0 || offset > facts_.buffer.bytes - load_bytes) {
           return "offset " + std::to_string(offset) + " is no 4-byte load inside the buffer of " +
-                 std::to_string(facts_.buffer_bytes) + " bytes; ask for multiples of 4 below its end";
+                 std::to_string(facts_.buffer.bytes) + " bytes; ask for multiples of 4 below its end";
         }
       }
     }

@@ -60,6 +60,10 @@ model::AccessSequence sequence_member(const json& object, const char* key) {
 // Texts come from anywhere and need not be UTF-8.
 std::string line_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+model::BufferFacts buffer_of(const json& object) {
+  return {.bytes = whole_member(object, "buffer_bytes"), .address = whole_member(object, "address_of_buffer")};
+}
+
 }  // namespace
 
 std::string greeting_line(const model::DeviceFacts& facts) {
@@ -73,11 +77,15 @@ std::string greeting_line(const model::DeviceFacts& facts) {
   if (!facts.provenance.empty()) {
     device["provenance"] = facts.provenance;
   }
-  return line_of({{"gpuinfer", protocol},
-                  {"device", std::move(device)},
-                  {"targets", facts.targets},
-                  {"buffer_bytes", facts.buffer_bytes},
-                  {"address_of_buffer", facts.address_of_buffer}});
+  json greeting{{"gpuinfer", protocol},
+                {"device", std::move(device)},
+                {"targets", facts.targets},
+                {"buffer_bytes", facts.buffer.bytes},
+                {"address_of_buffer", facts.buffer.address}};
+  for (const auto& [target, buffer] : facts.own_buffers) {
+    greeting["own_buffers"][target] = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
+  }
+  return line_of(greeting);
 }
 
 model::DeviceFacts parse_greeting(const std::string& line) {
@@ -110,8 +118,13 @@ model::DeviceFacts parse_greeting(const std::string& line) {
     }
     facts.targets.push_back(target.get<std::string>());
   }
-  facts.buffer_bytes = whole_member(greeting, "buffer_bytes");
-  facts.address_of_buffer = whole_member(greeting, "address_of_buffer");
+  facts.buffer = buffer_of(greeting);
+  if (greeting.contains("own_buffers")) {
+    const json& own_buffers = member(greeting, "own_buffers", &json::is_object, "an object");
+    for (const auto& [target, buffer] : own_buffers.items()) {
+      facts.own_buffers[target] = buffer_of(buffer);
+    }
+  }
   return facts;
 }
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string_view>
 
 #include "model/errors.hpp"
 #include "probe/cuda/gpu.hpp"
+#include "probe/cuda/page_lines.hpp"
 
 namespace gpuinfer::probe {
 namespace {
@@ -15,29 +17,98 @@ namespace {
 using cuda::LoadPath;
 using model::StartState;
 
+// What empties the cache behind a path.
+enum class Emptying {
+  new_carveout,  // L1 is set up anew (clean), or a fence drops its lines (invalidated)
+  new_launch,    // constants are read anew in each launch (clean)
+  streaming,     // other lines drive these out (invalidated)
+  other_pages,   // other pages drive these out (invalidated)
+  unmapping,     // all translations are dropped (clean)
+};
+
 struct Target {
   std::string_view name;
   LoadPath path;
+  Emptying emptying;
 };
 
-constexpr std::array<Target, 4> all_targets{{
-    {"L1tex", LoadPath::global_ca},
-    {"ReadOnly", LoadPath::global_nc},
-    {"Texture", LoadPath::texture},
-    {"L2", LoadPath::global_cg},
-}};
+constexpr std::array all_targets{
+    Target{"L1tex", LoadPath::global_ca, Emptying::new_carveout},
+    Target{"ReadOnly", LoadPath::global_nc, Emptying::new_carveout},
+    Target{"Texture", LoadPath::texture, Emptying::new_carveout},
+    Target{"ConstL1", LoadPath::constant, Emptying::new_launch},
+    Target{"L2", LoadPath::global_cg, Emptying::streaming},
+    Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
+    Target{"L2TLB", LoadPath::lines_cg, Emptying::unmapping},
+};
 
-// Why a target cannot be put into these states; it can be put into the others.
-using Refusals = std::map<StartState, std::string>;
+bool translates(const Target& target) {
+  return target.emptying == Emptying::other_pages || target.emptying == Emptying::unmapping;
+}
 
-// How many of the latencies are those of hits, where `hits` holds nothing but hits.
-std::size_t count_hits(std::span<const float> latencies, std::span<const float> hits) {
-  std::vector<float> sorted(hits.begin(), hits.end());
+// No entry of a TLB is known to cover more.
+constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
+
+// Pages that empty a first TLB: several times what any is known to hold.
+constexpr std::uint64_t flood_pages = 64;
+constexpr std::uint64_t flood_bytes = flood_pages * widest_page_bytes;
+
+// What the second TLB of all GPUs known covers several times over.
+constexpr std::uint64_t largest_first_tlb_bytes = 8ULL << 30U;
+
+// Left to others when everything else is mapped to outgrow the second TLB.
+constexpr std::uint64_t spared_bytes = 4ULL << 30U;
+
+// Lines that are known to fit, to try a state with.
+struct Touches {
+  std::uint64_t count;
+  std::uint64_t stride_bytes;
+};
+
+Touches touches_of(Emptying emptying) {
+  switch (emptying) {
+    case Emptying::new_launch:
+      return {.count = 16, .stride_bytes = 64};
+    case Emptying::other_pages:
+    case Emptying::unmapping:
+      return {.count = 8, .stride_bytes = widest_page_bytes};
+    case Emptying::new_carveout:
+    case Emptying::streaming:
+      break;
+  }
+  return {.count = 64, .stride_bytes = 128};
+}
+
+// The states that the way of emptying could lead to, besides keep.
+std::string_view why_no_way_to(StartState state, Emptying emptying) {
+  switch (emptying) {
+    case Emptying::new_carveout:
+      return "";
+    case Emptying::new_launch:
+    case Emptying::unmapping:
+      return state == StartState::invalidated ? "nothing drops the lines alone" : "";
+    case Emptying::streaming:
+    case Emptying::other_pages:
+      return state == StartState::clean ? "only others can drive the lines out, which leave a state of their own" : "";
+  }
+  return "";
+}
+
+// Whether questions may be answered on different SMs at a time.
+bool goes_apart(const Target& target, StartState state) {
+  return state == StartState::clean &&
+         (target.emptying == Emptying::new_carveout || target.emptying == Emptying::new_launch);
+}
+
+std::ptrdiff_t count_up_to(std::span<const float> latencies, float most_cycles) {
+  return std::ranges::count_if(latencies, [most_cycles](float latency) { return latency <= most_cycles; });
+}
+
+float median(std::span<const float> latencies) {
+  std::vector<float> sorted(latencies.begin(), latencies.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::ranges::nth_element(sorted, middle);
-  const float slowest_hit = 1.5F * *middle;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(latencies, [slowest_hit](float latency) { return latency <= slowest_hit; }));
+  return *middle;
 }
 
 class CudaProbe final : public model::Answerer {
@@ -48,100 +119,221 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
 
  private:
-  [[nodiscard]] Refusals try_states(LoadPath path);
-  [[nodiscard]] std::vector<cuda::Played> play_clean(LoadPath path, std::span<const model::Question> questions);
-  [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(LoadPath path, const model::Question& question);
+  // A target that can be asked.
+  struct Offer {
+    Target target;
+    cuda::Reach reach;
+    std::map<StartState, std::string> refusals;  // why it cannot be put into these states; it can be into the others
+  };
+
+  void prepare_buffers(const CudaOptions& options, std::span<const Target> targets);
+  void try_states(Offer& offer);
+  [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
+                                 float median_hit);
+
+  // Clean questions of one target that may go out together, each to an SM of its own.
+  [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
+  // One question, on the SM of the last one. None when no block got there alone.
+  [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_in_pages(const Offer& offer, model::Question question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
   [[nodiscard]] std::size_t batch_size(std::span<const model::Question> questions) const;
 
   cuda::Gpu gpu_;
+  cuda::Buffer buffer_;
+  cuda::Buffer l2_buffer_;
+  cuda::Buffer pages_;
+  std::optional<cuda::PageLines> page_lines_;
   model::DeviceFacts facts_;
-  std::map<std::string, LoadPath, std::less<>> paths_;
-  std::map<LoadPath, Refusals> refusals_;
+  std::map<std::string, Offer, std::less<>> offers_;
   std::uint32_t last_sm_ = 0;
 };
 
+// Where nothing but one SM may touch what is measured, it is always this one.
+constexpr std::uint32_t home_sm = 0;
+
+bool is_asked(const CudaOptions& options, std::string_view name) {
+  return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
+}
+
 CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.facts()) {
-  for (const auto& [name, path] : all_targets) {
-    if (path != LoadPath::texture || gpu_.buffer().texture()) {
-      facts_.targets.emplace_back(name);
-      paths_.emplace(name, path);
-      refusals_.emplace(path, try_states(path));
+  std::vector<Target> asked;
+  for (const Target& target : all_targets) {
+    facts_.targets.emplace_back(target.name);
+    if (is_asked(options, target.name)) {
+      asked.push_back(target);
     }
+  }
+  prepare_buffers(options, asked);
+  for (const Target& target : asked) {
+    const std::string name(target.name);
+    Offer offer{.target = target, .reach = reach_of(buffer_), .refusals = {}};
+    if (target.path == LoadPath::texture && !buffer_.texture()) {
+      std::erase(facts_.targets, name);
+      continue;
+    }
+    if (target.emptying == Emptying::new_launch) {
+      offer.reach = {.bytes = cuda::constant_bytes};
+    } else if (target.emptying == Emptying::streaming) {
+      offer.reach = reach_of(l2_buffer_);
+    } else if (translates(target)) {
+      offer.reach = reach_of(pages_);
+      offer.reach.bytes -= flood_bytes;
+      if (target.emptying == Emptying::other_pages) {
+        offer.reach.bytes = std::min(offer.reach.bytes, largest_first_tlb_bytes);
+      }
+    }
+    if (offer.reach.address != facts_.buffer.address || offer.reach.bytes != facts_.buffer.bytes) {
+      facts_.own_buffers[name] = {.bytes = offer.reach.bytes, .address = offer.reach.address};
+    }
+    try_states(offer);
+    offers_.emplace(name, std::move(offer));
+  }
+}
+
+// Buffers begin at a multiple of their size (rounded up to a power of two), so that every address bit below that
+// differs independently of the others; that of the pages would then take twice the memory of the GPU.
+void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Target> targets) {
+  constexpr std::uint64_t page_alignment_bytes = 1ULL << 30U;
+  gpu_.allocate(buffer_, options.buffer_bytes, std::bit_ceil(options.buffer_bytes));
+  gpu_.make_texture(buffer_);
+  facts_.buffer = {.bytes = buffer_.bytes(), .address = buffer_.address()};
+  const auto any = [&](Emptying emptying) {
+    return std::ranges::find(targets, emptying, &Target::emptying) != targets.end();
+  };
+  if (any(Emptying::streaming)) {
+    const std::uint64_t bytes = std::bit_ceil(2 * gpu_.l2_bytes());
+    gpu_.allocate(l2_buffer_, bytes, bytes);
+    gpu_.stream_through_l2();
+  }
+  if (any(Emptying::other_pages) || any(Emptying::unmapping)) {
+    const std::uint64_t least_bytes = largest_first_tlb_bytes + flood_bytes;
+    const std::uint64_t free_bytes = gpu_.free_bytes();
+    std::uint64_t bytes = std::min(free_bytes / 2, least_bytes);
+    if (any(Emptying::unmapping) && free_bytes > least_bytes + spared_bytes + page_alignment_bytes) {
+      bytes = free_bytes - spared_bytes - page_alignment_bytes;
+    }
+    gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, page_alignment_bytes);
+    page_lines_.emplace(gpu_, home_sm, reach_of(pages_));
   }
 }
 
 // A state is given when lines that were there, and fit with room to spare, all miss afterwards, or hit if they were to
 // stay.
-Refusals CudaProbe::try_states(LoadPath path) {
-  if (path == LoadPath::global_cg) {
-    const std::string reason = "L2 cannot be emptied from a kernel on " + facts_.source + "; ask with state keep";
-    return {{StartState::clean, reason}, {StartState::invalidated, reason}};
-  }
-  constexpr std::size_t lines = 64;
-  constexpr std::uint64_t line_bytes = 128;
-  const std::uint64_t span_bytes = std::min(lines * line_bytes, facts_.buffer_bytes);
-  const auto touch = model::cold_pass(0, span_bytes, line_bytes);
-  model::Question question;
-  question.record = model::repeated(touch, 2);
-
-  Refusals refusals;
+void CudaProbe::try_states(Offer& offer) {
+  const auto [count, stride_bytes] = touches_of(offer.target.emptying);
+  const auto touch = model::cold_pass(0, std::min(count * stride_bytes, offer.reach.bytes), stride_bytes);
+  model::Question touches{.target = std::string(offer.target.name),
+                          .state = StartState::keep,
+                          .warm = {},
+                          .record = model::repeated(touch, 4)};
   const auto refuse = [&](StartState state) {
-    refusals[state] = "state " + std::string(to_string(state)) + " was tried on " + facts_.source +
-                      " and not reached; ask with another state";
+    offer.refusals[state] = "state " + std::string(to_string(state)) + " was tried on " + facts_.source +
+                            " and not reached; ask with another state";
   };
 
-  const std::vector<model::Question> everywhere(gpu_.sm_count(), question);
-  static_cast<void>(play_clean(path, everywhere));
-  const auto again = play_clean(path, everywhere);
-  const auto hits = std::span(again.back().latency_cycles).last(touch.size());
-  const auto first_pass_hits = [&](const cuda::Played& played) {
-    return count_hits(std::span(played.latency_cycles).first(touch.size()), hits) > 0;
-  };
-  if (std::ranges::any_of(again, first_pass_hits)) {
-    refuse(StartState::clean);
+  const auto warm = play_alone(offer, touches);
+  if (!warm) {
+    for (const StartState state : {StartState::clean, StartState::invalidated, StartState::keep}) {
+      refuse(state);
+    }
+    return;
   }
-
-  question.record = touch;
-  question.state = StartState::keep;
-  const auto kept = play_on_last_sm(path, question);
-  constexpr std::size_t stray = 4;
-  if (!kept || count_hits(kept->latency_cycles, hits) + stray < touch.size()) {
+  const auto hits = std::span(warm->latency_cycles).last(2 * touch.size());
+  const float median_hit = median(hits);
+  const float slowest_hit = std::ranges::max(hits);
+  touches.record = touch;
+  for (const StartState state : {StartState::clean, StartState::invalidated}) {
+    if (const std::string_view reason = why_no_way_to(state, offer.target.emptying); !reason.empty()) {
+      offer.refusals[state] = "state " + std::string(to_string(state)) + " is not to be had on " + facts_.source +
+                              ", since " + std::string(reason) + "; ask with another state";
+    } else if (!is_empty_in(state, offer, touches, median_hit)) {
+      refuse(state);
+    }
+  }
+  touches.state = StartState::keep;
+  constexpr std::ptrdiff_t stray = 4;
+  static_cast<void>(play_alone(offer, touches));
+  const auto kept = play_alone(offer, touches);
+  if (!kept || count_up_to(kept->latency_cycles, slowest_hit) + stray < std::ssize(touch)) {
     refuse(StartState::keep);
   }
-  question.state = StartState::invalidated;
-  const auto dropped = play_on_last_sm(path, question);
-  if (!dropped || count_hits(dropped->latency_cycles, hits) > 0) {
-    refuse(StartState::invalidated);
-  }
-  return refusals;
 }
 
-std::vector<cuda::Played> CudaProbe::play_clean(LoadPath path, std::span<const model::Question> questions) {
-  auto played = gpu_.play_clean(path, questions);
+// Asked again right after it was answered, on every SM where that is the way, no touch hits.
+bool CudaProbe::is_empty_in(StartState state, const Offer& offer, const model::Question& touches, float median_hit) {
+  model::Question question = touches;
+  question.state = state;
+  const auto is_empty = [&](const cuda::Played& played) { return count_up_to(played.latency_cycles, median_hit) == 0; };
+  if (goes_apart(offer.target, state)) {
+    const std::vector<model::Question> everywhere(gpu_.sm_count(), question);
+    static_cast<void>(play_apart(offer, everywhere));
+    return std::ranges::all_of(play_apart(offer, everywhere), is_empty);
+  }
+  static_cast<void>(play_alone(offer, question));
+  const auto again = play_alone(offer, question);
+  return again && is_empty(*again);
+}
+
+std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
+  const bool new_l1 = offer.target.emptying == Emptying::new_carveout;
+  auto played = gpu_.play_apart(offer.target.path, offer.reach, new_l1, questions);
   last_sm_ = played.back().sm;
   return played;
 }
 
-std::optional<cuda::Played> CudaProbe::play_on_last_sm(LoadPath path, const model::Question& question) {
-  return gpu_.play_on(last_sm_, path, question);
+std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const model::Question& question) {
+  const LoadPath path = offer.target.path;
+  switch (offer.target.emptying) {
+    case Emptying::streaming:
+      if (question.state == StartState::invalidated) {
+        gpu_.stream_through_l2();
+      }
+      return gpu_.play_on(home_sm, path, offer.reach, question);
+    case Emptying::other_pages:
+    case Emptying::unmapping:
+      return play_in_pages(offer, question);
+    case Emptying::new_carveout:
+    case Emptying::new_launch:
+      break;
+  }
+  return gpu_.play_on(last_sm_, path, offer.reach, question, question.state == StartState::invalidated);
+}
+
+std::optional<cuda::Played> CudaProbe::play_in_pages(const Offer& offer, model::Question question) {
+  auto in_lines = page_lines_->in_lines(question);
+  if (!in_lines) {
+    return std::nullopt;
+  }
+  cuda::Reach reach = offer.reach;
+  if (question.state == StartState::invalidated) {
+    reach.bytes = pages_.bytes();
+    model::AccessSequence warm = model::cold_pass(pages_.bytes() - flood_bytes, flood_bytes, widest_page_bytes);
+    warm.insert(warm.end(), in_lines->warm.begin(), in_lines->warm.end());
+    in_lines->warm = std::move(warm);
+  } else if (question.state == StartState::clean) {
+    gpu_.drop_translations();
+  }
+  return gpu_.play_on(home_sm, offer.target.path, reach, *in_lines);
 }
 
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {
-  const auto path = paths_.find(question.target);
-  if (path == paths_.end()) {
-    return "target " + question.target + " is not known to " + facts_.source + "; ask for one that it offers";
+  const auto offer = offers_.find(question.target);
+  if (offer == offers_.end()) {
+    return "target " + question.target + " is not known to " + facts_.source +
+           " or was not asked for when it was opened; ask for one that it offers";
   }
-  const auto& refusals = refusals_.at(path->second);
+  const auto& refusals = offer->second.refusals;
   if (const auto state = refusals.find(question.state); state != refusals.end()) {
     return state->second;
   }
+  const std::uint64_t bytes = offer->second.reach.bytes;
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
-      if (offset % sizeof(std::uint32_t) != 0 || offset >= facts_.buffer_bytes) {
+      if (offset % sizeof(std::uint32_t) != 0 || offset >= bytes) {
         return "offset " + std::to_string(offset) + " is not that of a 4-byte word in the buffer of " +
-               std::to_string(facts_.buffer_bytes) + " bytes; ask for multiples of 4 below that";
+               std::to_string(bytes) + " bytes; ask for multiples of 4 below that";
       }
     }
   }
@@ -152,9 +344,6 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
 std::size_t CudaProbe::batch_size(std::span<const model::Question> questions) const {
   constexpr std::size_t most_accesses = std::size_t{1} << 24U;
   const auto& first = questions.front();
-  if (first.state != StartState::clean) {
-    return 1;
-  }
   std::size_t count = 0;
   std::size_t accesses = 0;
   for (const auto& question : questions.first(std::min(questions.size(), gpu_.sm_count()))) {
@@ -178,12 +367,12 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
       answers.push_back({.latency_cycles = {}, .refusal = std::move(refusal)});
       continue;
     }
-    const LoadPath path = paths_.find(first.target)->second;
-    if (first.state == StartState::clean) {
-      for (auto& played : play_clean(path, left.first(batch_size(left)))) {
+    const Offer& offer = offers_.find(first.target)->second;
+    if (goes_apart(offer.target, first.state)) {
+      for (auto& played : play_apart(offer, left.first(batch_size(left)))) {
         answers.push_back({.latency_cycles = std::move(played.latency_cycles), .refusal = std::nullopt});
       }
-    } else if (auto played = play_on_last_sm(path, first)) {
+    } else if (auto played = play_alone(offer, first)) {
       answers.push_back({.latency_cycles = std::move(played->latency_cycles), .refusal = std::nullopt});
     } else {
       answers.push_back({.latency_cycles = {},

@@ -55,8 +55,7 @@ Buffer::~Buffer() {
   cudaFree(allocation_);
 }
 
-cudaError_t Buffer::allocate(std::uint64_t bytes) {
-  const std::uint64_t alignment_bytes = std::bit_ceil(bytes);
+cudaError_t Buffer::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
   const cudaError_t error = cudaMalloc(&allocation_, bytes + alignment_bytes);
   if (error != cudaSuccess) {
     return error;
@@ -93,6 +92,10 @@ cudaError_t Buffer::make_texture() {
   return error;
 }
 
+Reach reach_of(const Buffer& buffer) {
+  return {.address = buffer.address(), .bytes = buffer.bytes(), .texture = buffer.texture()};
+}
+
 void Gpu::check(cudaError_t error, const std::string& what, const std::string& advice) const {
   if (error != cudaSuccess) {
     throw DeviceError("cuda:" + std::to_string(options_.device) + " could not " + what + " (" +
@@ -122,14 +125,29 @@ Gpu::Gpu(const CudaOptions& options) : options_(options) {
     throw DeviceError("cuda:" + std::to_string(options_.device) + " cannot have a buffer of " +
                       std::to_string(options_.buffer_bytes) + " bytes; ask for a multiple of 4, at most 16 GiB");
   }
-  check(buffer_.allocate(options_.buffer_bytes), "make a buffer of " + std::to_string(options_.buffer_bytes) + " bytes",
-        "free memory on it or ask for a smaller buffer");
-  check(buffer_.make_texture(), "make a texture of the buffer", "check it with nvidia-smi");
-
-  for (const LoadPath path : {LoadPath::global_ca, LoadPath::global_nc, LoadPath::global_cg, LoadPath::texture}) {
+  for (const LoadPath path : {LoadPath::global_ca, LoadPath::global_nc, LoadPath::global_cg, LoadPath::lines_cg,
+                              LoadPath::texture, LoadPath::constant}) {
     check(prepare(path, options_.carveout_percent, shared_bytes_), "load the probe",
           "build it for this GPU's architecture and ask for a carve-out from 0 to 100");
   }
+}
+
+std::uint64_t Gpu::l2_bytes() const { return static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize)); }
+
+std::uint64_t Gpu::free_bytes() const {
+  std::size_t free = 0;
+  std::size_t all = 0;
+  check(cudaMemGetInfo(&free, &all), "say how much memory is free", "check it with nvidia-smi");
+  return free;
+}
+
+void Gpu::allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const {
+  check(buffer.allocate(bytes, alignment_bytes), "make a buffer of " + std::to_string(bytes) + " bytes",
+        "free memory on it or ask for a smaller buffer");
+}
+
+void Gpu::make_texture(Buffer& buffer) const {
+  check(buffer.make_texture(), "make a texture of the buffer", "check it with nvidia-smi");
 }
 
 model::DeviceFacts Gpu::facts() const {
@@ -145,8 +163,6 @@ model::DeviceFacts Gpu::facts() const {
   facts.source = "cuda:" + std::to_string(options_.device);
   facts.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
   facts.sm_count = static_cast<unsigned>(sm_count_);
-  facts.buffer_bytes = buffer_.bytes();
-  facts.address_of_buffer = buffer_.address();
   facts.provenance = {
       {"cuda_driver", version_text(driver)},
       {"cuda_runtime", version_text(runtime)},
@@ -156,19 +172,20 @@ model::DeviceFacts Gpu::facts() const {
       {"shared_bytes_per_block", std::to_string(shared_bytes_ + properties.reservedSharedMemPerBlock)},
       {"carveout_percent_asked", std::to_string(options_.carveout_percent)},
       {"clean_state", "a kernel with a far carve-out runs on every SM before each launch"},
-      {"list_transfer", properties.major >= 9
-                            ? "bulk copies between host memory and shared memory"
-                            : "loads and stores past L1, every " + std::to_string(chunk_accesses) + " accesses"},
+      {"list_transfer", properties.major >= 9 ? "bulk copies between host memory and shared memory"
+                                              : "loads and stores past L1, every " +
+                                                    std::to_string(chunk_accesses(LoadPath::global_ca)) + " accesses"},
   };
   return facts;
 }
 
-std::vector<Played> Gpu::play_clean(LoadPath path, std::span<const model::Question> questions) {
+std::vector<Played> Gpu::play_apart(LoadPath path, const Reach& reach, bool new_l1,
+                                    std::span<const model::Question> questions) {
   constexpr int tries = 8;
   const auto taken = [&] { return seats().first(questions.size()); };
   for (int i = 0; i < tries; ++i) {
-    pack(questions);
-    launch(path, taken(), true, {});
+    pack(path, questions);
+    launch(path, reach, taken(), new_l1, {});
     if (all_on_different_sms(taken())) {
       std::vector<Played> all;
       for (std::size_t question = 0; question < questions.size(); ++question) {
@@ -181,18 +198,35 @@ std::vector<Played> Gpu::play_clean(LoadPath path, std::span<const model::Questi
                     std::to_string(tries) + " times in a row; end what else runs on it");
 }
 
-std::optional<Played> Gpu::play_on(std::uint32_t sm, LoadPath path, const model::Question& question) {
-  pack({&question, 1});
+std::optional<Played> Gpu::play_on(std::uint32_t sm, LoadPath path, const Reach& reach, const model::Question& question,
+                                   bool drop_l1_lines) {
+  pack(path, {&question, 1});
   std::ranges::fill(seats().subspan(1), seats().front());
-  launch(path, seats(), false,
-         {.invalidate = question.state == model::StartState::invalidated, .only_one_sm = true, .sm = sm});
+  launch(path, reach, seats(), false, {.invalidate = drop_l1_lines, .only_one_sm = true, .sm = sm});
   if (std::ranges::count(seats(), sm, &Seat::sm) != 1) {
     return std::nullopt;
   }
   return played(*std::ranges::find(seats(), sm, &Seat::sm), question);
 }
 
-void Gpu::pack(std::span<const model::Question> questions) {
+void Gpu::stream_through_l2() {
+  // Several times what fits, and twice, since a line may stay that is not the oldest.
+  if (streamed_.bytes() == 0) {
+    allocate(streamed_, 4 * l2_bytes(), alignof(uint4));
+  }
+  for (int time = 0; time < 2; ++time) {
+    check(stream_through(streamed_.memory(), streamed_.bytes(), static_cast<std::uint32_t>(sm_count_)),
+          "read a stream through L2", "check it with nvidia-smi");
+  }
+}
+
+void Gpu::drop_translations() {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, 4096, cudaHostAllocMapped), "map memory of the host", "free memory on the host");
+  check(cudaFreeHost(memory), "unmap memory of the host", "check it with nvidia-smi");
+}
+
+void Gpu::pack(LoadPath path, std::span<const model::Question> questions) {
   std::size_t total = 0;
   for (const auto& question : questions) {
     total += padded(accesses_of(question));
@@ -200,27 +234,27 @@ void Gpu::pack(std::span<const model::Question> questions) {
   check(host_.reserve(sm_count_ * sizeof(Seat) + total * word_bytes), "reach memory for the list of accesses",
         "ask shorter questions");
 
-  const auto word_of = [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); };
+  const auto unit_of = [&](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / unit_bytes(path)); };
   std::uint32_t first = 0;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     seats()[i] = {.first = first, .accesses = static_cast<std::uint32_t>(accesses_of(questions[i]))};
-    std::uint32_t* const list = std::ranges::transform(questions[i].warm, accesses() + first, word_of).out;
-    std::ranges::transform(questions[i].record, list, word_of);
+    std::uint32_t* const list = std::ranges::transform(questions[i].warm, accesses() + first, unit_of).out;
+    std::ranges::transform(questions[i].record, list, unit_of);
     first += static_cast<std::uint32_t>(padded(seats()[i].accesses));
   }
 }
 
-void Gpu::launch(LoadPath path, std::span<const Seat> taken, bool flip_first, Launch how) {
+void Gpu::launch(LoadPath path, const Reach& reach, std::span<const Seat> taken, bool new_l1, Launch how) {
   const std::string advice = "check it with nvidia-smi";
   how.seats = seats().data();
   how.accesses = accesses();
-  how.buffer_begin = buffer_.address();
-  how.buffer_end = buffer_.address() + buffer_.bytes();
-  how.texture = buffer_.texture().value_or(0);
-  how.buffer_words = buffer_.texture() ? static_cast<std::uint32_t>(buffer_.bytes() / word_bytes) : 0;
+  how.buffer_begin = reach.address;
+  how.buffer_end = reach.address + reach.bytes;
+  how.texture = reach.texture.value_or(0);
+  how.buffer_words = reach.texture ? static_cast<std::uint32_t>(reach.bytes / word_bytes) : 0;
 
   check(cudaSetDevice(options_.device), "be used", advice);
-  if (flip_first) {
+  if (new_l1) {
     check(flip_carveout(options_.carveout_percent, static_cast<std::uint32_t>(sm_count_), largest_shared_bytes_),
           "switch its carve-out", advice);
   }

@@ -31,8 +31,7 @@ class HostMemory {
   std::size_t bytes_ = 0;
 };
 
-// A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one. It begins at a multiple of
-// its size (rounded up to a power of two), so that every address bit below that differs independently of the others.
+// A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one.
 class Buffer {
  public:
   Buffer() = default;
@@ -40,9 +39,11 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
-  [[nodiscard]] cudaError_t allocate(std::uint64_t bytes);
+  // Takes bytes + alignment_bytes (a power of two) of memory.
+  [[nodiscard]] cudaError_t allocate(std::uint64_t bytes, std::uint64_t alignment_bytes);
   [[nodiscard]] cudaError_t make_texture();
 
+  [[nodiscard]] const void* memory() const { return memory_; }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_; }
@@ -53,6 +54,15 @@ class Buffer {
   std::uint64_t bytes_ = 0;
   std::optional<cudaTextureObject_t> texture_;
 };
+
+// Where the offsets of questions lead.
+struct Reach {
+  std::uint64_t address = 0;  // of global memory; none for LoadPath::constant
+  std::uint64_t bytes = 0;
+  std::optional<cudaTextureObject_t> texture = {};
+};
+
+[[nodiscard]] Reach reach_of(const Buffer& buffer);
 
 struct Played {
   std::uint32_t sm = 0;
@@ -65,22 +75,33 @@ class Gpu {
   explicit Gpu(const CudaOptions& options);
 
   [[nodiscard]] std::size_t sm_count() const { return sm_count_; }
-  [[nodiscard]] const Buffer& buffer() const { return buffer_; }
-  // All but the targets.
+  // All but the buffers and targets.
   [[nodiscard]] model::DeviceFacts facts() const;
 
-  // Each question on an SM of its own, on an L1 that has just been set up. At most sm_count().
-  [[nodiscard]] std::vector<Played> play_clean(LoadPath path, std::span<const model::Question> questions);
+  [[nodiscard]] std::uint64_t l2_bytes() const;
+  [[nodiscard]] std::uint64_t free_bytes() const;
+  void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
+  void make_texture(Buffer& buffer) const;
+
+  // Each question on an SM of its own, at most sm_count(); on an L1 that has just been set up if it is `new_l1`.
+  [[nodiscard]] std::vector<Played> play_apart(LoadPath path, const Reach& reach, bool new_l1,
+                                               std::span<const model::Question> questions);
 
   // On this SM with L1 as it is, or with its lines dropped. None when no block got there alone.
-  [[nodiscard]] std::optional<Played> play_on(std::uint32_t sm, LoadPath path, const model::Question& question);
+  [[nodiscard]] std::optional<Played> play_on(std::uint32_t sm, LoadPath path, const Reach& reach,
+                                              const model::Question& question, bool drop_l1_lines = false);
+
+  // Drives everything else out of L2.
+  void stream_through_l2();
+  // Drops all translations: unmapping memory that the GPU could read does that.
+  void drop_translations();
 
  private:
   void check(cudaError_t error, const std::string& what, const std::string& advice) const;
   [[nodiscard]] int attribute(cudaDeviceAttr which) const;
 
-  void pack(std::span<const model::Question> questions);
-  void launch(LoadPath path, std::span<const Seat> taken, bool flip_first, Launch how);
+  void pack(LoadPath path, std::span<const model::Question> questions);
+  void launch(LoadPath path, const Reach& reach, std::span<const Seat> taken, bool new_l1, Launch how);
   [[nodiscard]] Played played(const Seat& seat, const model::Question& question) const;
 
   [[nodiscard]] std::span<Seat> seats() const { return {static_cast<Seat*>(host_.get()), sm_count_}; }
@@ -90,7 +111,7 @@ class Gpu {
   std::size_t sm_count_ = 0;
   std::size_t largest_shared_bytes_ = 0;
   std::size_t shared_bytes_ = 0;
-  Buffer buffer_;
+  Buffer streamed_;
   HostMemory host_;
 };
 

@@ -25,14 +25,17 @@ __device__ void store_to_shared(std::uint32_t* slot, std::uint32_t value) {
 }
 
 // A load path: where a word is (an address or a texture coordinate), where the places end, and the load itself.
-struct GlobalPath {
-  __device__ static std::uint64_t place(const Launch& launch, std::uint32_t word) {
-    return launch.buffer_begin + sizeof(std::uint32_t) * static_cast<std::uint64_t>(word);
+template <LoadPath path>
+struct Global {
+  static constexpr std::uint32_t unit = unit_bytes(path);
+  static constexpr std::uint32_t chunk = chunk_accesses(path);
+  __device__ static std::uint64_t place(const Launch& launch, std::uint32_t number) {
+    return launch.buffer_begin + unit * static_cast<std::uint64_t>(number);
   }
   __device__ static std::uint64_t end(const Launch& launch) { return launch.buffer_end; }
 };
 
-struct GlobalCa : GlobalPath {
+struct GlobalCa : Global<LoadPath::global_ca> {
   __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
     std::uint32_t value = 0;
     asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -40,7 +43,7 @@ struct GlobalCa : GlobalPath {
   }
 };
 
-struct GlobalNc : GlobalPath {
+struct GlobalNc : Global<LoadPath::global_nc> {
   __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
     std::uint32_t value = 0;
     asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -48,7 +51,8 @@ struct GlobalNc : GlobalPath {
   }
 };
 
-struct GlobalCg : GlobalPath {
+template <LoadPath path = LoadPath::global_cg>
+struct GlobalCg : Global<path> {
   __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
     std::uint32_t value = 0;
     asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -57,6 +61,7 @@ struct GlobalCg : GlobalPath {
 };
 
 struct Texture {
+  static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::texture);
   __device__ static std::uint32_t place(const Launch&, std::uint32_t word) { return word; }
   __device__ static std::uint32_t end(const Launch& launch) { return launch.buffer_words; }
   __device__ static std::uint32_t load(const Launch& launch, std::uint32_t word) {
@@ -71,12 +76,27 @@ struct Texture {
   }
 };
 
+__constant__ std::uint32_t constants[constant_bytes / sizeof(std::uint32_t)];
+
+struct Constant {
+  static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::constant);
+  __device__ static std::uint64_t place(const Launch&, std::uint32_t word) {
+    return __cvta_generic_to_constant(constants) + sizeof(std::uint32_t) * static_cast<std::uint64_t>(word);
+  }
+  __device__ static std::uint64_t end(const Launch&) { return __cvta_generic_to_constant(constants) + constant_bytes; }
+  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
+    std::uint32_t value = 0;
+    asm volatile("ld.const.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+  }
+};
+
 // Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played.
 template <class Path>
 __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
   __shared__ std::uint64_t barrier;
   __shared__ Seat seat;
-  __shared__ alignas(16) std::uint32_t chunk[chunk_accesses];
+  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
 
   Transfer transfer(barrier);
   Seat* const my_seat = launch.seats + blockIdx.x;
@@ -95,7 +115,7 @@ __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
   std::uint32_t left = seat.accesses;
   std::uint32_t value = 0;
   while (left > 0) {
-    const std::uint32_t count = min(left, chunk_accesses);
+    const std::uint32_t count = min(left, Path::chunk);
     const std::uint32_t padded = (count + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
     transfer.fetch(chunk, accesses, padded * sizeof(std::uint32_t));
 #pragma unroll 1
@@ -127,6 +147,18 @@ __global__ void __launch_bounds__(1) occupy_sm() {
   }
 }
 
+__global__ void read_all(const uint4* memory, std::uint64_t count) {
+  std::uint32_t any = 0;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::uint64_t{gridDim.x} * blockDim.x) {
+    const uint4 words = __ldcg(memory + i);
+    any |= words.x | words.y | words.z | words.w;
+  }
+  if (any != 0) {
+    __trap();  // the memory is all zeros, which only it knows
+  }
+}
+
 using Kernel = void (*)(Launch);
 
 Kernel kernel_of(LoadPath path) {
@@ -134,9 +166,13 @@ Kernel kernel_of(LoadPath path) {
     case LoadPath::global_nc:
       return play_accesses<GlobalNc>;
     case LoadPath::global_cg:
-      return play_accesses<GlobalCg>;
+      return play_accesses<GlobalCg<>>;
+    case LoadPath::lines_cg:
+      return play_accesses<GlobalCg<LoadPath::lines_cg>>;
     case LoadPath::texture:
       return play_accesses<Texture>;
+    case LoadPath::constant:
+      return play_accesses<Constant>;
     case LoadPath::global_ca:
       break;
   }
@@ -156,6 +192,12 @@ cudaError_t prepare(LoadPath path, int carveout_percent, std::size_t& shared_byt
 
 cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch) {
   kernel_of(path)<<<seats, 1>>>(launch);
+  return cudaGetLastError();
+}
+
+cudaError_t stream_through(const void* memory, std::uint64_t bytes, std::uint32_t sms) {
+  constexpr std::uint32_t threads = 1024;
+  read_all<<<2 * sms, threads>>>(static_cast<const uint4*>(memory), bytes / sizeof(uint4));
   return cudaGetLastError();
 }
 

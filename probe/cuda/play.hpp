@@ -14,8 +14,16 @@ enum class LoadPath {
   global_ca,  // ld.global.ca
   global_nc,  // ld.global.nc
   global_cg,  // ld.global.cg
+  lines_cg,   // ld.global.cg, in a buffer so large that lines are counted and not words
   texture,    // tex.1d of a linear texture
+  constant,   // ld.const, indexed, from one bank
 };
+
+// What the accesses of a path are counted in.
+constexpr std::uint32_t unit_bytes(LoadPath path) { return path == LoadPath::lines_cg ? 128 : sizeof(std::uint32_t); }
+
+// What LoadPath::constant reaches: all of the bank that a kernel has for its constants.
+inline constexpr std::uint32_t constant_bytes = 64U << 10U;
 
 // What one block is to play. Read and written as a whole by bulk copies, which move multiples of 16 bytes.
 struct alignas(16) Seat {
@@ -26,16 +34,19 @@ struct alignas(16) Seat {
 
 inline constexpr std::uint32_t accesses_alignment = 4;
 
-// Accesses that are in shared memory at a time. Small, since what is shared memory is not L1.
-inline constexpr std::uint32_t chunk_accesses = 1024;
+// Accesses that are in shared memory at a time. Few where what is shared memory is not L1; else many, since the code
+// between two chunks touches constants and pages of its own.
+constexpr std::uint32_t chunk_accesses(LoadPath path) {
+  const bool through_l1 = path == LoadPath::global_ca || path == LoadPath::global_nc || path == LoadPath::texture;
+  return through_l1 ? 1024 : 11U << 10U;
+}
 
 // Everything a launch needs, passed by value: what a kernel reads through a pointer may pass through the cache it
 // probes.
 struct Launch {
-  Seat* seats = nullptr;  // one for each block
-  std::uint32_t* accesses =
-      nullptr;                     // numbers of words in the buffer; their latencies in cycles come back in their place
-  std::uint64_t buffer_begin = 0;  // the buffer is all zeros
+  Seat* seats = nullptr;              // one for each block
+  std::uint32_t* accesses = nullptr;  // in units from the begin of the buffer; replaced by their latencies in cycles
+  std::uint64_t buffer_begin = 0;     // the buffer is all zeros
   std::uint64_t buffer_end = 0;
   cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture
   std::uint32_t buffer_words = 0;
@@ -54,5 +65,8 @@ cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch);
 // Runs a kernel with a carve-out far from `carveout_percent` on each of the `sms`, so that the next kernel with that
 // one finds an L1 that has just been set up.
 cudaError_t flip_carveout(int carveout_percent, std::uint32_t sms, std::size_t largest_shared_bytes);
+
+// Reads zeros from everywhere in [memory, memory + bytes), all SMs together, so that L2 holds what was read last.
+cudaError_t stream_through(const void* memory, std::uint64_t bytes, std::uint32_t sms);
 
 }  // namespace gpuinfer::probe::cuda

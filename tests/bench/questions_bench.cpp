@@ -174,7 +174,7 @@ void index_functions() {
     const auto first = partitioner.first_set(reason);
     const bool is_table = std::holds_alternative<model::TableIndex>(each.index);
     // A function speaks of all lines of the buffer, a table of those that were looked at.
-    std::size_t lines = counted.facts().buffer_bytes / line_bytes;
+    std::size_t lines = counted.facts().buffer.bytes / line_bytes;
     if (!is_table && !guess_linear(interrogator, conflicts, *first, line_bytes, *onset.granules) &&
         guess_modulo(interrogator, *first, line_bytes, *onset.granules).empty()) {
       fmt::print("  {:<26} not found\n", each.name);

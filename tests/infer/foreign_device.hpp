@@ -41,12 +41,12 @@ class Device final : public model::Answerer {
     facts_.name = "foreign";
     facts_.source = "test";
     facts_.targets = {"L1tex"};
-    facts_.buffer_bytes = buffer_bytes;
+    facts_.buffer.bytes = buffer_bytes;
   }
 
   void fail_after(std::size_t questions) { questions_left_ = questions; }
   void refuse_clean_starts() { refuses_clean_ = true; }
-  void move_buffer_to(std::uint64_t address) { facts_.address_of_buffer = address; }
+  void move_buffer_to(std::uint64_t address) { facts_.buffer.address = address; }
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
@@ -71,11 +71,11 @@ class Device final : public model::Answerer {
       cache_ = make_();
     }
     for (const std::uint64_t offset : question.warm) {
-      cache_->load(facts_.address_of_buffer + offset);
+      cache_->load(facts_.buffer.address + offset);
     }
     model::Answer answer;
     for (const std::uint64_t offset : question.record) {
-      const Level& level = levels_.at(cache_->load(facts_.address_of_buffer + offset));
+      const Level& level = levels_.at(cache_->load(facts_.buffer.address + offset));
       const double cycles = std::normal_distribution<double>(level.cycles, level.deviation_cycles)(random_);
       answer.latency_cycles.push_back(static_cast<float>(std::max(0.0, std::round(cycles))));
     }

@@ -39,7 +39,7 @@ model::CacheDescription truth_of_sets(std::uint32_t sets, std::uint32_t ways) {
 
 CacheFinding infer(Device& device, const model::CacheDescription& truth) {
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
-  expect_nothing_wrong(finding, truth, device.facts().address_of_buffer, device.facts().buffer_bytes);
+  expect_nothing_wrong(finding, truth, device.facts().buffer.address, device.facts().buffer.bytes);
   return finding;
 }
 
@@ -218,7 +218,7 @@ TEST(ForeignDevice, SkewedCacheHasNoSets) {
   truth.capacity_bytes = 64 * foreign::line_bytes;
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   truth.onset_bytes = finding.cache.onset_bytes;  // whatever the hashes make of it
-  expect_nothing_wrong(finding, truth, 0, device.facts().buffer_bytes);
+  expect_nothing_wrong(finding, truth, 0, device.facts().buffer.bytes);
 }
 
 TEST(ForeignDevice, LinesThatEnterOnSecondTouch) {

@@ -27,7 +27,7 @@ CacheFinding infer_published(const std::string& name, const std::string& target,
   CacheFinding finding = infer_cache(*device, target, settings);
   model::CacheDescription truth = description.caches.at(target);
   truth.onset_bytes = truth.capacity_bytes;  // all published maps fill every set before one overflows
-  expect_nothing_wrong(finding, truth, 0, device->facts().buffer_bytes);
+  expect_nothing_wrong(finding, truth, 0, device->facts().buffer.bytes);
   return finding;
 }
 
@@ -327,7 +327,7 @@ TEST(InferCache, RandomCachesAreNeverTakenForOthers) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", cache " + std::to_string(i) + "\n" + model::to_yaml(description));
     const auto device = device_of(cache, noise, random());
     const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
-    expect_nothing_wrong(finding, cache, 0, device->facts().buffer_bytes);
+    expect_nothing_wrong(finding, cache, 0, device->facts().buffer.bytes);
     found_whole += finding.all_resolved() ? 1 : 0;
   }
   std::cout << found_whole << " of " << caches << " found whole\n";

@@ -38,7 +38,7 @@ class Device final : public model::Answerer {
     facts_.name = "noisy";
     facts_.source = "test";
     facts_.targets = {"L1tex"};
-    facts_.buffer_bytes = 1U << 20U;
+    facts_.buffer.bytes = 1U << 20U;
   }
 
   void set_ways(std::size_t ways) { ways_ = ways; }

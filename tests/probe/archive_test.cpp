@@ -30,8 +30,8 @@ model::DeviceFacts some_facts() {
           .compute_capability = "9.0",
           .sm_count = 132,
           .targets = {"L1tex", "L2"},
-          .buffer_bytes = 1U << 20U,
-          .address_of_buffer = 0x7f0000000000,
+          .buffer = {.bytes = 1U << 20U, .address = 0x7f0000000000},
+          .own_buffers = {{"ConstL1", {.bytes = 65536, .address = 512}}},
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -74,8 +74,8 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.compute_capability, facts.compute_capability);
   EXPECT_EQ(archive.facts.sm_count, facts.sm_count);
   EXPECT_EQ(archive.facts.targets, facts.targets);
-  EXPECT_EQ(archive.facts.buffer_bytes, facts.buffer_bytes);
-  EXPECT_EQ(archive.facts.address_of_buffer, facts.address_of_buffer);
+  EXPECT_EQ(archive.facts.buffer, facts.buffer);
+  EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);
   EXPECT_EQ(archive.facts.provenance, facts.provenance);
 
   ASSERT_EQ(archive.traces.size(), 4U);

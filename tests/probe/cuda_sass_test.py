@@ -24,6 +24,7 @@ TIMED_LOADS = {
     "GlobalNc": r"LDG\.E\.CONSTANT(\.SYS)?",
     "GlobalCg": r"LDG\.E\.STRONG\.GPU",
     "Texture": r"(TEX|TLD)\..*",
+    "Constant": r"LDC(\.\w+)*",
 }
 CLOCK = re.compile(r"SR_CLOCK")
 MEMORY = re.compile(r"(LD|ST|ATOM|RED|TEX|TLD|SULD|SUST|UBLKCP|CCTL)")

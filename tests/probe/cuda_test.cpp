@@ -157,7 +157,7 @@ TEST_F(CudaProbeOnGpu, KeepsTheLinesOfTheLastAnswerOrDropsThem) {
 }
 
 TEST_F(CudaProbeOnGpu, RefusesWhatItCannotAnswerAndAnswersTheRestInOrder) {
-  const std::uint64_t end = probe_->facts().buffer_bytes;
+  const std::uint64_t end = probe_->facts().buffer.bytes;
   const auto answers = ask_all({from_clean(lines(3)),
                                 from_clean({end}),
                                 from_clean({}, {2}),

@@ -75,8 +75,8 @@ say({"id": next(questions())["id"], "error": "no such state"})
   EXPECT_EQ(device->facts().name, "Script");
   EXPECT_TRUE(device->facts().source.starts_with("exec:exec python3"));
   EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
-  EXPECT_EQ(device->facts().buffer_bytes, 1U << 20U);
-  EXPECT_EQ(device->facts().address_of_buffer, 4096U);
+  EXPECT_EQ(device->facts().buffer.bytes, 1U << 20U);
+  EXPECT_EQ(device->facts().buffer.address, 4096U);
   const std::vector<Question> questions{question_of({0}), question_of({4, 6}), question_of({})};
   const std::vector<Answer> answers = device->ask(questions);
   EXPECT_EQ(answers[0].latency_cycles, std::vector<float>{0});

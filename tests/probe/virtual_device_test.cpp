@@ -42,8 +42,8 @@ TEST(VirtualDevice, SaysWhatItIs) {
   EXPECT_EQ(device->facts().source, "virtual:small");
   EXPECT_EQ(device->facts().sm_count, 2U);
   EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
-  EXPECT_EQ(device->facts().buffer_bytes, 64U << 20U);
-  EXPECT_EQ(device->facts().address_of_buffer, 0U);
+  EXPECT_EQ(device->facts().buffer.bytes, 64U << 20U);
+  EXPECT_EQ(device->facts().buffer.address, 0U);
   EXPECT_EQ(device->facts().provenance.at("seed"), "7");
 }
 
@@ -55,7 +55,7 @@ TEST(VirtualDevice, HasRoomToOverflowCachesOfLargePages) {
   tlb.ways = {65};
   tlb.index = model::ModuloIndex{.granule_bytes = 2U << 20U, .sets_count = 1};
   description.caches["L2TLB"] = tlb;
-  EXPECT_EQ(open_virtual(description, "virtual:small", 1)->facts().buffer_bytes, 1ULL << 30U);
+  EXPECT_EQ(open_virtual(description, "virtual:small", 1)->facts().buffer.bytes, 1ULL << 30U);
 }
 
 TEST(VirtualDevice, AnswersHitsAndMissesOfItsCache) {
@@ -152,7 +152,7 @@ TEST(VirtualDevice, RefusesLoadsOutsideTheBufferAndOutsideATable) {
   description.caches["L1tex"].index =
       model::TableIndex{.granule_bytes = 32, .sets_of = {0, 1, 2, 3}, .origin = 0, .range_bytes = 128};
   const auto device = open_virtual(description, "virtual:small", 1);
-  const std::uint64_t end = device->facts().buffer_bytes;
+  const std::uint64_t end = device->facts().buffer.bytes;
   EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {end})), "inside the buffer"));
   EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {end - 3}, {})), "inside the buffer"));
   EXPECT_TRUE(contains(refusal(*device, question("L1tex", StartState::clean, {}, {2})), "multiples of 4"));
@@ -176,7 +176,7 @@ model::DeviceDescription device_with_path() {
 TEST(VirtualDevice, AnswersForItsPathOfMemory) {
   const auto device = open_virtual(device_with_path(), "virtual:small", 1);
   EXPECT_EQ(device->facts().targets, (std::vector<std::string>{"L1tex", "TLB", "Latency"}));
-  EXPECT_EQ(device->facts().buffer_bytes, 2ULL << 30U) << "room for two windows of page tables";
+  EXPECT_EQ(device->facts().buffer.bytes, 2ULL << 30U) << "room for two windows of page tables";
   EXPECT_EQ(latencies(*device, question("Latency", StartState::clean, {}, {0, 0, 32, 4096, 8192, 0, 1ULL << 30U})),
             (std::vector<float>{50, 10, 40, 50, 50, 30, 60}));
   EXPECT_EQ(latencies(*device, question("Latency", StartState::keep, {}, {0, 4096})), (std::vector<float>{10, 40}));

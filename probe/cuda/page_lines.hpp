@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "probe/cuda/gpu.hpp"
+
+namespace gpuinfer::probe::cuda {
+
+// How the time of a translation is told from that of the load behind it, which differs from line to line by more: each
+// page is represented by one of its lines, chosen so that they all take the same time on one SM when L2 has the line
+// and the first TLB its page. An offset in a question stands for the line of its page.
+class PageLines {
+ public:
+  // Smaller than any page that a GPU maps large buffers with.
+  static constexpr std::uint64_t page_bytes = 2ULL << 20U;
+
+  // `reach` begins with a page.
+  PageLines(Gpu& gpu, std::uint32_t sm, Reach reach) : gpu_(&gpu), sm_(sm), reach_(reach) {}
+
+  // The question that is played for this one. Pages that come up for the first time are looked into before. None when
+  // no block got to the SM alone.
+  [[nodiscard]] std::optional<model::Question> in_lines(const model::Question& question);
+
+ private:
+  [[nodiscard]] bool choose_lines(const std::vector<std::uint64_t>& pages);
+
+  Gpu* gpu_;
+  std::uint32_t sm_;
+  Reach reach_;
+  std::optional<float> common_cycles_;  // what the lines chosen first take
+  std::unordered_map<std::uint64_t, std::uint64_t> line_of_page_;
+};
+
+}  // namespace gpuinfer::probe::cuda

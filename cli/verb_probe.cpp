@@ -62,7 +62,7 @@ std::vector<model::Question> questions(const Parsed& parsed, const std::string& 
     const std::string state_name = parsed.text("state").value_or("clean");
     const auto state = model::start_state_from(state_name);
     if (!state) {
-      throw InputError("--state: `" + state_name + "` is not known; write clean, invalidated or keep");
+      throw InputError("--state: `" + state_name + "` is not known; write clean, invalidated, flooded or keep");
     }
     const auto warm = parsed.text("warm");
     questions.push_back({.target = target,

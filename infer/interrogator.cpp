@@ -54,7 +54,7 @@ std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Q
 }
 
 model::Question Interrogator::question(AccessSequence warm, AccessSequence record) const {
-  if (starts_flooded()) {
+  if (start_ == model::StartState::keep) {
     AccessSequence flood = flood_around(warm, record);
     flood.insert(flood.end(), warm.begin(), warm.end());
     warm = std::move(flood);
@@ -64,8 +64,8 @@ model::Question Interrogator::question(AccessSequence warm, AccessSequence recor
 
 void Interrogator::choose_start() {
   std::string refusal;
-  for (const model::StartState state :
-       {model::StartState::clean, model::StartState::invalidated, model::StartState::keep}) {
+  for (const model::StartState state : {model::StartState::clean, model::StartState::invalidated,
+                                        model::StartState::flooded, model::StartState::keep}) {
     start_ = state;
     const model::Question trial{.target = target_, .state = state, .warm = {}, .record = {0}};
     try {

@@ -41,8 +41,8 @@ class Interrogator {
   [[nodiscard]] std::vector<std::vector<float>> latencies(std::span<const model::Question> questions);
 
   // The question from a start in which no line that it touches is present: clean where the device can give that, else
-  // invalidated, else after a conditioning flood over other parts of the buffer, which leaves LRU and FIFO as good as
-  // empty and others in a state of their own.
+  // invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their own.
+  // Where the device has no flood to offer, other parts of the buffer are loaded.
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
 
   // The question from whatever the last answer left.
@@ -50,9 +50,16 @@ class Interrogator {
     return {.target = target_, .state = model::StartState::keep, .warm = std::move(warm), .record = std::move(record)};
   }
 
+  // The question without a flood by loads of its own.
+  [[nodiscard]] model::Question question_unflooded(AccessSequence warm, AccessSequence record) const {
+    return {.target = target_, .state = start_, .warm = std::move(warm), .record = std::move(record)};
+  }
+
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
-  [[nodiscard]] bool starts_flooded() const { return start_ == model::StartState::keep; }
+  [[nodiscard]] bool starts_flooded() const {
+    return start_ == model::StartState::keep || start_ == model::StartState::flooded;
+  }
 
   // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
   void set_fill_granularity(std::uint64_t sector_bytes) {

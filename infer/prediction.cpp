@@ -189,7 +189,7 @@ bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache)
   const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
   const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
   const unsigned votes = device.votes_needed();
-  const model::Question passes = device.question_as_left(all, model::repeated(all, votes));
+  const model::Question passes = device.question_unflooded(all, model::repeated(all, votes));
   const auto simulator = model::CacheSimulator::make(cache, 0);
   model::Question from_empty = passes;
   from_empty.state = model::StartState::clean;

@@ -35,6 +35,9 @@ constexpr std::uint32_t not_met = ~std::uint32_t{0};
 // In place of a line: the way is free.
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
 
+// In place of a line: one that is never loaded again.
+constexpr std::uint32_t stranger = nobody - 1;
+
 // Kept together, so that an access looks in one place.
 struct KnownLine {
   std::uint32_t set = not_met;
@@ -60,8 +63,11 @@ class SimulatorOf final : public CacheSimulator {
       return;
     }
     forget_lines();
-    if (state == StartState::clean) {
+    if (state != StartState::invalidated) {
       policy_.reset();
+    }
+    if (state == StartState::flooded) {
+      flood();
     }
   }
 
@@ -112,7 +118,7 @@ class SimulatorOf final : public CacheSimulator {
       event.way = slot - layout_.first_slot[set];
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
-      if (occupant_[room] != nobody) {
+      if (occupant_[room] < stranger) {
         event.victim_address = table_.number_of(occupant_[room]) * line_bytes_;
       }
       place(id, room, sector);
@@ -134,7 +140,7 @@ class SimulatorOf final : public CacheSimulator {
     sectors_ = state.sectors;
     free_ = state.free;
     for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
-      if (occupant_[slot] != nobody) {
+      if (occupant_[slot] < stranger) {
         lines_[occupant_[slot]].slot = slot;
       }
     }
@@ -303,6 +309,17 @@ class SimulatorOf final : public CacheSimulator {
     occupant_.assign(occupant_.size(), nobody);
     for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
       free_[set] = {.count = layout_.ways(set), .lowest = layout_.first_slot[set]};
+    }
+  }
+
+  void flood() {
+    constexpr std::uint32_t times = 4;
+    for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
+      for (std::uint32_t i = 0; i < times * layout_.ways(set); ++i) {
+        const std::uint32_t slot = make_room(free_[set], set);
+        policy_.fill(set, slot);
+        occupant_[slot] = stranger;
+      }
     }
   }
 

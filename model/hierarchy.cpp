@@ -52,7 +52,7 @@ void HierarchySimulator::put_into(StartState state) {
       level.cache->put_into(state);
     }
   }
-  if (state == StartState::clean) {
+  if (state == StartState::clean || state == StartState::flooded) {
     active_window_.reset();
   }
 }

@@ -10,6 +10,8 @@ std::string_view to_string(StartState state) {
       return "clean";
     case StartState::invalidated:
       return "invalidated";
+    case StartState::flooded:
+      return "flooded";
     case StartState::keep:
       return "keep";
   }
@@ -17,7 +19,7 @@ std::string_view to_string(StartState state) {
 }
 
 std::optional<StartState> start_state_from(std::string_view name) {
-  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::keep}) {
+  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
     if (to_string(state) == name) {
       return state;
     }

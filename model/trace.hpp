@@ -16,6 +16,7 @@ namespace gpuinfer::model {
 enum class StartState {
   clean,        // no line present, replacement state as after power-on
   invalidated,  // no line present, replacement state as it is
+  flooded,      // lines that the question does not touch have passed through all sets, several times as many as fit
   keep,         // as the last answer left it
 };
 

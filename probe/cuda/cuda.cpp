@@ -19,11 +19,11 @@ using model::StartState;
 
 // What empties the cache behind a path.
 enum class Emptying {
-  new_carveout,  // L1 is set up anew (clean), or a fence drops its lines (invalidated)
-  new_launch,    // constants are read anew in each launch (clean)
-  streaming,     // other lines drive these out (invalidated)
-  other_pages,   // other pages drive these out (invalidated)
-  unmapping,     // all translations are dropped (clean)
+  new_carveout,     // L1 is set up anew (clean), or a fence drops its lines (invalidated)
+  streaming,        // all SMs load other lines (flooded)
+  other_constants,  // the SM loads other lines first (flooded)
+  other_pages,      // the SM loads from other pages first (flooded)
+  unmapping,        // all translations are dropped (clean)
 };
 
 struct Target {
@@ -36,7 +36,7 @@ constexpr std::array all_targets{
     Target{"L1tex", LoadPath::global_ca, Emptying::new_carveout},
     Target{"ReadOnly", LoadPath::global_nc, Emptying::new_carveout},
     Target{"Texture", LoadPath::texture, Emptying::new_carveout},
-    Target{"ConstL1", LoadPath::constant, Emptying::new_launch},
+    Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
     Target{"L2TLB", LoadPath::lines_cg, Emptying::unmapping},
@@ -49,9 +49,26 @@ bool translates(const Target& target) {
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
 
-// Pages that empty a first TLB: several times what any is known to hold.
-constexpr std::uint64_t flood_pages = 64;
-constexpr std::uint64_t flood_bytes = flood_pages * widest_page_bytes;
+// What is loaded first to flood what a first-level cache holds: a part at the end of the buffer that questions do not
+// reach, several times larger than any such cache is known to be.
+struct Flood {
+  std::uint64_t bytes = 0;
+  std::uint64_t stride_bytes = 1;
+};
+
+Flood flood_of(Emptying emptying) {
+  switch (emptying) {
+    case Emptying::other_constants:
+      return {.bytes = 16U << 10U, .stride_bytes = 64};
+    case Emptying::other_pages:
+      return {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes};
+    case Emptying::new_carveout:
+    case Emptying::streaming:
+    case Emptying::unmapping:
+      break;
+  }
+  return {};
+}
 
 // What the second TLB of all GPUs known covers several times over.
 constexpr std::uint64_t largest_first_tlb_bytes = 8ULL << 30U;
@@ -67,7 +84,7 @@ struct Touches {
 
 Touches touches_of(Emptying emptying) {
   switch (emptying) {
-    case Emptying::new_launch:
+    case Emptying::other_constants:
       return {.count = 16, .stride_bytes = 64};
     case Emptying::other_pages:
     case Emptying::unmapping:
@@ -79,25 +96,25 @@ Touches touches_of(Emptying emptying) {
   return {.count = 64, .stride_bytes = 128};
 }
 
-// The states that the way of emptying could lead to, besides keep.
-std::string_view why_no_way_to(StartState state, Emptying emptying) {
+// The states that the way of emptying may lead to, besides keep.
+std::vector<StartState> empty_states(Emptying emptying) {
   switch (emptying) {
     case Emptying::new_carveout:
-      return "";
-    case Emptying::new_launch:
+      return {StartState::clean, StartState::invalidated};
     case Emptying::unmapping:
-      return state == StartState::invalidated ? "nothing drops the lines alone" : "";
+      return {StartState::clean};
     case Emptying::streaming:
+    case Emptying::other_constants:
     case Emptying::other_pages:
-      return state == StartState::clean ? "only others can drive the lines out, which leave a state of their own" : "";
+      break;
   }
-  return "";
+  return {StartState::flooded};
 }
 
 // Whether questions may be answered on different SMs at a time.
 bool goes_apart(const Target& target, StartState state) {
-  return state == StartState::clean &&
-         (target.emptying == Emptying::new_carveout || target.emptying == Emptying::new_launch);
+  return (target.emptying == Emptying::new_carveout && state == StartState::clean) ||
+         (target.emptying == Emptying::other_constants && state == StartState::flooded);
 }
 
 std::ptrdiff_t count_up_to(std::span<const float> latencies, float most_cycles) {
@@ -123,6 +140,7 @@ class CudaProbe final : public model::Answerer {
   struct Offer {
     Target target;
     cuda::Reach reach;
+    std::uint64_t bytes = 0;                     // of the reach, for questions
     std::map<StartState, std::string> refusals;  // why it cannot be put into these states; it can be into the others
   };
 
@@ -135,7 +153,7 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
   // One question, on the SM of the last one. None when no block got there alone.
   [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
-  [[nodiscard]] std::optional<cuda::Played> play_in_pages(const Offer& offer, model::Question question);
+  [[nodiscard]] static model::Question after_flood(const Offer& offer, const model::Question& question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
   [[nodiscard]] std::size_t batch_size(std::span<const model::Question> questions) const;
@@ -168,24 +186,25 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
   prepare_buffers(options, asked);
   for (const Target& target : asked) {
     const std::string name(target.name);
-    Offer offer{.target = target, .reach = reach_of(buffer_), .refusals = {}};
+    Offer offer{.target = target, .reach = reach_of(buffer_), .bytes = 0, .refusals = {}};
     if (target.path == LoadPath::texture && !buffer_.texture()) {
       std::erase(facts_.targets, name);
       continue;
     }
-    if (target.emptying == Emptying::new_launch) {
+    if (target.path == LoadPath::constant) {
       offer.reach = {.bytes = cuda::constant_bytes};
     } else if (target.emptying == Emptying::streaming) {
       offer.reach = reach_of(l2_buffer_);
     } else if (translates(target)) {
       offer.reach = reach_of(pages_);
-      offer.reach.bytes -= flood_bytes;
-      if (target.emptying == Emptying::other_pages) {
-        offer.reach.bytes = std::min(offer.reach.bytes, largest_first_tlb_bytes);
-      }
     }
-    if (offer.reach.address != facts_.buffer.address || offer.reach.bytes != facts_.buffer.bytes) {
-      facts_.own_buffers[name] = {.bytes = offer.reach.bytes, .address = offer.reach.address};
+    offer.bytes = offer.reach.bytes - flood_of(target.emptying).bytes;
+    if (target.emptying == Emptying::other_pages) {
+      offer.bytes = std::min(offer.bytes, largest_first_tlb_bytes);
+    }
+    const model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address};
+    if (buffer != facts_.buffer) {
+      facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
     offers_.emplace(name, std::move(offer));
@@ -208,7 +227,7 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     gpu_.stream_through_l2();
   }
   if (any(Emptying::other_pages) || any(Emptying::unmapping)) {
-    const std::uint64_t least_bytes = largest_first_tlb_bytes + flood_bytes;
+    const std::uint64_t least_bytes = largest_first_tlb_bytes + flood_of(Emptying::other_pages).bytes;
     const std::uint64_t free_bytes = gpu_.free_bytes();
     std::uint64_t bytes = std::min(free_bytes / 2, least_bytes);
     if (any(Emptying::unmapping) && free_bytes > least_bytes + spared_bytes + page_alignment_bytes) {
@@ -223,41 +242,34 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
 // stay.
 void CudaProbe::try_states(Offer& offer) {
   const auto [count, stride_bytes] = touches_of(offer.target.emptying);
-  const auto touch = model::cold_pass(0, std::min(count * stride_bytes, offer.reach.bytes), stride_bytes);
+  const auto touch = model::cold_pass(0, std::min(count * stride_bytes, offer.bytes), stride_bytes);
   model::Question touches{.target = std::string(offer.target.name),
                           .state = StartState::keep,
                           .warm = {},
                           .record = model::repeated(touch, 4)};
-  const auto refuse = [&](StartState state) {
-    offer.refusals[state] = "state " + std::string(to_string(state)) + " was tried on " + facts_.source +
-                            " and not reached; ask with another state";
-  };
-
+  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
+    offer.refusals[state] = "state " + std::string(to_string(state)) + " is not to be had of " +
+                            std::string(offer.target.name) + " on " + facts_.source + "; ask with another state";
+  }
   const auto warm = play_alone(offer, touches);
   if (!warm) {
-    for (const StartState state : {StartState::clean, StartState::invalidated, StartState::keep}) {
-      refuse(state);
-    }
     return;
   }
   const auto hits = std::span(warm->latency_cycles).last(2 * touch.size());
   const float median_hit = median(hits);
   const float slowest_hit = std::ranges::max(hits);
   touches.record = touch;
-  for (const StartState state : {StartState::clean, StartState::invalidated}) {
-    if (const std::string_view reason = why_no_way_to(state, offer.target.emptying); !reason.empty()) {
-      offer.refusals[state] = "state " + std::string(to_string(state)) + " is not to be had on " + facts_.source +
-                              ", since " + std::string(reason) + "; ask with another state";
-    } else if (!is_empty_in(state, offer, touches, median_hit)) {
-      refuse(state);
+  for (const StartState state : empty_states(offer.target.emptying)) {
+    if (is_empty_in(state, offer, touches, median_hit)) {
+      offer.refusals.erase(state);
     }
   }
   touches.state = StartState::keep;
   constexpr std::ptrdiff_t stray = 4;
   static_cast<void>(play_alone(offer, touches));
   const auto kept = play_alone(offer, touches);
-  if (!kept || count_up_to(kept->latency_cycles, slowest_hit) + stray < std::ssize(touch)) {
-    refuse(StartState::keep);
+  if (kept && count_up_to(kept->latency_cycles, slowest_hit) + stray >= std::ssize(touch)) {
+    offer.refusals.erase(StartState::keep);
   }
 }
 
@@ -276,9 +288,23 @@ bool CudaProbe::is_empty_in(StartState state, const Offer& offer, const model::Q
   return again && is_empty(*again);
 }
 
+// The question after the loads that flood the cache, where that is the way.
+model::Question CudaProbe::after_flood(const Offer& offer, const model::Question& question) {
+  const auto [bytes, stride_bytes] = flood_of(offer.target.emptying);
+  if (question.state != StartState::flooded || bytes == 0) {
+    return question;
+  }
+  model::Question flooded = question;
+  flooded.warm = model::cold_pass(offer.reach.bytes - bytes, bytes, stride_bytes);
+  flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
+  return flooded;
+}
+
 std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
-  const bool new_l1 = offer.target.emptying == Emptying::new_carveout;
-  auto played = gpu_.play_apart(offer.target.path, offer.reach, new_l1, questions);
+  std::vector<model::Question> all;
+  std::ranges::transform(questions, std::back_inserter(all),
+                         [&](const model::Question& question) { return after_flood(offer, question); });
+  auto played = gpu_.play_apart(offer.target.path, offer.reach, offer.target.emptying == Emptying::new_carveout, all);
   last_sm_ = played.back().sm;
   return played;
 }
@@ -287,35 +313,24 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
   const LoadPath path = offer.target.path;
   switch (offer.target.emptying) {
     case Emptying::streaming:
-      if (question.state == StartState::invalidated) {
+      if (question.state == StartState::flooded) {
         gpu_.stream_through_l2();
       }
       return gpu_.play_on(home_sm, path, offer.reach, question);
     case Emptying::other_pages:
-    case Emptying::unmapping:
-      return play_in_pages(offer, question);
+    case Emptying::unmapping: {
+      const auto in_lines = page_lines_->in_lines(after_flood(offer, question));
+      if (in_lines && question.state == StartState::clean) {
+        gpu_.drop_translations();
+      }
+      return in_lines ? gpu_.play_on(home_sm, path, offer.reach, *in_lines) : std::nullopt;
+    }
+    case Emptying::other_constants:
     case Emptying::new_carveout:
-    case Emptying::new_launch:
       break;
   }
-  return gpu_.play_on(last_sm_, path, offer.reach, question, question.state == StartState::invalidated);
-}
-
-std::optional<cuda::Played> CudaProbe::play_in_pages(const Offer& offer, model::Question question) {
-  auto in_lines = page_lines_->in_lines(question);
-  if (!in_lines) {
-    return std::nullopt;
-  }
-  cuda::Reach reach = offer.reach;
-  if (question.state == StartState::invalidated) {
-    reach.bytes = pages_.bytes();
-    model::AccessSequence warm = model::cold_pass(pages_.bytes() - flood_bytes, flood_bytes, widest_page_bytes);
-    warm.insert(warm.end(), in_lines->warm.begin(), in_lines->warm.end());
-    in_lines->warm = std::move(warm);
-  } else if (question.state == StartState::clean) {
-    gpu_.drop_translations();
-  }
-  return gpu_.play_on(home_sm, offer.target.path, reach, *in_lines);
+  return gpu_.play_on(last_sm_, path, offer.reach, after_flood(offer, question),
+                      question.state == StartState::invalidated);
 }
 
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {
@@ -328,7 +343,7 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   if (const auto state = refusals.find(question.state); state != refusals.end()) {
     return state->second;
   }
-  const std::uint64_t bytes = offer->second.reach.bytes;
+  const std::uint64_t bytes = offer->second.bytes;
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
       if (offset % sizeof(std::uint32_t) != 0 || offset >= bytes) {

@@ -83,7 +83,7 @@ class Gpu {
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void make_texture(Buffer& buffer) const;
 
-  // Each question on an SM of its own, at most sm_count(); on an L1 that has just been set up if it is `new_l1`.
+  // Each question on an SM of its own, at most sm_count(); if `new_l1`, on an L1 that has just been set up.
   [[nodiscard]] std::vector<Played> play_apart(LoadPath path, const Reach& reach, bool new_l1,
                                                std::span<const model::Question> questions);
 

@@ -4,21 +4,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <set>
-
-#include "model/random.hpp"
 
 namespace gpuinfer::probe::cuda {
 namespace {
 
-// Lines of a page that are tried, and loads of each: the first ones bring it and its translation near.
-constexpr std::size_t candidates = 40;
-constexpr std::size_t loads = 20;
-constexpr std::size_t loads_until_near = 4;
+// Lines of a page that are tried, and loads of each. They take turns in an order that changes, since a load that
+// follows one of the same line is not timed as it is among others. The first loads bring the line and its translation
+// near.
+constexpr std::size_t candidates = 128;
+constexpr std::size_t loads = 14;
+constexpr std::size_t loads_until_near = 2;
+
+// Lines of a page that are chosen.
+constexpr std::size_t chosen = 4;
 
 // Pages that one launch looks into.
-constexpr std::size_t most_pages = 128;
+constexpr std::size_t most_pages = 64;
 
 // The mean of the middle half, which single slow loads do not move.
 float middle_of(std::vector<float> values) {
@@ -38,7 +43,7 @@ std::optional<model::Question> PageLines::in_lines(const model::Question& questi
   std::set<std::uint64_t> unknown;
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
-      if (!line_of_page_.contains(offset / page_bytes)) {
+      if (!lines_of_page_.contains(offset / page_bytes)) {
         unknown.insert(offset / page_bytes);
       }
     }
@@ -53,7 +58,8 @@ std::optional<model::Question> PageLines::in_lines(const model::Question& questi
   model::Question played = question;
   for (auto* sequence : {&played.warm, &played.record}) {
     for (std::uint64_t& offset : *sequence) {
-      offset = line_of_page_.at(offset / page_bytes);
+      const model::AccessSequence& lines = lines_of_page_.at(offset / page_bytes);
+      offset = lines[random_.below(lines.size())];
     }
   }
   return played;
@@ -64,29 +70,36 @@ bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
   model::Question question;
   for (const std::uint64_t page : pages) {
     model::Random random(page);
-    for (std::size_t i = 0; i < candidates; ++i) {
-      const std::uint64_t offset = page * page_bytes + unit * random.below(page_bytes / unit);
-      question.record.insert(question.record.end(), loads, offset);
+    model::AccessSequence lines(candidates);
+    std::ranges::generate(lines, [&] { return page * page_bytes + unit * random.below(page_bytes / unit); });
+    for (std::size_t round = 0; round < loads; ++round) {
+      random.shuffle(lines);
+      question.record.insert(question.record.end(), lines.begin(), lines.end());
     }
   }
   const auto played = gpu_->play_on(sm_, LoadPath::lines_cg, reach_, question);
   if (!played) {
     return false;
   }
-  std::vector<Candidate> tried;
-  std::vector<float> all_cycles;
-  for (std::size_t first = 0; first < question.record.size(); first += loads) {
-    const auto begin = played->latency_cycles.begin() + static_cast<std::ptrdiff_t>(first);
-    tried.push_back({question.record[first], middle_of({begin + loads_until_near, begin + loads})});
-    all_cycles.push_back(tried.back().cycles);
-  }
-  const float common_cycles = common_cycles_.value_or(middle_of(all_cycles));
-  common_cycles_ = common_cycles;
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    const auto of_page = std::span(tried).subspan(i * candidates, candidates);
-    const auto closest = std::ranges::min_element(
-        of_page, {}, [=](const Candidate& candidate) { return std::abs(candidate.cycles - common_cycles); });
-    line_of_page_.emplace(pages[i], closest->offset);
+    std::map<std::uint64_t, std::vector<float>> near_cycles;
+    constexpr std::size_t of_page = candidates * loads;
+    for (std::size_t access = candidates * loads_until_near; access < of_page; ++access) {
+      near_cycles[question.record[i * of_page + access]].push_back(played->latency_cycles[i * of_page + access]);
+    }
+    std::vector<Candidate> tried;
+    for (auto& [offset, cycles] : near_cycles) {
+      tried.push_back({offset, middle_of(std::move(cycles))});
+    }
+    if (!common_cycles_) {
+      std::vector<float> all_cycles;
+      std::ranges::transform(tried, std::back_inserter(all_cycles), &Candidate::cycles);
+      common_cycles_ = middle_of(std::move(all_cycles));
+    }
+    std::ranges::sort(tried, {},
+                      [&](const Candidate& candidate) { return std::abs(candidate.cycles - *common_cycles_); });
+    tried.resize(std::min(tried.size(), chosen));
+    std::ranges::transform(tried, std::back_inserter(lines_of_page_[pages[i]]), &Candidate::offset);
   }
   return true;
 }

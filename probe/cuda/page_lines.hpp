@@ -6,13 +6,15 @@
 #include <optional>
 #include <unordered_map>
 
+#include "model/random.hpp"
 #include "probe/cuda/gpu.hpp"
 
 namespace gpuinfer::probe::cuda {
 
-// How the time of a translation is told from that of the load behind it, which differs from line to line by more: each
-// page is represented by one of its lines, chosen so that they all take the same time on one SM when L2 has the line
-// and the first TLB its page. An offset in a question stands for the line of its page.
+// How the time of a translation is told from that of the load behind it, which differs from line to line by more. Lines
+// of each page are chosen that take about the same time on one SM when L2 has them and the first TLB their page. An
+// offset in a question stands for its page, and each access goes to any of the chosen lines: what is left of their
+// differences is noise then, which repeating a question averages out.
 class PageLines {
  public:
   // Smaller than any page that a GPU maps large buffers with.
@@ -32,7 +34,8 @@ class PageLines {
   std::uint32_t sm_;
   Reach reach_;
   std::optional<float> common_cycles_;  // what the lines chosen first take
-  std::unordered_map<std::uint64_t, std::uint64_t> line_of_page_;
+  std::unordered_map<std::uint64_t, model::AccessSequence> lines_of_page_;
+  model::Random random_{0};
 };
 
 }  // namespace gpuinfer::probe::cuda

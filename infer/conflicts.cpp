@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "infer/granularity.hpp"
 #include "infer/statistics.hpp"
 
 namespace gpuinfer::infer {
@@ -39,9 +40,13 @@ constexpr double most_of_later_bursts = decided_overflow / 4;
 
 double log_of_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp(std::min(a, b) - std::max(a, b))); }
 
+double log_of_sum(std::span<const double> logs) {
+  return std::accumulate(logs.begin() + 1, logs.end(), logs.front(),
+                         [](double a, double b) { return log_of_sum(a, b); });
+}
+
 double log_of_mean(std::span<const double> logs) {
-  const double sum = std::accumulate(logs.begin() + 1, logs.end(), logs.front(), log_of_sum);
-  return sum - std::log(static_cast<double>(logs.size()));
+  return log_of_sum(logs) - std::log(static_cast<double>(logs.size()));
 }
 
 // The stretch in which most speaks for misses, wiped out.
@@ -79,19 +84,37 @@ void ShareEvidence::add(const Terms& terms) {
 double ShareEvidence::log_ratio() const { return log_of_mean(sums_); }
 
 void OverflowEvidence::add_laps(std::span<const double> log_ratios) {
+  constexpr double smallest_product = 1e-100;
+  constexpr double largest_product = 1e100;
   const auto lines = static_cast<double>(lines_);
   for (std::size_t first = 0; first < log_ratios.size(); first += lines_) {
-    double sum = 0;
+    std::vector<double> ratios;
     std::array<double, ShareEvidence::shares.size()> against_none{};
     for (const double log_ratio : log_ratios.subspan(first, lines_)) {
       const double ratio = std::exp(log_ratio);
-      sum += ratio;
+      ratios.push_back(ratio);
       for (std::size_t i = 0; i < share_.size(); ++i) {
         const double share = ShareEvidence::shares.at(i);
         against_none.at(i) += std::log1p(ratio * share / (1 - share));
       }
     }
-    one_miss_ += std::log(sum / lines);
+    for (std::size_t i = 0; i < excesses_.size(); ++i) {
+      double log_none = 0;
+      double none = 1;  // a product, whose logarithm is taken when it gets out of range
+      double sum = 0;
+      for (const double ratio : ratios) {
+        // More misreads are as good as a share of misses.
+        const double with_excess = 1 + excesses_.at(i).rate * (ratio - 1);
+        sum += ratio / with_excess;
+        none *= with_excess;
+        if (none < smallest_product || none > largest_product) {
+          log_none += std::log(std::exchange(none, 1));
+        }
+      }
+      log_none += std::log(none);
+      none_misses_.at(i) += log_none;
+      one_miss_.at(i) += log_none + std::log(sum / lines);
+    }
     // Less the case that by chance none is a miss, whose probability is exp(log_none).
     for (std::size_t i = 0; i < share_.size(); ++i) {
       const double log_none = lines * std::log1p(-ShareEvidence::shares.at(i));
@@ -113,8 +136,16 @@ void OverflowEvidence::add(std::span<const double> log_ratios, std::size_t longe
 }
 
 double OverflowEvidence::log_ratio() const {
-  return log_of_sum(std::log(prior_of_one_miss) + one_miss_, std::log(1 - prior_of_one_miss) + log_of_mean(share_)) -
-         held_back_;
+  const auto over_excesses = [this](const auto& logs) {
+    auto weighted = logs;
+    for (std::size_t i = 0; i < weighted.size(); ++i) {
+      weighted.at(i) += std::log(excesses_.at(i).probability);
+    }
+    return log_of_sum(weighted);
+  };
+  return log_of_sum(std::log(prior_of_one_miss) + over_excesses(one_miss_),
+                    std::log(1 - prior_of_one_miss) + log_of_mean(share_)) -
+         over_excesses(none_misses_) - held_back_;
 }
 
 Offsets without(std::span<const std::uint64_t> offsets, std::size_t position) {
@@ -139,6 +170,22 @@ AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const 
   return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood : 1);
 }
 
+void Conflicts::look_at_hits(std::size_t accesses) {
+  std::size_t judged = 0;
+  std::size_t misses = 0;
+  for (std::size_t left = accesses; left > 0;) {
+    const std::size_t now = std::min(left, accesses_at_once);
+    left -= now;
+    for (const std::vector<float>& answer : device_->latencies(known_hits(*device_, now))) {
+      for (const Reading reading : device_->classifier().readings(answer)) {
+        judged += reading != Reading::unclear ? 1U : 0U;
+        misses += reading == Reading::miss ? 1U : 0U;
+      }
+    }
+  }
+  device_->learn_hits(judged, misses);
+}
+
 bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   const Offsets group(offsets.begin(), offsets.end());
   return overflows({&group, 1}).front();
@@ -146,16 +193,19 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
 
 std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   struct Verdict {
+    std::size_t lines;
     OverflowEvidence evidence;
     std::size_t judged = 0;
     std::size_t misses = 0;
     std::optional<bool> overflows;
   };
   std::vector<Verdict> verdicts;
+  const LevelClassifier::Excesses excesses = device_->classifier().plausible_excesses();
   std::size_t longest = 0;
   for (const Offsets& group : groups) {
     longest = std::max(longest, group.size());
-    verdicts.push_back({.evidence = OverflowEvidence(group.size(), most_of_a_burst_),
+    verdicts.push_back({.lines = group.size(),
+                        .evidence = OverflowEvidence(group.size(), most_of_a_burst_, excesses),
                         .judged = 0,
                         .misses = 0,
                         .overflows = group.empty() ? std::optional(false) : std::nullopt});
@@ -178,6 +228,17 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   for (std::size_t asked_laps = 0;
        asked_laps < most_laps && std::any_of(verdicts.begin(), verdicts.end(), undecided);) {
     const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
+    // Misreads must be known at least as well as what the laps are judged by, or the laps tell nothing.
+    const std::size_t judged_by_then = (asked_laps + laps) * lap.size();
+    if (asked_laps > 0 && judged_by_then > device_->classifier().known_hits()) {
+      look_at_hits(4 * judged_by_then);
+      for (Verdict& verdict : verdicts) {
+        verdict.evidence =
+            OverflowEvidence(verdict.lines, most_of_a_burst_, device_->classifier().plausible_excesses());
+      }
+      asked_laps = 0;
+      continue;
+    }
     asked_laps += laps;
     const model::Question question = device_->question(warm_up(lap), model::repeated(lap, laps));
     const std::vector<double> ratios = device_->classifier().log_ratios(device_->latencies({&question, 1}).front());
@@ -200,7 +261,10 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
         verdict.overflows = true;
       } else if (verdict.evidence.log_ratio() <= decided_fit) {
         verdict.overflows = false;
-        device_->learn_hits(verdict.judged, verdict.misses);
+        // Groups that share a set may take turns to miss.
+        if (groups.size() == 1) {
+          device_->learn_hits(verdict.judged, verdict.misses);
+        }
         if (verdict.evidence.may_hold_burst()) {
           most_of_a_burst_ = most_of_later_bursts;
         }

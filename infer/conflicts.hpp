@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "infer/interrogator.hpp"
@@ -35,9 +36,12 @@ class ShareEvidence {
 
 // Log likelihood ratio of "lines do not fit" against "they fit and all hit", from laps over these lines: either one
 // access in each lap is a real miss, somewhere (the least favourable case), or a share of them is, and at least one.
+// Among many lines one miss in a lap changes the share of misses so little that a rate of misreads which is not known
+// well enough looks the same, so both sides are weighed at each rate that is plausible.
 class OverflowEvidence {
  public:
-  OverflowEvidence(std::size_t lines, double most_of_a_burst) : lines_(lines), most_of_a_burst_(most_of_a_burst) {}
+  OverflowEvidence(std::size_t lines, double most_of_a_burst, const LevelClassifier::Excesses& excesses)
+      : lines_(lines), most_of_a_burst_(most_of_a_burst), excesses_(excesses) {}
 
   // Log likelihood ratios (miss against hit) of the recorded accesses to these lines in one question: whole laps.
   // However many misses lie in one stretch of so many accesses, they count for no more than `most_of_a_burst`: a burst
@@ -53,7 +57,9 @@ class OverflowEvidence {
 
   std::size_t lines_;
   double most_of_a_burst_;
-  double one_miss_ = 0;
+  LevelClassifier::Excesses excesses_;
+  std::array<double, std::tuple_size_v<LevelClassifier::Excesses>> none_misses_{};  // by excess
+  std::array<double, std::tuple_size_v<LevelClassifier::Excesses>> one_miss_{};
   std::array<double, ShareEvidence::shares.size()> share_{};
   double held_back_ = 0;
 };
@@ -96,6 +102,9 @@ class Conflicts {
     std::vector<ShareEvidence> misses_in_share;
     std::size_t laps = 0;
   };
+
+  // Makes the rate of misreads better known.
+  void look_at_hits(std::size_t accesses);
 
   [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets) const;
 

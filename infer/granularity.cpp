@@ -77,6 +77,18 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
 
 }  // namespace
 
+std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads) {
+  constexpr std::size_t in_places = 16;
+  const std::uint64_t stride = far_stride(device.facts().buffer_bytes);
+  const std::uint64_t places = std::max<std::uint64_t>(1, device.facts().buffer_bytes / stride);
+  std::vector<model::Question> questions;
+  for (std::uint64_t i = 0; i < in_places; ++i) {
+    const std::uint64_t offset = (i * 7 % places) * stride;
+    questions.push_back(device.question({offset, offset}, AccessSequence(loads / in_places, offset)));
+  }
+  return questions;
+}
+
 bool calibrate(Interrogator& device) {
   const std::uint64_t buffer_bytes = device.buffer().bytes;
   const std::uint64_t stride = far_stride(buffer_bytes);
@@ -91,15 +103,8 @@ bool calibrate(Interrogator& device) {
       sample.insert(sample.end(), answer.begin(), answer.end());
     }
   };
-  // Hits in several places, because the banks of a cache may differ.
   const auto look = [&](std::size_t hit_looks, std::size_t miss_looks) {
-    constexpr std::size_t hit_places = 16;
-    std::vector<model::Question> of_hits;
-    for (std::uint64_t i = 0; i < hit_places; ++i) {
-      const std::uint64_t offset = (i * 7 % places) * stride;
-      of_hits.push_back(device.question({offset, offset}, AccessSequence(hit_looks / hit_places, offset)));
-    }
-    ask(of_hits, hits);
+    ask(known_hits(device, hit_looks), hits);
     std::vector<model::Question> of_misses;
     for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
       const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;

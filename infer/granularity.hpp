@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "infer/conflicts.hpp"
 #include "infer/interrogator.hpp"
 
 // Sizes that need no knowledge of sets and policy.
 namespace gpuinfer::infer {
+
+// Loads of lines that were just loaded, so many of them, in several places, because the banks of a cache may differ.
+[[nodiscard]] std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads);
 
 // Fits the classifier on loads that are known to hit (repeated at once) and to miss (first touches far apart). Returns
 // false when the latencies do not come apart. Throws QuestionRefused when the device cannot start empty.

@@ -145,8 +145,10 @@ class Inference {
     cache.exercised_bits.reset();
     withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
     // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start
-    // which was not empty.
-    const bool all_in_doubt = prediction_failed_ || levels_in_doubt_ || device_.starts_flooded();
+    // which was not empty. Before a set was seen to overflow at the onset, nothing has confirmed that it is one, nor
+    // what was found of it.
+    const bool all_in_doubt =
+        prediction_failed_ || levels_in_doubt_ || device_.starts_flooded() || !onset_is_confirmed_;
     if (all_in_doubt || !line_is_certain_) {
       withdraw("line_bytes", cache.line_bytes, number);
     }
@@ -316,6 +318,7 @@ class Inference {
       give_up_sets(reason);
       return false;
     }
+    onset_is_confirmed_ = true;
     device_.learned(std::to_string(first->lines.size()) + " lines of one set, which has " +
                     std::to_string(first->ways) + " ways");
     if (guess_index(*first)) {
@@ -557,6 +560,7 @@ class Inference {
   PackingCheck packings_;
   std::string unproven_;  // why what was found is not proven
   bool line_is_certain_ = true;
+  bool onset_is_confirmed_ = false;
   bool policy_proven_ = false;
   bool prediction_failed_ = false;
   bool levels_in_doubt_ = false;

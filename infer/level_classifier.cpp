@@ -8,6 +8,7 @@
 #include <map>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "infer/statistics.hpp"
@@ -28,6 +29,7 @@ constexpr double widening_of_tails = 2.5;
 
 // A part of a sample that is smaller is taken for strays.
 constexpr double smallest_share = 0.02;
+constexpr double smallest_share_of_echoes = 0.002;
 constexpr std::size_t fewest_of_a_component = 8;
 constexpr std::size_t most_components = 4;
 constexpr double most_misreads = 1.0 / 3;
@@ -76,7 +78,7 @@ double LevelClassifier::Sample::size() const {
 
 // Expectation maximisation (Dempster, Laird, Rubin 1977): the components and, for each sample, the share of hits in it.
 // The density of strays keeps far values from pulling at a component.
-void LevelClassifier::refine(Mixture& hits, Mixture& misses, std::span<Sample> samples) {
+void LevelClassifier::refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples) {
   constexpr int steps = 40;
   struct Sums {
     double mass = 1e-9;
@@ -90,7 +92,7 @@ void LevelClassifier::refine(Mixture& hits, Mixture& misses, std::span<Sample> s
       for (const auto& [value, count] : sample.counted) {
         const double x = value;
         std::array<std::vector<double>, 2> parts;
-        double total = stray_density;
+        double total = stray_density + density(strays, x);
         for (const std::size_t level : {0U, 1U}) {
           const double share = level == 0 ? sample.hit_share : 1 - sample.hit_share;
           for (const Component& component : level == 0 ? hits : misses) {
@@ -133,15 +135,22 @@ void LevelClassifier::refine(Mixture& hits, Mixture& misses, std::span<Sample> s
 }
 
 // One component after the other, each where what the others do not explain lies closest together.
-LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> values) {
+void LevelClassifier::add_components(Mixture& found, std::vector<float> values, double least_share) {
   std::sort(values.begin(), values.end());
   std::array<Sample, 1> whole{Sample(values, 1.0)};
   const auto fewest =
-      std::max(fewest_of_a_component, static_cast<std::size_t>(smallest_share * static_cast<double>(values.size())));
-  Mixture found;
+      std::max(fewest_of_a_component, static_cast<std::size_t>(least_share * static_cast<double>(values.size())));
   Mixture none;
   std::vector<float> rest = std::move(values);
-  while (found.size() < most_components && rest.size() >= fewest) {
+  const auto leave_out_found = [&] {
+    std::erase_if(rest, [&](float value) {
+      return std::any_of(found.begin(), found.end(), [&](const Component& component) {
+        return std::abs(value - component.mean) < 5 * component.deviation;
+      });
+    });
+  };
+  leave_out_found();
+  for (unsigned added = 0; added < most_components && rest.size() >= fewest; ++added) {
     const std::size_t quarter = std::max(fewest_of_a_component / 2, rest.size() / 4);
     std::size_t densest = 0;
     for (std::size_t i = 1; i + quarter <= rest.size(); ++i) {
@@ -154,14 +163,32 @@ LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> val
     found.push_back({.weight = static_cast<double>(rest.size()) / whole.front().size(),
                      .mean = rest[densest + quarter / 2],
                      .deviation = std::max(smallest_deviation_cycles, width / 0.64)});
-    refine(found, none, whole);
-    std::erase_if(rest, [&](float value) {
-      return std::any_of(found.begin(), found.end(), [&](const Component& component) {
-        return std::abs(value - component.mean) < 5 * component.deviation;
-      });
-    });
+    refine(found, none, none, whole);
+    leave_out_found();
   }
+}
+
+LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> values) {
+  Mixture found;
+  add_components(found, std::move(values), smallest_share);
   std::erase_if(found, [&](const Component& component) { return component.weight < smallest_share; });
+  return found;
+}
+
+// Loads of one level that something always delays by the same time: as narrow as a level, and apart from both.
+LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& values) const {
+  constexpr double widest = 2;  // in deviations of a level
+  Mixture found = hits_;
+  found.insert(found.end(), misses_.begin(), misses_.end());
+  const double deviation = std::max_element(found.begin(), found.end(), [](const Component& a, const Component& b) {
+                             return a.deviation < b.deviation;
+                           })->deviation;
+  const auto levels = static_cast<std::ptrdiff_t>(found.size());
+  add_components(found, values, smallest_share_of_echoes);
+  found.erase(found.begin(), found.begin() + levels);
+  std::erase_if(found, [&](const Component& component) {
+    return component.weight < smallest_share_of_echoes || component.deviation > widest * deviation;
+  });
   return found;
 }
 
@@ -215,11 +242,15 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
       misses_.back().weight *= 0.1;
     }
   }
+  for (const std::vector<float>& sample : {hits, misses}) {
+    const Mixture echoes = find_echoes(sample);
+    strays_.insert(strays_.end(), echoes.begin(), echoes.end());
+  }
   std::vector<Sample> samples{Sample(hits, 0.99), Sample(misses, 0.01), Sample(next_level, 0.01)};
   samples[0].fewest_hits = 1 - most_misreads;
   samples[1].most_hits = most_misreads;
   samples[2].most_hits = most_misreads;
-  refine(hits_, misses_, samples);
+  refine(hits_, misses_, strays_, samples);
   if (next_level.size() >= fewest_of_a_component) {
     // The next level is the quickest one that evicted lines came from; some may have been driven beyond it.
     std::sort(next_level.begin(), next_level.end());
@@ -297,6 +328,27 @@ void LevelClassifier::update_rates() {
   miss_contamination_ = rate_of(std::max(0.0, misread_misses_), misses);
 }
 
+// Counts of rare events, seen from their number, follow a gamma distribution, whose cube root is nearly normal (Wilson,
+// Hilferty 1931). Overlap makes hits read as misses, too, and so adds to the uncertainty.
+LevelClassifier::Excesses LevelClassifier::plausible_excesses() const {
+  const double rate = hit_contamination_ + hit_overlap_;
+  const double count = rate * static_cast<double>(known_hits_);
+  const double lowest = -0.9 * hit_contamination_;
+  Excesses excesses;
+  double sum = 0;
+  for (int i = 0; i <= 2 * excess_deviations; ++i) {
+    const double z = i - excess_deviations;
+    const double root = std::max(0.0, 1 - 1 / (9 * count) + z / (3 * std::sqrt(count)));
+    Excess& excess = excesses.at(static_cast<std::size_t>(i));
+    excess = {.probability = normal_density(z), .rate = std::max(lowest, rate * (root * root * root - 1))};
+    sum += excess.probability;
+  }
+  for (Excess& excess : excesses) {
+    excess.probability /= sum;
+  }
+  return excesses;
+}
+
 bool LevelClassifier::misreads_are_too_frequent() const {
   constexpr double most = 0.02;
   constexpr double confidence = 0.9999;  // a device at the limit is to be worked with
@@ -307,7 +359,9 @@ bool LevelClassifier::misreads_are_too_frequent() const {
 }
 
 LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {
-  return {.hit = density(hits_, latency_cycles - hit_shift_), .miss = density(misses_, latency_cycles - miss_shift_)};
+  return {.hit = density(hits_, latency_cycles - hit_shift_),
+          .miss = density(misses_, latency_cycles - miss_shift_),
+          .stray = stray_density + density(strays_, latency_cycles - hit_shift_)};
 }
 
 void LevelClassifier::tabulate() {
@@ -325,8 +379,8 @@ LevelClassifier::Densities LevelClassifier::densities_at(float latency_cycles) c
 }
 
 double LevelClassifier::log_ratio_of(const Densities& densities) const {
-  const auto mixed = [](double own, double other, double misreads) {
-    return (1 - misreads) * own + misreads * other + stray_density;
+  const auto mixed = [&](double own, double other, double misreads) {
+    return (1 - misreads) * own + misreads * other + densities.stray;
   };
   return std::log(mixed(densities.miss, densities.hit, miss_contamination_) /
                   mixed(densities.hit, densities.miss, hit_contamination_));
@@ -334,7 +388,7 @@ double LevelClassifier::log_ratio_of(const Densities& densities) const {
 
 Reading LevelClassifier::read(float latency_cycles) const {
   const Densities densities = densities_at(latency_cycles);
-  if (std::max(densities.hit, densities.miss) < stray_density) {
+  if (std::max(densities.hit, densities.miss) < densities.stray) {
     return Reading::unclear;
   }
   return densities.hit >= densities.miss ? Reading::hit : Reading::miss;
@@ -385,7 +439,8 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     return;
   }
   const std::size_t step = std::max<std::size_t>(1, answer_cycles.size() / looked_at);
-  bool moved = false;
+  std::optional<double> hit_move;  // where enough was seen to know
+  std::optional<double> miss_move;
   for (const Reading level : {Reading::hit, Reading::miss}) {
     const Mixture& mixture = level == Reading::hit ? hits_ : misses_;
     double& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
@@ -413,12 +468,15 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     const double offset = median(std::move(offsets));
     const double farthest = std::max(4 * deviation, std::abs(shift - other_shift));
     const bool is_plausible = !is_minority || std::abs(shift + offset - other_shift) <= farthest;
-    if (std::abs(offset) > significant && is_plausible) {
-      shift += offset;
-      moved = true;
+    if (is_plausible) {
+      const double move = std::abs(offset) > significant ? offset : 0;
+      (level == Reading::hit ? hit_move : miss_move) = move;
+      shift += move;
     }
   }
-  if (moved) {
+  hit_shift_ += hit_move ? 0 : miss_move.value_or(0);
+  miss_shift_ += miss_move ? 0 : hit_move.value_or(0);
+  if (hit_move.value_or(0) != 0 || miss_move.value_or(0) != 0) {
     tabulate();
     double gap = miss_median_;
     for (const Component& hit : hits_) {
@@ -447,7 +505,8 @@ unsigned LevelClassifier::votes_needed(double wrong_probability) const {
         for (int i = -steps_to_the_end; i <= steps_to_the_end; ++i) {
           const double z = i * step_deviations;
           const double x = component.mean + z * component.deviation;
-          const double ratio = log_ratio_of({.hit = density(hits_, x), .miss = density(misses_, x)});
+          const double ratio = log_ratio_of(
+              {.hit = density(hits_, x), .miss = density(misses_, x), .stray = stray_density + density(strays_, x)});
           // A wrong vote is one for the other level, so that both levels are counted in one direction.
           const double wrong = std::clamp(of_hits ? ratio : -ratio, -step * zero, step * zero);
           probability[static_cast<std::size_t>(std::lround(wrong / step) + static_cast<long>(zero))] +=

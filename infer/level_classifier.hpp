@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -45,8 +46,21 @@ class LevelClassifier {
   // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
 
-  // Lets the levels follow slow changes of the clock: each level moves with what clearly belongs to it. Only levels
-  // that do not overlap can be followed.
+  // How many accesses are known to have been hits.
+  [[nodiscard]] std::size_t known_hits() const { return known_hits_; }
+
+  // How likely it is, after these, that the rate of misreads among hits exceeds the one that log_ratio() assumes by so
+  // much: a normal distribution in steps of one deviation, on the scale on which the rate is normally distributed.
+  struct Excess {
+    double probability = 0;
+    double rate = 0;  // negative: the rate is lower
+  };
+  static constexpr int excess_deviations = 5;
+  using Excesses = std::array<Excess, 2 * excess_deviations + 1>;
+  [[nodiscard]] Excesses plausible_excesses() const;
+
+  // Lets the levels follow slow changes of the clock: each level moves with what clearly belongs to it, and takes the
+  // other along where that was not seen. Only levels that do not overlap can be followed.
   void follow(std::span<const float> answer_cycles);
 
   // The levels have moved away from where they were calibrated, by so much that one may be taken for the other, or so
@@ -96,6 +110,7 @@ class LevelClassifier {
   struct Densities {
     double hit = 0;
     double miss = 0;
+    double stray = 0;
   };
 
   // How often each latency occurred, and which share of it all is hits, within these limits.
@@ -111,8 +126,10 @@ class LevelClassifier {
   };
 
   [[nodiscard]] static double density(const Mixture& mixture, double x);
-  static void refine(Mixture& hits, Mixture& misses, std::span<Sample> samples);
+  static void refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples);
+  static void add_components(Mixture& found, std::vector<float> values, double least_share);
   [[nodiscard]] static Mixture find_components(std::vector<float> values);
+  [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
   void measure_overlap();
   [[nodiscard]] Densities weigh(double latency_cycles) const;
   [[nodiscard]] Densities densities_at(float latency_cycles) const;
@@ -122,6 +139,7 @@ class LevelClassifier {
 
   Mixture hits_;
   Mixture misses_;
+  Mixture strays_;  // that lie close together; others may lie anywhere
   double hit_median_ = 0;
   double miss_median_ = 0;
   double hit_shift_ = 0;  // how far the levels have drifted since calibration, in cycles

@@ -246,6 +246,8 @@ Partition Partitioner::find(ConflictClass first) {
   if (!assign(partition, resident, chunks)) {
     return partition;
   }
+  // One of the many decisions on lines may have overlooked one, which then stays among those that fit.
+  claim(partition.classes, resident);
   // Sets with more ways than the window has lines for them show up further out.
   while (!resident.empty() && partition.window.size() < buffer_lines_) {
     chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);

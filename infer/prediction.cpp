@@ -102,7 +102,8 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
       }
     }
     for (std::size_t i = 0; i < predicted.size(); ++i) {
-      if (for_miss[i] != 0) {
+      // Where the votes leave it open, they say nothing.
+      if (std::abs(for_miss[i]) >= conclusive_log_ratio) {
         ++voted_judged;
         voted_wrong += (for_miss[i] > 0) != model::is_miss(predicted[i]) ? 1U : 0U;
       }
@@ -201,7 +202,8 @@ bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache)
     for (std::size_t pass = 0; pass < votes; ++pass) {
       for_miss += ratios[pass * all.size() + i];
     }
-    wrong += for_miss != 0 && (for_miss > 0) != model::is_miss(predicted[i]) ? 1U : 0U;
+    const bool is_clear = std::abs(for_miss) >= conclusive_log_ratio;
+    wrong += is_clear && (for_miss > 0) != model::is_miss(predicted[i]) ? 1U : 0U;
   }
   return binomial_upper_tail(wrong, all.size(), 1e-6) < 0.01;
 }

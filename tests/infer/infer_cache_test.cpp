@@ -226,6 +226,40 @@ TEST(InferCache, BudgetEndsEarlyWithWhatIsKnown) {
   EXPECT_TRUE(infer_published("gtx780", "L1tex", settings).all_resolved());
 }
 
+// What a wrong decision makes look like an onset is refuted when no set is seen to overflow there.
+TEST(InferCache, TheLineIsNotKnownBeforeASetIsSeenToOverflow) {
+  const std::size_t needed = infer_published("gtx780-sectored", "L1tex").accesses;
+  for (std::size_t percent = 2; percent <= 40; percent += 2) {
+    Settings settings;
+    settings.budget_accesses = needed * percent / 100;
+    const CacheFinding finding = infer_published("gtx780-sectored", "L1tex", settings);
+    const bool set_was_seen =
+        std::any_of(finding.evidence.inquiries.begin(), finding.evidence.inquiries.end(),
+                    [](const auto& inquiry) { return inquiry.learned.find("lines of one set") != std::string::npos; });
+    EXPECT_EQ(finding.cache.line_bytes.has_value(), set_was_seen) << percent << " %";
+    EXPECT_EQ(finding.cache.onset_bytes.has_value(), set_was_seen) << percent << " %";
+  }
+}
+
+TEST(InferCache, SmallCachesThatAreOftenMisread) {
+  const model::TableIndex table{.granule_bytes = 128,
+                                .sets_of = {2, 1, 1, 3, 0, 1, 6, 4, 5, 4, 5, 2, 6, 3, 3, 6, 0, 0, 6, 1, 4, 0, 5, 4},
+                                .origin = 0,
+                                .range_bytes = {}};
+  const std::vector<model::CacheDescription> caches{
+      cache_of(std::vector<std::uint32_t>(7, 3), table, replacement("lip")),
+      cache_of({14}, model::BitsIndex{}, replacement("fifo"))};
+  for (const model::CacheDescription& cache : caches) {
+    for (const double misreads : {0.001, 0.002, 0.01}) {
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+        const auto device = device_of(cache, {.jitter_cycles = 4, .misread_probability = misreads}, seed);
+        const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+        EXPECT_TRUE(finding.all_resolved()) << misreads << " seed " << seed << '\n' << text_of(finding);
+      }
+    }
+  }
+}
+
 TEST(InferCache, DeadlineEndsEarly) {
   Settings settings;
   settings.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);

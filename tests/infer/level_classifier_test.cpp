@@ -76,6 +76,52 @@ TEST(LevelClassifier, StraysDecideNothing) {
   EXPECT_EQ(classifier.read(20), Reading::unclear);
 }
 
+// One load in a hundred takes 64 cycles more than a miss, because something always delays it by as much.
+TEST(LevelClassifier, EchoesOfHitsAreNoMisreads) {
+  Samples samples;
+  constexpr std::size_t many = 16000;
+  const std::vector<float> misses = samples.normal(235, 12, many);
+  const std::vector<float> hits = samples.with_some_of(samples.normal(81, 12, many), misses, 0.016);
+  const LevelClassifier classifier(samples.with_some_of(hits, samples.normal(299, 12, many), 0.01),
+                                   samples.with_some_of(misses, samples.normal(453, 12, many), 0.01), {});
+  EXPECT_FALSE(classifier.misreads_are_too_frequent());
+  EXPECT_NEAR(classifier.hit_misread_rate(), 0.016, 0.004);
+  EXPECT_EQ(classifier.read(299), Reading::unclear);
+  EXPECT_EQ(classifier.read(453), Reading::unclear);
+  EXPECT_EQ(classifier.read(235), Reading::miss);
+  EXPECT_EQ(classifier.read(250), Reading::miss);
+}
+
+TEST(LevelClassifier, ADriftingLevelTakesTheOtherAlong) {
+  Samples samples;
+  LevelClassifier classifier(samples.normal(110, 2), samples.normal(220, 2), {});
+  for (int drift = 0; drift <= 20; ++drift) {
+    classifier.follow(samples.normal(110 + drift, 2));
+  }
+  EXPECT_FALSE(classifier.drifts_away());
+  EXPECT_EQ(classifier.read(130), Reading::hit);
+  EXPECT_EQ(classifier.read(240), Reading::miss);
+}
+
+TEST(LevelClassifier, ExcessesAreAsLikelyAsTheySay) {
+  for (const std::size_t looked_at : {500U, 4000U}) {
+    Samples samples;
+    const std::vector<float> misses = samples.normal(300, 5, looked_at);
+    std::size_t exceeded = 0;
+    constexpr std::size_t runs = 60;
+    constexpr double misreads = 0.01;
+    for (std::size_t run = 0; run < runs; ++run) {
+      const std::vector<float> hits = samples.with_some_of(samples.normal(100, 2, looked_at), misses, misreads);
+      const LevelClassifier classifier(hits, misses, {});
+      const LevelClassifier::Excesses excesses = classifier.plausible_excesses();
+      const double rate = classifier.hit_misread_share();
+      exceeded += rate + excesses[LevelClassifier::excess_deviations + 1].rate < misreads ? 1U : 0U;
+    }
+    EXPECT_GT(exceeded, runs / 25) << "one deviation is exceeded in one of six cases";
+    EXPECT_LT(exceeded, runs / 3);
+  }
+}
+
 TEST(LevelClassifier, CountsMisreads) {
   for (const double rate : {0.02, 0.1}) {
     Samples samples;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <boost/program_options/variables_map.hpp>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -67,14 +69,16 @@ std::vector<std::uint64_t> parse_byte_list(std::string_view text, std::string_vi
   return numbers;
 }
 
-bool Parsed::flag(const std::string& option) const { return values_.at(option).as<bool>(); }
+Parsed::Parsed(const po::variables_map& values) : values_(std::make_shared<const po::variables_map>(values)) {}
+
+bool Parsed::flag(const std::string& option) const { return values_->at(option).as<bool>(); }
 
 std::optional<std::string> Parsed::text(const std::string& option) const {
-  return values_.count(option) == 0 ? std::nullopt : std::optional(values_.at(option).as<std::string>());
+  return values_->count(option) == 0 ? std::nullopt : std::optional(values_->at(option).as<std::string>());
 }
 
 std::vector<std::string> Parsed::list(const std::string& option) const {
-  return values_.count(option) == 0 ? std::vector<std::string>{} : values_.at(option).as<std::vector<std::string>>();
+  return values_->count(option) == 0 ? std::vector<std::string>{} : values_->at(option).as<std::vector<std::string>>();
 }
 
 std::optional<std::uint64_t> Parsed::count(const std::string& option) const {
@@ -103,28 +107,29 @@ std::optional<double> Parsed::seconds(const std::string& option) const {
 std::vector<std::string> Parsed::operands() const { return list(operand_key); }
 
 Syntax::Syntax(std::string usage, std::string text, std::vector<std::string> examples)
-    : usage_(std::move(usage)), text_(std::move(text)), examples_(std::move(examples)), options_("Options", 110) {
+    : usage_(std::move(usage)), text_(std::move(text)), examples_(std::move(examples)),
+      options_(std::make_shared<po::options_description>("Options", 110)) {
   flag("help,h", "this text");
 }
 
 Syntax& Syntax::flag(const char* name, const char* help) {
-  options_.add_options()(name, po::bool_switch(), help);
+  options_->add_options()(name, po::bool_switch(), help);
   return *this;
 }
 
 Syntax& Syntax::value(const char* name, const char* value_name, const char* help) {
-  options_.add_options()(name, po::value<std::string>()->value_name(value_name), help);
+  options_->add_options()(name, po::value<std::string>()->value_name(value_name), help);
   return *this;
 }
 
 Syntax& Syntax::repeatable(const char* name, const char* value_name, const char* help) {
-  options_.add_options()(name, po::value<std::vector<std::string>>()->value_name(value_name), help);
+  options_->add_options()(name, po::value<std::vector<std::string>>()->value_name(value_name), help);
   return *this;
 }
 
 std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std::size_t most) const {
   po::options_description all;
-  all.add(options_).add_options()(operand_key, po::value<std::vector<std::string>>());
+  all.add(*options_).add_options()(operand_key, po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add(operand_key, -1);
   po::variables_map values;
@@ -159,7 +164,7 @@ void Syntax::print_help() const {
   for (const std::string& example : examples_) {
     std::cout << example << '\n';
   }
-  std::cout << "\nUsage: gpuinfer " << usage_ << "\n\n" << text_ << "\n\n" << options_;
+  std::cout << "\nUsage: gpuinfer " << usage_ << "\n\n" << text_ << "\n\n" << *options_;
 }
 
 std::string Syntax::see_help() const { return "; see `gpuinfer " + usage_.substr(0, usage_.find(' ')) + " --help`"; }

@@ -2,15 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/variables_map.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/verbs.hpp"
+
+// Its headers are larger than everything else that a verb includes.
+namespace boost::program_options {
+class options_description;
+class variables_map;
+}  // namespace boost::program_options
 
 namespace gpuinfer::cli {
 
@@ -24,7 +29,7 @@ namespace gpuinfer::cli {
 // The command line of a verb, taken apart. Values are checked when they are asked for; all throw InputError.
 class Parsed {
  public:
-  explicit Parsed(boost::program_options::variables_map values) : values_(std::move(values)) {}
+  explicit Parsed(const boost::program_options::variables_map& values);
 
   [[nodiscard]] bool flag(const std::string& option) const;
   [[nodiscard]] std::optional<std::string> text(const std::string& option) const;
@@ -35,7 +40,7 @@ class Parsed {
   [[nodiscard]] std::vector<std::string> operands() const;
 
  private:
-  boost::program_options::variables_map values_;
+  std::shared_ptr<const boost::program_options::variables_map> values_;
 };
 
 // What a verb takes, from which both its parser and its --help come.
@@ -60,7 +65,7 @@ class Syntax {
   std::string usage_;
   std::string text_;
   std::vector<std::string> examples_;
-  boost::program_options::options_description options_;
+  std::shared_ptr<boost::program_options::options_description> options_;
 };
 
 }  // namespace gpuinfer::cli

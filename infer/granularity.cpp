@@ -79,8 +79,8 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
 
 std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads) {
   constexpr std::size_t in_places = 16;
-  const std::uint64_t stride = far_stride(device.facts().buffer_bytes);
-  const std::uint64_t places = std::max<std::uint64_t>(1, device.facts().buffer_bytes / stride);
+  const std::uint64_t stride = far_stride(device.buffer().bytes);
+  const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
   std::vector<model::Question> questions;
   for (std::uint64_t i = 0; i < in_places; ++i) {
     const std::uint64_t offset = (i * 7 % places) * stride;

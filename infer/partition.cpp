@@ -82,6 +82,12 @@ std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
   return chunks;
 }
 
+// Those of the lines, in chunks that fit, that are not seen at once to go to one of the sets.
+std::vector<Offsets> Partitioner::unclaimed_chunks(std::vector<ConflictClass>& sets, Offsets lines) {
+  static_cast<void>(claim_by_number(sets, lines));
+  return in_fitting_chunks(lines);
+}
+
 // The one set that overflows when the last of the lines is added to the others, which fit. Its lines are exactly those
 // without any one of which the rest of them fits.
 std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, std::string& reason) {
@@ -170,50 +176,147 @@ void Partitioner::claim_members(ConflictClass& set, Offsets& chunk) {
   chunk = std::move(others);
 }
 
-// Where all lines of an overflowing set miss, a chase in which half of the sets overflow tells of each line of the
-// chunk in which half its set is: as many chases as the numbers of the sets have digits. False, and nothing claimed,
-// when the answers are not those of such a policy.
-bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& chunk) {
-  std::vector<std::size_t> number(chunk.size());  // of the set, from 1; 0: none of them
-  for (std::size_t digit = 1; digit <= sets.size(); digit *= 2) {
-    Offsets tested;
-    for (std::size_t s = 0; s < sets.size(); ++s) {
-      if (((s + 1) & digit) != 0) {
-        const auto first = sets[s].lines.begin();
-        tested.insert(tested.end(), first, first + sets[s].ways + 1);
-      }
-    }
-    const std::size_t known = tested.size();
-    tested.insert(tested.end(), chunk.begin(), chunk.end());
-    const std::vector<bool> misses = conflicts_->conflicting(tested, 1e-4);
-    if (!conflicts_->always_thrashes() ||
-        !std::all_of(misses.begin(), misses.begin() + static_cast<std::ptrdiff_t>(known),
-                     [](bool miss) { return miss; })) {
-      return false;
-    }
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      number[i] += misses[known + i] ? digit : 0;
-    }
-  }
-  if (std::any_of(number.begin(), number.end(), [&](std::size_t of_line) { return of_line > sets.size(); })) {
+// Moves the members of the sets out of the lines, under policies of which always_thrashes() holds. False when it does
+// not, or when lines are left of which nothing was found out.
+bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& lines) {
+  if (!conflicts_->always_thrashes()) {
     return false;
   }
-  Offsets others;
-  for (std::size_t i = 0; i < chunk.size(); ++i) {
-    (number[i] == 0 ? others : sets[number[i] - 1].lines).push_back(chunk[i]);
+  std::vector<Offsets> pushing;
+  for (const ConflictClass& set : sets) {
+    const auto first = set.lines.begin();
+    pushing.emplace_back(first, first + std::min<std::ptrdiff_t>(set.ways + 1, std::ssize(set.lines)));
   }
-  chunk = std::move(others);
-  return true;
+  Offsets others;
+  Offsets unclear;
+  Offsets open = std::move(lines);
+  for (std::size_t at_once = std::max<std::size_t>(1, onset_lines_ / 2); !open.empty(); at_once /= 4) {
+    if (at_once == 0) {
+      unclear = joined(unclear, open);
+      break;
+    }
+    Offsets crowded;
+    for (std::size_t next = 0; next < open.size(); next += at_once) {
+      const std::span<const std::uint64_t> rest = std::span(open).subspan(next);
+      const Offsets chunk(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(std::min(at_once, rest.size())));
+      const std::vector<SetOfLine> found = sets_of_lines(*device_, pushing, chunk);
+      for (std::size_t i = 0; i < chunk.size(); ++i) {
+        switch (found[i].kind) {
+          case SetOfLine::Kind::of_set:
+            sets[found[i].set].lines.push_back(chunk[i]);
+            break;
+          case SetOfLine::Kind::of_none:
+            others.push_back(chunk[i]);
+            break;
+          case SetOfLine::Kind::crowded:
+            crowded.push_back(chunk[i]);
+            break;
+          case SetOfLine::Kind::unclear:
+            unclear.push_back(chunk[i]);
+        }
+      }
+    }
+    open = std::move(crowded);
+  }
+  lines = joined(others, unclear);
+  return unclear.empty();
 }
 
 void Partitioner::claim(std::vector<ConflictClass>& sets, Offsets& chunk) {
-  constexpr std::size_t worth_numbering = 3;
-  if (conflicts_->always_thrashes() && sets.size() >= worth_numbering && claim_by_number(sets, chunk)) {
+  if (claim_by_number(sets, chunk)) {
     return;
   }
   for (ConflictClass& set : sets) {
     claim_members(set, chunk);
   }
+}
+
+// Moves the sets that have resident lines out of both, as far as always_thrashes() makes that easy: more and more of
+// the further lines are loaded beside the residents, to see where each set overflows.
+void Partitioner::find_thrashing_sets(std::vector<ConflictClass>& sets, Offsets& resident, Offsets& further) {
+  Offsets loaded;  // of the further lines, beside the residents; they go to none of the sets
+  while (!further.empty() && !resident.empty()) {
+    const auto end = further.begin() + static_cast<std::ptrdiff_t>(std::min(onset_lines_ / 8 + 1, further.size()));
+    Offsets tried(further.begin(), end);
+    further.erase(further.begin(), end);
+    const bool all_known = claim_by_number(sets, tried);
+    const std::size_t known_to_fit = loaded.size();
+    loaded = joined(loaded, tried);
+    if (!all_known) {
+      break;
+    }
+    const auto overflows = overflows_in_turn(*device_, resident, loaded, known_to_fit);
+    if (!overflows) {
+      break;
+    }
+    if (overflows->empty()) {
+      continue;
+    }
+    // Fewer sets need fewer of the further lines, among which no set is then crowded.
+    std::optional<std::vector<ConflictClass>> found;
+    for (std::size_t count = overflows->size(); count > 0 && !found; count /= 2) {
+      const std::span<const SetOverflow> first = std::span(*overflows).first(count);
+      const auto needed = loaded.begin() + static_cast<std::ptrdiff_t>(first.back().place + 1);
+      Offsets lines(loaded.begin(), needed);
+      found = complete(first, lines);
+      if (found) {
+        further.insert(further.begin(), needed, loaded.end());
+        loaded = std::move(lines);
+      }
+    }
+    if (!found) {
+      break;
+    }
+    for (ConflictClass& set : *found) {
+      const std::set<std::uint64_t> members(set.lines.begin(), set.lines.end());
+      std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
+      sets.push_back(std::move(set));
+    }
+  }
+  further.insert(further.begin(), loaded.begin(), loaded.end());
+}
+
+// The sets with all their lines, which leave the further ones. None, and nothing leaves, when what is found does not
+// hold together.
+std::optional<std::vector<ConflictClass>> Partitioner::complete(std::span<const SetOverflow> overflows,
+                                                                Offsets& further) {
+  std::vector<Offsets> members;
+  for (const SetOverflow& overflow : overflows) {
+    members.push_back(overflow.lines);
+  }
+  const std::vector<SetOfLine> set_of_line = sets_of_lines(*device_, members, further);
+  std::vector<Offsets> full = members;
+  std::vector<Offsets> too_many(members.size());
+  Offsets others;
+  for (std::size_t i = 0; i < further.size(); ++i) {
+    const auto& [kind, set] = set_of_line[i];
+    if (kind == SetOfLine::Kind::of_none) {
+      others.push_back(further[i]);
+      continue;
+    }
+    if (kind != SetOfLine::Kind::of_set) {
+      return std::nullopt;
+    }
+    members[set].push_back(further[i]);
+    if (i < overflows[set].place) {
+      full[set].push_back(further[i]);
+    }
+    if (i == overflows[set].place) {
+      too_many[set] = members[set];
+    }
+  }
+  const std::vector<bool> full_miss = conflicts_->overflows(full);
+  const std::vector<bool> too_many_miss = conflicts_->overflows(too_many);
+  if (std::find(full_miss.begin(), full_miss.end(), true) != full_miss.end() ||
+      std::find(too_many_miss.begin(), too_many_miss.end(), false) != too_many_miss.end()) {
+    return std::nullopt;
+  }
+  std::vector<ConflictClass> sets;
+  for (std::size_t set = 0; set < members.size(); ++set) {
+    sets.push_back({.lines = std::move(members[set]), .ways = static_cast<std::uint32_t>(full[set].size())});
+  }
+  further = std::move(others);
+  return sets;
 }
 
 std::optional<ConflictClass> Partitioner::first_set(std::string& reason) {
@@ -238,11 +341,13 @@ Partition Partitioner::find(ConflictClass first) {
   Offsets resident = lines_between(0, onset_lines_);
   const std::set<std::uint64_t> members(first.lines.begin(), first.lines.end());
   std::erase_if(resident, [&](std::uint64_t line) { return members.contains(line); });
-  std::vector<Offsets> chunks = in_fitting_chunks(lines_between(onset_lines_ + 1, window_lines));
-  for (Offsets& chunk : in_fitting_chunks(lines_far_away(window_lines))) {
+  Offsets further = lines_between(onset_lines_ + 1, window_lines);
+  partition.classes.push_back(std::move(first));
+  find_thrashing_sets(partition.classes, resident, further);
+  std::vector<Offsets> chunks = unclaimed_chunks(partition.classes, further);
+  for (Offsets& chunk : unclaimed_chunks(partition.classes, lines_far_away(window_lines))) {
     chunks.push_back(std::move(chunk));
   }
-  partition.classes.push_back(std::move(first));
   if (!assign(partition, resident, chunks)) {
     return partition;
   }
@@ -332,7 +437,7 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
   for (const ConflictClass& set : partition.classes) {
     is_known(set.lines);
   }
-  std::vector<Offsets> chunks = in_fitting_chunks({unassigned.begin(), unassigned.end()});
+  std::vector<Offsets> chunks = unclaimed_chunks(partition.classes, {unassigned.begin(), unassigned.end()});
   for (Offsets& chunk : chunks) {
     if (is_too_dear(partition)) {
       break;

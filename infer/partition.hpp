@@ -9,6 +9,7 @@
 
 #include "infer/conflicts.hpp"
 #include "infer/interrogator.hpp"
+#include "infer/pushed_out.hpp"
 
 namespace gpuinfer::infer {
 
@@ -44,11 +45,15 @@ class Partitioner {
 
  private:
   [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
+  [[nodiscard]] std::vector<Offsets> unclaimed_chunks(std::vector<ConflictClass>& sets, Offsets lines);
   [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
   [[nodiscard]] Offsets members_by_removal(const Offsets& overflowing);
   void claim(std::vector<ConflictClass>& sets, Offsets& chunk);
   void claim_members(ConflictClass& set, Offsets& chunk);
-  [[nodiscard]] bool claim_by_number(std::vector<ConflictClass>& sets, Offsets& chunk);
+  [[nodiscard]] bool claim_by_number(std::vector<ConflictClass>& sets, Offsets& lines);
+  void find_thrashing_sets(std::vector<ConflictClass>& sets, Offsets& resident, Offsets& further);
+  [[nodiscard]] std::optional<std::vector<ConflictClass>> complete(std::span<const SetOverflow> overflows,
+                                                                   Offsets& further);
   [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
   [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);

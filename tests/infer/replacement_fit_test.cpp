@@ -103,7 +103,7 @@ TEST(ReplacementFit, DeterministicBehindMisreads) {
 }
 
 TEST(ReplacementFit, Random) {
-  for (const std::uint32_t ways : {2U, 4U, 16U}) {
+  for (const std::uint32_t ways : {2U, 16U}) {
     expect_fit(replacement("random"), 8, ways);
   }
 }
@@ -374,8 +374,11 @@ class Misreading final : public model::Answerer {
 };
 
 TEST(ReplacementFit, WhatIsNearlyLruIsNotLru) {
-  for (const double misreads : {0.0, 0.01, 0.02}) {
-    for (const std::uint32_t ways : {4U, 8U, 16U}) {
+  // Sixteen ways cost as much as all others together, so they are tried once.
+  const std::vector<std::pair<double, std::vector<std::uint32_t>>> tried{
+      {0.0, {4, 8}}, {0.01, {8, 16}}, {0.02, {4, 8}}};
+  for (const auto& [misreads, ways_of_sets] : tried) {
+    for (const std::uint32_t ways : ways_of_sets) {
       for (const auto flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {
         auto device = std::make_unique<foreign::Device>(
             [=] {

@@ -49,8 +49,9 @@ bool translates(const Target& target) {
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
 
-// What is loaded first to flood what a first-level cache holds: a part at the end of the buffer that questions do not
-// reach, several times larger than any such cache is known to be.
+// What is loaded last before a question to flood a first-level cache: a part at the end of the buffer that questions do
+// not reach, several times larger than any such cache is known to be. All of the buffer is loaded before that, so that
+// what is not in the first level is in the second.
 struct Flood {
   std::uint64_t bytes = 0;
   std::uint64_t stride_bytes = 1;
@@ -295,7 +296,7 @@ model::Question CudaProbe::after_flood(const Offer& offer, const model::Question
     return question;
   }
   model::Question flooded = question;
-  flooded.warm = model::cold_pass(offer.reach.bytes - bytes, bytes, stride_bytes);
+  flooded.warm = model::cold_pass(0, offer.bytes + bytes, stride_bytes);
   flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
   return flooded;
 }

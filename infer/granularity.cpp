@@ -75,24 +75,6 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
   return 1.25 * deviation / std::sqrt(static_cast<double>(sample.size())) <= 0.003 * centre;
 }
 
-// What stands before the cache may be missed and add its time to that of a hit, as the first TLB before the second.
-// Loads that take turns in more places than it holds show that, as long as they stay nearer to the hits than to the
-// misses.
-std::vector<float> slower_hits(Interrogator& device, const LevelClassifier& classifier, std::vector<float> hits) {
-  constexpr std::uint64_t places = 48;
-  constexpr std::size_t laps = 8;
-  const std::uint64_t stride = far_stride(device.buffer().bytes);
-  const AccessSequence lap = model::cold_pass(0, places * stride, stride);
-  const model::Question question = device.question(model::repeated(lap, 2), model::repeated(lap, laps));
-  std::vector<float> slower = device.latencies({&question, 1}).front();
-  const double halfway = (classifier.hit_median_cycles() + classifier.miss_median_cycles()) / 2;
-  const auto slowest_known = hits.begin() + static_cast<std::ptrdiff_t>(hits.size() * 49 / 50);
-  std::ranges::nth_element(hits, slowest_known);
-  const std::size_t looks = slower.size();
-  std::erase_if(slower, [&](float cycles) { return cycles <= *slowest_known || cycles > halfway; });
-  return 4 * slower.size() >= looks ? slower : std::vector<float>();
-}
-
 }  // namespace
 
 std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads) {
@@ -160,13 +142,6 @@ bool calibrate(Interrogator& device) {
     constexpr std::size_t more = 14;
     look(more * hit_looks, device.starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
     classifier = LevelClassifier(hits, misses, evicted);
-  }
-  if (classifier.levels_are_apart() && classifier.overlap() <= crisp) {
-    const std::vector<float> slower = slower_hits(device, classifier, hits);
-    if (!slower.empty()) {
-      hits.insert(hits.end(), slower.begin(), slower.end());
-      classifier = LevelClassifier(hits, misses, evicted);
-    }
   }
   const bool apart = classifier.levels_are_apart();
   device.set_classifier(std::move(classifier));

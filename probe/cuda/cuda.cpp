@@ -23,7 +23,6 @@ enum class Emptying {
   streaming,        // all SMs load other lines (flooded)
   other_constants,  // the SM loads other lines first (flooded)
   other_pages,      // the SM loads from other pages first (flooded)
-  unmapping,        // all translations are dropped (clean)
 };
 
 struct Target {
@@ -39,12 +38,7 @@ constexpr std::array all_targets{
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
-    Target{"L2TLB", LoadPath::lines_cg, Emptying::unmapping},
 };
-
-bool translates(const Target& target) {
-  return target.emptying == Emptying::other_pages || target.emptying == Emptying::unmapping;
-}
 
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
@@ -65,17 +59,13 @@ Flood flood_of(Emptying emptying) {
       return {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
-    case Emptying::unmapping:
       break;
   }
   return {};
 }
 
-// What the second TLB of all GPUs known covers several times over.
-constexpr std::uint64_t largest_first_tlb_bytes = 8ULL << 30U;
-
-// Left to others when everything else is mapped to outgrow the second TLB.
-constexpr std::uint64_t spared_bytes = 4ULL << 30U;
+// Several times what any first TLB is known to cover, and less than the second covers on GPUs of today.
+constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
 
 // Lines that are known to fit, to try a state with.
 struct Touches {
@@ -88,7 +78,6 @@ Touches touches_of(Emptying emptying) {
     case Emptying::other_constants:
       return {.count = 16, .stride_bytes = 64};
     case Emptying::other_pages:
-    case Emptying::unmapping:
       return {.count = 8, .stride_bytes = widest_page_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
@@ -102,8 +91,6 @@ std::vector<StartState> empty_states(Emptying emptying) {
   switch (emptying) {
     case Emptying::new_carveout:
       return {StartState::clean, StartState::invalidated};
-    case Emptying::unmapping:
-      return {StartState::clean};
     case Emptying::streaming:
     case Emptying::other_constants:
     case Emptying::other_pages:
@@ -196,13 +183,10 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
       offer.reach = {.bytes = cuda::constant_bytes};
     } else if (target.emptying == Emptying::streaming) {
       offer.reach = reach_of(l2_buffer_);
-    } else if (translates(target)) {
+    } else if (target.emptying == Emptying::other_pages) {
       offer.reach = reach_of(pages_);
     }
     offer.bytes = offer.reach.bytes - flood_of(target.emptying).bytes;
-    if (target.emptying == Emptying::other_pages) {
-      offer.bytes = std::min(offer.bytes, largest_first_tlb_bytes);
-    }
     const model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address};
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
@@ -215,7 +199,6 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
 // Buffers begin at a multiple of their size (rounded up to a power of two), so that every address bit below that
 // differs independently of the others; that of the pages would then take twice the memory of the GPU.
 void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Target> targets) {
-  constexpr std::uint64_t page_alignment_bytes = 1ULL << 30U;
   gpu_.allocate(buffer_, options.buffer_bytes, std::bit_ceil(options.buffer_bytes));
   gpu_.make_texture(buffer_);
   facts_.buffer = {.bytes = buffer_.bytes(), .address = buffer_.address()};
@@ -227,14 +210,9 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     gpu_.allocate(l2_buffer_, bytes, bytes);
     gpu_.stream_through_l2();
   }
-  if (any(Emptying::other_pages) || any(Emptying::unmapping)) {
-    const std::uint64_t least_bytes = largest_first_tlb_bytes + flood_of(Emptying::other_pages).bytes;
-    const std::uint64_t free_bytes = gpu_.free_bytes();
-    std::uint64_t bytes = std::min(free_bytes / 2, least_bytes);
-    if (any(Emptying::unmapping) && free_bytes > least_bytes + spared_bytes + page_alignment_bytes) {
-      bytes = free_bytes - spared_bytes - page_alignment_bytes;
-    }
-    gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, page_alignment_bytes);
+  if (any(Emptying::other_pages)) {
+    const std::uint64_t bytes = std::min(gpu_.free_bytes() / 2, page_buffer_bytes);
+    gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
     page_lines_.emplace(gpu_, home_sm, reach_of(pages_));
   }
 }
@@ -318,12 +296,8 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
         gpu_.stream_through_l2();
       }
       return gpu_.play_on(home_sm, path, offer.reach, question);
-    case Emptying::other_pages:
-    case Emptying::unmapping: {
+    case Emptying::other_pages: {
       const auto in_lines = page_lines_->in_lines(after_flood(offer, question));
-      if (in_lines && question.state == StartState::clean) {
-        gpu_.drop_translations();
-      }
       return in_lines ? gpu_.play_on(home_sm, path, offer.reach, *in_lines) : std::nullopt;
     }
     case Emptying::other_constants:

@@ -220,12 +220,6 @@ void Gpu::stream_through_l2() {
   }
 }
 
-void Gpu::drop_translations() {
-  void* memory = nullptr;
-  check(cudaHostAlloc(&memory, 4096, cudaHostAllocMapped), "map memory of the host", "free memory on the host");
-  check(cudaFreeHost(memory), "unmap memory of the host", "check it with nvidia-smi");
-}
-
 void Gpu::pack(LoadPath path, std::span<const model::Question> questions) {
   std::size_t total = 0;
   for (const auto& question : questions) {

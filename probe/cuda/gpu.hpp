@@ -93,8 +93,6 @@ class Gpu {
 
   // Drives everything else out of L2.
   void stream_through_l2();
-  // Drops all translations: unmapping memory that the GPU could read does that.
-  void drop_translations();
 
  private:
   void check(cudaError_t error, const std::string& what, const std::string& advice) const;

@@ -46,6 +46,8 @@ class Device final : public model::Answerer {
 
   void fail_after(std::size_t questions) { questions_left_ = questions; }
   void refuse_clean_starts() { refuses_clean_ = true; }
+  // Every question comes after loads of this many bytes that lie behind the buffer; there is no other start.
+  void only_flood(std::uint64_t bytes) { flood_bytes_ = bytes; }
   void move_buffer_to(std::uint64_t address) { facts_.buffer.address = address; }
 
   const model::DeviceFacts& facts() const override { return facts_; }
@@ -63,12 +65,14 @@ class Device final : public model::Answerer {
 
  private:
   model::Answer answer(const model::Question& question) {
-    if (question.state == model::StartState::invalidated ||
-        (question.state == model::StartState::clean && refuses_clean_)) {
+    if (!offers(question.state)) {
       return {.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"};
     }
     if (question.state == model::StartState::clean) {
       cache_ = make_();
+    }
+    for (std::uint64_t offset = 0; offset < flood_bytes_; offset += sizeof(std::uint32_t)) {
+      cache_->load(facts_.buffer.address + facts_.buffer.bytes + offset);
     }
     for (const std::uint64_t offset : question.warm) {
       cache_->load(facts_.buffer.address + offset);
@@ -82,12 +86,20 @@ class Device final : public model::Answerer {
     return answer;
   }
 
+  [[nodiscard]] bool offers(model::StartState state) const {
+    if (flood_bytes_ != 0) {
+      return state == model::StartState::flooded;
+    }
+    return state == model::StartState::keep || (state == model::StartState::clean && !refuses_clean_);
+  }
+
   MakeCache make_;
   std::vector<Level> levels_;
   model::DeviceFacts facts_;
   std::unique_ptr<Cache> cache_;
   std::mt19937_64 random_{20140918};
   bool refuses_clean_ = false;
+  std::uint64_t flood_bytes_ = 0;
   std::size_t questions_left_ = std::numeric_limits<std::size_t>::max();
 };
 

@@ -131,6 +131,22 @@ TEST(ForeignDevice, TreePlruIsNamed) {
                 [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); });
 }
 
+// As the first level of constants on GPUs, of which every launch finds lines of its own.
+TEST(ForeignDevice, TreePlruIsNamedAfterFloodsOfTheDevice) {
+  constexpr std::uint32_t sets = 8;
+  constexpr std::uint32_t ways = 4;
+  Device device(
+      [&] {
+        return std::make_unique<foreign::SetArray>(
+            sets, [&](std::size_t) { return std::make_unique<foreign::TreePlruSet>(ways); });
+      },
+      two_levels, 48U << 10U);
+  device.only_flood(std::uint64_t{16} * sets * ways * foreign::line_bytes);
+  model::CacheDescription truth = truth_of_sets(sets, ways);
+  truth.replacement = {.policy = "plru", .parameters = {}, .equivalent = {}};
+  EXPECT_TRUE(infer(device, truth).all_resolved());
+}
+
 TEST(ForeignDevice, TouchedBitsAreNamed) {
   expect_policy(4, 6,
                 {.policy = "nru",

@@ -242,6 +242,20 @@ TEST(CacheSimulator, StatesDifferInWhatTheyForget) {
   EXPECT_EQ(outcomes_of(*cache, kept, 0), (std::vector<Outcome>{Outcome::hit, Outcome::hit}));
 }
 
+TEST(CacheSimulator, AFloodLeavesFullSetsOfOthers) {
+  const auto cache = CacheSimulator::make(small_cache({.policy = "lru", .parameters = {}, .equivalent = {}}), 1);
+  cache->play(AccessSequence{0, 32}, {});
+  const Question flooded{.target = "", .state = StartState::flooded, .warm = {}, .record = {0, 32, 0, 32, 64, 0}};
+  EXPECT_EQ(outcomes_of(*cache, flooded, 0),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::line_miss, Outcome::hit, Outcome::hit,
+                                  Outcome::line_miss, Outcome::line_miss}));
+
+  // A new line goes to the end that leaves first, and the others that are there stay for ever.
+  const auto sticky = CacheSimulator::make(small_cache({.policy = "lip", .parameters = {}, .equivalent = {}}), 1);
+  const Question in_turn{.target = "", .state = StartState::flooded, .warm = {}, .record = {0, 32, 0, 32}};
+  EXPECT_EQ(outcomes_of(*sticky, in_turn, 0), std::vector<Outcome>(4, Outcome::line_miss));
+}
+
 TEST(CacheSimulator, IndexTakesTheAddressNotTheOffset) {
   CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
   cache.ways = {1, 1};

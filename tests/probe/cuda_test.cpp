@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -133,12 +135,28 @@ TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
 
 TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
   for (const std::string& target : probe_->facts().targets) {
-    const StartState state = target == "L2" ? StartState::keep : StartState::clean;
-    const Answer answer = ask({.target = target, .state = state, .warm = lines(64), .record = lines(64)});
+    const bool floods = target == "L2" || target == "ConstL1" || target == "L1TLB";
+    const StartState state = floods ? StartState::flooded : StartState::clean;
+    const Answer answer = ask({.target = target, .state = state, .warm = lines(16), .record = lines(16)});
     ASSERT_FALSE(answer.refusal) << *answer.refusal;
-    EXPECT_EQ(answer.latency_cycles.size(), 64U) << target;
-    if (target == "ReadOnly" || target == "L2") {
-      EXPECT_EQ(misses(answer), target == "L2" ? 64 : 0);
+    EXPECT_EQ(answer.latency_cycles.size(), 16U) << target;
+    if (target == "ReadOnly" || target == "ConstL1" || target == "L2") {
+      EXPECT_EQ(misses(answer), target == "L2" ? 16 : 0) << target;
+    }
+  }
+}
+
+TEST_F(CudaProbeOnGpu, AFloodDrivesOutWhatWasLoaded) {
+  for (const std::string target : {"ConstL1", "L2", "L1TLB"}) {
+    const std::uint64_t stride = target == "L1TLB" ? 32ULL << 20U : line_bytes;
+    const AccessSequence touches = model::cold_pass(0, 8 * stride, stride);
+    const Question question{
+        .target = target, .state = StartState::flooded, .warm = {}, .record = model::repeated(touches, 4)};
+    for (const Answer& answer : ask_all({question, question})) {
+      ASSERT_FALSE(answer.refusal) << *answer.refusal;
+      const auto first = std::span(answer.latency_cycles).first(8);
+      const auto last = std::span(answer.latency_cycles).last(8);
+      EXPECT_GT(std::accumulate(first.begin(), first.end(), 0.0F), std::accumulate(last.begin(), last.end(), 0.0F));
     }
   }
 }

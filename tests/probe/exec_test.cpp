@@ -197,6 +197,21 @@ std::vector<json> served(model::Answerer& device, const std::string& lines) {
   return answers;
 }
 
+TEST_F(Exec, TargetsMayHaveBuffersOfTheirOwn) {
+  const auto device = open_exec(script(R"(
+say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"], "buffer_bytes": 1 << 20,
+     "address_of_buffer": 4096, "own_buffers": {"ConstL1": {"buffer_bytes": 65536, "address_of_buffer": 512}}})
+)"));
+  EXPECT_EQ(device->facts().buffer_of("L1tex"), (model::BufferFacts{.bytes = 1U << 20U, .address = 4096}));
+  EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = 512}));
+
+  EXPECT_TRUE(contains(greeting_failure_of(script(R"(
+say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex"], "buffer_bytes": 1 << 20,
+     "address_of_buffer": 0, "own_buffers": {"L1tex": 7}})
+)")),
+                       "buffer_bytes"));
+}
+
 TEST(Serve, GreetsAndAnswersInOrder) {
   const auto device = open_virtual(small_device(), "virtual:small", 1);
   const std::vector<json> said =

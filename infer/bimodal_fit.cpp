@@ -193,31 +193,49 @@ bool are_alike(const Family& a, const Family& b, std::size_t ways) {
 struct Walk {
   std::vector<Line> warm;
   std::vector<Line> record;
-  bool is_filled = false;  // by `warm`, in a state that no coin has a part in
 };
 
 // So many hits on end leave nothing of the prediction that a line came with.
-constexpr int hits_to_forget = 7;
+constexpr std::uint64_t hits_to_forget = 7;
+
+std::vector<Line> hits_that_forget(std::uint32_t ways) {
+  std::vector<Line> accesses;
+  for (std::uint64_t pass = 0; pass <= hits_to_forget; ++pass) {
+    for (std::uint32_t line = 0; line < ways; ++line) {
+      accesses.push_back(static_cast<Line>(line));
+    }
+  }
+  return accesses;
+}
+
+// The longer lines take turns, the longer the walk: no round is much of it, and the coins of its start, which nothing
+// shows, are few among all.
+std::size_t least_length(std::uint32_t ways, std::size_t turns) {
+  return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
+}
 
 // Rounds: some lines are accessed, and so protected from going next; then two lines take turns, each of which drives
 // out the other unless the coin falls on the rare side.
 Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool from_empty, model::Random& random) {
   Walk walk;
   if (!from_empty) {
-    walk.is_filled = true;
-    for (int pass = 0; pass <= hits_to_forget; ++pass) {
-      for (std::uint32_t line = 0; line < ways; ++line) {
-        walk.warm.push_back(static_cast<Line>(line));
-      }
-    }
+    walk.warm = hits_that_forget(ways);
   }
   const std::size_t known = std::min<std::size_t>(lines, 60000);
-  const std::size_t length = std::max<std::size_t>(160, std::size_t{3} * ways);
   const auto one_of = [&](std::size_t first, std::size_t count) {
     return static_cast<Line>(first + random.below(count));
   };
   std::vector<Line> base(std::min<std::size_t>(known, ways + 1U));
   std::iota(base.begin(), base.end(), Line{0});
+  // Lines that were all hit often differ again once one is driven out and the others are hit, each another number of
+  // times, which is seen in the order in which they go.
+  if (random.below(2) == 0) {
+    walk.record.push_back(one_of(ways, 1));
+    for (std::uint32_t line = 0; line < ways; ++line) {
+      walk.record.insert(walk.record.end(), random.below(hits_to_forget + 2), static_cast<Line>(line));
+    }
+  }
+  const std::size_t length = walk.record.size() + least_length(ways, turns);
   constexpr std::array<double, 5> shares{0.0, 0.3, 0.7, 0.9, 1.0};
   constexpr std::array<std::size_t, 4> most_hits{1, 1, 2, 4};
   while (walk.record.size() < length) {
@@ -368,6 +386,28 @@ class CoinFilter {
   std::vector<Path> paths_;
 };
 
+AccessSequence offsets_of(const ConflictClass& set, const std::vector<Line>& lines) {
+  AccessSequence offsets;
+  for (const Line line : lines) {
+    offsets.push_back(set.lines[line]);
+  }
+  return offsets;
+}
+
+std::vector<model::Outcome> outcomes_in_one_set(const Walk& walk, std::uint32_t ways, const Replacement& policy,
+                                                std::uint64_t seed) {
+  model::CacheDescription set;
+  set.line_bytes = 1;
+  set.sector_bytes = 1;
+  set.ways = {ways};
+  set.index = model::BitsIndex{};
+  set.replacement = policy;
+  model::Question question;
+  question.warm.assign(walk.warm.begin(), walk.warm.end());
+  question.record.assign(walk.record.begin(), walk.record.end());
+  return outcomes_of(*model::CacheSimulator::make(set, seed), question, 0);
+}
+
 struct Answered {
   std::size_t set = 0;  // its place among the sets
   Walk walk;
@@ -384,18 +424,25 @@ class BimodalExperiment {
 
   void set_turns(std::size_t turns) { turns_ = turns; }
 
-  // Answers of all sets in turn; every fourth from an empty set, if so wished.
+  // Of a walk over the first set, but for those before its rounds.
+  [[nodiscard]] double least_accesses() const {
+    return static_cast<double>(least_length(sets_->front()->ways, turns_));
+  }
+
+  // Answers of all sets in turn; every fourth from an empty set, if so wished and possible.
   [[nodiscard]] std::vector<Answered> ask(std::size_t answers, bool some_from_empty) {
+    // Else an empty set is in whatever state its policy was left in.
+    const bool empty_is_known = device_->question({}, {}).state == model::StartState::clean;
     std::vector<Answered> asked;
     std::vector<model::Question> batch;
     for (std::size_t i = 0; i < answers; ++i) {
       const std::size_t number = next_set_++ % sets_->size();
       const ConflictClass& set = *(*sets_)[number];
-      asked.push_back(
-          {.set = number,
-           .walk = draw_walk(set.ways, set.lines.size(), turns_, some_from_empty && random_.below(4) == 0, random_),
-           .readings = {},
-           .usable_accesses = {}});
+      asked.push_back({.set = number,
+                       .walk = draw_walk(set.ways, set.lines.size(), turns_,
+                                         some_from_empty && empty_is_known && random_.below(4) == 0, random_),
+                       .readings = {},
+                       .usable_accesses = {}});
       batch.push_back(
           device_->question(offsets_of(set, asked.back().walk.warm), offsets_of(set, asked.back().walk.record)));
     }
@@ -444,6 +491,15 @@ class BimodalExperiment {
 
   [[nodiscard]] std::uint32_t ways_of(const Answered& answer) const { return (*sets_)[answer.set]->ways; }
 
+  // The same answers, of sets that toss such coins.
+  [[nodiscard]] std::vector<Answered> simulate(const std::vector<Answered>& answers, const Replacement& policy) {
+    std::vector<Answered> simulated_answers;
+    for (const Answered& answer : answers) {
+      simulated_answers.push_back(simulate(answer, policy, rates_, random_));
+    }
+    return simulated_answers;
+  }
+
   // p-value of the worst of six statistics. Under the policy, the answer of the device is one of five of a kind with
   // four simulated ones. How often accesses are misread is known within limits only: what was taken for a hit in the
   // calibration may have been driven out by chance.
@@ -465,14 +521,6 @@ class BimodalExperiment {
  private:
   static constexpr std::size_t simulated = 4;
   static constexpr std::size_t statistics = 6;
-
-  [[nodiscard]] static AccessSequence offsets_of(const ConflictClass& set, const std::vector<Line>& lines) {
-    AccessSequence offsets;
-    for (const Line line : lines) {
-      offsets.push_back(set.lines[line]);
-    }
-    return offsets;
-  }
 
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy, MisreadRates rates) const {
     const Family family = family_of(policy);
@@ -512,18 +560,8 @@ class BimodalExperiment {
 
   [[nodiscard]] Answered simulate(const Answered& answer, const Replacement& policy, MisreadRates rates,
                                   model::Random& random) const {
-    model::CacheDescription set;
-    set.line_bytes = 1;
-    set.sector_bytes = 1;
-    set.ways = {ways_of(answer)};
-    set.index = model::BitsIndex{};
-    set.replacement = policy;
-    const auto simulator = model::CacheSimulator::make(set, random());
-    model::Question question;
-    question.warm.assign(answer.walk.warm.begin(), answer.walk.warm.end());
-    question.record.assign(answer.walk.record.begin(), answer.walk.record.end());
     Answered result = answer;
-    const auto outcomes = outcomes_of(*simulator, question, 0);
+    const auto outcomes = outcomes_in_one_set(answer.walk, ways_of(answer), policy, random());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const bool miss = model::is_miss(outcomes[i]);
       const bool misread = random.unit() < (miss ? rates.of_misses : rates.of_hits);
@@ -565,6 +603,11 @@ class BimodalExperiment {
   std::size_t next_set_ = 0;
 };
 
+struct Intervals {
+  std::pair<double, double> of_95_percent;
+  std::pair<double, double> of_999_permille;  // even where it is the best of three
+};
+
 // A family with the chance that fits it best.
 struct Fitted {
   Family family;
@@ -572,6 +615,7 @@ struct Fitted {
   double log_likelihood = 0;
   double coins = 0;
   std::vector<Family> alike;  // others that nothing tells apart from this one
+  std::optional<Intervals> one_in;
 };
 
 // Expectation maximisation (Dempster, Laird & Rubin 1977).
@@ -589,11 +633,6 @@ void maximise(const BimodalExperiment& experiment, const std::vector<Answered>& 
     fitted.chance = std::clamp(sum.rare / std::max(1.0, sum.coins), 1e-6, 1 - 1e-6);
   }
 }
-
-struct Intervals {
-  std::pair<double, double> of_95_percent;
-  std::pair<double, double> of_999_permille;
-};
 
 // Moves the chance to the top of the likelihood, by parabolas in the logarithm of the odds. None: it is not found.
 std::optional<Intervals> one_in_intervals(const BimodalExperiment& experiment, const std::vector<Answered>& answers,
@@ -620,7 +659,7 @@ std::optional<Intervals> one_in_intervals(const BimodalExperiment& experiment, c
         const double half = deviations / std::sqrt(curvature);
         return std::pair(1 + std::exp(-(odds + half)), 1 + std::exp(-(odds - half)));
       };
-      return Intervals{.of_95_percent = within(1.96), .of_999_permille = within(3.29)};
+      return Intervals{.of_95_percent = within(1.96), .of_999_permille = within(3.59)};
     }
   }
   return std::nullopt;
@@ -669,6 +708,72 @@ bool sets_agree(const BimodalExperiment& experiment, const std::vector<Answered>
   return true;
 }
 
+// How far the numbers of coins that fell on the rare side, in blocks of answers that follow each other, are from what
+// is expected, in squares of their deviations by chance.
+struct Spread {
+  double squares = 0;
+  std::size_t blocks = 0;
+};
+
+struct Spreads {
+  Spread in_all;   // answers
+  Spread in_sets;  // in those of each set by itself
+};
+
+void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const std::vector<Answered>& answers,
+                 std::size_t sets, const Family& family, double chance) {
+  constexpr double rare_in_block = 4;  // the more blocks, the better their spread is known
+  struct Block {
+    double rare = 0;
+    double coins = 0;
+  };
+  const auto add = [&](Block& block, Spread& spread, const Explained& more) {
+    block.rare += more.rare;
+    block.coins += more.coins;
+    const double expected = block.coins * chance;
+    if (expected >= rare_in_block) {
+      spread.squares += (block.rare - expected) * (block.rare - expected) / (expected * (1 - chance));
+      ++spread.blocks;
+      block = {};
+    }
+  };
+  Block of_all;
+  std::vector<Block> of_set(sets);
+  for (const Answered& answer : answers) {
+    const Explained explained = experiment.explain(answer, family, chance);
+    add(of_all, spreads.in_all, explained);
+    add(of_set[answer.set], spreads.in_sets, explained);
+  }
+}
+
+// A count that lets every so many lines stay has the right number of them, and even when it goes on from question to
+// question, they come too regularly; a chance that changes makes them come too irregularly (F test).
+bool falls_by_chance(BimodalExperiment& experiment, const std::vector<Answered>& answers, std::size_t sets,
+                     const Replacement& policy) {
+  constexpr int simulations = 4;
+  const auto is_plausible = [](const Spread& of_device, const Spread& of_coins) {
+    constexpr double rarer_than = 1e-4;
+    const std::size_t seen_halves = of_device.blocks / 2;
+    const std::size_t halves = seen_halves + of_coins.blocks / 2;
+    if (seen_halves == 0 || seen_halves == halves) {
+      return true;
+    }
+    const double share = of_device.squares / (of_device.squares + of_coins.squares);
+    return binomial_upper_tail(seen_halves, halves - 1, share) > rarer_than &&
+           binomial_upper_tail(halves - seen_halves, halves - 1, 1 - share) > rarer_than;
+  };
+  const auto add = [&](Spreads& spreads, const std::vector<Answered>& of) {
+    add_spreads(spreads, experiment, of, sets, family_of(policy), 1 / one_in_of(policy));
+  };
+  Spreads seen;
+  add(seen, answers);
+  Spreads simulated;
+  for (int i = 0; i < simulations; ++i) {
+    add(simulated, experiment.simulate(answers, policy));
+  }
+  return is_plausible(seen.in_all, simulated.in_all) && is_plausible(seen.in_sets, simulated.in_sets);
+}
+
 bool are_alike_in_all(const Family& a, const Family& b, const std::vector<const ConflictClass*>& sets) {
   std::set<std::uint32_t> ways;
   for (const ConflictClass* set : sets) {
@@ -694,8 +799,8 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
       std::any_of(sets.begin(), sets.end(), [](const ConflictClass* set) { return set->lines.size() <= set->ways; })) {
     return std::nullopt;
   }
-  constexpr std::size_t pilot_answers = 30;
-  constexpr double far_worse = 30;  // in natural logarithms of a likelihood ratio
+  constexpr std::size_t pilot_answers = 60;  // a coin of one in 64 shows in them
+  constexpr double far_worse = 30;           // in natural logarithms of a likelihood ratio
   constexpr double worse = 16;
   device.inquire("new lines that take turns, in sets whose other lines were hit before",
                  "whether a new line stays may be decided by a coin");
@@ -706,7 +811,7 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   }
   std::vector<Fitted> fitted;
   for (const Family& family : families) {
-    fitted.push_back({.family = family, .chance = 0.1, .log_likelihood = 0, .coins = 0, .alike = {}});
+    fitted.push_back({.family = family, .chance = 0.1, .log_likelihood = 0, .coins = 0, .alike = {}, .one_in = {}});
     maximise(experiment, pilot, fitted.back(), 4);
   }
   const auto drop_worse_than = [&](double margin) {
@@ -732,9 +837,11 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   constexpr double rare_per_set = 14;
   constexpr std::size_t most_answers = 2500;
   const double chance = fitted.front().chance;
-  const double coins_per_answer = fitted.front().coins / static_cast<double>(pilot_answers);
   const double wanted = std::max(rare_wanted, rare_per_set * static_cast<double>(sets.size()));
+  const double accesses = experiment.least_accesses();
   experiment.set_turns(static_cast<std::size_t>(std::clamp(1 / chance, 6.0, 40.0)));
+  const double coins_per_answer =
+      fitted.front().coins / static_cast<double>(pilot_answers) * experiment.least_accesses() / accesses;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
     for (std::size_t other = fitted.size() - 1; other > i; --other) {
       if (are_alike_in_all(fitted[i].family, fitted[other].family, sets)) {
@@ -748,7 +855,11 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
                std::max<std::size_t>(60, static_cast<std::size_t>(std::ceil(wanted / (chance * coins_per_answer)))));
   constexpr int most_rounds = 3;
   std::vector<Answered> answers;
-  for (int round = 0; round < most_rounds && (round == 0 || fitted.size() > 1); ++round) {
+  const auto is_settled = [&] {
+    return fitted.size() == 1 && fitted.front().one_in &&
+           whole_numbers_in(fitted.front().one_in->of_999_permille).size() <= 1;
+  };
+  for (int round = 0; round < most_rounds && (round == 0 || !is_settled()); ++round) {
     std::vector<Answered> more = experiment.ask(answers_at_once, false);
     std::move(more.begin(), more.end(), std::back_inserter(answers));
     for (const Fitted& each : fitted) {
@@ -758,6 +869,9 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
       maximise(experiment, answers, each, 3);
     }
     drop_worse_than(worse);
+    for (Fitted& each : fitted) {
+      each.one_in = one_in_intervals(experiment, answers, each);
+    }
   }
 
   constexpr std::size_t fresh_answers = 120;
@@ -765,12 +879,14 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   std::string intervals;
   bool one_holds = false;
   for (Fitted& each : fitted) {
-    const auto one_in = one_in_intervals(experiment, answers, each);
-    const auto found = one_in ? whole_numbers_in(one_in->of_999_permille) : std::vector<std::int64_t>{};
+    const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
     const std::vector<std::int64_t> numbers = found.empty() ? std::vector{one_in_guess(each)} : found;
     // What is neither confirmed nor refuted stays a candidate, and then nothing is certain.
-    double p_value = sets_agree(experiment, answers, sets.size(), each) ? 1e-5 : 0.0;
     const Replacement likeliest = policy_of(each.family, numbers[numbers.size() / 2]);
+    double p_value = sets_agree(experiment, answers, sets.size(), each) &&
+                             falls_by_chance(experiment, answers, sets.size(), likeliest)
+                         ? 1e-5
+                         : 0.0;
     for (int attempt = 0; attempt < 2 && p_value > 0 && p_value < 0.01; ++attempt) {
       const auto fresh = experiment.ask(std::max(fresh_answers, sets.size()), true);
       p_value = std::max(p_value, std::min(1.0, 6 * experiment.fit(fresh, likeliest)));
@@ -779,7 +895,7 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
       continue;
     }
     one_holds = one_holds || (p_value > 0.01 && !found.empty());
-    intervals += (intervals.empty() ? "" : ", ") + (one_in ? to_text(one_in->of_95_percent) : "null");
+    intervals += (intervals.empty() ? "" : ", ") + (each.one_in ? to_text(each.one_in->of_95_percent) : "null");
     for (const std::int64_t number : numbers) {
       Replacement candidate = policy_of(each.family, number);
       for (const Family& alike : each.alike) {
@@ -815,22 +931,22 @@ double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictC
   return experiment.fit(experiment.ask(answers, true), policy);
 }
 
-bool new_lines_stay_at_times(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+bool new_lines_stay_at_times(Interrogator& device, const ConflictClass& set, const Replacement& policy) {
   constexpr std::size_t turns = 400;
   constexpr unsigned times = 8;
-  const ConflictClass& set = *sets.front();
   if (set.lines.size() < set.ways + std::size_t{2}) {
     return false;
   }
-  AccessSequence warm;
-  for (int pass = 0; pass < 2; ++pass) {
-    warm.insert(warm.end(), set.lines.begin(), set.lines.begin() + set.ways);
-  }
-  AccessSequence record;
+  Walk walk{.warm = hits_that_forget(set.ways), .record = {}};
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    record.push_back(set.lines[set.ways + turn % 2]);
+    walk.record.push_back(static_cast<Line>(set.ways + turn % 2));
   }
-  const std::vector<model::Question> batch(times, device.question(std::move(warm), std::move(record)));
+  const std::vector<model::Outcome> predicted = outcomes_in_one_set(walk, set.ways, policy, 0);
+  if (!std::all_of(predicted.begin(), predicted.end(), model::is_miss)) {
+    return false;
+  }
+  const std::vector<model::Question> batch(times,
+                                           device.question(offsets_of(set, walk.warm), offsets_of(set, walk.record)));
   device.inquire("two new lines that take turns, again and again", "a coin may let one stay now and then");
   std::size_t read = 0;
   std::size_t hits = 0;

@@ -27,8 +27,9 @@ namespace gpuinfer::infer {
 [[nodiscard]] double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets,
                                        const model::Replacement& policy, std::size_t answers);
 
-// True where new lines that should drive out each other in turn now and then stay, and do so when the same question is
-// asked again, but elsewhere. For sets whose policy seems to be LIP or to act like it.
-[[nodiscard]] bool new_lines_stay_at_times(Interrogator& device, const std::vector<const ConflictClass*>& sets);
+// True where new lines that drive out each other in turn under `policy`, which is deterministic, stay now and then.
+// Where they do not under `policy`, nothing is asked.
+[[nodiscard]] bool new_lines_stay_at_times(Interrogator& device, const ConflictClass& set,
+                                           const model::Replacement& policy);
 
 }  // namespace gpuinfer::infer

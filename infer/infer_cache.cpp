@@ -508,6 +508,9 @@ class Inference {
     }
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
+    if (!policy_proven_) {
+      evidence("replacement").details["deterministic"] = "null";
+    }
     prediction_failed_ = !verification.holds;
     levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;

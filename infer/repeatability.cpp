@@ -28,24 +28,58 @@ std::vector<Readings> ask_again(Interrogator& device, const model::Question& que
   return all;
 }
 
-struct Differences {
+// Share of readings that are wrong, where it is largest.
+double misread_rate(const LevelClassifier& classifier) {
+  return std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate());
+}
+
+constexpr double rarer_than = 1e-6;
+
+bool differ_by_misreads(const LevelClassifier& classifier, const Readings& a, const Readings& b) {
   std::size_t compared = 0;
   std::size_t different = 0;
-
-  void add(const Readings& a, const Readings& b) {
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] != Reading::unclear && b[i] != Reading::unclear) {
-        ++compared;
-        different += a[i] != b[i] ? 1U : 0U;
-      }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != Reading::unclear && b[i] != Reading::unclear) {
+      ++compared;
+      different += a[i] != b[i] ? 1U : 0U;
     }
   }
+  return binomial_upper_tail(different, compared, std::min(0.5, 2 * misread_rate(classifier))) > rarer_than;
+}
 
-  [[nodiscard]] bool are_misreads(const LevelClassifier& classifier) const {
-    const double strays = classifier.hit_misread_rate() + classifier.miss_misread_rate();
-    return binomial_upper_tail(different, compared, std::min(0.5, 2 * strays)) > 1e-6;
+// Answers to one question, against the majority of the readings of each access. If they are all the same but for
+// misreads, so is the majority, and a reading that is in the minority was misread.
+bool are_the_same(const LevelClassifier& classifier, const std::vector<Readings>& answers) {
+  const double misread = misread_rate(classifier);
+  const std::size_t accesses = answers.front().size();
+  std::vector<std::size_t> against(answers.size());
+  std::vector<std::size_t> accesses_with_minority(answers.size() / 2 + 1);
+  for (std::size_t i = 0; i < accesses; ++i) {
+    const auto count = [&](Reading reading) {
+      return static_cast<std::size_t>(
+          std::count_if(answers.begin(), answers.end(), [&](const Readings& answer) { return answer[i] == reading; }));
+    };
+    const std::size_t hits = count(Reading::hit);
+    const std::size_t misses = count(Reading::miss);
+    for (std::size_t size = 1; size <= std::min(hits, misses); ++size) {
+      ++accesses_with_minority[size];
+    }
+    const Reading minority = hits == misses ? Reading::unclear : hits < misses ? Reading::hit : Reading::miss;
+    for (std::size_t time = 0; minority != Reading::unclear && time < answers.size(); ++time) {
+      against[time] += answers[time][i] == minority ? 1U : 0U;
+    }
   }
-};
+  // What chance decides differently in one answer shows there on end, and what it decides often, at the same accesses.
+  bool misreads_explain = std::none_of(against.begin(), against.end(), [&](std::size_t count) {
+    return binomial_upper_tail(count, accesses, misread) < rarer_than;
+  });
+  for (std::size_t size = 1; size < accesses_with_minority.size(); ++size) {
+    const double by_misreads = binomial_upper_tail(size, answers.size(), misread);
+    misreads_explain =
+        misreads_explain && binomial_upper_tail(accesses_with_minority[size], accesses, by_misreads) >= rarer_than;
+  }
+  return misreads_explain;
+}
 
 std::size_t changes_in(const std::vector<std::size_t>& kinds) {
   std::size_t changes = 0;
@@ -66,12 +100,7 @@ model::Question walk_over(const Interrogator& device, const ConflictClass& set, 
 }
 
 bool repeats(Interrogator& device, const model::Question& question) {
-  const std::vector<Readings> answers = ask_again(device, question, 6);
-  Differences differences;
-  for (std::size_t time = 1; time < answers.size(); ++time) {
-    differences.add(answers.front(), answers[time]);
-  }
-  return differences.are_misreads(device.classifier());
+  return are_the_same(device.classifier(), ask_again(device, question, 6));
 }
 
 bool answers_come_in_order(Interrogator& device, const model::Question& question) {
@@ -83,9 +112,7 @@ bool answers_come_in_order(Interrogator& device, const model::Question& question
   std::map<std::size_t, std::size_t> count_of_kind;
   for (const Readings& answer : answers) {
     const auto known = std::find_if(first_of_kind.begin(), first_of_kind.end(), [&](const Readings* other) {
-      Differences differences;
-      differences.add(*other, answer);
-      return differences.are_misreads(device.classifier());
+      return differ_by_misreads(device.classifier(), *other, answer);
     });
     kinds.push_back(static_cast<std::size_t>(known - first_of_kind.begin()));
     if (known == first_of_kind.end()) {

@@ -93,11 +93,6 @@ std::string names_of(const std::vector<Replacement>& policies) {
   return names;
 }
 
-bool acts_like_lip(const Replacement& policy) {
-  return policy.policy == "lip" ||
-         std::find(policy.equivalent.begin(), policy.equivalent.end(), "lip") != policy.equivalent.end();
-}
-
 // What the sets do that no known deterministic policy does.
 class OutsideTheLibrary {
  public:
@@ -118,6 +113,7 @@ class OutsideTheLibrary {
     if (!deterministic) {
       find_chance(odd_one, walk);
       if (!starts_empty(*device_) && fit_->candidates.empty()) {
+        fit_->details["deterministic"] = "null";
         fit_->reason += "; or a policy whose states no start that the device offers sets";
       }
       return;
@@ -341,14 +337,18 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     OutsideTheLibrary(device, sets, tried, search, fit).find();
     return fit;
   }
+  // A coin that rarely falls to one side may not have done so in the search.
   const std::vector<Replacement> survivors = search.survivors();
-  if (std::any_of(survivors.begin(), survivors.end(), acts_like_lip) && new_lines_stay_at_times(device, tried)) {
+  if (std::any_of(survivors.begin(), survivors.end(), [&](const Replacement& survivor) {
+        return new_lines_stay_at_times(device, *tried.front(), survivor);
+      })) {
     fit.details["deterministic"] = "false";
     if (auto bimodal = fit_bimodal(device, sets_to_try(sets, most_sets_checked))) {
       bimodal->details.insert(fit.details.begin(), fit.details.end());
       return *std::move(bimodal);
     }
-    fit.reason = "as lip, but now and then a new line stays, and no coin that is known here explains when";
+    fit.reason = "as " + model::to_text(survivors.front()) +
+                 ", but now and then a new line stays, and no coin that is known here explains when";
     return fit;
   }
   if (search.alike_for_accesses()) {

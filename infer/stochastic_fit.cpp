@@ -53,7 +53,7 @@ double fit_of(const Interrogator& device, const std::vector<VictimSequence>& obs
                                              .miss_misreads = classifier.miss_misread_rate(),
                                              .unclear = unclear_share(observed)}}) {
     const auto simulated =
-        simulate_victims(classifier, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
+        simulate_victims(device, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
                          device.settings().seed, rates);
     best = std::max(best, same_source(observed, simulated, ways));
     if (best > 0.01) {
@@ -85,7 +85,7 @@ std::vector<double> unblurred_shares(const Interrogator& device, const std::vect
   const auto ways = static_cast<std::uint32_t>(counts.size());
   for (int round = 0; round < 2; ++round) {
     const auto simulated =
-        shares_of(count_ways(simulate_victims(device.classifier(), weighted_random(weights), ways, simulated_victims,
+        shares_of(count_ways(simulate_victims(device, weighted_random(weights), ways, simulated_victims,
                                               device.settings().seed + static_cast<std::uint64_t>(round), rates),
                              ways));
     for (std::size_t way = 0; way < weights.size(); ++way) {
@@ -144,8 +144,8 @@ std::string probability_intervals(const Interrogator& device, const std::vector<
   const auto ways = static_cast<std::uint32_t>(counts.size());
   const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const std::vector<double> true_shares = long_run_shares(policy, ways);
-  const std::vector<double> watched_shares = shares_of(count_ways(
-      simulate_victims(device.classifier(), policy, ways, simulated_victims, device.settings().seed, rates), ways));
+  const std::vector<double> watched_shares = shares_of(
+      count_ways(simulate_victims(device, policy, ways, simulated_victims, device.settings().seed, rates), ways));
   std::string intervals;
   for (std::size_t way = 0; way < counts.size(); ++way) {
     const auto [low, high] = wilson_interval(counts[way], victims, confidence);
@@ -263,8 +263,7 @@ std::size_t periods_excluded(const Watched& watched) {
 ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
   ReplacementFit fit;
   if (device.starts_flooded()) {
-    fit.candidates = {policy("random"), policy("weighted_random")};
-    fit.reason = "only a set that fills from empty numbers its ways, so even chances cannot be told from uneven ones";
+    fit.reason = "chance decides, and by which law cannot be told: only a set that fills from empty numbers its ways";
     return fit;
   }
   if (auto bimodal = fit_bimodal(device, sets)) {

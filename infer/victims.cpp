@@ -79,8 +79,11 @@ Histograms histograms_of(const VictimSequence& victims, std::uint32_t ways) {
   for (std::size_t i = 0; i < victims.way.size(); ++i) {
     ++by_way[victims.way[i]];
     ++by_parity[(i % 2) * groups + group(victims.way[i])];
-    if (i > 0) {
+    // Pairs that share a victim depend on each other; these begin at even and at odd places in turn.
+    if (i % 3 == 1) {
       ++by_pair[group(victims.way[i - 1]) * groups + group(victims.way[i])];
+    }
+    if (i > 0) {
       ++by_repetition[victims.way[i - 1] == victims.way[i] ? 1 : 0];
     }
     // Ranks in close succession depend on each other, and a test of counts takes them for independent.
@@ -205,7 +208,7 @@ std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictCla
   return sequences;
 }
 
-std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, const model::Replacement& policy,
+std::vector<VictimSequence> simulate_victims(const Interrogator& device, const model::Replacement& policy,
                                              std::uint32_t ways, std::size_t wanted, std::uint64_t seed,
                                              const ReadingRates& rates) {
   model::CacheDescription set;
@@ -216,10 +219,9 @@ std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier, 
   set.replacement = policy;
   const auto simulator = model::CacheSimulator::make(set, seed);
   model::Random random(seed ^ 0x51c7ULL);
-  model::Question question;
-  question.warm.resize(ways);
-  std::iota(question.warm.begin(), question.warm.end(), std::uint64_t{0});
-  question.record = chase(ways + 1, classifier);
+  AccessSequence warm(ways);
+  std::iota(warm.begin(), warm.end(), std::uint64_t{0});
+  const model::Question question = device.question(std::move(warm), chase(ways + 1, device.classifier()));
 
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;

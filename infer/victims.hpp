@@ -46,11 +46,10 @@ struct ReadingRates {
 [[nodiscard]] std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set,
                                                        std::size_t accesses, unsigned times);
 
-// The same as observe_victims() from a simulated set with that policy, in answers as long as those of a device with
-// this classifier, and read with these rates.
-[[nodiscard]] std::vector<VictimSequence> simulate_victims(const LevelClassifier& classifier,
-                                                           const model::Replacement& policy, std::uint32_t ways,
-                                                           std::size_t wanted, std::uint64_t seed,
+// The same as observe_victims() from a simulated set with that policy, in answers as long as those of this device and
+// from its start, and read with these rates.
+[[nodiscard]] std::vector<VictimSequence> simulate_victims(const Interrogator& device, const model::Replacement& policy,
+                                                           std::uint32_t ways, std::size_t wanted, std::uint64_t seed,
                                                            const ReadingRates& rates);
 
 [[nodiscard]] std::vector<std::size_t> count_ways(const std::vector<VictimSequence>& sequences, std::uint32_t ways);

@@ -8,10 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
 #include <random>
 
+#include "infer/bimodal_fit.hpp"
 #include "infer/granularity.hpp"
+#include "infer/repeatability.hpp"
 #include "infer/victims.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -110,8 +114,6 @@ TEST(ReplacementFit, Random) {
 
 TEST(ReplacementFit, FermisRuleIsNotDrawnIndependently) { expect_fit(fermi(1), 32, 4); }
 
-TEST(ReplacementFit, IndependentDrawsAreNotFermisRule) { expect_fit(weighted({1, 3, 1, 1}), 32, 4); }
-
 // Weights are estimates: small whole numbers where those fit well, else shares near the true ones.
 void expect_weights(const std::vector<double>& weights, int least_exact) {
   const double expected_sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -130,6 +132,9 @@ void expect_weights(const std::vector<double>& weights, int least_exact) {
   }
   EXPECT_GE(exact, least_exact);
 }
+
+// One time in a hundred, small whole numbers that are right do not fit the counts well enough to be named.
+TEST(ReplacementFit, IndependentDrawsAreNotFermisRule) { expect_weights({1, 3, 1, 1}, 3); }
 
 TEST(ReplacementFit, WeightsSnapToSmallNumbers) {
   expect_weights({1, 2}, 3);
@@ -532,11 +537,11 @@ TEST(ReplacementFit, PolicyThatDrifts) {
   }
 }
 
-// New lines go next, but of so many one, by chance or in turn, is the most recent.
+// New lines go next, but those that `is_the_one` says are the most recent.
 class RarelyRecentSet final : public foreign::Set {
  public:
-  RarelyRecentSet(std::size_t ways, std::uint64_t one_in, bool in_turn, std::mt19937_64& random)
-      : ways_(ways), one_in_(one_in), in_turn_(in_turn), random_(&random) {}
+  RarelyRecentSet(std::size_t ways, std::function<bool()> is_the_one)
+      : ways_(ways), is_the_one_(std::move(is_the_one)) {}
 
   bool load(std::uint64_t line) override {
     const auto found = std::find(order_.begin(), order_.end(), line);
@@ -547,26 +552,23 @@ class RarelyRecentSet final : public foreign::Set {
     if (order_.size() == ways_) {
       order_.pop_back();
     }
-    const bool is_the_one = (in_turn_ ? ++fills_ : (*random_)()) % one_in_ == 0;
-    order_.insert(is_the_one ? order_.begin() : order_.end(), line);
+    order_.insert(is_the_one_() ? order_.begin() : order_.end(), line);
     return false;
   }
 
  private:
   std::size_t ways_;
-  std::uint64_t one_in_;
-  bool in_turn_;
-  std::uint64_t fills_ = 0;
-  std::mt19937_64* random_;
+  std::function<bool()> is_the_one_;
   std::vector<std::uint64_t> order_;
 };
 
-ReplacementFit fit_rarely_recent(std::uint32_t ways, std::uint64_t one_in, bool in_turn) {
-  std::mt19937_64 random(7);
+// `choice_of`: of a set, when the device is started anew.
+ReplacementFit fit_rarely_recent(std::uint32_t ways,
+                                 const std::function<std::function<bool()>(std::size_t set)>& choice_of) {
   return fit_foreign(
       [&] {
         return std::make_unique<foreign::SetArray>(
-            4, [&](std::size_t) { return std::make_unique<RarelyRecentSet>(ways, one_in, in_turn, random); });
+            4, [&](std::size_t set) { return std::make_unique<RarelyRecentSet>(ways, choice_of(set)); });
       },
       4, ways);
 }
@@ -574,7 +576,9 @@ ReplacementFit fit_rarely_recent(std::uint32_t ways, std::uint64_t one_in, bool 
 TEST(ReplacementFit, ForeignCoinsAreBip) {
   for (const std::uint32_t ways : {3U, 8U}) {
     for (const std::int64_t one_in : {2, 5, 64}) {
-      const ReplacementFit fit = fit_rarely_recent(ways, static_cast<std::uint64_t>(one_in), false);
+      std::mt19937_64 random(7);
+      const auto coin = [&] { return random() % static_cast<std::uint64_t>(one_in) == 0; };
+      const ReplacementFit fit = fit_rarely_recent(ways, [&](std::size_t) { return coin; });
       expect_name(fit, {.policy = "bip", .parameters = {{"one_in", one_in}}, .equivalent = {}});
       EXPECT_EQ(fit.details.at("deterministic"), "false");
       EXPECT_EQ(fit.details.count("one_in_interval_95_percent"), 1U);
@@ -584,8 +588,43 @@ TEST(ReplacementFit, ForeignCoinsAreBip) {
 
 // A count instead of a coin.
 TEST(ReplacementFit, EveryEighthLineIsNoCoin) {
-  const ReplacementFit fit = fit_rarely_recent(8, 8, true);
+  const ReplacementFit fit =
+      fit_rarely_recent(8, [](std::size_t) { return [fills = 0]() mutable { return ++fills % 8 == 0; }; });
   EXPECT_TRUE(fit.candidates.empty() || model::is_deterministic(fit.candidates.front())) << text_of(fit);
+}
+
+// Then the same question is answered otherwise each time.
+TEST(ReplacementFit, ACountThatOutlivesACleanStartIsNoCoin) {
+  for (const unsigned one_in : {8U, 64U}) {
+    unsigned fills = 0;
+    const ReplacementFit fit =
+        fit_rarely_recent(8, [&](std::size_t) { return [&fills, one_in] { return ++fills % one_in == 0; }; });
+    EXPECT_TRUE(fit.candidates.empty()) << "one in " << one_in << ": " << text_of(fit);
+  }
+}
+
+// Without the rare side of the coin, it acts like a policy without one.
+TEST(ReplacementFit, CoinsThatRarelyShowAreNoticed) {
+  const model::Replacement coin{
+      .policy = "brrip", .parameters = {{"bits", std::int64_t{1}}, {"one_in", std::int64_t{64}}}, .equivalent = {}};
+  const model::Replacement none{
+      .policy = "qlru", .parameters = {{"variant", std::string("H00_M3_R0_U0_UMO")}}, .equivalent = {}};
+  for (const auto& policy : {coin, none}) {
+    Sets sets(1, 8, policy, 1);
+    EXPECT_EQ(new_lines_stay_at_times(sets.device(), sets.classes().front(), none), policy == coin);
+  }
+}
+
+TEST(Repeatability, CoinsShowBehindMisreads) {
+  const model::NoiseDescription noise{.jitter_cycles = 2, .misread_probability = 0.016};
+  const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{8}}}, .equivalent = {}};
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const auto& policy : {coin, replacement("lip")}) {
+      Sets sets(1, 70, policy, seed, noise);
+      EXPECT_EQ(repeats(sets.device(), walk_over(sets.device(), sets.classes().front(), 0)), policy != coin)
+          << policy.policy << ", seed " << seed;
+    }
+  }
 }
 
 TEST(Victims, OfLruGoRoundTheWays) {
@@ -602,12 +641,30 @@ TEST(Victims, OfLruGoRoundTheWays) {
   }
 }
 
+// Whether the favoured way is next, is as the question before left it.
+TEST(ReplacementFit, FermisRuleFromAnInvalidatedStart) {
+  const model::NoiseDescription noise{.jitter_cycles = 2};
+  Sets sets(std::make_unique<NeverClean>(sets_of(8, 4, fermi(1), 1, noise)), 8, 4, 1);
+  expect_name(sets.fit(), fermi(1));
+}
+
+// Each random victim of Fermi's rule is in two pairs, with the favoured way before it and after it.
+TEST(Victims, OfOneSourceAreNotTakenForTwo) {
+  Sets sets(1, 4, fermi(1), 1);
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const auto draw = [&](std::uint64_t number) {
+      return simulate_victims(sets.device(), fermi(1), 4, 2000, number, {});
+    };
+    EXPECT_GT(same_source(draw(2 * seed), draw(2 * seed + 1), 4), 1e-4) << seed;
+  }
+}
+
 // Frequencies alone cannot tell the two: 1/6, 1/2, 1/6, 1/6 for both.
 TEST(Victims, OfFermiAndOfIndependentDrawsComeFromTwoSources) {
   Sets sets(4, 4, fermi(1), 1);
   const auto observed = observe_victims(sets.device(), sets.classes().front(), 3000);
   const auto simulated = [&](const model::Replacement& policy) {
-    return simulate_victims(sets.device().classifier(), policy, 4, 12000, 99, {});
+    return simulate_victims(sets.device(), policy, 4, 12000, 99, {});
   };
   EXPECT_GT(same_source(observed, simulated(fermi(1)), 4), 1e-3);
   EXPECT_LT(same_source(observed, simulated(weighted({1, 3, 1, 1})), 4), 1e-9);

@@ -31,6 +31,9 @@ constexpr std::size_t most_laps = std::size_t{1} << 14U;
 // What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
 constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 
+// What the verdict whether lines fit may cost: a hundred laps of a cache of megabytes.
+constexpr std::size_t most_accesses_for_a_verdict = std::size_t{1} << 25U;
+
 // One access in each lap misses, or a share of them does: the first is the harder one to see, so it gets most.
 constexpr double prior_of_one_miss = 0.8;
 
@@ -225,8 +228,14 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   }
   const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / lap.size());
+  const std::size_t asked_before = device_->accesses_asked();
   for (std::size_t asked_laps = 0;
        asked_laps < most_laps && std::any_of(verdicts.begin(), verdicts.end(), undecided);) {
+    if (device_->accesses_asked() - asked_before > most_accesses_for_a_verdict) {
+      throw Undecided(std::to_string(most_accesses_for_a_verdict) + " accesses did not tell whether " +
+                      std::to_string(lap.size()) + " places fit together: they miss too seldom for a full cache, and " +
+                      "more often than misreads explain");
+    }
     const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
     // Misreads must be known at least as well as what the laps are judged by, or the laps tell nothing.
     const std::size_t judged_by_then = (asked_laps + laps) * lap.size();

@@ -73,7 +73,7 @@ class Conflicts {
  public:
   Conflicts(Interrogator& device, std::uint64_t seed);
 
-  // True when the lines at these offsets (one 4-byte load each) do not fit together.
+  // True when the lines at these offsets (one 4-byte load each) do not fit together. Throws Undecided.
   [[nodiscard]] bool overflow(std::span<const std::uint64_t> offsets);
 
   // The same for several groups in one go: all are loaded in turn, and each is judged by the misses of its own lines.

@@ -55,6 +55,8 @@ class Inference {
     } catch (const AskingEnded& ended) {
       give_up_rest(std::string("not asked: ") + ended.what());
       finding_.ended_early = true;
+    } catch (const Undecided& undecided) {
+      give_up_rest(undecided.what());
     } catch (const QuestionRefused& refused) {
       give_up_rest(std::string("the device refused a question: ") + refused.what());
     } catch (const DeviceError& failure) {

@@ -28,6 +28,11 @@ class QuestionRefused : public Error {
   using Error::Error;
 };
 
+// More questions would not decide it either, or would take too long.
+class Undecided : public Error {
+  using Error::Error;
+};
+
 // One target of one device: asks, keeps count, and reads latencies as hits and misses.
 class Interrogator {
  public:

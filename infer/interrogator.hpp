@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "infer/level_classifier.hpp"
@@ -49,6 +50,10 @@ class Interrogator {
   // invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their own.
   // Where the device has no flood to offer, other parts of the buffer are loaded.
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
+
+  // Asked before each question from an invalidated start, so that what the policies remember is the same each time.
+  // Nothing is asked when it is empty. Returns what it was before.
+  AccessSequence prime_with(AccessSequence primer) { return std::exchange(primer_, std::move(primer)); }
 
   // The question from whatever the last answer left.
   [[nodiscard]] model::Question question_as_left(AccessSequence warm, AccessSequence record) const {
@@ -106,6 +111,7 @@ class Interrogator {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
 
  private:
+  [[nodiscard]] std::vector<model::Answer> ask_primed(std::span<const model::Question> questions);
   [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
 
   model::Answerer* device_;
@@ -114,11 +120,28 @@ class Interrogator {
   std::optional<LevelClassifier> classifier_;
   Progress progress_;
   model::StartState start_ = model::StartState::clean;
+  AccessSequence primer_;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
   std::size_t questions_ = 0;
   std::size_t accesses_ = 0;
   std::vector<model::Inquiry> inquiries_;
+};
+
+// Primes questions as long as it lives.
+class Priming {
+ public:
+  Priming(Interrogator& device, AccessSequence primer)
+      : device_(&device), before_(device.prime_with(std::move(primer))) {}
+  ~Priming() { device_->prime_with(std::move(before_)); }
+  Priming(const Priming&) = delete;
+  Priming& operator=(const Priming&) = delete;
+  Priming(Priming&&) = delete;
+  Priming& operator=(Priming&&) = delete;
+
+ private:
+  Interrogator* device_;
+  AccessSequence before_;
 };
 
 }  // namespace gpuinfer::infer

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "model/policies/automaton.hpp"
+#include "model/policies/permutation.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -54,7 +58,34 @@ SetLines fill_touch_evict_probe(const SetFrame& frame, unsigned rounds, model::R
   return record;
 }
 
+// Brings sets in line that were in different states before. The walk does that with what hits and misses change; those
+// of a set that keeps its lines are then replaced by others, each loaded twice, because some policies keep only what
+// was hit.
+SetLines conditioning(std::uint32_t lines, std::uint32_t recorded, bool replaces) {
+  constexpr std::size_t walk_rounds = 16;
+  constexpr unsigned replacing_rounds = 2;
+  model::Random random(0xc0de ^ lines);
+  SetLines accesses = random_walk(lines, walk_rounds * lines, random);
+  for (unsigned round = 0; replaces && round < replacing_rounds; ++round) {
+    for (std::uint32_t line = recorded; line < lines; ++line) {
+      accesses.insert(accesses.end(), 2, line);
+    }
+  }
+  return accesses;
+}
+
 }  // namespace
+
+SetStart start_of(const Interrogator& device) {
+  if (device.starts_flooded()) {
+    return SetStart::flooded;
+  }
+  return device.question({}, {}).state == model::StartState::clean ? SetStart::empty : SetStart::invalidated;
+}
+
+bool begins_conditioned(const model::Replacement& policy) {
+  return policy.policy == model::Automaton::name || policy.policy == model::Permutation::name;
+}
 
 SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start) {
   const auto known = static_cast<std::uint32_t>(lines);
@@ -62,14 +93,18 @@ SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start) {
   if (start == SetStart::flooded) {
     const std::uint32_t kept = 2 * ways;
     const std::uint32_t recorded = std::clamp(known > kept ? known - kept : 0, std::min(ways + 1, known), most_used);
-    SetLines others(known - recorded);
-    std::iota(others.begin(), others.end(), recorded);
-    return {.ways = ways, .recorded = recorded, .lines = known, .conditioning = std::move(others)};
+    return {.ways = ways, .recorded = recorded, .lines = known, .conditioning = conditioning(known, recorded, true)};
   }
+  const std::uint32_t few_more = std::min(known, ways + 1);
   return {.ways = ways,
           .recorded = most_used,
           .lines = most_used,
-          .conditioning = start == SetStart::invalidated ? first_lines(ways) : SetLines{}};
+          .conditioning = start == SetStart::invalidated ? conditioning(few_more, few_more, false) : SetLines{}};
+}
+
+void PolicyOnSet::State::invalidate() {
+  machine.invalidate();
+  line_in.clear();
 }
 
 bool PolicyOnSet::State::load(std::uint32_t line) {
@@ -87,9 +122,10 @@ bool PolicyOnSet::State::load(std::uint32_t line) {
   return true;
 }
 
-PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories) {
+PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories)
+    : invalidates_(start == SetStart::invalidated) {
   const model::SetMachine machine(policy, frame.ways);
-  if (start == SetStart::empty) {
+  if (start == SetStart::empty || (start == SetStart::invalidated && begins_conditioned(policy))) {
     states_.push_back({.machine = machine, .line_in = {}});
   } else {
     sample(machine, frame, start, histories);
@@ -98,14 +134,9 @@ PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame
 
 void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, SetStart start, unsigned histories) {
   model::Random random(0x5eed ^ frame.ways);
-  std::map<std::vector<std::uint32_t>, std::size_t> places;
   for (unsigned i = 0; i < histories; ++i) {
-    State state{.machine = begin, .line_in = {}};
-    const auto invalidate = [&] {
-      state.machine.invalidate();
-      state.line_in.clear();
-    };
-    for (std::uint64_t phases = random.below(8); phases > 0; --phases) {
+    State& state = states_.emplace_back(State{.machine = begin, .line_in = {}});
+    for (std::uint64_t phases = (start == SetStart::flooded ? 8 : 0) + random.below(8); phases > 0; --phases) {
       const auto lines = static_cast<std::uint32_t>(1 + random.below(frame.lines));
       const bool in_turn = random.below(2) == 0;
       const std::uint64_t accesses = random.below(std::uint64_t{4} * frame.ways);
@@ -113,29 +144,48 @@ void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, 
         state.load(static_cast<std::uint32_t>(in_turn ? access % lines : random.below(lines)));
       }
       if (start == SetStart::invalidated && random.below(2) == 0) {
-        invalidate();
+        state.invalidate();
       }
     }
     if (start == SetStart::invalidated) {
-      invalidate();
+      state.invalidate();
     } else {
-      const std::uint64_t strangers = 2 * std::uint64_t{frame.ways} + random.below(std::uint64_t{2} * frame.ways);
-      for (std::uint64_t stranger = 0; stranger < strangers; ++stranger) {
+      for (std::uint64_t stranger = random.below(std::uint64_t{4} * frame.ways); stranger > 0; --stranger) {
         state.load(static_cast<std::uint32_t>(frame.lines + stranger));
       }
     }
-    for (const std::uint32_t line : frame.conditioning) {
-      state.load(line);
+  }
+  merge_states();
+  for (std::size_t i = 0; i < frame.conditioning.size(); ++i) {
+    for (State& state : states_) {
+      state.load(frame.conditioning[i]);
     }
-    std::vector<std::uint32_t> key = state.line_in;
-    state.machine.append_state(key);
-    const auto [known, is_new] = places.emplace(std::move(key), states_.size());
-    if (is_new) {
-      states_.push_back(std::move(state));
-    } else {
-      ++states_[known->second].weight;
+    if ((i + 1) % frame.ways == 0) {
+      merge_states();
     }
   }
+  if (start == SetStart::invalidated) {
+    for (State& state : states_) {
+      state.invalidate();
+    }
+  }
+  merge_states();
+}
+
+void PolicyOnSet::merge_states() {
+  std::vector<State> merged;
+  std::map<std::vector<std::uint32_t>, std::size_t> places;
+  for (State& state : states_) {
+    std::vector<std::uint32_t> key = state.line_in;
+    state.machine.append_state(key);
+    const auto [known, is_new] = places.emplace(std::move(key), merged.size());
+    if (is_new) {
+      merged.push_back(std::move(state));
+    } else {
+      merged[known->second].weight += state.weight;
+    }
+  }
+  states_ = std::move(merged);
 }
 
 std::vector<Prediction> PolicyOnSet::predict(const SetLines& record, std::size_t most_states) const {
@@ -154,6 +204,150 @@ std::vector<Prediction> PolicyOnSet::predict(const SetLines& record, std::size_t
     predictions.push_back({.missed = missed, .states = states});
   }
   return predictions;
+}
+
+// All pairs of states that the same accesses lead to, as in model::compare(), but from any two states.
+class PolicyOnSet::Bisimulation {
+ public:
+  Bisimulation(bool invalidates, std::size_t most_pairs) : invalidates_(invalidates), most_pairs_(most_pairs) {}
+
+  // As PolicyOnSet::accesses_alike(), of two states. What was found alike before is not followed again. When too many
+  // pairs were followed in vain, everything else counts as different.
+  std::optional<unsigned> accesses_alike(const State& a, const State& b) {
+    met_.clear();
+    waiting_.clear();
+    depth_limit_.reset();
+    if (a.line_in.size() != b.line_in.size() || followed_in_vain_ > most_pairs_) {
+      return 0;
+    }
+    Pair begin{.a = a.machine, .b = b.machine, .way_in_b = {}};
+    for (const std::uint32_t line : a.line_in) {
+      const auto found = std::find(b.line_in.begin(), b.line_in.end(), line);
+      if (found == b.line_in.end()) {
+        return 0;
+      }
+      begin.way_in_b.push_back(static_cast<std::uint32_t>(found - b.line_in.begin()));
+    }
+    for (reach(std::move(begin)); !waiting_.empty() && !depth_limit_; waiting_.pop_front()) {
+      if (!follow(waiting_.front())) {
+        followed_in_vain_ += met_.size();
+        return 0;
+      }
+    }
+    if (!depth_limit_) {
+      alike_.merge(met_);
+    }
+    return depth_limit_;
+  }
+
+ private:
+  struct Pair {
+    model::SetMachine a;
+    model::SetMachine b;
+    std::vector<std::uint32_t> way_in_b;  // by way of `a`
+    unsigned depth = 0;
+  };
+
+  void reach(Pair pair) {
+    std::vector<std::uint32_t> key = pair.way_in_b;
+    pair.a.append_state(key);
+    pair.b.append_state(key);
+    if (alike_.contains(key) || met_.contains(key)) {
+      return;
+    }
+    if (alike_.size() + met_.size() == most_pairs_) {
+      depth_limit_ = depth_limit_.value_or(pair.depth);
+    } else {
+      met_.insert(std::move(key));
+      waiting_.push_back(std::move(pair));
+    }
+  }
+
+  // False when one more miss replaces different lines.
+  bool follow(const Pair& pair) {
+    for (std::uint32_t way = 0; way < pair.a.filled(); ++way) {
+      Pair next = after(pair);
+      next.a.hit(way);
+      next.b.hit(pair.way_in_b[way]);
+      reach(std::move(next));
+    }
+    Pair next = after(pair);
+    const std::uint32_t way_in_a = next.a.miss();
+    const std::uint32_t way_in_b = next.b.miss();
+    if (way_in_a == next.way_in_b.size()) {
+      next.way_in_b.push_back(way_in_b);
+    } else if (next.way_in_b[way_in_a] != way_in_b) {
+      return false;
+    }
+    reach(std::move(next));
+    if (invalidates_) {
+      Pair emptied = after(pair);
+      emptied.a.invalidate();
+      emptied.b.invalidate();
+      emptied.way_in_b.clear();
+      reach(std::move(emptied));
+    }
+    return true;
+  }
+
+  static Pair after(const Pair& pair) {
+    Pair next = pair;
+    ++next.depth;
+    return next;
+  }
+
+  bool invalidates_;
+  std::size_t most_pairs_;
+  std::size_t followed_in_vain_ = 0;
+  std::set<std::vector<std::uint32_t>> alike_;
+  std::set<std::vector<std::uint32_t>> met_;
+  std::deque<Pair> waiting_;
+  std::optional<unsigned> depth_limit_;
+};
+
+// What a state answers to a walk, and so only to be compared with states that answer the same.
+Outcomes PolicyOnSet::State::walk() const {
+  model::Random random(0x3a1c);
+  State state = *this;
+  Outcomes missed;
+  const std::uint32_t lines = machine.ways() + std::max(2U, machine.ways() / 2);
+  for (const std::uint32_t line : random_walk(lines, std::size_t{20} * lines, random)) {
+    missed.push_back(state.load(line));
+  }
+  return missed;
+}
+
+const std::multimap<Outcomes, const PolicyOnSet::State*>& PolicyOnSet::by_walk() const {
+  if (by_walk_.empty()) {
+    for (const State& state : states_) {
+      by_walk_.emplace(state.walk(), &state);
+    }
+  }
+  return by_walk_;
+}
+
+std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const {
+  Bisimulation bisimulation(invalidates_, most_pairs);
+  std::optional<unsigned> fewest;
+  for (const auto& [walked, theirs] : other.by_walk()) {
+    const auto [first, last] = by_walk().equal_range(walked);
+    if (first == last) {
+      return 0;
+    }
+    // Of a policy with too many states one start was followed as far as can be, and the walk is asked of the others.
+    if (fewest) {
+      continue;
+    }
+    std::optional<unsigned> most = 0;
+    for (auto candidate = first; candidate != last && most == 0U; ++candidate) {
+      most = bisimulation.accesses_alike(*candidate->second, *theirs);
+    }
+    if (most == 0U) {
+      return 0;
+    }
+    fewest = most;
+  }
+  return fewest;
 }
 
 bool is_saturated(std::span<const Prediction> predictions) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "infer/interrogator.hpp"
 #include "model/replacement.hpp"
 #include "model/set_machine.hpp"
 
@@ -23,12 +25,18 @@ using SetLines = std::vector<std::uint32_t>;
 // What a set holds, and what its policy remembers, when a question begins.
 enum class SetStart {
   empty,        // nothing
-  invalidated,  // no lines, and whatever state histories lead to
-  flooded,      // whatever histories and then many strange lines leave
+  invalidated,  // no lines, and the state that the policy had before
+  flooded,      // whatever was there before
 };
 
+[[nodiscard]] SetStart start_of(const Interrogator& device);
+
+// A policy that was learned has the state after the conditioning for its start.
+[[nodiscard]] bool begins_conditioned(const model::Replacement& policy);
+
 // The part of a set that questions use: lines [0, recorded) are asked about. The conditioning comes before, to bring a
-// set that is not as after power-on into a state that is known better.
+// set that cannot be put back into the state after power-on into the same state each time, or one of few. What is to be
+// invalidated is conditioned first, in a question of its own.
 struct SetFrame {
   std::uint32_t ways = 0;
   std::uint32_t recorded = 0;
@@ -36,8 +44,7 @@ struct SetFrame {
   SetLines conditioning;
 };
 
-// `lines`: so many are known of the set. What is invalidated gets filled, so that lines lie in the order of the ways.
-// What is flooded sees lines that are not asked about.
+// `lines`: so many are known of the set. What is flooded sees lines that are not asked about.
 [[nodiscard]] SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start);
 
 // By access: whether it misses.
@@ -58,10 +65,21 @@ class PolicyOnSet {
  public:
   // Throws InputError as SetMachine does. `histories` is the size of the sample.
   PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories);
+  ~PolicyOnSet() = default;
+  PolicyOnSet(const PolicyOnSet&) = delete;
+  PolicyOnSet& operator=(const PolicyOnSet&) = delete;
+  PolicyOnSet(PolicyOnSet&&) = default;
+  PolicyOnSet& operator=(PolicyOnSet&&) = default;
 
   // All answers that the sampled states give, each once, or those that the first `most_states` of them do.
   [[nodiscard]] std::vector<Prediction> predict(const SetLines& record,
                                                 std::size_t most_states = ~std::size_t{0}) const;
+
+  // Whether for every sampled state of `other` one of this policy goes on alike, whatever is asked: with the same lines
+  // in the set, and the same ones replaced for ever. Ways are told apart by their lines alone, unless a set can be
+  // invalidated and fills them in order. None: no sequence ever tells them apart. Else more than `most_pairs` pairs of
+  // states are met, and so many accesses do not tell them apart; zero: some state of `other` has no such state.
+  [[nodiscard]] std::optional<unsigned> accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const;
 
  private:
   struct State {
@@ -70,11 +88,19 @@ class PolicyOnSet {
     std::size_t weight = 1;
 
     bool load(std::uint32_t line);
+    void invalidate();
+    [[nodiscard]] Outcomes walk() const;
   };
 
+  class Bisimulation;
+
   void sample(const model::SetMachine& begin, const SetFrame& frame, SetStart start, unsigned histories);
+  void merge_states();
+  [[nodiscard]] const std::multimap<Outcomes, const State*>& by_walk() const;
 
   std::vector<State> states_;
+  mutable std::multimap<Outcomes, const State*> by_walk_;  // worked out when it is first asked for
+  bool invalidates_ = false;
 };
 
 // Whether every answer of a sample was met more than once, so that hardly any is missing (Good 1953).

@@ -35,13 +35,6 @@ std::string names_of(const std::vector<Replacement>& policies) {
   return policies.size() > most_named ? names + "; ..." : names;
 }
 
-SetStart start_of(const Interrogator& device) {
-  if (device.starts_flooded()) {
-    return SetStart::flooded;
-  }
-  return device.question({}, {}).state == model::StartState::clean ? SetStart::empty : SetStart::invalidated;
-}
-
 std::string text_of(double bits) {
   std::string text = std::to_string(std::round(bits * 10) / 10);
   return text.substr(0, text.find('.') + 2);
@@ -73,20 +66,35 @@ const PolicyOnSet& PolicySearch::on_set(Hypothesis& hypothesis, std::uint32_t wa
                    .first->second;
 }
 
+void PolicySearch::draw_larger_sample(Hypothesis& hypothesis) {
+  if (hypothesis.histories < many_histories) {
+    hypothesis.histories = many_histories;
+    hypothesis.on_set.clear();
+  }
+}
+
 model::Question PolicySearch::played(const ConflictClass& set, const SetLines& record,
                                      const AccessSequence& context) const {
-  AccessSequence warm = context;
-  for (const std::uint32_t line : frames_.at(set.ways).conditioning) {
-    warm.push_back(set.lines[line]);
-  }
   AccessSequence recorded;
   for (const std::uint32_t line : record) {
     recorded.push_back(set.lines[line]);
   }
-  return device_->question(std::move(warm), std::move(recorded));
+  if (start_ == SetStart::flooded) {
+    return device_->question_unflooded(conditioning_of(set), std::move(recorded));
+  }
+  return device_->question(context, std::move(recorded));
+}
+
+AccessSequence PolicySearch::conditioning_of(const ConflictClass& set) const {
+  AccessSequence offsets;
+  for (const std::uint32_t line : frames_.at(set.ways).conditioning) {
+    offsets.push_back(set.lines[line]);
+  }
+  return offsets;
 }
 
 void PolicySearch::read(SetAnswer& answer) {
+  const Priming priming(*device_, conditioning_of(*answer.set));
   answer.last = device_->ask_voted({&answer.played, 1}, answer.votes).front();
   for (std::size_t i = 0; i < answer.missed.size(); ++i) {
     answer.missed[i] += answer.last[i] == Reading::miss ? 1U : 0U;
@@ -126,9 +134,9 @@ PolicySearch::Verdict PolicySearch::verdict(const SetAnswer& answer, const Outco
 }
 
 PolicySearch::Verdict PolicySearch::judge(const SetAnswer& answer, Hypothesis& hypothesis) const {
-  return start_ == SetStart::empty
-             ? verdict(answer, on_set(hypothesis, answer.set->ways).predict(answer.question.record).front().missed)
-             : judge_last(answer, hypothesis);
+  std::vector<Prediction> predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.record);
+  return predictions.size() == 1 ? verdict(answer, predictions.front().missed)
+                                 : judge_last(answer, hypothesis, std::move(predictions));
 }
 
 namespace {
@@ -150,20 +158,18 @@ std::size_t fewest_wrong(const SetAnswer& answer, const std::vector<Prediction>&
 
 // Where the sample may lack the true state, a larger one is drawn before the policy is ruled out, and then only an
 // answer that is far from all in it does so. What one reading leaves open, all of them together decide.
-PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothesis& hypothesis) const {
+PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothesis& hypothesis,
+                                               std::vector<Prediction> predictions) const {
   constexpr double far = 0.05;
   const double misread = misread_rate(answer.votes);
   const std::size_t accesses = answer.last.size();
-  const auto predict = [&] { return on_set(hypothesis, answer.set->ways).predict(answer.question.record); };
   const auto is_contradicted = [&](std::size_t wrong) {
     return binomial_upper_tail(wrong, accesses, misread) < rarer_than;
   };
-  std::vector<Prediction> predictions = predict();
   std::size_t wrong = fewest_wrong(answer, predictions);
   if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories) {
-    hypothesis.histories = many_histories;
-    hypothesis.on_set.clear();
-    predictions = predict();
+    draw_larger_sample(hypothesis);
+    predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.record);
     wrong = fewest_wrong(answer, predictions);
   }
   if (is_contradicted(wrong) && !is_saturated(predictions) &&
@@ -252,7 +258,46 @@ void PolicySearch::narrow() {
     narrow_on(
         **std::find_if(sets_.begin(), sets_.end(), [&](const ConflictClass* set) { return set->ways == frame.first; }));
   }
-  join_alike();
+  if (start_ == SetStart::empty) {
+    join_alike();
+  }
+}
+
+// From a start that is not clean, policies can be alike that are not so from power-on. Where one is not, several are
+// left anyway, and the others need not be compared.
+void PolicySearch::join_indistinguishable() {
+  while (alive_.size() > 1) {
+    draw_larger_sample(alive_[0]);
+    draw_larger_sample(alive_[1]);
+    if (!are_indistinguishable(alive_[0], alive_[1])) {
+      return;
+    }
+    alive_[0].policy.equivalent.push_back(model::to_text(alive_[1].policy));
+    alive_.erase(alive_.begin() + 1);
+  }
+}
+
+bool PolicySearch::are_indistinguishable(Hypothesis& a, Hypothesis& b) {
+  constexpr std::size_t most_pairs = std::size_t{1} << 16U;
+  constexpr unsigned shallow = 3;
+  std::optional<unsigned> depth;
+  for (const auto& [ways, frame] : frames_) {
+    const PolicyOnSet& on_set_a = on_set(a, ways);
+    const PolicyOnSet& on_set_b = on_set(b, ways);
+    for (const auto& [one, another] : {std::pair(&on_set_a, &on_set_b), std::pair(&on_set_b, &on_set_a)}) {
+      const std::optional<unsigned> alike = one->accesses_alike(*another, most_pairs);
+      if (alike) {
+        depth = std::min(depth.value_or(*alike), *alike);
+      }
+      if (depth && *depth <= shallow) {
+        return false;
+      }
+    }
+  }
+  if (depth) {
+    alike_for_accesses_ = std::min(alike_for_accesses_.value_or(*depth), *depth);
+  }
+  return true;
 }
 
 void PolicySearch::join_alike() {
@@ -323,7 +368,7 @@ void PolicySearch::confirm() {
       walk.record.resize(std::max<std::size_t>(std::min<std::size_t>(100, walk.record.size()), walk.record.size() / 2));
     }
     const std::size_t after_this = sets_.size() - 1 - i;
-    const bool has_context = i > 0 && after_this < 2 && start_ == SetStart::empty;
+    const bool has_context = i > 0 && after_this < 2 && start_ != SetStart::flooded;
     ask(set, walk, has_context ? context_for(set, after_this == 0) : AccessSequence{},
         has_context ? "what was asked of other sets before must not matter"
                     : "what is left must predict sequences that took no part in the search, on every set");
@@ -331,6 +376,9 @@ void PolicySearch::confirm() {
   if (!alive_.empty() && start_ == SetStart::empty) {
     const SetAnswer first = answers_.front();
     ask(*first.set, first.question, {}, "the first question once more: a policy that drifts answers otherwise by now");
+  }
+  if (start_ != SetStart::empty) {
+    join_indistinguishable();
   }
 }
 

@@ -58,6 +58,9 @@ class PolicySearch {
   // The same question again, three times and with votes, after accesses to other sets or not; outside the log.
   [[nodiscard]] SetAnswer ask_anew(const SetAnswer& answer, bool with_context);
 
+  // Loads so many lines of the set that whatever it did before does not matter: what questions are to be primed with.
+  [[nodiscard]] AccessSequence conditioning_of(const ConflictClass& set) const;
+
   // True when two answers to the same question differ by more than misreads.
   [[nodiscard]] bool differ(const SetAnswer& a, const SetAnswer& b) const;
 
@@ -73,16 +76,20 @@ class PolicySearch {
   enum class Verdict { explains, undecidable, open, contradicts };
 
   [[nodiscard]] const PolicyOnSet& on_set(Hypothesis& hypothesis, std::uint32_t ways) const;
+  static void draw_larger_sample(Hypothesis& hypothesis);
   [[nodiscard]] model::Question played(const ConflictClass& set, const SetLines& record,
                                        const AccessSequence& context) const;
   void read(SetAnswer& answer);
   [[nodiscard]] double misread_rate(unsigned votes) const;
   [[nodiscard]] Verdict verdict(const SetAnswer& answer, const Outcomes& missed) const;
   [[nodiscard]] Verdict judge(const SetAnswer& answer, Hypothesis& hypothesis) const;
-  [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis) const;
+  [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis,
+                                   std::vector<Prediction> predictions) const;
   void ask(const ConflictClass& set, PolicyQuestion question, const AccessSequence& context, const std::string& why);
   void narrow_on(const ConflictClass& set);
   void join_alike();
+  void join_indistinguishable();
+  [[nodiscard]] bool are_indistinguishable(Hypothesis& a, Hypothesis& b);
   [[nodiscard]] AccessSequence context_for(const ConflictClass& set, bool thrashes) const;
 
   Interrogator* device_;

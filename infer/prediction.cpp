@@ -6,7 +6,10 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
+#include "infer/policy_questions.hpp"
 #include "infer/set_map.hpp"
 #include "infer/statistics.hpp"
 #include "model/cache_simulator.hpp"
@@ -22,14 +25,28 @@ constexpr std::uint64_t load_bytes = 4;
 // More latencies than these belong to no level: then the levels are not what they were taken for.
 constexpr double most_outliers = 0.02;
 
-// Lines for fresh sequences: of sets drawn at random until together they hold enough for a sequence that fills them
-// several times over, which the sets of a small cache all are.
-std::vector<Offsets> pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
-                                  model::Random& random) {
+// A fresh sequence, and what is loaded before it so that it does not matter what was there.
+struct FreshQuestion {
+  AccessSequence primer;  // in a question of its own
+  model::Question question;
+};
+
+// What fresh sequences load, and what brings the sets in line before.
+struct Pool {
+  AccessSequence asked;
+  AccessSequence conditioning;
+};
+
+// Lines of sets drawn at random until together they hold enough for a sequence that fills them several times over,
+// which the sets of a small cache all are.
+Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                  model::Random& random) {
   constexpr std::uint64_t most_capacity_lines = 512;
+  const SetStart start = start_of(device);
   std::vector<std::uint32_t> order(cache.ways->size());
   std::iota(order.begin(), order.end(), 0U);
   random.shuffle(order);
+  std::vector<std::uint32_t> asked(order.size());
   std::vector<std::uint32_t> wanted(order.size());
   std::uint64_t capacity_lines = 0;
   for (const std::uint32_t set : order) {
@@ -37,61 +54,115 @@ std::vector<Offsets> pool_of_sets(const Interrogator& device, const model::Cache
     if (capacity_lines > 0 && capacity_lines + ways > most_capacity_lines) {
       break;
     }
-    wanted[set] = std::max(2U, static_cast<std::uint32_t>(std::lround(footprint * ways)));
+    asked[set] = std::max(2U, static_cast<std::uint32_t>(std::lround(footprint * ways)));
+    wanted[set] = start == SetStart::empty ? asked[set] : std::max(asked[set], 4 * ways);
     capacity_lines += ways;
   }
-  return LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random);
+  Pool pool;
+  const std::vector<Offsets> drawn = LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random);
+  for (std::size_t set = 0; set < drawn.size(); ++set) {
+    const Offsets& lines = drawn[set];
+    const std::size_t most_asked = std::min<std::size_t>(lines.size(), asked[set]);
+    pool.asked.insert(pool.asked.end(), lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(most_asked));
+    for (const std::uint32_t line : frame_of((*cache.ways)[set], lines.size(), start).conditioning) {
+      pool.conditioning.push_back(lines[line]);
+    }
+  }
+  return pool;
 }
 
 // Random loads of random words, so that sectors are met one by one.
-model::Question fresh_question(const Interrogator& device, const model::CacheDescription& cache, double footprint,
-                               model::Random& random) {
-  AccessSequence pool;
-  for (const Offsets& lines : pool_of_sets(device, cache, footprint, random)) {
-    pool.insert(pool.end(), lines.begin(), lines.end());
-  }
-  AccessSequence record = model::random_walk(pool, std::max<std::size_t>(2000, 2 * pool.size()), random);
+FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                             model::Random& random) {
+  Pool pool = pool_of_sets(device, cache, footprint, random);
+  AccessSequence record = model::random_walk(pool.asked, std::max<std::size_t>(2000, 2 * pool.asked.size()), random);
   for (std::uint64_t& offset : record) {
     offset += random.below(*cache.line_bytes / load_bytes) * load_bytes;
   }
-  return device.question({}, std::move(record));
+  if (device.starts_flooded()) {
+    return {.primer = {}, .question = device.question_unflooded(std::move(pool.conditioning), std::move(record))};
+  }
+  return {.primer = std::move(pool.conditioning), .question = device.question({}, std::move(record))};
 }
 
 using Answers = std::vector<std::vector<float>>;
 
 // All questions, then all of them again, as often as votes need of which few may be wrong: they are counted, so crisp
 // levels need none.
-Answers ask_for_votes(Interrogator& device, const std::vector<model::Question>& questions) {
+Answers ask_for_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
   const unsigned votes = device.votes_needed(1e-3) == 1 ? 1 : device.votes_needed();
-  std::vector<model::Question> batch;
+  Answers answers;
   for (unsigned vote = 0; vote < votes; ++vote) {
-    batch.insert(batch.end(), questions.begin(), questions.end());
+    for (const FreshQuestion& each : questions) {
+      const Priming priming(device, each.primer);
+      answers.push_back(device.latencies({&each.question, 1}).front());
+    }
   }
-  return device.latencies(batch);
+  return answers;
+}
+
+// What a description predicts, by access, as far as that does not depend on what was there before.
+std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
+                                                  const FreshQuestion& fresh) {
+  constexpr std::uint64_t histories = 12;
+  constexpr std::size_t longest_history = 4000;
+  const std::uint64_t address_of_buffer = device.buffer().address;
+  const bool from_empty = start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
+  // A flood of the device is one history more.
+  const model::StartState left = device.starts_flooded() ? model::StartState::keep : fresh.question.state;
+  model::Question question = fresh.question;
+  question.state = from_empty ? model::StartState::clean : left;
+  std::vector<std::optional<bool>> predicted;
+  for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
+    const auto simulator = model::CacheSimulator::make(cache, 0);
+    if (!from_empty) {
+      model::Random random(history);
+      AccessSequence before = model::random_walk(fresh.question.record, random.below(longest_history), random);
+      static_cast<void>(outcomes_of(*simulator, device.question_as_left(std::move(before), {}), address_of_buffer));
+      model::Question primer = fresh.question;
+      primer.state = left;
+      primer.warm = fresh.primer;
+      primer.record.clear();
+      static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
+    }
+    const auto outcomes = outcomes_of(*simulator, question, address_of_buffer);
+    predicted.resize(outcomes.size(), std::nullopt);
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const bool miss = model::is_miss(outcomes[i]);
+      predicted[i] = history == 0 || predicted[i] == miss ? std::optional(miss) : std::nullopt;
+    }
+  }
+  return predicted;
 }
 
 Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
-                                  const std::vector<model::Question>& questions, const Answers& answers) {
+                                  const std::vector<FreshQuestion>& questions, const Answers& answers) {
   const auto votes = static_cast<unsigned>(answers.size() / questions.size());
   const LevelClassifier& classifier = device.classifier();
-  const auto simulator = model::CacheSimulator::make(cache, 0);
 
   Verification result;
   std::size_t raw_judged = 0;
   std::size_t raw_wrong = 0;
   std::size_t voted_judged = 0;
   std::size_t voted_wrong = 0;
-  std::size_t predicted_misses = 0;
+  std::size_t misses_judged = 0;
+  std::size_t accesses = 0;
+  std::size_t undetermined = 0;
   for (std::size_t q = 0; q < questions.size(); ++q) {
-    const auto predicted = outcomes_of(*simulator, questions[q], device.buffer().address);
+    const auto predicted = predicted_misses(device, cache, questions[q]);
+    accesses += predicted.size();
+    undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
     std::vector<double> for_miss(predicted.size());
     for (unsigned vote = 0; vote < votes; ++vote) {
       const std::vector<float>& answer = answers[vote * questions.size() + q];
       const std::vector<double> ratios = classifier.log_ratios(answer);
       const std::vector<Reading> readings = classifier.readings(answer);
       for (std::size_t i = 0; i < predicted.size(); ++i) {
-        const bool miss = model::is_miss(predicted[i]);
-        predicted_misses += miss ? 1U : 0U;
+        if (!predicted[i]) {
+          continue;
+        }
+        const bool miss = *predicted[i];
+        misses_judged += miss ? 1U : 0U;
         for_miss[i] += ratios[i];
         if (readings[i] == Reading::unclear) {
           ++result.evidence.outliers;
@@ -105,31 +176,40 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
       // Where the votes leave it open, they say nothing.
       if (std::abs(for_miss[i]) >= conclusive_log_ratio) {
         ++voted_judged;
-        voted_wrong += (for_miss[i] > 0) != model::is_miss(predicted[i]) ? 1U : 0U;
+        voted_wrong += (for_miss[i] > 0) != *predicted[i] ? 1U : 0U;
       }
     }
   }
   const double miss_share =
-      static_cast<double>(predicted_misses) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
+      static_cast<double>(misses_judged) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
   const double expected_rate =
       miss_share * classifier.miss_misread_bound() + (1 - miss_share) * classifier.hit_misread_bound();
-  const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(raw_judged);
+  const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
   result.evidence.accesses = raw_judged;
   result.evidence.sequences = questions.size();
   result.evidence.agreement = 1 - wrong_rate;
-  result.evidence.voted_agreement = 1 - static_cast<double>(voted_wrong) / static_cast<double>(voted_judged);
+  result.evidence.voted_agreement =
+      1 - static_cast<double>(voted_wrong) / static_cast<double>(std::max<std::size_t>(1, voted_judged));
   result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
   result.holds = *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
   if (!result.holds) {
     result.reason =
         "fresh random sequences are not predicted well enough: agreement " + std::to_string(*result.evidence.agreement);
   }
+  if (4 * undetermined > accesses) {
+    result.holds = false;
+    result.reason = "too much of what happens on fresh sequences depends on what was in the cache before";
+  }
   return result;
 }
 
 Verification verify_stochastic(Interrogator& device, const model::CacheDescription& cache,
-                               const std::vector<model::Question>& questions) {
+                               const std::vector<FreshQuestion>& fresh) {
   const LevelClassifier& classifier = device.classifier();
+  std::vector<model::Question> questions;
+  for (const FreshQuestion& each : fresh) {
+    questions.push_back(each.question);
+  }
   const auto answers = device.latencies(questions);
   Verification result;
   double squares = 0;
@@ -172,10 +252,10 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
   return result;
 }
 
-std::vector<model::Question> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
-                                             std::uint64_t attempt) {
+std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
+                                           std::uint64_t attempt) {
   model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
-  std::vector<model::Question> questions;
+  std::vector<FreshQuestion> questions;
   for (const double footprint : footprints) {
     questions.push_back(fresh_question(device, cache, footprint, random));
   }
@@ -229,7 +309,7 @@ void doubt_levels(const LevelClassifier& classifier, Verification& result) {
 
 BestPrediction predict_best(Interrogator& device, const model::CacheDescription& cache,
                             std::span<const model::Replacement> policies) {
-  const std::vector<model::Question> questions = fresh_questions(device, cache, 1);
+  const std::vector<FreshQuestion> questions = fresh_questions(device, cache, 1);
   const Answers answers = ask_for_votes(device, questions);
   std::optional<BestPrediction> best;
   for (const model::Replacement& policy : policies) {
@@ -248,7 +328,7 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
   Verification result;
   // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
   for (const std::uint64_t attempt : {1ULL, 2ULL}) {
-    const std::vector<model::Question> questions = fresh_questions(device, cache, attempt);
+    const std::vector<FreshQuestion> questions = fresh_questions(device, cache, attempt);
     result = model::is_deterministic(*cache.replacement)
                  ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
                  : verify_stochastic(device, cache, questions);

@@ -105,7 +105,7 @@ class OutsideTheLibrary {
     device_->inquire("a long walk over the set that was left unexplained, six times on end",
                      "no policy explains its answers; do they repeat at all?");
     const model::Question walk = walk_over(*device_, odd_one, 7);
-    const bool deterministic = repeats(*device_, walk);
+    const bool deterministic = repeats_when_conditioned(odd_one, walk);
     device_->learned(deterministic ? "the answers repeat" : "the answers do not repeat");
     if (fit_->details["deterministic"] != "null") {
       fit_->details["deterministic"] = deterministic ? "true" : "false";
@@ -115,6 +115,7 @@ class OutsideTheLibrary {
       if (!starts_empty(*device_) && fit_->candidates.empty()) {
         fit_->details["deterministic"] = "null";
         fit_->reason += "; or a policy whose states no start that the device offers sets";
+        fit_->details["deterministic"] = "null";
       }
       return;
     }
@@ -123,7 +124,8 @@ class OutsideTheLibrary {
       take(*std::move(bimodal));
       return;
     }
-    if (is_adaptive() || (starts_empty(*device_) && (is_learned(odd_one) || is_generated(odd_one)))) {
+    if (is_adaptive() || (!device_->starts_flooded() && is_learned(odd_one)) ||
+        (starts_empty(*device_) && is_generated(odd_one))) {
       return;
     }
     fit_->reason = "the victims repeat exactly, and no deterministic policy that is known here explains them" +
@@ -131,6 +133,13 @@ class OutsideTheLibrary {
   }
 
  private:
+  [[nodiscard]] bool repeats_when_conditioned(const ConflictClass& set, const model::Question& walk) {
+    const Priming priming(*device_, search_->conditioning_of(set));
+    return repeats(*device_, device_->starts_flooded()
+                                 ? device_->question_unflooded(search_->conditioning_of(set), walk.record)
+                                 : walk);
+  }
+
   void find_chance(const ConflictClass& set, const model::Question& walk) {
     device_->inquire("the same walk again and again", "what does not repeat is drawn by chance or changes with time");
     // A policy that changes often does so within a long walk, too; short ones are answered by one policy.
@@ -152,7 +161,7 @@ class OutsideTheLibrary {
 
   bool is_adaptive() {
     const SetAnswer& odd_one = search_->answers().back();
-    if (tried_->size() > 1 && starts_empty(*device_)) {
+    if (tried_->size() > 1 && !device_->starts_flooded()) {
       device_->inquire(odd_one.question.name + ", with and without accesses to other sets before",
                        "sets that duel, or share a generator, change with what is asked of others");
       if (search_->differ(search_->ask_anew(odd_one, true), search_->ask_anew(odd_one, false))) {
@@ -215,6 +224,7 @@ class OutsideTheLibrary {
       return ask_all(set, sequences);
     };
     device_->inquire("sequences that learn a machine", "no known policy explains the set, and its answers repeat");
+    const Priming priming(*device_, search_->conditioning_of(set));
     const Learning learning = learn_policy(oracle, set.ways, set.lines.size(), limits);
     fit_->details["learning_sequences"] = std::to_string(learning.sequences);
     fit_->details["learning_accesses"] = std::to_string(learning.accesses);

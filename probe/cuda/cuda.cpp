@@ -186,7 +186,12 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
     } else if (target.emptying == Emptying::other_pages) {
       offer.reach = reach_of(pages_);
     }
-    offer.bytes = offer.reach.bytes - flood_of(target.emptying).bytes;
+    const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
+    if (offer.reach.bytes <= 2 * flood_bytes) {
+      std::erase(facts_.targets, name);  // too little memory is free
+      continue;
+    }
+    offer.bytes = offer.reach.bytes - flood_bytes;
     const model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address};
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;

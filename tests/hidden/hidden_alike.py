@@ -20,8 +20,8 @@ EXACT_PAIRS = 50_000
 SOME_PAIRS = 15_000
 RANDOM_SEQUENCES = 60
 RANDOM_ACCESSES_PER_WAY = 30
-# For sets that cannot be emptied: in so many of its states the one policy is tried against the other.
-STARTS = 300
+# For sets that cannot be put back: in so many of its states the one policy is tried against the other.
+STARTS = 20_000
 NAMINGS = 20_000
 
 
@@ -198,8 +198,23 @@ def fill_all(policy, ways):
         policy.fill(way)
 
 
+def states_from(policy, begin, ways, most):
+    """The states of a full set that can be reached, the nearest ones first."""
+    met = {begin: None}
+    waiting = deque([begin])
+    while waiting and len(met) < most:
+        state = waiting.popleft()
+        for way in (None, *range(ways)):
+            policy.go_to(state)
+            policy.replace() if way is None else policy.hit(way)
+            if policy.state() not in met:
+                met[policy.state()] = None
+                waiting.append(policy.state())
+    return met
+
+
 def namings(policy, state, told, ways, renamed):
-    """Every way of naming the ways of `policy`, that from `state` on goes as `told`."""
+    """Every way of naming the ways of `policy`, that from `state` on goes as `told`, and the state that it ends in."""
     tries = 0
     waiting = [(0, state, dict() if renamed else {way: way for way in range(ways)})]
     while waiting and tries < NAMINGS:
@@ -223,7 +238,7 @@ def namings(policy, state, told, ways, renamed):
             policy.hit(ways_named_so[0])
         else:
             if len(name_of) == ways:
-                yield name_of
+                yield name_of, policy.state()
 
 
 def alike_from_somewhere(found, true, ways, renamed):
@@ -234,18 +249,15 @@ def alike_from_somewhere(found, true, ways, renamed):
     mine, other = pair.policies
     fill_all(other, ways)
     wander(other, ways, 20 * ways, rng)
-    there = other.state()
     told = [(None, other.replace()) for _ in range(2 * ways)] + wander(other, ways, 12 * ways, rng)
-    starts = set()
-    for number in range(STARTS):
-        fill_all(mine, ways)
-        wander(mine, ways, number % (8 * ways), rng)
-        starts.add(mine.state())
+    there = other.state()
+    fill_all(mine, ways)
+    starts = states_from(mine, mine.state(), ways, STARTS)
     for start in starts:
-        for name_of in namings(mine, start, told, ways, renamed):
-            pair.policies = [Renamed(make_policy(found, ways, pair.chance), start, name_of), other]
+        for name_of, here in namings(mine, start, told, ways, renamed):
+            pair.policies = [Renamed(make_policy(found, ways, pair.chance), here, name_of), other]
             other.go_to(there)
-            if follow(pair, (start, there, ways), SOME_PAIRS).alike:
+            if follow(pair, (here, there, ways), SOME_PAIRS).alike:
                 return True
     return False
 

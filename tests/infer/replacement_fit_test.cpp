@@ -352,6 +352,20 @@ class NearlyLruSet final : public foreign::Set {
   std::vector<std::uint64_t> order_;
 };
 
+// What cannot be emptied is in one of many states, so much explains its answers; but that is no reason to believe it.
+TEST(ReplacementFit, WhatNobodyKnowsIsNotNamedAfterAFlood) {
+  constexpr std::uint32_t ways = 4;
+  for (const NearlyLruSet::Flaw flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {
+    const foreign::MakeSet make = [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); };
+    auto device =
+        std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
+    device->refuse_clean_starts();
+    const ReplacementFit fit = Sets(std::move(device), 2, ways, 1).fit();
+    EXPECT_TRUE(fit.candidates.empty()) << text_of(fit);
+    EXPECT_FALSE(fit.reason.empty());
+  }
+}
+
 // Takes some hits for misses and misses for hits.
 class Misreading final : public model::Answerer {
  public:

@@ -178,16 +178,20 @@ LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> val
 // Loads of one level that something always delays by the same time: as narrow as a level, and apart from both.
 LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& values) const {
   constexpr double widest = 2;  // in deviations of a level
+  constexpr double apart = 4;   // likewise
   Mixture found = hits_;
   found.insert(found.end(), misses_.begin(), misses_.end());
   const double deviation = std::max_element(found.begin(), found.end(), [](const Component& a, const Component& b) {
                              return a.deviation < b.deviation;
                            })->deviation;
-  const auto levels = static_cast<std::ptrdiff_t>(found.size());
+  const Mixture levels = found;
   add_components(found, values, smallest_share_of_echoes);
-  found.erase(found.begin(), found.begin() + levels);
+  found.erase(found.begin(), found.begin() + std::ssize(levels));
   std::erase_if(found, [&](const Component& component) {
-    return component.weight < smallest_share_of_echoes || component.deviation > widest * deviation;
+    const bool is_in_a_level = std::any_of(levels.begin(), levels.end(), [&](const Component& level) {
+      return std::abs(component.mean - level.mean) < apart * level.deviation;
+    });
+    return is_in_a_level || component.weight < smallest_share_of_echoes || component.deviation > widest * deviation;
   });
   return found;
 }

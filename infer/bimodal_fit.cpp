@@ -396,16 +396,10 @@ AccessSequence offsets_of(const ConflictClass& set, const std::vector<Line>& lin
 
 std::vector<model::Outcome> outcomes_in_one_set(const Walk& walk, std::uint32_t ways, const Replacement& policy,
                                                 std::uint64_t seed) {
-  model::CacheDescription set;
-  set.line_bytes = 1;
-  set.sector_bytes = 1;
-  set.ways = {ways};
-  set.index = model::BitsIndex{};
-  set.replacement = policy;
   model::Question question;
   question.warm.assign(walk.warm.begin(), walk.warm.end());
   question.record.assign(walk.record.begin(), walk.record.end());
-  return outcomes_of(*model::CacheSimulator::make(set, seed), question, 0);
+  return outcomes_of(*model::CacheSimulator::make(model::one_set(policy, ways), seed), question, 0);
 }
 
 struct Answered {

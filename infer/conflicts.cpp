@@ -196,7 +196,6 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
 
 std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   struct Verdict {
-    std::size_t lines;
     OverflowEvidence evidence;
     std::size_t judged = 0;
     std::size_t misses = 0;
@@ -207,8 +206,7 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   std::size_t longest = 0;
   for (const Offsets& group : groups) {
     longest = std::max(longest, group.size());
-    verdicts.push_back({.lines = group.size(),
-                        .evidence = OverflowEvidence(group.size(), most_of_a_burst_, excesses),
+    verdicts.push_back({.evidence = OverflowEvidence(group.size(), most_of_a_burst_, excesses),
                         .judged = 0,
                         .misses = 0,
                         .overflows = group.empty() ? std::optional(false) : std::nullopt});
@@ -241,9 +239,9 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
     const std::size_t judged_by_then = (asked_laps + laps) * lap.size();
     if (asked_laps > 0 && judged_by_then > device_->classifier().known_hits()) {
       look_at_hits(4 * judged_by_then);
-      for (Verdict& verdict : verdicts) {
-        verdict.evidence =
-            OverflowEvidence(verdict.lines, most_of_a_burst_, device_->classifier().plausible_excesses());
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        verdicts[g].evidence =
+            OverflowEvidence(groups[g].size(), most_of_a_burst_, device_->classifier().plausible_excesses());
       }
       asked_laps = 0;
       continue;

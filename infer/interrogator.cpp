@@ -15,8 +15,7 @@ Interrogator::Interrogator(model::Answerer& device, std::string target, const Se
     : device_(&device), target_(std::move(target)), settings_(&settings) {}
 
 std::vector<model::Answer> Interrogator::ask_primed(std::span<const model::Question> questions) {
-  const model::Question primer{
-      .target = target_, .state = start_, .warm = {primer_.begin(), primer_.end() - 1}, .record = {primer_.back()}};
+  const model::Question primer = question_unflooded({primer_.begin(), primer_.end() - 1}, {primer_.back()});
   std::vector<model::Question> batch;
   for (const model::Question& question : questions) {
     batch.push_back(primer);
@@ -76,7 +75,7 @@ model::Question Interrogator::question(AccessSequence warm, AccessSequence recor
     flood.insert(flood.end(), warm.begin(), warm.end());
     warm = std::move(flood);
   }
-  return {.target = target_, .state = start_, .warm = std::move(warm), .record = std::move(record)};
+  return question_unflooded(std::move(warm), std::move(record));
 }
 
 void Interrogator::choose_start() {

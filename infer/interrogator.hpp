@@ -55,11 +55,6 @@ class Interrogator {
   // Nothing is asked when it is empty. Returns what it was before.
   AccessSequence prime_with(AccessSequence primer) { return std::exchange(primer_, std::move(primer)); }
 
-  // The question from whatever the last answer left.
-  [[nodiscard]] model::Question question_as_left(AccessSequence warm, AccessSequence record) const {
-    return {.target = target_, .state = model::StartState::keep, .warm = std::move(warm), .record = std::move(record)};
-  }
-
   // The question without a flood by loads of its own.
   [[nodiscard]] model::Question question_unflooded(AccessSequence warm, AccessSequence record) const {
     return {.target = target_, .state = start_, .warm = std::move(warm), .record = std::move(record)};
@@ -67,9 +62,7 @@ class Interrogator {
 
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
-  [[nodiscard]] bool starts_flooded() const {
-    return start_ == model::StartState::keep || start_ == model::StartState::flooded;
-  }
+  [[nodiscard]] bool starts_flooded() const { return model::may_hold_others(start_); }
 
   // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
   void set_fill_granularity(std::uint64_t sector_bytes) {

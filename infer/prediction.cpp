@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -91,6 +92,14 @@ using Answers = std::vector<std::vector<float>>;
 // levels need none.
 Answers ask_for_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
   const unsigned votes = device.votes_needed(1e-3) == 1 ? 1 : device.votes_needed();
+  if (start_of(device) != SetStart::invalidated) {
+    std::vector<model::Question> batch;
+    for (unsigned vote = 0; vote < votes; ++vote) {
+      std::transform(questions.begin(), questions.end(), std::back_inserter(batch),
+                     [](const FreshQuestion& each) { return each.question; });
+    }
+    return device.latencies(batch);
+  }
   Answers answers;
   for (unsigned vote = 0; vote < votes; ++vote) {
     for (const FreshQuestion& each : questions) {
@@ -117,8 +126,11 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
     const auto simulator = model::CacheSimulator::make(cache, 0);
     if (!from_empty) {
       model::Random random(history);
-      AccessSequence before = model::random_walk(fresh.question.record, random.below(longest_history), random);
-      static_cast<void>(outcomes_of(*simulator, device.question_as_left(std::move(before), {}), address_of_buffer));
+      model::Question before = fresh.question;
+      before.state = model::StartState::keep;
+      before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
+      before.record.clear();
+      static_cast<void>(outcomes_of(*simulator, before, address_of_buffer));
       model::Question primer = fresh.question;
       primer.state = left;
       primer.warm = fresh.primer;

@@ -75,7 +75,7 @@ std::vector<const ConflictClass*> others_than(const std::vector<ConflictClass>& 
   return others;
 }
 
-bool starts_empty(const Interrogator& device) { return device.question({}, {}).state == model::StartState::clean; }
+bool starts_empty(const Interrogator& device) { return start_of(device) == SetStart::empty; }
 
 std::vector<Replacement> hypotheses_for(const std::vector<const ConflictClass*>& sets) {
   std::vector<std::uint32_t> ways;
@@ -115,7 +115,6 @@ class OutsideTheLibrary {
       if (!starts_empty(*device_) && fit_->candidates.empty()) {
         fit_->details["deterministic"] = "null";
         fit_->reason += "; or a policy whose states no start that the device offers sets";
-        fit_->details["deterministic"] = "null";
       }
       return;
     }

@@ -37,7 +37,7 @@ std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, con
     }
   };
   simulate({});
-  if (start == StartState::keep || start == StartState::flooded) {
+  if (model::may_hold_others(start)) {
     model::AccessSequence seen = trace.question.record;
     simulate(seen);
     std::reverse(seen.begin(), seen.end());

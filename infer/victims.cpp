@@ -211,13 +211,7 @@ std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictCla
 std::vector<VictimSequence> simulate_victims(const Interrogator& device, const model::Replacement& policy,
                                              std::uint32_t ways, std::size_t wanted, std::uint64_t seed,
                                              const ReadingRates& rates) {
-  model::CacheDescription set;
-  set.line_bytes = 1;
-  set.sector_bytes = 1;
-  set.ways = {ways};
-  set.index = model::BitsIndex{};
-  set.replacement = policy;
-  const auto simulator = model::CacheSimulator::make(set, seed);
+  const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), seed);
   model::Random random(seed ^ 0x51c7ULL);
   AccessSequence warm(ways);
   std::iota(warm.begin(), warm.end(), std::uint64_t{0});

@@ -367,6 +367,16 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   return simulator;
 }
 
+CacheDescription one_set(const Replacement& policy, std::uint32_t ways) {
+  CacheDescription set;
+  set.line_bytes = 1;
+  set.sector_bytes = 1;
+  set.ways = {ways};
+  set.index = BitsIndex{};
+  set.replacement = policy;
+  return set;
+}
+
 std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question, std::uint64_t address_of_buffer) {
   const auto addresses = [&](const AccessSequence& offsets) {
     AccessSequence shifted = offsets;

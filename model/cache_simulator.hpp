@@ -71,6 +71,9 @@ class CacheSimulator {
   CacheSimulator() = default;
 };
 
+// A cache of one set whose lines have one byte, so that addresses are numbers of lines.
+[[nodiscard]] CacheDescription one_set(const Replacement& policy, std::uint32_t ways);
+
 // The outcomes of the recorded part of a question on a cache: put into its state, warmed, recorded.
 [[nodiscard]] std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question,
                                                std::uint64_t address_of_buffer);

@@ -65,8 +65,7 @@ struct PresentLine {
 class RecentLines final : public PossibleStates {
  public:
   RecentLines(const CacheDescription& cache, StartState start)
-      : geometry_(cache), start_is_open_(start == StartState::keep || start == StartState::flooded),
-        sets_(geometry_.sets()) {}
+      : geometry_(cache), start_is_open_(may_hold_others(start)), sets_(geometry_.sets()) {}
 
   std::optional<Possible> possible(std::uint64_t address) override {
     const Place place = geometry_.place_of(address);
@@ -237,7 +236,7 @@ class ListedStates final : public PossibleStates {
         .name = 0, .state = {.sectors = geometry_.is_sectored() ? 0U : 1U, .others_are_open = geometry_.is_sectored()}};
     StateRows states(ways, geometry_.is_sectored());
     for (SetAutomaton::State state = 0; state < policy.size(); ++state) {
-      const bool is_possible = start_ == StartState::keep || start_ == StartState::flooded ||
+      const bool is_possible = may_hold_others(start_) ||
                                (start_ == StartState::invalidated && policy.filled(state) == 0) ||
                                state == SetAutomaton::start;
       if (is_possible) {

@@ -20,6 +20,11 @@ enum class StartState {
   keep,         // as the last answer left it
 };
 
+// Whether lines of which nothing is told may be present.
+[[nodiscard]] constexpr bool may_hold_others(StartState state) {
+  return state == StartState::flooded || state == StartState::keep;
+}
+
 [[nodiscard]] std::string_view to_string(StartState state);
 [[nodiscard]] std::optional<StartState> start_state_from(std::string_view name);
 

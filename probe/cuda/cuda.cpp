@@ -137,7 +137,7 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
                                  float median_hit);
 
-  // Clean questions of one target that may go out together, each to an SM of its own.
+  // Questions of one target and start that goes_apart(), each to an SM of its own.
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
   // One question, on the SM of the last one. None when no block got there alone.
   [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
@@ -202,7 +202,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
 }
 
 // Buffers begin at a multiple of their size (rounded up to a power of two), so that every address bit below that
-// differs independently of the others; that of the pages would then take twice the memory of the GPU.
+// differs independently of the others; but that of the pages would take too much memory then.
 void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Target> targets) {
   gpu_.allocate(buffer_, options.buffer_bytes, std::bit_ceil(options.buffer_bytes));
   gpu_.make_texture(buffer_);
@@ -213,7 +213,6 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   if (any(Emptying::streaming)) {
     const std::uint64_t bytes = std::bit_ceil(2 * gpu_.l2_bytes());
     gpu_.allocate(l2_buffer_, bytes, bytes);
-    gpu_.stream_through_l2();
   }
   if (any(Emptying::other_pages)) {
     const std::uint64_t bytes = std::min(gpu_.free_bytes() / 2, page_buffer_bytes);
@@ -272,12 +271,12 @@ bool CudaProbe::is_empty_in(StartState state, const Offer& offer, const model::Q
   return again && is_empty(*again);
 }
 
-// The question after the loads that flood the cache, where that is the way.
+// The question after the loads that flood the cache, where it asks for that.
 model::Question CudaProbe::after_flood(const Offer& offer, const model::Question& question) {
-  const auto [bytes, stride_bytes] = flood_of(offer.target.emptying);
-  if (question.state != StartState::flooded || bytes == 0) {
+  if (question.state != StartState::flooded) {
     return question;
   }
+  const auto [bytes, stride_bytes] = flood_of(offer.target.emptying);
   model::Question flooded = question;
   flooded.warm = model::cold_pass(0, offer.bytes + bytes, stride_bytes);
   flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
@@ -285,10 +284,13 @@ model::Question CudaProbe::after_flood(const Offer& offer, const model::Question
 }
 
 std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
-  std::vector<model::Question> all;
-  std::ranges::transform(questions, std::back_inserter(all),
-                         [&](const model::Question& question) { return after_flood(offer, question); });
-  auto played = gpu_.play_apart(offer.target.path, offer.reach, offer.target.emptying == Emptying::new_carveout, all);
+  const bool new_l1 = offer.target.emptying == Emptying::new_carveout;
+  std::vector<model::Question> flooded;
+  if (!new_l1) {
+    std::ranges::transform(questions, std::back_inserter(flooded),
+                           [&](const model::Question& question) { return after_flood(offer, question); });
+  }
+  auto played = gpu_.play_apart(offer.target.path, offer.reach, new_l1, new_l1 ? questions : flooded);
   last_sm_ = played.back().sm;
   return played;
 }
@@ -306,11 +308,11 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       return in_lines ? gpu_.play_on(home_sm, path, offer.reach, *in_lines) : std::nullopt;
     }
     case Emptying::other_constants:
+      return gpu_.play_on(last_sm_, path, offer.reach, after_flood(offer, question));
     case Emptying::new_carveout:
       break;
   }
-  return gpu_.play_on(last_sm_, path, offer.reach, after_flood(offer, question),
-                      question.state == StartState::invalidated);
+  return gpu_.play_on(last_sm_, path, offer.reach, question, question.state == StartState::invalidated);
 }
 
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/common_options.hpp"
 
+#include <limits>
+
 #include "cli/interrupt.hpp"
 #include "cli/program.hpp"
 #include "cli/warnings.hpp"
@@ -14,6 +16,14 @@ namespace {
 constexpr const char* seed_key = "inference_seed";
 constexpr const char* program_key = "program";
 
+std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
+  const auto carveout_kb = parsed.count("carveout");
+  if (carveout_kb > std::numeric_limits<std::uint32_t>::max()) {
+    throw InputError("--carveout: " + std::to_string(*carveout_kb) + " KB is more than there is; see `list devices`");
+  }
+  return carveout_kb;
+}
+
 }  // namespace
 
 void add_device_options(Syntax& syntax) {
@@ -22,19 +32,15 @@ void add_device_options(Syntax& syntax) {
           "device", "D",
           "cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first CUDA device, else "
           "the bundled recording of a real GPU")
-      .value("carveout", "PERCENT",
-             "share of the L1 of a CUDA device that is asked for as shared memory (default 0: the largest L1)")
+      .value("carveout", "KB",
+             "what a CUDA device sets aside as shared memory of the memory that is its L1 too (default: the least)")
       .value("seed", "N", "of every choice by chance (default 1): same seed, same virtual device, same bytes out");
 }
 
 DeviceRequest device_request(const Parsed& parsed) {
-  const std::uint64_t carveout_percent = parsed.count("carveout").value_or(0);
-  if (carveout_percent > 100) {
-    throw InputError("--carveout: " + std::to_string(carveout_percent) + " is more than 100 percent; write 0 to 100");
-  }
   return {.device = parsed.text("device").value_or("auto"),
           .seed = seed_or_default(parsed.count("seed")),
-          .carveout_percent = static_cast<int>(carveout_percent)};
+          .carveout_kb = carveout_kb(parsed)};
 }
 
 void add_limit_options(Syntax& syntax) {

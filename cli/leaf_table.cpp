@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -31,6 +32,33 @@ std::optional<std::string> latency_text(const model::LatencyCycles& latency) {
   return "hit " + cycles(latency.hit) + ", miss " + cycles(latency.miss) + " cycles";
 }
 
+std::optional<std::string> carveouts_text(const std::vector<model::Carveout>& carveouts) {
+  std::string text;
+  for (const model::Carveout& carveout : carveouts) {
+    text += fmt::format("{}{} KB: {}", text.empty() ? "" : "; ", carveout.carveout_kb,
+                        bytes_text(carveout.onset_bytes).value_or("?"));
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::optional<std::string> targets_text(const std::optional<std::vector<std::string>>& targets) {
+  if (!targets) {
+    return std::nullopt;
+  }
+  return targets->empty() ? "no other path" : fmt::format("{}", fmt::join(*targets, ", "));
+}
+
+std::optional<std::string> partitions_text(const std::optional<model::Partitions>& partitions) {
+  if (!partitions) {
+    return std::nullopt;
+  }
+  std::vector<std::size_t> sms;
+  std::transform(partitions->sms.begin(), partitions->sms.end(), std::back_inserter(sms),
+                 [](const auto& list) { return list.size(); });
+  return fmt::format("near to {} SMs, {} cycles more from the other; {}", fmt::join(sms, " and "),
+                     partitions->far_cycles, model::to_flow_yaml(partitions->index));
+}
+
 // Values in the order in which people think of them; no value where it is not known.
 std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(const CacheDescription& cache) {
   return {
@@ -42,6 +70,10 @@ std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(cons
       {"index", cache.index ? std::optional(index_text(*cache.index)) : std::nullopt},
       {"replacement", cache.replacement ? std::optional(model::to_flow_yaml(*cache.replacement)) : std::nullopt},
       {"latency_cycles", latency_text(cache.latency_cycles)},
+      {"carveouts", carveouts_text(cache.carveouts)},
+      {"shared_with", targets_text(cache.shared_with)},
+      {"partitions", partitions_text(cache.partitions)},
+      {"sms", "see below"},
   };
 }
 

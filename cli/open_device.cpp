@@ -36,15 +36,17 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon);
   const std::string rest = colon == std::string::npos ? "" : name.substr(colon + 1);
+  if (request.carveout_kb && kind != "cuda") {
+    throw InputError("--carveout: only CUDA devices can be told one, and " + name + " is none; leave it out");
+  }
   if (!rest.empty()) {
     if (kind == "cuda") {
       const std::uint64_t number = parse_count(rest, "--device cuda");
       if (number > 1023) {
         throw DeviceUnavailable("--device " + name + ": no host has so many GPUs; `gpuinfer list devices` shows yours");
       }
-      return probe::open_cuda({.device = static_cast<int>(number),
-                               .carveout_percent = request.carveout_percent,
-                               .targets = request.targets});
+      return probe::open_cuda(
+          {.device = static_cast<int>(number), .carveout_kb = request.carveout_kb, .targets = request.targets});
     }
     if (kind == "virtual") {
       return probe::open_virtual(model::read_description(description_file(rest)), name, request.seed);

@@ -31,6 +31,8 @@ Syntax syntax() {
   add_device_options(syntax);
   add_limit_options(syntax);
   add_output_options(syntax);
+  syntax.value("sms", "WHICH",
+               "some (default): whichever answer, or all: every SM is asked whether it is as the others");
   syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5)")
       .value("method", "M",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
@@ -45,6 +47,14 @@ bool by_average(const Parsed& parsed) {
     throw InputError("--method: `" + method + "` is not known; write predict or average");
   }
   return method == "average";
+}
+
+bool all_sms(const Parsed& parsed) {
+  const std::string which = parsed.text("sms").value_or("some");
+  if (which != "some" && which != "all") {
+    throw InputError("--sms: `" + which + "` is not known; write some or all");
+  }
+  return which == "all";
 }
 
 std::vector<std::string> asked_targets(const Parsed& parsed) {
@@ -93,6 +103,7 @@ ExitStatus verb_run(Arguments arguments) {
     request.targets = asked;
   }
   infer::Settings settings = limits(*parsed);
+  settings.all_sms = all_sms(*parsed);
   Output output(parsed->text("output"));
 
   const std::unique_ptr<model::Answerer> opened = open_device(request);

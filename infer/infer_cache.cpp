@@ -7,11 +7,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "infer/circumstances.hpp"
 #include "infer/conflicts.hpp"
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
 #include "infer/index_search.hpp"
 #include "infer/interrogator.hpp"
+#include "infer/near_and_far.hpp"
 #include "infer/partition.hpp"
 #include "infer/prediction.hpp"
 #include "infer/replacement_fit.hpp"
@@ -27,6 +29,9 @@ using model::LeafEvidence;
 
 constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
                                 "ways",           "index",       "replacement", "latency_cycles"};
+
+// The target behind which all SMs find the same cache.
+constexpr const char* cache_of_all_sms = "L2";
 
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
@@ -50,24 +55,8 @@ class Inference {
   }
 
   CacheFinding run() {
-    try {
-      find_all();
-    } catch (const AskingEnded& ended) {
-      give_up_rest(std::string("not asked: ") + ended.what());
-      finding_.ended_early = true;
-    } catch (const Undecided& undecided) {
-      give_up_rest(undecided.what());
-    } catch (const QuestionRefused& refused) {
-      give_up_rest(std::string("the device refused a question: ") + refused.what());
-    } catch (const DeviceError& failure) {
-      if (evidence("latency_cycles").status != EvidenceStatus::resolved) {
-        throw;
-      }
-      give_up_rest(std::string("the device failed: ") + failure.what());
-      finding_.ended_early = true;
-      finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
-                                  failure.what());
-    }
+    go_through([this] { find_all(); });
+    go_through([this] { find_circumstances(); });
     withdraw_unproven();
     state_confidence();
     finding_.evidence.inquiries = device_.inquiries();
@@ -93,11 +82,33 @@ class Inference {
     entry.reason = std::move(reason);
   }
 
+  template <class Stages>
+  void go_through(Stages stages) {
+    try {
+      stages();
+    } catch (const AskingEnded& ended) {
+      give_up_rest(std::string("not asked: ") + ended.what());
+      finding_.ended_early = true;
+    } catch (const Undecided& undecided) {
+      give_up_rest(undecided.what());
+    } catch (const QuestionRefused& refused) {
+      give_up_rest(std::string("the device refused a question: ") + refused.what());
+    } catch (const DeviceError& failure) {
+      if (evidence("latency_cycles").status != EvidenceStatus::resolved) {
+        throw;
+      }
+      give_up_rest(std::string("the device failed: ") + failure.what());
+      finding_.ended_early = true;
+      finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
+                                  failure.what());
+    }
+  }
+
   // Everything that is not settled stays null, with this reason.
   void give_up_rest(const std::string& reason) {
-    for (const char* leaf : leaf_names) {
-      if (evidence(leaf).status == EvidenceStatus::unknown) {
-        evidence(leaf).reason = reason;
+    for (auto& [leaf, entry] : finding_.evidence.leaves) {
+      if (entry.status == EvidenceStatus::unknown) {
+        entry.reason = reason;
       }
     }
     if (unproven_.empty()) {
@@ -179,7 +190,8 @@ class Inference {
         continue;
       }
       std::size_t trials = entry.experiments;
-      if (policy_proven_) {
+      const bool is_predicted = std::find(leaf_names.begin(), leaf_names.end(), leaf) != leaf_names.end();
+      if (policy_proven_ && is_predicted) {
         trials = model::is_deterministic(*finding_.cache.replacement) ? finding_.evidence.prediction->accesses
                                                                       : trials_by_chance;
       }
@@ -516,6 +528,114 @@ class Inference {
     prediction_failed_ = !verification.holds;
     levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;
+  }
+
+  // What is asked for only where the device heeds it, and of L1 where others lead to it. A refusal here says nothing
+  // of the rest.
+  void find_circumstances() {
+    const model::DeviceFacts& facts = device_.facts();
+    if (finding_.cache.sector_bytes && device_.target() == cache_of_all_sms && facts.chooses_sm) {
+      device_.report("near and far parts", 1.0);
+      settle("partitions", "lines that one SM has just brought, loaded by every SM",
+             "the first load of a line that is at home near other SMs takes longer",
+             [this] { return settle_partitions(); });
+    }
+    if (!finding_.cache.sector_bytes || !finding_.cache.onset_bytes) {
+      return;
+    }
+    const bool is_first_level =
+        std::find(facts.warm_targets.begin(), facts.warm_targets.end(), device_.target()) != facts.warm_targets.end();
+    if (is_first_level && !facts.carveouts_kb.empty()) {
+      device_.report("carve-outs", 1.0);
+      settle("carveouts", "contiguous arrays and random loads with every carve-out",
+             "what is not shared memory is this cache", [this] { return settle_carveouts(); });
+    }
+    if (is_first_level && facts.warm_targets.size() > 1) {
+      settle("shared_with", "loads through other paths of lines that this one brought",
+             "hits tell that the paths share a cache", [this] { return settle_sharing(); });
+    }
+    constexpr std::uint64_t most_lines = 1U << 14U;
+    if (device_.settings().all_sms && facts.chooses_sm && facts.sm_count &&
+        *finding_.cache.onset_bytes / line_or_sector_bytes() <= most_lines) {
+      device_.report("every SM", 1.0);
+      settle("sms", "the same random loads on every SM", "parts of a chip may differ", [this] { return settle_sms(); });
+    }
+  }
+
+  [[nodiscard]] std::uint64_t line_or_sector_bytes() const {
+    return finding_.cache.line_bytes.value_or(*finding_.cache.sector_bytes);
+  }
+
+  // What was learned about a leaf, and whether that settles it.
+  struct Learned {
+    std::string what;
+    bool settles = true;
+  };
+
+  template <class Find>
+  void settle(const char* leaf, const char* asked, const char* why, Find find) {
+    device_.inquire(asked, why);
+    questions_before_ = device_.questions_asked();
+    leave_open(leaf, EvidenceStatus::unknown, "the asking did not end");
+    try {
+      const Learned learned = find();
+      device_.learned(learned.what);
+      evidence(leaf).reason = learned.what;
+      if (learned.settles) {
+        resolve(leaf);
+      }
+    } catch (const QuestionRefused& refused) {
+      evidence(leaf).reason = std::string("the device refused a question: ") + refused.what();
+      device_.learned(evidence(leaf).reason);
+    }
+  }
+
+  Learned settle_partitions() {
+    const NearAndFar found = find_near_and_far(device_, line_or_sector_bytes());
+    if (found.sms.size() == 1) {
+      return {.what = "no SM is far from any line"};
+    }
+    if (!found.home) {
+      evidence("partitions").details["parts"] = std::to_string(found.sms.size());
+      return {.what = found.reason, .settles = false};
+    }
+    finding_.cache.partitions = model::Partitions{.index = *found.home,
+                                                  .near = 0,
+                                                  .far_cycles = found.far_cycles,
+                                                  .sms = found.sms,
+                                                  .keeps_copies = found.keeps_copies,
+                                                  .block_bytes = found.block_bytes};
+    return {.what = std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home)};
+  }
+
+  Learned settle_carveouts() {
+    finding_.cache.carveouts = find_carveouts(device_, line_or_sector_bytes());
+    return {.what = std::to_string(finding_.cache.carveouts.size()) + " sizes"};
+  }
+
+  Learned settle_sharing() {
+    const Sharing sharing = find_sharing(device_, line_or_sector_bytes());
+    if (!sharing.in_doubt.empty()) {
+      return {.what = "neither hits nor misses through " + sharing.in_doubt.front(), .settles = false};
+    }
+    finding_.cache.shared_with = sharing.shared_with;
+    evidence("shared_with").details["apart"] = model::to_flow_yaml(sharing.apart);
+    return {.what = model::to_flow_yaml(sharing.shared_with) + " find them"};
+  }
+
+  Learned settle_sms() {
+    const SmSurvey survey = survey_sms(device_, line_or_sector_bytes(), *finding_.cache.onset_bytes);
+    auto& details = evidence("sms").details;
+    details["asked"] = std::to_string(survey.asked);
+    details["other_misses"] = model::to_flow_yaml(survey.other_misses);
+    details["other_latency"] = model::to_flow_yaml(survey.other_latency);
+    const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
+    if (others > 0) {
+      finding_.warnings.push_back("SMs with other misses " + details["other_misses"] + ", with another latency " +
+                                  details["other_latency"] + ", of " + details["asked"] +
+                                  "; the profile holds for the others");
+    }
+    return {.what = others == 0 ? "all alike" : "not all alike"};
   }
 
   // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single

@@ -57,12 +57,13 @@ std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Q
 
   std::vector<std::vector<float>> result;
   result.reserve(answers.size());
-  for (model::Answer& answer : answers) {
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    model::Answer& answer = answers[i];
     if (answer.refusal) {
       throw QuestionRefused(*answer.refusal);
     }
     result.push_back(std::move(answer.latency_cycles));
-    if (classifier_) {
+    if (classifier_ && questions[i].target == target_) {
       classifier_->follow(result.back());
     }
   }

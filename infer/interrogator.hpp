@@ -40,6 +40,7 @@ class Interrogator {
   Interrogator(model::Answerer& device, std::string target, const Settings& settings);
 
   [[nodiscard]] const model::DeviceFacts& facts() const { return device_->facts(); }
+  [[nodiscard]] const std::string& target() const { return target_; }
   [[nodiscard]] const model::BufferFacts& buffer() const { return facts().buffer_of(target_); }
   [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return buffer().address + offset; }
 

@@ -30,6 +30,10 @@ struct DeviceFacts {
   std::vector<std::string> targets;  // the load paths that can be asked
   BufferFacts buffer;
   std::map<std::string, BufferFacts> own_buffers;  // of targets whose loads do not go to `buffer`
+  // Which Circumstances questions may have. Targets of one list may warm up for each other; carve-outs are in KB.
+  std::vector<std::string> warm_targets;
+  std::vector<std::uint32_t> carveouts_kb;
+  bool chooses_sm = false;
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.
   std::map<std::string, std::string> provenance;
 
@@ -38,6 +42,9 @@ struct DeviceFacts {
     return own == own_buffers.end() ? buffer : own->second;
   }
 };
+
+// Why a device with these facts cannot heed the circumstances of a question; none: it can.
+[[nodiscard]] std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question);
 
 // Whoever can answer questions: a GPU, a simulator, a recording, another process. The life cycle is: construct
 // (throws DeviceUnavailable), read facts(), ask() any number of times.

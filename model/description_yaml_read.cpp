@@ -30,12 +30,13 @@ constexpr std::size_t max_set_bits = 24;
 constexpr std::uint64_t max_address_bit = 63;
 constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
+constexpr std::uint32_t max_carveout_kb = 1U << 20U;
 constexpr std::uint64_t max_count = std::uint64_t{1} << 53U;
 constexpr double max_cycles = 1e9;
 constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
 
 // What evidence and `assumed` may speak of.
-constexpr std::array<std::string_view, 14> leaf_names{"capacity_bytes",
+constexpr std::array<std::string_view, 17> leaf_names{"capacity_bytes",
                                                       "onset_bytes",
                                                       "store_lines",
                                                       "line_bytes",
@@ -48,7 +49,10 @@ constexpr std::array<std::string_view, 14> leaf_names{"capacity_bytes",
                                                       "latency_cycles",
                                                       "latency_cycles.hit",
                                                       "latency_cycles.miss",
-                                                      "partitions"};
+                                                      "partitions",
+                                                      "carveouts",
+                                                      "shared_with",
+                                                      "sms"};
 
 std::map<std::string, std::string> text_map(const Place& place) {
   std::map<std::string, std::string> texts;
@@ -307,8 +311,18 @@ Store store_from(const Place& place) {
           .hit = is_first_word(place.need("hit"), "update", "evict") ? StoreHit::update : StoreHit::evict};
 }
 
+std::vector<std::vector<std::uint32_t>> sms_from(const Place& partitions) {
+  std::vector<std::vector<std::uint32_t>> sms;
+  if (const auto lists = partitions.find("sms")) {
+    for (const Place& list : lists->items()) {
+      sms.push_back(list.wholes<std::uint32_t>(0, std::numeric_limits<std::uint32_t>::max()));
+    }
+  }
+  return sms;
+}
+
 Partitions partitions_from(const Place& place) {
-  place.allow({"index", "near", "far_cycles"});
+  place.allow({"index", "near", "far_cycles", "sms", "keeps_copies", "block_bytes"});
   const Place index = place.need("index");
   const auto function = index_from(index);
   if (!function) {
@@ -316,7 +330,40 @@ Partitions partitions_from(const Place& place) {
   }
   return {.index = *function,
           .near = static_cast<std::uint32_t>(place.find_whole("near", 0, sets(*function) - 1).value_or(0)),
-          .far_cycles = place.need("far_cycles").real(0, max_cycles)};
+          .far_cycles = place.need("far_cycles").real(0, max_cycles),
+          .sms = sms_from(place),
+          .keeps_copies = place.find("keeps_copies") && is_first_word(place.need("keeps_copies"), "true", "false"),
+          .block_bytes = place.find_whole("block_bytes", 1, max_bytes)};
+}
+
+std::vector<std::uint32_t> ways_from(const Place& place) {
+  std::vector<std::uint32_t> ways = place.wholes<std::uint32_t>(1, max_lines);
+  if (ways.empty()) {
+    place.fail("is empty; give one number of ways for each set, or null");
+  }
+  return ways;
+}
+
+Carveout carveout_from(const Place& place) {
+  place.allow({"carveout_kb", "onset_bytes", "resident_bytes", "ways"});
+  Carveout carveout{.carveout_kb = static_cast<std::uint32_t>(place.need("carveout_kb").whole(0, max_carveout_kb)),
+                    .onset_bytes = place.find_whole("onset_bytes", 1, max_bytes),
+                    .resident_bytes = {},
+                    .ways = {}};
+  if (const auto resident = place.find("resident_bytes")) {
+    std::vector<double> interval;
+    for (const Place& end : resident->items()) {
+      interval.push_back(end.real(0, static_cast<double>(max_bytes)));
+    }
+    if (interval.size() != 2 || interval[0] > interval[1]) {
+      resident->fail("is no interval; give its lower and its upper end");
+    }
+    carveout.resident_bytes = {interval[0], interval[1]};
+  }
+  if (const auto ways = place.find("ways")) {
+    carveout.ways = ways_from(*ways);
+  }
+  return carveout;
 }
 
 CacheDescription cache_from(const Place& place) {
@@ -325,17 +372,14 @@ CacheDescription cache_from(const Place& place) {
     return cache;
   }
   place.allow({"capacity_bytes", "onset_bytes", "store_lines", "line_bytes", "sector_bytes", "ways", "index",
-               "replacement", "fill", "store", "latency_cycles", "partitions", "assumed"});
+               "replacement", "fill", "store", "latency_cycles", "partitions", "carveouts", "shared_with", "assumed"});
   cache.capacity_bytes = place.find_whole("capacity_bytes", 1, max_bytes);
   cache.onset_bytes = place.find_whole("onset_bytes", 1, max_bytes);
   cache.store_lines = place.find_whole("store_lines", 1, max_lines);
   cache.line_bytes = place.find_whole("line_bytes", 1, max_line_bytes);
   cache.sector_bytes = place.find_whole("sector_bytes", 1, max_line_bytes);
   if (const auto ways = place.find("ways")) {
-    cache.ways = ways->wholes<std::uint32_t>(1, max_lines);
-    if (cache.ways->empty()) {
-      ways->fail("is empty; give one number of ways for each set, or null");
-    }
+    cache.ways = ways_from(*ways);
   }
   if (const auto index = place.find("index")) {
     cache.index = index_from(*index);
@@ -359,6 +403,17 @@ CacheDescription cache_from(const Place& place) {
   }
   if (const auto partitions = place.find("partitions")) {
     cache.partitions = partitions_from(*partitions);
+  }
+  if (const auto carveouts = place.find("carveouts")) {
+    for (const Place& carveout : carveouts->items()) {
+      cache.carveouts.push_back(carveout_from(carveout));
+    }
+  }
+  if (const auto targets = place.find("shared_with")) {
+    cache.shared_with.emplace();
+    for (const Place& target : targets->items()) {
+      cache.shared_with->push_back(target.text());
+    }
   }
   if (const auto assumed = place.find("assumed")) {
     cache.assumed = assumed_from(*assumed);

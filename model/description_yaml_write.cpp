@@ -138,9 +138,32 @@ FlowYaml fill_leaf(const Fill& fill) {
 }
 
 FlowYaml partitions_leaf(const Partitions& partitions) {
-  return flow_map({{"index", to_flow_yaml(partitions.index)},
-                   {"near", to_text(partitions.near)},
-                   {"far_cycles", to_text(partitions.far_cycles)}});
+  FlowEntries entries{{"index", to_flow_yaml(partitions.index)},
+                      {"near", to_text(partitions.near)},
+                      {"far_cycles", to_text(partitions.far_cycles)}};
+  if (partitions.block_bytes) {
+    entries.emplace_back("block_bytes", to_text(*partitions.block_bytes));
+  }
+  if (partitions.keeps_copies) {
+    entries.emplace_back("keeps_copies", "true");
+  }
+  if (!partitions.sms.empty()) {
+    entries.emplace_back("sms", list_of(partitions.sms, number_list<std::uint32_t>));
+  }
+  return flow_map(entries);
+}
+
+FlowYaml carveout_leaf(const Carveout& carveout) {
+  FlowEntries entries{{"carveout_kb", to_text(carveout.carveout_kb)},
+                      {"onset_bytes", text_or_null(carveout.onset_bytes)}};
+  if (carveout.resident_bytes) {
+    const auto& [low, high] = *carveout.resident_bytes;
+    entries.emplace_back("resident_bytes", number_list(std::vector{low, high}));
+  }
+  if (carveout.ways) {
+    entries.emplace_back("ways", to_flow_yaml(*carveout.ways));
+  }
+  return flow_map(entries);
 }
 
 FlowYaml pattern_latencies_leaf(const PatternLatencyCycles& cycles) {
@@ -179,6 +202,12 @@ std::string cache_block(const CacheDescription& cache) {
        flow_map({{"hit", text_or_null(cache.latency_cycles.hit)}, {"miss", text_or_null(cache.latency_cycles.miss)}}));
   if (cache.partitions) {
     line("partitions", partitions_leaf(*cache.partitions));
+  }
+  if (!cache.carveouts.empty()) {
+    line("carveouts", list_of(cache.carveouts, carveout_leaf));
+  }
+  if (cache.shared_with) {
+    line("shared_with", text_list(*cache.shared_with));
   }
   if (!cache.assumed.empty()) {
     line("assumed", text_list(cache.assumed));
@@ -344,6 +373,8 @@ FlowYaml to_flow_yaml(const Replacement& replacement) {
   }
   return flow_map(entries);
 }
+
+FlowYaml to_flow_yaml(const std::vector<std::string>& names) { return text_list(names); }
 
 FlowYaml to_flow_yaml(const std::vector<std::uint32_t>& ways) { return number_list(ways); }
 

@@ -48,8 +48,25 @@ struct Partitions {
   IndexFunction index;     // address -> partition
   std::uint32_t near = 0;  // the one that is close to the SM that loads
   double far_cycles = 0;   // what a hit in any other one takes longer
+  // Profiles: the SMs to which each partition is the near one, whether a far line is found in the near one from its
+  // second load on, and inside which aligned blocks the index tells partitions apart (from one block to the next they
+  // may be swapped).
+  std::vector<std::vector<std::uint32_t>> sms = {};
+  bool keeps_copies = false;
+  std::optional<std::uint64_t> block_bytes = {};
 
   bool operator==(const Partitions&) const = default;
+};
+
+// The same cache while an SM sets aside so much of its memory as shared memory.
+struct Carveout {
+  std::uint32_t carveout_kb = 0;             // as asked for
+  std::optional<std::uint64_t> onset_bytes;  // the contiguous array above which misses begin
+  // What is present on an average during uniformly random loads from more than fits: an interval of 95 %.
+  std::optional<std::array<double, 2>> resident_bytes;
+  std::optional<std::vector<std::uint32_t>> ways;  // of virtual devices
+
+  bool operator==(const Carveout&) const = default;
 };
 
 struct CacheDescription {
@@ -66,6 +83,9 @@ struct CacheDescription {
   std::optional<Store> store;
   LatencyCycles latency_cycles;
   std::optional<Partitions> partitions;
+  std::vector<Carveout> carveouts;
+  // Targets whose loads find the lines that loads of this one brought.
+  std::optional<std::vector<std::string>> shared_with;
   std::vector<std::string> assumed;  // leaves of a virtual device that no source gives
 
   bool operator==(const CacheDescription&) const = default;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,12 +29,22 @@ enum class StartState {
 [[nodiscard]] std::string_view to_string(StartState state);
 [[nodiscard]] std::optional<StartState> start_state_from(std::string_view name);
 
+// What a device is told besides, if DeviceFacts say that it listens to it. None: as it likes.
+struct Circumstances {
+  std::optional<std::string> warm_target;    // the load path of the warm-up, where it is not that of the recorded part
+  std::optional<std::uint32_t> carveout_kb;  // what the SM sets aside as shared memory of the memory that is its L1 too
+  std::optional<std::uint32_t> sm;           // the SM that loads, counted from 0
+
+  auto operator<=>(const Circumstances&) const = default;
+};
+
 // One experiment: what is asked of a device.
 struct Question {
   std::string target;  // e.g. "L1tex": the load path
   StartState state = StartState::clean;
   AccessSequence warm;    // played first, latencies not reported
   AccessSequence record;  // played next, one latency for each access
+  Circumstances circumstances = {};
 
   bool operator==(const Question&) const = default;
 };

@@ -19,6 +19,7 @@
 #include "model/errors.hpp"
 #include "probe/hdf5.hpp"
 #include "probe/latency.hpp"
+#include "probe/wire.hpp"
 
 namespace gpuinfer::probe {
 
@@ -27,6 +28,8 @@ namespace {
 constexpr std::string_view schema = "gpuinfer-trace/1";
 constexpr std::string_view launch_prefix = "launch_";
 constexpr const char* own_buffers_group = "own_buffers";
+constexpr const char* heeded_attribute = "heeded_circumstances";
+constexpr const char* no_circumstances = "{}";
 
 struct Exchange {
   std::string name;
@@ -68,6 +71,7 @@ struct LaunchGroup {
   std::vector<float> latency_cycles;
   std::vector<std::uint64_t> refused;
   std::vector<std::string> refusals;
+  std::vector<std::string> circumstances;  // as JSON
 
   void append(std::uint64_t launch, const model::Question& question, const model::Answer& answer) {
     if (answer.refusal) {
@@ -83,6 +87,7 @@ struct LaunchGroup {
                          .latency_begin = latency_cycles.size()});
     targets.push_back(question.target);
     states.emplace_back(to_string(question.state));
+    circumstances.push_back(wire::to_json(question.circumstances).dump());
     offsets.insert(offsets.end(), question.warm.begin(), question.warm.end());
     offsets.insert(offsets.end(), question.record.begin(), question.record.end());
     is_warm_up.resize(record_begin, 1);
@@ -124,6 +129,9 @@ void write(const hdf5::Handle& file, const LaunchGroup& launches) {
   write_dataset(group, "is_warm_up", H5T_NATIVE_UINT8, H5T_STD_U8LE, launches.is_warm_up);
   write_dataset(group, "latency_cycles", H5T_NATIVE_FLOAT, latency_type_for(launches.latency_cycles),
                 launches.latency_cycles);
+  if (std::ranges::any_of(launches.circumstances, [](const std::string& text) { return text != no_circumstances; })) {
+    hdf5::write_strings(group, "circumstances", launches.circumstances);
+  }
   if (!launches.refused.empty()) {
     write_dataset(group, "refused", H5T_NATIVE_UINT64, H5T_STD_U32LE, launches.refused);
     hdf5::write_strings(group, "refusal", launches.refusals);
@@ -152,6 +160,9 @@ LaunchGroup read(const hdf5::Handle& file, const std::string& name) {
   launches.offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
   launches.is_warm_up = hdf5::read_dataset<std::uint8_t>(group, "is_warm_up", H5T_NATIVE_UINT8);
   launches.latency_cycles = hdf5::read_dataset<float>(group, "latency_cycles", H5T_NATIVE_FLOAT);
+  launches.circumstances = hdf5::has_link(group, "circumstances")
+                               ? hdf5::read_strings(group, "circumstances")
+                               : std::vector<std::string>(launches.questions.size(), no_circumstances);
   if (hdf5::has_link(group, "refused")) {
     launches.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
     launches.refusals = hdf5::read_strings(group, "refusal");
@@ -164,12 +175,27 @@ std::vector<Element> slice(const std::vector<Element>& elements, std::uint64_t b
   return {elements.begin() + static_cast<std::ptrdiff_t>(begin), elements.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
+nlohmann::json parse_object(const std::string& text, const char* what) {
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  require(object.is_object(), what);
+  return object;
+}
+
+model::Circumstances parse_circumstances(const std::string& text) {
+  constexpr const char* damage = "dataset circumstances holds something else";
+  try {
+    return wire::parse_circumstances(parse_object(text, damage));
+  } catch (const InputError&) {
+    throw hdf5::Failure(damage);
+  }
+}
+
 // Takes a group that somebody may have tampered with apart again.
 void unpack(const std::string& name, const LaunchGroup& launches, const model::DeviceFacts& facts,
             std::vector<Exchange>& exchanges) {
   const std::size_t count = launches.questions.size();
   require(launches.targets.size() == count && launches.states.size() == count &&
-              launches.refused.size() == launches.refusals.size() &&
+              launches.circumstances.size() == count && launches.refused.size() == launches.refusals.size() &&
               launches.is_warm_up.size() == launches.offsets.size(),
           "datasets that belong together differ in length");
   require(std::all_of(launches.latency_cycles.begin(), launches.latency_cycles.end(), is_latency),
@@ -196,7 +222,8 @@ void unpack(const std::string& name, const LaunchGroup& launches, const model::D
                       .question = {.target = launches.targets[i],
                                    .state = *state,
                                    .warm = slice(launches.offsets, row.warm_begin, row.record_begin),
-                                   .record = slice(launches.offsets, row.record_begin, row.record_end)},
+                                   .record = slice(launches.offsets, row.record_begin, row.record_end),
+                                   .circumstances = parse_circumstances(launches.circumstances[i])},
                       .answer = {}};
     if (refusal < launches.refused.size() && launches.refused[refusal] == i) {
       exchange.answer.refusal = launches.refusals[refusal++];
@@ -242,6 +269,9 @@ void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
     hdf5::write_attribute(file, "sm_count", std::uint64_t{*facts.sm_count});
   }
   hdf5::write_attribute(file, "targets", facts.targets);
+  if (const nlohmann::json heeded = wire::heeded_by(facts); !heeded.empty()) {
+    hdf5::write_attribute(file, heeded_attribute, heeded.dump());
+  }
   write(file, facts.buffer);
   if (!facts.own_buffers.empty()) {
     const hdf5::Handle buffers = hdf5::create_group(file, own_buffers_group);
@@ -272,6 +302,14 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
     facts.sm_count = static_cast<unsigned>(sm_count);
   }
   facts.targets = hdf5::read_strings_attribute(file, "targets");
+  if (hdf5::has_attribute(file, heeded_attribute)) {
+    constexpr const char* damage = "attribute heeded_circumstances holds something else";
+    try {
+      wire::read_heeded(parse_object(hdf5::read_string_attribute(file, heeded_attribute), damage), facts);
+    } catch (const InputError&) {
+      throw hdf5::Failure(damage);
+    }
+  }
   facts.buffer = read_buffer(file);
   const std::vector<std::string> links = hdf5::link_names(file);
   if (std::find(links.begin(), links.end(), own_buffers_group) != links.end()) {

@@ -14,9 +14,9 @@ namespace gpuinfer::probe {
 
 struct CudaOptions {
   int device = 0;
-  // Shared memory asked for, as a percentage of the largest (the rest is L1); what is in force is in
-  // facts().provenance.
-  int carveout_percent = 0;
+  // What an SM sets aside as shared memory of the memory that is its L1 too; the GPU takes the next of
+  // facts().carveouts_kb. None: the least.
+  std::optional<std::uint32_t> carveout_kb = {};
   std::uint64_t buffer_bytes = 64ULL << 20U;
   // Those that will be asked; none: all. Some take much of the memory of the GPU.
   std::vector<std::string> targets = {};
@@ -30,8 +30,9 @@ struct CudaOptions {
 // L2 (ld.global.cg, which passes L1 by), L1TLB and L2TLB (the same; an offset stands for a line of its page of 2 MB,
 // see cuda/page_lines.hpp). A state that was tried on this GPU and not reached is refused, as is an offset outside the
 // buffer or no multiple of 4. Clean questions to an SM's own caches that follow one another go out together, one for
-// each SM; the others one by one, to the SM that answered last, or always to the same. Throws DeviceUnavailable when
-// there is no such GPU, no driver, no room for the buffer, or the program was built without CUDA.
+// each SM; the others one by one, to the SM that they name or that answered last, or always to the same. Throws
+// DeviceUnavailable when there is no such GPU, no driver, no room for the buffer, or the program was built without
+// CUDA, and InputError when it has no such carve-out.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_cuda(const CudaOptions& options);
 
 }  // namespace gpuinfer::probe

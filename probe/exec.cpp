@@ -78,6 +78,11 @@ class ExecDevice final : public model::Answerer {
     restart_clock();
     while (true) {
       for (; unsent.empty() && next < questions.size(); ++next) {
+        // A process would pass over what it does not know.
+        if (auto refusal = model::refusal_of(facts_, questions[next])) {
+          answers[next].refusal = std::move(refusal);
+          continue;
+        }
         if (!is_sequence_target(questions[next].target)) {
           answers[next].refusal = questions[next].target + " is not asked by access sequences, and only those travel " +
                                   "over exec:; run gpuinfer where the device is";

@@ -106,12 +106,16 @@ class Noise {
   model::Random random_;
 };
 
-// One cache with random streams of its own, so that what is asked of another does not show in its answers.
+// One load path to a cache, with random streams of its own, so that what is asked of another does not show in its
+// answers. Several paths may lead to one cache.
 class VirtualCache {
  public:
   VirtualCache(const model::CacheDescription& cache, const model::NoiseDescription& noise, model::Random seeds)
       : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss),
         simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {}
+
+  void share_cache_of(const VirtualCache& other) { simulator_ = other.simulator_; }
+  [[nodiscard]] bool shares_cache_with(const VirtualCache& other) const { return simulator_ == other.simulator_; }
 
   std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
     const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
@@ -126,7 +130,7 @@ class VirtualCache {
  private:
   double hit_cycles_;
   double miss_cycles_;
-  std::unique_ptr<model::CacheSimulator> simulator_;
+  std::shared_ptr<model::CacheSimulator> simulator_;
   Noise noise_;
 };
 
@@ -178,9 +182,12 @@ class VirtualDevice final : public model::Answerer {
       }
       const model::Random seeds(seed ^ fnv1a(target));
       caches_.try_emplace(target, cache, noise, seeds);
+      add_carveouts(target, cache, noise, seed);
       facts_.targets.push_back(target);
       facts_.buffer.bytes = std::max(facts_.buffer.bytes, buffer_bytes_for(cache));
     }
+    share_caches(description);
+    facts_.chooses_sm = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
       add_path(description, noise, seed);
     }
@@ -202,6 +209,58 @@ class VirtualDevice final : public model::Answerer {
   }
 
  private:
+  // The carve-outs of which the ways are described.
+  void add_carveouts(const std::string& target, const model::CacheDescription& cache,
+                     const model::NoiseDescription& noise, std::uint64_t seed) {
+    for (const model::Carveout& carveout : cache.carveouts) {
+      if (carveout.ways) {
+        model::CacheDescription smaller = cache;
+        smaller.ways = carveout.ways;
+        const model::Random seeds(seed ^ fnv1a(target + std::to_string(carveout.carveout_kb)));
+        carved_out_.try_emplace({target, carveout.carveout_kb}, smaller, noise, seeds);
+        if (std::find(facts_.carveouts_kb.begin(), facts_.carveouts_kb.end(), carveout.carveout_kb) ==
+            facts_.carveouts_kb.end()) {
+          facts_.carveouts_kb.push_back(carveout.carveout_kb);
+        }
+      }
+    }
+  }
+
+  void share_caches(const model::DeviceDescription& description) {
+    for (auto& [target, cache] : caches_) {
+      const auto& others = description.caches.at(target).shared_with;
+      if (!others) {
+        continue;
+      }
+      facts_.warm_targets.push_back(target);
+      for (const std::string& other : *others) {
+        if (const auto found = caches_.find(other); found != caches_.end()) {
+          cache.share_cache_of(found->second);
+        }
+      }
+    }
+  }
+
+  // What a question is put to, besides the one that warms up for it.
+  VirtualCache& cache_for(const model::Question& question) {
+    const auto& carveout_kb = question.circumstances.carveout_kb;
+    return carveout_kb ? carved_out_.at({question.target, *carveout_kb}) : caches_.at(question.target);
+  }
+
+  std::vector<float> latencies_of(const model::Question& question) {
+    VirtualCache& cache = cache_for(question);
+    const auto& warm_target = question.circumstances.warm_target;
+    if (!warm_target || caches_.at(*warm_target).shares_cache_with(cache)) {
+      return cache.answer(question, facts_.buffer.address);
+    }
+    model::Question warm_up = question;
+    model::Question recorded = question;
+    warm_up.record.clear();
+    recorded.warm.clear();
+    static_cast<void>(caches_.at(*warm_target).answer(warm_up, facts_.buffer.address));
+    return cache.answer(recorded, facts_.buffer.address);
+  }
+
   void add_path(const model::DeviceDescription& description, const model::NoiseDescription& noise, std::uint64_t seed) {
     try {
       path_.emplace(description, path_of_latency, noise, model::Random(seed ^ fnv1a(latency_target)));
@@ -221,8 +280,7 @@ class VirtualDevice final : public model::Answerer {
     }
     const bool of_path = path_ && question.target == latency_target;
     try {
-      return {.latency_cycles = of_path ? path_->answer(question, facts_.buffer.address)
-                                        : caches_.at(question.target).answer(question, facts_.buffer.address),
+      return {.latency_cycles = of_path ? path_->answer(question, facts_.buffer.address) : latencies_of(question),
               .refusal = std::nullopt};
     } catch (const InputError& unknown) {
       const std::string place = of_path ? "" : "caches." + question.target + ".";
@@ -237,6 +295,14 @@ class VirtualDevice final : public model::Answerer {
     if (std::find(facts_.targets.begin(), facts_.targets.end(), question.target) == facts_.targets.end()) {
       return facts_.source + " has no cache " + question.target + "; ask for one that it lists";
     }
+    if (auto refusal = model::refusal_of(facts_, question)) {
+      return refusal;
+    }
+    const auto& carveout_kb = question.circumstances.carveout_kb;
+    if (carveout_kb && !carved_out_.contains({question.target, *carveout_kb})) {
+      return "caches." + question.target + ".carveouts has no ways for " + std::to_string(*carveout_kb) +
+             " KB; ask for another carve-out";
+    }
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
         if (offset % load_bytes != 0 || offset > facts_.buffer.bytes - load_bytes) {
@@ -250,6 +316,7 @@ class VirtualDevice final : public model::Answerer {
 
   model::DeviceFacts facts_;
   std::map<std::string, VirtualCache> caches_;
+  std::map<std::pair<std::string, std::uint32_t>, VirtualCache> carved_out_;  // by target and KB
   std::optional<VirtualPath> path_;
   std::map<std::string, std::string> refusals_;
 };

@@ -16,6 +16,13 @@ using nlohmann::json;
 
 constexpr int protocol = 1;
 
+constexpr const char* warm_targets_key = "warm_targets";
+constexpr const char* carveouts_key = "carveouts_kb";
+constexpr const char* chooses_sm_key = "chooses_sm";
+constexpr const char* warm_target_key = "warm_target";
+constexpr const char* carveout_key = "carveout_kb";
+constexpr const char* sm_key = "sm";
+
 json parse_object(const std::string& line) {
   json object = json::parse(line, nullptr, false);
   if (!object.is_object()) {
@@ -57,6 +64,24 @@ model::AccessSequence sequence_member(const json& object, const char* key) {
   return sequence;
 }
 
+std::vector<std::string> strings_member(const json& object, const char* key) {
+  std::vector<std::string> strings;
+  for (const json& string : list_member(object, key)) {
+    if (!string.is_string()) {
+      throw InputError("`" + std::string(key) + "` holds something else than names; send a list of strings");
+    }
+    strings.push_back(string.get<std::string>());
+  }
+  return strings;
+}
+
+std::uint32_t narrowed(std::uint64_t number, const char* key) {
+  if (number > std::numeric_limits<std::uint32_t>::max()) {
+    throw InputError("`" + std::string(key) + "` is " + std::to_string(number) + "; send how many there are");
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
 // Texts come from anywhere and need not be UTF-8.
 std::string line_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -65,6 +90,62 @@ model::BufferFacts buffer_of(const json& object) {
 }
 
 }  // namespace
+
+json heeded_by(const model::DeviceFacts& facts) {
+  json heeded = json::object();
+  if (!facts.warm_targets.empty()) {
+    heeded[warm_targets_key] = facts.warm_targets;
+  }
+  if (!facts.carveouts_kb.empty()) {
+    heeded[carveouts_key] = facts.carveouts_kb;
+  }
+  if (facts.chooses_sm) {
+    heeded[chooses_sm_key] = true;
+  }
+  return heeded;
+}
+
+void read_heeded(const json& object, model::DeviceFacts& facts) {
+  if (object.contains(warm_targets_key)) {
+    facts.warm_targets = strings_member(object, warm_targets_key);
+  }
+  if (object.contains(carveouts_key)) {
+    for (const std::uint64_t carveout : sequence_member(object, carveouts_key)) {
+      facts.carveouts_kb.push_back(narrowed(carveout, carveouts_key));
+    }
+  }
+  if (object.contains(chooses_sm_key)) {
+    facts.chooses_sm = member(object, chooses_sm_key, &json::is_boolean, "true or false").get<bool>();
+  }
+}
+
+json to_json(const model::Circumstances& circumstances) {
+  json object = json::object();
+  if (circumstances.warm_target) {
+    object[warm_target_key] = *circumstances.warm_target;
+  }
+  if (circumstances.carveout_kb) {
+    object[carveout_key] = *circumstances.carveout_kb;
+  }
+  if (circumstances.sm) {
+    object[sm_key] = *circumstances.sm;
+  }
+  return object;
+}
+
+model::Circumstances parse_circumstances(const json& object) {
+  model::Circumstances circumstances;
+  if (object.contains(warm_target_key)) {
+    circumstances.warm_target = string_member(object, warm_target_key);
+  }
+  if (object.contains(carveout_key)) {
+    circumstances.carveout_kb = narrowed(whole_member(object, carveout_key), carveout_key);
+  }
+  if (object.contains(sm_key)) {
+    circumstances.sm = narrowed(whole_member(object, sm_key), sm_key);
+  }
+  return circumstances;
+}
 
 std::string greeting_line(const model::DeviceFacts& facts) {
   json device{{"name", facts.name}};
@@ -85,6 +166,9 @@ std::string greeting_line(const model::DeviceFacts& facts) {
   for (const auto& [target, buffer] : facts.own_buffers) {
     greeting["own_buffers"][target] = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
   }
+  if (json heeded = heeded_by(facts); !heeded.empty()) {
+    greeting["heeded_circumstances"] = std::move(heeded);
+  }
   return line_of(greeting);
 }
 
@@ -100,11 +184,7 @@ model::DeviceFacts parse_greeting(const std::string& line) {
     facts.compute_capability = string_member(device, "compute_capability");
   }
   if (device.contains("sm_count")) {
-    const std::uint64_t sm_count = whole_member(device, "sm_count");
-    if (sm_count > std::numeric_limits<unsigned>::max()) {
-      throw InputError("`sm_count` is " + std::to_string(sm_count) + "; send how many there are");
-    }
-    facts.sm_count = static_cast<unsigned>(sm_count);
+    facts.sm_count = narrowed(whole_member(device, "sm_count"), "sm_count");
   }
   if (device.contains("provenance")) {
     const json& provenance = member(device, "provenance", &json::is_object, "an object");
@@ -112,12 +192,7 @@ model::DeviceFacts parse_greeting(const std::string& line) {
       facts.provenance[key] = string_member(provenance, key.c_str());
     }
   }
-  for (const json& target : list_member(greeting, "targets")) {
-    if (!target.is_string()) {
-      throw InputError("`targets` holds something else than names; send a list of strings");
-    }
-    facts.targets.push_back(target.get<std::string>());
-  }
+  facts.targets = strings_member(greeting, "targets");
   facts.buffer = buffer_of(greeting);
   if (greeting.contains("own_buffers")) {
     const json& own_buffers = member(greeting, "own_buffers", &json::is_object, "an object");
@@ -125,15 +200,20 @@ model::DeviceFacts parse_greeting(const std::string& line) {
       facts.own_buffers[target] = buffer_of(buffer);
     }
   }
+  if (greeting.contains("heeded_circumstances")) {
+    read_heeded(member(greeting, "heeded_circumstances", &json::is_object, "an object"), facts);
+  }
   return facts;
 }
 
 std::string question_line(std::uint64_t id, const model::Question& question) {
-  return line_of({{"id", id},
-                  {"target", question.target},
-                  {"state", to_string(question.state)},
-                  {"warm", question.warm},
-                  {"record", question.record}});
+  json object{{"id", id},
+              {"target", question.target},
+              {"state", to_string(question.state)},
+              {"warm", question.warm},
+              {"record", question.record}};
+  object.update(to_json(question.circumstances));
+  return line_of(object);
 }
 
 Asked parse_question(const std::string& line) {
@@ -150,6 +230,7 @@ Asked parse_question(const std::string& line) {
     asked.question.state = *state;
     asked.question.warm = sequence_member(object, "warm");
     asked.question.record = sequence_member(object, "record");
+    asked.question.circumstances = parse_circumstances(object);
   } catch (const InputError& error) {
     asked.error = error.what();
   }

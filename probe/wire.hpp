@@ -17,6 +17,13 @@ namespace gpuinfer::probe::wire {
 // The source is left empty: it is the reader who knows it.
 [[nodiscard]] model::DeviceFacts parse_greeting(const std::string& line);
 
+// The objects in which a device says what circumstances it heeds, and a question names some: also in archives. Empty
+// for none.
+[[nodiscard]] nlohmann::json heeded_by(const model::DeviceFacts& facts);
+void read_heeded(const nlohmann::json& object, model::DeviceFacts& facts);
+[[nodiscard]] nlohmann::json to_json(const model::Circumstances& circumstances);
+[[nodiscard]] model::Circumstances parse_circumstances(const nlohmann::json& object);
+
 [[nodiscard]] std::string question_line(std::uint64_t id, const model::Question& question);
 
 // A line that should be a question: either it is one, or `error` says what is wrong with it. The id goes back with the

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
+#include <set>
 #include <string_view>
 
 #include "model/errors.hpp"
@@ -139,8 +141,11 @@ class CudaProbe final : public model::Answerer {
 
   // Questions of one target and start that goes_apart(), each to an SM of its own.
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
-  // One question, on the SM of the last one. None when no block got there alone.
+  // One question, on the SM that it names, else on that of the last one. None when no block got there alone.
   [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(const cuda::Manner& manner,
+                                                            const model::Question& question);
+  [[nodiscard]] cuda::Manner manner_of(const Offer& offer, const model::Question& question) const;
   [[nodiscard]] static model::Question after_flood(const Offer& offer, const model::Question& question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
@@ -197,6 +202,9 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
       facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
+    if (target.emptying == Emptying::new_carveout) {
+      facts_.warm_targets.push_back(name);
+    }
     offers_.emplace(name, std::move(offer));
   }
 }
@@ -283,36 +291,51 @@ model::Question CudaProbe::after_flood(const Offer& offer, const model::Question
   return flooded;
 }
 
+cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
+  const auto& [warm_target, carveout_kb, sm] = question.circumstances;
+  const LoadPath path = offer.target.path;
+  const bool of_l1 = offer.target.emptying == Emptying::new_carveout;
+  return {.paths = {.path = path, .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path},
+          .reach = offer.reach,
+          .carveout_kb = carveout_kb,
+          .new_l1 = of_l1 && question.state == StartState::clean,
+          .drop_l1_lines = of_l1 && question.state == StartState::invalidated};
+}
+
 std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
-  const bool new_l1 = offer.target.emptying == Emptying::new_carveout;
   std::vector<model::Question> flooded;
-  if (!new_l1) {
+  if (questions.front().state == StartState::flooded) {
     std::ranges::transform(questions, std::back_inserter(flooded),
                            [&](const model::Question& question) { return after_flood(offer, question); });
   }
-  auto played = gpu_.play_apart(offer.target.path, offer.reach, new_l1, new_l1 ? questions : flooded);
+  auto played = gpu_.play_apart(manner_of(offer, questions.front()), flooded.empty() ? questions : flooded);
   last_sm_ = played.back().sm;
   return played;
 }
 
 std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const model::Question& question) {
-  const LoadPath path = offer.target.path;
+  const cuda::Manner manner = manner_of(offer, question);
   switch (offer.target.emptying) {
     case Emptying::streaming:
       if (question.state == StartState::flooded) {
         gpu_.stream_through_l2();
       }
-      return gpu_.play_on(home_sm, path, offer.reach, question);
+      return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
     case Emptying::other_pages: {
       const auto in_lines = page_lines_->in_lines(after_flood(offer, question));
-      return in_lines ? gpu_.play_on(home_sm, path, offer.reach, *in_lines) : std::nullopt;
+      return in_lines ? gpu_.play_on(home_sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::other_constants:
-      return gpu_.play_on(last_sm_, path, offer.reach, after_flood(offer, question));
+      return play_on_last_sm(manner, after_flood(offer, question));
     case Emptying::new_carveout:
       break;
   }
-  return gpu_.play_on(last_sm_, path, offer.reach, question, question.state == StartState::invalidated);
+  return play_on_last_sm(manner, question);
+}
+
+std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manner, const model::Question& question) {
+  last_sm_ = question.circumstances.sm.value_or(last_sm_);
+  return gpu_.play_on(last_sm_, manner, question);
 }
 
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {
@@ -324,6 +347,16 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   const auto& refusals = offer->second.refusals;
   if (const auto state = refusals.find(question.state); state != refusals.end()) {
     return state->second;
+  }
+  if (auto refusal = model::refusal_of(facts_, question)) {
+    return refusal;
+  }
+  const auto& [warm_target, carveout_kb, sm] = question.circumstances;
+  if (sm && offer->second.target.emptying == Emptying::other_pages) {
+    return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
+  }
+  if (question.state != StartState::clean && (warm_target || carveout_kb)) {
+    return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";
   }
   const std::uint64_t bytes = offer->second.bytes;
   for (const auto* sequence : {&question.warm, &question.record}) {
@@ -341,12 +374,18 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
 std::size_t CudaProbe::batch_size(std::span<const model::Question> questions) const {
   constexpr std::size_t most_accesses = std::size_t{1} << 24U;
   const auto& first = questions.front();
+  std::set<std::uint32_t> sms;
   std::size_t count = 0;
   std::size_t accesses = 0;
   for (const auto& question : questions.first(std::min(questions.size(), gpu_.sm_count()))) {
     accesses += question.warm.size() + question.record.size();
     const bool fits = count == 0 || accesses <= most_accesses;
-    if (!fits || question.state != first.state || question.target != first.target || why_refused(question)) {
+    model::Circumstances but_sm = question.circumstances;
+    but_sm.sm = first.circumstances.sm;
+    const auto& sm = question.circumstances.sm;
+    if (!fits || question.state != first.state || question.target != first.target || but_sm != first.circumstances ||
+        sm.has_value() != first.circumstances.sm.has_value() || (sm && !sms.insert(*sm).second) ||
+        why_refused(question)) {
       break;
     }
     ++count;

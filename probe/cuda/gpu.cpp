@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <numeric>
+#include <ranges>
 #include <set>
 #include <string>
 
@@ -14,8 +17,6 @@ namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
-std::size_t accesses_of(const model::Question& question) { return question.warm.size() + question.record.size(); }
-
 std::size_t padded(std::size_t accesses) {
   return (accesses + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
 }
@@ -24,9 +25,9 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-bool all_on_different_sms(std::span<const Seat> seats) {
+bool all_on_different_sms(std::span<const Place> places) {
   std::set<std::uint32_t> sms;
-  return std::ranges::all_of(seats, [&sms](const Seat& seat) { return sms.insert(seat.sm).second; });
+  return std::ranges::all_of(places, [&sms](const Place& place) { return sms.insert(place.sm).second; });
 }
 
 }  // namespace
@@ -125,11 +126,36 @@ Gpu::Gpu(const CudaOptions& options) : options_(options) {
     throw DeviceError("cuda:" + std::to_string(options_.device) + " cannot have a buffer of " +
                       std::to_string(options_.buffer_bytes) + " bytes; ask for a multiple of 4, at most 16 GiB");
   }
-  for (const LoadPath path : {LoadPath::global_ca, LoadPath::global_nc, LoadPath::global_cg, LoadPath::lines_cg,
-                              LoadPath::texture, LoadPath::constant}) {
-    check(prepare(path, options_.carveout_percent, shared_bytes_), "load the probe",
-          "build it for this GPU's architecture and ask for a carve-out from 0 to 100");
+  check(read_shared_bytes({.path = LoadPath::global_ca, .warm = LoadPath::global_ca}, shared_bytes_), "load the probe",
+        "build it for this GPU's architecture");
+  find_carveouts();
+  if (options_.carveout_kb > percent_of_carveout_kb_.rbegin()->first) {
+    throw InputError("cuda:" + std::to_string(options_.device) + " cannot set aside " +
+                     std::to_string(*options_.carveout_kb) + " KB as shared memory; ask for at most " +
+                     std::to_string(percent_of_carveout_kb_.rbegin()->first));
   }
+  options_.carveout_kb = percent_of_carveout_kb_.lower_bound(options_.carveout_kb.value_or(0))->first;
+}
+
+// The lowest percentage that gives each.
+void Gpu::find_carveouts() {
+  constexpr int all_percent = 100;
+  for (int percent = 0; percent <= all_percent; ++percent) {
+    std::uint32_t carveout_kb = 0;
+    check(read_carveout_kb(percent, carveout_kb), "say what it sets aside as shared memory",
+          "check it with nvidia-smi");
+    percent_of_carveout_kb_.try_emplace(carveout_kb, percent);
+  }
+}
+
+std::vector<std::uint32_t> Gpu::carveouts_kb() const {
+  std::vector<std::uint32_t> carveouts;
+  std::ranges::copy(percent_of_carveout_kb_ | std::views::keys, std::back_inserter(carveouts));
+  return carveouts;
+}
+
+int Gpu::carveout_percent(const Manner& manner) const {
+  return percent_of_carveout_kb_.at(manner.carveout_kb.value_or(*options_.carveout_kb));
 }
 
 std::uint64_t Gpu::l2_bytes() const { return static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize)); }
@@ -163,6 +189,8 @@ model::DeviceFacts Gpu::facts() const {
   facts.source = "cuda:" + std::to_string(options_.device);
   facts.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
   facts.sm_count = static_cast<unsigned>(sm_count_);
+  facts.carveouts_kb = carveouts_kb();
+  facts.chooses_sm = true;
   facts.provenance = {
       {"cuda_driver", version_text(driver)},
       {"cuda_runtime", version_text(runtime)},
@@ -170,7 +198,7 @@ model::DeviceFacts Gpu::facts() const {
       {"l2_bytes", std::to_string(properties.l2CacheSize)},
       {"shared_bytes_per_sm", std::to_string(properties.sharedMemPerMultiprocessor)},
       {"shared_bytes_per_block", std::to_string(shared_bytes_ + properties.reservedSharedMemPerBlock)},
-      {"carveout_percent_asked", std::to_string(options_.carveout_percent)},
+      {"carveout_kb_asked", std::to_string(*options_.carveout_kb)},
       {"clean_state", "a kernel with a far carve-out runs on every SM before each launch"},
       {"list_transfer", properties.major >= 9 ? "bulk copies between host memory and shared memory"
                                               : "loads and stores past L1, every " +
@@ -179,17 +207,21 @@ model::DeviceFacts Gpu::facts() const {
   return facts;
 }
 
-std::vector<Played> Gpu::play_apart(LoadPath path, const Reach& reach, bool new_l1,
-                                    std::span<const model::Question> questions) {
+std::vector<Played> Gpu::play_apart(const Manner& manner, std::span<const model::Question> questions) {
   constexpr int tries = 8;
-  const auto taken = [&] { return seats().first(questions.size()); };
+  const bool seats_of_sms = questions.front().circumstances.sm.has_value();
+  std::vector<std::uint32_t> at(questions.size());
+  std::iota(at.begin(), at.end(), std::uint32_t{0});
+  if (seats_of_sms) {
+    std::ranges::transform(questions, at.begin(), [](const auto& question) { return *question.circumstances.sm; });
+  }
   for (int i = 0; i < tries; ++i) {
-    pack(path, questions);
-    launch(path, reach, taken(), new_l1, {});
-    if (all_on_different_sms(taken())) {
+    launch(manner, questions, at, seats_of_sms);
+    if (all_on_different_sms(places().first(seats_of_sms ? sm_count_ : questions.size()))) {
       std::vector<Played> all;
       for (std::size_t question = 0; question < questions.size(); ++question) {
-        all.push_back(played(seats()[question], questions[question]));
+        const std::uint32_t seat = at[question];
+        all.push_back(played(seats_of_sms ? seat : places()[seat].sm, seats()[seat], questions[question]));
       }
       return all;
     }
@@ -198,15 +230,12 @@ std::vector<Played> Gpu::play_apart(LoadPath path, const Reach& reach, bool new_
                     std::to_string(tries) + " times in a row; end what else runs on it");
 }
 
-std::optional<Played> Gpu::play_on(std::uint32_t sm, LoadPath path, const Reach& reach, const model::Question& question,
-                                   bool drop_l1_lines) {
-  pack(path, {&question, 1});
-  std::ranges::fill(seats().subspan(1), seats().front());
-  launch(path, reach, seats(), false, {.invalidate = drop_l1_lines, .only_one_sm = true, .sm = sm});
-  if (std::ranges::count(seats(), sm, &Seat::sm) != 1) {
+std::optional<Played> Gpu::play_on(std::uint32_t sm, const Manner& manner, const model::Question& question) {
+  launch(manner, {&question, 1}, {&sm, 1}, true);
+  if (std::ranges::count(places(), sm, &Place::sm) != 1) {
     return std::nullopt;
   }
-  return played(*std::ranges::find(seats(), sm, &Seat::sm), question);
+  return played(sm, seats()[sm], question);
 }
 
 void Gpu::stream_through_l2() {
@@ -220,45 +249,68 @@ void Gpu::stream_through_l2() {
   }
 }
 
-void Gpu::pack(LoadPath path, std::span<const model::Question> questions) {
-  std::size_t total = 0;
-  for (const auto& question : questions) {
-    total += padded(accesses_of(question));
-  }
-  check(host_.reserve(sm_count_ * sizeof(Seat) + total * word_bytes), "reach memory for the list of accesses",
-        "ask shorter questions");
-
-  const auto unit_of = [&](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / unit_bytes(path)); };
-  std::uint32_t first = 0;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    seats()[i] = {.first = first, .accesses = static_cast<std::uint32_t>(accesses_of(questions[i]))};
-    std::uint32_t* const list = std::ranges::transform(questions[i].warm, accesses() + first, unit_of).out;
-    std::ranges::transform(questions[i].record, list, unit_of);
-    first += static_cast<std::uint32_t>(padded(seats()[i].accesses));
-  }
-}
-
-void Gpu::launch(LoadPath path, const Reach& reach, std::span<const Seat> taken, bool new_l1, Launch how) {
+void Gpu::launch(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at,
+                 bool seats_of_sms) {
+  pack(manner, questions, at);
   const std::string advice = "check it with nvidia-smi";
-  how.seats = seats().data();
-  how.accesses = accesses();
-  how.buffer_begin = reach.address;
-  how.buffer_end = reach.address + reach.bytes;
-  how.texture = reach.texture.value_or(0);
-  how.buffer_words = reach.texture ? static_cast<std::uint32_t>(reach.bytes / word_bytes) : 0;
-
+  const auto& reach = manner.reach;
+  const Launch how{.seats = seats().data(),
+                   .places = places().data(),
+                   .accesses = accesses(),
+                   .buffer_begin = reach.address,
+                   .buffer_end = reach.address + reach.bytes,
+                   .texture = reach.texture.value_or(0),
+                   .buffer_words = reach.texture ? static_cast<std::uint32_t>(reach.bytes / word_bytes) : 0,
+                   .seats_of_sms = seats_of_sms,
+                   .invalidate = manner.drop_l1_lines};
+  const auto sms = static_cast<std::uint32_t>(sm_count_);
   check(cudaSetDevice(options_.device), "be used", advice);
-  if (new_l1) {
-    check(flip_carveout(options_.carveout_percent, static_cast<std::uint32_t>(sm_count_), largest_shared_bytes_),
-          "switch its carve-out", advice);
+  if (manner.new_l1) {
+    check(flip_carveout(carveout_percent(manner), sms, largest_shared_bytes_), "switch its carve-out", advice);
   }
-  check(play(path, static_cast<std::uint32_t>(taken.size()), how), "start the probe", advice);
+  check(play(manner.paths, carveout_percent(manner), seats_of_sms ? sms : static_cast<std::uint32_t>(questions.size()),
+             how),
+        "start the probe", advice);
   check(cudaDeviceSynchronize(), "finish the probe", advice);
 }
 
-Played Gpu::played(const Seat& seat, const model::Question& question) const {
-  const std::span recorded(accesses() + seat.first + question.warm.size(), question.record.size());
-  return {.sm = seat.sm, .latency_cycles = {recorded.begin(), recorded.end()}};
+// A warm-up through another path is repeated at its end until its length is what copies can move; what is loaded again
+// right away changes nothing.
+void Gpu::pack(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at) {
+  const bool one_path = manner.paths.warm == manner.paths.path;
+  const auto warm_up_of = [&](const model::Question& question) {
+    model::AccessSequence warm = question.warm;
+    if (!one_path && !warm.empty()) {
+      warm.resize(padded(warm.size()), warm.back());
+    }
+    return warm;
+  };
+  std::size_t total = 0;
+  for (const auto& question : questions) {
+    total += padded(question.warm.size()) + padded(question.record.size());
+  }
+  check(host_.reserve(sm_count_ * (sizeof(Seat) + sizeof(Place)) + total * word_bytes),
+        "reach memory for the list of accesses", "ask shorter questions");
+
+  const auto unit_of = [&](std::uint64_t offset) {
+    return static_cast<std::uint32_t>(offset / unit_bytes(manner.paths.path));
+  };
+  std::ranges::fill(seats(), Seat{});
+  std::uint32_t first = 0;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const model::AccessSequence warm = warm_up_of(questions[i]);
+    const auto count = static_cast<std::uint32_t>(warm.size() + questions[i].record.size());
+    seats()[at[i]] = {
+        .first = first, .accesses = count, .warm = one_path ? 0 : static_cast<std::uint32_t>(warm.size())};
+    std::uint32_t* const list = std::ranges::transform(warm, accesses() + first, unit_of).out;
+    std::ranges::transform(questions[i].record, list, unit_of);
+    first += static_cast<std::uint32_t>(padded(count));
+  }
+}
+
+Played Gpu::played(std::uint32_t sm, const Seat& seat, const model::Question& question) const {
+  const std::uint32_t* const end = accesses() + seat.first + seat.accesses;
+  return {.sm = sm, .latency_cycles = {end - question.record.size(), end}};
 }
 
 }  // namespace gpuinfer::probe::cuda

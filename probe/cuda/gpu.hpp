@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,6 +65,15 @@ struct Reach {
 
 [[nodiscard]] Reach reach_of(const Buffer& buffer);
 
+// How questions are played.
+struct Manner {
+  Paths paths;
+  Reach reach;
+  std::optional<std::uint32_t> carveout_kb = {};  // one of Gpu::carveouts_kb(); none: that of the options
+  bool new_l1 = false;                            // set up L1 just before
+  bool drop_l1_lines = false;
+};
+
 struct Played {
   std::uint32_t sm = 0;
   std::vector<float> latency_cycles;  // of the recorded accesses
@@ -83,13 +93,14 @@ class Gpu {
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void make_texture(Buffer& buffer) const;
 
-  // Each question on an SM of its own, at most sm_count(); if `new_l1`, on an L1 that has just been set up.
-  [[nodiscard]] std::vector<Played> play_apart(LoadPath path, const Reach& reach, bool new_l1,
-                                               std::span<const model::Question> questions);
+  // What can be set aside as shared memory, ascending.
+  [[nodiscard]] std::vector<std::uint32_t> carveouts_kb() const;
 
-  // On this SM with L1 as it is, or with its lines dropped. None when no block got there alone.
-  [[nodiscard]] std::optional<Played> play_on(std::uint32_t sm, LoadPath path, const Reach& reach,
-                                              const model::Question& question, bool drop_l1_lines = false);
+  // Each question on an SM of its own, at most sm_count(). Either all of them name theirs or none does.
+  [[nodiscard]] std::vector<Played> play_apart(const Manner& manner, std::span<const model::Question> questions);
+
+  // None when no block got to this SM alone.
+  [[nodiscard]] std::optional<Played> play_on(std::uint32_t sm, const Manner& manner, const model::Question& question);
 
   // Drives everything else out of L2.
   void stream_through_l2();
@@ -98,17 +109,27 @@ class Gpu {
   void check(cudaError_t error, const std::string& what, const std::string& advice) const;
   [[nodiscard]] int attribute(cudaDeviceAttr which) const;
 
-  void pack(LoadPath path, std::span<const model::Question> questions);
-  void launch(LoadPath path, const Reach& reach, std::span<const Seat> taken, bool new_l1, Launch how);
-  [[nodiscard]] Played played(const Seat& seat, const model::Question& question) const;
+  void find_carveouts();
+  // Plays the questions at these seats.
+  void launch(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at,
+              bool seats_of_sms);
+  void pack(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at);
+  [[nodiscard]] Played played(std::uint32_t sm, const Seat& seat, const model::Question& question) const;
+  [[nodiscard]] int carveout_percent(const Manner& manner) const;
 
   [[nodiscard]] std::span<Seat> seats() const { return {static_cast<Seat*>(host_.get()), sm_count_}; }
-  [[nodiscard]] std::uint32_t* accesses() const { return reinterpret_cast<std::uint32_t*>(seats().data() + sm_count_); }
+  [[nodiscard]] std::span<Place> places() const {
+    return {reinterpret_cast<Place*>(seats().data() + sm_count_), sm_count_};
+  }
+  [[nodiscard]] std::uint32_t* accesses() const {
+    return reinterpret_cast<std::uint32_t*>(places().data() + sm_count_);
+  }
 
   CudaOptions options_;
   std::size_t sm_count_ = 0;
   std::size_t largest_shared_bytes_ = 0;
   std::size_t shared_bytes_ = 0;
+  std::map<std::uint32_t, int> percent_of_carveout_kb_;
   Buffer streamed_;
   HostMemory host_;
 };

@@ -77,7 +77,8 @@ bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
       question.record.insert(question.record.end(), lines.begin(), lines.end());
     }
   }
-  const auto played = gpu_->play_on(sm_, LoadPath::lines_cg, reach_, question);
+  const auto played = gpu_->play_on(
+      sm_, {.paths = {.path = LoadPath::lines_cg, .warm = LoadPath::lines_cg}, .reach = reach_}, question);
   if (!played) {
     return false;
   }

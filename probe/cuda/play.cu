@@ -91,29 +91,11 @@ struct Constant {
   }
 };
 
-// Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played.
+// Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played. Returns
+// the value of the last access.
 template <class Path>
-__global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
-  __shared__ std::uint64_t barrier;
-  __shared__ Seat seat;
-  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
-
-  Transfer transfer(barrier);
-  Seat* const my_seat = launch.seats + blockIdx.x;
-  transfer.fetch(&seat, my_seat, sizeof(Seat));
-  const std::uint32_t sm = sm_number();
-  seat.sm = sm;
-  transfer.store(my_seat, &seat, sizeof(Seat));
-  if (launch.only_one_sm && sm != launch.sm) {
-    return;
-  }
-  if (launch.invalidate) {
-    __threadfence();
-  }
-
-  std::uint32_t* accesses = launch.accesses + seat.first;
-  std::uint32_t left = seat.accesses;
-  std::uint32_t value = 0;
+__device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfer& transfer, std::uint32_t* chunk,
+                                                   std::uint32_t* accesses, std::uint32_t left, std::uint32_t value) {
   while (left > 0) {
     const std::uint32_t count = min(left, Path::chunk);
     const std::uint32_t padded = (count + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
@@ -137,6 +119,44 @@ __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
     accesses += count;
     left -= count;
   }
+  return value;
+}
+
+// What comes before the first access.
+__device__ __forceinline__ void take_seat(const Launch& launch, Transfer& transfer, Seat& seat, Place& place) {
+  const std::uint32_t sm = sm_number();
+  transfer.fetch(&seat, launch.seats + (launch.seats_of_sms ? sm : blockIdx.x), sizeof(Seat));
+  place.sm = sm;
+  transfer.store(launch.places + blockIdx.x, &place, sizeof(Place));
+  if (launch.invalidate) {
+    __threadfence();
+  }
+}
+
+template <class Path>
+__global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
+  __shared__ std::uint64_t barrier;
+  __shared__ Seat seat;
+  __shared__ Place place;
+  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
+
+  Transfer transfer(barrier);
+  take_seat(launch, transfer, seat, place);
+  static_cast<void>(play_list<Path>(launch, transfer, chunk, launch.accesses + seat.first, seat.accesses, 0));
+}
+
+template <class WarmPath, class Path>
+__global__ void __launch_bounds__(1) play_after_warm_up(const Launch launch) {
+  __shared__ std::uint64_t barrier;
+  __shared__ Seat seat;
+  __shared__ Place place;
+  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
+
+  Transfer transfer(barrier);
+  take_seat(launch, transfer, seat, place);
+  std::uint32_t* const accesses = launch.accesses + seat.first;
+  const std::uint32_t value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, 0);
+  static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
 }
 
 // Stays long enough for every block of the launch to have found an SM.
@@ -161,6 +181,18 @@ __global__ void read_all(const uint4* memory, std::uint64_t count) {
 
 using Kernel = void (*)(Launch);
 
+template <class WarmPath>
+Kernel kernel_after(LoadPath path) {
+  switch (path) {
+    case LoadPath::global_nc:
+      return play_after_warm_up<WarmPath, GlobalNc>;
+    case LoadPath::texture:
+      return play_after_warm_up<WarmPath, Texture>;
+    default:
+      return play_after_warm_up<WarmPath, GlobalCa>;
+  }
+}
+
 Kernel kernel_of(LoadPath path) {
   switch (path) {
     case LoadPath::global_nc:
@@ -179,20 +211,62 @@ Kernel kernel_of(LoadPath path) {
   return play_accesses<GlobalCa>;
 }
 
-}  // namespace
-
-cudaError_t prepare(LoadPath path, int carveout_percent, std::size_t& shared_bytes) {
-  cudaFuncAttributes attributes{};
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel_of(path)); error != cudaSuccess) {
-    return error;
+Kernel kernel_of(const Paths& paths) {
+  if (paths.warm == paths.path) {
+    return kernel_of(paths.path);
   }
-  shared_bytes = attributes.sharedSizeBytes;
-  return cudaFuncSetAttribute(kernel_of(path), cudaFuncAttributePreferredSharedMemoryCarveout, carveout_percent);
+  switch (paths.warm) {
+    case LoadPath::global_nc:
+      return kernel_after<GlobalNc>(paths.path);
+    case LoadPath::texture:
+      return kernel_after<Texture>(paths.path);
+    default:
+      return kernel_after<GlobalCa>(paths.path);
+  }
 }
 
-cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch) {
-  kernel_of(path)<<<seats, 1>>>(launch);
+}  // namespace
+
+cudaError_t read_shared_bytes(const Paths& paths, std::size_t& shared_bytes) {
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel_of(paths));
+  shared_bytes = attributes.sharedSizeBytes;
+  return error;
+}
+
+cudaError_t play(const Paths& paths, int carveout_percent, std::uint32_t blocks, const Launch& launch) {
+  const Kernel kernel = kernel_of(paths);
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, carveout_percent);
+  if (error != cudaSuccess) {
+    return error;
+  }
+  kernel<<<blocks, 1>>>(launch);
   return cudaGetLastError();
+}
+
+// The driver does not say, but how many blocks of a size fit. A block that needs more than is preferred would be given
+// more, so only sizes are tried that fit for certain.
+cudaError_t read_carveout_kb(int carveout_percent, std::uint32_t& carveout_kb) {
+  constexpr std::uint32_t bytes_per_kb = 1024;
+  constexpr std::uint32_t largest_block_kb = 64;
+  constexpr std::uint32_t reserved_kb = 1;  // of each block, by the system
+  carveout_kb = 0;
+  cudaError_t error = cudaFuncSetAttribute(occupy_sm, cudaFuncAttributePreferredSharedMemoryCarveout, carveout_percent);
+  for (std::uint32_t block_kb = reserved_kb; block_kb <= largest_block_kb && error == cudaSuccess; ++block_kb) {
+    const std::uint32_t dynamic_bytes = (block_kb - reserved_kb) * bytes_per_kb;
+    if (block_kb > reserved_kb && block_kb > carveout_kb) {
+      break;
+    }
+    error =
+        cudaFuncSetAttribute(occupy_sm, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(dynamic_bytes));
+    int blocks = 0;
+    if (error == cudaSuccess) {
+      error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, occupy_sm, 1, dynamic_bytes);
+    }
+    carveout_kb = max(carveout_kb, static_cast<std::uint32_t>(blocks) * block_kb);
+  }
+  return error;
 }
 
 cudaError_t stream_through(const void* memory, std::uint64_t bytes, std::uint32_t sms) {

@@ -25,11 +25,16 @@ constexpr std::uint32_t unit_bytes(LoadPath path) { return path == LoadPath::lin
 // What LoadPath::constant reaches: all of the bank that a kernel has for its constants.
 inline constexpr std::uint32_t constant_bytes = 64U << 10U;
 
-// What one block is to play. Read and written as a whole by bulk copies, which move multiples of 16 bytes.
+// What one block is to play. Moved by bulk copies, in multiples of 16 bytes, as is Place.
 struct alignas(16) Seat {
   std::uint32_t first = 0;     // its first access in Launch::accesses, a multiple of accesses_alignment
   std::uint32_t accesses = 0;  // how many it plays
-  std::uint32_t sm = 0;        // written by the block: where it ran
+  std::uint32_t warm = 0;      // how many of them through the path of the warm-up, a multiple of accesses_alignment
+};
+
+// Where a block ran: written by it.
+struct alignas(16) Place {
+  std::uint32_t sm = 0;
 };
 
 inline constexpr std::uint32_t accesses_alignment = 4;
@@ -44,23 +49,31 @@ constexpr std::uint32_t chunk_accesses(LoadPath path) {
 // Everything a launch needs, passed by value: what a kernel reads through a pointer may pass through the cache it
 // probes.
 struct Launch {
-  Seat* seats = nullptr;              // one for each block
+  Seat* seats = nullptr;              // one for each block, or if `seats_of_sms` for each SM
+  Place* places = nullptr;            // one for each block
   std::uint32_t* accesses = nullptr;  // in units from the begin of the buffer; replaced by their latencies in cycles
   std::uint64_t buffer_begin = 0;     // the buffer is all zeros
   std::uint64_t buffer_end = 0;
   cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture
   std::uint32_t buffer_words = 0;
-  bool invalidate = false;   // drop all lines of L1 first
-  bool only_one_sm = false;  // only the block that runs on `sm` plays
-  std::uint32_t sm = 0;
+  bool seats_of_sms = false;
+  bool invalidate = false;  // drop all lines of L1 first
 };
 
-// Sets the preferred carve-out (percentage of shared memory) of the kernel behind `path`; `shared_bytes` is what one
-// block of it uses.
-cudaError_t prepare(LoadPath path, int carveout_percent, std::size_t& shared_bytes);
+// The paths of the recorded part and of the warm-up. They may differ where both go through L1.
+struct Paths {
+  LoadPath path;
+  LoadPath warm;
+};
 
-// Runs a block for each seat.
-cudaError_t play(LoadPath path, std::uint32_t seats, const Launch& launch);
+// Shared memory that one block of the kernel behind these paths uses.
+cudaError_t read_shared_bytes(const Paths& paths, std::size_t& shared_bytes);
+
+// Runs that many blocks, with this preferred carve-out (percentage of shared memory).
+cudaError_t play(const Paths& paths, int carveout_percent, std::uint32_t blocks, const Launch& launch);
+
+// What is set aside in KB when a carve-out of so many per cent is preferred.
+cudaError_t read_carveout_kb(int carveout_percent, std::uint32_t& carveout_kb);
 
 // Runs a kernel with a carve-out far from `carveout_percent` on each of the `sms`, so that the next kernel with that
 // one finds an L1 that has just been set up.

@@ -80,7 +80,17 @@ DeviceDescription everything() {
                          {"shared_memory", "{banks: 32, latency_cycles: {broadcast: 50, two_way: 88}}"},
                          {"bandwidth", "{}"}};
   description.memory_latency_cycles = {230, 236.5, 289, 371, 734, {}};
-  description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}}, .near = 1, .far_cycles = 200.5};
+  description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}},
+                                                   .near = 1,
+                                                   .far_cycles = 200.5,
+                                                   .sms = {{0, 2}, {1}},
+                                                   .keeps_copies = true,
+                                                   .block_bytes = 2097152};
+  description.caches["ReadOnly"].shared_with = {"L1tex", "Texture"};
+  description.caches["Texture"].shared_with.emplace();
+  description.caches["Texture"].carveouts = {
+      {.carveout_kb = 8, .onset_bytes = 246784, .resident_bytes = {{243911, 246614.5}}, .ways = {{4, 5}}},
+      {.carveout_kb = 228, .onset_bytes = {}, .resident_bytes = {}, .ways = {}}};
   description.paths["global"] = {.caches = {"L1D", "L2"},
                                  .tlbs = {"L1TLB", "L2TLB"},
                                  .translated_from = "L2",
@@ -355,6 +365,10 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
        "d.yaml:2: caches.L2.partitions: lacks `far_cycles`;"},
       {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7]}, far_cycles: 2, near: 2}}}",
        "d.yaml:2: caches.L2.partitions.near: is 2, not a whole number from 0 to 1;"},
+      {head + "caches: {L2: {carveouts: [{onset_bytes: 4}]}}",
+       "d.yaml:2: caches.L2.carveouts: lacks `carveout_kb`;"},
+      {head + "caches: {L2: {carveouts: [{carveout_kb: 8, resident_bytes: [5, 4]}]}}",
+       "d.yaml:2: caches.L2.carveouts.resident_bytes: is no interval;"},
       {head + "caches: {L2: {}}\npaths: {global: {tlbs: [L2]}}", "d.yaml:3: paths.global: lacks `caches`;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: []}}", "d.yaml:3: paths.global.caches: is empty;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: [L1]}}",

@@ -32,6 +32,9 @@ model::DeviceFacts some_facts() {
           .targets = {"L1tex", "L2"},
           .buffer = {.bytes = 1U << 20U, .address = 0x7f0000000000},
           .own_buffers = {{"ConstL1", {.bytes = 65536, .address = 512}}},
+          .warm_targets = {"L1tex", "ReadOnly"},
+          .carveouts_kb = {8, 228},
+          .chooses_sm = true,
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -45,7 +48,11 @@ const std::vector<Question> some_questions{
     {.target = "L1tex", .state = StartState::clean, .warm = {0, 128}, .record = {0, 256, 512}},
     {.target = "L2", .state = StartState::invalidated, .warm = {}, .record = {4}},
     {.target = "L1tex", .state = StartState::keep, .warm = {8}, .record = {}},
-    {.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {12, 16}}};
+    {.target = "L1tex",
+     .state = StartState::keep,
+     .warm = {},
+     .record = {12, 16},
+     .circumstances = {.warm_target = "ReadOnly", .carveout_kb = 228, .sm = 131}}};
 const std::vector<Answer> some_answers{answered({33, 250.5F, 1e6F}), refused("not in this state"), answered({}),
                                        answered({33, 34})};
 
@@ -73,6 +80,9 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.source, facts.source);
   EXPECT_EQ(archive.facts.compute_capability, facts.compute_capability);
   EXPECT_EQ(archive.facts.sm_count, facts.sm_count);
+  EXPECT_EQ(archive.facts.warm_targets, facts.warm_targets);
+  EXPECT_EQ(archive.facts.carveouts_kb, facts.carveouts_kb);
+  EXPECT_TRUE(archive.facts.chooses_sm);
   EXPECT_EQ(archive.facts.targets, facts.targets);
   EXPECT_EQ(archive.facts.buffer, facts.buffer);
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);

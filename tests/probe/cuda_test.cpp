@@ -129,7 +129,7 @@ TEST_F(CudaProbeOnGpu, StreamingALongSequenceDisturbsNothing) {
 TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
   const Question question = from_clean(lines(800), lines(800));
   EXPECT_EQ(misses(ask(question)), 0);
-  open({.carveout_percent = 100});
+  open({.carveout_kb = probe_->facts().carveouts_kb.back()});
   EXPECT_GT(misses(ask(question)), 0);
 }
 

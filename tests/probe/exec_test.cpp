@@ -27,9 +27,9 @@ constexpr const char* preamble = R"(
 import json, os, sys, time
 def say(thing):
     print(thing if isinstance(thing, str) else json.dumps(thing), flush=True)
-def greet():
+def greet(**more):
     say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "Shared"],
-         "buffer_bytes": 1 << 20, "address_of_buffer": 4096})
+         "buffer_bytes": 1 << 20, "address_of_buffer": 4096, **more})
 def questions():
     for line in sys.stdin:
         yield json.loads(line)
@@ -94,6 +94,27 @@ for q in questions():
   const json sent = json::parse(device->ask({&question, 1}).front().refusal.value());
   EXPECT_EQ(sent,
             (json{{"id", 0}, {"target", "L1tex"}, {"state", "invalidated"}, {"warm", {0, 128}}, {"record", {256}}}));
+}
+
+TEST_F(Exec, OnlyAProcessThatHeedsCircumstancesIsToldThem) {
+  const std::string echo = "\nfor q in questions(): say({'id': q['id'], 'error': json.dumps(q)})\n";
+  Question question = question_of({4});
+  question.circumstances = {.warm_target = "ReadOnly", .carveout_kb = 64, .sm = 3};
+  const auto deaf = open_exec(script("greet()" + echo));
+  EXPECT_TRUE(contains(deaf->ask({&question, 1}).front().refusal.value_or(""), "warm_targets"));
+
+  const auto heeding =
+      open_exec(script("greet(heeded_circumstances={'warm_targets': ['L1tex', 'ReadOnly'], 'carveouts_kb': [8, 64], "
+                       "'chooses_sm': True}, device={'name': 'Script', 'sm_count': 4})" +
+                       echo));
+  const json sent = json::parse(heeding->ask({&question, 1}).front().refusal.value());
+  EXPECT_EQ(sent["warm_target"], "ReadOnly");
+  EXPECT_EQ(sent["carveout_kb"], 64);
+  EXPECT_EQ(sent["sm"], 3);
+  question.circumstances = {.warm_target = {}, .carveout_kb = 65, .sm = {}};
+  EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "carve-out of 65 KB"));
+  question.circumstances = {.warm_target = {}, .carveout_kb = {}, .sm = 4};
+  EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "SM 4"));
 }
 
 TEST_F(Exec, LargeBatchesBlockNeitherSide) {

@@ -210,5 +210,45 @@ TEST(VirtualDevice, RefusesWhatItsPathHasNoLatencyFor) {
                        "paths.global: caches.TLB.index: is null"));
 }
 
+Question through(const std::string& warm_target, const std::string& target) {
+  Question asked = question(target, StartState::clean, {0, 32, 64}, {0, 32, 64});
+  asked.circumstances.warm_target = warm_target;
+  return asked;
+}
+
+TEST(VirtualDevice, PathsThatShareACacheFindEachOthersLines) {
+  model::DeviceDescription description = small_device();
+  description.caches["ReadOnly"] = description.caches["Texture"] = small_cache();
+  description.caches["ReadOnly"].latency_cycles.hit = 120;
+  description.caches["L1tex"].shared_with = {"ReadOnly"};
+  description.caches["ReadOnly"].shared_with = {"L1tex"};
+  description.caches["Texture"].shared_with.emplace();
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(device->facts().warm_targets, (std::vector<std::string>{"L1tex", "ReadOnly", "Texture"}));
+  EXPECT_EQ(latencies(*device, through("L1tex", "ReadOnly")), (std::vector<float>{120, 120, 120}));
+  EXPECT_EQ(latencies(*device, through("ReadOnly", "L1tex")), (std::vector<float>{100, 100, 100}));
+  EXPECT_EQ(latencies(*device, through("Texture", "L1tex")), (std::vector<float>{200, 200, 200}));
+  EXPECT_EQ(latencies(*device, through("L1tex", "Texture")), (std::vector<float>{200, 200, 200}));
+}
+
+TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
+  model::DeviceDescription description = small_device();
+  description.caches["L1tex"].carveouts = {
+      {.carveout_kb = 16, .onset_bytes = {}, .resident_bytes = {}, .ways = {{2, 2, 2, 2}}},
+      {.carveout_kb = 48, .onset_bytes = 96, .resident_bytes = {}, .ways = {}}};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(device->facts().carveouts_kb, std::vector<std::uint32_t>{16});
+  Question laps = question("L1tex", StartState::clean, model::cyclic(512, 32, 32), model::cyclic(512, 32, 16));
+  EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 100));
+  laps.circumstances.carveout_kb = 16;
+  EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 200));
+  laps.circumstances.carveout_kb = 48;
+  EXPECT_TRUE(contains(refusal(*device, laps), "48 KB"));
+  laps.circumstances = {.warm_target = {}, .carveout_kb = {}, .sm = 1};
+  EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 100));
+  laps.circumstances.sm = 2;
+  EXPECT_TRUE(contains(refusal(*device, laps), "SM 2"));
+}
+
 }  // namespace
 }  // namespace gpuinfer::probe

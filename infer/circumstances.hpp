@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/interrogator.hpp"
+#include "model/device_description.hpp"
+
+// What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
+namespace gpuinfer::infer {
+
+// The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
+// what is present while uniformly random lines are loaded. Such a load hits with the probability that its line is
+// present, whatever was loaded before and whatever the policy, so the share of hits times the lines is the mean of what
+// is present. Needs a classifier.
+[[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);
+
+struct Sharing {
+  std::vector<std::string> shared_with;
+  std::vector<std::string> apart;
+  std::vector<std::string> in_doubt;  // their answers are neither those of hits nor those of misses
+};
+
+// Which other paths find the lines that this one brought.
+[[nodiscard]] Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes);
+
+struct SmSurvey {
+  std::size_t asked = 0;
+  std::vector<std::uint32_t> other_misses;   // SMs where other accesses miss than on most, or more or fewer
+  std::vector<std::uint32_t> other_latency;  // SMs where a hit takes another time than on most
+};
+
+// The same sequence over more than `onset_bytes` on every SM. Of a cache whose answers repeat, each access is compared;
+// of another, the number of misses. Needs a classifier and a device that knows its number of SMs and chooses_sm.
+[[nodiscard]] SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/near_and_far.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <numeric>
+
+#include "infer/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// Inside a page of this size, which GPUs map large buffers with, virtual address bits are physical ones.
+constexpr std::uint64_t page_bytes = 2ULL << 20U;
+
+// Shares of the lines that two SMs find at different distances: SMs near the same part differ only where a load was
+// slow for another reason, others in one line of as many as there are parts or in more.
+constexpr double few = 0.1;
+constexpr double many = 0.2;
+
+// What SM `by` brought is loaded by SM `then`, twice.
+struct Loads {
+  std::vector<float> first;
+  std::vector<float> second;
+};
+
+Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
+  model::Question bring = device.question_unflooded({}, lines);
+  bring.state = model::StartState::flooded;
+  bring.circumstances.sm = by;
+  model::Question look = device.question_unflooded({}, model::repeated(lines, 2));
+  look.state = model::StartState::keep;
+  look.circumstances.sm = then;
+  const std::vector<std::vector<float>> answers = device.latencies(std::vector{bring, look});
+  const auto half = answers[1].begin() + static_cast<std::ptrdiff_t>(lines.size());
+  return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
+}
+
+// Halfway between the two kinds of latencies that first loads have; none if there is but one kind.
+std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
+  std::vector<float> firsts;
+  for (const Loads& loads : of_sms) {
+    firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
+  }
+  std::sort(firsts.begin(), firsts.end());
+  // Two means (Lloyd); sorted, a split is a position.
+  const auto mean = [&](std::size_t begin, std::size_t end) {
+    return std::accumulate(firsts.begin() + static_cast<std::ptrdiff_t>(begin),
+                           firsts.begin() + static_cast<std::ptrdiff_t>(end), 0.0) /
+           static_cast<double>(end - begin);
+  };
+  const std::size_t trimmed = firsts.size() - firsts.size() / 100;  // without the slowest, which are strays
+  auto limit = static_cast<float>(std::midpoint(firsts.front(), firsts[trimmed - 1]));
+  double low = 0;
+  double high = 0;
+  for (int step = 0; step < 64; ++step) {
+    const auto split = static_cast<std::size_t>(std::upper_bound(firsts.begin(), firsts.end(), limit) - firsts.begin());
+    if (split == 0 || split >= trimmed) {
+      return std::nullopt;
+    }
+    low = mean(0, split);
+    high = mean(split, trimmed);
+    limit = static_cast<float>(std::midpoint(low, high));
+  }
+  // Two kinds leave the middle between them empty.
+  const auto around = [&](double share) {
+    return std::lower_bound(firsts.begin(), firsts.end(), static_cast<float>(low + share * (high - low)));
+  };
+  const auto between = static_cast<double>(around(0.6) - around(0.4));
+  return between < 0.02 * static_cast<double>(firsts.size()) ? std::optional(limit) : std::nullopt;
+}
+
+// Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it.
+std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
+                                std::uint64_t line_bytes, float limit) {
+  std::vector<std::size_t> order(page_bytes / line_bytes);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  model::Random random(device.settings().seed ^ page);
+  random.shuffle(order);
+  AccessSequence lines;
+  std::transform(order.begin(), order.end(), std::back_inserter(lines),
+                 [&](std::size_t line) { return page + line * line_bytes; });
+  const Loads loads = load_after(device, by, then, lines);
+  std::vector<bool> homes(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    homes[order[i]] = loads.first[i] > limit;
+  }
+  return homes;
+}
+
+// The address bits that swap the part whenever they change; none if some bit does so for some lines only. A few lines
+// may be misread.
+std::optional<std::uint64_t> parity_mask(const std::vector<bool>& homes, std::uint64_t line_bytes) {
+  constexpr double misread = 0.01;
+  std::uint64_t mask = 0;
+  for (std::size_t bit = 1; bit < homes.size(); bit *= 2) {
+    std::size_t swaps = 0;
+    for (std::size_t line = 0; line < homes.size(); ++line) {
+      swaps += homes[line] != homes[line ^ bit] ? 1U : 0U;
+    }
+    const double share = static_cast<double>(swaps) / static_cast<double>(homes.size());
+    if (share > misread && share < 1 - misread) {
+      return std::nullopt;
+    }
+    mask |= share > 0.5 ? bit * line_bytes : 0;
+  }
+  return mask;
+}
+
+class Search {
+ public:
+  Search(Interrogator& device, std::uint64_t line_bytes) : device_(&device), line_bytes_(line_bytes) {}
+
+  NearAndFar find() {
+    const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
+    std::vector<std::uint32_t> left(sms);
+    std::iota(left.begin(), left.end(), 0U);
+    const std::vector<Loads> loads = after(0, left);
+    const auto limit = limit_of_near(loads);
+    if (!limit) {
+      found_.sms = {left};
+      return std::move(found_);
+    }
+    limit_ = *limit;
+    describe(loads);
+    group(loads);
+    if (found_.reason.empty()) {
+      find_home();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  std::vector<Loads> after(std::uint32_t by, const std::vector<std::uint32_t>& sms) {
+    constexpr std::size_t lines = 96;
+    model::Random random(device_->settings().seed ^ by);
+    AccessSequence spread(lines);
+    std::generate(spread.begin(), spread.end(),
+                  [&] { return line_bytes_ * random.below(device_->buffer().bytes / line_bytes_); });
+    std::vector<Loads> loads;
+    std::transform(sms.begin(), sms.end(), std::back_inserter(loads),
+                   [&](std::uint32_t sm) { return load_after(*device_, by, sm, spread); });
+    return loads;
+  }
+
+  void describe(const std::vector<Loads>& of_sms) {
+    std::vector<double> near;
+    std::vector<double> far;
+    std::size_t far_seconds = 0;
+    for (const Loads& loads : of_sms) {
+      for (std::size_t i = 0; i < loads.first.size(); ++i) {
+        (loads.first[i] > limit_ ? far : near).push_back(loads.first[i]);
+        far_seconds += loads.first[i] > limit_ && loads.second[i] > limit_ ? 1U : 0U;
+      }
+    }
+    found_.near_cycles = median(near);
+    found_.far_cycles = median(far) - found_.near_cycles;
+    found_.keeps_copies = static_cast<double>(far_seconds) < few * static_cast<double>(far.size());
+  }
+
+  // SMs that have the same part near find the same lines far.
+  void group(const std::vector<Loads>& of_sms) {
+    for (std::uint32_t sm = 0; sm < of_sms.size(); ++sm) {
+      auto of_alike = found_.sms.end();
+      for (auto group = found_.sms.begin(); group != found_.sms.end(); ++group) {
+        const double share = share_of_others(of_sms[sm], of_sms[group->front()]);
+        if (share > few && share < many) {
+          found_.reason = "SM " + std::to_string(sm) + " is neither like SM " + std::to_string(group->front()) +
+                          " nor clearly unlike it";
+          return;
+        }
+        of_alike = share <= few ? group : of_alike;
+      }
+      if (of_alike == found_.sms.end()) {
+        found_.sms.push_back({sm});
+      } else {
+        of_alike->push_back(sm);
+      }
+    }
+  }
+
+  // Of the lines that one of two SMs finds far.
+  [[nodiscard]] double share_of_others(const Loads& a, const Loads& b) const {
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < a.first.size(); ++i) {
+      differ += (a.first[i] > limit_) != (b.first[i] > limit_) ? 1U : 0U;
+    }
+    return static_cast<double>(differ) / static_cast<double>(a.first.size());
+  }
+
+  // Two pages must agree, but for a swap.
+  void find_home() {
+    if (found_.sms.size() != 2) {
+      found_.reason = found_.sms.size() > 2 ? "homes are told for two parts only" : "";
+      return;
+    }
+    const std::uint64_t begin = device_->buffer().address;
+    const std::uint64_t first_page = (begin + page_bytes - 1) / page_bytes * page_bytes - begin;
+    std::optional<std::uint64_t> mask;
+    constexpr std::uint64_t pages_apart = 5;
+    for (const std::uint64_t page : {first_page, first_page + pages_apart * page_bytes}) {
+      const std::vector<bool> homes =
+          homes_in_page(*device_, found_.sms[0].front(), found_.sms[1].front(), page, line_bytes_, limit_);
+      const auto found = parity_mask(homes, line_bytes_);
+      if (!found || *found == 0 || (mask && *found != *mask)) {
+        found_.reason = "the home of a line is no parity of address bits inside a page of 2 MB";
+        return;
+      }
+      mask = found;
+    }
+    found_.home = model::XorIndex{.row_masks = {*mask}, .constant = 0};
+    found_.block_bytes = page_bytes;
+  }
+
+  Interrogator* device_;
+  std::uint64_t line_bytes_;
+  float limit_ = 0;
+  NearAndFar found_;
+};
+
+}  // namespace
+
+NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes) {
+  return Search(device, line_bytes).find();
+}
+
+}  // namespace gpuinfer::infer

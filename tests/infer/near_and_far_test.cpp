@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove this wrong: SMs put into one group that have different parts near, a home that is not where lines
+// are, a parity where homes follow no parity, or parts where there is but one.
+#include "infer/near_and_far.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <functional>
+#include <iostream>
+#include <set>
+
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+constexpr std::uint64_t line_bytes = 128;
+
+// A cache in parts that never overflows. A line is brought to its home, and where copies are kept also to the part near
+// the SM that loads it.
+struct Parts {
+  std::function<std::size_t(std::uint64_t address)> home_of;
+  std::function<std::size_t(std::uint32_t sm)> near_to;
+  bool keeps_copies = true;
+};
+
+class DeviceInParts final : public model::Answerer {
+ public:
+  DeviceInParts(Parts parts, std::uint64_t seed) : parts_(std::move(parts)), random_(seed) {
+    facts_.name = "in parts";
+    facts_.sm_count = 24;
+    facts_.chooses_sm = true;
+    facts_.targets = {"L2"};
+    facts_.buffer = {.bytes = 64ULL << 20U, .address = 3ULL << 20U};
+  }
+
+  const model::DeviceFacts& facts() const override { return facts_; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state == model::StartState::flooded) {
+        present_.clear();
+      }
+      std::vector<float> cycles;
+      for (const std::uint64_t offset : question.record) {
+        cycles.push_back(load(facts_.buffer.address + offset, *question.circumstances.sm));
+      }
+      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+    }
+    return answers;
+  }
+
+ private:
+  float load(std::uint64_t address, std::uint32_t sm) {
+    const std::uint64_t line = address / line_bytes;
+    const std::size_t home = parts_.home_of(address);
+    const std::size_t near = parts_.near_to(sm);
+    double cycles = 280;
+    if (present_.insert({home, line}).second) {
+      cycles = 700;
+    } else if (!present_.contains({near, line})) {
+      cycles = 445;
+    }
+    if (parts_.keeps_copies) {
+      present_.insert({near, line});
+    }
+    const double stray = random_.unit() < 0.002 ? 300 : 0;
+    return static_cast<float>(std::round(cycles + 12 * random_.normal() + stray));
+  }
+
+  Parts parts_;
+  model::Random random_;
+  model::DeviceFacts facts_;
+  std::set<std::pair<std::size_t, std::uint64_t>> present_;
+};
+
+constexpr std::uint64_t mask = 1U << 12U | 1U << 13U | 1U << 19U | 1ULL << 24U;
+
+std::size_t parity_home(std::uint64_t address) { return static_cast<std::size_t>(std::popcount(address & mask) % 2); }
+
+NearAndFar found_of(const Parts& parts) {
+  constexpr std::uint64_t seed = 20261121;
+  std::cout << "seed " << seed << '\n';
+  DeviceInParts device(parts, seed);
+  const Settings settings;
+  Interrogator interrogator(device, "L2", settings);
+  return find_near_and_far(interrogator, line_bytes);
+}
+
+TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
+  for (const bool keeps_copies : {true, false}) {
+    const NearAndFar found = found_of({.home_of = parity_home,
+                                       .near_to = [](std::uint32_t sm) { return std::size_t{sm / 2 % 3 == 1}; },
+                                       .keeps_copies = keeps_copies});
+    EXPECT_EQ(found.reason, "");
+    ASSERT_EQ(found.sms.size(), 2U);
+    EXPECT_EQ(found.sms[1], (std::vector<std::uint32_t>{2, 3, 8, 9, 14, 15, 20, 21}));
+    EXPECT_EQ(found.sms[0].size(), 16U);
+    EXPECT_NEAR(found.near_cycles, 280, 5);
+    EXPECT_NEAR(found.far_cycles, 165, 5);
+    EXPECT_EQ(found.keeps_copies, keeps_copies);
+    ASSERT_TRUE(found.home);
+    // Bits above those of a page are not told.
+    EXPECT_EQ(found.home->row_masks, std::vector<std::uint64_t>{mask & ((2ULL << 20U) - 1)});
+    EXPECT_EQ(found.block_bytes, 2ULL << 20U);
+  }
+}
+
+TEST(NearAndFar, OnePartIsNoParts) {
+  const NearAndFar found = found_of({.home_of = [](std::uint64_t) { return std::size_t{0}; },
+                                     .near_to = [](std::uint32_t) { return std::size_t{0}; }});
+  EXPECT_EQ(found.sms.size(), 1U);
+  EXPECT_FALSE(found.home);
+}
+
+TEST(NearAndFar, HomesThatFollowNoParityAreNotTold) {
+  const NearAndFar found = found_of({.home_of = [](std::uint64_t address) { return address / 4096 % 3 % 2; },
+                                     .near_to = [](std::uint32_t sm) { return std::size_t{sm % 2}; }});
+  EXPECT_EQ(found.sms.size(), 2U);
+  EXPECT_FALSE(found.home);
+  EXPECT_NE(found.reason, "");
+}
+
+TEST(NearAndFar, OfFourPartsTheSmsAreTold) {
+  const NearAndFar found = found_of({.home_of = [](std::uint64_t address) { return address / 4096 % 4; },
+                                     .near_to = [](std::uint32_t sm) { return std::size_t{sm % 4}; }});
+  ASSERT_EQ(found.sms.size(), 4U);
+  EXPECT_EQ(found.sms[1], (std::vector<std::uint32_t>{1, 5, 9, 13, 17, 21}));
+  EXPECT_FALSE(found.home);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -201,7 +201,8 @@ std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence
       table += missing;
       missing = own;
     }
-    table += leaf_lines(leaf, value.value_or("not known"), found->second);
+    const bool is_resolved = found->second.status == model::EvidenceStatus::resolved;
+    table += leaf_lines(leaf, value.value_or(is_resolved ? "none" : "not known"), found->second);
   }
   table += missing;
   if (evidence.prediction) {

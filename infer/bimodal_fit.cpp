@@ -8,6 +8,7 @@
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "infer/repeatability.hpp"
@@ -30,7 +31,7 @@ struct Family {
   bool operator==(const Family&) const = default;
 };
 
-// With a single bit, a hit cannot promote by less than all the way.
+// BIP first. With a single bit, a hit cannot promote by less than all the way.
 constexpr std::array<Family, 6> families{{
     {.is_bip = true, .distant = 0, .by_frequency = false},
     {.is_bip = false, .distant = 3, .by_frequency = false},
@@ -198,12 +199,12 @@ struct Walk {
 // So many hits on end leave nothing of the prediction that a line came with.
 constexpr std::uint64_t hits_to_forget = 7;
 
+// Each line is hit before the next one comes, which BIP otherwise places in the way that it has just filled: so these
+// lines are in the set afterwards, whatever was in it before.
 std::vector<Line> hits_that_forget(std::uint32_t ways) {
   std::vector<Line> accesses;
-  for (std::uint64_t pass = 0; pass <= hits_to_forget; ++pass) {
-    for (std::uint32_t line = 0; line < ways; ++line) {
-      accesses.push_back(static_cast<Line>(line));
-    }
+  for (std::uint32_t line = 0; line < ways; ++line) {
+    accesses.insert(accesses.end(), 1 + hits_to_forget, static_cast<Line>(line));
   }
   return accesses;
 }
@@ -418,6 +419,11 @@ class BimodalExperiment {
 
   void set_turns(std::size_t turns) { turns_ = turns; }
 
+  // What a flood leaves, the first accesses of a walk drive out.
+  [[nodiscard]] model::Question question_of(const ConflictClass& set, const Walk& walk) const {
+    return device_->question_unflooded(offsets_of(set, walk.warm), offsets_of(set, walk.record));
+  }
+
   // Of a walk over the first set, but for those before its rounds.
   [[nodiscard]] double least_accesses() const {
     return static_cast<double>(least_length(sets_->front()->ways, turns_));
@@ -437,8 +443,7 @@ class BimodalExperiment {
                                          some_from_empty && empty_is_known && random_.below(4) == 0, random_),
                        .readings = {},
                        .usable_accesses = {}});
-      batch.push_back(
-          device_->question(offsets_of(set, asked.back().walk.warm), offsets_of(set, asked.back().walk.record)));
+      batch.push_back(question_of(set, asked.back().walk));
     }
     const auto latencies = device_->latencies(batch);
     for (std::size_t i = 0; i < answers; ++i) {
@@ -452,13 +457,12 @@ class BimodalExperiment {
   // Whether a long question, of so many walks in one, has the same answer each time: then no coin is tossed.
   [[nodiscard]] bool answers_repeat(std::size_t walks) {
     const ConflictClass& set = *sets_->front();
-    const Walk walk = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
-    AccessSequence record = offsets_of(set, walk.record);
+    Walk walk = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
     for (std::size_t i = 1; i < walks; ++i) {
-      const AccessSequence more = offsets_of(set, draw_walk(set.ways, set.lines.size(), turns_, false, random_).record);
-      record.insert(record.end(), more.begin(), more.end());
+      const Walk more = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
+      walk.record.insert(walk.record.end(), more.record.begin(), more.record.end());
     }
-    return repeats(*device_, device_->question(offsets_of(set, walk.warm), std::move(record)));
+    return repeats(*device_, question_of(set, walk));
   }
 
   [[nodiscard]] Explained explain(const Answered& answer, const Family& family, double chance) const {
@@ -789,8 +793,7 @@ std::string to_text(std::pair<double, double> interval) {
 bool is_bimodal(const Replacement& policy) { return policy.policy == "bip" || policy.policy == "brrip"; }
 
 std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
-  if (device.starts_flooded() ||
-      std::any_of(sets.begin(), sets.end(), [](const ConflictClass* set) { return set->lines.size() <= set->ways; })) {
+  if (std::any_of(sets.begin(), sets.end(), [](const ConflictClass* set) { return set->lines.size() <= set->ways; })) {
     return std::nullopt;
   }
   constexpr std::size_t pilot_answers = 60;  // a coin of one in 64 shows in them
@@ -800,11 +803,13 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
                  "whether a new line stays may be decided by a coin");
   BimodalExperiment experiment(device, sets, 0xb1b0ULL);
   std::vector<Answered> pilot = experiment.ask(pilot_answers, false);
-  for (const Family& family : families) {
+  // Under BRRIP it matters which line lies in which way, and that only shows where a set fills from empty.
+  const auto possible = std::span(families).first(device.starts_flooded() ? 1 : families.size());
+  for (const Family& family : possible) {
     experiment.keep_what_is_usable(pilot, family, 0.2);
   }
   std::vector<Fitted> fitted;
-  for (const Family& family : families) {
+  for (const Family& family : possible) {
     fitted.push_back({.family = family, .chance = 0.1, .log_likelihood = 0, .coins = 0, .alike = {}, .one_in = {}});
     maximise(experiment, pilot, fitted.back(), 4);
   }
@@ -818,10 +823,16 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   const auto one_in_guess = [](const Fitted& each) {
     return std::max<std::int64_t>(2, std::lround(1 / std::max(1e-4, each.chance)));
   };
+  // The pilot says little of the chance, and small whole numbers are far from each other.
+  const auto explains_pilot = [&](const Fitted& each) {
+    const double one_in = 1 / std::max(1e-4, each.chance);
+    const std::array<double, 2> next_to_it{std::floor(one_in), std::ceil(one_in)};
+    return std::any_of(next_to_it.begin(), next_to_it.end(), [&](double number) {
+      return experiment.fit(pilot, policy_of(each.family, std::max(2L, std::lround(number)))) > 1e-6;
+    });
+  };
   if (fitted.front().coins * fitted.front().chance < 3 || fitted.front().chance > 0.9 ||
-      std::none_of(fitted.begin(), fitted.end(), [&](const Fitted& each) {
-        return experiment.fit(pilot, policy_of(each.family, one_in_guess(each))) > 1e-6;
-      })) {
+      std::none_of(fitted.begin(), fitted.end(), explains_pilot)) {
     device.learned("no coin explains which lines stay");
     return std::nullopt;
   }
@@ -903,7 +914,7 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   constexpr double rare_in_one = 20;
   if (!one_holds || experiment.answers_repeat(static_cast<std::size_t>(
                         std::clamp(std::ceil(rare_in_one / (chance * coins_per_answer)), 1.0, 40.0)))) {
-    device.learned("no coin explains which lines stay", families.size(), 0);
+    device.learned("no coin explains which lines stay", possible.size(), 0);
     return std::nullopt;
   }
   fit.details["deterministic"] = "false";
@@ -914,7 +925,7 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
   }
   device.learned(
       "a coin decides: " + model::to_text(fit.candidates.front()) + (fit.candidates.size() > 1 ? " or others" : ""),
-      families.size(), fit.candidates.size());
+      possible.size(), fit.candidates.size());
   return fit;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -27,14 +26,33 @@ std::size_t hits_in(const std::vector<Reading>& readings) {
   return static_cast<std::size_t>(std::count(readings.begin(), readings.end(), Reading::hit));
 }
 
-// What is unclear contradicts nothing.
-bool contradict(const std::vector<Reading>& a, const std::vector<Reading>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != b[i] && a[i] != Reading::unclear && b[i] != Reading::unclear) {
-      return true;
-    }
+// Each question asked once, since the answers of a cache with chance do not repeat.
+std::vector<std::vector<Reading>> read_once(Interrogator& device, const std::vector<model::Question>& questions) {
+  std::vector<std::vector<Reading>> readings;
+  for (const std::vector<float>& cycles : device.latencies(questions)) {
+    readings.push_back(device.classifier().readings(cycles));
   }
-  return false;
+  return readings;
+}
+
+// What is unclear contradicts nothing.
+std::size_t contradictions(const std::vector<Reading>& a, const std::vector<Reading>& b) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    count += a[i] != b[i] && a[i] != Reading::unclear && b[i] != Reading::unclear ? 1U : 0U;
+  }
+  return count;
+}
+
+// What most of them say of each access.
+std::vector<Reading> majority(const std::vector<std::vector<Reading>>& readings) {
+  std::vector<Reading> common;
+  for (std::size_t i = 0; i < readings.front().size(); ++i) {
+    const auto misses =
+        std::count_if(readings.begin(), readings.end(), [i](const auto& of_one) { return of_one[i] == Reading::miss; });
+    common.push_back(2 * static_cast<std::size_t>(misses) > readings.size() ? Reading::miss : Reading::hit);
+  }
+  return common;
 }
 
 double median_of(const std::vector<float>& values) { return median({values.begin(), values.end()}); }
@@ -75,12 +93,17 @@ std::array<double, 2> resident_bytes(Interrogator& device, std::uint32_t carveou
     questions.back().circumstances.carveout_kb = carveout_kb;
   }
   std::size_t hits = 0;
-  for (const std::vector<Reading>& readings : device.ask_voted(questions, device.votes_needed(1e-3))) {
+  for (const std::vector<Reading>& readings : read_once(device, questions)) {
     hits += hits_in(readings);
   }
+  const LevelClassifier& classifier = device.classifier();
+  const double read_as_hits = classifier.miss_misread_rate();
+  const auto without_misreads = [&](double share) {
+    return std::clamp((share - read_as_hits) / (1 - classifier.hit_misread_rate() - read_as_hits), 0.0, 1.0);
+  };
   const auto [low, high] = wilson_interval(hits, walks * recorded);
   const auto bytes = static_cast<double>(lines * line_bytes);
-  return {std::floor(low * bytes), std::ceil(high * bytes)};
+  return {std::floor(without_misreads(low) * bytes), std::ceil(without_misreads(high) * bytes)};
 }
 
 std::vector<model::Question> on_every_sm(const Interrogator& device, const model::Question& question) {
@@ -173,24 +196,25 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
   const AccessSequence all = first_lines(lines, line_bytes);
   const std::vector<model::Question> questions = on_every_sm(
       device, device.question(model::random_walk(all, 2 * lines, random), model::random_walk(all, recorded, random)));
-  const std::vector<std::vector<Reading>> readings = device.ask_voted(questions, device.votes_needed());
-
-  std::map<std::vector<Reading>, std::size_t> patterns;
+  const std::vector<std::vector<Reading>> readings = read_once(device, questions);
+  const std::vector<Reading> common = majority(readings);
+  const double misread = std::max(device.classifier().hit_misread_rate(), device.classifier().miss_misread_rate());
+  const auto is_as_common = [&](const std::vector<Reading>& of_sm) {
+    return binomial_upper_tail(contradictions(of_sm, common), recorded, misread) > improbable;
+  };
   std::vector<double> misses;
-  for (const std::vector<Reading>& of_sm : readings) {
-    ++patterns[of_sm];
-    misses.push_back(static_cast<double>(misses_in(of_sm)));
-  }
-  const auto commonest = std::max_element(patterns.begin(), patterns.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
-  const bool repeats = 2 * commonest->second > sms;
+  std::transform(readings.begin(), readings.end(), std::back_inserter(misses),
+                 [](const auto& of_sm) { return static_cast<double>(misses_in(of_sm)); });
   const double share = median(misses) / static_cast<double>(recorded);
+  const auto has_as_many = [&](const std::vector<Reading>& of_sm) {
+    const std::size_t count = misses_in(of_sm);
+    return binomial_upper_tail(count, recorded, share) > improbable &&
+           binomial_upper_tail(recorded - count, recorded, 1 - share) > improbable;
+  };
+  const bool repeats = 2 * std::count_if(readings.begin(), readings.end(), is_as_common) > std::ssize(readings);
   SmSurvey survey{.asked = sms, .other_misses = {}, .other_latency = sms_of_other_latency(device, line_bytes)};
   for (std::uint32_t sm = 0; sm < sms; ++sm) {
-    const auto count = static_cast<std::size_t>(misses[sm]);
-    const bool by_chance = binomial_upper_tail(count, recorded, share) > improbable &&
-                           binomial_upper_tail(recorded - count, recorded, 1 - share) > improbable;
-    if (repeats ? contradict(readings[sm], commonest->first) : !by_chance) {
+    if (!(repeats ? is_as_common(readings[sm]) : has_as_many(readings[sm]))) {
       survey.other_misses.push_back(sm);
     }
   }

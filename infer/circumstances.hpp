@@ -34,8 +34,9 @@ struct SmSurvey {
   std::vector<std::uint32_t> other_latency;  // SMs where a hit takes another time than on most
 };
 
-// The same sequence over more than `onset_bytes` on every SM. Of a cache whose answers repeat, each access is compared;
-// of another, the number of misses. Needs a classifier and a device that knows its number of SMs and chooses_sm.
+// The same sequence over more than `onset_bytes` on every SM. Where most SMs answer alike, each access is compared;
+// where chance decides, the number of misses. Needs a classifier and a device that knows its number of SMs and
+// chooses_sm.
 [[nodiscard]] SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes);
 
 }  // namespace gpuinfer::infer

@@ -148,6 +148,10 @@ class Inference {
     }
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
+    if (contradicted_) {
+      evidence("replacement").alternatives.clear();
+      leave_open("replacement", EvidenceStatus::unknown, unproven_);
+    }
     // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the
     // room may be organised otherwise than in these sets: in tags apart from the data, for example.
     const std::string remark = packings_remark();
@@ -503,9 +507,14 @@ class Inference {
     leave_open("replacement", fit.candidates.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, fit.reason);
   }
 
+  [[nodiscard]] bool index_covers_buffer() const {
+    const auto* table = std::get_if<model::TableIndex>(&*finding_.cache.index);
+    const model::BufferFacts& buffer = device_.buffer();
+    return table == nullptr || (table->covers(buffer.address) && table->covers(buffer.address + buffer.bytes - 1));
+  }
+
   void verify_all() {
-    if (device_.starts_flooded() && std::holds_alternative<model::TableIndex>(*finding_.cache.index) &&
-        std::get<model::TableIndex>(*finding_.cache.index).range_bytes) {
+    if (device_.starts_flooded() && !index_covers_buffer()) {
       unproven_ = "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
       return;
     }
@@ -526,6 +535,7 @@ class Inference {
       evidence("replacement").details["deterministic"] = "null";
     }
     prediction_failed_ = !verification.holds;
+    contradicted_ = verification.contradicted;
     levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;
   }
@@ -688,6 +698,7 @@ class Inference {
   bool onset_is_confirmed_ = false;
   bool policy_proven_ = false;
   bool prediction_failed_ = false;
+  bool contradicted_ = false;
   bool levels_in_doubt_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -15,23 +16,27 @@ Interrogator::Interrogator(model::Answerer& device, std::string target, const Se
     : device_(&device), target_(std::move(target)), settings_(&settings) {}
 
 std::vector<model::Answer> Interrogator::ask_primed(std::span<const model::Question> questions) {
-  const model::Question primer = question_unflooded({primer_.begin(), primer_.end() - 1}, {primer_.back()});
   std::vector<model::Question> batch;
   for (const model::Question& question : questions) {
-    batch.push_back(primer);
+    for (const AccessSequence& loads : primer_) {
+      batch.push_back(question_unflooded({loads.begin(), loads.end() - 1}, {loads.back()}));
+    }
     batch.push_back(question);
   }
-  std::vector<model::Answer> answers = device_->ask(batch);
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    answers[i] = std::move(answers[2 * i + 1]);
+  std::vector<model::Answer> all = device_->ask(batch);
+  std::vector<model::Answer> answers;
+  for (std::size_t last = primer_.size(); last < all.size(); last += primer_.size() + 1) {
+    answers.push_back(std::move(all[last]));
   }
-  answers.resize(questions.size());
   return answers;
 }
 
-std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Question> questions) {
+std::vector<model::Answer> Interrogator::ask_within_limits(std::span<const model::Question> questions) {
   const bool primes = start_ == model::StartState::invalidated && !primer_.empty();
-  std::size_t accesses = primes ? questions.size() * primer_.size() : 0;
+  std::size_t accesses = 0;
+  for (const AccessSequence& loads : primer_) {
+    accesses += primes ? questions.size() * loads.size() : 0;
+  }
   for (const model::Question& question : questions) {
     accesses += question.warm.size() + question.record.size();
   }
@@ -54,6 +59,18 @@ std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Q
   progress_.questions = questions_;
   progress_.accesses = accesses_;
   settings_->on_progress(progress_);
+  return answers;
+}
+
+// The limits are looked at before each part of a long batch, since a slow device may take minutes for all of it.
+std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Question> questions) {
+  constexpr std::size_t most_questions = 1024;
+  std::vector<model::Answer> answers;
+  for (std::size_t first = 0; first < questions.size(); first += most_questions) {
+    std::vector<model::Answer> part =
+        ask_within_limits(questions.subspan(first, std::min(most_questions, questions.size() - first)));
+    std::move(part.begin(), part.end(), std::back_inserter(answers));
+  }
 
   std::vector<std::vector<float>> result;
   result.reserve(answers.size());

@@ -34,6 +34,9 @@ class Undecided : public Error {
   using Error::Error;
 };
 
+// Sequences each of which is loaded from an invalidated start.
+using Primer = std::vector<AccessSequence>;
+
 // One target of one device: asks, keeps count, and reads latencies as hits and misses.
 class Interrogator {
  public:
@@ -52,9 +55,9 @@ class Interrogator {
   // Where the device has no flood to offer, other parts of the buffer are loaded.
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
 
-  // Asked before each question from an invalidated start, so that what the policies remember is the same each time.
-  // Nothing is asked when it is empty. Returns what it was before.
-  AccessSequence prime_with(AccessSequence primer) { return std::exchange(primer_, std::move(primer)); }
+  // Loaded before each question from an invalidated start, so that what the policies remember is the same each time.
+  // Returns what it was before.
+  Primer prime_with(Primer primer) { return std::exchange(primer_, std::move(primer)); }
 
   // The question without a flood by loads of its own.
   [[nodiscard]] model::Question question_unflooded(AccessSequence warm, AccessSequence record) const {
@@ -105,6 +108,7 @@ class Interrogator {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
 
  private:
+  [[nodiscard]] std::vector<model::Answer> ask_within_limits(std::span<const model::Question> questions);
   [[nodiscard]] std::vector<model::Answer> ask_primed(std::span<const model::Question> questions);
   [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
 
@@ -114,7 +118,7 @@ class Interrogator {
   std::optional<LevelClassifier> classifier_;
   Progress progress_;
   model::StartState start_ = model::StartState::clean;
-  AccessSequence primer_;
+  Primer primer_;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
   std::size_t questions_ = 0;
@@ -125,8 +129,7 @@ class Interrogator {
 // Primes questions as long as it lives.
 class Priming {
  public:
-  Priming(Interrogator& device, AccessSequence primer)
-      : device_(&device), before_(device.prime_with(std::move(primer))) {}
+  Priming(Interrogator& device, Primer primer) : device_(&device), before_(device.prime_with(std::move(primer))) {}
   ~Priming() { device_->prime_with(std::move(before_)); }
   Priming(const Priming&) = delete;
   Priming& operator=(const Priming&) = delete;
@@ -135,7 +138,7 @@ class Priming {
 
  private:
   Interrogator* device_;
-  AccessSequence before_;
+  Primer before_;
 };
 
 }  // namespace gpuinfer::infer

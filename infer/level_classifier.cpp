@@ -285,6 +285,13 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   };
   hits_read_as_misses_ = count(known_hits, Reading::miss);
   misses_read_as_hits_ = count(known_misses, Reading::hit);
+  const double gap = miss_median_ - hit_median_;
+  const auto delayed = static_cast<double>(std::count_if(misses.begin(), misses.end(), [&](double value) {
+    return read(static_cast<float>(value)) == Reading::unclear &&
+           read(static_cast<float>(value - gap)) == Reading::miss;
+  }));
+  // Two standard deviations more than were met.
+  delayed_share_ = (delayed + 2 * std::sqrt(delayed)) / static_cast<double>(misses.size());
   update_rates();
   constexpr double most_wrong = 0.2;
   constexpr double most_wrong_plausible = 0.4;
@@ -359,7 +366,9 @@ bool LevelClassifier::misreads_are_too_frequent() const {
   const auto beyond = [](double misread, std::size_t known) {
     return wilson_interval(static_cast<std::size_t>(std::max(0.0, misread)), known, confidence).first > most;
   };
-  return beyond(misread_hits_, known_hits_) || beyond(misread_misses_, known_misses_);
+  // A delay that makes a hit look like a miss carries misses as far beyond, where it can be counted.
+  const double delayed_hits = delayed_share_ * static_cast<double>(known_hits_);
+  return beyond(misread_hits_ - delayed_hits, known_hits_) || beyond(misread_misses_, known_misses_);
 }
 
 LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {

@@ -84,8 +84,8 @@ class LevelClassifier {
   // that were fitted. Zero where levels do not touch.
   [[nodiscard]] double overlap() const;
 
-  // True when more than one access in fifty is misread beyond what overlap explains (99.99 % sure,
-  // so that a device at that limit is not refused).
+  // True when more than one access in fifty is misread beyond what overlap and delays explain (99.99 % sure, so that a
+  // device at that limit is not refused).
   [[nodiscard]] bool misreads_are_too_frequent() const;
 
   // The smallest number of readings of one access whose sum of log ratios is wrong with less than this probability; at
@@ -152,7 +152,8 @@ class LevelClassifier {
   std::size_t misses_read_as_hits_ = 0;
   double hit_overlap_ = 0;
   double miss_overlap_ = 0;
-  double misread_hits_ = 0;  // of the known ones, beyond overlap; expected, so not whole
+  double delayed_share_ = 0;  // of accesses, by as much as a miss takes longer; an upper bound
+  double misread_hits_ = 0;   // of the known ones, beyond overlap; expected, so not whole
   double misread_misses_ = 0;
   double hit_contamination_ = 0;  // rates of misreads beyond overlap, never quite zero
   double miss_contamination_ = 0;

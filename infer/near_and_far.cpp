@@ -3,9 +3,10 @@
 #include "infer/near_and_far.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <iterator>
 #include <numeric>
+#include <span>
 
 #include "infer/statistics.hpp"
 
@@ -39,6 +40,20 @@ Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, con
   return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
 }
 
+struct Spread {
+  double mean = 0;
+  double deviation = 0;
+};
+
+Spread spread_of(std::span<const float> cycles) {
+  const auto count = static_cast<double>(cycles.size());
+  const double mean = std::accumulate(cycles.begin(), cycles.end(), 0.0) / count;
+  const double squares = std::accumulate(cycles.begin(), cycles.end(), 0.0, [mean](double sum, float each) {
+    return sum + (each - mean) * (each - mean);
+  });
+  return {.mean = mean, .deviation = std::sqrt(squares / count)};
+}
+
 // Halfway between the two kinds of latencies that first loads have; none if there is but one kind.
 std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
   std::vector<float> firsts;
@@ -46,31 +61,24 @@ std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
     firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
   }
   std::sort(firsts.begin(), firsts.end());
+  const std::span<const float> sorted(firsts.data(), firsts.size() - firsts.size() / 100);  // the slowest are strays
   // Two means (Lloyd); sorted, a split is a position.
-  const auto mean = [&](std::size_t begin, std::size_t end) {
-    return std::accumulate(firsts.begin() + static_cast<std::ptrdiff_t>(begin),
-                           firsts.begin() + static_cast<std::ptrdiff_t>(end), 0.0) /
-           static_cast<double>(end - begin);
-  };
-  const std::size_t trimmed = firsts.size() - firsts.size() / 100;  // without the slowest, which are strays
-  auto limit = static_cast<float>(std::midpoint(firsts.front(), firsts[trimmed - 1]));
-  double low = 0;
-  double high = 0;
+  auto limit = std::midpoint(sorted.front(), sorted.back());
+  Spread low;
+  Spread high;
   for (int step = 0; step < 64; ++step) {
-    const auto split = static_cast<std::size_t>(std::upper_bound(firsts.begin(), firsts.end(), limit) - firsts.begin());
-    if (split == 0 || split >= trimmed) {
+    const auto split = static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), limit) - sorted.begin());
+    if (split == 0 || split == sorted.size()) {
       return std::nullopt;
     }
-    low = mean(0, split);
-    high = mean(split, trimmed);
-    limit = static_cast<float>(std::midpoint(low, high));
+    low = spread_of(sorted.first(split));
+    high = spread_of(sorted.subspan(split));
+    limit = static_cast<float>(std::midpoint(low.mean, high.mean));
   }
-  // Two kinds leave the middle between them empty.
-  const auto around = [&](double share) {
-    return std::lower_bound(firsts.begin(), firsts.end(), static_cast<float>(low + share * (high - low)));
-  };
-  const auto between = static_cast<double>(around(0.6) - around(0.4));
-  return between < 0.02 * static_cast<double>(firsts.size()) ? std::optional(limit) : std::nullopt;
+  // Halves of one kind are less than three deviations apart.
+  constexpr double deviations_apart = 5;
+  const bool are_two = high.mean - low.mean >= deviations_apart * std::max({low.deviation, high.deviation, 1.0});
+  return are_two ? std::optional(limit) : std::nullopt;
 }
 
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it.

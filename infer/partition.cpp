@@ -449,7 +449,13 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
 }
 
 void Partitioner::extend(Partition& partition, std::size_t lines) {
-  const std::vector<Offsets> chunks = further_chunks(partition, lines, {});
+  std::vector<Offsets> chunks = further_chunks(partition, lines, {});
+  // Of so many decisions on lines one may have been wrong.
+  for (Offsets& chunk : chunks) {
+    if (partition.complete && !chunk.empty()) {
+      claim(partition.classes, chunk);
+    }
+  }
   if (partition.complete &&
       std::any_of(chunks.begin(), chunks.end(), [](const Offsets& chunk) { return !chunk.empty(); })) {
     partition.complete = false;

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "model/access_sequence.hpp"
 #include "model/policies/automaton.hpp"
 #include "model/policies/permutation.hpp"
 #include "model/random.hpp"
@@ -58,18 +59,30 @@ SetLines fill_touch_evict_probe(const SetFrame& frame, unsigned rounds, model::R
   return record;
 }
 
-// Brings sets in line that were in different states before. The walk does that with what hits and misses change; those
-// of a set that keeps its lines are then replaced by others, each loaded twice, because some policies keep only what
-// was hit.
-SetLines conditioning(std::uint32_t lines, std::uint32_t recorded, bool replaces) {
+// Bring sets in line that were in different states before, with what hits and misses change. In a set that keeps its
+// lines those are then replaced by others, each loaded twice, because some policies keep only what was hit.
+SetLines replacing_walk(std::uint32_t lines, std::uint32_t recorded) {
   constexpr std::size_t walk_rounds = 16;
   constexpr unsigned replacing_rounds = 2;
   model::Random random(0xc0de ^ lines);
   SetLines accesses = random_walk(lines, walk_rounds * lines, random);
-  for (unsigned round = 0; replaces && round < replacing_rounds; ++round) {
+  for (unsigned round = 0; round < replacing_rounds; ++round) {
     for (std::uint32_t line = recorded; line < lines; ++line) {
       accesses.insert(accesses.end(), 2, line);
     }
+  }
+  return accesses;
+}
+
+// The accesses to a full set may only exchange the states of a policy (they do under permutation policies), while the
+// filling of an empty one brings some of them together, each time anew.
+std::vector<SetLines> filling_walks(std::uint32_t lines) {
+  constexpr std::size_t walks = 8;
+  constexpr std::size_t walk_rounds = 6;
+  model::Random random(0xc0de ^ lines);
+  std::vector<SetLines> accesses;
+  while (accesses.size() < walks) {
+    accesses.push_back(random_walk(lines, walk_rounds * lines, random));
   }
   return accesses;
 }
@@ -93,13 +106,13 @@ SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start) {
   if (start == SetStart::flooded) {
     const std::uint32_t kept = 2 * ways;
     const std::uint32_t recorded = std::clamp(known > kept ? known - kept : 0, std::min(ways + 1, known), most_used);
-    return {.ways = ways, .recorded = recorded, .lines = known, .conditioning = conditioning(known, recorded, true)};
+    return {.ways = ways, .recorded = recorded, .lines = known, .conditioning = {replacing_walk(known, recorded)}};
   }
   const std::uint32_t few_more = std::min(known, ways + 1);
   return {.ways = ways,
           .recorded = most_used,
           .lines = most_used,
-          .conditioning = start == SetStart::invalidated ? conditioning(few_more, few_more, false) : SetLines{}};
+          .conditioning = start == SetStart::invalidated ? filling_walks(few_more) : std::vector<SetLines>{}};
 }
 
 void PolicyOnSet::State::invalidate() {
@@ -156,20 +169,22 @@ void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, 
     }
   }
   merge_states();
-  for (std::size_t i = 0; i < frame.conditioning.size(); ++i) {
+  for (const SetLines& walk : frame.conditioning) {
+    for (std::size_t i = 0; i < walk.size(); ++i) {
+      for (State& state : states_) {
+        state.load(walk[i]);
+      }
+      if ((i + 1) % frame.ways == 0) {
+        merge_states();
+      }
+    }
     for (State& state : states_) {
-      state.load(frame.conditioning[i]);
+      if (start == SetStart::invalidated) {
+        state.invalidate();
+      }
     }
-    if ((i + 1) % frame.ways == 0) {
-      merge_states();
-    }
+    merge_states();
   }
-  if (start == SetStart::invalidated) {
-    for (State& state : states_) {
-      state.invalidate();
-    }
-  }
-  merge_states();
 }
 
 void PolicyOnSet::merge_states() {
@@ -350,6 +365,23 @@ std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, st
   return fewest;
 }
 
+std::optional<unsigned> PolicyOnSet::accesses_mirrored(const model::Replacement& a, const model::Replacement& b,
+                                                       std::uint32_t ways, std::size_t most_pairs) {
+  constexpr unsigned passes = 8;
+  const SetLines lines = first_lines(ways);
+  State forwards{.machine = model::SetMachine(a, ways), .line_in = {}};
+  State backwards{.machine = model::SetMachine(b, ways), .line_in = {}};
+  std::for_each(lines.begin(), lines.end(), [&](std::uint32_t line) { forwards.load(line); });
+  std::for_each(lines.rbegin(), lines.rend(), [&](std::uint32_t line) { backwards.load(line); });
+  for (unsigned pass = 0; pass < passes; ++pass) {
+    for (const std::uint32_t line : lines) {
+      forwards.load(line);
+      backwards.load(line);
+    }
+  }
+  return Bisimulation(false, most_pairs).accesses_alike(forwards, backwards);
+}
+
 bool is_saturated(std::span<const Prediction> predictions) {
   return predictions.size() == 1 ||
          std::all_of(predictions.begin(), predictions.end(), [](const Prediction& each) { return each.states > 1; });
@@ -384,12 +416,25 @@ std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t d
   return pool;
 }
 
-PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw) {
-  model::Random random(0x10f6ULL + draw);
+namespace {
+
+template <class Walk>
+PolicyQuestion long_question(const std::string& what, const SetFrame& frame, std::uint64_t seed, const Walk& walk) {
+  model::Random random(seed);
   const std::uint32_t lines = std::min(frame.recorded, frame.ways + std::max(1U, frame.ways / 3));
   const std::size_t accesses = std::clamp<std::size_t>(std::size_t{8} * lines, 120, 500);
-  return {.name = "long random walk over " + std::to_string(lines) + " lines",
-          .record = random_walk(lines, accesses, random)};
+  return {.name = "long " + what + " over " + std::to_string(lines) + " lines",
+          .record = walk(lines, accesses, random)};
+}
+
+}  // namespace
+
+PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw) {
+  return long_question("random walk", frame, 0x10f6ULL + draw, random_walk);
+}
+
+PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw) {
+  return long_question("returning walk", frame, 0x2e7ULL + draw, model::returning_walk);
 }
 
 std::optional<RankedQuestion> most_informative(std::span<const PolicyQuestion> pool,

@@ -35,13 +35,13 @@ enum class SetStart {
 [[nodiscard]] bool begins_conditioned(const model::Replacement& policy);
 
 // The part of a set that questions use: lines [0, recorded) are asked about. The conditioning comes before, to bring a
-// set that cannot be put back into the state after power-on into the same state each time, or one of few. What is to be
-// invalidated is conditioned first, in a question of its own.
+// set that cannot be put back into the state after power-on into the same state each time, or one of few. Where the set
+// can be invalidated, that follows each walk of the conditioning.
 struct SetFrame {
   std::uint32_t ways = 0;
   std::uint32_t recorded = 0;
   std::uint32_t lines = 0;
-  SetLines conditioning;
+  std::vector<SetLines> conditioning;
 };
 
 // `lines`: so many are known of the set. What is flooded sees lines that are not asked about.
@@ -81,6 +81,12 @@ class PolicyOnSet {
   // states are met, and so many accesses do not tell them apart; zero: some state of `other` has no such state.
   [[nodiscard]] std::optional<unsigned> accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const;
 
+  // The same of two policies the second of which counts the ways from the other end, in states in which every line was
+  // hit. In sets that cannot be emptied, ways have no numbers, so nothing tells mirrored policies apart there.
+  [[nodiscard]] static std::optional<unsigned> accesses_mirrored(const model::Replacement& a,
+                                                                 const model::Replacement& b, std::uint32_t ways,
+                                                                 std::size_t most_pairs);
+
  private:
   struct State {
     model::SetMachine machine;
@@ -117,6 +123,9 @@ struct PolicyQuestion {
 
 // A random walk over a third more lines than ways, so long that every way is replaced many times.
 [[nodiscard]] PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw);
+
+// The same with lines that come back soon.
+[[nodiscard]] PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw);
 
 struct RankedQuestion {
   PolicyQuestion question;

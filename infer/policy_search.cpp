@@ -80,17 +80,20 @@ model::Question PolicySearch::played(const ConflictClass& set, const SetLines& r
     recorded.push_back(set.lines[line]);
   }
   if (start_ == SetStart::flooded) {
-    return device_->question_unflooded(conditioning_of(set), std::move(recorded));
+    return device_->question_unflooded(conditioning_of(set).front(), std::move(recorded));
   }
   return device_->question(context, std::move(recorded));
 }
 
-AccessSequence PolicySearch::conditioning_of(const ConflictClass& set) const {
-  AccessSequence offsets;
-  for (const std::uint32_t line : frames_.at(set.ways).conditioning) {
-    offsets.push_back(set.lines[line]);
+Primer PolicySearch::conditioning_of(const ConflictClass& set) const {
+  Primer primer;
+  for (const SetLines& walk : frames_.at(set.ways).conditioning) {
+    AccessSequence& offsets = primer.emplace_back();
+    for (const std::uint32_t line : walk) {
+      offsets.push_back(set.lines[line]);
+    }
   }
-  return offsets;
+  return primer;
 }
 
 void PolicySearch::read(SetAnswer& answer) {
@@ -277,21 +280,32 @@ void PolicySearch::join_indistinguishable() {
   }
 }
 
+// None: nothing ever tells them apart. Zero: they are not alike.
+std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
+                                                     std::size_t most_pairs) const {
+  if (start_ == SetStart::flooded) {
+    const std::optional<unsigned> mirrored = PolicyOnSet::accesses_mirrored(a.policy, b.policy, ways, most_pairs);
+    if (mirrored != 0U) {
+      return mirrored;
+    }
+  }
+  const std::optional<unsigned> there = on_set(a, ways).accesses_alike(on_set(b, ways), most_pairs);
+  const std::optional<unsigned> back =
+      there == 0U ? there : on_set(b, ways).accesses_alike(on_set(a, ways), most_pairs);
+  return there && back ? std::min(there, back) : there ? there : back;
+}
+
 bool PolicySearch::are_indistinguishable(Hypothesis& a, Hypothesis& b) {
   constexpr std::size_t most_pairs = std::size_t{1} << 16U;
   constexpr unsigned shallow = 3;
   std::optional<unsigned> depth;
   for (const auto& [ways, frame] : frames_) {
-    const PolicyOnSet& on_set_a = on_set(a, ways);
-    const PolicyOnSet& on_set_b = on_set(b, ways);
-    for (const auto& [one, another] : {std::pair(&on_set_a, &on_set_b), std::pair(&on_set_b, &on_set_a)}) {
-      const std::optional<unsigned> alike = one->accesses_alike(*another, most_pairs);
-      if (alike) {
-        depth = std::min(depth.value_or(*alike), *alike);
-      }
-      if (depth && *depth <= shallow) {
-        return false;
-      }
+    const std::optional<unsigned> alike = accesses_alike(a, b, ways, most_pairs);
+    if (alike && *alike <= shallow) {
+      return false;
+    }
+    if (alike) {
+      depth = std::min(depth.value_or(*alike), *alike);
     }
   }
   if (depth) {
@@ -359,16 +373,20 @@ void PolicySearch::confirm() {
   if (start_ == SetStart::empty) {
     votes_ = device_->votes_needed();
   }
-  for (std::size_t i = 0; i < sets_.size() && !alive_.empty(); ++i) {
-    const ConflictClass& set = *sets_[i];
-    const bool first_of_kind = std::none_of(sets_.begin(), sets_.begin() + static_cast<std::ptrdiff_t>(i),
-                                            [&](const ConflictClass* other) { return other->ways == set.ways; });
-    PolicyQuestion walk = long_walk(frames_.at(set.ways), i);
+  // A set that is the only one is walked both ways, too.
+  const std::size_t walks = std::max<std::size_t>(2, sets_.size());
+  for (std::size_t i = 0; i < walks && !alive_.empty(); ++i) {
+    const ConflictClass& set = *sets_[i % sets_.size()];
+    const auto before = sets_.begin() + static_cast<std::ptrdiff_t>(std::min(i, sets_.size()));
+    const bool first_of_kind =
+        std::none_of(sets_.begin(), before, [&](const ConflictClass* other) { return other->ways == set.ways; });
+    const SetFrame& frame = frames_.at(set.ways);
+    PolicyQuestion walk = i % 2 == 0 ? long_walk(frame, i) : long_returning_walk(frame, i);
     if (!first_of_kind) {
       walk.record.resize(std::max<std::size_t>(std::min<std::size_t>(100, walk.record.size()), walk.record.size() / 2));
     }
-    const std::size_t after_this = sets_.size() - 1 - i;
-    const bool has_context = i > 0 && after_this < 2 && start_ != SetStart::flooded;
+    const std::size_t after_this = walks - 1 - i;
+    const bool has_context = i > 0 && after_this < 2 && sets_.size() > 1 && start_ != SetStart::flooded;
     ask(set, walk, has_context ? context_for(set, after_this == 0) : AccessSequence{},
         has_context ? "what was asked of other sets before must not matter"
                     : "what is left must predict sequences that took no part in the search, on every set");

@@ -40,8 +40,8 @@ class PolicySearch {
   // that behave alike.
   void narrow();
 
-  // Long random walks on the sets, the last ones after accesses to other sets, and the first question once more at the
-  // end. Ends as soon as nothing survives.
+  // Long random walks on the sets, every other one over lines that come back soon, the last ones after accesses to
+  // other sets, and the first question once more at the end. Ends as soon as nothing survives.
   void confirm();
 
   // Short walks on the others.
@@ -59,7 +59,7 @@ class PolicySearch {
   [[nodiscard]] SetAnswer ask_anew(const SetAnswer& answer, bool with_context);
 
   // Loads so many lines of the set that whatever it did before does not matter: what questions are to be primed with.
-  [[nodiscard]] AccessSequence conditioning_of(const ConflictClass& set) const;
+  [[nodiscard]] Primer conditioning_of(const ConflictClass& set) const;
 
   // True when two answers to the same question differ by more than misreads.
   [[nodiscard]] bool differ(const SetAnswer& a, const SetAnswer& b) const;
@@ -89,6 +89,8 @@ class PolicySearch {
   void narrow_on(const ConflictClass& set);
   void join_alike();
   void join_indistinguishable();
+  [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
+                                                       std::size_t most_pairs) const;
   [[nodiscard]] bool are_indistinguishable(Hypothesis& a, Hypothesis& b);
   [[nodiscard]] AccessSequence context_for(const ConflictClass& set, bool thrashes) const;
 

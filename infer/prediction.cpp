@@ -28,14 +28,14 @@ constexpr double most_outliers = 0.02;
 
 // A fresh sequence, and what is loaded before it so that it does not matter what was there.
 struct FreshQuestion {
-  AccessSequence primer;  // in a question of its own
+  Primer primer;  // in questions of its own
   model::Question question;
 };
 
 // What fresh sequences load, and what brings the sets in line before.
 struct Pool {
   AccessSequence asked;
-  AccessSequence conditioning;
+  Primer conditioning;
 };
 
 // Lines of sets drawn at random until together they hold enough for a sequence that fills them several times over,
@@ -65,23 +65,29 @@ Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cac
     const Offsets& lines = drawn[set];
     const std::size_t most_asked = std::min<std::size_t>(lines.size(), asked[set]);
     pool.asked.insert(pool.asked.end(), lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(most_asked));
-    for (const std::uint32_t line : frame_of((*cache.ways)[set], lines.size(), start).conditioning) {
-      pool.conditioning.push_back(lines[line]);
+    const std::vector<SetLines> walks = frame_of((*cache.ways)[set], lines.size(), start).conditioning;
+    pool.conditioning.resize(walks.size());
+    for (std::size_t walk = 0; walk < walks.size(); ++walk) {
+      std::transform(walks[walk].begin(), walks[walk].end(), std::back_inserter(pool.conditioning[walk]),
+                     [&](std::uint32_t line) { return lines[line]; });
     }
   }
   return pool;
 }
 
-// Random loads of random words, so that sectors are met one by one.
+// Random loads of random words, so that sectors are met one by one, of lines that come back soon and late.
 FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescription& cache, double footprint,
                              model::Random& random) {
   Pool pool = pool_of_sets(device, cache, footprint, random);
-  AccessSequence record = model::random_walk(pool.asked, std::max<std::size_t>(2000, 2 * pool.asked.size()), random);
-  for (std::uint64_t& offset : record) {
-    offset += random.below(*cache.line_bytes / load_bytes) * load_bytes;
+  random.shuffle(pool.asked);
+  AccessSequence record;
+  for (const std::uint32_t line : model::returning_walk(static_cast<std::uint32_t>(pool.asked.size()),
+                                                        std::max<std::size_t>(2000, 2 * pool.asked.size()), random)) {
+    record.push_back(pool.asked[line] + random.below(*cache.line_bytes / load_bytes) * load_bytes);
   }
   if (device.starts_flooded()) {
-    return {.primer = {}, .question = device.question_unflooded(std::move(pool.conditioning), std::move(record))};
+    return {.primer = {},
+            .question = device.question_unflooded(std::move(pool.conditioning.front()), std::move(record))};
   }
   return {.primer = std::move(pool.conditioning), .question = device.question({}, std::move(record))};
 }
@@ -131,11 +137,13 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
       before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
       before.record.clear();
       static_cast<void>(outcomes_of(*simulator, before, address_of_buffer));
-      model::Question primer = fresh.question;
-      primer.state = left;
-      primer.warm = fresh.primer;
-      primer.record.clear();
-      static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
+      for (const AccessSequence& loads : fresh.primer) {
+        model::Question primer = fresh.question;
+        primer.state = left;
+        primer.warm = loads;
+        primer.record.clear();
+        static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
+      }
     }
     const auto outcomes = outcomes_of(*simulator, question, address_of_buffer);
     predicted.resize(outcomes.size(), std::nullopt);
@@ -204,6 +212,7 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
       1 - static_cast<double>(voted_wrong) / static_cast<double>(std::max<std::size_t>(1, voted_judged));
   result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
   result.holds = *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
+  result.contradicted = !result.holds;
   if (!result.holds) {
     result.reason =
         "fresh random sequences are not predicted well enough: agreement " + std::to_string(*result.evidence.agreement);
@@ -276,28 +285,30 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
 
 // A flood is taken to leave nothing behind of what was there before. Under a policy that keeps some lines for ever that
 // is wrong, and the rest of the cache may look like a smaller one with another policy. Such lines show when everything
-// in reach is loaded again and again.
+// in reach is loaded again and again; forwards and backwards, because a policy that replaces what was hit last hands
+// the place on to a neighbour, and back.
 bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
   const std::uint64_t line_bytes = *cache.line_bytes;
   const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
   const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
+  AccessSequence there_and_back = all;
+  there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
   const unsigned votes = device.votes_needed();
-  const model::Question passes = device.question_unflooded(all, model::repeated(all, votes));
-  const auto simulator = model::CacheSimulator::make(cache, 0);
-  model::Question from_empty = passes;
-  from_empty.state = model::StartState::clean;
-  const auto predicted = outcomes_of(*simulator, from_empty, device.buffer().address);
+  const model::Question passes = device.question_unflooded(there_and_back, model::repeated(there_and_back, votes));
+  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes});
   const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < there_and_back.size(); ++i) {
     double for_miss = 0;
-    for (std::size_t pass = 0; pass < votes; ++pass) {
-      for_miss += ratios[pass * all.size() + i];
+    bool is_predicted = true;
+    for (std::size_t place = i; place < predicted.size(); place += there_and_back.size()) {
+      for_miss += ratios[place];
+      is_predicted = is_predicted && predicted[place] && predicted[place] == predicted[i];
     }
     const bool is_clear = std::abs(for_miss) >= conclusive_log_ratio;
-    wrong += is_clear && (for_miss > 0) != model::is_miss(predicted[i]) ? 1U : 0U;
+    wrong += is_predicted && is_clear && (for_miss > 0) != *predicted[i] ? 1U : 0U;
   }
-  return binomial_upper_tail(wrong, all.size(), 1e-6) < 0.01;
+  return binomial_upper_tail(wrong, there_and_back.size(), 1e-6) < 0.01;
 }
 
 void doubt_levels(const LevelClassifier& classifier, Verification& result) {
@@ -351,6 +362,7 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
   }
   if (result.holds && device.starts_flooded() && keeps_old_lines(device, cache)) {
     result.holds = false;
+    result.contradicted = true;
     result.reason = "some lines stay for ever, whatever is loaded: no start can be given that is free of them";
   }
   return result;

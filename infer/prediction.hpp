@@ -10,6 +10,7 @@ namespace gpuinfer::infer {
 struct Verification {
   model::PredictionEvidence evidence;
   bool holds = false;
+  bool contradicted = false;  // by answers, and not for lack of them
   // So many latencies belong to no level, or are misread, or the levels have drifted so far, that nothing is certain.
   bool levels_in_doubt = false;
   std::string reason;  // when it does not hold

@@ -111,7 +111,11 @@ std::optional<std::vector<SetOverflow>> overflows_in_turn(Interrogator& device, 
   OverflowSearch search(device, further);
   Offsets gone;
   Offsets present;
-  if (!search.part(residents, further.size(), gone, present) || !search.search(gone, known_to_fit, further.size())) {
+  if (!search.part(residents, further.size(), gone, present)) {
+    return std::nullopt;
+  }
+  const bool contradicts_what_is_known = !gone.empty() && known_to_fit >= further.size();
+  if (contradicts_what_is_known || !search.search(gone, known_to_fit, further.size())) {
     return std::nullopt;
   }
   return search.take();

@@ -103,6 +103,19 @@ bool repeats(Interrogator& device, const model::Question& question) {
   return are_the_same(device.classifier(), ask_again(device, question, 6));
 }
 
+bool repeats_for_long(Interrogator& device, const ConflictClass& set, const AskedOfWalk& asked) {
+  constexpr std::uint64_t walks = 5;
+  AccessSequence record = walk_over(device, set, 0).record;
+  if (!repeats(device, asked(record))) {
+    return false;
+  }
+  for (std::uint64_t draw = 1; draw < walks; ++draw) {
+    const AccessSequence more = walk_over(device, set, draw).record;
+    record.insert(record.end(), more.begin(), more.end());
+  }
+  return repeats(device, asked(std::move(record)));
+}
+
 bool answers_come_in_order(Interrogator& device, const model::Question& question) {
   const std::size_t times = std::clamp<std::size_t>(4800 / question.record.size(), 40, 120);
   constexpr std::size_t shuffles = 20000;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "infer/interrogator.hpp"
 #include "infer/partition.hpp"
 
@@ -13,6 +15,13 @@ namespace gpuinfer::infer {
 
 // True when the question, asked six times on end, is answered the same way each time, as far as misreads let it.
 [[nodiscard]] bool repeats(Interrogator& device, const model::Question& question);
+
+// The question that asks a walk.
+using AskedOfWalk = std::function<model::Question(AccessSequence walk)>;
+
+// True when a walk over the set repeats, and so does a much longer one: a set that is known by hardly more lines than
+// it has ways misses so seldom that in a short one chance looks like misreads.
+[[nodiscard]] bool repeats_for_long(Interrogator& device, const ConflictClass& set, const AskedOfWalk& asked);
 
 // Of a question that does not repeat: true when its answers are a few that come again, and come in stretches or in turn
 // rather than in any order. That is a policy that changes with time; chance hardly ever repeats a long answer, and

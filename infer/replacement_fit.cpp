@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "infer/bimodal_fit.hpp"
+#include "infer/conformance.hpp"
 #include "infer/learned_automaton.hpp"
 #include "infer/policy_search.hpp"
 #include "infer/pseudo_random.hpp"
 #include "infer/repeatability.hpp"
 #include "infer/stochastic_fit.hpp"
+#include "infer/victim_order.hpp"
 #include "infer/victims.hpp"
 #include "model/errors.hpp"
 
@@ -23,6 +25,7 @@ using model::Replacement;
 
 constexpr std::size_t most_sets_searched = 4;
 constexpr std::size_t most_sets_checked = 64;
+constexpr const char* several_explain = "several policies explain all answers";
 
 Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }
 
@@ -104,18 +107,20 @@ class OutsideTheLibrary {
     const ConflictClass& odd_one = *search_->answers().back().set;
     device_->inquire("a long walk over the set that was left unexplained, six times on end",
                      "no policy explains its answers; do they repeat at all?");
-    const model::Question walk = walk_over(*device_, odd_one, 7);
-    const bool deterministic = repeats_when_conditioned(odd_one, walk);
+    const bool deterministic = repeats_when_conditioned(odd_one);
     device_->learned(deterministic ? "the answers repeat" : "the answers do not repeat");
     if (fit_->details["deterministic"] != "null") {
       fit_->details["deterministic"] = deterministic ? "true" : "false";
     }
     if (!deterministic) {
-      find_chance(odd_one, walk);
+      find_chance(odd_one, walk_over(*device_, odd_one, 7));
       if (!starts_empty(*device_) && fit_->candidates.empty()) {
         fit_->details["deterministic"] = "null";
         fit_->reason += "; or a policy whose states no start that the device offers sets";
       }
+      return;
+    }
+    if (!device_->starts_flooded() && is_ordered(odd_one)) {
       return;
     }
     // A coin that rarely falls to one side may not have done so in the walk.
@@ -132,11 +137,13 @@ class OutsideTheLibrary {
   }
 
  private:
-  [[nodiscard]] bool repeats_when_conditioned(const ConflictClass& set, const model::Question& walk) {
-    const Priming priming(*device_, search_->conditioning_of(set));
-    return repeats(*device_, device_->starts_flooded()
-                                 ? device_->question_unflooded(search_->conditioning_of(set), walk.record)
-                                 : walk);
+  [[nodiscard]] bool repeats_when_conditioned(const ConflictClass& set) {
+    const Primer conditioning = search_->conditioning_of(set);
+    const Priming priming(*device_, conditioning);
+    return repeats_for_long(*device_, set, [&](AccessSequence walk) {
+      return device_->starts_flooded() ? device_->question_unflooded(conditioning.front(), std::move(walk))
+                                       : device_->question({}, std::move(walk));
+    });
   }
 
   void find_chance(const ConflictClass& set, const model::Question& walk) {
@@ -208,6 +215,33 @@ class OutsideTheLibrary {
     return true;
   }
 
+  // An order of the ways is none of the library's guesses, as there are too many, but the victims tell it.
+  bool is_ordered(const ConflictClass& set) {
+    device_->inquire("misses alone on a full set", "the ways may go in an order of their own");
+    const Priming priming(*device_, search_->conditioning_of(set));
+    std::vector<Replacement> ordered =
+        ordered_policies(oracle_of(*device_, set), set.ways, set.lines.size(), most_accesses(set.ways));
+    device_->learned(ordered.empty() ? "a way goes again before all others went" : "the ways go in an order", {},
+                     ordered.size());
+    if (ordered.empty() || !has_equal_ways()) {
+      return false;
+    }
+    PolicySearch search(*device_, *tried_, others_than(*sets_, *tried_), std::move(ordered));
+    search.narrow();
+    search.confirm();
+    search.check_others();
+    fit_->candidates = search.survivors();
+    if (fit_->candidates.size() > 1) {
+      fit_->reason = several_explain;
+    }
+    return !fit_->candidates.empty();
+  }
+
+  [[nodiscard]] bool has_equal_ways() const {
+    return std::all_of(tried_->begin(), tried_->end(),
+                       [&](const ConflictClass* set) { return set->ways == tried_->front()->ways; });
+  }
+
   bool is_learned(const ConflictClass& set) {
     constexpr std::uint32_t most_ways = 32;
     // Machines with few states are confused with larger ones in about one of 50 cases at 5, in none of 1500 at 200.
@@ -219,12 +253,9 @@ class OutsideTheLibrary {
     limits.seed = device_->settings().seed;
     limits.accesses = most_accesses(set.ways);
     limits.words_per_state = words_per_state;
-    const SetOracle oracle = [&](const std::vector<std::vector<std::uint32_t>>& sequences) {
-      return ask_all(set, sequences);
-    };
     device_->inquire("sequences that learn a machine", "no known policy explains the set, and its answers repeat");
     const Priming priming(*device_, search_->conditioning_of(set));
-    const Learning learning = learn_policy(oracle, set.ways, set.lines.size(), limits);
+    const Learning learning = learn_policy(oracle_of(*device_, set), set.ways, set.lines.size(), limits);
     fit_->details["learning_sequences"] = std::to_string(learning.sequences);
     fit_->details["learning_accesses"] = std::to_string(learning.accesses);
     if (!learning.learned) {
@@ -241,15 +272,11 @@ class OutsideTheLibrary {
   }
 
   bool holds_elsewhere(const Replacement& learned) {
-    std::vector<const ConflictClass*> same_ways;
-    for (const ConflictClass* set : *tried_) {
-      if (set->ways != tried_->front()->ways) {
-        not_learned_ = "a machine was learned for sets of one kind only";
-        return false;
-      }
-      same_ways.push_back(set);
+    if (!has_equal_ways()) {
+      not_learned_ = "a machine was learned for sets of one kind only";
+      return false;
     }
-    PolicySearch search(*device_, same_ways, others_than(*sets_, same_ways), {learned});
+    PolicySearch search(*device_, *tried_, others_than(*sets_, *tried_), {learned});
     search.confirm();
     search.check_others();
     if (search.survivors().empty()) {
@@ -293,26 +320,6 @@ class OutsideTheLibrary {
     return most / device_->votes_needed();
   }
 
-  std::vector<std::vector<bool>> ask_all(const ConflictClass& set,
-                                         const std::vector<std::vector<std::uint32_t>>& sequences) {
-    std::vector<model::Question> questions;
-    for (const std::vector<std::uint32_t>& sequence : sequences) {
-      AccessSequence record;
-      for (const std::uint32_t line : sequence) {
-        record.push_back(set.lines[line]);
-      }
-      questions.push_back(device_->question({}, std::move(record)));
-    }
-    std::vector<std::vector<bool>> missed;
-    for (const std::vector<Reading>& readings : device_->ask_voted(questions, device_->votes_needed())) {
-      std::vector<bool>& of_one = missed.emplace_back();
-      for (const Reading reading : readings) {
-        of_one.push_back(reading == Reading::miss);
-      }
-    }
-    return missed;
-  }
-
   Interrogator* device_;
   const std::vector<ConflictClass>* sets_;
   const std::vector<const ConflictClass*>* tried_;
@@ -320,6 +327,35 @@ class OutsideTheLibrary {
   ReplacementFit* fit_;
   std::string not_learned_;
 };
+
+// Walks meet some states of a set hardly ever, so each is tried in one set of every number of ways.
+bool conforms_everywhere(Interrogator& device, const std::vector<const ConflictClass*>& sets, const Replacement& policy,
+                         ReplacementFit& fit) {
+  device.inquire("every state of " + model::to_text(policy) + ", and every access after it",
+                 "another machine of few states may differ only where walks hardly ever come");
+  std::optional<unsigned> extra_states;
+  std::set<std::uint32_t> tried;
+  for (const ConflictClass* set : sets) {
+    if (!tried.insert(set->ways).second) {
+      continue;
+    }
+    const Conformance conformance = check_conformance(device, *set, policy);
+    if (!conformance.holds) {
+      device.learned("a set of " + std::to_string(set->ways) + " ways is not " + model::to_text(policy), 1, 0);
+      return false;
+    }
+    const bool is_first = tried.size() == 1;
+    extra_states = is_first ? conformance.extra_states : std::min(extra_states, conformance.extra_states);
+  }
+  if (extra_states) {
+    fit.details["conformance_extra_states"] = std::to_string(*extra_states);
+  }
+  device.learned(extra_states ? "all are as predicted, and no machine of at most " + std::to_string(*extra_states) +
+                                    " states more is the same"
+                              : "nothing speaks against it, and there are too many to try them all",
+                 1, 1);
+  return true;
+}
 
 }  // namespace
 
@@ -360,12 +396,16 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
                  ", but now and then a new line stays, and no coin that is known here explains when";
     return fit;
   }
+  if (survivors.size() == 1 && starts_empty(device) && !conforms_everywhere(device, tried, survivors.front(), fit)) {
+    OutsideTheLibrary(device, sets, tried, search, fit).find();
+    return fit;
+  }
   if (search.alike_for_accesses()) {
     fit.details["equivalent_for_accesses"] = std::to_string(*search.alike_for_accesses());
   }
   fit.candidates = search.survivors();
   if (fit.candidates.size() > 1) {
-    fit.reason = "several policies explain all answers";
+    fit.reason = several_explain;
   } else if (!search.are_proven()) {
     fit.reason = model::to_text(fit.candidates.front()) +
                  " may remain, in one of more states than can be followed from a start that is not clean";

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "infer/bimodal_fit.hpp"
 #include "infer/pseudo_random.hpp"
@@ -261,17 +262,17 @@ std::size_t periods_excluded(const Watched& watched) {
 }  // namespace
 
 ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+  if (auto bimodal = fit_bimodal(device, sets)) {
+    return *std::move(bimodal);
+  }
   ReplacementFit fit;
   if (device.starts_flooded()) {
     fit.reason = "chance decides, and by which law cannot be told: only a set that fills from empty numbers its ways";
     return fit;
   }
-  if (auto bimodal = fit_bimodal(device, sets)) {
-    return *std::move(bimodal);
-  }
   // A set that repeats what the others leave to chance has a policy of its own.
   for (const ConflictClass* set : sets) {
-    if (repeats(device, walk_over(device, *set, 0))) {
+    if (repeats_for_long(device, *set, [&](AccessSequence walk) { return device.question({}, std::move(walk)); })) {
       fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
       return fit;
     }

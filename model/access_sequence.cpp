@@ -3,6 +3,8 @@
 #include "model/access_sequence.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace gpuinfer::model {
 
@@ -31,6 +33,20 @@ AccessSequence random_walk(std::span<const std::uint64_t> offsets, std::size_t a
     entry = offsets[random.below(offsets.size())];
   }
   return sequence;
+}
+
+std::vector<std::uint32_t> returning_walk(std::uint32_t lines, std::size_t accesses, Random& random) {
+  std::vector<std::uint32_t> by_recency(lines);  // the one that came last at the end
+  std::iota(by_recency.begin(), by_recency.end(), 0U);
+  std::vector<std::uint32_t> walk(accesses);
+  for (std::uint32_t& entry : walk) {
+    const bool evenly = random.below(2) == 0;
+    const double rank = evenly ? lines * random.unit() : std::pow(lines + 1.0, random.unit()) - 1;
+    const auto place = by_recency.end() - 1 - std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(rank), lines - 1);
+    entry = *place;
+    std::rotate(place, place + 1, by_recency.end());
+  }
+  return walk;
 }
 
 AccessSequence non_uniform_stride(std::span<const StrideSegment> segments) {

@@ -23,6 +23,11 @@ using AccessSequence = std::vector<std::uint64_t>;
 // `accesses` offsets drawn uniformly and independently from `offsets` (not empty).
 [[nodiscard]] AccessSequence random_walk(std::span<const std::uint64_t> offsets, std::size_t accesses, Random& random);
 
+// So many numbers below `lines`, each drawn either evenly or by how long ago it came last, all orders of magnitude of
+// that being as likely. Where lines only come back evenly, what several hits of one do, or a hit soon after the fill,
+// hardly shows.
+[[nodiscard]] std::vector<std::uint32_t> returning_walk(std::uint32_t lines, std::size_t accesses, Random& random);
+
 // The non-uniform stride initialisation of Mei & Chu 2014 (section 3.2): segments one after another, each `count`
 // loads `stride_bytes` apart from `first`.
 struct StrideSegment {

@@ -23,6 +23,8 @@ RANDOM_ACCESSES_PER_WAY = 30
 # For sets that cannot be put back: in so many of its states the one policy is tried against the other.
 STARTS = 20_000
 NAMINGS = 20_000
+# Of a policy that may keep lines for ever, which takes a simple one.
+FOLLOWED_STATES = 100
 
 
 @dataclass
@@ -262,6 +264,59 @@ def alike_from_somewhere(found, true, ways, renamed):
     return False
 
 
+def from_the_other_end(replacement):
+    """The same policy with its ways numbered from the other end, where its name says how it is called then."""
+    variant = replacement.get("variant", "")
+    swapped = variant.replace("_R2", "_R0") if "_R2" in variant else variant.replace("_R0", "_R2")
+    return replacement | {"variant": swapped} if variant else replacement
+
+
+def is_kept_for_ever(policy, ways, begin):
+    """Whether in some state that `begin` leads to some line stays as long as it is not hit; False, too, where the states
+    are too many to be followed."""
+    after = {}  # state: (victim, state after a miss, states after hits)
+    waiting = [begin]
+    while waiting:
+        state = waiting.pop()
+        if state in after:
+            continue
+        if len(after) == FOLLOWED_STATES:
+            return False
+        policy.go_to(state)
+        victim, missed = policy.replace(), policy.state()
+        hits = []
+        for way in range(ways):
+            policy.go_to(state)
+            policy.hit(way)
+            hits.append(policy.state())
+        after[state] = (victim, missed, hits)
+        waiting += [missed, *hits]
+    for way in range(ways):
+        keeping = {state for state, (victim, _, _) in after.items() if victim != way}
+        while True:
+            kept = set()
+            for state in keeping:
+                _, missed, hits = after[state]
+                if keeping.issuperset((missed, *hits[:way], *hits[way + 1 :])):
+                    kept.add(state)
+            if kept == keeping:
+                break
+            keeping = kept
+        if keeping:
+            return True
+    return False
+
+
+def keeps_strangers(replacement, ways):
+    """Whether a line that nobody asks for may stay for ever, so that a set with such a line goes on as one with a way
+    less does, and no question tells them apart. Where that cannot be decided, False."""
+    if ways == 1 or not is_deterministic(replacement, ways):
+        return False
+    policy = make_policy(replacement, ways, Scripted())
+    fill_all(policy, ways)
+    return is_kept_for_ever(policy, ways, policy.state())
+
+
 def probabilities(replacement, ways):
     weights = replacement.get("victim_weights", [1] * ways)
     return [weight / sum(weights) for weight in weights]
@@ -307,6 +362,9 @@ def difference(found, true, ways, refused_states=(), depth_accesses=None):
             return f"one in {one_in[0]} instead of one in {one_in[1]}"
     compared = compare(found, true, ways)
     if compared.alike or (depth_accesses is not None and compared.accesses > depth_accesses):
+        return None
+    mirrored = from_the_other_end(found)
+    if renamed and mirrored != found and compare(mirrored, true, ways).alike:
         return None
     if "clean" in refused_states and not has_coin(true) and alike_from_somewhere(found, true, ways, renamed):
         return None

@@ -6,7 +6,7 @@
 import unittest
 from random import Random
 
-from hidden_alike import compare, difference, read_text
+from hidden_alike import compare, difference, keeps_strangers, read_text
 from hidden_cache import make_cache
 from hidden_draw import ANY_WAYS, POLICIES, draw_automaton, draw_replacement
 from hidden_policies import Chance, make_policy
@@ -152,6 +152,20 @@ class NoCleanStart(unittest.TestCase):
         late = "automaton hits=[[2,2],[1,2],[1,2]] victims=[0,1,0] misses=[2,2,1] fills=[2,1,2]"
         self.assertFalse(alike(lru, late, 2))
         self.assertTrue(alike(lru, late, 2, NEVER_EMPTY))
+
+    def test_the_first_way_is_the_last_one_from_the_other_end(self):
+        first, last = (f"qlru variant=H20_M0_{rule}_U1" for rule in ("R0", "R2"))
+        self.assertTrue(alike(first, last, 9, NEVER_EMPTY))
+        self.assertTrue(alike(last, first, 9, NEVER_EMPTY))
+        self.assertFalse(alike(last, first, 9))
+
+    def test_lines_that_nobody_asks_for_may_stay_for_ever(self):
+        self.assertTrue(keeps_strangers({"policy": "mru"}, 3))
+        self.assertTrue(keeps_strangers({"policy": "mru", "of": "fill"}, 56))
+        two_of_three = {"hits": [[0, 1, 0], [0, 1, 1]], "victims": [0, 1], "misses": [1, 0]}
+        self.assertTrue(keeps_strangers({"policy": "automaton", **two_of_three}, 3))
+        for name in ("lru", "lip", "nru", "srrip", "random"):
+            self.assertFalse(keeps_strangers({"policy": name}, 3))
 
     def test_what_differs_for_ever_is_told(self):
         for first, second in (("lru", "fifo"), ("srrip", "srrip promotion=frequency"), ("nru", "nru victim=rotating")):

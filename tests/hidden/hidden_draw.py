@@ -9,6 +9,7 @@ policy the library does not have, or that is read too badly. Of a trap nothing w
 import math
 from collections import Counter
 
+from hidden_alike import keeps_strangers
 from hidden_cache import index_function
 from hidden_policies import shift_register
 
@@ -275,6 +276,8 @@ def unidentifiable(spec):
         return "a set cannot be filled from the buffer"
     if spec["replacement"]["policy"] in ("weighted_random", "fermi") and cannot_be_emptied(spec):
         return "no set can be emptied, and the ways are numbered as an empty set fills"
+    if cannot_be_emptied(spec) and any(keeps_strangers(spec["replacement"], ways) for ways in set(spec["ways"])):
+        return "no set can be emptied, and lines that nobody asks for may stay in it for ever"
     return None
 
 

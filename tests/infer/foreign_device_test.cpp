@@ -118,6 +118,16 @@ TEST(ForeignDevice, NoCleanStart) {
   }
 }
 
+// All lines but one stay until they are hit, so that the rest looks like a way and a policy that does not matter.
+TEST(ForeignDevice, WaysWhoseLinesStayAreNotOverlooked) {
+  const auto make = [](std::size_t) { return std::make_unique<foreign::OrderedSet>(3, foreign::most_recent_goes); };
+  Device device([&] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels, 1U << 16U);
+  device.refuse_clean_starts();
+  model::CacheDescription truth = truth_of_sets(2, 3);
+  truth.replacement = model::Replacement{.policy = "mru", .parameters = {}, .equivalent = {}};
+  infer(device, truth);
+}
+
 void expect_policy(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy,
                    const foreign::MakeSet& make) {
   Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, two_levels);

@@ -223,6 +223,20 @@ TEST(LevelClassifier, MisreadsBeyondTwoInAHundredAreTooFrequent) {
   }
 }
 
+// A hit in a hundred is delayed by what a miss takes longer, and so is a miss.
+TEST(LevelClassifier, DelaysAsLongAsAMissAreNoMisreads) {
+  Samples samples;
+  constexpr std::size_t many = 16000;
+  const std::vector<float> misses = samples.normal(369, 6, many);
+  const std::vector<float> hits = samples.with_some_of(samples.normal(171, 6, many), misses, 0.018);
+  const std::vector<float> delayed_misses =
+      samples.with_some_of(samples.with_some_of(misses, hits, 0.018), samples.normal(574, 6, many), 0.01);
+  EXPECT_FALSE(LevelClassifier(samples.with_some_of(hits, samples.normal(376, 6, many), 0.01), delayed_misses, {})
+                   .misreads_are_too_frequent());
+  EXPECT_TRUE(LevelClassifier(samples.with_some_of(hits, samples.normal(376, 6, many), 0.03), delayed_misses, {})
+                  .misreads_are_too_frequent());
+}
+
 TEST(LevelClassifier, HitsMayComeFromSeveralBanks) {
   Samples samples;
   const std::vector<float> hits = joined(samples.normal(100, 2, 1500), samples.normal(140, 2, 300));

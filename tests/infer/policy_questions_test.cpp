@@ -107,6 +107,68 @@ TEST(PolicyQuestions, ConditioningLeavesFewStates) {
   EXPECT_TRUE(is_saturated(unconditioned));
 }
 
+// A permutation policy goes from state to state one by one while the set is full.
+TEST(PolicyQuestions, ConditioningBringsPermutationsTogether) {
+  constexpr std::uint32_t ways = 4;
+  const model::Replacement policy{
+      .policy = "permutation",
+      .parameters = {{"hits", std::vector<std::vector<double>>{{0, 2, 3, 1}, {3, 1, 2, 0}, {1, 2, 3, 0}, {0, 1, 3, 2}}},
+                     {"miss", std::vector<double>{1, 2, 0, 3}}},
+      .equivalent = {}};
+  const SetFrame frame = frame_of(ways, 12, SetStart::invalidated);
+  std::set<std::vector<std::uint32_t>> before;
+  std::set<std::vector<std::uint32_t>> after;
+  model::Random random(1);
+  for (int history = 0; history < 100; ++history) {
+    model::SetMachine machine(policy, ways);
+    SetLines line_in;
+    const auto load = [&](std::uint32_t line) {
+      const auto found = std::find(line_in.begin(), line_in.end(), line);
+      if (found != line_in.end()) {
+        machine.hit(static_cast<std::uint32_t>(found - line_in.begin()));
+        return;
+      }
+      const std::uint32_t way = machine.miss();
+      line_in.resize(machine.filled());
+      line_in[way] = line;
+    };
+    for (int access = 0; access < 50; ++access) {
+      load(static_cast<std::uint32_t>(random.below(ways + 2)));
+    }
+    const auto emptied = [&] {
+      machine.invalidate();
+      line_in.clear();
+      std::vector<std::uint32_t> state;
+      machine.append_state(state);
+      return state;
+    };
+    before.insert(emptied());
+    for (const SetLines& walk : frame.conditioning) {
+      std::for_each(walk.begin(), walk.end(), load);
+      static_cast<void>(emptied());
+    }
+    after.insert(emptied());
+  }
+  EXPECT_GT(before.size(), 10U);
+  EXPECT_EQ(after.size(), 1U);
+}
+
+TEST(PolicyQuestions, PoliciesAreMirrored) {
+  constexpr std::size_t most_pairs = std::size_t{1} << 14U;
+  const auto policy = [](const std::string& name, const std::string& parameter, const std::string& value) {
+    return model::Replacement{.policy = name, .parameters = {{parameter, value}}, .equivalent = {}};
+  };
+  const model::Replacement plru{.policy = "plru", .parameters = {}, .equivalent = {}};
+  for (const std::uint32_t ways : {3U, 6U}) {
+    EXPECT_EQ(PolicyOnSet::accesses_mirrored(plru, policy("plru", "order", "reversed"), ways, most_pairs),
+              std::nullopt);
+    EXPECT_NE(PolicyOnSet::accesses_mirrored(policy("qlru", "variant", "H20_M1_R0_U0"),
+                                             policy("qlru", "variant", "H20_M1_R2_U0"), ways, most_pairs),
+              0U);
+  }
+  EXPECT_EQ(PolicyOnSet::accesses_mirrored(plru, plru, 6, most_pairs), 0U);
+}
+
 // Of a set that cannot be emptied nobody knows the order of the ways, so one that searches them from the other end is
 // alike; one that fills after an invalidation is not.
 TEST(PolicyQuestions, OnlyWaysThatCanBeNamedTellMirroredPoliciesApart) {

@@ -82,6 +82,13 @@ TEST(PushedOut, SetsOverflowAtTheLineThatHasNoRoom) {
   }
 }
 
+TEST(PushedOut, WhatWasTakenToFitAndDoesNotTellsNothing) {
+  Asked device(2, 4, model::BitsIndex{{5}}, "lru", 0);
+  const Offsets residents = lines_between(0, 8);
+  const Offsets further = lines_between(8, 10);
+  EXPECT_FALSE(overflows_in_turn(device.interrogator(), residents, further, further.size()));
+}
+
 TEST(PushedOut, LinesAreToldApartBehindMisreads) {
   for (const double misreads : {0.0, 0.02}) {
     Asked device(8, 4, model::BitsIndex{.bits = {5, 6, 7}}, "lru", misreads);

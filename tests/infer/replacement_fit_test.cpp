@@ -171,6 +171,22 @@ std::string text_of(const ReplacementFit& fit) {
   return text;
 }
 
+void expect_name(const ReplacementFit& fit, const model::Replacement& policy) {
+  EXPECT_TRUE(names(fit, policy)) << text_of(fit);
+}
+
+// Of a set that is known by one line more than it has ways, a walk misses hardly more often than it is misread.
+TEST(ReplacementFit, ChanceShowsInSetsOfWhichFewLinesAreKnown) {
+  Sets sets(2, 25, replacement("random"), 1, {.jitter_cycles = 2, .misread_probability = 0.018});
+  std::vector<ConflictClass> classes = sets.classes();
+  for (ConflictClass& set : classes) {
+    set.lines.resize(26);
+  }
+  const ReplacementFit fit = fit_replacement(sets.device(), classes);
+  ASSERT_EQ(fit.candidates.size(), 1U) << text_of(fit);
+  EXPECT_EQ(fit.candidates.front().policy, "random");
+}
+
 // A part of the guesses: every one is asked for in PolicyQuestions.
 std::vector<model::Replacement> some_policies(std::uint32_t ways, std::size_t step) {
   std::vector<model::Replacement> policies = model::guessed_policies({ways});
@@ -191,6 +207,27 @@ TEST(ReplacementFit, NamesPoliciesOfEightWays) {
     for (const model::Inquiry& inquiry : sets.device().inquiries()) {
       EXPECT_FALSE(inquiry.asked.empty() || inquiry.why.empty() || inquiry.learned.empty());
     }
+  }
+}
+
+// It differs from qlru variant=H00_M3_R0_U1 only where the first line is hit before the second one is there.
+TEST(ReplacementFit, WhatDiffersOnlyInASetThatIsNotFullIsNotTheSame) {
+  const model::Replacement nearly_qlru{.policy = "automaton",
+                                       .parameters = {{"hits", std::vector<std::vector<double>>{{0, 1}, {0, 1}}},
+                                                      {"victims", std::vector<double>{1, 0}},
+                                                      {"misses", std::vector<double>{0, 1}},
+                                                      {"start", std::int64_t{1}}},
+                                       .equivalent = {}};
+  const ReplacementFit fit = Sets(4, 2, nearly_qlru, 1, {}).fit();
+  ASSERT_EQ(fit.candidates.size(), 1U) << fit.reason;
+  EXPECT_EQ(fit.candidates.front().policy, "automaton") << text_of(fit);
+}
+
+TEST(ReplacementFit, SaysHowManyMoreStatesWereTriedThanThePolicyHas) {
+  for (const std::uint32_t ways : {2U, 3U, 96U}) {
+    const ReplacementFit fit = Sets(4, ways, replacement("lru"), 1).fit();
+    ASSERT_EQ(fit.candidates.size(), 1U) << fit.reason;
+    EXPECT_EQ(fit.details.contains("conformance_extra_states"), ways < 96) << text_of(fit);
   }
 }
 
@@ -237,6 +274,24 @@ TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
   EXPECT_GE(10 * named, 9 * policies.size());
 }
 
+TEST(ReplacementFit, WaysMayGoInAnOrderOfTheirOwn) {
+  for (const std::vector<double>& order : {std::vector<double>{3, 1, 5, 4, 0, 6, 2}, {6, 0, 1, 2, 3, 4, 5}}) {
+    for (const std::string clear : {"on_miss", "on_access"}) {
+      for (const bool keeps_last : {false, true}) {
+        model::Replacement policy{
+            .policy = "nru", .parameters = {{"victim", std::string("order")}, {"order", order}}, .equivalent = {}};
+        if (clear == "on_access") {
+          policy.parameters["clear"] = clear;
+        }
+        if (keeps_last) {
+          policy.parameters["keep_last"] = std::string("true");
+        }
+        expect_name(Sets(4, 7, policy, 1).fit(), policy);
+      }
+    }
+  }
+}
+
 TEST(ReplacementFit, NamesPoliciesBehindManyMisreads) {
   const model::NoiseDescription noise{
       .jitter_cycles = 3, .outlier_probability = 0.002, .outlier_cycles = 400, .misread_probability = 0.02};
@@ -257,10 +312,6 @@ ReplacementFit fit_foreign(const foreign::MakeCache& make, std::uint32_t sets, s
 
 ReplacementFit fit_foreign_sets(std::uint32_t ways, const foreign::MakeSet& make) {
   return fit_foreign([&] { return std::make_unique<foreign::SetArray>(4, make); }, 4, ways);
-}
-
-void expect_name(const ReplacementFit& fit, const model::Replacement& policy) {
-  EXPECT_TRUE(names(fit, policy)) << text_of(fit);
 }
 
 TEST(ReplacementFit, ForeignSetsAreNamed) {
@@ -598,6 +649,18 @@ TEST(ReplacementFit, ForeignCoinsAreBip) {
       EXPECT_EQ(fit.details.count("one_in_interval_95_percent"), 1U);
     }
   }
+}
+
+TEST(ReplacementFit, CoinsShowAfterAFlood) {
+  std::mt19937_64 random(7);
+  const foreign::MakeSet make = [&](std::size_t) {
+    return std::make_unique<RarelyRecentSet>(5, [&] { return random() % 4 == 0; });
+  };
+  auto device =
+      std::make_unique<foreign::Device>([&] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
+  device->refuse_clean_starts();
+  expect_name(Sets(std::move(device), 2, 5, 1).fit(),
+              {.policy = "bip", .parameters = {{"one_in", std::int64_t{4}}}, .equivalent = {}});
 }
 
 // A count instead of a coin.

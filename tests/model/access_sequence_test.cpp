@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 namespace gpuinfer::model {
 namespace {
@@ -35,6 +37,24 @@ TEST(AccessSequence, NonUniformStridePutsSegmentsOneAfterAnother) {
   const std::vector<StrideSegment> segments{{.first = 0, .stride_bytes = 32, .count = 3},
                                             {.first = 1000, .stride_bytes = 4, .count = 2}};
   EXPECT_EQ(non_uniform_stride(segments), (AccessSequence{0, 32, 64, 1000, 1004}));
+}
+
+TEST(AccessSequence, ReturningWalkComesBackSoonAndMeetsEverything) {
+  for (const std::uint32_t lines : {1U, 2U, 100U}) {
+    Random random(1);
+    constexpr std::size_t accesses = 4000;
+    const std::vector<std::uint32_t> walk = returning_walk(lines, accesses, random);
+    ASSERT_EQ(walk.size(), accesses);
+    EXPECT_EQ(std::set<std::uint32_t>(walk.begin(), walk.end()).size(), lines);
+    EXPECT_LT(*std::max_element(walk.begin(), walk.end()), lines);
+    std::size_t at_once = 0;
+    for (std::size_t i = 1; i < walk.size(); ++i) {
+      at_once += walk[i] == walk[i - 1] ? 1U : 0U;
+    }
+    // Half of the draws by log2 of one place more than how many lines came since, half evenly.
+    const double share = 0.5 / lines + 0.5 * std::log(2) / std::log(lines + 1);
+    EXPECT_NEAR(static_cast<double>(at_once) / accesses, share, 0.03);
+  }
 }
 
 TEST(AccessSequence, InterleavedPassesOverSequencesThatHaveEnded) {

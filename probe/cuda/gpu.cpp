@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <string>
 
@@ -150,7 +148,9 @@ void Gpu::find_carveouts() {
 
 std::vector<std::uint32_t> Gpu::carveouts_kb() const {
   std::vector<std::uint32_t> carveouts;
-  std::ranges::copy(percent_of_carveout_kb_ | std::views::keys, std::back_inserter(carveouts));
+  for (const auto& [carveout_kb, percent] : percent_of_carveout_kb_) {
+    carveouts.push_back(carveout_kb);
+  }
   return carveouts;
 }
 

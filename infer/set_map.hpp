@@ -18,7 +18,7 @@
 // each just has room must fit, and where a set gets one more, that set must overflow and no other.
 namespace gpuinfer::infer {
 
-// The lines of the buffer from aligned_start() on, as an index function deals them out to sets.
+// All whole lines of the buffer, as an index function deals them out to sets; of a table those from aligned_start() on.
 class LinesOfSets {
  public:
   LinesOfSets(const Interrogator& device, const model::IndexFunction& index, std::uint64_t line_bytes);
@@ -38,8 +38,8 @@ class LinesOfSets {
   const Interrogator* device_;
   const model::IndexFunction* index_;
   std::uint64_t line_bytes_;
-  std::uint64_t start_;
-  std::uint64_t lines_;  // that the index covers
+  std::uint64_t start_ = 0;
+  std::uint64_t lines_ = 0;  // that the index covers
 };
 
 // How many lines each set holds, all sets at once. `likely_ways` is tried first. None: some set cannot be filled from

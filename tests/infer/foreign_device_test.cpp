@@ -90,6 +90,17 @@ TEST(ForeignDevice, BufferAtAnOddAddress) {
   }
 }
 
+// Of this buffer, 32 lines of 512 lie before a multiple of 16 KB, and only they tell the sum from a modulo.
+TEST(ForeignDevice, FewLinesTellTheIndex) {
+  const auto make = [](std::size_t) { return std::make_unique<foreign::OrderedSet>(2, foreign::lru); };
+  Device device([&] { return std::make_unique<foreign::DigitSums>(make); }, two_levels, 16U << 10U);
+  device.move_buffer_to(0xa33b120000ULL - 32 * foreign::line_bytes);
+  model::CacheDescription truth = truth_of_sets(7, 2);
+  truth.index = model::SumIndex{.fields = {{{5, 6, 7}}, {{8, 9, 10}}, {{11, 12, 13}}}, .sets_count = 7};
+  truth.replacement = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
+  EXPECT_TRUE(infer(device, truth).all_resolved());
+}
+
 // Without a clean start the lines of a flood are in the way; whatever is still resolved must be true.
 TEST(ForeignDevice, NoCleanStart) {
   Device plain(four_lru_sets, two_levels);

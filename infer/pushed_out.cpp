@@ -73,7 +73,7 @@ class Code {
 
   // What the answers say of a line, as log likelihood ratios (gone against present) by digit.
   [[nodiscard]] SetOfLine decoded(std::span<const double> log_ratios) const {
-    constexpr double decided = 9.2;  // wrong in one of ten thousand
+    constexpr double decided = 13.8;  // wrong in one of a million
     // Few sets get more of the lines than they hold.
     constexpr double log_prior_of_crowded = -4;
     using Kind = SetOfLine::Kind;

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "infer/circumstances.hpp"
+#include "infer/circumstance_leaves.hpp"
 #include "infer/conflicts.hpp"
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
 #include "infer/index_search.hpp"
 #include "infer/interrogator.hpp"
-#include "infer/near_and_far.hpp"
+#include "infer/leaves.hpp"
 #include "infer/partition.hpp"
 #include "infer/prediction.hpp"
 #include "infer/replacement_fit.hpp"
@@ -25,13 +25,9 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::EvidenceStatus;
-using model::LeafEvidence;
 
 constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
                                 "ways",           "index",       "replacement", "latency_cycles"};
-
-// The target behind which all SMs find the same cache.
-constexpr const char* cache_of_all_sms = "L2";
 
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
@@ -48,15 +44,15 @@ std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), conflicts_(device_, settings.seed) {
+      : device_(device, target, settings), conflicts_(device_, settings.seed), leaves_(device_, finding_) {
     for (const char* leaf : leaf_names) {
-      evidence(leaf).reason = "the stages that come before it did not end";
+      leaves_[leaf].reason = "the stages that come before it did not end";
     }
   }
 
   CacheFinding run() {
     go_through([this] { find_all(); });
-    go_through([this] { find_circumstances(); });
+    go_through([this] { settle_circumstances(device_, finding_, leaves_); });
     withdraw_unproven();
     state_confidence();
     finding_.evidence.inquiries = device_.inquiries();
@@ -66,22 +62,6 @@ class Inference {
   }
 
  private:
-  LeafEvidence& evidence(const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
-
-  void resolve(const std::string& leaf) {
-    LeafEvidence& entry = evidence(leaf);
-    entry.status = EvidenceStatus::resolved;
-    entry.reason.clear();
-    entry.experiments = device_.questions_asked() - questions_before_;
-    questions_before_ = device_.questions_asked();
-  }
-
-  void leave_open(const std::string& leaf, EvidenceStatus status, std::string reason) {
-    LeafEvidence& entry = evidence(leaf);
-    entry.status = status;
-    entry.reason = std::move(reason);
-  }
-
   template <class Stages>
   void go_through(Stages stages) {
     try {
@@ -94,7 +74,7 @@ class Inference {
     } catch (const QuestionRefused& refused) {
       give_up_rest(std::string("the device refused a question: ") + refused.what());
     } catch (const DeviceError& failure) {
-      if (evidence("latency_cycles").status != EvidenceStatus::resolved) {
+      if (!leaves_.is_resolved("latency_cycles")) {
         throw;
       }
       give_up_rest(std::string("the device failed: ") + failure.what());
@@ -119,8 +99,8 @@ class Inference {
   template <class Value, class ToFlow>
   void withdraw(const char* leaf, std::optional<Value>& value, const ToFlow& to_flow, const std::string& remark = {}) {
     if (value) {
-      evidence(leaf).alternatives = {to_flow(*value)};
-      leave_open(leaf, EvidenceStatus::ambiguous, unproven_ + remark);
+      leaves_[leaf].alternatives = {to_flow(*value)};
+      leaves_.leave_open(leaf, EvidenceStatus::ambiguous, unproven_ + remark);
       value.reset();
     }
   }
@@ -144,13 +124,13 @@ class Inference {
     model::CacheDescription& cache = finding_.cache;
     if (levels_in_doubt_) {
       cache.latency_cycles = {};
-      leave_open("latency_cycles", EvidenceStatus::unknown, unproven_);
+      leaves_.leave_open("latency_cycles", EvidenceStatus::unknown, unproven_);
     }
     const auto number = [](std::uint64_t value) { return std::to_string(value); };
     withdraw("replacement", cache.replacement, [](const auto& policy) { return model::to_flow_yaml(policy); });
     if (contradicted_) {
-      evidence("replacement").alternatives.clear();
-      leave_open("replacement", EvidenceStatus::unknown, unproven_);
+      leaves_["replacement"].alternatives.clear();
+      leaves_.leave_open("replacement", EvidenceStatus::unknown, unproven_);
     }
     // Lines that fit say how much room there is, but without a policy that explains who leaves when there is none, the
     // room may be organised otherwise than in these sets: in tags apart from the data, for example.
@@ -175,11 +155,11 @@ class Inference {
     if (prediction_failed_ || levels_in_doubt_) {
       withdraw("sector_bytes", cache.sector_bytes, number);
     }
-    if (!cache.capacity_bytes && cache.onset_bytes && evidence("capacity_bytes").status == EvidenceStatus::unknown) {
-      evidence("capacity_bytes").alternatives = {number(*cache.onset_bytes)};
-      leave_open("capacity_bytes", EvidenceStatus::ambiguous,
-                 "so many contiguous bytes fit and no more, which need not be all there is room for: " +
-                     evidence("capacity_bytes").reason);
+    if (!cache.capacity_bytes && cache.onset_bytes && leaves_["capacity_bytes"].status == EvidenceStatus::unknown) {
+      leaves_["capacity_bytes"].alternatives = {number(*cache.onset_bytes)};
+      leaves_.leave_open("capacity_bytes", EvidenceStatus::ambiguous,
+                         "so many contiguous bytes fit and no more, which need not be all there is room for: " +
+                             leaves_["capacity_bytes"].reason);
     }
   }
 
@@ -266,7 +246,7 @@ class Inference {
       return false;
     }
     finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
-    resolve("latency_cycles");
+    leaves_.resolve("latency_cycles");
     device_.learned("hits take " + std::to_string(std::lround(classifier.hit_median_cycles())) + " cycles, misses " +
                     std::to_string(std::lround(classifier.miss_median_cycles())));
     return true;
@@ -283,7 +263,7 @@ class Inference {
     }
     finding_.cache.sector_bytes = *fill.sector_bytes;
     device_.set_fill_granularity(*fill.sector_bytes);
-    resolve("sector_bytes");
+    leaves_.resolve("sector_bytes");
     return true;
   }
 
@@ -304,7 +284,7 @@ class Inference {
     }
     onset_granules_ = *onset.granules;
     finding_.cache.onset_bytes = onset_granules_ * *finding_.cache.sector_bytes;
-    resolve("onset_bytes");
+    leaves_.resolve("onset_bytes");
     return true;
   }
 
@@ -319,7 +299,7 @@ class Inference {
     device_.learned("a line has " + std::to_string(*finding_.cache.line_bytes) + " bytes");
     onset_lines_ = std::max<std::size_t>(1, onset_granules_ / (*finding_.cache.line_bytes / sector_bytes));
     device_.set_line(*finding_.cache.line_bytes);
-    resolve("line_bytes");
+    leaves_.resolve("line_bytes");
   }
 
   // Ways and index, so that the cache is known but for its policy, and single sets to experiment with.
@@ -411,7 +391,7 @@ class Inference {
       constexpr std::size_t most_sets = 64;
       sets_ = single_sets(device_, index, *ways, line_bytes, most_sets);
       resolve_sets();
-      resolve("index");
+      leaves_.resolve("index");
       return true;
     }
     return false;
@@ -421,14 +401,14 @@ class Inference {
     finding_.cache.capacity_bytes =
         std::accumulate(finding_.cache.ways->begin(), finding_.cache.ways->end(), std::uint64_t{0}) *
         *finding_.cache.line_bytes;
-    resolve("ways");
-    resolve("capacity_bytes");
-    evidence("capacity_bytes").experiments = evidence("ways").experiments;
+    leaves_.resolve("ways");
+    leaves_.resolve("capacity_bytes");
+    leaves_["capacity_bytes"].experiments = leaves_["ways"].experiments;
   }
 
   void give_up_sets(const std::string& reason) {
     for (const char* leaf : {"capacity_bytes", "ways", "index", "replacement"}) {
-      leave_open(leaf, EvidenceStatus::unknown, reason);
+      leaves_.leave_open(leaf, EvidenceStatus::unknown, reason);
     }
     unproven_ = reason;
   }
@@ -457,8 +437,8 @@ class Inference {
       fit = fit_partition(partition);
     }
     if (!partition.complete || !fit) {
-      leave_open("index", EvidenceStatus::unknown,
-                 partition.complete ? "no function reproduces the partition" : partition.reason);
+      leaves_.leave_open("index", EvidenceStatus::unknown,
+                         partition.complete ? "no function reproduces the partition" : partition.reason);
       return false;
     }
     // The sets take the numbers that the function gives them.
@@ -469,7 +449,7 @@ class Inference {
     finding_.cache.ways = ways;
     finding_.cache.index = fit->index;
     finding_.cache.exercised_bits = fit->exercised_bits;
-    resolve("index");
+    leaves_.resolve("index");
     return true;
   }
 
@@ -495,16 +475,17 @@ class Inference {
 
   void find_replacement() {
     const ReplacementFit fit = fit_replacement(device_, sets_);
-    evidence("replacement").details = fit.details;
+    leaves_["replacement"].details = fit.details;
     if (fit.candidates.size() == 1) {
       finding_.cache.replacement = fit.candidates.front();
-      resolve("replacement");
+      leaves_.resolve("replacement");
       return;
     }
     for (const model::Replacement& candidate : fit.candidates) {
-      evidence("replacement").alternatives.push_back(model::to_flow_yaml(candidate));
+      leaves_["replacement"].alternatives.push_back(model::to_flow_yaml(candidate));
     }
-    leave_open("replacement", fit.candidates.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, fit.reason);
+    leaves_.leave_open("replacement", fit.candidates.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous,
+                       fit.reason);
   }
 
   [[nodiscard]] bool index_covers_buffer() const {
@@ -532,120 +513,12 @@ class Inference {
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
     if (!policy_proven_) {
-      evidence("replacement").details["deterministic"] = "null";
+      leaves_["replacement"].details["deterministic"] = "null";
     }
     prediction_failed_ = !verification.holds;
     contradicted_ = verification.contradicted;
     levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;
-  }
-
-  // What is asked for only where the device heeds it, and of L1 where others lead to it. A refusal here says nothing
-  // of the rest.
-  void find_circumstances() {
-    const model::DeviceFacts& facts = device_.facts();
-    if (finding_.cache.sector_bytes && device_.target() == cache_of_all_sms && facts.chooses_sm) {
-      device_.report("near and far parts", 1.0);
-      settle("partitions", "lines that one SM has just brought, loaded by every SM",
-             "the first load of a line that is at home near other SMs takes longer",
-             [this] { return settle_partitions(); });
-    }
-    if (!finding_.cache.sector_bytes || !finding_.cache.onset_bytes) {
-      return;
-    }
-    const bool is_first_level =
-        std::find(facts.warm_targets.begin(), facts.warm_targets.end(), device_.target()) != facts.warm_targets.end();
-    if (is_first_level && !facts.carveouts_kb.empty()) {
-      device_.report("carve-outs", 1.0);
-      settle("carveouts", "contiguous arrays and random loads with every carve-out",
-             "what is not shared memory is this cache", [this] { return settle_carveouts(); });
-    }
-    if (is_first_level && facts.warm_targets.size() > 1) {
-      settle("shared_with", "loads through other paths of lines that this one brought",
-             "hits tell that the paths share a cache", [this] { return settle_sharing(); });
-    }
-    constexpr std::uint64_t most_lines = 1U << 14U;
-    if (device_.settings().all_sms && facts.chooses_sm && facts.sm_count &&
-        *finding_.cache.onset_bytes / line_or_sector_bytes() <= most_lines) {
-      device_.report("every SM", 1.0);
-      settle("sms", "the same random loads on every SM", "parts of a chip may differ", [this] { return settle_sms(); });
-    }
-  }
-
-  [[nodiscard]] std::uint64_t line_or_sector_bytes() const {
-    return finding_.cache.line_bytes.value_or(*finding_.cache.sector_bytes);
-  }
-
-  // What was learned about a leaf, and whether that settles it.
-  struct Learned {
-    std::string what;
-    bool settles = true;
-  };
-
-  template <class Find>
-  void settle(const char* leaf, const char* asked, const char* why, Find find) {
-    device_.inquire(asked, why);
-    questions_before_ = device_.questions_asked();
-    leave_open(leaf, EvidenceStatus::unknown, "the asking did not end");
-    try {
-      const Learned learned = find();
-      device_.learned(learned.what);
-      evidence(leaf).reason = learned.what;
-      if (learned.settles) {
-        resolve(leaf);
-      }
-    } catch (const QuestionRefused& refused) {
-      evidence(leaf).reason = std::string("the device refused a question: ") + refused.what();
-      device_.learned(evidence(leaf).reason);
-    }
-  }
-
-  Learned settle_partitions() {
-    const NearAndFar found = find_near_and_far(device_, line_or_sector_bytes());
-    if (found.sms.size() == 1) {
-      return {.what = "no SM is far from any line"};
-    }
-    if (!found.home) {
-      evidence("partitions").details["parts"] = std::to_string(found.sms.size());
-      return {.what = found.reason, .settles = false};
-    }
-    finding_.cache.partitions = model::Partitions{.index = *found.home,
-                                                  .near = 0,
-                                                  .far_cycles = found.far_cycles,
-                                                  .sms = found.sms,
-                                                  .keeps_copies = found.keeps_copies,
-                                                  .block_bytes = found.block_bytes};
-    return {.what = std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home)};
-  }
-
-  Learned settle_carveouts() {
-    finding_.cache.carveouts = find_carveouts(device_, line_or_sector_bytes());
-    return {.what = std::to_string(finding_.cache.carveouts.size()) + " sizes"};
-  }
-
-  Learned settle_sharing() {
-    const Sharing sharing = find_sharing(device_, line_or_sector_bytes());
-    if (!sharing.in_doubt.empty()) {
-      return {.what = "neither hits nor misses through " + sharing.in_doubt.front(), .settles = false};
-    }
-    finding_.cache.shared_with = sharing.shared_with;
-    evidence("shared_with").details["apart"] = model::to_flow_yaml(sharing.apart);
-    return {.what = model::to_flow_yaml(sharing.shared_with) + " find them"};
-  }
-
-  Learned settle_sms() {
-    const SmSurvey survey = survey_sms(device_, line_or_sector_bytes(), *finding_.cache.onset_bytes);
-    auto& details = evidence("sms").details;
-    details["asked"] = std::to_string(survey.asked);
-    details["other_misses"] = model::to_flow_yaml(survey.other_misses);
-    details["other_latency"] = model::to_flow_yaml(survey.other_latency);
-    const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
-    if (others > 0) {
-      finding_.warnings.push_back("SMs with other misses " + details["other_misses"] + ", with another latency " +
-                                  details["other_latency"] + ", of " + details["asked"] +
-                                  "; the profile holds for the others");
-    }
-    return {.what = others == 0 ? "all alike" : "not all alike"};
   }
 
   // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single
@@ -688,9 +561,9 @@ class Inference {
   Interrogator device_;
   Conflicts conflicts_;
   CacheFinding finding_;
+  Leaves leaves_;
   std::size_t onset_granules_ = 0;
   std::size_t onset_lines_ = 0;
-  std::size_t questions_before_ = 0;
   std::vector<ConflictClass> sets_;
   PackingCheck packings_;
   std::string unproven_;  // why what was found is not proven

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/circumstance_leaves.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "infer/circumstances.hpp"
+#include "infer/near_and_far.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::EvidenceStatus;
+
+// The target behind which all SMs find the same cache.
+constexpr const char* cache_of_all_sms = "L2";
+
+// What was learned about a leaf, and whether that settles it.
+struct Learned {
+  std::string what;
+  bool settles = true;
+};
+
+class CircumstanceLeaves {
+ public:
+  CircumstanceLeaves(Interrogator& device, CacheFinding& finding, Leaves& leaves)
+      : device_(device), finding_(finding), leaves_(leaves) {}
+
+  void settle_all() {
+    const model::DeviceFacts& facts = device_.facts();
+    const model::CacheDescription& cache = finding_.cache;
+    if (cache.sector_bytes && device_.target() == cache_of_all_sms && facts.chooses_sm) {
+      device_.report("near and far parts", 1.0);
+      settle("partitions", "lines that one SM has just brought, loaded by every SM",
+             "the first load of a line that is at home near other SMs takes longer", [this] { return partitions(); });
+    }
+    if (!cache.sector_bytes || !cache.onset_bytes) {
+      return;
+    }
+    const bool is_first_level =
+        std::find(facts.warm_targets.begin(), facts.warm_targets.end(), device_.target()) != facts.warm_targets.end();
+    if (is_first_level && !facts.carveouts_kb.empty()) {
+      device_.report("carve-outs", 1.0);
+      settle("carveouts", "contiguous arrays and random loads with every carve-out",
+             "what is not shared memory is this cache", [this] { return carveouts(); });
+    }
+    if (is_first_level && facts.warm_targets.size() > 1) {
+      settle("shared_with", "loads through other paths of lines that this one brought",
+             "hits tell that the paths share a cache", [this] { return sharing(); });
+    }
+    constexpr std::uint64_t most_lines = 1U << 14U;
+    if (device_.settings().all_sms && facts.chooses_sm && facts.sm_count &&
+        *cache.onset_bytes / line_or_sector_bytes() <= most_lines) {
+      device_.report("every SM", 1.0);
+      settle("sms", "the same random loads on every SM", "parts of a chip may differ", [this] { return sms(); });
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t line_or_sector_bytes() const {
+    return finding_.cache.line_bytes.value_or(*finding_.cache.sector_bytes);
+  }
+
+  template <class Find>
+  void settle(const char* leaf, const char* asked, const char* why, Find find) {
+    device_.inquire(asked, why);
+    leaves_.begin(leaf, "the asking did not end");
+    std::string reason;
+    try {
+      const Learned learned = find();
+      device_.learned(learned.what);
+      if (learned.settles) {
+        leaves_.resolve(leaf);
+        return;
+      }
+      reason = learned.what;
+    } catch (const QuestionRefused& refused) {
+      reason = std::string("the device refused a question: ") + refused.what();
+      device_.learned(reason);
+    }
+    leaves_.leave_open(leaf, EvidenceStatus::unknown, reason);
+  }
+
+  Learned partitions() {
+    const NearAndFar found = find_near_and_far(device_, line_or_sector_bytes());
+    if (found.sms.size() == 1) {
+      return {.what = "no SM is far from any line"};
+    }
+    if (!found.home) {
+      leaves_["partitions"].details["parts"] = std::to_string(found.sms.size());
+      return {.what = found.reason, .settles = false};
+    }
+    finding_.cache.partitions = model::Partitions{.index = *found.home,
+                                                  .near = 0,
+                                                  .far_cycles = found.far_cycles,
+                                                  .sms = found.sms,
+                                                  .keeps_copies = found.keeps_copies,
+                                                  .block_bytes = found.block_bytes};
+    return {.what = std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home)};
+  }
+
+  Learned carveouts() {
+    finding_.cache.carveouts = find_carveouts(device_, line_or_sector_bytes());
+    return {.what = std::to_string(finding_.cache.carveouts.size()) + " sizes"};
+  }
+
+  Learned sharing() {
+    const Sharing sharing = find_sharing(device_, line_or_sector_bytes());
+    if (!sharing.in_doubt.empty()) {
+      return {.what = "neither hits nor misses through " + sharing.in_doubt.front(), .settles = false};
+    }
+    finding_.cache.shared_with = sharing.shared_with;
+    leaves_["shared_with"].details["apart"] = model::to_flow_yaml(sharing.apart);
+    return {.what = model::to_flow_yaml(sharing.shared_with) + " find them"};
+  }
+
+  Learned sms() {
+    const SmSurvey survey = survey_sms(device_, line_or_sector_bytes(), *finding_.cache.onset_bytes);
+    auto& details = leaves_["sms"].details;
+    details["asked"] = std::to_string(survey.asked);
+    details["other_misses"] = model::to_flow_yaml(survey.other_misses);
+    details["other_latency"] = model::to_flow_yaml(survey.other_latency);
+    const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
+    if (others > 0) {
+      finding_.warnings.push_back("SMs with other misses " + details["other_misses"] + ", with another latency " +
+                                  details["other_latency"] + ", of " + details["asked"] +
+                                  "; the profile holds for the others");
+    }
+    return {.what = others == 0 ? "all alike" : "not all alike"};
+  }
+
+  Interrogator& device_;
+  CacheFinding& finding_;
+  Leaves& leaves_;
+};
+
+}  // namespace
+
+void settle_circumstances(Interrogator& device, CacheFinding& finding, Leaves& leaves) {
+  CircumstanceLeaves(device, finding, leaves).settle_all();
+}
+
+}  // namespace gpuinfer::infer

@@ -372,9 +372,14 @@ bool LevelClassifier::misreads_are_too_frequent() const {
 }
 
 LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {
-  return {.hit = density(hits_, latency_cycles - hit_shift_),
-          .miss = density(misses_, latency_cycles - miss_shift_),
-          .stray = stray_density + density(strays_, latency_cycles - hit_shift_)};
+  return {.hit = density(hits_, hit_shift_, latency_cycles),
+          .miss = density(misses_, miss_shift_, latency_cycles),
+          .stray = stray_density + density(strays_, hit_shift_, latency_cycles)};
+}
+
+double LevelClassifier::density(const Mixture& mixture, const Shift& shift, double x) {
+  const double taken_along = density(mixture, x - shift.taken_along);
+  return shift.seen == shift.taken_along ? taken_along : std::max(taken_along, density(mixture, x - shift.seen));
 }
 
 void LevelClassifier::tabulate() {
@@ -444,6 +449,21 @@ std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cy
   return ratios;
 }
 
+LevelClassifier::Offset LevelClassifier::offset_from(const Mixture& mixture, double shift,
+                                                     std::span<const double> members) {
+  std::vector<double> offsets;
+  double deviation = 0;
+  for (const double latency : members) {
+    const Component& nearest =
+        *std::max_element(mixture.begin(), mixture.end(), [&](const Component& a, const Component& b) {
+          return a.density(latency - shift) < b.density(latency - shift);
+        });
+    offsets.push_back(latency - shift - nearest.mean);
+    deviation = std::max(deviation, nearest.deviation);
+  }
+  return {.median = median(std::move(offsets)), .deviation = deviation};
+}
+
 void LevelClassifier::follow(std::span<const float> answer_cycles) {
   constexpr double no_overlap = 1e-6;
   constexpr std::size_t enough = 16;
@@ -452,44 +472,46 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     return;
   }
   const std::size_t step = std::max<std::size_t>(1, answer_cycles.size() / looked_at);
+  const auto before_all = std::pair(hit_shift_, miss_shift_);
   std::optional<double> hit_move;  // where enough was seen to know
   std::optional<double> miss_move;
   for (const Reading level : {Reading::hit, Reading::miss}) {
     const Mixture& mixture = level == Reading::hit ? hits_ : misses_;
-    double& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
-    std::vector<double> offsets;
-    double deviation = 0;
+    Shift& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
+    std::vector<double> members;
     for (std::size_t i = 0; i < answer_cycles.size(); i += step) {
-      const float latency = answer_cycles[i];
-      if (read(latency) == level) {
-        const Component& nearest =
-            *std::max_element(mixture.begin(), mixture.end(), [&](const Component& a, const Component& b) {
-              return a.density(latency - shift) < b.density(latency - shift);
-            });
-        offsets.push_back(latency - shift - nearest.mean);
-        deviation = std::max(deviation, nearest.deviation);
+      if (read(answer_cycles[i]) == level) {
+        members.push_back(answer_cycles[i]);
       }
     }
-    if (offsets.size() < enough) {
+    if (members.size() < enough) {
       continue;
     }
+    const Offset from_seen = offset_from(mixture, shift.seen, members);
+    const Offset from_taken_along = offset_from(mixture, shift.taken_along, members);
+    const bool was_taken_along = std::abs(from_taken_along.median) <= std::abs(from_seen.median);
+    const double before = was_taken_along ? shift.taken_along : shift.seen;
+    const auto& [offset, deviation] = was_taken_along ? from_taken_along : from_seen;
     // Four standard errors of a median, and more than rounding to whole cycles can make.
-    const double significant = 1 + 5 * deviation / std::sqrt(static_cast<double>(offsets.size()));
+    const double significant = 1 + 5 * deviation / std::sqrt(static_cast<double>(members.size()));
     // A few readings among many of the other level may be strays of that one; a clock that drifts takes both along.
-    const bool is_minority = 4 * offsets.size() * step < answer_cycles.size();
-    const double other_shift = level == Reading::hit ? miss_shift_ : hit_shift_;
-    const double offset = median(std::move(offsets));
-    const double farthest = std::max(4 * deviation, std::abs(shift - other_shift));
-    const bool is_plausible = !is_minority || std::abs(shift + offset - other_shift) <= farthest;
+    const bool is_minority = 4 * members.size() * step < answer_cycles.size();
+    const double other_shift = level == Reading::hit ? miss_shift_.taken_along : hit_shift_.taken_along;
+    const double farthest = std::max(4 * deviation, std::abs(before - other_shift));
+    const bool is_plausible = !is_minority || std::abs(before + offset - other_shift) <= farthest;
     if (is_plausible) {
-      const double move = std::abs(offset) > significant ? offset : 0;
-      (level == Reading::hit ? hit_move : miss_move) = move;
-      shift += move;
+      const double after = before + (std::abs(offset) > significant ? offset : 0);
+      (level == Reading::hit ? hit_move : miss_move) = after - shift.seen;
+      shift = {.seen = after, .taken_along = after};
     }
   }
-  hit_shift_ += hit_move ? 0 : miss_move.value_or(0);
-  miss_shift_ += miss_move ? 0 : hit_move.value_or(0);
-  if (hit_move.value_or(0) != 0 || miss_move.value_or(0) != 0) {
+  if (!hit_move) {
+    hit_shift_.taken_along += miss_move.value_or(0);
+  }
+  if (!miss_move) {
+    miss_shift_.taken_along += hit_move.value_or(0);
+  }
+  if (std::pair(hit_shift_, miss_shift_) != before_all) {
     tabulate();
     double gap = miss_median_;
     for (const Component& hit : hits_) {
@@ -497,7 +519,8 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
         gap = std::min(gap, std::abs(miss.mean - hit.mean));
       }
     }
-    drifts_away_ = drifts_away_ || std::max(std::abs(hit_shift_), std::abs(miss_shift_)) > gap / 2;
+    drifts_away_ =
+        drifts_away_ || std::max(std::abs(hit_shift_.taken_along), std::abs(miss_shift_.taken_along)) > gap / 2;
   }
 }
 

@@ -60,7 +60,8 @@ class LevelClassifier {
   [[nodiscard]] Excesses plausible_excesses() const;
 
   // Lets the levels follow slow changes of the clock: each level moves with what clearly belongs to it, and takes the
-  // other along where that was not seen. Only levels that do not overlap can be followed.
+  // other along where that was not seen; until it is seen again it may be there or where it was. Only levels that do
+  // not overlap can be followed.
   void follow(std::span<const float> answer_cycles);
 
   // The levels have moved away from where they were calibrated, by so much that one may be taken for the other, or so
@@ -113,6 +114,14 @@ class LevelClassifier {
     double stray = 0;
   };
 
+  // How far a level has drifted since calibration, in cycles.
+  struct Shift {
+    double seen = 0;         // when it was last seen
+    double taken_along = 0;  // by now, if the other level's drift since then was its own
+
+    bool operator==(const Shift&) const = default;
+  };
+
   // How often each latency occurred, and which share of it all is hits, within these limits.
   struct Sample {
     Sample(std::span<const float> values, double share_of_hits);
@@ -126,11 +135,18 @@ class LevelClassifier {
   };
 
   [[nodiscard]] static double density(const Mixture& mixture, double x);
+  [[nodiscard]] static double density(const Mixture& mixture, const Shift& shift, double x);
   static void refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples);
   static void add_components(Mixture& found, std::vector<float> values, double least_share);
   [[nodiscard]] static Mixture find_components(std::vector<float> values);
   [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
   void measure_overlap();
+  // How far members of a level are from its nearest component, and the widest of those.
+  struct Offset {
+    double median = 0;
+    double deviation = 0;
+  };
+  [[nodiscard]] static Offset offset_from(const Mixture& mixture, double shift, std::span<const double> members);
   [[nodiscard]] Densities weigh(double latency_cycles) const;
   [[nodiscard]] Densities densities_at(float latency_cycles) const;
   [[nodiscard]] double log_ratio_of(const Densities& densities) const;
@@ -142,8 +158,8 @@ class LevelClassifier {
   Mixture strays_;  // that lie close together; others may lie anywhere
   double hit_median_ = 0;
   double miss_median_ = 0;
-  double hit_shift_ = 0;  // how far the levels have drifted since calibration, in cycles
-  double miss_shift_ = 0;
+  Shift hit_shift_;
+  Shift miss_shift_;
   bool drifts_away_ = false;
 
   std::size_t known_hits_ = 0;

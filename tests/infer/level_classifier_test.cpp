@@ -103,6 +103,22 @@ TEST(LevelClassifier, ADriftingLevelTakesTheOtherAlong) {
   EXPECT_EQ(classifier.read(240), Reading::miss);
 }
 
+// Misses that go further away at times are no drift of the clock.
+TEST(LevelClassifier, ALevelThatWasNotSeenIsFoundAgainWhereItWas) {
+  Samples samples;
+  LevelClassifier classifier(samples.normal(34, 0.5), samples.normal(275, 8), {});
+  for (int answer = 0; answer < 5; ++answer) {
+    classifier.follow(samples.normal(305, 8));
+  }
+  EXPECT_EQ(classifier.read(34), Reading::hit);
+  EXPECT_EQ(classifier.read(64), Reading::hit) << "the clock may have drifted";
+  classifier.follow(samples.normal(34, 0.5));
+  EXPECT_EQ(classifier.read(34), Reading::hit);
+  EXPECT_NE(classifier.read(64), Reading::hit);
+  EXPECT_EQ(classifier.read(305), Reading::miss);
+  EXPECT_FALSE(classifier.drifts_away());
+}
+
 TEST(LevelClassifier, ExcessesAreAsLikelyAsTheySay) {
   for (const std::size_t looked_at : {500U, 4000U}) {
     Samples samples;

@@ -12,9 +12,20 @@
 #include "cli/leaf_table.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/warnings.hpp"
+#include "infer/infer_cache.hpp"
+#include "infer/infer_texture.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::cli {
+
+FindOut asking(model::Answerer& device) {
+  return [&device](const std::string& target, const infer::Settings& settings) -> AnyFinding {
+    if (device.facts().buffer_of(target).raster) {
+      return infer::infer_texture(device, target, settings);
+    }
+    return infer::infer_cache(device, target, settings);
+  };
+}
 
 Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets, infer::Settings settings,
                 bool quiet, const FindOut& find_out) {
@@ -39,8 +50,9 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
       progress.accesses += inquiry.accesses;
       line.update(target, progress);
     };
-    infer::CacheFinding finding = find_out(target, settings);
+    AnyFinding found = find_out(target, settings);
     line.clear();
+    infer::Finding finding = std::visit([](const infer::Finding& any) { return any; }, found);
     for (const std::string& warning : finding.warnings) {
       warn(fmt::format("{}: {}", target, warning));
     }
@@ -50,7 +62,11 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
     inquiry.all_resolved = inquiry.all_resolved && finding.all_resolved() && !finding.ended_early;
     inquiry.questions += finding.questions;
     inquiry.accesses += finding.accesses;
-    inquiry.profile.caches[target] = std::move(finding.cache);
+    if (auto* cache = std::get_if<infer::CacheFinding>(&found)) {
+      inquiry.profile.caches[target] = std::move(cache->cache);
+    } else {
+      inquiry.profile.textures[target] = std::get<infer::TextureFinding>(found).texture;
+    }
     inquiry.profile.evidence[target] = std::move(finding.evidence);
   }
   inquiry.time = std::chrono::steady_clock::now() - start;
@@ -62,7 +78,11 @@ ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbo
   output.finish();
   for (const auto& [target, evidence] : inquiry.profile.evidence) {
     if (!verbosity.quiet) {
-      std::cerr << '\n' << target << '\n' << leaf_table(inquiry.profile.caches.at(target), evidence);
+      const auto cache = inquiry.profile.caches.find(target);
+      std::cerr << '\n'
+                << target << '\n'
+                << (cache != inquiry.profile.caches.end() ? leaf_table(cache->second, evidence)
+                                                          : leaf_table(inquiry.profile.textures.at(target), evidence));
     }
     if (verbosity.explain) {
       std::cerr << '\n' << target << ": how it was found out\n" << explanation(evidence);

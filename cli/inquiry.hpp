@@ -6,12 +6,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "cli/exit_status.hpp"
 #include "cli/output.hpp"
-#include "infer/infer_cache.hpp"
+#include "infer/finding.hpp"
+#include "infer/settings.hpp"
+#include "model/answerer.hpp"
 
-// What `run` and `infer` have in common: one cache after another is found out, the findings become a profile.
+// What `run` and `infer` have in common: one target after another is found out, the findings become a profile.
 namespace gpuinfer::cli {
 
 struct Inquiry {
@@ -22,7 +25,11 @@ struct Inquiry {
   std::chrono::duration<double> time{};
 };
 
-using FindOut = std::function<infer::CacheFinding(const std::string& target, const infer::Settings& settings)>;
+using AnyFinding = std::variant<infer::CacheFinding, infer::TextureFinding>;
+using FindOut = std::function<AnyFinding(const std::string& target, const infer::Settings& settings)>;
+
+// Asks the device, which outlives it.
+[[nodiscard]] FindOut asking(model::Answerer& device);
 
 // Budget and deadline in `settings` are for all targets together. Shows progress on stderr unless `quiet`, and warns.
 [[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets,

@@ -60,7 +60,8 @@ std::optional<std::string> partitions_text(const std::optional<model::Partitions
 }
 
 // Values in the order in which people think of them; no value where it is not known.
-std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(const CacheDescription& cache) {
+using LeafValues = std::vector<std::pair<std::string, std::optional<std::string>>>;
+LeafValues leaf_values(const CacheDescription& cache) {
   return {
       {"capacity_bytes", bytes_text(cache.capacity_bytes)},
       {"onset_bytes", bytes_text(cache.onset_bytes)},
@@ -74,6 +75,19 @@ std::vector<std::pair<std::string, std::optional<std::string>>> leaf_values(cons
       {"shared_with", targets_text(cache.shared_with)},
       {"partitions", partitions_text(cache.partitions)},
       {"sms", "see below"},
+  };
+}
+
+std::optional<std::string> texels_text(const std::optional<model::TexelBlock>& block) {
+  return block ? std::optional(fmt::format("{} x {} texels", block->width, block->height)) : std::nullopt;
+}
+
+LeafValues leaf_values(const model::TextureDescription& texture) {
+  return {
+      {"latency_cycles", latency_text(texture.latency_cycles)},
+      {"sector_texels", texels_text(texture.sector_texels)},
+      {"line_texels", texels_text(texture.line_texels)},
+      {"levels", std::nullopt},
   };
 }
 
@@ -112,6 +126,28 @@ std::string prediction_line(const model::PredictionEvidence& prediction) {
     line += fmt::format(", {} outliers", prediction.outliers);
   }
   return line + '\n';
+}
+
+std::string table_of(const LeafValues& values, const model::CacheEvidence& evidence) {
+  std::string table;
+  std::string missing;  // of the leaves just written: neighbours often lack the same
+  for (const auto& [leaf, value] : values) {
+    const auto found = evidence.leaves.find(leaf);
+    if (found == evidence.leaves.end()) {
+      continue;
+    }
+    if (const std::string own = what_is_missing(found->second); own != missing) {
+      table += missing;
+      missing = own;
+    }
+    const bool is_resolved = found->second.status == model::EvidenceStatus::resolved;
+    table += leaf_lines(leaf, value.value_or(is_resolved ? "none" : "not known"), found->second);
+  }
+  table += missing;
+  if (evidence.prediction) {
+    table += prediction_line(*evidence.prediction);
+  }
+  return table;
 }
 
 }  // namespace
@@ -190,25 +226,11 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
 }
 
 std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence& evidence) {
-  std::string table;
-  std::string missing;  // of the leaves just written: neighbours often lack the same
-  for (const auto& [leaf, value] : leaf_values(cache)) {
-    const auto found = evidence.leaves.find(leaf);
-    if (found == evidence.leaves.end()) {
-      continue;
-    }
-    if (const std::string own = what_is_missing(found->second); own != missing) {
-      table += missing;
-      missing = own;
-    }
-    const bool is_resolved = found->second.status == model::EvidenceStatus::resolved;
-    table += leaf_lines(leaf, value.value_or(is_resolved ? "none" : "not known"), found->second);
-  }
-  table += missing;
-  if (evidence.prediction) {
-    table += prediction_line(*evidence.prediction);
-  }
-  return table;
+  return table_of(leaf_values(cache), evidence);
+}
+
+std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence) {
+  return table_of(leaf_values(texture), evidence);
 }
 
 }  // namespace gpuinfer::cli

@@ -9,7 +9,7 @@
 
 #include "model/device_description.hpp"
 
-// Leaves of a cache in words, for people.
+// Leaves of a cache or a texture in words, for people.
 namespace gpuinfer::cli {
 
 // 12288 -> "12,288"
@@ -24,5 +24,6 @@ namespace gpuinfer::cli {
 // Leaf, status, confidence, value; below it what else is known, and what is missing. Leaves without evidence are left
 // out.
 [[nodiscard]] std::string leaf_table(const model::CacheDescription& cache, const model::CacheEvidence& evidence);
+[[nodiscard]] std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence);
 
 }  // namespace gpuinfer::cli

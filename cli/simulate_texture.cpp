@@ -36,17 +36,20 @@ model::AccessSequence offsets_of(const model::TexelLayout& layout, const std::ve
 void write_texture_rows(std::ostream& out, const model::DeviceDescription& device, const std::string& file,
                         const TextureRun& run) {
   const model::TextureDescription& texture = described(device.textures, run.texture, "--texture", file);
-  const model::CacheDescription& cache = device.caches.at(texture.cache);
+  if (!texture.cache) {
+    throw InputError(file + ": textures." + run.texture + ".cache is null and a simulation needs it; give it a value");
+  }
+  const model::CacheDescription& cache = device.caches.at(*texture.cache);
   const model::TexelLayout layout(texture);
   const std::vector<model::Texel> texels = parse_texels(run.sequence, texture.width, texture.height);
-  model::Question question{.target = texture.cache,
+  model::Question question{.target = *texture.cache,
                            .state = model::StartState::clean,
                            .warm = {},
                            .record = offsets_of(layout, texels, run.sequence)};
   if (run.warm) {
     question.warm = offsets_of(layout, parse_texels(*run.warm, texture.width, texture.height), *run.warm);
   }
-  const std::vector<model::Outcome> outcomes = naming_cache(file, texture.cache, [&] {
+  const std::vector<model::Outcome> outcomes = naming_cache(file, *texture.cache, [&] {
     return model::outcomes_of(*model::CacheSimulator::make(cache, run.seed), question, run.address);
   });
   std::string csv = "access,x,y,offset,set,outcome\n";

@@ -15,6 +15,7 @@ namespace {
 constexpr std::array targets{
     Target{"L1tex", "the L1 and texture path"},
     Target{"Texture", "the texture path asked by itself, tex1Dfetch"},
+    Target{"Texture2D", "which texels of a two-dimensional texture lie together, tex2D"},
     Target{"L1D", "a data L1 apart from the texture path"},
     Target{"ReadOnly", "the read-only path, ld.global.nc"},
     Target{"ConstL1", "first level of the constant cache"},

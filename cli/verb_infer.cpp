@@ -84,16 +84,18 @@ bool learned_nothing(const Inquiry& inquiry) {
 Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
                bool quiet) {
   const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
-  return inquire(device->facts(), targets, settings, quiet,
-                 [&](const std::string& target, const infer::Settings& limited) {
-                   return infer::infer_cache(*device, target, limited);
-                 });
+  return inquire(device->facts(), targets, settings, quiet, asking(*device));
 }
 
 Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
                 const infer::Settings& settings, bool quiet) {
   return inquire(recordings.front().facts, targets, settings, quiet,
                  [&](const std::string& target, const infer::Settings& limited) {
+                   if (recordings.front().facts.buffer_of(target).raster) {
+                     throw InputError("--target: " + target +
+                                      " was recorded as texels, which only the recording of "
+                                      "a whole run explains; give that one alone");
+                   }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
                    return infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited);

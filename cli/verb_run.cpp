@@ -123,10 +123,7 @@ ExitStatus verb_run(Arguments arguments) {
   if (average) {
     status = compare_averages(device, targets, settings, output, format, quiet);
   } else {
-    const Inquiry inquiry =
-        inquire(facts, targets, settings, quiet, [&](const std::string& target, const infer::Settings& limited) {
-          return infer::infer_cache(device, target, limited);
-        });
+    const Inquiry inquiry = inquire(facts, targets, settings, quiet, asking(device));
     status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
   }
   if (writer) {

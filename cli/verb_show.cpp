@@ -46,11 +46,14 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
   for (const auto& [target, cache] : profile.caches) {
     targets.push_back(target);
   }
+  for (const auto& [target, texture] : profile.textures) {
+    targets.push_back(target);
+  }
   for (const std::string& target : asked) {
     if (target == "all") {
       return targets;
     }
-    if (!profile.caches.contains(target)) {
+    if (!profile.caches.contains(target) && !profile.textures.contains(target)) {
       throw InputError(fmt::format("--target: {} is not in {}; leave it out to see what is", target, file));
     }
   }
@@ -78,6 +81,26 @@ std::optional<model::CacheDescription> supposed(const model::CacheDescription& c
   return model::parse_description(yaml, "the alternatives of the profile").caches.at("supposed");
 }
 
+void show_cache(const std::string& target, const model::CacheDescription& cache, const model::CacheEvidence* evidence) {
+  const auto likely = evidence == nullptr ? std::nullopt : supposed(cache, *evidence);
+  std::cout << '\n' << picture_of(target, likely.value_or(cache));
+  if (likely) {
+    std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
+  }
+  if (evidence != nullptr) {
+    std::cout << "\n  evidence\n" << leaf_table(cache, *evidence);
+  }
+}
+
+void show_texture(const std::string& target, const model::TextureDescription& texture,
+                  const model::CacheEvidence* evidence) {
+  std::cout << fmt::format("\n{}: {} x {} texels of {} B\n", target, texture.width, texture.height,
+                           texture.texel_bytes);
+  if (evidence != nullptr) {
+    std::cout << "\n  evidence\n" << leaf_table(texture, *evidence);
+  }
+}
+
 }  // namespace
 
 ExitStatus verb_show(Arguments arguments) {
@@ -91,20 +114,15 @@ ExitStatus verb_show(Arguments arguments) {
 
   std::cout << device_line(profile.device);
   for (const std::string& target : chosen_targets(profile, file, asked)) {
-    const model::CacheDescription& cache = profile.caches.at(target);
-    const auto evidence = profile.evidence.find(target);
-    if (evidence == profile.evidence.end()) {
-      std::cout << '\n' << picture_of(target, cache);
-      continue;
+    const auto found = profile.evidence.find(target);
+    const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;
+    if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
+      show_cache(target, cache->second, evidence);
+    } else {
+      show_texture(target, profile.textures.at(target), evidence);
     }
-    const auto likely = supposed(cache, evidence->second);
-    std::cout << '\n' << picture_of(target, likely.value_or(cache));
-    if (likely) {
-      std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
-    }
-    std::cout << "\n  evidence\n" << leaf_table(cache, evidence->second);
-    if (parsed->flag("explain")) {
-      std::cout << "\n  how it was found out\n" << explanation(evidence->second);
+    if (evidence != nullptr && parsed->flag("explain")) {
+      std::cout << "\n  how it was found out\n" << explanation(*evidence);
     }
   }
   return ExitStatus::resolved;

@@ -16,7 +16,7 @@ void warn(const std::string& sentence);
 
 [[nodiscard]] std::string took_device(const std::string& device);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
-[[nodiscard]] std::string ended_early(const std::string& target, const infer::CacheFinding& finding);
+[[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);
 [[nodiscard]] std::string chance_in_validation(const std::string& target, const std::string& policy);
 [[nodiscard]] std::string replay_learned_nothing(const std::string& file);
 

@@ -3,7 +3,10 @@
 #include "infer/circumstance_leaves.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "infer/circumstances.hpp"
 #include "infer/near_and_far.hpp"
@@ -70,7 +73,10 @@ class CircumstanceLeaves {
     leaves_.begin(leaf, "the asking did not end");
     std::string reason;
     try {
-      const Learned learned = find();
+      Learned learned = find();
+      if (device_.classifier().drifts_away()) {
+        learned = {.what = "the latencies drift further than they can be followed", .settles = false};
+      }
       device_.learned(learned.what);
       if (learned.settles) {
         leaves_.resolve(leaf);
@@ -103,7 +109,19 @@ class CircumstanceLeaves {
   }
 
   Learned carveouts() {
-    finding_.cache.carveouts = find_carveouts(device_, line_or_sector_bytes());
+    std::vector<model::Carveout> carveouts = find_carveouts(device_, line_or_sector_bytes());
+    for (const model::Carveout& carveout : carveouts) {
+      // A full cache holds as much as ever fitted, but for sets that random lines leave part empty.
+      constexpr double least_full = 0.8;
+      const auto fitting = static_cast<double>(carveout.onset_bytes.value_or(0));
+      if (fitting == 0 || carveout.resident_bytes->at(1) < least_full * fitting) {
+        return {.what = "with a carve-out of " + std::to_string(carveout.carveout_kb) + " KB " +
+                        std::to_string(carveout.onset_bytes.value_or(0)) + " bytes fit and at most " +
+                        std::to_string(std::lround(carveout.resident_bytes->at(1))) + " are present",
+                .settles = false};
+      }
+    }
+    finding_.cache.carveouts = std::move(carveouts);
     return {.what = std::to_string(finding_.cache.carveouts.size()) + " sizes"};
   }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "infer/infer_cache.hpp"
+#include "infer/finding.hpp"
 #include "infer/interrogator.hpp"
 #include "infer/leaves.hpp"
 

@@ -13,6 +13,7 @@
 #include "infer/index_fit.hpp"
 #include "infer/index_search.hpp"
 #include "infer/interrogator.hpp"
+#include "infer/latency_levels.hpp"
 #include "infer/leaves.hpp"
 #include "infer/partition.hpp"
 #include "infer/prediction.hpp"
@@ -55,42 +56,21 @@ class Inference {
     go_through([this] { settle_circumstances(device_, finding_, leaves_); });
     withdraw_unproven();
     state_confidence();
-    finding_.evidence.inquiries = device_.inquiries();
-    finding_.questions = device_.questions_asked();
-    finding_.accesses = device_.accesses_asked();
+    leaves_.close();
     return std::move(finding_);
   }
 
  private:
   template <class Stages>
   void go_through(Stages stages) {
-    try {
-      stages();
-    } catch (const AskingEnded& ended) {
-      give_up_rest(std::string("not asked: ") + ended.what());
-      finding_.ended_early = true;
-    } catch (const Undecided& undecided) {
-      give_up_rest(undecided.what());
-    } catch (const QuestionRefused& refused) {
-      give_up_rest(std::string("the device refused a question: ") + refused.what());
-    } catch (const DeviceError& failure) {
-      if (!leaves_.is_resolved("latency_cycles")) {
-        throw;
-      }
-      give_up_rest(std::string("the device failed: ") + failure.what());
-      finding_.ended_early = true;
-      finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
-                                  failure.what());
+    if (const std::optional<std::string> reason = leaves_.go_through(stages); reason && unproven_.empty()) {
+      unproven_ = *reason;
     }
   }
 
   // Everything that is not settled stays null, with this reason.
   void give_up_rest(const std::string& reason) {
-    for (auto& [leaf, entry] : finding_.evidence.leaves) {
-      if (entry.status == EvidenceStatus::unknown) {
-        entry.reason = reason;
-      }
-    }
+    leaves_.give_up_rest(reason);
     if (unproven_.empty()) {
       unproven_ = reason;
     }
@@ -163,24 +143,18 @@ class Inference {
     }
   }
 
-  // By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
-  // refutes it with probability 1 / (n + 2). For what a whole description predicts, the trials are the fresh accesses
-  // that were judged (of a cache with chance, the fresh sequences and victims are fewer); for what stands without one,
-  // the questions that were asked about it.
+  // For what a whole description predicts, the trials are the fresh accesses that were judged (of a cache with chance,
+  // the fresh sequences and victims are fewer); for what stands without one, the questions that were asked about it.
   void state_confidence() {
     constexpr std::size_t trials_by_chance = 500;
-    for (auto& [leaf, entry] : finding_.evidence.leaves) {
-      if (entry.status != EvidenceStatus::resolved) {
-        continue;
-      }
-      std::size_t trials = entry.experiments;
+    leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
       const bool is_predicted = std::find(leaf_names.begin(), leaf_names.end(), leaf) != leaf_names.end();
-      if (policy_proven_ && is_predicted) {
-        trials = model::is_deterministic(*finding_.cache.replacement) ? finding_.evidence.prediction->accesses
-                                                                      : trials_by_chance;
+      if (!policy_proven_ || !is_predicted) {
+        return questions;
       }
-      entry.confidence = 1 - std::round(1e6 / static_cast<double>(trials + 2)) / 1e6;
-    }
+      return model::is_deterministic(*finding_.cache.replacement) ? finding_.evidence.prediction->accesses
+                                                                  : trials_by_chance;
+    });
   }
 
   void find_all() {
@@ -218,37 +192,16 @@ class Inference {
   }
 
   bool find_latencies() {
-    constexpr std::uint64_t smallest_buffer_bytes = 4096;
-    if (device_.buffer().bytes < smallest_buffer_bytes) {
-      give_up_rest("the buffer has " + std::to_string(device_.buffer().bytes) + " bytes, and at least " +
-                   std::to_string(smallest_buffer_bytes) + " are needed");
+    const LatencyLevels levels = find_latency_levels(device_);
+    if (!levels.cycles) {
+      give_up_rest(levels.reason);
+      if (levels.warning) {
+        finding_.warnings.push_back(*levels.warning);
+      }
       return false;
     }
-    device_.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
-                    "before anything else, a hit has to be told from a miss");
-    device_.choose_start();
-    if (!calibrate(device_)) {
-      device_.learned("hits and misses do not come apart");
-      give_up_rest("loads that should hit and loads that should miss take the same time (" +
-                   std::to_string(std::lround(device_.classifier().hit_median_cycles())) + " and " +
-                   std::to_string(std::lround(device_.classifier().miss_median_cycles())) +
-                   " cycles): there is no cache on this path, it is never empty, or noise hides the difference");
-      return false;
-    }
-    const LevelClassifier& classifier = device_.classifier();
-    if (classifier.misreads_are_too_frequent()) {
-      const double worst =
-          std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) - classifier.overlap();
-      const std::string found = "hits and misses are misread in " + std::to_string(100 * worst) + " % of the accesses";
-      device_.learned(found);
-      give_up_rest(found + ", and more than 2 % leave nothing certain");
-      finding_.warnings.push_back(found + " (limit 2 %); stop other work on the device and run again");
-      return false;
-    }
-    finding_.cache.latency_cycles = {.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()};
+    finding_.cache.latency_cycles = *levels.cycles;
     leaves_.resolve("latency_cycles");
-    device_.learned("hits take " + std::to_string(std::lround(classifier.hit_median_cycles())) + " cycles, misses " +
-                    std::to_string(std::lround(classifier.miss_median_cycles())));
     return true;
   }
 
@@ -576,11 +529,6 @@ class Inference {
 };
 
 }  // namespace
-
-bool CacheFinding::all_resolved() const {
-  return std::all_of(evidence.leaves.begin(), evidence.leaves.end(),
-                     [](const auto& leaf) { return leaf.second.status == EvidenceStatus::resolved; });
-}
 
 CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
   return Inference(device, target, settings).run();

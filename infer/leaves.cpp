@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/leaves.hpp"
 
-#include <utility>
+#include <cmath>
 
 namespace gpuinfer::infer {
 
@@ -28,6 +28,29 @@ void Leaves::leave_open(const std::string& leaf, EvidenceStatus status, std::str
   LeafEvidence& entry = (*this)[leaf];
   entry.status = status;
   entry.reason = std::move(reason);
+}
+
+void Leaves::give_up_rest(const std::string& reason) {
+  for (auto& [leaf, entry] : finding_.evidence.leaves) {
+    if (entry.status == EvidenceStatus::unknown) {
+      entry.reason = reason;
+    }
+  }
+}
+
+void Leaves::state_confidence(const std::function<std::size_t(const std::string&, std::size_t)>& trials_of) {
+  for (auto& [leaf, entry] : finding_.evidence.leaves) {
+    if (entry.status == EvidenceStatus::resolved) {
+      const std::size_t trials = trials_of(leaf, entry.experiments);
+      entry.confidence = 1 - std::round(1e6 / static_cast<double>(trials + 2)) / 1e6;
+    }
+  }
+}
+
+void Leaves::close() {
+  finding_.evidence.inquiries = device_.inquiries();
+  finding_.questions = device_.questions_asked();
+  finding_.accesses = device_.accesses_asked();
 }
 
 }  // namespace gpuinfer::infer

@@ -6,6 +6,13 @@
 
 namespace gpuinfer::model {
 
+bool fills(const Raster& raster, std::uint64_t bytes) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 24U;  // so that no product overflows
+  const auto is_sound = [](std::uint64_t number) { return number > 0 && number <= most; };
+  return raster.texel_bytes <= 64 && is_sound(raster.texel_bytes) && is_sound(raster.width) &&
+         is_sound(raster.height) && raster.texel_bytes * raster.width * raster.height == bytes;
+}
+
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
   const auto& [warm_target, carveout_kb, sm] = question.circumstances;
   const auto warms = [&](const std::string& target) {

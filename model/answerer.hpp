@@ -13,10 +13,24 @@
 
 namespace gpuinfer::model {
 
+// A two-dimensional texture, in texels. An offset names the texel (x, y) as if they lay row by row, whatever the true
+// layout is: texel_bytes * (x + width * y).
+struct Raster {
+  std::uint64_t texel_bytes = 4;
+  std::uint64_t width = 0;
+  std::uint64_t height = 0;
+
+  bool operator==(const Raster&) const = default;
+};
+
+// Whether a buffer of so many bytes holds just these texels, at least one.
+[[nodiscard]] bool fills(const Raster& raster, std::uint64_t bytes);
+
 // Where loads go.
 struct BufferFacts {
-  std::uint64_t bytes = 0;    // offsets lie in [0, bytes), 4-byte loads
-  std::uint64_t address = 0;  // the address of a load is `address` + its offset
+  std::uint64_t bytes = 0;            // offsets lie in [0, bytes), 4-byte loads
+  std::uint64_t address = 0;          // the address of a load is `address` + its offset
+  std::optional<Raster> raster = {};  // of a two-dimensional texture, which has no addresses
 
   bool operator==(const BufferFacts&) const = default;
 };

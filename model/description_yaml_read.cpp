@@ -36,23 +36,25 @@ constexpr double max_cycles = 1e9;
 constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
 
 // What evidence and `assumed` may speak of.
-constexpr std::array<std::string_view, 17> leaf_names{"capacity_bytes",
-                                                      "onset_bytes",
-                                                      "store_lines",
-                                                      "line_bytes",
-                                                      "sector_bytes",
-                                                      "ways",
-                                                      "index",
-                                                      "replacement",
-                                                      "fill",
-                                                      "store",
-                                                      "latency_cycles",
-                                                      "latency_cycles.hit",
-                                                      "latency_cycles.miss",
-                                                      "partitions",
-                                                      "carveouts",
-                                                      "shared_with",
-                                                      "sms"};
+constexpr std::array<std::string_view, 17> cache_leaves{"capacity_bytes",
+                                                        "onset_bytes",
+                                                        "store_lines",
+                                                        "line_bytes",
+                                                        "sector_bytes",
+                                                        "ways",
+                                                        "index",
+                                                        "replacement",
+                                                        "fill",
+                                                        "store",
+                                                        "latency_cycles",
+                                                        "latency_cycles.hit",
+                                                        "latency_cycles.miss",
+                                                        "partitions",
+                                                        "carveouts",
+                                                        "shared_with",
+                                                        "sms"};
+
+constexpr std::array<std::string_view, 4> texture_leaves{"latency_cycles", "sector_texels", "line_texels", "levels"};
 
 std::map<std::string, std::string> text_map(const Place& place) {
   std::map<std::string, std::string> texts;
@@ -281,8 +283,8 @@ std::vector<std::string> assumed_from(const Place& place) {
   std::vector<std::string> assumed;
   for (const Place& item : place.items()) {
     assumed.push_back(item.text());
-    if (!contains(leaf_names, assumed.back())) {
-      item.fail("`" + assumed.back() + "` is not a leaf of a cache; write `" + nearest(assumed.back(), leaf_names) +
+    if (!contains(cache_leaves, assumed.back())) {
+      item.fail("`" + assumed.back() + "` is not a leaf of a cache; write `" + nearest(assumed.back(), cache_leaves) +
                 "` or remove it");
     }
   }
@@ -366,6 +368,15 @@ Carveout carveout_from(const Place& place) {
   return carveout;
 }
 
+LatencyCycles latency_cycles_from(const Place& place) {
+  const auto latency = place.find("latency_cycles");
+  if (!latency) {
+    return {};
+  }
+  latency->allow({"hit", "miss"});
+  return {.hit = latency->find_real("hit", 0, max_cycles), .miss = latency->find_real("miss", 0, max_cycles)};
+}
+
 CacheDescription cache_from(const Place& place) {
   CacheDescription cache;
   if (place.is_null()) {
@@ -396,11 +407,7 @@ CacheDescription cache_from(const Place& place) {
   if (const auto store = place.find("store")) {
     cache.store = store_from(*store);
   }
-  if (const auto latency = place.find("latency_cycles")) {
-    latency->allow({"hit", "miss"});
-    cache.latency_cycles = {.hit = latency->find_real("hit", 0, max_cycles),
-                            .miss = latency->find_real("miss", 0, max_cycles)};
-  }
+  cache.latency_cycles = latency_cycles_from(place);
   if (const auto partitions = place.find("partitions")) {
     cache.partitions = partitions_from(*partitions);
   }
@@ -512,17 +519,30 @@ TileLevel tile_level_from(const Place& place) {
   return level;
 }
 
+TexelBlock texel_block_from(const Place& place) {
+  place.allow({"width", "height"});
+  return {.width = place.need("width").whole(1, max_bytes), .height = place.need("height").whole(1, max_bytes)};
+}
+
 TextureDescription texture_from(const Place& place, const Caches& caches) {
-  place.allow({"texel_bytes", "width", "height", "levels", "cache"});
+  place.allow({"texel_bytes", "width", "height", "sector_texels", "line_texels", "levels", "cache", "latency_cycles"});
   TextureDescription texture{.texel_bytes = place.need("texel_bytes").whole(1, max_bytes),
                              .width = place.need("width").whole(1, max_bytes),
                              .height = place.need("height").whole(1, max_bytes),
-                             .levels = {},
-                             .cache = cache_name_from(place.need("cache"), caches)};
+                             .latency_cycles = latency_cycles_from(place)};
+  if (const auto sector = place.find("sector_texels")) {
+    texture.sector_texels = texel_block_from(*sector);
+  }
+  if (const auto line = place.find("line_texels")) {
+    texture.line_texels = texel_block_from(*line);
+  }
   if (const auto levels = place.find("levels")) {
     const std::vector<Place> items = levels->items();
-    texture.levels.resize(items.size());
-    std::transform(items.begin(), items.end(), texture.levels.begin(), tile_level_from);
+    texture.levels.emplace(items.size());
+    std::transform(items.begin(), items.end(), texture.levels->begin(), tile_level_from);
+  }
+  if (const auto cache = place.find("cache")) {
+    texture.cache = cache_name_from(*cache, caches);
   }
   try {
     check(texture);
@@ -597,7 +617,13 @@ Inquiry inquiry_from(const Place& place) {
           .hypotheses_after = place.find_whole("hypotheses_after", 0, max_count)};
 }
 
-CacheEvidence evidence_from(const Place& place, bool of_cache) {
+// What evidence may speak of; anything, where there are no names.
+struct LeafNames {
+  std::string_view of_what;
+  std::span<const std::string_view> names;
+};
+
+CacheEvidence evidence_from(const Place& place, const LeafNames& leaves) {
   CacheEvidence evidence;
   for (const auto& [name, value] : place.entries()) {
     if (name == "prediction") {
@@ -606,8 +632,9 @@ CacheEvidence evidence_from(const Place& place, bool of_cache) {
       for (const Place& inquiry : value.items()) {
         evidence.inquiries.push_back(inquiry_from(inquiry));
       }
-    } else if (of_cache && !contains(leaf_names, name)) {
-      value.fail("is not a leaf of a cache; write `" + nearest(name, leaf_names) + "` or remove it");
+    } else if (!leaves.names.empty() && !contains(leaves.names, name)) {
+      value.fail("is not a leaf of a " + std::string(leaves.of_what) + "; write `" + nearest(name, leaves.names) +
+                 "` or remove it");
     } else {
       evidence.leaves.emplace(name, leaf_evidence_from(value));
     }
@@ -668,11 +695,15 @@ DeviceDescription description_from(const Place& root) {
   }
   if (const auto evidence = root.find("evidence")) {
     for (const auto& [name, value] : evidence->entries()) {
-      const bool of_cache = description.caches.contains(name);
-      if (!of_cache && !contains(carried_keys, name) && name != "memory_latency_cycles") {
+      LeafNames leaves;
+      if (description.caches.contains(name)) {
+        leaves = {.of_what = "cache", .names = cache_leaves};
+      } else if (description.textures.contains(name)) {
+        leaves = {.of_what = "texture", .names = texture_leaves};
+      } else if (!contains(carried_keys, name) && name != "memory_latency_cycles") {
         value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
       }
-      description.evidence.emplace(name, evidence_from(value, of_cache));
+      description.evidence.emplace(name, evidence_from(value, leaves));
     }
   }
   return description;

@@ -174,6 +174,10 @@ FlowYaml pattern_latencies_leaf(const PatternLatencyCycles& cycles) {
   return flow_map(entries);
 }
 
+FlowYaml latency_leaf(const LatencyCycles& cycles) {
+  return flow_map({{"hit", text_or_null(cycles.hit)}, {"miss", text_or_null(cycles.miss)}});
+}
+
 std::string cache_block(const CacheDescription& cache) {
   std::string block;
   const auto line = [&block](std::string_view key, const FlowYaml& value) {
@@ -198,8 +202,7 @@ std::string cache_block(const CacheDescription& cache) {
     line("store", flow_map({{"miss", cache.store->miss == StoreMiss::allocate ? "allocate" : "bypass"},
                             {"hit", cache.store->hit == StoreHit::update ? "update" : "evict"}}));
   }
-  line("latency_cycles",
-       flow_map({{"hit", text_or_null(cache.latency_cycles.hit)}, {"miss", text_or_null(cache.latency_cycles.miss)}}));
+  line("latency_cycles", latency_leaf(cache.latency_cycles));
   if (cache.partitions) {
     line("partitions", partitions_leaf(*cache.partitions));
   }
@@ -227,15 +230,26 @@ std::string path_block(const PathDescription& path) {
   return block;
 }
 
+FlowYaml tile_level_leaf(const TileLevel& level) {
+  return flow_map({{"width", to_text(level.width)},
+                   {"height", to_text(level.height)},
+                   {"order", level.order == TileOrder::linear ? "linear" : "morton"}});
+}
+
 std::string texture_block(const TextureDescription& texture) {
-  const FlowYaml levels = list_of(texture.levels, [](const TileLevel& level) {
-    return flow_map({{"width", to_text(level.width)},
-                     {"height", to_text(level.height)},
-                     {"order", level.order == TileOrder::linear ? "linear" : "morton"}});
-  });
-  return "    texel_bytes: " + to_text(texture.texel_bytes) + "\n    width: " + to_text(texture.width) +
-         "\n    height: " + to_text(texture.height) + "\n    levels: " + levels +
-         "\n    cache: " + to_yaml_scalar(texture.cache) + "\n";
+  std::string block;
+  const auto line = [&block](const char* key, const FlowYaml& value) {
+    block += "    " + std::string(key) + ": " + value + "\n";
+  };
+  line("texel_bytes", to_text(texture.texel_bytes));
+  line("width", to_text(texture.width));
+  line("height", to_text(texture.height));
+  line("sector_texels", texture.sector_texels ? to_flow_yaml(*texture.sector_texels) : "null");
+  line("line_texels", texture.line_texels ? to_flow_yaml(*texture.line_texels) : "null");
+  line("levels", texture.levels ? list_of(*texture.levels, tile_level_leaf) : "null");
+  line("cache", texture.cache ? to_yaml_scalar(*texture.cache) : "null");
+  line("latency_cycles", latency_leaf(texture.latency_cycles));
+  return block;
 }
 
 FlowYaml noise_leaf(const NoiseDescription& noise) {
@@ -375,6 +389,10 @@ FlowYaml to_flow_yaml(const Replacement& replacement) {
 }
 
 FlowYaml to_flow_yaml(const std::vector<std::string>& names) { return text_list(names); }
+
+FlowYaml to_flow_yaml(const TexelBlock& block) {
+  return flow_map({{"width", to_text(block.width)}, {"height", to_text(block.height)}});
+}
 
 FlowYaml to_flow_yaml(const std::vector<std::uint32_t>& ways) { return number_list(ways); }
 

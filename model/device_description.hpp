@@ -181,13 +181,25 @@ struct TileLevel {
   bool operator==(const TileLevel&) const = default;
 };
 
+// An aligned block of texels.
+struct TexelBlock {
+  std::uint64_t width = 1;  // in texels
+  std::uint64_t height = 1;
+
+  bool operator==(const TexelBlock&) const = default;
+};
+
 // Where the texels of a two-dimensional texture lie: model/texel_layout.hpp.
 struct TextureDescription {
   std::uint64_t texel_bytes = 4;
   std::uint64_t width = 1;  // in texels
   std::uint64_t height = 1;
-  std::vector<TileLevel> levels;  // from the inside out
-  std::string cache;              // through which it is read
+  // Which texels lie in one sector, and in one line, of the cache that they are read through.
+  std::optional<TexelBlock> sector_texels = {};
+  std::optional<TexelBlock> line_texels = {};
+  std::optional<std::vector<TileLevel>> levels = {};  // from the inside out; empty: row by row
+  std::optional<std::string> cache = {};              // through which it is read
+  LatencyCycles latency_cycles = {};
 
   bool operator==(const TextureDescription&) const = default;
 };

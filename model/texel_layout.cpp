@@ -47,7 +47,7 @@ void check(const TextureDescription& texture) {
   check_range("height", texture.height, max_side);
   std::uint64_t tile_width = 1;
   std::uint64_t tile_height = 1;
-  for (const TileLevel& level : texture.levels) {
+  for (const TileLevel& level : texture.levels.value_or(std::vector<TileLevel>{})) {
     check_range("levels", level.width, max_side);
     check_range("levels", level.height, max_side);
     if (level.order == TileOrder::morton && !(std::has_single_bit(level.width) && std::has_single_bit(level.height))) {
@@ -65,7 +65,10 @@ void check(const TextureDescription& texture) {
 TexelLayout::TexelLayout(const TextureDescription& texture)
     : texel_bytes_(texture.texel_bytes), texture_{.width = texture.width, .height = texture.height} {
   check(texture);
-  for (const TileLevel& tile : texture.levels) {
+  if (!texture.levels) {
+    throw InputError("levels: are null and a layout needs them; write [] for texels row by row");
+  }
+  for (const TileLevel& tile : *texture.levels) {
     levels_.push_back({.tile = tile, .unit = tile_});
     tile_ = {.width = tile_.width * tile.width, .height = tile_.height * tile.height};
   }

@@ -28,7 +28,7 @@ void check(const TextureDescription& texture);
 // at its right and lower edge padded to full size. Without levels: texels row by row.
 class TexelLayout {
  public:
-  // Throws what check() throws.
+  // Throws what check() throws, and InputError "levels: ..." when they are not known.
   explicit TexelLayout(const TextureDescription& texture);
 
   // In texels, the padding included.

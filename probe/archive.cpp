@@ -251,11 +251,23 @@ std::string utc_now() {
 void write(const hdf5::Handle& place, const model::BufferFacts& buffer) {
   hdf5::write_attribute(place, "buffer_bytes", buffer.bytes);
   hdf5::write_attribute(place, "address_of_buffer", buffer.address);
+  if (buffer.raster) {
+    hdf5::write_attribute(place, "texel_bytes", buffer.raster->texel_bytes);
+    hdf5::write_attribute(place, "raster_width", buffer.raster->width);
+    hdf5::write_attribute(place, "raster_height", buffer.raster->height);
+  }
 }
 
 model::BufferFacts read_buffer(const hdf5::Handle& place) {
-  return {.bytes = hdf5::read_integer_attribute(place, "buffer_bytes"),
-          .address = hdf5::read_integer_attribute(place, "address_of_buffer")};
+  model::BufferFacts buffer{.bytes = hdf5::read_integer_attribute(place, "buffer_bytes"),
+                            .address = hdf5::read_integer_attribute(place, "address_of_buffer")};
+  if (hdf5::has_attribute(place, "texel_bytes")) {
+    buffer.raster = model::Raster{.texel_bytes = hdf5::read_integer_attribute(place, "texel_bytes"),
+                                  .width = hdf5::read_integer_attribute(place, "raster_width"),
+                                  .height = hdf5::read_integer_attribute(place, "raster_height")};
+    require(model::fills(*buffer.raster, buffer.bytes), "the raster of a texture is not as large as its buffer");
+  }
+  return buffer;
 }
 
 void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {

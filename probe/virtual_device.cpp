@@ -15,6 +15,7 @@
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
 #include "model/random.hpp"
+#include "model/texel_layout.hpp"
 
 namespace gpuinfer::probe {
 
@@ -134,6 +135,34 @@ class VirtualCache {
   Noise noise_;
 };
 
+// A two-dimensional texture, read through a cache of its own.
+class VirtualTexture {
+ public:
+  VirtualTexture(const model::TextureDescription& texture, const model::CacheDescription& cache,
+                 const model::NoiseDescription& noise, model::Random seeds)
+      : raster_{.texel_bytes = texture.texel_bytes, .width = texture.width, .height = texture.height}, layout_(texture),
+        cache_(cache, noise, seeds) {}
+
+  [[nodiscard]] model::BufferFacts buffer() const {
+    return {.bytes = raster_.texel_bytes * raster_.width * raster_.height, .address = 0, .raster = raster_};
+  }
+
+  std::vector<float> answer(model::Question question) {
+    for (model::AccessSequence* sequence : {&question.warm, &question.record}) {
+      for (std::uint64_t& offset : *sequence) {
+        const std::uint64_t texel = offset / raster_.texel_bytes;
+        offset = layout_.offset_of({.x = texel % raster_.width, .y = texel / raster_.width});
+      }
+    }
+    return cache_.answer(question, 0);
+  }
+
+ private:
+  model::Raster raster_;
+  model::TexelLayout layout_;
+  VirtualCache cache_;
+};
+
 // A path of memory, with caches and random streams of its own.
 class VirtualPath {
  public:
@@ -187,6 +216,9 @@ class VirtualDevice final : public model::Answerer {
       facts_.buffer.bytes = std::max(facts_.buffer.bytes, buffer_bytes_for(cache));
     }
     share_caches(description);
+    for (const auto& [target, texture] : description.textures) {
+      add_texture(target, texture, description, model::Random(seed ^ fnv1a(target)));
+    }
     facts_.chooses_sm = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
       add_path(description, noise, seed);
@@ -224,6 +256,25 @@ class VirtualDevice final : public model::Answerer {
         }
       }
     }
+  }
+
+  void add_texture(const std::string& target, const model::TextureDescription& texture,
+                   const model::DeviceDescription& description, model::Random seeds) {
+    if (!texture.cache || !texture.levels) {
+      refusals_[target] = "textures." + target + (texture.cache ? ".levels" : ".cache") +
+                          " is null and a simulation needs it; give it a value";
+      return;
+    }
+    if (const auto refusal = refusals_.find(*texture.cache); refusal != refusals_.end()) {
+      refusals_[target] = refusal->second;
+      return;
+    }
+    const auto& [name, added] = *textures_
+                                     .try_emplace(target, texture, description.caches.at(*texture.cache),
+                                                  description.noise.value_or(model::NoiseDescription{}), seeds)
+                                     .first;
+    facts_.own_buffers[name] = added.buffer();
+    facts_.targets.push_back(name);
   }
 
   void share_caches(const model::DeviceDescription& description) {
@@ -280,6 +331,9 @@ class VirtualDevice final : public model::Answerer {
     }
     const bool of_path = path_ && question.target == latency_target;
     try {
+      if (const auto texture = textures_.find(question.target); texture != textures_.end()) {
+        return {.latency_cycles = texture->second.answer(question), .refusal = std::nullopt};
+      }
       return {.latency_cycles = of_path ? path_->answer(question, facts_.buffer.address) : latencies_of(question),
               .refusal = std::nullopt};
     } catch (const InputError& unknown) {
@@ -305,9 +359,10 @@ class VirtualDevice final : public model::Answerer {
     }
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        if (offset % load_bytes != 0 || offset > facts_.buffer.bytes - load_bytes) {
+        const std::uint64_t bytes = facts_.buffer_of(question.target).bytes;
+        if (offset % load_bytes != 0 || offset > bytes - load_bytes) {
           return "offset " + std::to_string(offset) + " is no 4-byte load inside the buffer of " +
-                 std::to_string(facts_.buffer.bytes) + " bytes; ask for multiples of 4 below its end";
+                 std::to_string(bytes) + " bytes; ask for multiples of 4 below its end";
         }
       }
     }
@@ -317,6 +372,7 @@ class VirtualDevice final : public model::Answerer {
   model::DeviceFacts facts_;
   std::map<std::string, VirtualCache> caches_;
   std::map<std::pair<std::string, std::uint32_t>, VirtualCache> carved_out_;  // by target and KB
+  std::map<std::string, VirtualTexture> textures_;
   std::optional<VirtualPath> path_;
   std::map<std::string, std::string> refusals_;
 };

@@ -37,6 +37,7 @@ constexpr std::array all_targets{
     Target{"L1tex", LoadPath::global_ca, Emptying::new_carveout},
     Target{"ReadOnly", LoadPath::global_nc, Emptying::new_carveout},
     Target{"Texture", LoadPath::texture, Emptying::new_carveout},
+    Target{"Texture2D", LoadPath::texture_2d, Emptying::new_carveout},
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
@@ -66,6 +67,9 @@ Flood flood_of(Emptying emptying) {
   return {};
 }
 
+constexpr model::Raster raster_facts{
+    .texel_bytes = sizeof(std::uint32_t), .width = cuda::raster_width, .height = cuda::raster_height};
+
 // Several times what any first TLB is known to cover, and less than the second covers on GPUs of today.
 constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
 
@@ -75,8 +79,11 @@ struct Touches {
   std::uint64_t stride_bytes;
 };
 
-Touches touches_of(Emptying emptying) {
-  switch (emptying) {
+Touches touches_of(const Target& target) {
+  if (target.path == LoadPath::texture_2d) {
+    return {.count = 16, .stride_bytes = 128};  // where they lie is not known
+  }
+  switch (target.emptying) {
     case Emptying::other_constants:
       return {.count = 16, .stride_bytes = 64};
     case Emptying::other_pages:
@@ -118,6 +125,9 @@ float median(std::span<const float> latencies) {
   return *middle;
 }
 
+// Where nothing but one SM may touch what is measured, it is always this one.
+constexpr std::uint32_t home_sm = 0;
+
 class CudaProbe final : public model::Answerer {
  public:
   explicit CudaProbe(const CudaOptions& options);
@@ -135,6 +145,8 @@ class CudaProbe final : public model::Answerer {
   };
 
   void prepare_buffers(const CudaOptions& options, std::span<const Target> targets);
+  void bring_raster_to_l2();
+  [[nodiscard]] cuda::Reach reach_of(const Target& target) const;
   void try_states(Offer& offer);
   [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
                                  float median_hit);
@@ -155,14 +167,12 @@ class CudaProbe final : public model::Answerer {
   cuda::Buffer buffer_;
   cuda::Buffer l2_buffer_;
   cuda::Buffer pages_;
+  cuda::RasterTexture raster_;
   std::optional<cuda::PageLines> page_lines_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
   std::uint32_t last_sm_ = 0;
 };
-
-// Where nothing but one SM may touch what is measured, it is always this one.
-constexpr std::uint32_t home_sm = 0;
 
 bool is_asked(const CudaOptions& options, std::string_view name) {
   return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
@@ -179,17 +189,10 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
   prepare_buffers(options, asked);
   for (const Target& target : asked) {
     const std::string name(target.name);
-    Offer offer{.target = target, .reach = reach_of(buffer_), .bytes = 0, .refusals = {}};
+    Offer offer{.target = target, .reach = reach_of(target), .bytes = 0, .refusals = {}};
     if (target.path == LoadPath::texture && !buffer_.texture()) {
       std::erase(facts_.targets, name);
       continue;
-    }
-    if (target.path == LoadPath::constant) {
-      offer.reach = {.bytes = cuda::constant_bytes};
-    } else if (target.emptying == Emptying::streaming) {
-      offer.reach = reach_of(l2_buffer_);
-    } else if (target.emptying == Emptying::other_pages) {
-      offer.reach = reach_of(pages_);
     }
     const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
     if (offer.reach.bytes <= 2 * flood_bytes) {
@@ -197,16 +200,50 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
       continue;
     }
     offer.bytes = offer.reach.bytes - flood_bytes;
-    const model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address};
+    model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address, .raster = std::nullopt};
+    if (target.path == LoadPath::texture_2d) {
+      buffer.raster = raster_facts;
+    }
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
-    if (target.emptying == Emptying::new_carveout) {
+    if (target.emptying == Emptying::new_carveout && !buffer.raster) {
       facts_.warm_targets.push_back(name);
     }
     offers_.emplace(name, std::move(offer));
   }
+}
+
+// A miss in L1 is to be a hit in L2, as it is where the GPU itself cleared a buffer.
+void CudaProbe::bring_raster_to_l2() {
+  constexpr std::uint64_t stride_bytes = 16;  // no sector has fewer of a row
+  const cuda::Reach reach = cuda::reach_of(raster_);
+  const std::uint64_t share_bytes = reach.bytes / gpu_.sm_count() / stride_bytes * stride_bytes + stride_bytes;
+  std::vector<model::Question> shares;
+  for (std::uint64_t begin = 0; begin < reach.bytes; begin += share_bytes) {
+    shares.emplace_back().warm = model::cold_pass(begin, std::min(share_bytes, reach.bytes - begin), stride_bytes);
+  }
+  static_cast<void>(
+      gpu_.play_apart({.paths = {.path = LoadPath::texture_2d, .warm = LoadPath::texture_2d}, .reach = reach}, shares));
+}
+
+cuda::Reach CudaProbe::reach_of(const Target& target) const {
+  switch (target.path) {
+    case LoadPath::constant:
+      return {.bytes = cuda::constant_bytes};
+    case LoadPath::texture_2d:
+      return cuda::reach_of(raster_);
+    case LoadPath::global_cg:
+      return cuda::reach_of(l2_buffer_);
+    case LoadPath::lines_cg:
+      return cuda::reach_of(pages_);
+    case LoadPath::global_ca:
+    case LoadPath::global_nc:
+    case LoadPath::texture:
+      break;
+  }
+  return cuda::reach_of(buffer_);
 }
 
 // Buffers begin at a multiple of their size (rounded up to a power of two), so that every address bit below that
@@ -222,17 +259,21 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     const std::uint64_t bytes = std::bit_ceil(2 * gpu_.l2_bytes());
     gpu_.allocate(l2_buffer_, bytes, bytes);
   }
+  if (std::ranges::find(targets, LoadPath::texture_2d, &Target::path) != targets.end()) {
+    gpu_.allocate(raster_);
+    bring_raster_to_l2();
+  }
   if (any(Emptying::other_pages)) {
     const std::uint64_t bytes = std::min(gpu_.free_bytes() / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
-    page_lines_.emplace(gpu_, home_sm, reach_of(pages_));
+    page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_));
   }
 }
 
 // A state is given when lines that were there, and fit with room to spare, all miss afterwards, or hit if they were to
 // stay.
 void CudaProbe::try_states(Offer& offer) {
-  const auto [count, stride_bytes] = touches_of(offer.target.emptying);
+  const auto [count, stride_bytes] = touches_of(offer.target);
   const auto touch = model::cold_pass(0, std::min(count * stride_bytes, offer.bytes), stride_bytes);
   model::Question touches{.target = std::string(offer.target.name),
                           .state = StartState::keep,

@@ -91,6 +91,41 @@ cudaError_t Buffer::make_texture() {
   return error;
 }
 
+RasterTexture::~RasterTexture() {
+  if (texture_) {
+    cudaDestroyTextureObject(*texture_);
+  }
+  cudaFreeArray(array_);
+}
+
+cudaError_t RasterTexture::allocate() {
+  const cudaChannelFormatDesc word = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
+  const std::vector<std::uint32_t> zeros(std::size_t{raster_width} * raster_height);
+  constexpr std::size_t row_bytes = raster_width * word_bytes;
+  cudaError_t error = cudaMallocArray(&array_, &word, raster_width, raster_height);
+  if (error == cudaSuccess) {
+    error =
+        cudaMemcpy2DToArray(array_, 0, 0, zeros.data(), row_bytes, row_bytes, raster_height, cudaMemcpyHostToDevice);
+  }
+  cudaResourceDesc resource{};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array_;
+  cudaTextureDesc reading{};
+  reading.readMode = cudaReadModeElementType;
+  cudaTextureObject_t texture = 0;
+  if (error == cudaSuccess) {
+    error = cudaCreateTextureObject(&texture, &resource, &reading, nullptr);
+  }
+  if (error == cudaSuccess) {
+    texture_ = texture;
+  }
+  return error;
+}
+
+Reach reach_of(const RasterTexture& raster) {
+  return {.bytes = raster.texture() ? raster_width * raster_height * word_bytes : 0, .texture = raster.texture()};
+}
+
 Reach reach_of(const Buffer& buffer) {
   return {.address = buffer.address(), .bytes = buffer.bytes(), .texture = buffer.texture()};
 }
@@ -174,6 +209,11 @@ void Gpu::allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_
 
 void Gpu::make_texture(Buffer& buffer) const {
   check(buffer.make_texture(), "make a texture of the buffer", "check it with nvidia-smi");
+}
+
+void Gpu::allocate(RasterTexture& raster) const {
+  check(raster.allocate(), "make a texture of " + std::to_string(raster_width) + " x " + std::to_string(raster_height),
+        "free memory on it");
 }
 
 model::DeviceFacts Gpu::facts() const {

@@ -56,14 +56,31 @@ class Buffer {
   std::optional<cudaTextureObject_t> texture_;
 };
 
+// A two-dimensional texture of zeros on the GPU, laid out as the driver likes it: raster_width x raster_height words.
+class RasterTexture {
+ public:
+  RasterTexture() = default;
+  RasterTexture(const RasterTexture&) = delete;
+  RasterTexture& operator=(const RasterTexture&) = delete;
+  ~RasterTexture();
+
+  [[nodiscard]] cudaError_t allocate();
+  [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_; }
+
+ private:
+  cudaArray_t array_ = nullptr;
+  std::optional<cudaTextureObject_t> texture_;
+};
+
 // Where the offsets of questions lead.
 struct Reach {
-  std::uint64_t address = 0;  // of global memory; none for LoadPath::constant
+  std::uint64_t address = 0;  // of global memory; none for constants and arrays
   std::uint64_t bytes = 0;
   std::optional<cudaTextureObject_t> texture = {};
 };
 
 [[nodiscard]] Reach reach_of(const Buffer& buffer);
+[[nodiscard]] Reach reach_of(const RasterTexture& raster);
 
 // How questions are played.
 struct Manner {
@@ -92,6 +109,7 @@ class Gpu {
   [[nodiscard]] std::uint64_t free_bytes() const;
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void make_texture(Buffer& buffer) const;
+  void allocate(RasterTexture& raster) const;
 
   // What can be set aside as shared memory, ascending.
   [[nodiscard]] std::vector<std::uint32_t> carveouts_kb() const;

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/cuda/play.hpp"
+
+#include <type_traits>
+
 #include "probe/cuda/transfer.cuh"
 
 // tests/probe/cuda_sass_test.py holds the machine code of these kernels to what is said here.
@@ -24,7 +27,7 @@ __device__ void store_to_shared(std::uint32_t* slot, std::uint32_t value) {
   asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(slot)), "r"(value) : "memory");
 }
 
-// A load path: where a word is (an address or a texture coordinate), where the places end, and the load itself.
+// A load path: where a word is (an address or texture coordinates), whether that is outside, and the load itself.
 template <LoadPath path>
 struct Global {
   static constexpr std::uint32_t unit = unit_bytes(path);
@@ -32,7 +35,9 @@ struct Global {
   __device__ static std::uint64_t place(const Launch& launch, std::uint32_t number) {
     return launch.buffer_begin + unit * static_cast<std::uint64_t>(number);
   }
-  __device__ static std::uint64_t end(const Launch& launch) { return launch.buffer_end; }
+  __device__ static bool is_outside(const Launch& launch, std::uint64_t address) {
+    return address >= launch.buffer_end;
+  }
 };
 
 struct GlobalCa : Global<LoadPath::global_ca> {
@@ -63,7 +68,7 @@ struct GlobalCg : Global<path> {
 struct Texture {
   static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::texture);
   __device__ static std::uint32_t place(const Launch&, std::uint32_t word) { return word; }
-  __device__ static std::uint32_t end(const Launch& launch) { return launch.buffer_words; }
+  __device__ static bool is_outside(const Launch& launch, std::uint32_t word) { return word >= launch.buffer_words; }
   __device__ static std::uint32_t load(const Launch& launch, std::uint32_t word) {
     std::uint32_t value = 0;
     asm volatile(
@@ -76,6 +81,32 @@ struct Texture {
   }
 };
 
+struct Raster {
+  struct Texel {
+    std::uint32_t x;
+    std::uint32_t y;
+  };
+
+  static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::texture_2d);
+  __device__ static Texel place(const Launch&, std::uint32_t word) {
+    return {.x = word % raster_width, .y = word / raster_width};
+  }
+  // The limits come with the launch, so that the compiler cannot know that x is always inside and compute it later.
+  __device__ static bool is_outside(const Launch& launch, Texel texel) {
+    return texel.x >= launch.raster_width || texel.y >= launch.raster_height;
+  }
+  __device__ static std::uint32_t load(const Launch& launch, Texel texel) {
+    std::uint32_t value = 0;
+    asm volatile(
+        "{\n\t.reg .u32 unused<3>;\n\t"
+        "tex.2d.v4.u32.s32 {%0, unused0, unused1, unused2}, [%1, {%2, %3}];\n\t}"
+        : "=r"(value)
+        : "l"(launch.texture), "r"(texel.x), "r"(texel.y)
+        : "memory");
+    return value;
+  }
+};
+
 __constant__ std::uint32_t constants[constant_bytes / sizeof(std::uint32_t)];
 
 struct Constant {
@@ -83,7 +114,9 @@ struct Constant {
   __device__ static std::uint64_t place(const Launch&, std::uint32_t word) {
     return __cvta_generic_to_constant(constants) + sizeof(std::uint32_t) * static_cast<std::uint64_t>(word);
   }
-  __device__ static std::uint64_t end(const Launch&) { return __cvta_generic_to_constant(constants) + constant_bytes; }
+  __device__ static bool is_outside(const Launch&, std::uint64_t address) {
+    return address >= __cvta_generic_to_constant(constants) + constant_bytes;
+  }
   __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
     std::uint32_t value = 0;
     asm volatile("ld.const.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -106,7 +139,7 @@ __device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfe
       // one.
       const auto place = Path::place(launch, chunk[i] + value);
       // Besides catching a buffer that was written to, this keeps the clock from being read before the place is there.
-      if (place >= Path::end(launch)) {
+      if (Path::is_outside(launch, place)) {
         __trap();
       }
       const std::uint32_t start = clock_cycles();
@@ -133,7 +166,7 @@ __device__ __forceinline__ void take_seat(const Launch& launch, Transfer& transf
   }
 }
 
-template <class Path>
+template <class Path, class WarmPath = Path>
 __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
   __shared__ std::uint64_t barrier;
   __shared__ Seat seat;
@@ -142,21 +175,13 @@ __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
 
   Transfer transfer(barrier);
   take_seat(launch, transfer, seat, place);
-  static_cast<void>(play_list<Path>(launch, transfer, chunk, launch.accesses + seat.first, seat.accesses, 0));
-}
-
-template <class WarmPath, class Path>
-__global__ void __launch_bounds__(1) play_after_warm_up(const Launch launch) {
-  __shared__ std::uint64_t barrier;
-  __shared__ Seat seat;
-  __shared__ Place place;
-  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
-
-  Transfer transfer(barrier);
-  take_seat(launch, transfer, seat, place);
   std::uint32_t* const accesses = launch.accesses + seat.first;
-  const std::uint32_t value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, 0);
-  static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
+  if constexpr (std::is_same_v<Path, WarmPath>) {
+    static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses, seat.accesses, 0));
+  } else {
+    const std::uint32_t value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, 0);
+    static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
+  }
 }
 
 // Stays long enough for every block of the launch to have found an SM.
@@ -181,48 +206,36 @@ __global__ void read_all(const uint4* memory, std::uint64_t count) {
 
 using Kernel = void (*)(Launch);
 
-template <class WarmPath>
-Kernel kernel_after(LoadPath path) {
-  switch (path) {
+template <class Path>
+Kernel kernel_after(LoadPath warm) {
+  switch (warm) {
     case LoadPath::global_nc:
-      return play_after_warm_up<WarmPath, GlobalNc>;
+      return play_accesses<Path, GlobalNc>;
     case LoadPath::texture:
-      return play_after_warm_up<WarmPath, Texture>;
+      return play_accesses<Path, Texture>;
     default:
-      return play_after_warm_up<WarmPath, GlobalCa>;
+      return play_accesses<Path, GlobalCa>;
   }
 }
 
-Kernel kernel_of(LoadPath path) {
-  switch (path) {
+Kernel kernel_of(const Paths& paths) {
+  switch (paths.path) {
     case LoadPath::global_nc:
-      return play_accesses<GlobalNc>;
+      return kernel_after<GlobalNc>(paths.warm);
     case LoadPath::global_cg:
       return play_accesses<GlobalCg<>>;
     case LoadPath::lines_cg:
       return play_accesses<GlobalCg<LoadPath::lines_cg>>;
     case LoadPath::texture:
-      return play_accesses<Texture>;
+      return kernel_after<Texture>(paths.warm);
+    case LoadPath::texture_2d:
+      return play_accesses<Raster>;
     case LoadPath::constant:
       return play_accesses<Constant>;
     case LoadPath::global_ca:
       break;
   }
-  return play_accesses<GlobalCa>;
-}
-
-Kernel kernel_of(const Paths& paths) {
-  if (paths.warm == paths.path) {
-    return kernel_of(paths.path);
-  }
-  switch (paths.warm) {
-    case LoadPath::global_nc:
-      return kernel_after<GlobalNc>(paths.path);
-    case LoadPath::texture:
-      return kernel_after<Texture>(paths.path);
-    default:
-      return kernel_after<GlobalCa>(paths.path);
-  }
+  return kernel_after<GlobalCa>(paths.warm);
 }
 
 }  // namespace

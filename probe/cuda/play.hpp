@@ -11,16 +11,22 @@ namespace gpuinfer::probe::cuda {
 
 // How a word is loaded.
 enum class LoadPath {
-  global_ca,  // ld.global.ca
-  global_nc,  // ld.global.nc
-  global_cg,  // ld.global.cg
-  lines_cg,   // ld.global.cg, in a buffer so large that lines are counted and not words
-  texture,    // tex.1d of a linear texture
-  constant,   // ld.const, indexed, from one bank
+  global_ca,   // ld.global.ca
+  global_nc,   // ld.global.nc
+  global_cg,   // ld.global.cg
+  lines_cg,    // ld.global.cg, in a buffer so large that lines are counted and not words
+  texture,     // tex.1d of a linear texture
+  texture_2d,  // tex.2d of an array of raster_width x raster_height words
+  constant,    // ld.const, indexed, from one bank
 };
 
 // What the accesses of a path are counted in.
 constexpr std::uint32_t unit_bytes(LoadPath path) { return path == LoadPath::lines_cg ? 128 : sizeof(std::uint32_t); }
+
+// What LoadPath::texture_2d reaches, in words: word number x + raster_width * y is the texel (x, y). Together less than
+// L2 holds.
+inline constexpr std::uint32_t raster_width = 2048;
+inline constexpr std::uint32_t raster_height = 2048;
 
 // What LoadPath::constant reaches: all of the bank that a kernel has for its constants.
 inline constexpr std::uint32_t constant_bytes = 64U << 10U;
@@ -42,7 +48,8 @@ inline constexpr std::uint32_t accesses_alignment = 4;
 // Accesses that are in shared memory at a time. Few where what is shared memory is not L1; else many, since the code
 // between two chunks touches constants and pages of its own.
 constexpr std::uint32_t chunk_accesses(LoadPath path) {
-  const bool through_l1 = path == LoadPath::global_ca || path == LoadPath::global_nc || path == LoadPath::texture;
+  const bool through_l1 = path == LoadPath::global_ca || path == LoadPath::global_nc || path == LoadPath::texture ||
+                          path == LoadPath::texture_2d;
   return through_l1 ? 1024 : 11U << 10U;
 }
 
@@ -54,8 +61,10 @@ struct Launch {
   std::uint32_t* accesses = nullptr;  // in units from the begin of the buffer; replaced by their latencies in cycles
   std::uint64_t buffer_begin = 0;     // the buffer is all zeros
   std::uint64_t buffer_end = 0;
-  cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture
+  cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture; of the array, for texture_2d
   std::uint32_t buffer_words = 0;
+  std::uint32_t raster_width = cuda::raster_width;
+  std::uint32_t raster_height = cuda::raster_height;
   bool seats_of_sms = false;
   bool invalidate = false;  // drop all lines of L1 first
 };

@@ -71,6 +71,35 @@ TEST(Circumstances, AreNotSpokenOfWhereTheDeviceHeedsNone) {
   }
 }
 
+// With one carve-out nothing stays at all, as when levels were lost.
+class LosingCarveout final : public model::Answerer {
+ public:
+  LosingCarveout() : device_(probe::open_virtual(with_carveouts("lru"), "virtual:small", 1)) {}
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers = device_->ask(questions);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (questions[i].circumstances.carveout_kb == 48U) {
+        std::fill(answers[i].latency_cycles.begin(), answers[i].latency_cycles.end(), 220.0F);
+      }
+    }
+    return answers;
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+};
+
+TEST(Circumstances, CarveOutsThatContradictThemselvesAreNotClaimed) {
+  LosingCarveout device;
+  const CacheFinding finding = infer_cache(device, "L1tex", {});
+  EXPECT_TRUE(finding.cache.carveouts.empty());
+  EXPECT_EQ(finding.evidence.leaves.at("carveouts").status, EvidenceStatus::unknown);
+  EXPECT_TRUE(finding.cache.shared_with.has_value());
+}
+
 // A device of which one SM has another cache, and one a longer way.
 class OddSms final : public model::Answerer {
  public:

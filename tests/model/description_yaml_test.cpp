@@ -100,10 +100,14 @@ DeviceDescription everything() {
   description.textures["Texture2D"] = {.texel_bytes = 4,
                                        .width = 100,
                                        .height = 7,
-                                       .levels = {{.width = 4, .height = 2, .order = TileOrder::linear},
-                                                  {.width = 2, .height = 4, .order = TileOrder::morton}},
-                                       .cache = "L1tex"};
-  description.textures["rows"].cache = "L1tex";
+                                       .sector_texels = TexelBlock{.width = 4, .height = 2},
+                                       .line_texels = TexelBlock{.width = 8, .height = 8},
+                                       .levels = {{{.width = 4, .height = 2, .order = TileOrder::linear},
+                                                   {.width = 2, .height = 4, .order = TileOrder::morton}}},
+                                       .cache = "L1tex",
+                                       .latency_cycles = {.hit = 96, .miss = 320}};
+  description.textures["unknown"].width = 5;
+  description.evidence["unknown"].leaves["levels"].reason = "not asked";
   description.noise = {
       .jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400, .misread_probability = 1e-7};
   CacheEvidence& evidence = description.evidence["L1tex"];
@@ -384,8 +388,11 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
        "d.yaml:3: paths.global.page_window_bytes: says when page tables are switched, but no TLB is there;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], memory_latency_cycles: {P1: fast}}}",
        "d.yaml:3: paths.global.memory_latency_cycles.P1: is fast,"},
-      {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8}}",
-       "d.yaml:3: textures.T: lacks `cache`;"},
+      {head +
+           "caches: {L2: {}}\ntextures: {T: {cache: L2, texel_bytes: 4, width: 8, height: 8, line_texels: {width: 4}}}",
+       "d.yaml:3: textures.T.line_texels: lacks `height`;"},
+      {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8}}\nevidence: {T: {line_texel: {}}}",
+       "d.yaml:4: evidence.T.line_texel: is not a leaf of a texture; write `line_texels` or remove it"},
       {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8, cache: L1}}",
        "d.yaml:3: textures.T.cache: `L1` is no cache of this description;"},
       {head + "caches: {L2: {}}\ntextures:\n  T: {cache: L2, texel_bytes: 4, width: 8, height: 8,\n    levels: "

@@ -66,7 +66,7 @@ TEST(TexelLayout, EveryTexelOfThePaddedAreaHasAPlaceOfItsOwn) {
     TextureDescription random_texture = texture(1 + random.below(60), 1 + random.below(60), {});
     random_texture.texel_bytes = 1 + random.below(16);
     for (std::uint64_t levels = random.below(4); levels > 0; --levels) {
-      random_texture.levels.push_back(
+      random_texture.levels->push_back(
           random.below(2) == 0 ? linear(1 + random.below(5), 1 + random.below(5))
                                : morton(std::uint64_t{1} << random.below(4), std::uint64_t{1} << random.below(4)));
     }

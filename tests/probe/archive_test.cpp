@@ -31,7 +31,10 @@ model::DeviceFacts some_facts() {
           .sm_count = 132,
           .targets = {"L1tex", "L2"},
           .buffer = {.bytes = 1U << 20U, .address = 0x7f0000000000},
-          .own_buffers = {{"ConstL1", {.bytes = 65536, .address = 512}}},
+          .own_buffers =
+              {{"ConstL1", {.bytes = 65536, .address = 512}},
+               {"Texture2D",
+                {.bytes = 8192, .address = 0, .raster = model::Raster{.texel_bytes = 4, .width = 64, .height = 32}}}},
           .warm_targets = {"L1tex", "ReadOnly"},
           .carveouts_kb = {8, 228},
           .chooses_sm = true,

@@ -24,6 +24,7 @@ TIMED_LOADS = {
     "GlobalNc": r"LDG\.E\.CONSTANT(\.SYS)?",
     "GlobalCg": r"LDG\.E\.STRONG\.GPU",
     "Texture": r"(TEX|TLD)\..*",
+    "Raster": r"(TEX|TLD)\..*",
     "Constant": r"LDC(\.\w+)*",
 }
 CLOCK = re.compile(r"SR_CLOCK")
@@ -117,9 +118,10 @@ def main():
 
     seen, failed = {}, 0
     for architecture, name, code in kernels(sass):
-        path = next((path for path in TIMED_LOADS if "play_accesses" in name and path in name), None)
-        if path is None:
+        paths_of_kernel = [path for path in TIMED_LOADS if "play_accesses" in name and path in name]
+        if len(paths_of_kernel) != 1:  # another path for the warm-up: the same loops twice
             continue
+        (path,) = paths_of_kernel
         seen.setdefault(architecture, set()).add(path)
         for fault in faults(code, TIMED_LOADS[path]):
             failed += 1

@@ -250,5 +250,26 @@ TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
   EXPECT_TRUE(contains(refusal(*device, laps), "SM 2"));
 }
 
+// Two rows of two texels to a sector of 16 bytes.
+TEST(VirtualDevice, TexelsLieAsTheLevelsSay) {
+  model::DeviceDescription description = small_device();
+  description.caches.at("L1tex").line_bytes = description.caches.at("L1tex").sector_bytes = 16;
+  description.textures["Texture2D"] = {
+      .texel_bytes = 4, .width = 8, .height = 4, .levels = {{{.width = 2, .height = 2}}}, .cache = "L1tex"};
+  description.textures["unknown"] = {.texel_bytes = 4, .width = 8, .height = 4, .cache = "L1tex"};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_EQ(device->facts().targets, (std::vector<std::string>{"L1tex", "Texture2D"}));
+  EXPECT_EQ(device->facts().buffer_of("Texture2D").raster, (model::Raster{.texel_bytes = 4, .width = 8, .height = 4}));
+  const auto texel = [](std::uint64_t x, std::uint64_t y) { return 4 * (x + 8 * y); };
+  const std::vector<float> cycles = latencies(*device, question("Texture2D", StartState::clean, {texel(2, 2)},
+                                                                {texel(3, 3), texel(2, 3), texel(4, 2), texel(2, 1)}));
+  EXPECT_EQ(cycles[0], cycles[1]);
+  EXPECT_GT(cycles[2], cycles[1]);
+  EXPECT_GT(cycles[3], cycles[1]);
+  EXPECT_EQ(refusal(*device, question("unknown", StartState::clean, {}, {0})),
+            "textures.unknown.levels is null and a simulation needs it; give it a value");
+  EXPECT_NE(refusal(*device, question("Texture2D", StartState::clean, {}, {128})), "");
+}
+
 }  // namespace
 }  // namespace gpuinfer::probe

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+// How sure it is what was found out about one target, and what it took. Every leaf that is not null is resolved in
+// `evidence`; what is ambiguous or unknown is null, with the reason beside it.
+struct Finding {
+  model::CacheEvidence evidence;
+  std::vector<std::string> warnings;  // one sentence each: observed value, threshold, what to do
+  std::size_t questions = 0;
+  std::size_t accesses = 0;
+  bool ended_early = false;  // by budget, deadline, Ctrl-C or a device that failed; the finding holds what is known
+
+  [[nodiscard]] bool all_resolved() const;
+};
+
+struct CacheFinding : Finding {
+  model::CacheDescription cache;
+};
+
+struct TextureFinding : Finding {
+  model::TextureDescription texture;
+};
+
+}  // namespace gpuinfer::infer

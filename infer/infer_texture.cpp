@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/infer_texture.hpp"
+
+#include <array>
+#include <optional>
+
+#include "infer/latency_levels.hpp"
+#include "infer/leaves.hpp"
+#include "infer/texel_blocks.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::EvidenceStatus;
+using model::TexelBlock;
+
+constexpr std::array leaf_names{"latency_cycles", "sector_texels", "line_texels", "levels"};
+
+// The stages of one inference, in order; each writes the leaf that it settles into the finding.
+class Inference {
+ public:
+  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
+      : device_(device, target, settings), leaves_(device_, finding_) {
+    for (const char* leaf : leaf_names) {
+      leaves_[leaf].reason = "the stages that come before it did not end";
+    }
+    const model::Raster& raster = *device_.buffer().raster;
+    finding_.texture = {.texel_bytes = raster.texel_bytes, .width = raster.width, .height = raster.height};
+  }
+
+  TextureFinding run() {
+    static_cast<void>(leaves_.go_through([this] { find_all(); }));
+    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
+    leaves_.close();
+    return std::move(finding_);
+  }
+
+ private:
+  void find_all() {
+    device_.report("hit and miss latencies", 0.01);
+    const LatencyLevels levels = find_latency_levels(device_);
+    if (!levels.cycles) {
+      leaves_.give_up_rest(levels.reason);
+      if (levels.warning) {
+        finding_.warnings.push_back(*levels.warning);
+      }
+      return;
+    }
+    finding_.texture.latency_cycles = *levels.cycles;
+    leaves_.resolve("latency_cycles");
+    if (device_.starts_flooded()) {
+      // What floods the cache may lie in the sectors that are asked about: where is what is asked here.
+      leaves_.give_up_rest("the cache is never empty on this device, and its texels cannot be told apart otherwise");
+      return;
+    }
+    device_.report("texels of a sector", 0.1);
+    device_.inquire("texels around one that was just loaded", "a sector is what one miss brings");
+    settle("sector_texels", finding_.texture.sector_texels, find_sector_texels(device_));
+    if (finding_.texture.sector_texels) {
+      device_.report("texels of a line", 0.5);
+      device_.inquire("as many blocks of sectors as single sectors just overflow the cache",
+                      "sectors of one line take room together");
+      settle("line_texels", finding_.texture.line_texels, find_line_texels(device_, *finding_.texture.sector_texels));
+    }
+    leaves_.leave_open("levels", EvidenceStatus::unknown,
+                       "how lines follow one another in memory shows in their sets only, which are not known here");
+    device_.report("done", 1.0);
+  }
+
+  void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
+    value = fit.block;
+    if (fit.block) {
+      device_.learned(std::to_string(fit.block->width) + " x " + std::to_string(fit.block->height) + " texels");
+      leaves_.resolve(leaf);
+    } else {
+      device_.learned(fit.reason);
+      leaves_.leave_open(leaf, EvidenceStatus::unknown, fit.reason);
+    }
+  }
+
+  Interrogator device_;
+  TextureFinding finding_;
+  Leaves leaves_;
+};
+
+}  // namespace
+
+TextureFinding infer_texture(model::Answerer& device, const std::string& target, const Settings& settings) {
+  return Inference(device, target, settings).run();
+}
+
+}  // namespace gpuinfer::infer

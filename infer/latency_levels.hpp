@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "infer/interrogator.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+struct LatencyLevels {
+  std::optional<model::LatencyCycles> cycles;
+  std::string reason;                  // why there are none
+  std::optional<std::string> warning;  // that something else runs on the device
+};
+
+// Chooses a start and gives the device its classifier. Where hits and misses do not come apart, or are misread too
+// often, nothing more can be asked.
+[[nodiscard]] LatencyLevels find_latency_levels(Interrogator& device);
+
+}  // namespace gpuinfer::infer

@@ -30,26 +30,19 @@ SetOracle oracle_of(Interrogator& device, const ConflictClass& set) {
 Conformance check_conformance(Interrogator& device, const ConflictClass& set, const model::Replacement& policy) {
   constexpr std::size_t most_states = 1000;
   constexpr std::size_t most_accesses = 5000;
-  constexpr unsigned most_inputs = 5;
-  constexpr std::size_t accesses_of_word = 5;  // about so many for each way
   const std::optional<MealyMachine> known = as_machine(policy, set.ways, most_states);
   if (!known) {
     return {};
   }
   const MealyMachine machine = minimized(*known);
-  unsigned inputs = 0;
-  while (inputs < most_inputs && machine.states.size() * (set.ways + 1) < most_accesses &&
-         accesses_to_conform(machine, inputs + 1) <= most_accesses) {
-    ++inputs;
-  }
+  const unsigned inputs = inputs_to_conform(machine, most_accesses);
   Learning cost;
   const SetOracle oracle = oracle_of(device, set);
   try {
     SetExplorer explorer(oracle, set.ways, set.lines.size(), 2 * most_accesses, cost);
     if (inputs == 0) {
       model::Random random(device.settings().seed);
-      return {.holds = conforms_beyond(explorer, machine, most_accesses / (accesses_of_word * set.ways), random),
-              .extra_states = {}};
+      return {.holds = conforms_beyond(explorer, machine, most_accesses, random), .extra_states = {}};
     }
     return {.holds = conforms(explorer, machine, inputs), .extra_states = inputs - 1};
   } catch (const NothingLearned&) {

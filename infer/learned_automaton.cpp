@@ -295,26 +295,26 @@ bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, mo
   return true;
 }
 
-std::size_t words_beyond(const SetExplorer& explorer, const MealyMachine& machine, const LearningLimits& limits) {
-  constexpr std::size_t fewest_per_state = 5;
-  constexpr std::size_t accesses_per_way = 5;  // about so many, for each word
-  const std::size_t affordable = explorer.accesses_left() / 2 / (accesses_per_way * machine.ways);
-  const std::size_t fewest = fewest_per_state * machine.states.size();
-  return std::max(fewest, std::min(limits.words_per_state * machine.states.size(), affordable));
-}
-
 LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
+  constexpr std::size_t few = 3;
   Learner learner(explorer, limits.states);
   model::Random random(limits.seed);
   while (true) {
     const MealyMachine machine = minimized(learner.machine());
-    if (!learning_walks_agree(explorer, machine, random) || !conforms(explorer, machine, limits.extra_states + 1) ||
-        !conforms_beyond(explorer, machine, words_beyond(explorer, machine, limits), random)) {
+    if (!learning_walks_agree(explorer, machine, random)) {
+      continue;
+    }
+    if (explorer.accesses_left() / 2 < limits.random_accesses / few) {
+      throw NothingLearned("a machine of " + std::to_string(machine.states.size()) +
+                           " states explains all answers, and to make sure of it takes more accesses than are left");
+    }
+    const std::optional<unsigned> extra_states = extra_states_refuted(explorer, machine, limits, random);
+    if (!extra_states) {
       continue;
     }
     model::Replacement policy = as_policy(machine);
     if (walks_agree(explorer, policy, limits.walks, random)) {
-      return {.policy = std::move(policy), .states = machine.states.size(), .extra_states = limits.extra_states};
+      return {.policy = std::move(policy), .states = machine.states.size(), .extra_states = extra_states};
     }
   }
 }

@@ -23,10 +23,11 @@ using SetOracle =
 struct LearningLimits {
   std::size_t states = 1000;         // of the machine, those of the filling set included
   std::size_t accesses = 2'000'000;  // asked of the oracle in all
-  unsigned extra_states = 1;         // see LearnedPolicy; each costs a factor of about ways + 1
-  // Random words for each state, to meet machines of yet more states; beyond 5, as many as half of the accesses left
-  // suffice for.
-  std::size_t words_per_state = 5;
+  unsigned extra_states = 1;         // see LearnedPolicy, at least; each costs a factor of about ways + 1
+  // Of random words, to meet machines of yet more states: the larger of the two, or half of those left. No automaton is
+  // learned where that is less than a third of the first. For as many again, more extra states are tried.
+  std::size_t random_accesses = 0;
+  std::size_t random_accesses_per_state = 100;
   std::size_t walks = 20;  // fresh random ones at the end, each of 40 accesses for each way; >= 20
   std::uint64_t seed = 1;  // of the walks
 };

@@ -447,10 +447,10 @@ std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement 
     const MealyMachine smallest = minimized(*machine);
     learned.states = smallest.states.size();
     if (accesses_to_conform(smallest, limits.extra_states + 1) <= static_cast<double>(explorer.accesses_left())) {
-      if (!conforms(explorer, smallest, limits.extra_states + 1)) {
+      learned.extra_states = extra_states_refuted(explorer, smallest, limits, random);
+      if (!learned.extra_states) {
         return std::nullopt;
       }
-      learned.extra_states = limits.extra_states;
     }
   }
   return learned;

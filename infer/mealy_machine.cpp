@@ -190,7 +190,11 @@ std::vector<SetWord> shortest_words(const MealyMachine& machine) {
 class ConformanceTests {
  public:
   explicit ConformanceTests(const MealyMachine& machine)
-      : machine_(&machine), identification_(machine), words_to_(shortest_words(machine)) {}
+      : machine_(&machine), identification_(machine), words_to_(shortest_words(machine)), by_filled_(machine.ways + 1) {
+    for (std::uint32_t state = 0; state < machine.states.size(); ++state) {
+      by_filled_[machine.states[state].filled].push_back(state);
+    }
+  }
 
   // Calls visit(word) for each test that begins with the shortest word to `state`.
   template <class Visit>
@@ -198,13 +202,25 @@ class ConformanceTests {
     visit_after(words_to_[state], state, inputs, visit);
   }
 
-  // The same with more inputs than all of them can be tried for, drawn at random.
+  // The same with more inputs than all of them can be tried for, drawn at random. Few states are those of a set with
+  // many free ways, few inputs stay among them, and what differs there is forgotten soon. So half of the words begin
+  // with any number of filled ways and not with any state, and half of them hit more often than inputs drawn alike.
   [[nodiscard]] SetWord any(model::Random& random) const {
-    auto state = static_cast<std::uint32_t>(random.below(words_to_.size()));
+    constexpr double often = 0.75;
+    const bool is_any_state = random.below(2) == 0;
+    const bool hits_often = random.below(2) == 0;
+    std::uint32_t state = 0;
+    if (is_any_state) {
+      state = static_cast<std::uint32_t>(random.below(words_to_.size()));
+    } else {
+      const std::vector<std::uint32_t>& states = by_filled_[random.below(by_filled_.size())];
+      state = states[random.below(states.size())];
+    }
     SetWord word = words_to_[state];
     for (std::uint64_t inputs = 1 + random.below(3 * std::uint64_t{machine_->ways}); inputs > 0; --inputs) {
-      const std::vector<std::uint32_t> possible = machine_->inputs(state);
-      word.push_back(possible[random.below(possible.size())]);
+      const std::uint32_t filled = machine_->states[state].filled;
+      const bool hits = hits_often ? filled > 0 && random.unit() < often : random.below(filled + 1) < filled;
+      word.push_back(hits ? static_cast<std::uint32_t>(random.below(filled)) : machine_->ways);
       state = machine_->next(state, word.back());
     }
     const std::vector<SetWord>& identifying = identification_.words(state);
@@ -228,6 +244,7 @@ class ConformanceTests {
   const MealyMachine* machine_;
   Identification identification_;
   std::vector<SetWord> words_to_;
+  std::vector<std::vector<std::uint32_t>> by_filled_;
 };
 
 bool is_beginning(const SetWord& word, const SetWord& of) {
@@ -339,6 +356,18 @@ double accesses_to_conform(const MealyMachine& machine, unsigned inputs) {
   return accesses;
 }
 
+unsigned inputs_to_conform(const MealyMachine& machine, std::size_t accesses) {
+  constexpr unsigned most_inputs = 10;
+  const auto affordable = static_cast<double>(accesses);
+  auto words = static_cast<double>(machine.states.size());  // no fewer are tried in full sets
+  unsigned inputs = 0;
+  while (inputs < most_inputs && words <= affordable && accesses_to_conform(machine, inputs + 1) <= affordable) {
+    ++inputs;
+    words *= machine.ways;
+  }
+  return inputs;
+}
+
 bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned inputs) {
   const ConformanceTests tests(machine);
   std::vector<SetWord> words;
@@ -352,13 +381,41 @@ bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned input
   return agree && examine_words(explorer, machine, words);
 }
 
-bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t words, model::Random& random) {
+bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t accesses, model::Random& random) {
+  constexpr std::size_t first_claims_at_once = 64;
   const ConformanceTests tests(machine);
-  std::vector<SetWord> drawn;
-  for (std::size_t i = 0; i < words; ++i) {
-    drawn.push_back(tests.any(random));
+  std::size_t at_once = first_claims_at_once;
+  for (std::size_t drawn = 0; drawn < accesses; at_once = std::min(2 * at_once, claims_at_once)) {
+    std::vector<SetWord> words;
+    while (words.size() < at_once && drawn < accesses) {
+      words.push_back(tests.any(random));
+      drawn += words.back().size() + 1;
+    }
+    if (!examine_words(explorer, machine, words)) {
+      return false;
+    }
   }
-  return examine_words(explorer, machine, drawn);
+  return true;
+}
+
+std::optional<unsigned> extra_states_refuted(SetExplorer& explorer, const MealyMachine& machine,
+                                             const LearningLimits& limits, model::Random& random) {
+  const std::size_t wanted = std::max(limits.random_accesses, limits.random_accesses_per_state * machine.states.size());
+  unsigned inputs = limits.extra_states + 1;
+  if (!conforms(explorer, machine, inputs)) {
+    return std::nullopt;
+  }
+  if (!conforms_beyond(explorer, machine, std::min(wanted, explorer.accesses_left() / 2), random)) {
+    return std::nullopt;
+  }
+  const unsigned deeper = inputs_to_conform(machine, std::min(wanted, explorer.accesses_left() / 2));
+  if (deeper > inputs) {
+    inputs = deeper;
+    if (!conforms(explorer, machine, inputs)) {
+      return std::nullopt;
+    }
+  }
+  return inputs - 1;
 }
 
 SetWord random_walk(std::uint32_t ways, std::size_t accesses, model::Random& random) {

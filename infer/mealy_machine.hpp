@@ -39,12 +39,21 @@ struct MealyMachine {
 // NothingLearned as the explorer does, and before anything is asked when it takes more accesses than are left.
 bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned inputs);
 
-// The same for so many random words with more inputs, after shortest ways to random states. They prove nothing, and
-// meet states that are seldom on the way of a walk.
-bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t words, model::Random& random);
+// The same for random words with more inputs, after shortest ways to random states, as many as take so many accesses.
+// They prove nothing, and meet states that are seldom on the way of a walk.
+bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t accesses, model::Random& random);
 
 // Accesses that conforms() asks for at most.
 [[nodiscard]] double accesses_to_conform(const MealyMachine& machine, unsigned inputs);
+
+// The most inputs for which so many accesses suffice, at most 10. 0: for not even one.
+[[nodiscard]] unsigned inputs_to_conform(const MealyMachine& machine, std::size_t accesses);
+
+// How many states more, limits.extra_states at least, a machine may have that would have been told from this one, which
+// is minimal; random words were tried, too. None: the explorer knows a word that disagrees. Throws NothingLearned as
+// conforms() does.
+[[nodiscard]] std::optional<unsigned> extra_states_refuted(SetExplorer& explorer, const MealyMachine& machine,
+                                                           const LearningLimits& limits, model::Random& random);
 
 // Inputs drawn at random, from the empty set. Between walks, how often lines miss differs.
 [[nodiscard]] SetWord random_walk(std::uint32_t ways, std::size_t accesses, model::Random& random);

@@ -39,24 +39,46 @@ constexpr std::size_t fewest_per_set = 300;
 // Beyond so many victims, what the simulation leaves out (strays, say) would begin to show.
 constexpr std::size_t most_pooled = 40000;
 
-// How often accesses are misread is known within limits only, so the best of two rates counts: as counted, and never
-// quite zero.
+// How often accesses are misread is known within limits only, so several rates are tried: as counted, and never quite
+// zero. After a flood, hits that were counted as misread may have been misses, as chance keeps lines or not.
+std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::vector<VictimSequence>& observed) {
+  const LevelClassifier& classifier = device.classifier();
+  const ReadingRates counted = reading_rates(classifier, observed);
+  std::vector<ReadingRates> rates{counted,
+                                  {.hit_misreads = classifier.hit_misread_rate(),
+                                   .miss_misreads = classifier.miss_misread_rate(),
+                                   .unclear = unclear_share(observed)}};
+  if (device.starts_flooded()) {
+    for (const double share : {0.8, 0.65, 0.5, 0.35, 0.2, 0.0}) {
+      rates.push_back(counted);
+      rates.back().hit_misreads *= share;
+    }
+  }
+  return rates;
+}
+
+// With the rates that fit best.
 double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
               std::uint32_t ways) {
   std::size_t victims = 0;
   for (const VictimSequence& sequence : observed) {
     victims += sequence.way.size();
   }
-  const LevelClassifier& classifier = device.classifier();
+  constexpr double never = 1e-9;
   double best = 0;
-  for (const ReadingRates& rates :
-       {reading_rates(classifier, observed), ReadingRates{.hit_misreads = classifier.hit_misread_rate(),
-                                             .miss_misreads = classifier.miss_misread_rate(),
-                                             .unclear = unclear_share(observed)}}) {
+  for (const ReadingRates& rates : possible_rates(device, observed)) {
     const auto simulated =
         simulate_victims(device, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
                          device.settings().seed, rates);
-    best = std::max(best, same_source(observed, simulated, ways));
+    double fit = same_source(observed, simulated, ways);
+    if (device.starts_flooded()) {
+      const double even = as_even(observed, simulated, ways);
+      if (even < never) {
+        return even;  // at any rate: misreads leave chances as even as they are
+      }
+      fit = std::min(fit, even);
+    }
+    best = std::max(best, fit);
     if (best > 0.01) {
       break;
     }
@@ -189,7 +211,7 @@ Watched watch(Interrogator& device, const std::vector<const ConflictClass*>& set
 // The simplest first: even chances, then Fermi's rule, then weights fitted to the counts.
 std::vector<Replacement> hypotheses_for(const Interrogator& device, const Watched& watched) {
   std::vector<Replacement> hypotheses{policy("random")};
-  if (!watched.counts.empty()) {
+  if (!watched.counts.empty() && !device.starts_flooded()) {
     const std::vector<double> shares =
         unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
     const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
@@ -217,6 +239,31 @@ bool explains(const Interrogator& device, const std::vector<const ConflictClass*
   return watched.counts.empty() || fit_of(device, watched.pooled, hypothesis, sets.front()->ways) > 1e-3;
 }
 
+// Only a set that fills from empty numbers its ways; in others, uneven chances must be seen to be absent.
+bool would_be_uneven(const Interrogator& device, const std::vector<const ConflictClass*>& sets,
+                     const Watched& watched) {
+  constexpr double rarer_than = 1e-6;
+  const auto is_refuted = [&](const std::vector<VictimSequence>& observed, std::uint32_t ways) {
+    std::vector<double> weights;
+    for (std::uint32_t way = 0; way < ways; ++way) {
+      weights.push_back(1 + way % 2);
+    }
+    return as_even(observed,
+                   simulate_victims(device, weighted_random(std::move(weights)), ways, simulated_victims,
+                                    device.settings().seed, reading_rates(device.classifier(), observed)),
+                   ways) < rarer_than;
+  };
+  if (!watched.counts.empty()) {
+    return is_refuted(watched.pooled, sets.front()->ways);
+  }
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!is_refuted(watched.of_set[i], sets[i]->ways)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 constexpr std::size_t long_chase_accesses = 8000;
 
 // Of Fermi's rule, every second victim is no matter of chance. The others, without the favoured way.
@@ -237,7 +284,11 @@ void leave_out(std::vector<VictimSequence>& sequences, std::uint32_t favoured_wa
 // `law`: of chance, which explains the victims. Whatever it says of them betrays no generator.
 std::optional<Generator> generator_of(Interrogator& device, const ConflictClass& set, const Watched& watched,
                                       const std::optional<Replacement>& law) {
-  std::vector<VictimSequence> chases = observe_long(device, set, long_chase_accesses, 2);
+  // So long that periods of a thousand victims are met twice, every second line or so being one.
+  const std::size_t accesses = device.starts_flooded()
+                                   ? std::max<std::size_t>(long_chase_accesses, 1100UL * (set.ways + 1))
+                                   : long_chase_accesses;
+  std::vector<VictimSequence> chases = observe_long(device, set, accesses, 2);
   std::vector<VictimSequence> short_ones = watched.of_set.front();
   std::uint32_t ways = set.ways;
   if (law && law->policy == "fermi") {
@@ -261,15 +312,11 @@ std::size_t periods_excluded(const Watched& watched) {
 
 }  // namespace
 
-ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets) {
   if (auto bimodal = fit_bimodal(device, sets)) {
     return *std::move(bimodal);
   }
   ReplacementFit fit;
-  if (device.starts_flooded()) {
-    fit.reason = "chance decides, and by which law cannot be told: only a set that fills from empty numbers its ways";
-    return fit;
-  }
   // A set that repeats what the others leave to chance has a policy of its own.
   for (const ConflictClass* set : sets) {
     if (repeats_for_long(device, *set, [&](AccessSequence walk) { return device.question({}, std::move(walk)); })) {
@@ -277,14 +324,23 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
       return fit;
     }
   }
+  constexpr std::size_t most_flooded = 4;  // sets that are watched
+  constexpr std::size_t fewest_flooded = 2000;
+  const bool floods = device.starts_flooded();
+  if (floods) {
+    sets.resize(std::min(sets.size(), most_flooded));
+  }
   const std::uint32_t ways = sets.front()->ways;
+  const std::size_t most_ways = (*std::max_element(sets.begin(), sets.end(), [](const auto* a, const auto* b) {
+                                  return a->ways < b->ways;
+                                }))->ways;
   const bool equal_ways =
       std::all_of(sets.begin(), sets.end(), [&](const ConflictClass* set) { return set->ways == ways; });
   // Chance may make a true hypothesis look bad once; more victims then decide.
   for (const std::size_t effort : {1U, 4U}) {
     const std::size_t wanted =
-        effort *
-        std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(), fewest_per_set);
+        effort * std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(),
+                          floods ? std::max(fewest_flooded, 100UL * most_ways) : fewest_per_set);
     const std::string of_sets = std::to_string(sets.size()) + (sets.size() == 1 ? " set" : " sets");
     device.inquire("victims of " + of_sets + ", at least " + std::to_string(wanted) + " each",
                    effort == 1 ? "the same question is answered differently, so victims are drawn by chance"
@@ -294,8 +350,8 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
     const auto fitting = std::find_if(hypotheses.begin(), hypotheses.end(), [&](const Replacement& hypothesis) {
       return explains(device, sets, watched, hypothesis);
     });
-    const std::optional<Replacement> law =
-        fitting == hypotheses.end() ? std::nullopt : std::optional<Replacement>(*fitting);
+    const bool is_told = fitting != hypotheses.end() && (!floods || would_be_uneven(device, sets, watched));
+    const std::optional<Replacement> law = !is_told ? std::nullopt : std::optional<Replacement>(*fitting);
     if (effort == 1 || law) {
       if (const auto generator = generator_of(device, *sets.front(), watched, law)) {
         if (generator->period_victims) {
@@ -309,14 +365,14 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
         return fit;
       }
     }
-    if (fitting == hypotheses.end()) {
+    if (!is_told) {
       device.learned("none of the known laws of chance draws such victims", hypotheses.size(), 0);
       continue;
     }
     device.learned("the victims are those of " + model::to_text(*fitting), hypotheses.size(), 1);
     fit.candidates.push_back(*fitting);
     fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
-    if (equal_ways) {
+    if (equal_ways && !floods) {
       const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
       fit.details["victim_probability_intervals"] =
           probability_intervals(device, watched.counts, rates, *fitting, 1 - 0.01 / static_cast<double>(ways));
@@ -327,7 +383,10 @@ ReplacementFit fit_stochastic(Interrogator& device, const std::vector<const Conf
     return fit;
   }
   fit.reason =
-      "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
+      floods
+          ? "chance decides, and by which law cannot be told: even chances do not explain the victims, or too few were "
+            "followed for long enough, and only a set that fills from empty numbers its ways"
+          : "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
   return fit;
 }
 

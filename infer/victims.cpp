@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t questions_at_once = 8;
 constexpr std::size_t most_rounds = 2000;
+constexpr std::size_t most_long_rounds = 200;
 constexpr std::size_t most_simulated = 100000;
 
 // Line numbers of the recorded part: the line too many, then round all of them. A misread exchanges two ways for the
@@ -29,14 +30,48 @@ AccessSequence chase(std::uint32_t lines, std::size_t length) {
   return record;
 }
 
-AccessSequence chase(std::uint32_t lines, const LevelClassifier& classifier) {
+// What is loaded, and of how many recorded accesses on end the ways are followed.
+struct Chase {
+  AccessSequence warm;
+  AccessSequence record;
+  std::size_t followed_accesses = 0;
+};
+
+// Where no set can be emptied, laps over all lines drive out strange ones: the last of them survives a lap with
+// 1 - 4 / ways, as of ways + 1 lines two are absent and each of those misses twice. So one record holds many sequences,
+// long enough that ways come again, since only within one their names are the same, and short enough that misreads
+// leave most names where they were.
+Chase chase_from(const Interrogator& device, std::uint32_t ways, std::optional<std::size_t> accesses) {
+  constexpr std::size_t fewest_recorded = 8000;
+  constexpr std::size_t laps_per_way = 3;
+  constexpr double laps_followed = 32;
+  const LevelClassifier& classifier = device.classifier();
   const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
-  return chase(lines, static_cast<std::size_t>(std::clamp(0.1 / misreads, 2.0 * lines, std::max(600.0, 4.0 * lines))));
+  const std::uint32_t lines = ways + 1;
+  Chase planned;
+  if (!device.starts_flooded()) {
+    planned.warm.resize(ways);
+    std::iota(planned.warm.begin(), planned.warm.end(), std::uint64_t{0});
+    const double short_enough = std::clamp(0.1 / misreads, 2.0 * lines, std::max(600.0, 4.0 * lines));
+    planned.record = chase(lines, accesses.value_or(static_cast<std::size_t>(short_enough)));
+    planned.followed_accesses = planned.record.size();
+    return planned;
+  }
+  planned.warm = chase(lines, laps_per_way * ways * lines);
+  planned.record = chase(lines, accesses.value_or(std::max(fewest_recorded, 2 * planned.warm.size())));
+  planned.followed_accesses = accesses.value_or(
+      static_cast<std::size_t>(std::clamp(0.25 * ways / misreads, 2.0 * lines, laps_followed * lines)));
+  return planned;
 }
+
+// What a latency that says nothing does to the following. Few are misses, and to take them all for hits exchanges ways
+// as misreads do.
+enum class Unclear { ends, is_hit };
 
 // Follows the lines through the ways, from the moment when lines 0, 1, ... fill ways 0, 1, ... and the last line has
 // driven out a victim not known yet.
-VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& readings, std::uint32_t lines) {
+VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& readings, std::uint32_t lines,
+                      Unclear unclear) {
   VictimSequence victims;
   std::vector<std::uint32_t> way_of(lines);
   std::iota(way_of.begin(), way_of.end(), 0U);
@@ -45,8 +80,9 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
     const auto line = static_cast<std::uint32_t>(record[i]);
     victims.followed_accesses = i;
     // After a latency that says nothing, or a miss of the line that was placed last, the ways are lost track of.
-    victims.ends_unclear = readings[i] == Reading::unclear;
-    if (victims.ends_unclear || (readings[i] == Reading::miss && line == placed)) {
+    const bool is_unclear = readings[i] == Reading::unclear;
+    victims.unclear_accesses += is_unclear ? 1U : 0U;
+    if ((is_unclear && unclear == Unclear::ends) || (readings[i] == Reading::miss && line == placed)) {
       break;
     }
     if (readings[i] == Reading::miss) {
@@ -58,6 +94,30 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
     }
   }
   return victims;
+}
+
+// All sequences of an answer. The first miss that is followed finds one line absent and all others present, whose ways
+// are named in the order in which the chase comes to them.
+void follow_all(const Interrogator& device, const Chase& chase, const std::vector<Reading>& readings,
+                std::uint32_t lines, std::vector<VictimSequence>& sequences) {
+  if (!device.starts_flooded()) {
+    sequences.push_back(follow(chase.record, readings, lines, Unclear::ends));
+    return;
+  }
+  for (std::size_t first = 0; first < readings.size(); ++first) {
+    if (readings[first] != Reading::miss) {
+      continue;
+    }
+    const std::size_t end = std::min(first + chase.followed_accesses, readings.size());
+    AccessSequence named;
+    for (std::size_t i = first; i < end; ++i) {
+      named.push_back((chase.record[i] + 2 * lines - 1 - chase.record[first]) % lines);
+    }
+    const auto part = [](std::size_t place) { return static_cast<std::ptrdiff_t>(place); };
+    sequences.push_back(
+        follow(named, {readings.begin() + part(first), readings.begin() + part(end)}, lines, Unclear::is_hit));
+    first += sequences.back().followed_accesses;
+  }
 }
 
 // Observations sorted into cells; both samples of a comparison use the same cells.
@@ -145,22 +205,26 @@ Histogram shrunk(Histogram cells, double design_effect) {
   return cells;
 }
 
-model::Question question_of(const Interrogator& device, const ConflictClass& set, const AccessSequence& line_numbers) {
-  AccessSequence record;
-  for (const std::uint64_t line : line_numbers) {
-    record.push_back(set.lines[line]);
-  }
-  return device.question({set.lines.begin(), set.lines.begin() + set.ways}, record);
+model::Question question_of(const Interrogator& device, const ConflictClass& set, const Chase& chase) {
+  const auto offsets = [&](const AccessSequence& line_numbers) {
+    AccessSequence sequence;
+    for (const std::uint64_t line : line_numbers) {
+      sequence.push_back(set.lines[line]);
+    }
+    return sequence;
+  };
+  return device.starts_flooded() ? device.question_unflooded(offsets(chase.warm), offsets(chase.record))
+                                 : device.question(offsets(chase.warm), offsets(chase.record));
 }
 
-void follow_all(Interrogator& device, const std::vector<model::Question>& batch, const AccessSequence& line_numbers,
-                std::uint32_t lines, std::vector<VictimSequence>& sequences) {
+void ask_all(Interrogator& device, const std::vector<model::Question>& batch, const Chase& chase, std::uint32_t lines,
+             std::vector<VictimSequence>& sequences) {
   for (const std::vector<float>& answer : device.latencies(batch)) {
     std::vector<Reading> readings;
     for (const float latency : answer) {
       readings.push_back(device.classifier().read(latency));
     }
-    sequences.push_back(follow(line_numbers, readings, lines));
+    follow_all(device, chase, readings, lines, sequences);
   }
 }
 
@@ -171,7 +235,7 @@ double unclear_share(std::span<const VictimSequence> sequences) {
   std::size_t unclear = 0;
   for (const VictimSequence& sequence : sequences) {
     accesses += sequence.followed_accesses;
-    unclear += sequence.ends_unclear ? 1U : 0U;
+    unclear += sequence.unclear_accesses;
   }
   return static_cast<double>(unclear) / static_cast<double>(std::max<std::size_t>(1, accesses));
 }
@@ -183,14 +247,14 @@ ReadingRates reading_rates(const LevelClassifier& classifier, std::span<const Vi
 }
 
 std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set, std::size_t wanted) {
-  const std::uint32_t lines = set.ways + 1;
-  const AccessSequence line_numbers = chase(lines, device.classifier());
-  const std::vector<model::Question> batch(questions_at_once, question_of(device, set, line_numbers));
+  const Chase chase = chase_from(device, set.ways, {});
+  const bool is_long = device.starts_flooded();
+  const std::vector<model::Question> batch(is_long ? 1 : questions_at_once, question_of(device, set, chase));
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;
-  for (std::size_t round = 0; observed < wanted && round < most_rounds; ++round) {
+  for (std::size_t round = 0; observed < wanted && round < (is_long ? most_long_rounds : most_rounds); ++round) {
     const std::size_t before = sequences.size();
-    follow_all(device, batch, line_numbers, lines, sequences);
+    ask_all(device, batch, chase, set.ways + 1, sequences);
     for (std::size_t i = before; i < sequences.size(); ++i) {
       observed += sequences[i].way.size();
     }
@@ -200,11 +264,9 @@ std::vector<VictimSequence> observe_victims(Interrogator& device, const Conflict
 
 std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set, std::size_t accesses,
                                          unsigned times) {
-  const std::uint32_t lines = set.ways + 1;
-  const AccessSequence line_numbers = chase(lines, accesses);
+  const Chase chase = chase_from(device, set.ways, accesses);
   std::vector<VictimSequence> sequences;
-  follow_all(device, std::vector<model::Question>(times, question_of(device, set, line_numbers)), line_numbers, lines,
-             sequences);
+  ask_all(device, std::vector<model::Question>(times, question_of(device, set, chase)), chase, set.ways + 1, sequences);
   return sequences;
 }
 
@@ -213,9 +275,9 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
                                              const ReadingRates& rates) {
   const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), seed);
   model::Random random(seed ^ 0x51c7ULL);
-  AccessSequence warm(ways);
-  std::iota(warm.begin(), warm.end(), std::uint64_t{0});
-  const model::Question question = device.question(std::move(warm), chase(ways + 1, device.classifier()));
+  const Chase chase = chase_from(device, ways, {});
+  const model::Question question = device.starts_flooded() ? device.question_unflooded(chase.warm, chase.record)
+                                                           : device.question(chase.warm, chase.record);
 
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;
@@ -227,8 +289,11 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
       const bool unclear = rates.unclear > 0 && random.unit() < rates.unclear;
       readings.push_back(unclear ? Reading::unclear : miss != misread ? Reading::miss : Reading::hit);
     }
-    sequences.push_back(follow(question.record, readings, ways + 1));
-    observed += sequences.back().way.size();
+    const std::size_t before = sequences.size();
+    follow_all(device, chase, readings, ways + 1, sequences);
+    for (std::size_t i = before; i < sequences.size(); ++i) {
+      observed += sequences[i].way.size();
+    }
   }
   return sequences;
 }
@@ -252,6 +317,51 @@ double same_source(const std::vector<VictimSequence>& a, const std::vector<Victi
     worst = std::min(worst, same_distribution(shrunk(of_a.sum[i], design_effect), shrunk(of_b.sum[i], design_effect)));
   }
   return worst;
+}
+
+namespace {
+
+// Pairs of victims of one sequence, and how many of them are of the same way.
+struct Pairs {
+  double all = 0;
+  double same = 0;
+};
+
+struct SharedWays {
+  double share = 0;  // of the pairs
+  double variance = 0;
+};
+
+SharedWays shared_ways(const std::vector<VictimSequence>& sequences, std::uint32_t ways) {
+  std::vector<Pairs> each;
+  Pairs sum;
+  for (const VictimSequence& victims : sequences) {
+    Pairs& pairs = each.emplace_back();
+    const auto pairs_of = [](std::size_t count) {
+      return static_cast<double>(count * (std::max<std::size_t>(count, 1) - 1));
+    };
+    pairs.all = pairs_of(victims.way.size());
+    for (const std::size_t count : count_ways({victims}, ways)) {
+      pairs.same += pairs_of(count);
+    }
+    sum.all += pairs.all;
+    sum.same += pairs.same;
+  }
+  SharedWays shared{.share = sum.same / std::max(1.0, sum.all), .variance = 0};
+  for (const Pairs& pairs : each) {
+    const double excess = (pairs.same - shared.share * pairs.all) / std::max(1.0, sum.all);
+    shared.variance += excess * excess;
+  }
+  return shared;
+}
+
+}  // namespace
+
+double as_even(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b, std::uint32_t ways) {
+  const SharedWays of_a = shared_ways(a, ways);
+  const SharedWays of_b = shared_ways(b, ways);
+  const double variance = of_a.variance + of_b.variance;
+  return variance > 0 ? std::erfc(std::abs(of_a.share - of_b.share) / std::sqrt(2 * variance)) : 1;
 }
 
 }  // namespace gpuinfer::infer

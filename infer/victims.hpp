@@ -15,13 +15,14 @@
 // followed.
 namespace gpuinfer::infer {
 
-// The victims of one answer, in order, of a chase round ways + 1 lines from an empty set.
+// The victims, in order, of a chase round ways + 1 lines from an empty set: one sequence for each answer. From a set
+// that cannot be emptied one answer has many, and names the ways anew in each.
 struct VictimSequence {
   std::vector<std::uint32_t> way;
   std::vector<std::uint32_t> recency_rank;  // 1: the line accessed just before the miss that drove the victim out
   std::vector<std::uint32_t> access;        // at which the victim was missed, counted from the start of the answer
   std::size_t followed_accesses = 0;
-  bool ends_unclear = false;  // a latency that said nothing ended the following
+  std::size_t unclear_accesses = 0;  // latencies that said nothing; the first one ends a sequence, but after floods
 };
 
 // How often accesses are read wrongly, or not at all.
@@ -37,12 +38,13 @@ struct ReadingRates {
 // With misreads as counted in the calibration.
 [[nodiscard]] ReadingRates reading_rates(const LevelClassifier& classifier, std::span<const VictimSequence> sequences);
 
-// Of a device that starts empty: at least `wanted` victims of one set, in as many answers as that takes (fewer when the
-// set hardly ever misses).
+// At least `wanted` victims of one set, in as many answers as that takes (fewer when the set hardly ever misses). Where
+// it cannot be emptied, strange lines in it are gone if victims are drawn with even chances.
 [[nodiscard]] std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set,
                                                           std::size_t wanted);
 
-// The same of a single chase of so many accesses, asked `times` times: long, for what shows in the long run only.
+// The same of a single chase of so many accesses, asked `times` times: long, for what shows in the long run only. Each
+// answer is one sequence, or several where the ways were lost track of.
 [[nodiscard]] std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set,
                                                        std::size_t accesses, unsigned times);
 
@@ -59,5 +61,10 @@ struct ReadingRates {
 // what hangs together within a sequence: Rao & Scott, JASA 76(374), 1981). The smallest of six p-values.
 [[nodiscard]] double same_source(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b,
                                  std::uint32_t ways);
+
+// p-value of the hypothesis that in both, victims of one sequence are of the same way equally often. Whatever the ways
+// are called, uneven chances make that more frequent.
+[[nodiscard]] double as_even(const std::vector<VictimSequence>& a, const std::vector<VictimSequence>& b,
+                             std::uint32_t ways);
 
 }  // namespace gpuinfer::infer

@@ -160,7 +160,7 @@ Learning expect_learned(const Replacement& truth, std::uint32_t ways, const Lear
     expect_alike(learning.learned->policy, truth, ways);
     EXPECT_EQ(learning.learned->policy.policy, "automaton");
     EXPECT_EQ(learning.learned->states, smallest_states(truth, ways));
-    EXPECT_EQ(learning.learned->extra_states, limits.extra_states);
+    EXPECT_GE(learning.learned->extra_states, limits.extra_states);
   }
   EXPECT_LE(learning.accesses, limits.accesses);
   return learning;
@@ -353,7 +353,7 @@ TEST(LearnedPermutation, PermutationsOfNobody) {
   }
 }
 
-// Five words for each state miss what is wrong with about one of 50 such machines.
+// Words of a hundred accesses for each state miss what is wrong with about one of 50 such machines.
 TEST(LearnedAutomaton, StatesThatAreSeldomReachedWhileTheSetFills) {
   constexpr std::uint64_t seed = 77;
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -361,7 +361,7 @@ TEST(LearnedAutomaton, StatesThatAreSeldomReachedWhileTheSetFills) {
   for (int time = 0; time < 60; ++time) {
     const auto ways = static_cast<std::uint32_t>(2 + random() % 5);
     const auto states = static_cast<std::uint32_t>(2 + random() % 11);
-    expect_learned(random_automaton(states, ways, random), ways, {.accesses = 1'000'000, .words_per_state = 200});
+    expect_learned(random_automaton(states, ways, random), ways, {.random_accesses = 50'000});
   }
   const Replacement truth =
       policy("automaton",
@@ -382,8 +382,32 @@ TEST(LearnedAutomaton, StatesThatAreSeldomReachedWhileTheSetFills) {
               {"fills", std::vector<double>{0, 8, 0, 8, 9, 2, 3, 0, 6, 0, 4, 0}},
               {"start", std::int64_t{2}}});
   for (std::uint64_t walks_seed = 1; walks_seed <= 5; ++walks_seed) {
-    expect_learned(truth, 5, {.accesses = 1'000'000, .words_per_state = 200, .seed = walks_seed});
+    expect_learned(truth, 5, {.random_accesses = 50'000, .seed = walks_seed});
   }
+}
+
+// With one line in the set, three hits on end lead to a state that the next line keeps apart from others, and hardly
+// anything later does; among 28 states one machine is right in all words but those.
+TEST(LearnedAutomaton, StatesThatOnlyHitsOnEndReachWhileTheSetFills) {
+  const Replacement truth =
+      policy("automaton",
+             {{"hits",
+               std::vector<std::vector<double>>{
+                   {2, 4, 2, 2, 3, 3}, {4, 3, 1, 1, 1, 1}, {1, 3, 3, 1, 0, 4}, {1, 1, 1, 0, 2, 2}, {4, 1, 3, 3, 0, 2}}},
+              {"victims", std::vector<double>{3, 4, 2, 5, 2}},
+              {"misses", std::vector<double>{0, 2, 2, 0, 1}},
+              {"fills", std::vector<double>{0, 1, 1, 4, 2}}});
+  for (std::uint64_t walks_seed = 1; walks_seed <= 4; ++walks_seed) {
+    const Learning learning = expect_learned(truth, 6, {.random_accesses = 100'000, .seed = walks_seed});
+    EXPECT_LT(learning.accesses, 300'000U);
+  }
+}
+
+// All words of so many more inputs are tried as the accesses suffice for.
+TEST(LearnedAutomaton, SmallMachinesAreToldFromLargerOnes) {
+  const Learning learning = expect_learned(policy("clock"), 2, {.random_accesses = 20'000});
+  ASSERT_TRUE(learning.learned);
+  EXPECT_GE(learning.learned->extra_states, 4U);
 }
 
 // Half of them shift lines to other places of an order, as those of hardware do, the others do anything.

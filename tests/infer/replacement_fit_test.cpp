@@ -240,14 +240,16 @@ TEST(ReplacementFit, LruOfManyWaysIsCheap) {
 // Answers nothing from a clean start.
 class NeverClean final : public model::Answerer {
  public:
-  explicit NeverClean(std::unique_ptr<model::Answerer> device) : device_(std::move(device)) {}
+  explicit NeverClean(std::unique_ptr<model::Answerer> device, bool invalidates = true)
+      : device_(std::move(device)), invalidates_(invalidates) {}
 
   const model::DeviceFacts& facts() const override { return device_->facts(); }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
     for (const model::Question& question : questions) {
-      if (question.state == model::StartState::clean) {
+      if (question.state == model::StartState::clean ||
+          (question.state == model::StartState::invalidated && !invalidates_)) {
         answers.push_back({.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"});
       } else {
         answers.push_back(device_->ask({&question, 1}).front());
@@ -258,6 +260,7 @@ class NeverClean final : public model::Answerer {
 
  private:
   std::unique_ptr<model::Answerer> device_;
+  bool invalidates_;
 };
 
 TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
@@ -355,6 +358,43 @@ TEST(ReplacementFit, ForeignSetsAfterAFlood) {
             .equivalent = {}}}}) {
     const ReplacementFit fit = fit_flooded(make);
     EXPECT_TRUE(fit.candidates.size() != 1 || names(fit, policy)) << text_of(fit);
+  }
+}
+
+TEST(ReplacementFit, ForeignSetsThatDrawEvenlyAfterAFlood) {
+  std::mt19937_64 random(9);
+  for (const std::uint32_t ways : {2U, 8U}) {
+    auto device = std::make_unique<foreign::Device>(
+        [&random, ways] {
+          return std::make_unique<foreign::SetArray>(
+              4, [&random, ways](std::size_t) { return std::make_unique<foreign::CarelessRandomSet>(ways, random); });
+        },
+        two_levels);
+    device->refuse_clean_starts();
+    expect_name(Sets(std::move(device), 4, ways, 1).fit(), replacement("random"));
+  }
+}
+
+// Ways have no numbers there, so no other law of chance can be told, and none may be taken for even chances.
+TEST(ReplacementFit, NoUnevenChancesAreEvenAfterAFlood) {
+  struct Case {
+    model::Replacement policy;
+    std::uint32_t ways = 0;
+    double misreads = 0;
+  };
+  for (const auto& [policy, ways, misreads] :
+       {Case{.policy = replacement("random"), .ways = 8, .misreads = 0.01},
+        Case{.policy = weighted({2, 3, 2, 3}), .ways = 4}, Case{.policy = fermi(1), .ways = 4, .misreads = 0.01},
+        Case{.policy = weighted({1, 1, 1, 1, 3, 1, 1, 1}), .ways = 8, .misreads = 0.01}}) {
+    SCOPED_TRACE(model::to_text(policy) + ", " + std::to_string(ways) + " ways, " + std::to_string(misreads));
+    const model::NoiseDescription noise{.jitter_cycles = 2, .misread_probability = misreads};
+    const ReplacementFit fit =
+        Sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, noise), false), 4, ways, 1).fit();
+    if (policy == replacement("random")) {
+      expect_name(fit, policy);
+    } else {
+      EXPECT_TRUE(fit.candidates.empty()) << text_of(fit);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/common_options.hpp"
+#include "cli/disturbances.hpp"
 #include "cli/output.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/targets.hpp"
@@ -137,6 +138,7 @@ ExitStatus verb_probe(Arguments arguments) {
     }
   }
   output.finish();
+  tell_disturbances(answerer, writer.get());
   if (writer) {
     writer->close();
   }

@@ -4,6 +4,7 @@
 
 #include "cli/average_report.hpp"
 #include "cli/common_options.hpp"
+#include "cli/disturbances.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress_line.hpp"
@@ -122,8 +123,10 @@ ExitStatus verb_run(Arguments arguments) {
   ExitStatus status = ExitStatus::failure;
   if (average) {
     status = compare_averages(device, targets, settings, output, format, quiet);
+    tell_disturbances(device, writer.get());
   } else {
-    const Inquiry inquiry = inquire(facts, targets, settings, quiet, asking(device));
+    Inquiry inquiry = inquire(facts, targets, settings, quiet, asking(device));
+    inquiry.profile.device.provenance.merge(tell_disturbances(device, writer.get()));
     status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
   }
   if (writer) {

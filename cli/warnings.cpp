@@ -12,6 +12,8 @@ void note(const std::string& sentence) { std::cerr << "gpuinfer: " << sentence <
 
 void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " << sentence << '\n'; }
 
+std::string disturbed(const std::string& source, const std::string& disturbance) { return source + ": " + disturbance; }
+
 std::string took_device(const std::string& device) { return "--device auto took " + device; }
 
 std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {

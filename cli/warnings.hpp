@@ -8,12 +8,14 @@
 #include "infer/infer_cache.hpp"
 
 // What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
-// what, and what to do about it; those of the inference come with its findings.
+// what, and what to do about it; those of the inference come with its findings, those of a device
+// with its disturbances.
 namespace gpuinfer::cli {
 
 void note(const std::string& sentence);
 void warn(const std::string& sentence);
 
+[[nodiscard]] std::string disturbed(const std::string& source, const std::string& disturbance);
 [[nodiscard]] std::string took_device(const std::string& device);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
 [[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);

@@ -25,6 +25,12 @@ std::uint64_t far_stride(std::uint64_t buffer_bytes) {
   return std::max<std::uint64_t>(256, std::bit_floor(buffer_bytes) / 64);
 }
 
+// Somewhere in the first half of a stride, since what lies strides apart may be equally near or far in the next level.
+std::uint64_t anywhere_after(std::uint64_t offset, std::uint64_t stride, model::Random& random) {
+  constexpr std::uint64_t large = 4096;  // the half of it still holds any fill granule
+  return stride < large ? offset : offset + load_bytes * random.below(stride / 2 / load_bytes);
+}
+
 }  // namespace
 
 std::uint64_t aligned_start(const Interrogator& device) {
@@ -81,9 +87,10 @@ std::vector<model::Question> known_hits(const Interrogator& device, std::size_t 
   constexpr std::size_t in_places = 16;
   const std::uint64_t stride = far_stride(device.buffer().bytes);
   const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
+  model::Random random(device.settings().seed);
   std::vector<model::Question> questions;
   for (std::uint64_t i = 0; i < in_places; ++i) {
-    const std::uint64_t offset = (i * 7 % places) * stride;
+    const std::uint64_t offset = anywhere_after((i * 7 % places) * stride, stride, random);
     questions.push_back(device.question({offset, offset}, AccessSequence(loads / in_places, offset)));
   }
   return questions;
@@ -103,12 +110,16 @@ bool calibrate(Interrogator& device) {
       sample.insert(sample.end(), answer.begin(), answer.end());
     }
   };
+  model::Random random(device.settings().seed);
   const auto look = [&](std::size_t hit_looks, std::size_t miss_looks) {
     ask(known_hits(device, hit_looks), hits);
     std::vector<model::Question> of_misses;
     for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
       const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
-      of_misses.push_back(device.question({}, model::cold_pass(first, first_touches * stride, stride)));
+      AccessSequence touches = model::cold_pass(first, first_touches * stride, stride);
+      std::transform(touches.begin(), touches.end(), touches.begin(),
+                     [&](std::uint64_t offset) { return anywhere_after(offset, stride, random); });
+      of_misses.push_back(device.question({}, std::move(touches)));
     }
     ask(of_misses, misses);
   };

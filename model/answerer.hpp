@@ -72,6 +72,11 @@ class Answerer {
   // `keep` and `invalidated` can tell. Throws DeviceError when the device fails (not when it refuses a question).
   [[nodiscard]] virtual std::vector<Answer> ask(std::span<const Question> questions) = 0;
 
+  // What happened to the device while it answered that may have touched the answers: a sentence each with what was
+  // seen, what was expected, and what to do. May take milliseconds. Whoever answers through another device passes on
+  // what happened to that.
+  [[nodiscard]] virtual std::vector<std::string> disturbances() const { return {}; }
+
  protected:
   Answerer() = default;
   Answerer(const Answerer&) = default;

@@ -394,6 +394,10 @@ class Hdf5Writer final : public ArchiveWriter {
     }
   }
 
+  void add_provenance(const std::string& name, const std::string& value) override {
+    guarded([&] { hdf5::write_attribute(hdf5::open_group(*file_, "provenance"), name, value); });
+  }
+
   void close() override {
     write_pending();
     guarded([this] {
@@ -468,6 +472,8 @@ class Recording final : public model::Answerer {
     writer_->append(questions, answers);
     return answers;
   }
+
+  std::vector<std::string> disturbances() const override { return device_->disturbances(); }
 
  private:
   model::Answerer* device_;

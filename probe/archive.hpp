@@ -48,10 +48,12 @@ class ArchiveWriter {
  public:
   virtual ~ArchiveWriter() = default;
   virtual void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) = 0;
+  // One more attribute of /provenance, of what is known only after the questions.
+  virtual void add_provenance(const std::string& name, const std::string& value) = 0;
   virtual void close() = 0;
 };
 
-// Throws InputError when the file cannot be written; so do append() and close() when the disk is full.
+// Throws InputError when the file cannot be written; so do the other functions when the disk is full.
 [[nodiscard]] std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
                                                             const model::DeviceFacts& facts);
 

@@ -51,6 +51,8 @@ class ExecDevice final : public model::Answerer {
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
+  std::vector<std::string> disturbances() const override { return disturbances_; }
+
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     if (failure_) {
       throw DeviceError(*failure_);
@@ -116,6 +118,9 @@ class ExecDevice final : public model::Answerer {
       throw InputError(which + " got " + std::to_string(answered.answer.latency_cycles.size()) + " latencies for " +
                        std::to_string(expected) + " recorded loads; send one for each");
     }
+    if (answered.disturbances) {
+      disturbances_ = std::move(*answered.disturbances);
+    }
     answers[waiting->second] = std::move(answered.answer);
     waiting_.erase(waiting);
   }
@@ -164,6 +169,7 @@ class ExecDevice final : public model::Answerer {
   milliseconds timeout_;
   Process process_;
   model::DeviceFacts facts_;
+  std::vector<std::string> disturbances_;
   std::optional<std::string> failure_;
 
   std::string said_;

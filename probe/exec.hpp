@@ -14,11 +14,13 @@ namespace gpuinfer::probe {
 // Starts `command` by the shell, in a process group of its own, and reads its greeting. Throws DeviceUnavailable when
 // it cannot be started or does not greet. Later failures (death, silence for timeout_seconds, nonsense) throw
 // DeviceError, and so does every question after one. What travels is sequences: targets that are none are refused.
+// Beside any answer may stand `disturbances`, a list of all sentences of model::Answerer::disturbances() so far.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_exec(const std::string& command, double timeout_seconds = 60);
 
 // The other side: greets for `device`, then answers line by line, in order, until `in` ends. Bad lines get an error
-// answer. Questions that `in` has buffered already are asked together, so it should be a stream with a buffer of its
-// own (std::cin after sync_with_stdio(false)).
+// answer. Disturbances of the device go out with the first answer and then at most once a second. Questions that `in`
+// has buffered already are asked together, so it should be a stream with a buffer of its own (std::cin after
+// sync_with_stdio(false)).
 void serve(model::Answerer& device, std::istream& in, std::ostream& out);
 
 }  // namespace gpuinfer::probe

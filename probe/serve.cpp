@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -13,6 +14,11 @@ namespace gpuinfer::probe {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+// To look takes the device some time.
+constexpr std::chrono::seconds between_disturbances{1};
+
 std::vector<model::Answer> ask(model::Answerer& device, const std::vector<model::Question>& questions) {
   try {
     return device.ask(questions);
@@ -21,7 +27,8 @@ std::vector<model::Answer> ask(model::Answerer& device, const std::vector<model:
   }
 }
 
-void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, std::ostream& out) {
+void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, Clock::time_point& disturbances_due,
+            std::ostream& out) {
   std::vector<model::Question> questions;
   for (const wire::Asked& asked : batch) {
     if (!asked.error) {
@@ -29,11 +36,17 @@ void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, std:
     }
   }
   const std::vector<model::Answer> answers = ask(device, questions);
+  std::vector<std::string> disturbances;
+  if (Clock::now() >= disturbances_due) {
+    disturbances = device.disturbances();
+    disturbances_due = Clock::now() + between_disturbances;
+  }
   auto answer_to_question = answers.begin();
   for (const wire::Asked& asked : batch) {
     const model::Answer given =
         asked.error ? model::Answer{.latency_cycles = {}, .refusal = asked.error} : *answer_to_question++;
-    out << wire::answer_line(asked.id, given) << '\n' << std::flush;
+    out << wire::answer_line(asked.id, given, disturbances) << '\n' << std::flush;
+    disturbances.clear();
   }
 }
 
@@ -43,12 +56,13 @@ void serve(model::Answerer& device, std::istream& in, std::ostream& out) {
   out << wire::greeting_line(device.facts()) << '\n' << std::flush;
   constexpr std::size_t most_together = 256;
   std::string line;
+  Clock::time_point disturbances_due;
   while (out && std::getline(in, line)) {
     std::vector<wire::Asked> batch{wire::parse_question(line)};
     while (batch.size() < most_together && in.rdbuf()->in_avail() > 0 && std::getline(in, line)) {
       batch.push_back(wire::parse_question(line));
     }
-    answer(device, batch, out);
+    answer(device, batch, disturbances_due, out);
   }
 }
 

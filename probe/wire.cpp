@@ -22,6 +22,7 @@ constexpr const char* chooses_sm_key = "chooses_sm";
 constexpr const char* warm_target_key = "warm_target";
 constexpr const char* carveout_key = "carveout_kb";
 constexpr const char* sm_key = "sm";
+constexpr const char* disturbances_key = "disturbances";
 
 json parse_object(const std::string& line) {
   json object = json::parse(line, nullptr, false);
@@ -237,9 +238,14 @@ Asked parse_question(const std::string& line) {
   return asked;
 }
 
-std::string answer_line(const json& id, const model::Answer& answer) {
+std::string answer_line(const json& id, const model::Answer& answer, const std::vector<std::string>& disturbances) {
+  json object{{"id", id}};
+  if (!disturbances.empty()) {
+    object[disturbances_key] = disturbances;
+  }
   if (answer.refusal) {
-    return line_of({{"id", id}, {"error", *answer.refusal}});
+    object["error"] = *answer.refusal;
+    return line_of(object);
   }
   json latency = json::array();
   for (const float cycles : answer.latency_cycles) {
@@ -250,13 +256,17 @@ std::string answer_line(const json& id, const model::Answer& answer) {
       latency.push_back(cycles);
     }
   }
-  return line_of({{"id", id}, {"latency", std::move(latency)}});
+  object["latency"] = std::move(latency);
+  return line_of(object);
 }
 
 Answered parse_answer(const std::string& line) {
   const json object = parse_object(line);
   Answered answered{.id = whole_member(object, "id"), .answer = {}};
   const std::string which = "the answer to question " + std::to_string(answered.id);
+  if (object.contains(disturbances_key)) {
+    answered.disturbances = strings_member(object, disturbances_key);
+  }
   if (object.contains("error") == object.contains("latency")) {
     throw InputError(which + " has both or none of `latency` and `error`; send one of them");
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/answerer.hpp"
 
@@ -35,11 +36,14 @@ struct Asked {
 };
 [[nodiscard]] Asked parse_question(const std::string& line);
 
-[[nodiscard]] std::string answer_line(const nlohmann::json& id, const model::Answer& answer);
+// `disturbances`: of model::Answerer, none to be silent about them.
+[[nodiscard]] std::string answer_line(const nlohmann::json& id, const model::Answer& answer,
+                                      const std::vector<std::string>& disturbances = {});
 
 struct Answered {
   std::uint64_t id = 0;
   model::Answer answer;
+  std::optional<std::vector<std::string>> disturbances = {};  // all so far; none: nothing new
 };
 [[nodiscard]] Answered parse_answer(const std::string& line);
 

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string_view>
 
 #include "model/errors.hpp"
 #include "probe/cuda/gpu.hpp"
+#include "probe/cuda/gpu_condition.hpp"
+#include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
 
 namespace gpuinfer::probe {
@@ -134,6 +138,7 @@ class CudaProbe final : public model::Answerer {
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
+  [[nodiscard]] std::vector<std::string> disturbances() const override { return watch_.disturbances(); }
 
  private:
   // A target that can be asked.
@@ -151,6 +156,9 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
                                  float median_hit);
 
+  // For some milliseconds, so that the clocks of the GPU can follow.
+  void keep_busy();
+
   // Questions of one target and start that goes_apart(), each to an SM of its own.
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
   // One question, on the SM that it names, else on that of the last one. None when no block got there alone.
@@ -164,6 +172,7 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::size_t batch_size(std::span<const model::Question> questions) const;
 
   cuda::Gpu gpu_;
+  cuda::ConditionWatch watch_;
   cuda::Buffer buffer_;
   cuda::Buffer l2_buffer_;
   cuda::Buffer pages_;
@@ -178,7 +187,17 @@ bool is_asked(const CudaOptions& options, std::string_view name) {
   return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
 }
 
-CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.facts()) {
+// None where there is nothing to look at.
+cuda::ConditionWatch::Look look_at(const cuda::Gpu& gpu) {
+  const auto pci_bus_id = gpu.pci_bus_id();
+  auto nvml = pci_bus_id ? cuda::Nvml::find(cuda::Nvml::library_name, *pci_bus_id) : std::nullopt;
+  if (!nvml) {
+    return nullptr;
+  }
+  return [nvml = std::make_shared<const cuda::Nvml>(std::move(*nvml))] { return nvml->condition(); };
+}
+
+CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at(gpu_)), facts_(gpu_.facts()) {
   std::vector<Target> asked;
   for (const Target& target : all_targets) {
     facts_.targets.emplace_back(target.name);
@@ -212,6 +231,21 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), facts_(gpu_.fa
       facts_.warm_targets.push_back(name);
     }
     offers_.emplace(name, std::move(offer));
+  }
+  facts_.provenance.merge(cuda::provenance_of(watch_.begin([this] { keep_busy(); })));
+}
+
+void CudaProbe::keep_busy() {
+  if (offers_.empty()) {
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds long_enough{20};
+  const auto& [name, offer] = *offers_.begin();
+  const model::Question question{
+      .target = name, .state = StartState::keep, .warm = {}, .record = model::AccessSequence(std::size_t{1} << 14U)};
+  for (const auto end = Clock::now() + long_enough; Clock::now() < end;) {
+    static_cast<void>(play_alone(offer, question));
   }
 }
 
@@ -456,6 +490,10 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
                          .refusal = "the SM of the last answer did not get this question alone on " + facts_.source +
                                     "; ask again from a clean state"});
     }
+  }
+  // The GPU idles while it refuses.
+  if (std::ranges::any_of(answers, [](const model::Answer& answer) { return !answer.refusal; })) {
+    watch_.look_if_due();
   }
   return answers;
 }

@@ -3,6 +3,7 @@
 #include "probe/cuda/gpu.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <set>
@@ -191,6 +192,14 @@ std::vector<std::uint32_t> Gpu::carveouts_kb() const {
 
 int Gpu::carveout_percent(const Manner& manner) const {
   return percent_of_carveout_kb_.at(manner.carveout_kb.value_or(*options_.carveout_kb));
+}
+
+std::optional<std::string> Gpu::pci_bus_id() const {
+  std::array<char, 32> text{};
+  if (cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), options_.device) != cudaSuccess) {
+    return std::nullopt;
+  }
+  return text.data();
 }
 
 std::uint64_t Gpu::l2_bytes() const { return static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize)); }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/answerer.hpp"
@@ -105,6 +106,8 @@ class Gpu {
   // All but the buffers and targets.
   [[nodiscard]] model::DeviceFacts facts() const;
 
+  // None when it does not say.
+  [[nodiscard]] std::optional<std::string> pci_bus_id() const;
   [[nodiscard]] std::uint64_t l2_bytes() const;
   [[nodiscard]] std::uint64_t free_bytes() const;
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;

@@ -319,6 +319,23 @@ class Run(harness.ProgramTest):
         self.assertEqual(process.returncode, 3, stderr)
         self.assertTrue((self.folder / "profile.yaml").exists())
 
+    def test_disturbances_are_told_and_kept_once(self):
+        # The served device says with every answer what happened to it.
+        serve = f"{self.program} serve --device virtual:{self.small}"
+        says = "s/^{\"id\"/{\"disturbances\":[\"it rained; wait\",\"it blew; wait\"],\"id\"/"
+        device = f"--device=exec:{serve} | sed -u '{says}'"
+        done = self.expect(0, "--target=L1tex", device, "--quiet", "--record=run.h5", "--format=json")
+        warnings = [line.rpartition(": ")[2] for line in done.stderr.splitlines() if ": warning: exec:" in line]
+        self.assertEqual(warnings, ["it rained; wait", "it blew; wait"])
+        self.assertEqual(len(done.stderr.splitlines()), 2)
+        kept = json.loads(done.stdout)["device"]["provenance"]["disturbances"]
+        self.assertEqual(kept, "it rained; wait. it blew; wait")
+        again = json.loads(self.expect(0, "infer", "run.h5", "--format=json", "--quiet").stdout)
+        self.assertEqual(again["device"]["provenance"]["disturbances"], kept)
+        probing = ("probe", "--target=L1tex", "--sequence=cyclic:96,32", device)
+        self.assertEqual(self.expect(0, *probing).stderr.count("warning: "), 2)
+        self.assertNotIn("disturbances", self.expect(0, *self.arguments).stdout)
+
     def test_average_methods(self):
         done = self.run_program("--target=L1tex", "--device=virtual:gtx780", "--method=average", "--format=json")
         self.assertIn(done.returncode, (0, 3), done.stderr)

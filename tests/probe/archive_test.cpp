@@ -102,6 +102,30 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(read_traces(path("some.h5")).size(), 4U);
 }
 
+TEST_F(ArchiveFile, TakesProvenanceUntilItIsClosed) {
+  const auto writer = create_archive(path("some.h5"), some_facts());
+  writer->append(some_questions, some_answers);
+  writer->add_provenance("disturbances", "it rained; wait");
+  writer->close();
+  EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.at("disturbances"), "it rained; wait");
+  EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.size(), some_facts().provenance.size() + 1);
+}
+
+TEST_F(ArchiveFile, ARecorderPassesOnWhatDisturbedTheDevice) {
+  class Disturbed final : public model::Answerer {
+   public:
+    [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
+    [[nodiscard]] std::vector<Answer> ask(std::span<const Question>) override { return {}; }
+    [[nodiscard]] std::vector<std::string> disturbances() const override { return {"it rained; wait"}; }
+
+   private:
+    model::DeviceFacts facts_;
+  };
+  Disturbed device;
+  const auto writer = create_archive(path("some.h5"), some_facts());
+  EXPECT_EQ(recording(device, *writer)->disturbances(), device.disturbances());
+}
+
 TEST_F(ArchiveFile, AppearsWhenItIsClosedAndIsPartialUntilThen) {
   (void)file("some.h5", "an older file");
   {

@@ -77,6 +77,15 @@ class CudaProbeOnGpu : public testing::Test {
   float slowest_hit_ = 0;
 };
 
+TEST_F(CudaProbeOnGpu, SaysWhatOfTheGpuIsWatched) {
+  const auto& provenance = probe_->facts().provenance;
+  ASSERT_TRUE(provenance.contains("watched"));
+  EXPECT_EQ(provenance.contains("sm_clock_mhz"), provenance.at("watched").find("sm_clock") != std::string::npos);
+  for (const std::string& disturbance : probe_->disturbances()) {
+    EXPECT_NE(disturbance.find("; "), std::string::npos) << disturbance;
+  }
+}
+
 TEST_F(CudaProbeOnGpu, L1HitsTakeTheSameFewCycles) {
   const Answer answer = ask(from_clean(lines(64), lines(64)));
   const auto [fastest, slowest] = std::ranges::minmax(answer.latency_cycles);

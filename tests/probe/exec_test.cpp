@@ -268,6 +268,52 @@ TEST(Serve, BadLinesGetAnErrorAnswer) {
                        "`warm` holds something else"));
 }
 
+TEST_F(Exec, PassesOnWhatDisturbedTheProcess) {
+  const auto device = open_exec(script(R"(
+greet()
+for q in questions():
+    told = {"disturbances": ["it rained; wait"]} if q["id"] == 1 else {}
+    say({"id": q["id"], "latency": [1], **told})
+)"));
+  const Question question = question_of({0});
+  (void)device->ask({&question, 1});
+  EXPECT_TRUE(device->disturbances().empty());
+  for (int i = 0; i < 2; ++i) {
+    (void)device->ask({&question, 1});
+    EXPECT_EQ(device->disturbances(), std::vector<std::string>{"it rained; wait"});
+  }
+  EXPECT_TRUE(contains(failure_of("for q in questions(): say({'id': q['id'], 'latency': [1], 'disturbances': 7})"),
+                       "`disturbances`"));
+}
+
+class Disturbed final : public model::Answerer {
+ public:
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
+  [[nodiscard]] std::vector<Answer> ask(std::span<const Question> questions) override {
+    return std::vector<Answer>(questions.size(), {.latency_cycles = {}, .refusal = "no"});
+  }
+  [[nodiscard]] std::vector<std::string> disturbances() const override { return {"it rained; wait"}; }
+
+ private:
+  model::DeviceFacts facts_;
+};
+
+TEST(Serve, TellsDisturbancesWithTheFirstAnswerAndThenSeldom) {
+  Disturbed device;
+  std::istringstream in("{}\n{}\n{}\n");
+  std::ostringstream out;
+  serve(device, in, out);
+  std::istringstream said(out.str());
+  std::string line;
+  std::getline(said, line);  // the greeting
+  for (const bool first : {true, false, false}) {
+    std::getline(said, line);
+    const json answer = json::parse(line);
+    EXPECT_EQ(answer.contains("disturbances"), first) << line;
+    EXPECT_TRUE(!first || answer["disturbances"] == json{"it rained; wait"}) << line;
+  }
+}
+
 // A served device on the far side of a process boundary: the process hands bytes on between two named pipes.
 TEST_F(Exec, AServedDeviceAnswersAsTheDeviceItself) {
   model::DeviceDescription description = small_device();

@@ -45,6 +45,7 @@ TEST(VirtualDevice, SaysWhatItIs) {
   EXPECT_EQ(device->facts().buffer.bytes, 64U << 20U);
   EXPECT_EQ(device->facts().buffer.address, 0U);
   EXPECT_EQ(device->facts().provenance.at("seed"), "7");
+  EXPECT_TRUE(device->disturbances().empty());
 }
 
 TEST(VirtualDevice, HasRoomToOverflowCachesOfLargePages) {

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda/gpu_condition.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuinfer::probe::cuda {
+namespace {
+
+template <class Number>
+struct Course {
+  Number first = 0;
+  Number least = 0;
+  Number most = 0;
+};
+
+// None when it was never known.
+template <class Number>
+std::optional<Course<Number>> course_of(std::span<const GpuCondition> seen,
+                                        std::optional<Number> GpuCondition::*quantity) {
+  std::optional<Course<Number>> course;
+  for (const GpuCondition& condition : seen) {
+    if (const std::optional<Number>& value = condition.*quantity) {
+      if (!course) {
+        course = {*value, *value, *value};
+      }
+      course->least = std::min(course->least, *value);
+      course->most = std::max(course->most, *value);
+    }
+  }
+  return course;
+}
+
+std::string joined(const std::set<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ", ") + word;
+  }
+  return text;
+}
+
+void add_clock(std::vector<std::string>& sentences, const std::string& clock,
+               const std::optional<Course<std::uint32_t>>& course) {
+  if (!course) {
+    return;
+  }
+  const auto [first_mhz, least_mhz, most_mhz] = *course;
+  const double tolerated_mhz = clock_tolerance * first_mhz;
+  std::string change;
+  if (first_mhz - least_mhz > tolerated_mhz) {
+    change = " down to " + std::to_string(least_mhz) + " MHz";
+  }
+  if (most_mhz - first_mhz > tolerated_mhz) {
+    change += (change.empty() ? " up to " : " and up to ") + std::to_string(most_mhz) + " MHz";
+  }
+  if (!change.empty()) {
+    constexpr int tolerated_per_cent = static_cast<int>(100 * clock_tolerance);
+    sentences.push_back("the " + clock + " clock went from " + std::to_string(first_mhz) + " MHz" + change +
+                        ", and at most " + std::to_string(tolerated_per_cent) +
+                        " % are expected; measure again when the GPU is cool and has no other work");
+  }
+}
+
+void add_rise(std::vector<std::string>& sentences, const std::string& what,
+              const std::optional<Course<std::uint64_t>>& course, const std::string& detail) {
+  if (course && course->most > course->first) {
+    sentences.push_back(what + " rose from " + std::to_string(course->first) + " to " + std::to_string(course->most) +
+                        ", and no rise is expected; measure again, and look at `nvidia-smi -q -d " + detail +
+                        "` if it goes on");
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> provenance_of(const GpuCondition& condition) {
+  std::map<std::string, std::string> provenance;
+  std::set<std::string> watched;
+  const auto note = [&](const char* name, const auto& quantity) {
+    if (quantity) {
+      watched.insert(name);
+    }
+  };
+  if (condition.sm_clock_mhz) {
+    provenance["sm_clock_mhz"] = std::to_string(*condition.sm_clock_mhz);
+  }
+  if (condition.memory_clock_mhz) {
+    provenance["memory_clock_mhz"] = std::to_string(*condition.memory_clock_mhz);
+  }
+  note("sm_clock", condition.sm_clock_mhz);
+  note("memory_clock", condition.memory_clock_mhz);
+  note("slowdowns", condition.slowdowns);
+  note("other_processes", condition.other_processes);
+  note("corrected_errors", condition.corrected_errors);
+  note("uncorrected_errors", condition.uncorrected_errors);
+  note("replaced_rows", condition.replaced_rows);
+  provenance["watched"] = watched.empty() ? "nothing" : joined(watched);
+  return provenance;
+}
+
+std::vector<std::string> disturbances(std::span<const GpuCondition> seen) {
+  std::vector<std::string> sentences;
+  add_clock(sentences, "SM", course_of(seen, &GpuCondition::sm_clock_mhz));
+  add_clock(sentences, "memory", course_of(seen, &GpuCondition::memory_clock_mhz));
+
+  std::set<std::string> slowdowns;
+  for (const GpuCondition& condition : seen) {
+    if (condition.slowdowns) {
+      slowdowns.insert(condition.slowdowns->begin(), condition.slowdowns->end());
+    }
+  }
+  if (!slowdowns.empty()) {
+    sentences.push_back("the GPU held its clocks down (" + joined(slowdowns) +
+                        "), and nothing of that kind is expected; see to its cooling and power, then measure again");
+  }
+
+  if (const auto others = course_of(seen, &GpuCondition::other_processes); others && others->most > 0) {
+    sentences.push_back((others->most == 1 ? "another process" : std::to_string(others->most) + " other processes") +
+                        " had a compute context on the GPU, and none is expected; measure again when "
+                        "`nvidia-smi` lists no other");
+  }
+
+  add_rise(sentences, "corrected memory errors of the GPU", course_of(seen, &GpuCondition::corrected_errors), "ECC");
+  add_rise(sentences, "uncorrected memory errors of the GPU", course_of(seen, &GpuCondition::uncorrected_errors),
+           "ECC");
+  add_rise(sentences, "replaced rows in the memory of the GPU", course_of(seen, &GpuCondition::replaced_rows),
+           "ROW_REMAPPER,PAGE_RETIREMENT");
+  return sentences;
+}
+
+GpuCondition ConditionWatch::begin(const std::function<void()>& work) {
+  if (!look_) {
+    return {};
+  }
+  const auto look_at_work = [&] {
+    work();
+    return look_();
+  };
+  constexpr int most_looks = 20;
+  GpuCondition condition = look_at_work();
+  for (int looks = 1; looks < most_looks; ++looks) {
+    const auto before_mhz = condition.sm_clock_mhz;
+    condition = look_at_work();
+    if (condition.sm_clock_mhz == before_mhz) {
+      break;
+    }
+  }
+  seen_ = {condition};
+  return condition;
+}
+
+void ConditionWatch::look_if_due() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  if (!look_ || start < due_) {
+    return;
+  }
+  GpuCondition condition = look_();
+  if (seen_.empty() || seen_.back() != condition) {
+    seen_.push_back(std::move(condition));
+  }
+  const auto end = Clock::now();
+  due_ = end + std::max<Clock::duration>(std::chrono::seconds(1), 100 * (end - start));
+}
+
+std::vector<std::string> ConditionWatch::disturbances() const {
+  if (!look_) {
+    return {};
+  }
+  std::vector<GpuCondition> seen = seen_;
+  GpuCondition now = look_();
+  now.sm_clock_mhz.reset();
+  now.memory_clock_mhz.reset();
+  now.slowdowns.reset();
+  seen.push_back(std::move(now));
+  return cuda::disturbances(seen);
+}
+
+}  // namespace gpuinfer::probe::cuda

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "probe/cuda/gpu_condition.hpp"
+
+namespace gpuinfer::probe::cuda {
+
+// A GPU as the management library of its driver sees it (NVIDIA: NVML API Reference Guide). The library is looked for
+// when the program runs and only read from: no header and no privilege is needed, and no setting changes.
+class Nvml {
+ public:
+  static constexpr const char* library_name = "libnvidia-ml.so.1";
+
+  // `library` is a path or a name that the loader knows, `pci_bus_id` like 0000:1b:00.0. None when there is no such
+  // library, or it does not work, or knows no such GPU.
+  [[nodiscard]] static std::optional<Nvml> find(const std::string& library, const std::string& pci_bus_id);
+
+  Nvml(Nvml&&) = default;
+  Nvml& operator=(Nvml&&) = delete;
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+  ~Nvml();
+
+  // Empty where the library has no such function, or the GPU or the user's rights do not allow it. Takes milliseconds.
+  [[nodiscard]] GpuCondition condition() const;
+
+ private:
+  struct Close {
+    void operator()(void* library) const;
+  };
+  using Library = std::unique_ptr<void, Close>;
+
+  explicit Nvml(Library library) : library_(std::move(library)) {}
+
+  // What the function of this name returns.
+  template <class... Arguments>
+  [[nodiscard]] int call(const char* function, Arguments... arguments) const;
+
+  [[nodiscard]] std::optional<std::uint32_t> clock_mhz(unsigned type) const;
+  [[nodiscard]] std::optional<std::set<std::string>> slowdowns() const;
+  [[nodiscard]] std::optional<std::uint64_t> other_processes() const;
+  [[nodiscard]] std::optional<std::uint64_t> errors(unsigned type) const;
+  [[nodiscard]] std::optional<std::uint64_t> replaced_rows() const;
+
+  Library library_;
+  void* device_ = nullptr;
+};
+
+}  // namespace gpuinfer::probe::cuda

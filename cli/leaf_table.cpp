@@ -55,8 +55,13 @@ std::optional<std::string> partitions_text(const std::optional<model::Partitions
   std::vector<std::size_t> sms;
   std::transform(partitions->sms.begin(), partitions->sms.end(), std::back_inserter(sms),
                  [](const auto& list) { return list.size(); });
-  return fmt::format("near to {} SMs, {} cycles more from the other; {}", fmt::join(sms, " and "),
-                     partitions->far_cycles, model::to_flow_yaml(partitions->index));
+  const std::string resident = partitions->resident_bytes
+                                   ? fmt::format("; {} to {} B present near an SM",
+                                                 grouped(static_cast<std::uint64_t>(partitions->resident_bytes->at(0))),
+                                                 grouped(static_cast<std::uint64_t>(partitions->resident_bytes->at(1))))
+                                   : "";
+  return fmt::format("near to {} SMs, {} cycles more from the other; {}{}", fmt::join(sms, " and "),
+                     partitions->far_cycles, model::to_flow_yaml(partitions->index), resident);
 }
 
 // Values in the order in which people think of them; no value where it is not known.

@@ -104,7 +104,8 @@ class CircumstanceLeaves {
                                                   .far_cycles = found.far_cycles,
                                                   .sms = found.sms,
                                                   .keeps_copies = found.keeps_copies,
-                                                  .block_bytes = found.block_bytes};
+                                                  .block_bytes = found.block_bytes,
+                                                  .resident_bytes = found.resident_bytes};
     return {.what = std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home)};
   }
 

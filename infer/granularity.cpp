@@ -48,7 +48,7 @@ constexpr std::size_t evicted_places = 16;
 // out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
 // large span would empty as well.
 std::vector<model::Question> eviction_questions(const Interrogator& device) {
-  constexpr std::size_t most_loads = 2048;
+  constexpr std::size_t most_loads = 8192;  // more lines than any first level holds
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
   const std::uint64_t buffer_bytes = device.buffer().bytes;
@@ -221,7 +221,13 @@ FillGranularity find_fill_granularity(Interrogator& device) {
 
 Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {
   const auto most = static_cast<std::size_t>((device.buffer().bytes - start) / granule_bytes);
+  // A cache of 64 MB that misses where it should takes half of that.
+  constexpr std::size_t most_accesses = 100'000'000;
+  const std::size_t asked_before = device.accesses_asked();
   const auto overflows = [&](std::size_t granules) {
+    if (device.accesses_asked() - asked_before > most_accesses) {
+      throw Undecided(std::to_string(most_accesses) + " accesses did not tell where misses begin");
+    }
     return conflicts.overflow(model::cold_pass(start, granules * granule_bytes, granule_bytes));
   };
   std::size_t fits = 1;

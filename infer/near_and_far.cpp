@@ -138,6 +138,9 @@ class Search {
     if (found_.reason.empty()) {
       find_home();
     }
+    if (found_.keeps_copies) {
+      find_resident();
+    }
     return std::move(found_);
   }
 
@@ -221,6 +224,49 @@ class Search {
     }
     found_.home = model::XorIndex{.row_masks = {*mask}, .constant = 0};
     found_.block_bytes = page_bytes;
+  }
+
+  // Whatever the order of loads and the policy, a random load finds its line near with the probability that it is
+  // there.
+  void find_resident() {
+    constexpr std::uint64_t smallest_bytes = 1ULL << 20U;
+    constexpr std::size_t first_look = 2048;
+    constexpr std::size_t recorded = 1U << 15U;
+    constexpr double overflows = 0.7;
+    for (std::uint64_t bytes = smallest_bytes; bytes <= device_->buffer().bytes; bytes *= 2) {
+      if (static_cast<double>(near_blocks(bytes, first_look)) < overflows * first_look) {
+        const auto [low, high] = wilson_interval(near_blocks(bytes, recorded), recorded);
+        const auto all = static_cast<double>(bytes);
+        found_.resident_bytes = {std::floor(low * all), std::ceil(high * all)};
+        return;
+      }
+    }
+  }
+
+  // How many of `recorded` random blocks are near, out of so many bytes, after four times as many blocks were loaded as
+  // there are. A block holds whole lines, however long they are, and is loaded whole; its first line stands for it.
+  std::size_t near_blocks(std::uint64_t bytes, std::size_t recorded) {
+    constexpr std::uint64_t block_bytes = 256;
+    constexpr std::uint64_t laps = 4;
+    const std::uint64_t blocks = bytes / block_bytes;
+    model::Random random(device_->settings().seed ^ bytes);
+    const auto random_blocks = [&](std::uint64_t count) {
+      AccessSequence loads;
+      for (std::uint64_t block = 0; block < count; ++block) {
+        const AccessSequence lines = model::cold_pass(random.below(blocks) * block_bytes, block_bytes, line_bytes_);
+        loads.insert(loads.end(), lines.begin(), lines.end());
+      }
+      return loads;
+    };
+    model::Question question = device_->question_unflooded(random_blocks(laps * blocks), random_blocks(recorded));
+    question.state = model::StartState::flooded;
+    question.circumstances.sm = 0;
+    const std::vector<float> cycles = device_->latencies({&question, 1}).front();
+    std::size_t near = 0;
+    for (std::size_t first = 0; first < cycles.size(); first += cycles.size() / recorded) {
+      near += cycles[first] <= limit_ ? 1U : 0U;
+    }
+    return near;
   }
 
   Interrogator* device_;

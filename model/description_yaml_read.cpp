@@ -323,8 +323,23 @@ std::vector<std::vector<std::uint32_t>> sms_from(const Place& partitions) {
   return sms;
 }
 
+std::optional<std::array<double, 2>> resident_bytes_from(const Place& place) {
+  const auto resident = place.find("resident_bytes");
+  if (!resident) {
+    return std::nullopt;
+  }
+  std::vector<double> interval;
+  for (const Place& end : resident->items()) {
+    interval.push_back(end.real(0, static_cast<double>(max_bytes)));
+  }
+  if (interval.size() != 2 || interval[0] > interval[1]) {
+    resident->fail("is no interval; give its lower and its upper end");
+  }
+  return std::array{interval[0], interval[1]};
+}
+
 Partitions partitions_from(const Place& place) {
-  place.allow({"index", "near", "far_cycles", "sms", "keeps_copies", "block_bytes"});
+  place.allow({"index", "near", "far_cycles", "sms", "keeps_copies", "block_bytes", "resident_bytes"});
   const Place index = place.need("index");
   const auto function = index_from(index);
   if (!function) {
@@ -335,7 +350,8 @@ Partitions partitions_from(const Place& place) {
           .far_cycles = place.need("far_cycles").real(0, max_cycles),
           .sms = sms_from(place),
           .keeps_copies = place.find("keeps_copies") && is_first_word(place.need("keeps_copies"), "true", "false"),
-          .block_bytes = place.find_whole("block_bytes", 1, max_bytes)};
+          .block_bytes = place.find_whole("block_bytes", 1, max_bytes),
+          .resident_bytes = resident_bytes_from(place)};
 }
 
 std::vector<std::uint32_t> ways_from(const Place& place) {
@@ -350,18 +366,8 @@ Carveout carveout_from(const Place& place) {
   place.allow({"carveout_kb", "onset_bytes", "resident_bytes", "ways"});
   Carveout carveout{.carveout_kb = static_cast<std::uint32_t>(place.need("carveout_kb").whole(0, max_carveout_kb)),
                     .onset_bytes = place.find_whole("onset_bytes", 1, max_bytes),
-                    .resident_bytes = {},
+                    .resident_bytes = resident_bytes_from(place),
                     .ways = {}};
-  if (const auto resident = place.find("resident_bytes")) {
-    std::vector<double> interval;
-    for (const Place& end : resident->items()) {
-      interval.push_back(end.real(0, static_cast<double>(max_bytes)));
-    }
-    if (interval.size() != 2 || interval[0] > interval[1]) {
-      resident->fail("is no interval; give its lower and its upper end");
-    }
-    carveout.resident_bytes = {interval[0], interval[1]};
-  }
   if (const auto ways = place.find("ways")) {
     carveout.ways = ways_from(*ways);
   }

@@ -137,6 +137,10 @@ FlowYaml fill_leaf(const Fill& fill) {
   return flow_map(entries);
 }
 
+FlowYaml interval_leaf(const std::array<double, 2>& interval) {
+  return number_list(std::vector(interval.begin(), interval.end()));
+}
+
 FlowYaml partitions_leaf(const Partitions& partitions) {
   FlowEntries entries{{"index", to_flow_yaml(partitions.index)},
                       {"near", to_text(partitions.near)},
@@ -146,6 +150,9 @@ FlowYaml partitions_leaf(const Partitions& partitions) {
   }
   if (partitions.keeps_copies) {
     entries.emplace_back("keeps_copies", "true");
+  }
+  if (partitions.resident_bytes) {
+    entries.emplace_back("resident_bytes", interval_leaf(*partitions.resident_bytes));
   }
   if (!partitions.sms.empty()) {
     entries.emplace_back("sms", list_of(partitions.sms, number_list<std::uint32_t>));
@@ -157,8 +164,7 @@ FlowYaml carveout_leaf(const Carveout& carveout) {
   FlowEntries entries{{"carveout_kb", to_text(carveout.carveout_kb)},
                       {"onset_bytes", text_or_null(carveout.onset_bytes)}};
   if (carveout.resident_bytes) {
-    const auto& [low, high] = *carveout.resident_bytes;
-    entries.emplace_back("resident_bytes", number_list(std::vector{low, high}));
+    entries.emplace_back("resident_bytes", interval_leaf(*carveout.resident_bytes));
   }
   if (carveout.ways) {
     entries.emplace_back("ways", to_flow_yaml(*carveout.ways));

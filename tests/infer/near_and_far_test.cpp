@@ -10,7 +10,11 @@
 #include <bit>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <numeric>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "model/random.hpp"
 
@@ -19,12 +23,13 @@ namespace {
 
 constexpr std::uint64_t line_bytes = 128;
 
-// A cache in parts that never overflows. A line is brought to its home, and where copies are kept also to the part near
+// A cache in parts. A line is brought to its home, and where copies are kept also to the part near
 // the SM that loads it.
 struct Parts {
   std::function<std::size_t(std::uint64_t address)> home_of;
   std::function<std::size_t(std::uint32_t sm)> near_to;
   bool keeps_copies = true;
+  std::size_t lines_of_part = std::size_t{1} << 30U;  // random ones leave
 };
 
 class DeviceInParts final : public model::Answerer {
@@ -44,8 +49,12 @@ class DeviceInParts final : public model::Answerer {
     for (const model::Question& question : questions) {
       if (question.state == model::StartState::flooded) {
         present_.clear();
+        lines_.clear();
       }
       std::vector<float> cycles;
+      for (const std::uint64_t offset : question.warm) {
+        static_cast<void>(load(facts_.buffer.address + offset, *question.circumstances.sm));
+      }
       for (const std::uint64_t offset : question.record) {
         cycles.push_back(load(facts_.buffer.address + offset, *question.circumstances.sm));
       }
@@ -60,22 +69,35 @@ class DeviceInParts final : public model::Answerer {
     const std::size_t home = parts_.home_of(address);
     const std::size_t near = parts_.near_to(sm);
     double cycles = 280;
-    if (present_.insert({home, line}).second) {
-      cycles = 700;
-    } else if (!present_.contains({near, line})) {
-      cycles = 445;
+    if (!present_.contains({near, line})) {
+      cycles = bring(home, line) ? 700 : 445;
     }
     if (parts_.keeps_copies) {
-      present_.insert({near, line});
+      bring(near, line);
     }
     const double stray = random_.unit() < 0.002 ? 300 : 0;
     return static_cast<float>(std::round(cycles + 12 * random_.normal() + stray));
+  }
+
+  // Whether it was not there.
+  bool bring(std::size_t part, std::uint64_t line) {
+    if (!present_.insert({part, line}).second) {
+      return false;
+    }
+    std::vector<std::uint64_t>& lines = lines_[part];
+    if (lines.size() < parts_.lines_of_part) {
+      lines.push_back(line);
+    } else {
+      present_.erase({part, std::exchange(lines[random_.below(lines.size())], line)});
+    }
+    return true;
   }
 
   Parts parts_;
   model::Random random_;
   model::DeviceFacts facts_;
   std::set<std::pair<std::size_t, std::uint64_t>> present_;
+  std::map<std::size_t, std::vector<std::uint64_t>> lines_;  // the same, by part
 };
 
 constexpr std::uint64_t mask = 1U << 12U | 1U << 13U | 1U << 19U | 1ULL << 24U;
@@ -108,6 +130,21 @@ TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
     EXPECT_EQ(found.home->row_masks, std::vector<std::uint64_t>{mask & ((2ULL << 20U) - 1)});
     EXPECT_EQ(found.block_bytes, 2ULL << 20U);
   }
+}
+
+TEST(NearAndFar, WhatIsPresentNearAnSm) {
+  constexpr std::size_t lines = (3U << 20U) / line_bytes;
+  Parts parts{.home_of = parity_home,
+              .near_to = [](std::uint32_t sm) { return std::size_t{sm % 2}; },
+              .keeps_copies = true,
+              .lines_of_part = lines};
+  const NearAndFar found = found_of(parts);
+  ASSERT_TRUE(found.resident_bytes);
+  const auto [low, high] = *found.resident_bytes;
+  EXPECT_NEAR(std::midpoint(low, high), lines * line_bytes, 0.02 * lines * line_bytes);
+  EXPECT_LT(high - low, 0.04 * lines * line_bytes);
+  parts.keeps_copies = false;
+  EXPECT_FALSE(found_of(parts).resident_bytes) << "what has its home far away is never near";
 }
 
 TEST(NearAndFar, OnePartIsNoParts) {

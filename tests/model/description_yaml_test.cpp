@@ -85,7 +85,8 @@ DeviceDescription everything() {
                                                    .far_cycles = 200.5,
                                                    .sms = {{0, 2}, {1}},
                                                    .keeps_copies = true,
-                                                   .block_bytes = 2097152};
+                                                   .block_bytes = 2097152,
+                                                   .resident_bytes = {{1048576, 1052000.5}}};
   description.caches["ReadOnly"].shared_with = {"L1tex", "Texture"};
   description.caches["Texture"].shared_with.emplace();
   description.caches["Texture"].carveouts = {

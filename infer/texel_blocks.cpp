@@ -25,7 +25,8 @@ struct Texel {
   std::uint64_t x = 0;
   std::uint64_t y = 0;
 
-  auto operator<=>(const Texel&) const = default;
+  bool operator==(const Texel&) const = default;
+  bool operator<(const Texel& other) const { return std::pair(y, x) < std::pair(other.y, other.x); }
 };
 
 std::uint64_t offset_of(const Raster& raster, Texel texel) {

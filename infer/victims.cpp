@@ -111,7 +111,7 @@ void follow_all(const Interrogator& device, const Chase& chase, const std::vecto
     const std::size_t end = std::min(first + chase.followed_accesses, readings.size());
     AccessSequence named;
     for (std::size_t i = first; i < end; ++i) {
-      named.push_back((chase.record[i] + 2 * lines - 1 - chase.record[first]) % lines);
+      named.push_back((chase.record[i] + 2 * std::uint64_t{lines} - 1 - chase.record[first]) % lines);
     }
     const auto part = [](std::size_t place) { return static_cast<std::ptrdiff_t>(place); };
     sequences.push_back(

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "model/errors.hpp"
 
@@ -124,7 +125,7 @@ cudaError_t RasterTexture::allocate() {
 }
 
 Reach reach_of(const RasterTexture& raster) {
-  return {.bytes = raster.texture() ? raster_width * raster_height * word_bytes : 0, .texture = raster.texture()};
+  return {.bytes = raster.texture() ? word_bytes * raster_width * raster_height : 0, .texture = raster.texture()};
 }
 
 Reach reach_of(const Buffer& buffer) {
@@ -144,7 +145,7 @@ int Gpu::attribute(cudaDeviceAttr which) const {
   return value;
 }
 
-Gpu::Gpu(const CudaOptions& options) : options_(options) {
+Gpu::Gpu(CudaOptions options) : options_(std::move(options)) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "be found", "check the driver with nvidia-smi");
   if (options_.device < 0 || options_.device >= devices) {

@@ -100,7 +100,7 @@ struct Played {
 // A GPU that plays questions, whatever their targets say, along the load path it is told. Throws DeviceError.
 class Gpu {
  public:
-  explicit Gpu(const CudaOptions& options);
+  explicit Gpu(CudaOptions options);
 
   [[nodiscard]] std::size_t sm_count() const { return sm_count_; }
   // All but the buffers and targets.

@@ -25,7 +25,9 @@ struct LearningLimits {
   std::size_t accesses = 2'000'000;  // asked of the oracle in all
   unsigned extra_states = 1;         // see LearnedPolicy, at least; each costs a factor of about ways + 1
   // Of random words, to meet machines of yet more states: the larger of the two, or half of those left. No automaton is
-  // learned where that is less than a third of the first. For as many again, more extra states are tried.
+  // learned where that is less than a third of the first. For as many again, more extra states are tried. Of
+  // permutation policies: the first, or those left; nothing is learned where that is less than a third and states
+  // cannot be tried.
   std::size_t random_accesses = 0;
   std::size_t random_accesses_per_state = 100;
   std::size_t walks = 20;  // fresh random ones at the end, each of 40 accesses for each way; >= 20
@@ -37,7 +39,7 @@ struct LearnedPolicy {
   // Of the smallest machine with the same hits and misses, those of the filling set included. None: too many to count.
   std::optional<std::size_t> states;
   // Conformance: every set that is a machine of at most `states` + `extra_states` states, and not this one, would have
-  // shown itself. None, and only for `permutation`: the walks alone speak for it.
+  // shown itself. None, and only for `permutation`: walks and random words alone speak for it.
   std::optional<unsigned> extra_states;
 };
 

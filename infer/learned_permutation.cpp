@@ -438,6 +438,8 @@ model::Replacement as_policy(const Positions& positions, const std::vector<std::
 // Nothing: the explorer knows a word that the policy does not explain.
 std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement policy, const LearningLimits& limits,
                                       model::Random& random) {
+  constexpr std::size_t few = 3;
+  constexpr std::size_t share_for_errors = 10;
   if (!walks_agree(explorer, policy, limits.walks, random)) {
     return std::nullopt;
   }
@@ -452,6 +454,15 @@ std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement 
         return std::nullopt;
       }
     }
+  }
+  const std::size_t left = explorer.accesses_left() - explorer.accesses_left() / share_for_errors;
+  if (!learned.extra_states && left < limits.random_accesses / few) {
+    throw NothingLearned(
+        "a permutation policy explains all answers, and to make sure of it takes more accesses than "
+        "are left");
+  }
+  if (!stretches_agree(explorer, learned.policy, std::min(limits.random_accesses, left), random)) {
+    return std::nullopt;
   }
   return learned;
 }

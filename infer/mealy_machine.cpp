@@ -263,6 +263,61 @@ bool examine_words(SetExplorer& explorer, const MealyMachine& machine, std::vect
   return explorer.examine(claims, SetExplorer::LastVictim::is_as_claimed);
 }
 
+Claim claim_of(model::SetMachine set, SetWord word) {
+  Claim claim{.word = std::move(word), .victims = {}};
+  for (const std::uint32_t input : claim.word) {
+    if (input != set.ways()) {
+      set.hit(input);
+      continue;
+    }
+    const bool is_full = set.filled() == set.ways();
+    const std::uint32_t way = set.miss();
+    if (is_full) {
+      claim.victims.push_back(way);
+    }
+  }
+  return claim;
+}
+
+// The set fills, with hits in between as often as in any later stretch. At the end all ways are replaced, if they are
+// ever, which shows where they stand.
+SetWord stretches(std::uint32_t ways, model::Random& random) {
+  constexpr std::uint64_t most_stretches = 20;
+  constexpr std::uint64_t few = 3;
+  SetWord word;
+  std::uint32_t filled = 0;
+  const auto miss = [&] {
+    word.push_back(ways);
+    filled = std::min(filled + 1, ways);
+  };
+  const std::uint64_t wanted = 1 + random.below(most_stretches);
+  for (std::uint64_t stretch = 0; stretch < wanted || filled < ways; ++stretch) {
+    if (filled == 0 || random.below(4) == 0) {
+      for (std::uint64_t misses = 1 + random.below(random.below(2) == 0 ? few : 2 * std::uint64_t{ways}); misses > 0;
+           --misses) {
+        miss();
+      }
+      continue;
+    }
+    const bool is_few = random.below(2) == 0;
+    std::vector<std::uint32_t> lines(is_few ? 1 + random.below(few) : filled);
+    std::iota(lines.begin(), lines.end(), 0U);
+    for (std::uint32_t& line : lines) {
+      line = is_few ? static_cast<std::uint32_t>(random.below(filled)) : line;
+    }
+    const double miss_share = random.below(2) == 0 ? 0 : 0.3 * random.unit();
+    for (std::uint64_t accesses = 1 + random.below(std::uint64_t{ways}); accesses > 0; --accesses) {
+      if (random.unit() < miss_share) {
+        miss();
+      } else {
+        word.push_back(lines[random.below(lines.size())]);
+      }
+    }
+  }
+  word.insert(word.end(), ways, ways);
+  return word;
+}
+
 // Lines as they are accessed, and what the policy makes of them.
 struct Walk {
   Claim claim;
@@ -392,6 +447,23 @@ bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::si
       drawn += words.back().size() + 1;
     }
     if (!examine_words(explorer, machine, words)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool stretches_agree(SetExplorer& explorer, const model::Replacement& policy, std::size_t accesses,
+                     model::Random& random) {
+  constexpr std::size_t claims_together = 64;
+  const model::SetMachine empty_set(policy, explorer.ways());
+  for (std::size_t drawn = 0; drawn < accesses;) {
+    std::vector<Claim> claims;
+    while (claims.size() < claims_together && drawn < accesses) {
+      claims.push_back(claim_of(empty_set, stretches(explorer.ways(), random)));
+      drawn += claims.back().word.size() + 1;
+    }
+    if (!explorer.examine(claims, SetExplorer::LastVictim::is_as_claimed)) {
       return false;
     }
   }

@@ -43,6 +43,11 @@ bool conforms(SetExplorer& explorer, const MealyMachine& machine, unsigned input
 // They prove nothing, and meet states that are seldom on the way of a walk.
 bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::size_t accesses, model::Random& random);
 
+// The same for a policy of however many states: random words from the empty set, of hits anywhere, on one line and on
+// few lines, and of misses on end. They meet what depends on several accesses before, which walks hardly do.
+bool stretches_agree(SetExplorer& explorer, const model::Replacement& policy, std::size_t accesses,
+                     model::Random& random);
+
 // Accesses that conforms() asks for at most.
 [[nodiscard]] double accesses_to_conform(const MealyMachine& machine, unsigned inputs);
 

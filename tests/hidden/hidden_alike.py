@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
+from hidden_permutations import goes_on_alike
 from hidden_policies import Chance, make_policy
 
 # All pairs are followed for sets of so many ways, and for larger ones so many pairs, and random sequences beyond.
@@ -23,6 +24,7 @@ RANDOM_ACCESSES_PER_WAY = 30
 # For sets that cannot be put back: in so many of its states the one policy is tried against the other.
 STARTS = 20_000
 NAMINGS = 20_000
+FILLINGS = 200
 # Of a policy that may keep lines for ever, which takes a simple one.
 FOLLOWED_STATES = 100
 
@@ -200,6 +202,17 @@ def fill_all(policy, ways):
         policy.fill(way)
 
 
+def fillings(policy, ways, rng):
+    """Has the set full again and again, and emptied in between; some ways are hit while others are free."""
+    for _ in range(FILLINGS):
+        for way in range(ways):
+            policy.fill(way)
+            while rng.random() < 0.5:
+                policy.hit(rng.randint(0, way))
+        wander(policy, ways, 2 * ways, rng)
+        yield
+
+
 def states_from(policy, begin, ways, most):
     """The states of a full set that can be reached, the nearest ones first."""
     met = {begin: None}
@@ -254,6 +267,12 @@ def alike_from_somewhere(found, true, ways, renamed):
     told = [(None, other.replace()) for _ in range(2 * ways)] + wander(other, ways, 12 * ways, rng)
     there = other.state()
     fill_all(mine, ways)
+    if found["policy"] == true["policy"] == "permutation":
+        # There may be far more states than can be tried.
+        all_ways_true = (other.at for _ in fillings(other, ways, rng))
+        if goes_on_alike(found, true, mine.at, all_ways_true, renamed):
+            return True
+        other.go_to(there)
     starts = states_from(mine, mine.state(), ways, STARTS)
     for start in starts:
         for name_of, here in namings(mine, start, told, ways, renamed):
@@ -262,6 +281,13 @@ def alike_from_somewhere(found, true, ways, renamed):
             if follow(pair, (here, there, ways), SOME_PAIRS).alike:
                 return True
     return False
+
+
+def in_their_own_order(replacement):
+    """The same policy with its ways numbered in the order in which it takes them, where it has one."""
+    if replacement.get("victim") != "order":
+        return replacement
+    return {name: value for name, value in replacement.items() if name not in ("victim", "order")}
 
 
 def from_the_other_end(replacement):
@@ -362,6 +388,9 @@ def difference(found, true, ways, refused_states=(), depth_accesses=None):
             return f"one in {one_in[0]} instead of one in {one_in[1]}"
     compared = compare(found, true, ways)
     if compared.alike or (depth_accesses is not None and compared.accesses > depth_accesses):
+        return None
+    ordered = in_their_own_order(found), in_their_own_order(true)
+    if renamed and ordered != (found, true) and compare(*ordered, ways).alike:
         return None
     mirrored = from_the_other_end(found)
     if renamed and mirrored != found and compare(mirrored, true, ways).alike:

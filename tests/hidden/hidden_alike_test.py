@@ -8,7 +8,8 @@ from random import Random
 
 from hidden_alike import compare, difference, keeps_strangers, read_text
 from hidden_cache import make_cache
-from hidden_draw import ANY_WAYS, POLICIES, draw_automaton, draw_replacement
+from hidden_draw import ANY_WAYS, POLICIES, draw_automaton, draw_permutation, draw_replacement
+from hidden_permutations import Group, after, goes_on_alike
 from hidden_policies import Chance, make_policy
 
 NOT_CLEAN = ("clean",)
@@ -34,6 +35,36 @@ def renumbered(machine, rng):
     if "fills" in machine:
         other["fills"] = [new[machine["fills"][at]] for at in old]
     return other
+
+
+def as_if_begun_at(permutation, ways_at):
+    """The same machine with its positions numbered such that the set begins with way `ways_at[position]` at them."""
+    ways = len(ways_at)
+    number = [ways - 1 - way for way in ways_at]
+
+    def numbered(moves):
+        other = [0] * ways
+        for place, to in enumerate(moves):
+            other[number[place]] = number[to]
+        return other
+
+    hits = [[]] * ways
+    for place, moves in enumerate(permutation["hits"]):
+        hits[number[place]] = numbered(moves)
+    return permutation | {"hits": hits, "miss": numbered(permutation["miss"])}
+
+
+def begun_elsewhere(permutation, ways, rng):
+    """What is learned of the policy from a start with the set empty and the policy as some accesses left it."""
+    policy = make_policy(permutation, ways, Chance(Random(0)))
+    for way in range(ways):
+        policy.fill(way)
+    for _ in range(100):
+        policy.hit(rng.randrange(ways)) if rng.random() < 0.7 else policy.replace()
+    # The first line to come in goes to the victim's place, whichever way is there.
+    place = policy.at.index(0)
+    policy.at[place], policy.at[-1] = policy.at[-1], 0
+    return as_if_begun_at(permutation, policy.at)
 
 
 class Alike(unittest.TestCase):
@@ -152,6 +183,58 @@ class NoCleanStart(unittest.TestCase):
         late = "automaton hits=[[2,2],[1,2],[1,2]] victims=[0,1,0] misses=[2,2,1] fills=[2,1,2]"
         self.assertFalse(alike(lru, late, 2))
         self.assertTrue(alike(lru, late, 2, NEVER_EMPTY))
+
+    def test_a_permutation_policy_is_itself_from_any_state(self):
+        seed = 5
+        rng = Random(seed)
+        for ways in (4, 4, 7, 7, 10, 16):
+            true = {"policy": "permutation"} | draw_permutation(rng, ways)
+            found = begun_elsewhere(true, ways, rng)
+            self.assertIsNone(difference(found, true, ways, NOT_CLEAN), (seed, true))
+
+    def test_a_permutation_policy_with_one_hit_changed_is_another(self):
+        seed = 6
+        rng = Random(seed)
+        for _ in range(5):
+            true = {"policy": "permutation"} | draw_permutation(rng, 7)
+            found = begun_elsewhere(true, 7, rng)
+            changed = found | {"hits": [list(moves) for moves in found["hits"]]}
+            first, second = rng.sample(range(7), 2)
+            moves = changed["hits"][rng.randrange(7)]
+            moves[first], moves[second] = moves[second], moves[first]
+            if not compare(changed, found, 7).alike:  # it may be in a place that never shows
+                self.assertIsNotNone(difference(changed, true, 7, NOT_CLEAN), (seed, true))
+
+    def test_states_that_no_access_leads_to_are_others(self):
+        fifo = {"hits": [list(range(4))] * 4, "miss": [1, 2, 3, 0]}
+        self.assertTrue(goes_on_alike(fifo, fifo, (3, 2, 1, 0), [(1, 0, 3, 2)], renamed=False))
+        self.assertFalse(goes_on_alike(fifo, fifo, (3, 2, 1, 0), [(2, 3, 1, 0)], renamed=False))
+        self.assertTrue(goes_on_alike(fifo, fifo, (3, 2, 1, 0), [(2, 3, 1, 0)], renamed=True))
+
+    def test_groups_have_the_members_that_products_make(self):
+        seed = 7
+        rng = Random(seed)
+        turn, swap, halves = (1, 2, 3, 4, 5, 0), (1, 0, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3)
+        for generators, size in (([turn], 6), ([turn, swap], 720), ([halves], 3), ([swap, halves], 0)):
+            members = {tuple(range(6))}
+            waiting = list(members)
+            while waiting:
+                member = waiting.pop()
+                new = {after(member, generator) for generator in generators} - members
+                members |= new
+                waiting += new
+            self.assertTrue(size in (0, len(members)))
+            group = Group(generators, rng)
+            for _ in range(300):
+                some = tuple(rng.sample(range(6), 6))
+                self.assertEqual(some in group, some in members, (seed, generators, some))
+            self.assertTrue(all(member in group for member in members))
+
+    def test_ways_in_an_order_of_many(self):
+        order = Random(8).sample(range(40), 40)
+        ordered = {"policy": "nru", "clear": "on_access", "victim": "order", "order": order}
+        self.assertIsNone(difference({"policy": "nru", "clear": "on_access"}, ordered, 40, NEVER_EMPTY))
+        self.assertIsNotNone(difference({"policy": "nru"}, ordered, 40, NEVER_EMPTY))
 
     def test_the_first_way_is_the_last_one_from_the_other_end(self):
         first, last = (f"qlru variant=H20_M0_{rule}_U1" for rule in ("R0", "R2"))

@@ -90,6 +90,33 @@ class OddLinesGoFirst final : public foreign::Set {
   std::size_t seen_ = 0;
 };
 
+// LRU, but of a line that is hit so often on end nothing more is expected: it goes next.
+class TiresOfHitsOnEnd final : public foreign::Set {
+ public:
+  TiresOfHitsOnEnd(std::size_t ways, int hits) : ways_(ways), most_hits_(hits) {}
+
+  bool load(std::uint64_t line) override {
+    const auto found = std::find(next_goes_first_.begin(), next_goes_first_.end(), line);
+    const bool is_hit = found != next_goes_first_.end();
+    hits_on_end_ = is_hit ? (line == last_ ? hits_on_end_ + 1 : 1) : 0;
+    last_ = line;
+    if (is_hit) {
+      next_goes_first_.erase(found);
+    } else if (next_goes_first_.size() == ways_) {
+      next_goes_first_.erase(next_goes_first_.begin());
+    }
+    next_goes_first_.insert(hits_on_end_ == most_hits_ ? next_goes_first_.begin() : next_goes_first_.end(), line);
+    return is_hit;
+  }
+
+ private:
+  std::size_t ways_;
+  int most_hits_;
+  std::vector<std::uint64_t> next_goes_first_;
+  std::uint64_t last_ = 0;
+  int hits_on_end_ = 0;
+};
+
 using MakeSet = std::function<std::unique_ptr<foreign::Set>()>;
 
 MakeSet set_of(const Replacement& replacement, std::uint32_t ways) {
@@ -454,6 +481,59 @@ TEST(LearnedPermutation, AnyVectors) {
   }
   // All but those some of whose positions only a hit in one of them leads to the victim's.
   EXPECT_GE(learned, times - 4);
+}
+
+// Devices that only invalidate leave the policy as it was.
+TEST(LearnedPermutation, FromStatesThatAccessesLeft) {
+  constexpr std::uint64_t seed = 422;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  int learned = 0;
+  constexpr int times = 12;
+  for (int time = 0; time < times; ++time) {
+    const auto ways = static_cast<std::uint32_t>(6 + random() % 11);
+    const Replacement truth = random_permutation(ways, random);
+    model::SetMachine emptied(truth, ways);
+    for (std::uint32_t access = 0; access < 20 * ways; ++access) {
+      if (emptied.filled() < ways || random() % 3 == 0) {
+        static_cast<void>(emptied.miss());
+      } else {
+        emptied.hit(static_cast<std::uint32_t>(random() % ways));
+      }
+    }
+    emptied.invalidate();
+    const MakeSet make = [&] { return std::make_unique<PolicySet>(emptied); };
+    const Learning learning =
+        learn_permutation(oracle(make), ways, lines_for(ways), {.accesses = 100'000, .random_accesses = 30'000});
+    if (learning.learned) {
+      ++learned;
+      SCOPED_TRACE(model::to_text(truth));
+      expect_alike(learning.learned->policy, make, ways);
+    }
+  }
+  EXPECT_GE(learned, times - 1);
+}
+
+// Walks hit the same line so often on end hardly ever.
+TEST(LearnedPermutation, WhatOnlyHitsOnEndShow) {
+  for (const std::uint32_t ways : {10U, 16U}) {
+    for (const int hits : {4, 6}) {
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        const MakeSet make = [=] { return std::make_unique<TiresOfHitsOnEnd>(ways, hits); };
+        const Learning learning = learn_permutation(oracle(make), ways, lines_for(ways),
+                                                    {.accesses = 200'000, .random_accesses = 100'000, .seed = seed});
+        EXPECT_FALSE(learning.learned) << ways << " ways, " << hits << " hits, seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(LearnedPermutation, NothingIsLearnedOfManyWaysThatCannotBeMadeSureOf) {
+  const MakeSet make = set_of(policy("lru"), 12);
+  const LearningLimits limits{.accesses = 30'000, .random_accesses = 100'000};
+  const Learning learning = learn_permutation(oracle(make), 12, lines_for(12), limits);
+  EXPECT_FALSE(learning.learned);
+  EXPECT_NE(learning.reason.find("to make sure of it"), std::string::npos) << learning.reason;
 }
 
 }  // namespace

@@ -294,19 +294,24 @@ TexelBlockFit find_line_texels(Interrogator& device, const TexelBlock& sector) {
             .reason = "an eighth more sectors do not leave clearly more misses: " + std::to_string(with_more.mean) +
                       " after " + std::to_string(alone.mean)};
   }
+  // How much few walks differ among themselves says less than how much many do.
+  const auto missing = [&](std::size_t many, std::size_t walks, const SectorBlock& block) {
+    Share share = room.missing(many, walks, block);
+    share.error =
+        std::max(share.error, alone.error * std::sqrt(static_cast<double>(most_walks) / static_cast<double>(walks)));
+    return share;
+  };
   const auto is_one_line = [&](std::uint64_t width, std::uint64_t height) {
-    for (std::size_t walks = few_walks;; walks *= 2) {
-      const Share share = room.missing(*blocks, walks, aligned_block(width, height));
+    for (std::size_t walks = few_walks; walks <= most_walks; walks *= 2) {
+      const Share share = missing(*blocks, walks, aligned_block(width, height));
       const bool is_more = errors_between(alone, share) > certain_errors;
       const bool is_less = errors_between(share, with_more) > certain_errors;
       if (is_more != is_less) {
         return is_less;
       }
-      if (is_more || walks >= most_walks) {
-        throw Undecided("blocks of " + std::to_string(width) + " x " + std::to_string(height) +
-                        " sectors take neither the room of one line nor clearly more");
-      }
     }
+    throw Undecided("blocks of " + std::to_string(width) + " x " + std::to_string(height) +
+                    " sectors take neither the room of one line nor clearly more");
   };
   std::vector<std::uint64_t> widths{1};
   std::vector<std::uint64_t> heights{1};
@@ -323,6 +328,10 @@ TexelBlockFit find_line_texels(Interrogator& device, const TexelBlock& sector) {
   if (!width || !height || !is_one_line(*width, *height)) {
     return {.block = {}, .reason = "the sectors that take room together are no rectangle"};
   }
+  const auto takes_less = [&](const SectorBlock& pair, std::size_t walks) {
+    const Share share = missing(*blocks / 2, walks, pair);
+    return errors_between(share, alone) > certain_errors && share.mean < std::midpoint(alone.mean, with_less.mean);
+  };
   // Lines of another shape than an aligned rectangle: where half of the pairs of sectors so far apart lie on one line,
   // three quarters of the room are taken.
   for (std::uint64_t down = 0; down <= furthest_sectors; ++down) {
@@ -332,8 +341,8 @@ TexelBlockFit find_line_texels(Interrogator& device, const TexelBlock& sector) {
         if ((across < *width && down < *height) || is_listed_twice) {
           continue;
         }
-        const Share share = room.missing(*blocks / 2, few_walks, pair_apart(across, down, to_the_left));
-        if (errors_between(share, alone) > certain_errors && share.mean < std::midpoint(alone.mean, with_less.mean)) {
+        const SectorBlock pair = pair_apart(across, down, to_the_left);
+        if (takes_less(pair, few_walks) && takes_less(pair, most_walks)) {
           return {.block = {},
                   .reason = "sectors take room together that are " + std::to_string(across) + " apart across and " +
                             std::to_string(down) + " down"};

@@ -5,6 +5,7 @@
 import csv
 import io
 import json
+import shlex
 import signal
 import subprocess
 
@@ -321,7 +322,7 @@ class Run(harness.ProgramTest):
 
     def test_disturbances_are_told_and_kept_once(self):
         # The served device says with every answer what happened to it.
-        serve = f"{self.program} serve --device virtual:{self.small}"
+        serve = f"{shlex.quote(str(self.program))} serve --device virtual:{self.small}"
         says = "s/^{\"id\"/{\"disturbances\":[\"it rained; wait\",\"it blew; wait\"],\"id\"/"
         device = f"--device=exec:{serve} | sed -u '{says}'"
         done = self.expect(0, "--target=L1tex", device, "--quiet", "--record=run.h5", "--format=json")

@@ -74,7 +74,8 @@ class TextureDevice final : public model::Answerer {
   }
 
  private:
-  static constexpr std::uint64_t side = 1024;
+  static constexpr std::uint64_t side =
+      4096;  // of many more lines than fit, so that hardly two sectors at random share one
 
   struct Line {
     std::list<Cell>::iterator place;

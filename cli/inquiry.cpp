@@ -52,7 +52,7 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
     };
     AnyFinding found = find_out(target, settings);
     line.clear();
-    infer::Finding finding = std::visit([](const infer::Finding& any) { return any; }, found);
+    infer::Finding& finding = std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
     for (const std::string& warning : finding.warnings) {
       warn(fmt::format("{}: {}", target, warning));
     }

@@ -84,7 +84,7 @@ LeafValues leaf_values(const CacheDescription& cache) {
 }
 
 std::optional<std::string> texels_text(const std::optional<model::TexelBlock>& block) {
-  return block ? std::optional(fmt::format("{} x {} texels", block->width, block->height)) : std::nullopt;
+  return block ? std::optional(model::to_string(*block) + " texels") : std::nullopt;
 }
 
 LeafValues leaf_values(const model::TextureDescription& texture) {

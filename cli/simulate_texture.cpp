@@ -36,8 +36,9 @@ model::AccessSequence offsets_of(const model::TexelLayout& layout, const std::ve
 void write_texture_rows(std::ostream& out, const model::DeviceDescription& device, const std::string& file,
                         const TextureRun& run) {
   const model::TextureDescription& texture = described(device.textures, run.texture, "--texture", file);
-  if (!texture.cache) {
-    throw InputError(file + ": textures." + run.texture + ".cache is null and a simulation needs it; give it a value");
+  if (const auto leaf = model::null_leaf(texture)) {
+    throw InputError(
+        fmt::format("{}: textures.{}.{} is null and a simulation needs it; give it a value", file, run.texture, *leaf));
   }
   const model::CacheDescription& cache = device.caches.at(*texture.cache);
   const model::TexelLayout layout(texture);

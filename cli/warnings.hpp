@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "infer/infer_cache.hpp"
+#include "infer/finding.hpp"
 
 // What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
 // what, and what to do about it; those of the inference come with its findings, those of a device

@@ -45,11 +45,7 @@ std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), conflicts_(device_, settings.seed), leaves_(device_, finding_) {
-    for (const char* leaf : leaf_names) {
-      leaves_[leaf].reason = "the stages that come before it did not end";
-    }
-  }
+      : device_(device, target, settings), conflicts_(device_, settings.seed), leaves_(device_, finding_, leaf_names) {}
 
   CacheFinding run() {
     go_through([this] { find_all(); });

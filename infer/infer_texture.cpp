@@ -22,10 +22,7 @@ constexpr std::array leaf_names{"latency_cycles", "sector_texels", "line_texels"
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_) {
-    for (const char* leaf : leaf_names) {
-      leaves_[leaf].reason = "the stages that come before it did not end";
-    }
+      : device_(device, target, settings), leaves_(device_, finding_, leaf_names) {
     const model::Raster& raster = *device_.buffer().raster;
     finding_.texture = {.texel_bytes = raster.texel_bytes, .width = raster.width, .height = raster.height};
   }
@@ -72,7 +69,7 @@ class Inference {
   void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
     value = fit.block;
     if (fit.block) {
-      device_.learned(std::to_string(fit.block->width) + " x " + std::to_string(fit.block->height) + " texels");
+      device_.learned(model::to_string(*fit.block) + " texels");
       leaves_.resolve(leaf);
     } else {
       device_.learned(fit.reason);

@@ -9,6 +9,13 @@ namespace gpuinfer::infer {
 using model::EvidenceStatus;
 using model::LeafEvidence;
 
+Leaves::Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names)
+    : device_(device), finding_(finding) {
+  for (const char* name : names) {
+    (*this)[name].reason = "the stages that come before it did not end";
+  }
+}
+
 bool Leaves::is_resolved(const std::string& leaf) { return (*this)[leaf].status == EvidenceStatus::resolved; }
 
 void Leaves::resolve(const std::string& leaf) {

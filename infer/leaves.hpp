@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,8 @@ namespace gpuinfer::infer {
 // What is said of each leaf of a finding while the stages settle one after another. Both outlive it.
 class Leaves {
  public:
-  Leaves(const Interrogator& device, Finding& finding) : device_(device), finding_(finding) {}
+  // Until its stage comes, each of these leaves is unknown because the stages before it did not end.
+  Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names);
 
   [[nodiscard]] model::LeafEvidence& operator[](const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
   [[nodiscard]] bool is_resolved(const std::string& leaf);

@@ -40,28 +40,14 @@ Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, con
   return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
 }
 
-struct Spread {
-  double mean = 0;
-  double deviation = 0;
-};
-
-Spread spread_of(std::span<const float> cycles) {
-  const auto count = static_cast<double>(cycles.size());
-  const double mean = std::accumulate(cycles.begin(), cycles.end(), 0.0) / count;
-  const double squares = std::accumulate(cycles.begin(), cycles.end(), 0.0, [mean](double sum, float each) {
-    return sum + (each - mean) * (each - mean);
-  });
-  return {.mean = mean, .deviation = std::sqrt(squares / count)};
-}
-
 // Halfway between the two kinds of latencies that first loads have; none if there is but one kind.
-std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
-  std::vector<float> firsts;
+std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
+  std::vector<double> firsts;
   for (const Loads& loads : of_sms) {
     firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
   }
   std::sort(firsts.begin(), firsts.end());
-  const std::span<const float> sorted(firsts.data(), firsts.size() - firsts.size() / 100);  // the slowest are strays
+  const std::span<const double> sorted(firsts.data(), firsts.size() - firsts.size() / 100);  // the slowest are strays
   // Two means (Lloyd); sorted, a split is a position.
   auto limit = std::midpoint(sorted.front(), sorted.back());
   Spread low;
@@ -73,7 +59,7 @@ std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
     }
     low = spread_of(sorted.first(split));
     high = spread_of(sorted.subspan(split));
-    limit = static_cast<float>(std::midpoint(low.mean, high.mean));
+    limit = std::midpoint(low.mean, high.mean);
   }
   // Halves of one kind are less than three deviations apart.
   constexpr double deviations_apart = 5;
@@ -83,7 +69,7 @@ std::optional<float> limit_of_near(const std::vector<Loads>& of_sms) {
 
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it.
 std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
-                                std::uint64_t line_bytes, float limit) {
+                                std::uint64_t line_bytes, double limit) {
   std::vector<std::size_t> order(page_bytes / line_bytes);
   std::iota(order.begin(), order.end(), std::size_t{0});
   model::Random random(device.settings().seed ^ page);
@@ -230,12 +216,12 @@ class Search {
   // there.
   void find_resident() {
     constexpr std::uint64_t smallest_bytes = 1ULL << 20U;
-    constexpr std::size_t first_look = 2048;
     constexpr std::size_t recorded = 1U << 15U;
     constexpr double overflows = 0.7;
     for (std::uint64_t bytes = smallest_bytes; bytes <= device_->buffer().bytes; bytes *= 2) {
-      if (static_cast<double>(near_blocks(bytes, first_look)) < overflows * first_look) {
-        const auto [low, high] = wilson_interval(near_blocks(bytes, recorded), recorded);
+      const std::size_t near = near_blocks(bytes, recorded);
+      if (static_cast<double>(near) < overflows * recorded) {
+        const auto [low, high] = wilson_interval(near, recorded);
         const auto all = static_cast<double>(bytes);
         found_.resident_bytes = {std::floor(low * all), std::ceil(high * all)};
         return;
@@ -271,7 +257,7 @@ class Search {
 
   Interrogator* device_;
   std::uint64_t line_bytes_;
-  float limit_ = 0;
+  double limit_ = 0;
   NearAndFar found_;
 };
 

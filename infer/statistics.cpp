@@ -18,6 +18,15 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+Spread spread_of(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const double squares = std::accumulate(values.begin(), values.end(), 0.0, [mean](double sum, double value) {
+    return sum + (value - mean) * (value - mean);
+  });
+  return {.mean = mean, .deviation = std::sqrt(squares / count)};
+}
+
 double binomial_upper_tail(std::size_t count, std::size_t trials, double probability) {
   if (count == 0) {
     return 1.0;

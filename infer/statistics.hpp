@@ -11,6 +11,13 @@ namespace gpuinfer::infer {
 
 [[nodiscard]] double median(std::vector<double> values);  // values not empty
 
+struct Spread {
+  double mean = 0;
+  double deviation = 0;
+};
+
+[[nodiscard]] Spread spread_of(std::span<const double> values);  // values not empty
+
 // P(X >= count) for X ~ Binomial(trials, probability).
 [[nodiscard]] double binomial_upper_tail(std::size_t count, std::size_t trials, double probability);
 

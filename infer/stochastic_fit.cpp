@@ -60,10 +60,7 @@ std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::
 // With the rates that fit best.
 double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
               std::uint32_t ways) {
-  std::size_t victims = 0;
-  for (const VictimSequence& sequence : observed) {
-    victims += sequence.way.size();
-  }
+  const std::size_t victims = victims_in(observed);
   constexpr double never = 1e-9;
   double best = 0;
   for (const ReadingRates& rates : possible_rates(device, observed)) {

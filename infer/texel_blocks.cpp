@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/statistics.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -31,10 +32,6 @@ struct Texel {
 
 std::uint64_t offset_of(const Raster& raster, Texel texel) {
   return raster.texel_bytes * (texel.x + raster.width * texel.y);
-}
-
-std::string text_of(const TexelBlock& block) {
-  return std::to_string(block.width) + " x " + std::to_string(block.height);
 }
 
 // The first texel of the block that this one lies in.
@@ -145,23 +142,19 @@ class Room {
       random_.shuffle(places);
       questions.push_back(device_->question(std::move(warm), loads_of(places, block)));
     }
-    double sum = 0;
-    double sum_of_squares = 0;
+    std::vector<double> shares;
     for (const std::vector<float>& cycles : device_->latencies(questions)) {
       const std::vector<Reading> readings = device_->classifier().readings(cycles);
       std::size_t misses = 0;
       for (std::size_t first = 0; first < readings.size(); first += block.sectors.size()) {
         misses += readings[first] == Reading::miss ? 1U : 0U;
       }
-      const double share = static_cast<double>(misses) / static_cast<double>(blocks);
-      sum += share;
-      sum_of_squares += share * share;
+      shares.push_back(static_cast<double>(misses) / static_cast<double>(blocks));
     }
     const auto count = static_cast<double>(walks);
-    const double mean = sum / count;
+    const Spread of_walks = spread_of(shares);
     const double least = 1 / (count * static_cast<double>(blocks));  // where no two walks differ
-    return {.mean = mean,
-            .error = std::max(least, std::sqrt(std::max(0.0, sum_of_squares / count - mean * mean) / (count - 1)))};
+    return {.mean = of_walks.mean, .error = std::max(least, of_walks.deviation / std::sqrt(count - 1))};
   }
 
   // Single sectors of which one in five is missing, so that it shows when there is more to hold. None if the texture is
@@ -273,7 +266,7 @@ TexelBlockFit find_sector_texels(Interrogator& device) {
     if (brought_with(device, texel) != block_around(texel, block)) {
       return {.block = {},
               .reason = "a miss at texel (" + std::to_string(texel.x) + ", " + std::to_string(texel.y) +
-                        ") brings others than the block of " + text_of(block) + " texels around it"};
+                        ") brings others than the block of " + model::to_string(block) + " texels around it"};
     }
   }
   return {.block = block, .reason = {}};

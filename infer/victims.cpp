@@ -205,6 +205,12 @@ Histogram shrunk(Histogram cells, double design_effect) {
   return cells;
 }
 
+// The warm-up of a chase drives out strange lines itself.
+model::Question question_from_start(const Interrogator& device, AccessSequence warm, AccessSequence record) {
+  return device.starts_flooded() ? device.question_unflooded(std::move(warm), std::move(record))
+                                 : device.question(std::move(warm), std::move(record));
+}
+
 model::Question question_of(const Interrogator& device, const ConflictClass& set, const Chase& chase) {
   const auto offsets = [&](const AccessSequence& line_numbers) {
     AccessSequence sequence;
@@ -213,8 +219,7 @@ model::Question question_of(const Interrogator& device, const ConflictClass& set
     }
     return sequence;
   };
-  return device.starts_flooded() ? device.question_unflooded(offsets(chase.warm), offsets(chase.record))
-                                 : device.question(offsets(chase.warm), offsets(chase.record));
+  return question_from_start(device, offsets(chase.warm), offsets(chase.record));
 }
 
 void ask_all(Interrogator& device, const std::vector<model::Question>& batch, const Chase& chase, std::uint32_t lines,
@@ -229,6 +234,11 @@ void ask_all(Interrogator& device, const std::vector<model::Question>& batch, co
 }
 
 }  // namespace
+
+std::size_t victims_in(std::span<const VictimSequence> sequences) {
+  return std::accumulate(sequences.begin(), sequences.end(), std::size_t{0},
+                         [](std::size_t sum, const VictimSequence& sequence) { return sum + sequence.way.size(); });
+}
 
 double unclear_share(std::span<const VictimSequence> sequences) {
   std::size_t accesses = 0;
@@ -255,9 +265,7 @@ std::vector<VictimSequence> observe_victims(Interrogator& device, const Conflict
   for (std::size_t round = 0; observed < wanted && round < (is_long ? most_long_rounds : most_rounds); ++round) {
     const std::size_t before = sequences.size();
     ask_all(device, batch, chase, set.ways + 1, sequences);
-    for (std::size_t i = before; i < sequences.size(); ++i) {
-      observed += sequences[i].way.size();
-    }
+    observed += victims_in(std::span(sequences).subspan(before));
   }
   return sequences;
 }
@@ -276,9 +284,7 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
   const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), seed);
   model::Random random(seed ^ 0x51c7ULL);
   const Chase chase = chase_from(device, ways, {});
-  const model::Question question = device.starts_flooded() ? device.question_unflooded(chase.warm, chase.record)
-                                                           : device.question(chase.warm, chase.record);
-
+  const model::Question question = question_from_start(device, chase.warm, chase.record);
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;
   for (std::size_t round = 0; observed < wanted && round < most_simulated; ++round) {
@@ -291,9 +297,7 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
     }
     const std::size_t before = sequences.size();
     follow_all(device, chase, readings, ways + 1, sequences);
-    for (std::size_t i = before; i < sequences.size(); ++i) {
-      observed += sequences[i].way.size();
-    }
+    observed += victims_in(std::span(sequences).subspan(before));
   }
   return sequences;
 }

@@ -32,6 +32,8 @@ struct ReadingRates {
   double unclear = 0;
 };
 
+[[nodiscard]] std::size_t victims_in(std::span<const VictimSequence> sequences);
+
 // Of the accesses that were followed, those that were unclear.
 [[nodiscard]] double unclear_share(std::span<const VictimSequence> sequences);
 

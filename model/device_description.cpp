@@ -16,6 +16,10 @@ std::string_view to_string(EvidenceStatus status) {
   return "unknown";
 }
 
+std::string to_string(const TexelBlock& block) {
+  return std::to_string(block.width) + " x " + std::to_string(block.height);
+}
+
 std::string_view to_string(AccessPattern pattern) { return pattern_names.at(static_cast<std::size_t>(pattern)); }
 
 }  // namespace gpuinfer::model

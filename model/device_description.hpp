@@ -191,6 +191,8 @@ struct TexelBlock {
   bool operator==(const TexelBlock&) const = default;
 };
 
+[[nodiscard]] std::string to_string(const TexelBlock& block);  // 4 x 2
+
 // Where the texels of a two-dimensional texture lie: model/texel_layout.hpp.
 struct TextureDescription {
   std::uint64_t texel_bytes = 4;

@@ -47,7 +47,10 @@ void check(const TextureDescription& texture) {
   check_range("height", texture.height, max_side);
   std::uint64_t tile_width = 1;
   std::uint64_t tile_height = 1;
-  for (const TileLevel& level : texture.levels.value_or(std::vector<TileLevel>{})) {
+  if (!texture.levels) {
+    return;
+  }
+  for (const TileLevel& level : *texture.levels) {
     check_range("levels", level.width, max_side);
     check_range("levels", level.height, max_side);
     if (level.order == TileOrder::morton && !(std::has_single_bit(level.width) && std::has_single_bit(level.height))) {
@@ -60,6 +63,16 @@ void check(const TextureDescription& texture) {
       throw InputError("levels: make tiles of more than " + std::to_string(max_side) + " texels a side; remove some");
     }
   }
+}
+
+std::optional<std::string_view> null_leaf(const TextureDescription& texture) {
+  if (!texture.cache) {
+    return "cache";
+  }
+  if (!texture.levels) {
+    return "levels";
+  }
+  return std::nullopt;
 }
 
 TexelLayout::TexelLayout(const TextureDescription& texture)

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "model/device_description.hpp"
@@ -21,6 +23,9 @@ struct Texel {
 // Throws InputError "KEY: ..." (texel_bytes, width, height, levels) when a number is 0 or too large, or when a side of
 // a tile in Morton order is no power of two.
 void check(const TextureDescription& texture);
+
+// The first leaf without which no access can be simulated: cache or levels.
+[[nodiscard]] std::optional<std::string_view> null_leaf(const TextureDescription& texture);
 
 // Texel -> byte. A tile of a level holds width x height tiles of the level below (of the lowest level: texels), either
 // row by row or in Morton order: the lowest bit of the position is bit 0 of x, the next one bit 0 of y, then bit 1 of

@@ -53,8 +53,9 @@ std::optional<std::string_view> null_leaf(const model::CacheDescription& cache) 
   return std::nullopt;
 }
 
-std::string refusal_of_null(const std::string& target, std::string_view leaf) {
-  return "caches." + target + "." + std::string(leaf) + " is null and a simulation needs it; give it a value";
+// `place`: where the leaf stands in the description, such as caches.L2.
+std::string refusal_of_null(const std::string& place, std::string_view leaf) {
+  return place + "." + std::string(leaf) + " is null and a simulation needs it; give it a value";
 }
 
 // An index function is only found out as far as the buffer exercises its bits: as much as there is room for on a card.
@@ -141,7 +142,9 @@ class VirtualTexture {
   VirtualTexture(const model::TextureDescription& texture, const model::CacheDescription& cache,
                  const model::NoiseDescription& noise, model::Random seeds)
       : raster_{.texel_bytes = texture.texel_bytes, .width = texture.width, .height = texture.height}, layout_(texture),
-        cache_(cache, noise, seeds) {}
+        cache_name_(*texture.cache), cache_(cache, noise, seeds) {}
+
+  [[nodiscard]] const std::string& cache_name() const { return cache_name_; }
 
   [[nodiscard]] model::BufferFacts buffer() const {
     return {.bytes = raster_.texel_bytes * raster_.width * raster_.height, .address = 0, .raster = raster_};
@@ -160,6 +163,7 @@ class VirtualTexture {
  private:
   model::Raster raster_;
   model::TexelLayout layout_;
+  std::string cache_name_;
   VirtualCache cache_;
 };
 
@@ -206,7 +210,7 @@ class VirtualDevice final : public model::Answerer {
     const model::NoiseDescription noise = description.noise.value_or(model::NoiseDescription{});
     for (const auto& [target, cache] : description.caches) {
       if (const auto leaf = null_leaf(cache)) {
-        refusals_[target] = refusal_of_null(target, *leaf);
+        refusals_[target] = refusal_of_null("caches." + target, *leaf);
         continue;
       }
       const model::Random seeds(seed ^ fnv1a(target));
@@ -217,7 +221,7 @@ class VirtualDevice final : public model::Answerer {
     }
     share_caches(description);
     for (const auto& [target, texture] : description.textures) {
-      add_texture(target, texture, description, model::Random(seed ^ fnv1a(target)));
+      add_texture(target, texture, description, noise, model::Random(seed ^ fnv1a(target)));
     }
     facts_.chooses_sm = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
@@ -259,22 +263,19 @@ class VirtualDevice final : public model::Answerer {
   }
 
   void add_texture(const std::string& target, const model::TextureDescription& texture,
-                   const model::DeviceDescription& description, model::Random seeds) {
-    if (!texture.cache || !texture.levels) {
-      refusals_[target] = "textures." + target + (texture.cache ? ".levels" : ".cache") +
-                          " is null and a simulation needs it; give it a value";
+                   const model::DeviceDescription& description, const model::NoiseDescription& noise,
+                   model::Random seeds) {
+    if (const auto leaf = model::null_leaf(texture)) {
+      refusals_[target] = refusal_of_null("textures." + target, *leaf);
       return;
     }
     if (const auto refusal = refusals_.find(*texture.cache); refusal != refusals_.end()) {
       refusals_[target] = refusal->second;
       return;
     }
-    const auto& [name, added] = *textures_
-                                     .try_emplace(target, texture, description.caches.at(*texture.cache),
-                                                  description.noise.value_or(model::NoiseDescription{}), seeds)
-                                     .first;
-    facts_.own_buffers[name] = added.buffer();
-    facts_.targets.push_back(name);
+    const model::CacheDescription& cache = description.caches.at(*texture.cache);
+    facts_.own_buffers[target] = textures_.try_emplace(target, texture, cache, noise, seeds).first->second.buffer();
+    facts_.targets.push_back(target);
   }
 
   void share_caches(const model::DeviceDescription& description) {
@@ -330,15 +331,16 @@ class VirtualDevice final : public model::Answerer {
       return {.latency_cycles = {}, .refusal = std::move(refusal)};
     }
     const bool of_path = path_ && question.target == latency_target;
+    const auto texture = textures_.find(question.target);
+    const bool of_texture = texture != textures_.end();
     try {
-      if (const auto texture = textures_.find(question.target); texture != textures_.end()) {
-        return {.latency_cycles = texture->second.answer(question), .refusal = std::nullopt};
-      }
-      return {.latency_cycles = of_path ? path_->answer(question, facts_.buffer.address) : latencies_of(question),
+      return {.latency_cycles = of_path      ? path_->answer(question, facts_.buffer.address)
+                                : of_texture ? texture->second.answer(question)
+                                             : latencies_of(question),
               .refusal = std::nullopt};
     } catch (const InputError& unknown) {
-      const std::string place = of_path ? "" : "caches." + question.target + ".";
-      return {.latency_cycles = {}, .refusal = place + unknown.what()};
+      const std::string& cache = of_texture ? texture->second.cache_name() : question.target;
+      return {.latency_cycles = {}, .refusal = (of_path ? "" : "caches." + cache + ".") + unknown.what()};
     }
   }
 
@@ -357,9 +359,9 @@ class VirtualDevice final : public model::Answerer {
       return "caches." + question.target + ".carveouts has no ways for " + std::to_string(*carveout_kb) +
              " KB; ask for another carve-out";
     }
+    const std::uint64_t bytes = facts_.buffer_of(question.target).bytes;
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        const std::uint64_t bytes = facts_.buffer_of(question.target).bytes;
         if (offset % load_bytes != 0 || offset > bytes - load_bytes) {
           return "offset " + std::to_string(offset) + " is no 4-byte load inside the buffer of " +
                  std::to_string(bytes) + " bytes; ask for multiples of 4 below its end";

@@ -30,6 +30,17 @@ bool all_on_different_sms(std::span<const Place> places) {
   return std::ranges::all_of(places, [&sms](const Place& place) { return sms.insert(place.sm).second; });
 }
 
+cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<cudaTextureObject_t>& texture) {
+  cudaTextureDesc reading{};
+  reading.readMode = cudaReadModeElementType;
+  cudaTextureObject_t object = 0;
+  const cudaError_t error = cudaCreateTextureObject(&object, &resource, &reading, nullptr);
+  if (error == cudaSuccess) {
+    texture = object;
+  }
+  return error;
+}
+
 }  // namespace
 
 cudaError_t HostMemory::reserve(std::size_t bytes) {
@@ -83,14 +94,7 @@ cudaError_t Buffer::make_texture() {
   resource.res.linear.devPtr = memory_;
   resource.res.linear.desc = word;
   resource.res.linear.sizeInBytes = bytes_;
-  cudaTextureDesc reading{};
-  reading.readMode = cudaReadModeElementType;
-  cudaTextureObject_t texture = 0;
-  error = cudaCreateTextureObject(&texture, &resource, &reading, nullptr);
-  if (error == cudaSuccess) {
-    texture_ = texture;
-  }
-  return error;
+  return make_texture_object(resource, texture_);
 }
 
 RasterTexture::~RasterTexture() {
@@ -109,19 +113,13 @@ cudaError_t RasterTexture::allocate() {
     error =
         cudaMemcpy2DToArray(array_, 0, 0, zeros.data(), row_bytes, row_bytes, raster_height, cudaMemcpyHostToDevice);
   }
+  if (error != cudaSuccess) {
+    return error;
+  }
   cudaResourceDesc resource{};
   resource.resType = cudaResourceTypeArray;
   resource.res.array.array = array_;
-  cudaTextureDesc reading{};
-  reading.readMode = cudaReadModeElementType;
-  cudaTextureObject_t texture = 0;
-  if (error == cudaSuccess) {
-    error = cudaCreateTextureObject(&texture, &resource, &reading, nullptr);
-  }
-  if (error == cudaSuccess) {
-    texture_ = texture;
-  }
-  return error;
+  return make_texture_object(resource, texture_);
 }
 
 Reach reach_of(const RasterTexture& raster) {

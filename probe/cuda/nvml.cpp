@@ -44,7 +44,7 @@ void Nvml::Close::operator()(void* library) const { dlclose(library); }
 template <class... Arguments>
 int Nvml::call(const char* function, Arguments... arguments) const {
   using Function = int(Arguments...);
-  auto* const address = reinterpret_cast<Function*>(dlsym(library_.get(), function));
+  auto* const address = reinterpret_cast<Function*>(dlsym(loaded_.get(), function));
   return address == nullptr ? error_function_not_found : address(arguments...);
 }
 
@@ -55,7 +55,7 @@ std::optional<Nvml> Nvml::find(const std::string& library, const std::string& pc
   }
   Nvml nvml(std::move(opened));
   if (nvml.call("nvmlInit_v2") != success) {
-    nvml.library_.reset();  // there is nothing to shut down
+    nvml.loaded_.reset();  // there is nothing to shut down
     return std::nullopt;
   }
   if (nvml.call("nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id.c_str(), &nvml.device_) != success) {
@@ -65,7 +65,7 @@ std::optional<Nvml> Nvml::find(const std::string& library, const std::string& pc
 }
 
 Nvml::~Nvml() {
-  if (library_) {
+  if (loaded_) {
     static_cast<void>(call("nvmlShutdown"));
   }
 }

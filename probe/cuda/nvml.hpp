@@ -38,7 +38,7 @@ class Nvml {
   };
   using Library = std::unique_ptr<void, Close>;
 
-  explicit Nvml(Library library) : library_(std::move(library)) {}
+  explicit Nvml(Library library) : loaded_(std::move(library)) {}
 
   // What the function of this name returns.
   template <class... Arguments>
@@ -50,7 +50,7 @@ class Nvml {
   [[nodiscard]] std::optional<std::uint64_t> errors(unsigned type) const;
   [[nodiscard]] std::optional<std::uint64_t> replaced_rows() const;
 
-  Library library_;
+  Library loaded_;
   void* device_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -64,6 +65,28 @@ std::optional<std::string> partitions_text(const std::optional<model::Partitions
                      partitions->far_cycles, model::to_flow_yaml(partitions->index), resident);
 }
 
+std::optional<std::string> interval_text(const std::optional<std::array<double, 2>>& bytes) {
+  return bytes
+             ? std::optional(fmt::format("{} to {} B on an average", grouped(static_cast<std::uint64_t>(bytes->at(0))),
+                                         grouped(static_cast<std::uint64_t>(bytes->at(1)))))
+             : std::nullopt;
+}
+
+std::optional<std::string> sharers_text(const std::vector<std::vector<std::uint32_t>>& sms) {
+  if (sms.empty()) {
+    return std::nullopt;
+  }
+  std::map<std::size_t, std::size_t> count_of_size;
+  for (const auto& list : sms) {
+    ++count_of_size[list.size()];
+  }
+  std::vector<std::string> texts;
+  for (const auto& [size, count] : count_of_size) {
+    texts.push_back(fmt::format("{} by {} SMs", count, size));
+  }
+  return fmt::format("{}: {}", sms.size(), fmt::join(texts, ", "));
+}
+
 // Values in the order in which people think of them; no value where it is not known.
 using LeafValues = std::vector<std::pair<std::string, std::optional<std::string>>>;
 LeafValues leaf_values(const CacheDescription& cache) {
@@ -79,6 +102,8 @@ LeafValues leaf_values(const CacheDescription& cache) {
       {"carveouts", carveouts_text(cache.carveouts)},
       {"shared_with", targets_text(cache.shared_with)},
       {"partitions", partitions_text(cache.partitions)},
+      {"resident_bytes", interval_text(cache.resident_bytes)},
+      {"shared_by_sms", sharers_text(cache.shared_by_sms)},
       {"sms", "see below"},
   };
 }

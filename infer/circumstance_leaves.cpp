@@ -10,6 +10,7 @@
 
 #include "infer/circumstances.hpp"
 #include "infer/near_and_far.hpp"
+#include "infer/sm_groups.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
@@ -25,6 +26,7 @@ constexpr const char* cache_of_all_sms = "L2";
 struct Learned {
   std::string what;
   bool settles = true;
+  bool by_levels = true;  // by hits and misses as the classifier tells them
 };
 
 class CircumstanceLeaves {
@@ -39,6 +41,16 @@ class CircumstanceLeaves {
       device_.report("near and far parts", 1.0);
       settle("partitions", "lines that one SM has just brought, loaded by every SM",
              "the first load of a line that is at home near other SMs takes longer", [this] { return partitions(); });
+    }
+    if (cache.sector_bytes && device_.buffer().nearer_bytes) {
+      device_.report("what is present", 1.0);
+      settle("resident_bytes", "random loads from the whole buffer", "they hit as often as their lines are present",
+             [this] { return resident(); });
+      if (facts.chooses_sm && facts.sm_count) {
+        device_.report("who shares it", 1.0);
+        settle("shared_by_sms", "lines that other SMs have just brought", "they hit on SMs that have it in common",
+               [this] { return sharers(); });
+      }
     }
     if (!cache.sector_bytes || !cache.onset_bytes) {
       return;
@@ -55,7 +67,7 @@ class CircumstanceLeaves {
              "hits tell that the paths share a cache", [this] { return sharing(); });
     }
     constexpr std::uint64_t most_lines = 1U << 14U;
-    if (device_.settings().all_sms && facts.chooses_sm && facts.sm_count &&
+    if (device_.settings().all_sms && !device_.buffer().nearer_bytes && facts.chooses_sm && facts.sm_count &&
         *cache.onset_bytes / line_or_sector_bytes() <= most_lines) {
       device_.report("every SM", 1.0);
       settle("sms", "the same random loads on every SM", "parts of a chip may differ", [this] { return sms(); });
@@ -74,7 +86,7 @@ class CircumstanceLeaves {
     std::string reason;
     try {
       Learned learned = find();
-      if (device_.classifier().drifts_away()) {
+      if (learned.by_levels && device_.classifier().drifts_away()) {
         learned = {.what = "the latencies drift further than they can be followed", .settles = false};
       }
       device_.learned(learned.what);
@@ -107,6 +119,29 @@ class CircumstanceLeaves {
                                                   .block_bytes = found.block_bytes,
                                                   .resident_bytes = found.resident_bytes};
     return {.what = std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home)};
+  }
+
+  Learned resident() {
+    const std::uint64_t line_bytes = line_or_sector_bytes();
+    const std::uint64_t lines = device_.buffer().bytes / line_bytes;
+    const auto bytes = find_resident_bytes(device_, lines, line_bytes);
+    constexpr double nearly_all = 0.95;
+    if (bytes[1] > nearly_all * static_cast<double>(lines * line_bytes)) {
+      return {.what = "the buffer holds too little to drive out what is present", .settles = false};
+    }
+    finding_.cache.resident_bytes = bytes;
+    return {.what = std::to_string(std::lround(bytes[0])) + " to " + std::to_string(std::lround(bytes[1])) + " bytes"};
+  }
+
+  Learned sharers() {
+    SmGroups found = find_sm_groups(device_, line_or_sector_bytes());
+    if (!found.reason.empty()) {
+      return {.what = found.reason, .settles = false};
+    }
+    finding_.cache.shared_by_sms = std::move(found.groups);
+    return {.what = "one for each of " + std::to_string(finding_.cache.shared_by_sms.size()) + " groups of SMs",
+            .settles = true,
+            .by_levels = false};
   }
 
   Learned carveouts() {

@@ -80,11 +80,13 @@ std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, st
   return fitting;
 }
 
-std::array<double, 2> resident_bytes(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t lines,
-                                     std::uint64_t line_bytes) {
+}  // namespace
+
+std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines, std::uint64_t line_bytes,
+                                          std::optional<std::uint32_t> carveout_kb) {
   constexpr std::size_t walks = 4;
   constexpr std::size_t recorded = 1U << 14U;
-  model::Random random(device.settings().seed ^ carveout_kb);
+  model::Random random(device.settings().seed ^ carveout_kb.value_or(0));
   const AccessSequence all = first_lines(lines, line_bytes);
   std::vector<model::Question> questions;
   for (std::size_t walk = 0; walk < walks; ++walk) {
@@ -105,6 +107,8 @@ std::array<double, 2> resident_bytes(Interrogator& device, std::uint32_t carveou
   const auto bytes = static_cast<double>(lines * line_bytes);
   return {std::floor(without_misreads(low) * bytes), std::ceil(without_misreads(high) * bytes)};
 }
+
+namespace {
 
 std::vector<model::Question> on_every_sm(const Interrogator& device, const model::Question& question) {
   std::vector<model::Question> questions(*device.facts().sm_count, question);
@@ -147,7 +151,7 @@ std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t 
     const std::uint64_t more = std::min(device.buffer().bytes / line_bytes, fitting + fitting / 2 + 16);
     carveouts.push_back({.carveout_kb = carveout_kb,
                          .onset_bytes = fitting * line_bytes,
-                         .resident_bytes = resident_bytes(device, carveout_kb, more, line_bytes),
+                         .resident_bytes = find_resident_bytes(device, more, line_bytes, carveout_kb),
                          .ways = {}});
   }
   return carveouts;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,10 +14,15 @@
 // What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
 namespace gpuinfer::infer {
 
+// What is present on an average while uniformly random lines of the first so many are loaded: an interval of 95 %. Such
+// a load hits with the probability that its line is present, whatever was loaded before and whatever the policy, so the
+// share of hits times the lines is the mean of what is present. Needs a classifier.
+[[nodiscard]] std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines,
+                                                        std::uint64_t line_bytes,
+                                                        std::optional<std::uint32_t> carveout_kb = {});
+
 // The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
-// what is present while uniformly random lines are loaded. Such a load hits with the probability that its line is
-// present, whatever was loaded before and whatever the policy, so the share of hits times the lines is the mean of what
-// is present. Needs a classifier.
+// what is present. Needs a classifier.
 [[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);
 
 struct Sharing {

@@ -20,6 +20,13 @@ constexpr std::uint64_t load_bytes = 4;
 // Sectors per line, the largest first: powers of two, and three times one.
 constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
 
+// The larger part of the lines in so wide a window are not in the nearer level when they are loaded in random order.
+AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes) {
+  constexpr std::uint64_t windows = 4;
+  constexpr std::uint64_t lines = 64;
+  return model::cold_pass(0, windows * nearer_bytes, std::max(load_bytes, nearer_bytes / lines));
+}
+
 // Far enough apart that no fill granule holds two, in a buffer that holds many.
 std::uint64_t far_stride(std::uint64_t buffer_bytes) {
   return std::max<std::uint64_t>(256, std::bit_floor(buffer_bytes) / 64);
@@ -52,6 +59,11 @@ std::vector<model::Question> eviction_questions(const Interrogator& device) {
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
   const std::uint64_t buffer_bytes = device.buffer().bytes;
+  if (device.buffer().nearer_bytes) {
+    // Lines may be too long to leave small spans between them.
+    const AccessSequence lap = model::cold_pass(0, buffer_bytes, std::max(smallest_stride, buffer_bytes / most_loads));
+    return {device.question(lap, lap)};
+  }
   const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
   std::vector<model::Question> questions;
   for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
@@ -89,9 +101,21 @@ std::vector<model::Question> known_hits(const Interrogator& device, std::size_t 
   const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
   model::Random random(device.settings().seed);
   std::vector<model::Question> questions;
+  // Hits in a nearer level are hits, too, but few.
+  const auto& nearer_bytes = device.buffer().nearer_bytes;
+  const std::size_t near_loads = nearer_bytes ? loads / 8 : loads;
   for (std::uint64_t i = 0; i < in_places; ++i) {
     const std::uint64_t offset = anywhere_after((i * 7 % places) * stride, stride, random);
-    questions.push_back(device.question({offset, offset}, AccessSequence(loads / in_places, offset)));
+    questions.push_back(device.question({offset, offset}, AccessSequence(near_loads / in_places, offset)));
+  }
+  if (nearer_bytes) {
+    AccessSequence lines = beyond_nearer_level(*nearer_bytes);
+    model::Question& walks = questions.emplace_back(device.question(lines, {}));
+    while (walks.record.size() < loads - near_loads) {
+      random.shuffle(lines);
+      walks.record.insert(walks.record.end(), lines.begin(), lines.end());
+    }
+    walks.record.resize(loads - near_loads);
   }
   return questions;
 }
@@ -120,6 +144,12 @@ bool calibrate(Interrogator& device) {
       std::transform(touches.begin(), touches.end(), touches.begin(),
                      [&](std::uint64_t offset) { return anywhere_after(offset, stride, random); });
       of_misses.push_back(device.question({}, std::move(touches)));
+    }
+    if (const auto& nearer_bytes = device.buffer().nearer_bytes) {
+      // What lies close together may share a part of the way: the upper levels of a page table.
+      const std::uint64_t close = *nearer_bytes / 8;
+      const AccessSequence walk = model::cold_pass(0, buffer_bytes / 2 / close * close, close);
+      of_misses.insert(of_misses.end(), std::max<std::size_t>(1, miss_looks / walk.size()), device.question({}, walk));
     }
     ask(of_misses, misses);
   };

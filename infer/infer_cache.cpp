@@ -166,6 +166,12 @@ class Inference {
     if (!find_capacity_onset()) {
       return;
     }
+    if (device_.buffer().nearer_bytes) {
+      // Lines of one set, and whoever follows a single line, would be found in the nearer level.
+      confirm_onset_elsewhere();
+      give_up_rest("a nearer level answers in its place when few lines are loaded");
+      return;
+    }
     device_.report("line size", 0.15);
     find_line();
     device_.report("sets", 0.2);
@@ -197,7 +203,7 @@ class Inference {
       return false;
     }
     finding_.cache.latency_cycles = *levels.cycles;
-    leaves_.resolve("latency_cycles");
+    leaves_.settle_latency(levels);
     return true;
   }
 
@@ -235,6 +241,17 @@ class Inference {
     finding_.cache.onset_bytes = onset_granules_ * *finding_.cache.sector_bytes;
     leaves_.resolve("onset_bytes");
     return true;
+  }
+
+  // Where no set is looked into, another array has to show the same.
+  void confirm_onset_elsewhere() {
+    const std::uint64_t sector_bytes = *finding_.cache.sector_bytes;
+    constexpr std::uint64_t sectors_on = 5;
+    device_.inquire("the same from another place on", "an onset that holds at one place only says little");
+    const Onset onset =
+        find_onset(device_, conflicts_, sector_bytes, aligned_start(device_) + sectors_on * sector_bytes);
+    onset_is_confirmed_ = onset.granules == onset_granules_ && onset.repeats;
+    device_.learned(onset_is_confirmed_ ? "as many bytes fit" : "another number of bytes fits");
   }
 
   void find_line() {

@@ -46,7 +46,7 @@ class Inference {
       return;
     }
     finding_.texture.latency_cycles = *levels.cycles;
-    leaves_.resolve("latency_cycles");
+    leaves_.settle_latency(levels);
     if (device_.starts_flooded()) {
       // What floods the cache may lie in the sectors that are asked about: where is what is asked here.
       leaves_.give_up_rest("the cache is never empty on this device, and its texels cannot be told apart otherwise");

@@ -41,6 +41,15 @@ LatencyLevels find_latency_levels(Interrogator& device) {
             .warning = found + " (limit 2 %); stop other work on the device and run again"};
   }
   device.learned("hits take " + hit + " cycles, misses " + miss);
+  const auto [low, high] = classifier.miss_median_interval_cycles();
+  constexpr double least_cycles = 16;
+  constexpr double least_share = 0.05;
+  if (high - low > std::max(least_cycles, least_share * classifier.miss_median_cycles())) {
+    return {.cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = std::nullopt},
+            .reason = "misses come from levels that differ: about as many take less than " + whole(low) +
+                      " cycles as more than " + whole(high),
+            .warning = {}};
+  }
   return {
       .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
       .reason = {},

@@ -12,7 +12,7 @@ namespace gpuinfer::infer {
 
 struct LatencyLevels {
   std::optional<model::LatencyCycles> cycles;
-  std::string reason;                  // why there are none
+  std::string reason;                  // why there are none, or only that of a hit
   std::optional<std::string> warning;  // that something else runs on the device
 };
 

@@ -16,14 +16,19 @@ Leaves::Leaves(const Interrogator& device, Finding& finding, std::span<const cha
   }
 }
 
-bool Leaves::is_resolved(const std::string& leaf) { return (*this)[leaf].status == EvidenceStatus::resolved; }
-
 void Leaves::resolve(const std::string& leaf) {
   LeafEvidence& entry = (*this)[leaf];
   entry.status = EvidenceStatus::resolved;
   entry.reason.clear();
   entry.experiments = device_.questions_asked() - questions_before_;
   questions_before_ = device_.questions_asked();
+}
+
+void Leaves::settle_latency(const LatencyLevels& levels) {
+  resolve("latency_cycles");
+  if (!levels.cycles->miss) {
+    leave_open("latency_cycles", EvidenceStatus::ambiguous, levels.reason);
+  }
 }
 
 void Leaves::begin(const std::string& leaf, std::string reason) {

@@ -10,6 +10,7 @@
 
 #include "infer/finding.hpp"
 #include "infer/interrogator.hpp"
+#include "infer/latency_levels.hpp"
 #include "model/device_description.hpp"
 #include "model/errors.hpp"
 
@@ -22,7 +23,9 @@ class Leaves {
   Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names);
 
   [[nodiscard]] model::LeafEvidence& operator[](const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
-  [[nodiscard]] bool is_resolved(const std::string& leaf);
+
+  // Resolves `latency_cycles`, or leaves it open where only hits take a time of their own.
+  void settle_latency(const LatencyLevels& levels);
 
   // The questions since the last leaf was resolved, or since begin(), are taken to have been asked about this one.
   void resolve(const std::string& leaf);
@@ -34,7 +37,7 @@ class Leaves {
   void give_up_rest(const std::string& reason);
 
   // Goes through stages that ask. Where the asking ends before they do, what is unknown stays so; returns the reason.
-  // Throws DeviceError when the device fails before `latency_cycles` is resolved.
+  // Throws DeviceError when the device fails before anything is known of `latency_cycles`.
   template <class Stages>
   std::optional<std::string> go_through(Stages stages);
 
@@ -65,7 +68,7 @@ std::optional<std::string> Leaves::go_through(Stages stages) {
   } catch (const QuestionRefused& refused) {
     reason = std::string("the device refused a question: ") + refused.what();
   } catch (const DeviceError& failure) {
-    if (!is_resolved("latency_cycles")) {
+    if ((*this)["latency_cycles"].status == model::EvidenceStatus::unknown) {
       throw;
     }
     reason = std::string("the device failed: ") + failure.what();

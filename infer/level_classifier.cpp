@@ -202,6 +202,7 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   const std::vector<float> misses(known_misses.begin(), known_misses.end());
   hit_median_ = median({known_hits.begin(), known_hits.end()});
   miss_median_ = median({known_misses.begin(), known_misses.end()});
+  miss_median_interval_ = median_interval({known_misses.begin(), known_misses.end()});
 
   const auto by_weight = [](const Component& a, const Component& b) { return a.weight < b.weight; };
   const auto or_one = [&](Mixture mixture, double middle) {
@@ -270,7 +271,8 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
     };
     take(misses);
     take(next_level);
-    miss_median_ = of_level.empty() ? quick : median(std::move(of_level));
+    miss_median_ = of_level.empty() ? quick : median(of_level);
+    miss_median_interval_ = of_level.empty() ? std::pair(quick, quick) : median_interval(std::move(of_level));
   }
 
   known_hits_ = hits.size();

@@ -42,6 +42,10 @@ class LevelClassifier {
   [[nodiscard]] double hit_median_cycles() const { return hit_median_; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
+  // Where the median of all misses may be, with 99 %. Wide where misses come from several levels, none of which most of
+  // them come from.
+  [[nodiscard]] std::pair<double, double> miss_median_interval_cycles() const { return miss_median_interval_; }
+
   // Further accesses that are known by now to have been hits, and how many of them read as misses: every lap of lines
   // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
@@ -158,6 +162,7 @@ class LevelClassifier {
   Mixture strays_;  // that lie close together; others may lie anywhere
   double hit_median_ = 0;
   double miss_median_ = 0;
+  std::pair<double, double> miss_median_interval_;
   Shift hit_shift_;
   Shift miss_shift_;
   bool drifts_away_ = false;

@@ -18,6 +18,15 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::pair<double, double> median_interval(std::vector<double> values) {
+  constexpr double deviations = 2.576;
+  std::sort(values.begin(), values.end());
+  const auto count = static_cast<double>(values.size());
+  const double half_width = deviations * std::sqrt(count) / 2;
+  const auto at = [&](double place) { return values[static_cast<std::size_t>(std::clamp(place, 0.0, count - 1))]; };
+  return {at(std::floor(count / 2 - half_width)), at(std::ceil(count / 2 + half_width))};
+}
+
 Spread spread_of(std::span<const double> values) {
   const auto count = static_cast<double>(values.size());
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;

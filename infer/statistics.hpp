@@ -11,6 +11,9 @@ namespace gpuinfer::infer {
 
 [[nodiscard]] double median(std::vector<double> values);  // values not empty
 
+// Holds the median of what the values are a sample of with 99 %, whatever its distribution (order statistics).
+[[nodiscard]] std::pair<double, double> median_interval(std::vector<double> values);  // values not empty
+
 struct Spread {
   double mean = 0;
   double deviation = 0;

@@ -31,6 +31,9 @@ struct BufferFacts {
   std::uint64_t bytes = 0;            // offsets lie in [0, bytes), 4-byte loads
   std::uint64_t address = 0;          // the address of a load is `address` + its offset
   std::optional<Raster> raster = {};  // of a two-dimensional texture, which has no addresses
+  // A level in front of the one that is asked about holds no more than so many contiguous bytes, and its lines are not
+  // shorter than a 64th of that. None: the one that is asked about is the first.
+  std::optional<std::uint64_t> nearer_bytes = {};
 
   bool operator==(const BufferFacts&) const = default;
 };

@@ -36,7 +36,7 @@ constexpr double max_cycles = 1e9;
 constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
 
 // What evidence and `assumed` may speak of.
-constexpr std::array<std::string_view, 17> cache_leaves{"capacity_bytes",
+constexpr std::array<std::string_view, 19> cache_leaves{"capacity_bytes",
                                                         "onset_bytes",
                                                         "store_lines",
                                                         "line_bytes",
@@ -52,6 +52,8 @@ constexpr std::array<std::string_view, 17> cache_leaves{"capacity_bytes",
                                                         "partitions",
                                                         "carveouts",
                                                         "shared_with",
+                                                        "resident_bytes",
+                                                        "shared_by_sms",
                                                         "sms"};
 
 constexpr std::array<std::string_view, 4> texture_leaves{"latency_cycles", "sector_texels", "line_texels", "levels"};
@@ -313,9 +315,9 @@ Store store_from(const Place& place) {
           .hit = is_first_word(place.need("hit"), "update", "evict") ? StoreHit::update : StoreHit::evict};
 }
 
-std::vector<std::vector<std::uint32_t>> sms_from(const Place& partitions) {
+std::vector<std::vector<std::uint32_t>> sm_lists_from(const Place& place, const char* key) {
   std::vector<std::vector<std::uint32_t>> sms;
-  if (const auto lists = partitions.find("sms")) {
+  if (const auto lists = place.find(key)) {
     for (const Place& list : lists->items()) {
       sms.push_back(list.wholes<std::uint32_t>(0, std::numeric_limits<std::uint32_t>::max()));
     }
@@ -348,7 +350,7 @@ Partitions partitions_from(const Place& place) {
   return {.index = *function,
           .near = static_cast<std::uint32_t>(place.find_whole("near", 0, sets(*function) - 1).value_or(0)),
           .far_cycles = place.need("far_cycles").real(0, max_cycles),
-          .sms = sms_from(place),
+          .sms = sm_lists_from(place, "sms"),
           .keeps_copies = place.find("keeps_copies") && is_first_word(place.need("keeps_copies"), "true", "false"),
           .block_bytes = place.find_whole("block_bytes", 1, max_bytes),
           .resident_bytes = resident_bytes_from(place)};
@@ -389,7 +391,8 @@ CacheDescription cache_from(const Place& place) {
     return cache;
   }
   place.allow({"capacity_bytes", "onset_bytes", "store_lines", "line_bytes", "sector_bytes", "ways", "index",
-               "replacement", "fill", "store", "latency_cycles", "partitions", "carveouts", "shared_with", "assumed"});
+               "replacement", "fill", "store", "latency_cycles", "partitions", "carveouts", "shared_with",
+               "resident_bytes", "shared_by_sms", "assumed"});
   cache.capacity_bytes = place.find_whole("capacity_bytes", 1, max_bytes);
   cache.onset_bytes = place.find_whole("onset_bytes", 1, max_bytes);
   cache.store_lines = place.find_whole("store_lines", 1, max_lines);
@@ -422,6 +425,8 @@ CacheDescription cache_from(const Place& place) {
       cache.carveouts.push_back(carveout_from(carveout));
     }
   }
+  cache.resident_bytes = resident_bytes_from(place);
+  cache.shared_by_sms = sm_lists_from(place, "shared_by_sms");
   if (const auto targets = place.find("shared_with")) {
     cache.shared_with.emplace();
     for (const Place& target : targets->items()) {

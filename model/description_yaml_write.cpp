@@ -218,6 +218,12 @@ std::string cache_block(const CacheDescription& cache) {
   if (cache.shared_with) {
     line("shared_with", text_list(*cache.shared_with));
   }
+  if (cache.resident_bytes) {
+    line("resident_bytes", interval_leaf(*cache.resident_bytes));
+  }
+  if (!cache.shared_by_sms.empty()) {
+    line("shared_by_sms", list_of(cache.shared_by_sms, number_list<std::uint32_t>));
+  }
   if (!cache.assumed.empty()) {
     line("assumed", text_list(cache.assumed));
   }

@@ -256,6 +256,9 @@ void write(const hdf5::Handle& place, const model::BufferFacts& buffer) {
     hdf5::write_attribute(place, "raster_width", buffer.raster->width);
     hdf5::write_attribute(place, "raster_height", buffer.raster->height);
   }
+  if (buffer.nearer_bytes) {
+    hdf5::write_attribute(place, "nearer_bytes", *buffer.nearer_bytes);
+  }
 }
 
 model::BufferFacts read_buffer(const hdf5::Handle& place) {
@@ -266,6 +269,9 @@ model::BufferFacts read_buffer(const hdf5::Handle& place) {
                                   .width = hdf5::read_integer_attribute(place, "raster_width"),
                                   .height = hdf5::read_integer_attribute(place, "raster_height")};
     require(model::fills(*buffer.raster, buffer.bytes), "the raster of a texture is not as large as its buffer");
+  }
+  if (hdf5::has_attribute(place, "nearer_bytes")) {
+    buffer.nearer_bytes = hdf5::read_integer_attribute(place, "nearer_bytes");
   }
   return buffer;
 }

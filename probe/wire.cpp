@@ -87,7 +87,12 @@ std::uint32_t narrowed(std::uint64_t number, const char* key) {
 std::string line_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 model::BufferFacts buffer_of(const json& object) {
-  return {.bytes = whole_member(object, "buffer_bytes"), .address = whole_member(object, "address_of_buffer")};
+  model::BufferFacts buffer{.bytes = whole_member(object, "buffer_bytes"),
+                            .address = whole_member(object, "address_of_buffer")};
+  if (object.contains("nearer_bytes")) {
+    buffer.nearer_bytes = whole_member(object, "nearer_bytes");
+  }
+  return buffer;
 }
 
 }  // namespace
@@ -165,7 +170,11 @@ std::string greeting_line(const model::DeviceFacts& facts) {
                 {"buffer_bytes", facts.buffer.bytes},
                 {"address_of_buffer", facts.buffer.address}};
   for (const auto& [target, buffer] : facts.own_buffers) {
-    greeting["own_buffers"][target] = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
+    json& own = greeting["own_buffers"][target];
+    own = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
+    if (buffer.nearer_bytes) {
+      own["nearer_bytes"] = *buffer.nearer_bytes;
+    }
   }
   if (json heeded = heeded_by(facts); !heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);

@@ -29,6 +29,7 @@ enum class Emptying {
   streaming,        // all SMs load other lines (flooded)
   other_constants,  // the SM loads other lines first (flooded)
   other_pages,      // the SM loads from other pages first (flooded)
+  new_mapping,      // memory of the host is mapped and unmapped, which drops all translations (invalidated)
 };
 
 struct Target {
@@ -45,6 +46,7 @@ constexpr std::array all_targets{
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
+    Target{"L2TLB", LoadPath::lines_cg, Emptying::new_mapping},
 };
 
 // No entry of a TLB is known to cover more.
@@ -66,6 +68,7 @@ Flood flood_of(Emptying emptying) {
       return {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
+    case Emptying::new_mapping:
       break;
   }
   return {};
@@ -76,6 +79,9 @@ constexpr model::Raster raster_facts{
 
 // Several times what any first TLB is known to cover, and less than the second covers on GPUs of today.
 constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
+
+// Twice what any first TLB is known to cover.
+constexpr std::uint64_t first_tlb_bytes = 32 * widest_page_bytes;
 
 // Lines that are known to fit, to try a state with.
 struct Touches {
@@ -92,6 +98,8 @@ Touches touches_of(const Target& target) {
       return {.count = 16, .stride_bytes = 64};
     case Emptying::other_pages:
       return {.count = 8, .stride_bytes = widest_page_bytes};
+    case Emptying::new_mapping:
+      return {.count = 256, .stride_bytes = widest_page_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
       break;
@@ -104,6 +112,8 @@ std::vector<StartState> empty_states(Emptying emptying) {
   switch (emptying) {
     case Emptying::new_carveout:
       return {StartState::clean, StartState::invalidated};
+    case Emptying::new_mapping:
+      return {StartState::invalidated};
     case Emptying::streaming:
     case Emptying::other_constants:
     case Emptying::other_pages:
@@ -166,6 +176,7 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(const cuda::Manner& manner,
                                                             const model::Question& question);
   [[nodiscard]] cuda::Manner manner_of(const Offer& offer, const model::Question& question) const;
+  [[nodiscard]] static model::Question once_each(const model::Question& question);
   [[nodiscard]] static model::Question after_flood(const Offer& offer, const model::Question& question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
@@ -214,7 +225,8 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       continue;
     }
     const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
-    if (offer.reach.bytes <= 2 * flood_bytes) {
+    const bool is_second_tlb = target.emptying == Emptying::new_mapping;
+    if (offer.reach.bytes <= (is_second_tlb ? 8 * first_tlb_bytes : 2 * flood_bytes)) {
       std::erase(facts_.targets, name);  // too little memory is free
       continue;
     }
@@ -222,6 +234,9 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address, .raster = std::nullopt};
     if (target.path == LoadPath::texture_2d) {
       buffer.raster = raster_facts;
+    }
+    if (target.emptying == Emptying::new_mapping) {
+      buffer.nearer_bytes = first_tlb_bytes;
     }
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
@@ -270,8 +285,13 @@ cuda::Reach CudaProbe::reach_of(const Target& target) const {
       return cuda::reach_of(raster_);
     case LoadPath::global_cg:
       return cuda::reach_of(l2_buffer_);
-    case LoadPath::lines_cg:
-      return cuda::reach_of(pages_);
+    case LoadPath::lines_cg: {
+      cuda::Reach reach = cuda::reach_of(pages_);
+      if (target.emptying == Emptying::other_pages) {
+        reach.bytes = std::min(reach.bytes, page_buffer_bytes);
+      }
+      return reach;
+    }
     case LoadPath::global_ca:
     case LoadPath::global_nc:
     case LoadPath::texture:
@@ -297,8 +317,10 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     gpu_.allocate(raster_);
     bring_raster_to_l2();
   }
-  if (any(Emptying::other_pages)) {
-    const std::uint64_t bytes = std::min(gpu_.free_bytes() / 2, page_buffer_bytes);
+  if (any(Emptying::other_pages) || any(Emptying::new_mapping)) {
+    const std::uint64_t free_bytes = gpu_.free_bytes();
+    const std::uint64_t bytes =
+        any(Emptying::new_mapping) ? free_bytes / 8 * 7 : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
     page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_));
   }
@@ -397,8 +419,18 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       }
       return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
     case Emptying::other_pages: {
-      const auto in_lines = page_lines_->in_lines(after_flood(offer, question));
+      const auto in_lines = page_lines_->in_lines(after_flood(offer, question), cuda::PageLines::Choice::any);
       return in_lines ? gpu_.play_on(home_sm, manner, *in_lines) : std::nullopt;
+    }
+    case Emptying::new_mapping: {
+      const auto in_lines = page_lines_->in_lines(question, cuda::PageLines::Choice::always_the_same);
+      const std::uint32_t sm = question.circumstances.sm.value_or(home_sm);
+      if (in_lines && question.state == StartState::invalidated) {
+        // What is timed is the translation and not the way of the data from memory to L2.
+        static_cast<void>(gpu_.play_on(sm, manner, once_each(*in_lines)));
+        gpu_.drop_translations();
+      }
+      return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::other_constants:
       return play_on_last_sm(manner, after_flood(offer, question));
@@ -406,6 +438,16 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       break;
   }
   return play_on_last_sm(manner, question);
+}
+
+// The same places, each once.
+model::Question CudaProbe::once_each(const model::Question& question) {
+  std::set<std::uint64_t> places(question.warm.begin(), question.warm.end());
+  places.insert(question.record.begin(), question.record.end());
+  model::Question once = question;
+  once.warm.assign(places.begin(), places.end());
+  once.record.clear();
+  return once;
 }
 
 std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manner, const model::Question& question) {

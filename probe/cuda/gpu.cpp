@@ -297,6 +297,14 @@ void Gpu::stream_through_l2() {
   }
 }
 
+// Unmapping memory of the host invalidates every translation there is.
+void Gpu::drop_translations() {
+  constexpr std::size_t some_bytes = std::size_t{4} << 20U;
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, some_bytes, cudaHostAllocMapped), "map memory of the host", "free memory");
+  check(cudaFreeHost(memory), "unmap memory of the host", "check it with nvidia-smi");
+}
+
 void Gpu::launch(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at,
                  bool seats_of_sms) {
   pack(manner, questions, at);

@@ -126,6 +126,9 @@ class Gpu {
   // Drives everything else out of L2.
   void stream_through_l2();
 
+  // Empties all TLBs: some milliseconds.
+  void drop_translations();
+
  private:
   void check(cudaError_t error, const std::string& what, const std::string& advice) const;
   [[nodiscard]] int attribute(cudaDeviceAttr which) const;

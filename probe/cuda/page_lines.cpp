@@ -39,7 +39,7 @@ struct Candidate {
 
 }  // namespace
 
-std::optional<model::Question> PageLines::in_lines(const model::Question& question) {
+std::optional<model::Question> PageLines::in_lines(const model::Question& question, Choice choice) {
   std::set<std::uint64_t> unknown;
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
@@ -59,7 +59,7 @@ std::optional<model::Question> PageLines::in_lines(const model::Question& questi
   for (auto* sequence : {&played.warm, &played.record}) {
     for (std::uint64_t& offset : *sequence) {
       const model::AccessSequence& lines = lines_of_page_.at(offset / page_bytes);
-      offset = lines[random_.below(lines.size())];
+      offset = lines[choice == Choice::any ? random_.below(lines.size()) : 0];
     }
   }
   return played;

@@ -13,8 +13,9 @@ namespace gpuinfer::probe::cuda {
 
 // How the time of a translation is told from that of the load behind it, which differs from line to line by more. Lines
 // of each page are chosen that take about the same time on one SM when L2 has them and the first TLB their page. An
-// offset in a question stands for its page, and each access goes to any of the chosen lines: what is left of their
-// differences is noise then, which repeating a question averages out.
+// offset in a question stands for its page. Where a small difference is looked for, each access goes to any of the
+// chosen lines: what is left of their differences is noise then, which repeating a question averages out. Where many
+// pages are loaded, each access goes to the same line of its page, so that L2 holds them all.
 class PageLines {
  public:
   // Smaller than any page that a GPU maps large buffers with.
@@ -25,7 +26,8 @@ class PageLines {
 
   // The question that is played for this one. Pages that come up for the first time are looked into before. None when
   // no block got to the SM alone.
-  [[nodiscard]] std::optional<model::Question> in_lines(const model::Question& question);
+  enum class Choice { any, always_the_same };
+  [[nodiscard]] std::optional<model::Question> in_lines(const model::Question& question, Choice choice);
 
  private:
   [[nodiscard]] bool choose_lines(const std::vector<std::uint64_t>& pages);

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "tests/infer/finding_check.hpp"
+#include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -52,6 +53,22 @@ void expect_texture_cache(const std::string& name, std::uint32_t ways, double hi
   EXPECT_EQ(cache.replacement, replacement("lru"));
   EXPECT_EQ(cache.latency_cycles, (model::LatencyCycles{.hit = hit_cycles, .miss = miss_cycles}));
   EXPECT_EQ(finding.evidence.prediction->agreement, 1.0);
+}
+
+// The device never drives anything out, so all that is seen of misses are first touches.
+TEST(InferCache, MissesOfLevelsThatDifferHaveNoMedian) {
+  constexpr std::size_t all_lines = 1U << 16U;
+  for (const double far_miss_cycles : {220.0, 400.0}) {
+    noisy::Device device(all_lines, noisy::Policy::lru, {.miss_cycles = 220, .far_miss_cycles = far_miss_cycles}, 7);
+    const CacheFinding finding = infer_cache(device, "L1tex", Settings{});
+    SCOPED_TRACE(text_of(finding));
+    const bool differ = far_miss_cycles > 220;
+    EXPECT_NEAR(finding.cache.latency_cycles.hit.value(), 100, 1);
+    EXPECT_EQ(finding.cache.latency_cycles.miss.has_value(), !differ);
+    EXPECT_EQ(finding.evidence.leaves.at("latency_cycles").status,
+              differ ? model::EvidenceStatus::ambiguous : model::EvidenceStatus::resolved);
+    EXPECT_EQ(finding.cache.sector_bytes, 32U);
+  }
 }
 
 TEST(InferCache, TextureCaches) {

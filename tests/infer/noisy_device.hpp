@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -20,6 +22,7 @@ namespace gpuinfer::infer::noisy {
 struct Timing {
   std::vector<double> hit_cycles{100};  // banks, by line
   double miss_cycles = 220;
+  std::optional<double> far_miss_cycles = {};  // of half of the lines, whichever
   double deviation_cycles = 2;
   double misreads = 0;                 // share of accesses that take the other level's time
   double strays = 0;                   // share of accesses that are slower by anything up to 5000 cycles
@@ -80,7 +83,10 @@ class Device final : public model::Answerer {
   float time(std::uint64_t line, bool hit) {
     ++accesses_;
     const bool as_hit = hit != (unit() < timing_.misreads);
-    double cycles = as_hit ? timing_.hit_cycles[line % timing_.hit_cycles.size()] : timing_.miss_cycles;
+    double cycles = as_hit ? timing_.hit_cycles[line % timing_.hit_cycles.size()]
+                    : std::popcount(line * 0x9e3779b97f4a7c15ULL) % 2 != 0
+                        ? timing_.far_miss_cycles.value_or(timing_.miss_cycles)
+                        : timing_.miss_cycles;
     cycles += timing_.deviation_cycles * normal_(random_) + timing_.drift_cycles_per_access * accesses_;
     const auto count = static_cast<std::size_t>(accesses_);
     const bool burst = timing_.burst_every > 0 && count % timing_.burst_every < timing_.burst_accesses;

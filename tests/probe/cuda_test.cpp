@@ -145,7 +145,9 @@ TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
 TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
   for (const std::string& target : probe_->facts().targets) {
     const bool floods = target == "L2" || target == "ConstL1" || target == "L1TLB";
-    const StartState state = floods ? StartState::flooded : StartState::clean;
+    const StartState state = floods              ? StartState::flooded
+                             : target == "L2TLB" ? StartState::invalidated
+                                                 : StartState::clean;
     const Answer answer = ask({.target = target, .state = state, .warm = lines(16), .record = lines(16)});
     ASSERT_FALSE(answer.refusal) << *answer.refusal;
     EXPECT_EQ(answer.latency_cycles.size(), 16U) << target;
@@ -166,6 +168,24 @@ TEST_F(CudaProbeOnGpu, AFloodDrivesOutWhatWasLoaded) {
       const auto first = std::span(answer.latency_cycles).first(8);
       const auto last = std::span(answer.latency_cycles).last(8);
       EXPECT_GT(std::accumulate(first.begin(), first.end(), 0.0F), std::accumulate(last.begin(), last.end(), 0.0F));
+    }
+  }
+}
+
+// Beyond what a first TLB holds, and for every SM.
+TEST_F(CudaProbeOnGpu, ANewMappingDropsTranslations) {
+  constexpr std::uint64_t page_bytes = 32ULL << 20U;
+  const AccessSequence pages = model::cold_pass(0, 64 * page_bytes, page_bytes);
+  for (const std::uint32_t sm : {0U, 1U}) {
+    Question question{
+        .target = "L2TLB", .state = StartState::invalidated, .warm = {}, .record = model::repeated(pages, 3)};
+    question.circumstances.sm = sm;
+    for (const Answer& answer : ask_all({question, question})) {
+      ASSERT_FALSE(answer.refusal) << *answer.refusal;
+      const auto first = std::span(answer.latency_cycles).first(pages.size());
+      const auto last = std::span(answer.latency_cycles).last(pages.size());
+      EXPECT_GT(std::accumulate(first.begin(), first.end(), 0.0F),
+                std::accumulate(last.begin(), last.end(), 0.0F) + 60.0F * static_cast<float>(pages.size()));
     }
   }
 }

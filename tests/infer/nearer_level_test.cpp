@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A TLB behind another one. What would prove the inference wrong: a value of the nearer level taken for one of the
+// level that is asked about, an onset called resolved that holds at one place only, SMs in a group whose lines they do
+// not find.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <list>
+#include <map>
+#include <set>
+
+#include "infer/infer_cache.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+using model::EvidenceStatus;
+
+class LruSets {
+ public:
+  using SetOf = std::function<std::uint64_t(std::uint64_t entry)>;
+
+  LruSets(std::size_t ways, SetOf set_of) : ways_(ways), set_of_(std::move(set_of)) {}
+
+  bool load(std::uint64_t entry) {
+    std::list<std::uint64_t>& set = sets_[set_of_(entry)];
+    const auto found = std::find(set.begin(), set.end(), entry);
+    const bool hits = found != set.end();
+    if (hits) {
+      set.erase(found);
+    }
+    set.push_front(entry);
+    if (set.size() > ways_) {
+      set.pop_back();
+    }
+    return hits;
+  }
+
+  void empty() { sets_.clear(); }
+
+ private:
+  std::size_t ways_;
+  SetOf set_of_;
+  std::map<std::uint64_t, std::list<std::uint64_t>> sets_;
+};
+
+constexpr std::uint64_t near_page_bytes = 16ULL << 20U;
+constexpr std::uint64_t page_bytes = 32ULL << 20U;
+constexpr std::size_t near_entries = 16;
+constexpr std::size_t sets = 64;
+constexpr std::size_t ways = 4;
+constexpr std::uint32_t sms = 12;
+
+std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
+
+// Each SM has a first TLB, groups of SMs a second one. A load that walks finds the upper levels of the page tables
+// near, if the one before did, or not.
+class TwoTlbs final : public model::Answerer {
+ public:
+  TwoTlbs(const LruSets::SetOf& set_of, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
+      : random_(seed), group_of_(std::move(group_of)),
+        first_(sms, LruSets(near_entries, [](std::uint64_t) { return 0; })), second_(sms, LruSets(ways, set_of)) {
+    facts_.name = "two TLBs";
+    facts_.sm_count = sms;
+    facts_.chooses_sm = true;
+    facts_.targets = {"L2TLB"};
+    facts_.buffer = {.bytes = 32ULL << 30U, .address = 64ULL << 30U, .raster = {}, .nearer_bytes = 1ULL << 30U};
+  }
+
+  const model::DeviceFacts& facts() const override { return facts_; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state == model::StartState::clean || question.state == model::StartState::flooded) {
+        answers.push_back({.latency_cycles = {}, .refusal = "no such start"});
+        continue;
+      }
+      if (question.state == model::StartState::invalidated) {
+        std::for_each(first_.begin(), first_.end(), [](LruSets& tlb) { tlb.empty(); });
+        std::for_each(second_.begin(), second_.end(), [](LruSets& tlb) { tlb.empty(); });
+        walked_.clear();
+      }
+      const std::uint32_t sm = question.circumstances.sm.value_or(0);
+      std::vector<float> cycles;
+      for (const std::uint64_t offset : question.warm) {
+        static_cast<void>(load(offset, sm));
+      }
+      for (const std::uint64_t offset : question.record) {
+        cycles.push_back(load(offset, sm));
+      }
+      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+    }
+    return answers;
+  }
+
+ private:
+  float load(std::uint64_t offset, std::uint32_t sm) {
+    const std::uint64_t address = facts_.buffer.address + offset;
+    double cycles = 283;
+    if (!first_[sm].load(address / near_page_bytes)) {
+      constexpr std::uint64_t directory_bytes = 8ULL << 30U;
+      const bool hits = second_[group_of_(sm)].load(address / page_bytes);
+      cycles = hits ? 293 : walked_.insert(address / directory_bytes).second ? 700 : 385;
+    }
+    // SMs are not equally far from the data.
+    return static_cast<float>(std::round(cycles + 7 * (sm % 5) + 2.5 * random_.normal()));
+  }
+
+  model::Random random_;
+  model::DeviceFacts facts_;
+  std::function<std::size_t(std::uint32_t)> group_of_;
+  std::vector<LruSets> first_;
+  std::vector<LruSets> second_;
+  std::set<std::uint64_t> walked_;
+};
+
+CacheFinding found_of(const LruSets::SetOf& set_of, const std::function<std::size_t(std::uint32_t)>& group_of) {
+  constexpr std::uint64_t seed = 20261122;
+  std::cout << "seed " << seed << '\n';
+  TwoTlbs device(set_of, group_of, seed);
+  return infer_cache(device, "L2TLB", Settings{});
+}
+
+TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
+  const CacheFinding found = found_of(modulo_set, [](std::uint32_t sm) { return sm / 3; });
+  const auto status = [&](const std::string& leaf) { return found.evidence.leaves.at(leaf).status; };
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes);
+  EXPECT_EQ(found.cache.onset_bytes, sets * ways * page_bytes);
+  EXPECT_EQ(status("onset_bytes"), EvidenceStatus::resolved);
+  EXPECT_NEAR(found.cache.latency_cycles.hit.value(), 293, 2);
+  EXPECT_NEAR(found.cache.latency_cycles.miss.value(), 385, 4);
+  ASSERT_TRUE(found.cache.resident_bytes);
+  EXPECT_LE(found.cache.resident_bytes->at(0), sets * ways * page_bytes);
+  EXPECT_GE(found.cache.resident_bytes->at(1), sets * ways * page_bytes);
+  EXPECT_EQ(found.cache.shared_by_sms,
+            (std::vector<std::vector<std::uint32_t>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}));
+  for (const char* leaf : {"ways", "index", "replacement", "line_bytes"}) {
+    EXPECT_EQ(status(leaf), EvidenceStatus::unknown) << leaf;
+  }
+  EXPECT_FALSE(found.cache.ways);
+  EXPECT_FALSE(found.cache.replacement);
+}
+
+TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
+  const auto uneven = [](std::uint64_t page) { return page < 2306 ? page % sets : page % 2; };
+  CacheFinding found = found_of(uneven, [](std::uint32_t) { return 0; });
+  EXPECT_FALSE(found.cache.onset_bytes);
+  EXPECT_NE(found.evidence.leaves.at("onset_bytes").status, EvidenceStatus::resolved);
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
+  EXPECT_EQ(found.cache.shared_by_sms.size(), 1U) << found.evidence.leaves["shared_by_sms"].reason;
+}
+
+TEST(NearerLevel, EverySmMayHaveItsOwn) {
+  const CacheFinding found = found_of(modulo_set, [](std::uint32_t sm) { return sm; });
+  EXPECT_EQ(found.cache.shared_by_sms.size(), sms);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -132,12 +133,21 @@ class CoinSet {
     return key;
   }
 
+  // Of eight bytes at a time: filters spend most of their time here.
   [[nodiscard]] std::uint64_t hash() const {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    const auto add = [&](std::uint64_t value) { hash = (hash ^ (value + 1)) * 0x9e3779b97f4a7c15ULL; };
-    std::for_each(lines_.begin(), lines_.end(), add);
-    std::for_each(predictions_.begin(), predictions_.end(), add);
-    return hash ^ (hash >> 31U);
+    std::uint64_t hash = 0xcbf29ce484222325ULL + lines_.size();
+    const auto add = [&](const auto& values) {
+      const std::size_t bytes = values.size() * sizeof(values.front());
+      for (std::size_t done = 0; done < bytes; done += sizeof hash) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, std::as_bytes(std::span(values)).data() + done, std::min(sizeof word, bytes - done));
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 32U;
+      }
+    };
+    add(lines_);
+    add(predictions_);
+    return hash;
   }
   bool operator==(const CoinSet& other) const { return lines_ == other.lines_ && predictions_ == other.predictions_; }
 
@@ -299,6 +309,7 @@ class CoinFilter {
         break;
       }
       ++all.accesses;
+      const std::size_t before = paths_.size();
       access(walk.record[i], readings[i]);
       const double sum = std::accumulate(paths_.begin(), paths_.end(), 0.0,
                                          [](double sum_so_far, const Path& path) { return sum_so_far + path.weight; });
@@ -306,7 +317,8 @@ class CoinFilter {
       for (Path& path : paths_) {
         path.weight /= sum;
       }
-      if (paths_.size() > 1) {
+      // Without new ones they hardly come together, and may wait.
+      if (paths_.size() > before || paths_.size() > most_paths / 2) {
         merge();
       }
     }
@@ -503,11 +515,15 @@ class BimodalExperiment {
   // calibration may have been driven out by chance.
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy) const {
     const LevelClassifier& classifier = device_->classifier();
-    const MisreadRates bounds{.of_hits = classifier.hit_misread_bound(), .of_misses = classifier.miss_misread_bound()};
+    const auto towards_bounds = [&](double part) {
+      return MisreadRates{.of_hits = std::lerp(rates_.of_hits, classifier.hit_misread_bound(), part),
+                          .of_misses = std::lerp(rates_.of_misses, classifier.miss_misread_bound(), part)};
+    };
     double best = 0;
     for (const MisreadRates rates :
          {MisreadRates{.of_hits = classifier.hit_misread_share(), .of_misses = classifier.miss_misread_share()}, rates_,
-          bounds, MisreadRates{.of_hits = rates_.of_hits / 3, .of_misses = rates_.of_misses / 3}, MisreadRates{}}) {
+          towards_bounds(0.25), towards_bounds(0.5), towards_bounds(1),
+          MisreadRates{.of_hits = rates_.of_hits / 3, .of_misses = rates_.of_misses / 3}, MisreadRates{}}) {
       best = std::max(best, fit(answers, policy, rates));
       if (best > 0.05) {
         break;

@@ -169,9 +169,10 @@ Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
 // Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
 // chance takes some laps to drive those out.
 AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const {
-  constexpr std::size_t laps_after_flood = 24;
-  return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood : 1);
+  return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood_ : 1);
 }
+
+void Conflicts::warm_up_longer() { laps_after_flood_ *= 8; }
 
 void Conflicts::look_at_hits(std::size_t accesses) {
   std::size_t judged = 0;

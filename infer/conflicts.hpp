@@ -89,6 +89,9 @@ class Conflicts {
   // Then two laps say all; otherwise the laps go on until chance has shown every line.
   [[nodiscard]] bool always_thrashes() const { return thrashes_; }
 
+  // To be called where lines that fit after a flood do not do so every time: strange ones may have been among them.
+  void warm_up_longer();
+
   // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.
   void distrust_thrashing() { thrashes_ = false; }
 
@@ -114,6 +117,7 @@ class Conflicts {
   Interrogator* device_;
   model::Random random_;
   bool thrashes_ = true;
+  std::size_t laps_after_flood_ = 24;
   double most_of_a_burst_;  // log likelihood ratio; less where bursts were seen
 };
 

@@ -33,6 +33,9 @@ constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
 
+// With which the policy is found.
+constexpr std::size_t most_single_sets = 64;
+
 // Packings that an index function has to pass where no policy is there to predict. Where one is, the prediction is the
 // harder test, and fewer will do; but a packing of few lines says little.
 constexpr std::size_t all_packings = 64;
@@ -224,7 +227,12 @@ class Inference {
 
   bool find_capacity_onset() {
     device_.inquire("contiguous arrays of growing size, loaded again and again", "halving finds the onset of misses");
-    const Onset onset = find_onset(device_, conflicts_, *finding_.cache.sector_bytes, aligned_start(device_));
+    Onset onset = find_onset(device_, conflicts_, *finding_.cache.sector_bytes, aligned_start(device_));
+    // Among many ways, chance keeps strange lines for long.
+    if (!onset.repeats && device_.starts_flooded()) {
+      conflicts_.warm_up_longer();
+      onset = find_onset(device_, conflicts_, *finding_.cache.sector_bytes, aligned_start(device_));
+    }
     device_.learned(!onset.granules ? "the whole buffer fits"
                                     : std::to_string(*onset.granules * *finding_.cache.sector_bytes) + " bytes fit" +
                                           (onset.repeats ? "" : ", but not every time"));
@@ -309,7 +317,10 @@ class Inference {
       packings_ = check_packings(device_, conflicts_, *finding_.cache.index, *finding_.cache.ways, line_bytes, 0,
                                  first_packings(*finding_.cache.ways), false);
     }
-    sets_ = std::move(partition.classes);
+    // A set that cannot be emptied takes more lines to bring in line than the partition needed.
+    sets_ = device_.starts_flooded() && finding_.cache.index && index_covers_buffer()
+                ? single_sets(device_, *finding_.cache.index, *finding_.cache.ways, line_bytes, most_single_sets)
+                : std::move(partition.classes);
     resolve_sets();
     return true;
   }
@@ -354,8 +365,7 @@ class Inference {
       finding_.cache.ways = ways;
       finding_.cache.index = index;
       finding_.cache.exercised_bits = bits_of_buffer(device_, line_bytes);
-      constexpr std::size_t most_sets = 64;
-      sets_ = single_sets(device_, index, *ways, line_bytes, most_sets);
+      sets_ = single_sets(device_, index, *ways, line_bytes, most_single_sets);
       resolve_sets();
       leaves_.resolve("index");
       return true;

@@ -296,7 +296,6 @@ bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, mo
 }
 
 LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
-  constexpr std::size_t few = 3;
   Learner learner(explorer, limits.states);
   model::Random random(limits.seed);
   while (true) {
@@ -304,7 +303,7 @@ LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
     if (!learning_walks_agree(explorer, machine, random)) {
       continue;
     }
-    if (explorer.accesses_left() / 2 < limits.random_accesses / few) {
+    if (explorer.accesses_left() / 2 < limits.fewest_random_accesses()) {
       throw NothingLearned("a machine of " + std::to_string(machine.states.size()) +
                            " states explains all answers, and to make sure of it takes more accesses than are left");
     }

@@ -32,6 +32,9 @@ struct LearningLimits {
   std::size_t random_accesses_per_state = 100;
   std::size_t walks = 20;  // fresh random ones at the end, each of 40 accesses for each way; >= 20
   std::uint64_t seed = 1;  // of the walks
+
+  // Fewer say too little.
+  [[nodiscard]] std::size_t fewest_random_accesses() const { return random_accesses / 3; }
 };
 
 struct LearnedPolicy {

@@ -438,7 +438,6 @@ model::Replacement as_policy(const Positions& positions, const std::vector<std::
 // Nothing: the explorer knows a word that the policy does not explain.
 std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement policy, const LearningLimits& limits,
                                       model::Random& random) {
-  constexpr std::size_t few = 3;
   constexpr std::size_t share_for_errors = 10;
   if (!walks_agree(explorer, policy, limits.walks, random)) {
     return std::nullopt;
@@ -456,7 +455,7 @@ std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement 
     }
   }
   const std::size_t left = explorer.accesses_left() - explorer.accesses_left() / share_for_errors;
-  if (!learned.extra_states && left < limits.random_accesses / few) {
+  if (!learned.extra_states && left < limits.fewest_random_accesses()) {
     throw NothingLearned(
         "a permutation policy explains all answers, and to make sure of it takes more accesses than "
         "are left");

@@ -299,11 +299,11 @@ SetWord stretches(std::uint32_t ways, model::Random& random) {
       }
       continue;
     }
-    const bool is_few = random.below(2) == 0;
-    std::vector<std::uint32_t> lines(is_few ? 1 + random.below(few) : filled);
+    std::vector<std::uint32_t> lines(filled);
     std::iota(lines.begin(), lines.end(), 0U);
-    for (std::uint32_t& line : lines) {
-      line = is_few ? static_cast<std::uint32_t>(random.below(filled)) : line;
+    if (random.below(2) == 0) {
+      lines.resize(1 + random.below(few));
+      std::generate(lines.begin(), lines.end(), [&] { return static_cast<std::uint32_t>(random.below(filled)); });
     }
     const double miss_share = random.below(2) == 0 ? 0 : 0.3 * random.unit();
     for (std::uint64_t accesses = 1 + random.below(std::uint64_t{ways}); accesses > 0; --accesses) {
@@ -325,30 +325,28 @@ struct Walk {
   std::vector<bool> misses;
 };
 
-Walk fresh_walk(model::SetMachine set, std::size_t lines_available, model::Random& random) {
+Walk fresh_walk(const model::SetMachine& set, std::size_t lines_available, model::Random& random) {
   constexpr std::size_t accesses_per_way = 40;
-  Walk walk;
-  walk.claim.word = random_walk(set.ways(), accesses_per_way * set.ways(), random);
+  Walk walk{.claim = claim_of(set, random_walk(set.ways(), accesses_per_way * set.ways(), random)),
+            .lines = {},
+            .misses = {}};
   std::vector<std::uint32_t> line_in;
   std::vector<std::uint32_t> absent(lines_available);
   std::iota(absent.begin(), absent.end(), 0U);
+  auto victim = walk.claim.victims.begin();
   for (const std::uint32_t input : walk.claim.word) {
     walk.misses.push_back(input == set.ways());
     if (input != set.ways()) {
       walk.lines.push_back(line_in[input]);
-      set.hit(input);
       continue;
     }
     std::swap(absent[random.below(absent.size())], absent.back());
-    const std::uint32_t line = absent.back();
-    walk.lines.push_back(line);
-    const std::uint32_t way = set.miss();
-    if (way == line_in.size()) {
-      line_in.push_back(line);
+    walk.lines.push_back(absent.back());
+    if (line_in.size() < set.ways()) {
+      line_in.push_back(absent.back());
       absent.pop_back();
     } else {
-      std::swap(line_in[way], absent.back());
-      walk.claim.victims.push_back(way);
+      std::swap(line_in[*victim++], absent.back());
     }
   }
   return walk;

@@ -120,10 +120,14 @@ void PolicyOnSet::State::invalidate() {
   line_in.clear();
 }
 
+// Where a line was placed last it is, unless another one lies there by now.
 bool PolicyOnSet::State::load(std::uint32_t line) {
-  const auto found = std::find(line_in.begin(), line_in.end(), line);
-  if (found != line_in.end()) {
-    machine.hit(static_cast<std::uint32_t>(found - line_in.begin()));
+  if (way_of.size() <= line) {
+    way_of.resize(line + 1);
+  }
+  const std::uint32_t last_way = way_of[line];
+  if (last_way < line_in.size() && line_in[last_way] == line) {
+    machine.hit(last_way);
     return false;
   }
   const std::uint32_t way = machine.miss();
@@ -132,6 +136,7 @@ bool PolicyOnSet::State::load(std::uint32_t line) {
   } else {
     line_in[way] = line;
   }
+  way_of[line] = way;
   return true;
 }
 
@@ -139,7 +144,7 @@ PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame
     : invalidates_(start == SetStart::invalidated) {
   const model::SetMachine machine(policy, frame.ways);
   if (start == SetStart::empty || (start == SetStart::invalidated && begins_conditioned(policy))) {
-    states_.push_back({.machine = machine, .line_in = {}});
+    states_.push_back({.machine = machine, .line_in = {}, .way_of = {}});
   } else {
     sample(machine, frame, start, histories);
   }
@@ -148,7 +153,7 @@ PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame
 void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, SetStart start, unsigned histories) {
   model::Random random(0x5eed ^ frame.ways);
   for (unsigned i = 0; i < histories; ++i) {
-    State& state = states_.emplace_back(State{.machine = begin, .line_in = {}});
+    State& state = states_.emplace_back(State{.machine = begin, .line_in = {}, .way_of = {}});
     for (std::uint64_t phases = (start == SetStart::flooded ? 8 : 0) + random.below(8); phases > 0; --phases) {
       const auto lines = static_cast<std::uint32_t>(1 + random.below(frame.lines));
       const bool in_turn = random.below(2) == 0;
@@ -369,8 +374,8 @@ std::optional<unsigned> PolicyOnSet::accesses_mirrored(const model::Replacement&
                                                        std::uint32_t ways, std::size_t most_pairs) {
   constexpr unsigned passes = 8;
   const SetLines lines = first_lines(ways);
-  State forwards{.machine = model::SetMachine(a, ways), .line_in = {}};
-  State backwards{.machine = model::SetMachine(b, ways), .line_in = {}};
+  State forwards{.machine = model::SetMachine(a, ways), .line_in = {}, .way_of = {}};
+  State backwards{.machine = model::SetMachine(b, ways), .line_in = {}, .way_of = {}};
   std::for_each(lines.begin(), lines.end(), [&](std::uint32_t line) { forwards.load(line); });
   std::for_each(lines.rbegin(), lines.rend(), [&](std::uint32_t line) { backwards.load(line); });
   for (unsigned pass = 0; pass < passes; ++pass) {

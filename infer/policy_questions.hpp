@@ -90,7 +90,8 @@ class PolicyOnSet {
  private:
   struct State {
     model::SetMachine machine;
-    SetLines line_in;  // by way, of the filled ones
+    SetLines line_in;                   // by way, of the filled ones
+    std::vector<std::uint32_t> way_of;  // by line: where it lay last
     std::size_t weight = 1;
 
     bool load(std::uint32_t line);

@@ -159,18 +159,21 @@ std::size_t fewest_wrong(const SetAnswer& answer, const std::vector<Prediction>&
 
 }  // namespace
 
-// Where the sample may lack the true state, a larger one is drawn before the policy is ruled out, and then only an
-// answer that is far from all in it does so. What one reading leaves open, all of them together decide.
+// Where the sample may lack the true state, a larger one is drawn before the policy is ruled out, unless the answer is
+// far off altogether, and then only an answer that is far from all in it does so. What one reading leaves open, all of
+// them together decide.
 PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothesis& hypothesis,
                                                std::vector<Prediction> predictions) const {
   constexpr double far = 0.05;
+  constexpr double altogether = 0.25;
   const double misread = misread_rate(answer.votes);
   const std::size_t accesses = answer.last.size();
   const auto is_contradicted = [&](std::size_t wrong) {
     return binomial_upper_tail(wrong, accesses, misread) < rarer_than;
   };
   std::size_t wrong = fewest_wrong(answer, predictions);
-  if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories) {
+  if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories &&
+      static_cast<double>(wrong) < altogether * static_cast<double>(accesses)) {
     draw_larger_sample(hypothesis);
     predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.record);
     wrong = fewest_wrong(answer, predictions);
@@ -280,10 +283,23 @@ void PolicySearch::join_indistinguishable() {
   }
 }
 
+namespace {
+
+// By their definition the same tree, whose leaves are counted from the other end.
+bool are_mirrored_trees(Replacement a, Replacement b) {
+  const bool one_is_reversed = a.parameters.erase("order") != b.parameters.erase("order");
+  return one_is_reversed && a.policy == "plru" && b.policy == "plru" && a.parameters == b.parameters;
+}
+
+}  // namespace
+
 // None: nothing ever tells them apart. Zero: they are not alike.
 std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
                                                      std::size_t most_pairs) const {
   if (start_ == SetStart::flooded) {
+    if (are_mirrored_trees(a.policy, b.policy)) {
+      return std::nullopt;
+    }
     const std::optional<unsigned> mirrored = PolicyOnSet::accesses_mirrored(a.policy, b.policy, ways, most_pairs);
     if (mirrored != 0U) {
       return mirrored;

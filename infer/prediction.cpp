@@ -116,10 +116,10 @@ Answers ask_for_votes(Interrogator& device, const std::vector<FreshQuestion>& qu
   return answers;
 }
 
-// What a description predicts, by access, as far as that does not depend on what was there before.
+// What a description predicts, by access, as far as that does not depend on what was there before: on which of so many
+// histories.
 std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
-                                                  const FreshQuestion& fresh) {
-  constexpr std::uint64_t histories = 12;
+                                                  const FreshQuestion& fresh, std::uint64_t histories) {
   constexpr std::size_t longest_history = 4000;
   const std::uint64_t address_of_buffer = device.buffer().address;
   const bool from_empty = start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
@@ -157,6 +157,7 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
 
 Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
                                   const std::vector<FreshQuestion>& questions, const Answers& answers) {
+  constexpr std::uint64_t histories = 48;  // large sets have many states
   const auto votes = static_cast<unsigned>(answers.size() / questions.size());
   const LevelClassifier& classifier = device.classifier();
 
@@ -169,7 +170,7 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
   std::size_t accesses = 0;
   std::size_t undetermined = 0;
   for (std::size_t q = 0; q < questions.size(); ++q) {
-    const auto predicted = predicted_misses(device, cache, questions[q]);
+    const auto predicted = predicted_misses(device, cache, questions[q], histories);
     accesses += predicted.size();
     undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
     std::vector<double> for_miss(predicted.size());
@@ -287,7 +288,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
 // is wrong, and the rest of the cache may look like a smaller one with another policy. Such lines show when everything
 // in reach is loaded again and again; forwards and backwards, because a policy that replaces what was hit last hands
 // the place on to a neighbour, and back.
-bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
+bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache) {
   const std::uint64_t line_bytes = *cache.line_bytes;
   const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
   const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
@@ -295,7 +296,8 @@ bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache)
   there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
   const unsigned votes = device.votes_needed();
   const model::Question passes = device.question_unflooded(there_and_back, model::repeated(there_and_back, votes));
-  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes});
+  constexpr std::uint64_t histories = 12;  // passes over everything leave little of them
+  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes}, histories);
   const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < there_and_back.size(); ++i) {
@@ -309,6 +311,11 @@ bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache)
     wrong += is_predicted && is_clear && (for_miss > 0) != *predicted[i] ? 1U : 0U;
   }
   return binomial_upper_tail(wrong, there_and_back.size(), 1e-6) < 0.01;
+}
+
+// What stays for ever shows again, and misreads hardly do.
+bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
+  return shows_old_lines(device, cache) && shows_old_lines(device, cache);
 }
 
 void doubt_levels(const LevelClassifier& classifier, Verification& result) {

@@ -150,7 +150,7 @@ class OutsideTheLibrary {
       return;
     }
     // A wrong place far back in the order hardly ever shows; without a clean start some were.
-    if (starts_empty(*device_) && is_ordered(odd_one)) {
+    if (!device_->starts_flooded() && is_ordered(odd_one)) {
       return;
     }
     // A coin that rarely falls to one side may not have done so in the walk.
@@ -249,8 +249,8 @@ class OutsideTheLibrary {
   bool is_ordered(const ConflictClass& set) {
     device_->inquire("misses alone on a full set", "the ways may go in an order of their own");
     const Priming priming(*device_, search_->conditioning_of(set));
-    std::vector<Replacement> ordered =
-        ordered_policies(oracle_of(*device_, set), set.ways, set.lines.size(), most_accesses(set.ways));
+    std::vector<Replacement> ordered = ordered_policies(oracle_of(*device_, set), set.ways, set.lines.size(),
+                                                        most_accesses(set.ways), start_of(*device_));
     device_->learned(ordered.empty() ? "a way goes again before all others went" : "the ways go in an order", {},
                      ordered.size());
     if (ordered.empty() || !has_equal_ways()) {
@@ -261,8 +261,9 @@ class OutsideTheLibrary {
     search.confirm();
     search.check_others();
     const std::vector<Replacement> survivors = search.survivors();
-    if (survivors.empty() ||
-        (survivors.size() == 1 && !conforms_everywhere(*device_, *tried_, survivors.front(), *fit_))) {
+    if (survivors.empty() || !search.are_proven() ||
+        (survivors.size() == 1 && starts_empty(*device_) &&
+         !conforms_everywhere(*device_, *tried_, survivors.front(), *fit_))) {
       return false;
     }
     fit_->candidates = survivors;
@@ -351,7 +352,7 @@ class OutsideTheLibrary {
   // Any machine of few ways may be learned, and of many ways hardly more than permutation policies.
   [[nodiscard]] std::size_t most_accesses(std::uint32_t ways) const {
     constexpr std::uint32_t few_ways = 6;
-    std::size_t most = ways <= few_ways ? 2'000'000 : 600'000;
+    std::size_t most = ways <= few_ways ? 2'000'000 : 1'500'000;
     if (const auto budget = device_->settings().budget_accesses) {
       most = std::min(most, (*budget - std::min<std::size_t>(*budget, device_->accesses_asked())) / 2);
     }

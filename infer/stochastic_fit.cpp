@@ -39,8 +39,9 @@ constexpr std::size_t fewest_per_set = 300;
 // Beyond so many victims, what the simulation leaves out (strays, say) would begin to show.
 constexpr std::size_t most_pooled = 40000;
 
-// How often accesses are misread is known within limits only, so several rates are tried: as counted, and never quite
-// zero. After a flood, hits that were counted as misread may have been misses, as chance keeps lines or not.
+// How often accesses are misread is known within limits only, so several rates are tried: as counted, never quite
+// zero, and up to the bounds. After a flood, hits that were counted as misread may have been misses, as chance keeps
+// lines or not.
 std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::vector<VictimSequence>& observed) {
   const LevelClassifier& classifier = device.classifier();
   const ReadingRates counted = reading_rates(classifier, observed);
@@ -48,6 +49,11 @@ std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::
                                   {.hit_misreads = classifier.hit_misread_rate(),
                                    .miss_misreads = classifier.miss_misread_rate(),
                                    .unclear = unclear_share(observed)}};
+  for (const double part : {0.5, 1.0}) {
+    rates.push_back(counted);
+    rates.back().hit_misreads = std::lerp(counted.hit_misreads, classifier.hit_misread_bound(), part);
+    rates.back().miss_misreads = std::lerp(counted.miss_misreads, classifier.miss_misread_bound(), part);
+  }
   if (device.starts_flooded()) {
     for (const double share : {0.8, 0.65, 0.5, 0.35, 0.2, 0.0}) {
       rates.push_back(counted);

@@ -6,15 +6,18 @@
 #include <vector>
 
 #include "infer/learned_automaton.hpp"
+#include "infer/policy_questions.hpp"
 #include "model/replacement.hpp"
 
 namespace gpuinfer::infer {
 
-// The policies `nru` with `victim: order` that explain which ways go when only misses follow the filling of a set: all
-// of them in that order, but for the one that was filled last where it keeps its mark, which then may stand anywhere in
-// the order. None where a way goes again before the others do, and where so many accesses do not show it.
-// `lines_available`: as for learn_policy().
+// The policies `nru` with `victim: order` that explain which ways go when only misses follow the filling of a set that
+// is empty or invalidated: all of them in that order, again and again, but for one that keeps its mark, and, after an
+// invalidation, for those whose marks were left. None where the victims are not in such runs, and where so many
+// accesses do not show it. `lines_available`: as for learn_policy(); every sequence begins with the policy in the same
+// state.
 [[nodiscard]] std::vector<model::Replacement> ordered_policies(const SetOracle& oracle, std::uint32_t ways,
-                                                               std::size_t lines_available, std::size_t most_accesses);
+                                                               std::size_t lines_available, std::size_t most_accesses,
+                                                               SetStart start);
 
 }  // namespace gpuinfer::infer

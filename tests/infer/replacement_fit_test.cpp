@@ -277,8 +277,11 @@ TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
   EXPECT_GE(10 * named, 9 * policies.size());
 }
 
+// Where a set can only be invalidated, some of its marks are left.
 TEST(ReplacementFit, WaysMayGoInAnOrderOfTheirOwn) {
-  for (const std::vector<double>& order : {std::vector<double>{3, 1, 5, 4, 0, 6, 2}, {6, 0, 1, 2, 3, 4, 5}}) {
+  for (const std::vector<double>& order :
+       {std::vector<double>{3, 1, 5, 4, 0, 6, 2}, {6, 0, 1, 2, 3, 4, 5}, {3, 2, 0, 1}}) {
+    const auto ways = static_cast<std::uint32_t>(order.size());
     for (const std::string clear : {"on_miss", "on_access"}) {
       for (const bool keeps_last : {false, true}) {
         model::Replacement policy{
@@ -289,7 +292,10 @@ TEST(ReplacementFit, WaysMayGoInAnOrderOfTheirOwn) {
         if (keeps_last) {
           policy.parameters["keep_last"] = std::string("true");
         }
-        expect_name(Sets(4, 7, policy, 1).fit(), policy);
+        SCOPED_TRACE(model::to_text(policy));
+        expect_name(Sets(4, ways, policy, 1).fit(), policy);
+        const model::NoiseDescription noise{.jitter_cycles = 2};
+        expect_name(Sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, noise)), 4, ways, 1).fit(), policy);
       }
     }
   }
@@ -329,6 +335,35 @@ TEST(ReplacementFit, ForeignSetsAreNamed) {
   expect_name(fit_foreign_sets(
                   8, [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }),
               replacement("mru"));
+}
+
+// Too many states for all pairs of them to be gone through.
+TEST(ReplacementFit, LargeTreesThatAreMirroredAreTheSameAfterAFlood) {
+  constexpr std::uint32_t ways = 64;
+  const model::Replacement policy{
+      .policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
+  Sets sets(std::make_unique<NeverClean>(sets_of(1, ways, policy, 1, {.jitter_cycles = 2}), false), 1, ways, 1);
+  expect_name(sets.fit(), policy);
+}
+
+TEST(ReplacementFit, PermutationsOfManyWaysAreLearnedBehindMisreads) {
+  constexpr std::uint32_t ways = 13;
+  const model::NoiseDescription noise{
+      .jitter_cycles = 3, .outlier_probability = 0.01, .outlier_cycles = 600, .misread_probability = 0.016};
+  std::mt19937_64 random(3);
+  const auto shuffled = [&] {
+    std::vector<double> moves(ways);
+    std::iota(moves.begin(), moves.end(), 0.0);
+    std::shuffle(moves.begin(), moves.end(), random);
+    return moves;
+  };
+  std::vector<std::vector<double>> hits(ways);
+  std::generate(hits.begin(), hits.end(), shuffled);
+  const model::Replacement policy{
+      .policy = "permutation", .parameters = {{"hits", hits}, {"miss", shuffled()}}, .equivalent = {}};
+  const ReplacementFit fit = Sets(4, ways, policy, 1, noise).fit();
+  ASSERT_EQ(fit.candidates.size(), 1U) << text_of(fit);
+  EXPECT_EQ(model::to_text(fit.candidates.front()), model::to_text(policy));
 }
 
 void expect_outside(const ReplacementFit& fit, const std::string& reason) {
@@ -703,6 +738,17 @@ TEST(ReplacementFit, CoinsShowAfterAFlood) {
               {.policy = "bip", .parameters = {{"one_in", std::int64_t{4}}}, .equivalent = {}});
 }
 
+// A misread speaks so loudly against a coin that their rate must be known well.
+TEST(ReplacementFit, RareCoinsOfFewWaysShowBehindMisreads) {
+  const model::NoiseDescription noise{
+      .jitter_cycles = 2, .outlier_probability = 0.003, .outlier_cycles = 500, .misread_probability = 0.0005};
+  const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{64}}}, .equivalent = {}};
+  for (const std::uint64_t seed : {4ULL, 7ULL, 15ULL}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_name(Sets(4, 3, coin, seed, noise).fit(), coin);
+  }
+}
+
 // A count instead of a coin.
 TEST(ReplacementFit, EveryEighthLineIsNoCoin) {
   const ReplacementFit fit =
@@ -763,6 +809,16 @@ TEST(ReplacementFit, FermisRuleFromAnInvalidatedStart) {
   const model::NoiseDescription noise{.jitter_cycles = 2};
   Sets sets(std::make_unique<NeverClean>(sets_of(8, 4, fermi(1), 1, noise)), 8, 4, 1);
   expect_name(sets.fit(), fermi(1));
+}
+
+// More misreads than were counted make a way follow itself more often.
+TEST(ReplacementFit, FermisRuleBehindManyMisreads) {
+  const model::NoiseDescription noise{
+      .jitter_cycles = 15, .outlier_probability = 0.01, .outlier_cycles = 900, .misread_probability = 0.011};
+  for (const std::uint64_t seed : {1ULL, 22ULL}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_name(Sets(1, 4, fermi(0), seed, noise).fit(), fermi(0));
+  }
 }
 
 // Each random victim of Fermi's rule is in two pairs, with the favoured way before it and after it.

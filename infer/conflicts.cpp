@@ -34,6 +34,8 @@ constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 // What the verdict whether lines fit may cost: a hundred laps of a cache of megabytes.
 constexpr std::size_t most_accesses_for_a_verdict = std::size_t{1} << 25U;
 
+constexpr std::size_t most_accesses_for_a_glance = std::size_t{1} << 16U;
+
 // One access in each lap misses, or a share of them does: the first is the harder one to see, so it gets most.
 constexpr double prior_of_one_miss = 0.8;
 
@@ -151,6 +153,15 @@ double OverflowEvidence::log_ratio() const {
          over_excesses(none_misses_) - held_back_;
 }
 
+void SameLineEvidence::add(std::span<const double> log_ratios) {
+  for (std::size_t i = 0; i < log_ratios.size(); ++i) {
+    const double excess = std::expm1(log_ratios[i]);
+    lines_[i % lines_.size()] += std::log1p(excess / 2) - std::log1p(highest_excess_ * excess);
+  }
+}
+
+double SameLineEvidence::log_ratio() const { return log_of_mean(lines_); }
+
 Offsets without(std::span<const std::uint64_t> offsets, std::size_t position) {
   Offsets rest(offsets.begin(), offsets.end());
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(position));
@@ -167,12 +178,26 @@ Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
     : device_(&device), random_(seed), most_of_a_burst_(most_of_first_burst) {}
 
 // Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
-// chance takes some laps to drive those out.
-AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets) const {
-  return model::repeated(offsets, device_->starts_flooded() ? laps_after_flood_ : 1);
+// chance takes some laps to drive those out. Others keep only lines that are loaded again while they are present, and
+// some of those lines may be left from questions before, which a flood that loads each line once does not drive out.
+AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort effort) const {
+  if (!device_->starts_flooded()) {
+    return {offsets.begin(), offsets.end()};
+  }
+  if (!device_->floods_by_loads()) {
+    constexpr std::size_t laps_after_flood = 24;
+    return model::repeated(offsets, times_longer_ * laps_after_flood);
+  }
+  constexpr std::size_t laps_of_threes = 2;
+  const std::size_t laps = effort == Effort::glance ? 1 : 18 * times_longer_;
+  AccessSequence in_threes;
+  for (const std::uint64_t offset : offsets) {
+    in_threes.insert(in_threes.end(), 3, offset);
+  }
+  return joined(model::repeated(in_threes, laps_of_threes), model::repeated(offsets, laps));
 }
 
-void Conflicts::warm_up_longer() { laps_after_flood_ *= 8; }
+void Conflicts::warm_up_longer() { times_longer_ *= 8; }
 
 void Conflicts::look_at_hits(std::size_t accesses) {
   std::size_t judged = 0;
@@ -195,9 +220,23 @@ bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
   return overflows({&group, 1}).front();
 }
 
+std::optional<bool> Conflicts::overflow_at_a_glance(std::span<const std::uint64_t> offsets) {
+  const Offsets group(offsets.begin(), offsets.end());
+  return verdicts_on({&group, 1}, Effort::glance).front();
+}
+
 std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
+  std::vector<bool> overflows;
+  for (const std::optional<bool>& verdict : verdicts_on(groups, Effort::thorough)) {
+    overflows.push_back(*verdict);
+  }
+  return overflows;
+}
+
+std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets> groups, Effort effort) {
   struct Verdict {
     OverflowEvidence evidence;
+    SameLineEvidence same_line;
     std::size_t judged = 0;
     std::size_t misses = 0;
     std::optional<bool> overflows;
@@ -208,6 +247,7 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   for (const Offsets& group : groups) {
     longest = std::max(longest, group.size());
     verdicts.push_back({.evidence = OverflowEvidence(group.size(), most_of_a_burst_, excesses),
+                        .same_line = SameLineEvidence(group.size(), excesses.back().rate),
                         .judged = 0,
                         .misses = 0,
                         .overflows = group.empty() ? std::optional(false) : std::nullopt});
@@ -223,7 +263,7 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
     }
   }
   if (lap.size() < 2) {
-    return std::vector<bool>(groups.size());
+    return std::vector<std::optional<bool>>(groups.size(), false);
   }
   const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / lap.size());
@@ -238,6 +278,9 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
     const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
     // Misreads must be known at least as well as what the laps are judged by, or the laps tell nothing.
     const std::size_t judged_by_then = (asked_laps + laps) * lap.size();
+    if (effort == Effort::glance && judged_by_then > most_accesses_for_a_glance) {
+      break;
+    }
     if (asked_laps > 0 && judged_by_then > device_->classifier().known_hits()) {
       look_at_hits(4 * judged_by_then);
       for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -265,7 +308,13 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
         verdict.judged += ratio != 0 ? 1U : 0U;
         verdict.misses += ratio > 0 ? 1U : 0U;
       }
-      if (verdict.evidence.log_ratio() >= decided_overflow) {
+      // No burst is long enough to meet a line in two laps.
+      const bool same_line_counts = lap.size() > longest_burst_accesses;
+      if (same_line_counts) {
+        verdict.same_line.add(ratios_of[g]);
+      }
+      if (verdict.evidence.log_ratio() >= decided_overflow ||
+          (same_line_counts && verdict.same_line.log_ratio() >= decided_overflow)) {
         verdict.overflows = true;
       } else if (verdict.evidence.log_ratio() <= decided_fit) {
         verdict.overflows = false;
@@ -279,9 +328,10 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
       }
     }
   }
-  std::vector<bool> result;
+  std::vector<std::optional<bool>> result;
   for (const Verdict& verdict : verdicts) {
-    result.push_back(verdict.overflows.value_or(verdict.evidence.log_ratio() > 0));
+    result.push_back(effort == Effort::glance ? verdict.overflows
+                                              : verdict.overflows.value_or(verdict.evidence.log_ratio() > 0));
   }
   return result;
 }

@@ -64,6 +64,23 @@ class OverflowEvidence {
   double held_back_ = 0;
 };
 
+// Log likelihood ratio of "the same line misses in half of the laps or more" against "all hit", whichever line it is,
+// at the highest plausible rate of misreads. Policies that let most lines stay swap the same two for ever: among many
+// lines that shows long before the number of misses does. Lines do not fit when it is large; when it is small, nothing
+// follows.
+class SameLineEvidence {
+ public:
+  SameLineEvidence(std::size_t lines, double highest_excess) : highest_excess_(highest_excess), lines_(lines) {}
+
+  // Log likelihood ratios (miss against hit) of the recorded accesses to these lines: whole laps.
+  void add(std::span<const double> log_ratios);
+  [[nodiscard]] double log_ratio() const;
+
+ private:
+  double highest_excess_;
+  std::vector<double> lines_;  // the same of each line
+};
+
 // What can be said of a cache without knowing its replacement policy, provided that empty ways are filled first: lines
 // that fit, at most as many in each set as it has ways, all hit once they have been loaded; lines that do not fit miss
 // at least once in every lap for ever, whichever goes. Both tests sum what latencies say, which overlap and misreads
@@ -75,6 +92,9 @@ class Conflicts {
 
   // True when the lines at these offsets (one 4-byte load each) do not fit together. Throws Undecided.
   [[nodiscard]] bool overflow(std::span<const std::uint64_t> offsets);
+
+  // The same from a few laps. None: they do not tell.
+  [[nodiscard]] std::optional<bool> overflow_at_a_glance(std::span<const std::uint64_t> offsets);
 
   // The same for several groups in one go: all are loaded in turn, and each is judged by the misses of its own lines.
   // Groups that share a set may make each other overflow.
@@ -92,6 +112,11 @@ class Conflicts {
   // To be called where lines that fit after a flood do not do so every time: strange ones may have been among them.
   void warm_up_longer();
 
+  enum class Effort { glance, thorough };
+
+  // Loads after which lines that fit are all present; at a glance, they are so under most policies.
+  [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets, Effort effort = Effort::thorough) const;
+
   // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.
   void distrust_thrashing() { thrashes_ = false; }
 
@@ -106,10 +131,11 @@ class Conflicts {
     std::size_t laps = 0;
   };
 
+  // Verdicts by group; none where so many laps do not tell, or the rate of misreads would have to be known better.
+  [[nodiscard]] std::vector<std::optional<bool>> verdicts_on(std::span<const Offsets> groups, Effort effort);
+
   // Makes the rate of misreads better known.
   void look_at_hits(std::size_t accesses);
-
-  [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets) const;
 
   void add_laps(LineEvidence& evidence, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order);
   [[nodiscard]] std::optional<std::vector<bool>> thrashing(std::span<const std::uint64_t> offsets);
@@ -117,8 +143,8 @@ class Conflicts {
   Interrogator* device_;
   model::Random random_;
   bool thrashes_ = true;
-  std::size_t laps_after_flood_ = 24;
-  double most_of_a_burst_;  // log likelihood ratio; less where bursts were seen
+  std::size_t times_longer_ = 1;  // warm-ups after floods
+  double most_of_a_burst_;        // log likelihood ratio; less where bursts were seen
 };
 
 // `offsets` without the entry at `position`.

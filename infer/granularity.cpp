@@ -254,27 +254,48 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
   // A cache of 64 MB that misses where it should takes half of that.
   constexpr std::size_t most_accesses = 100'000'000;
   const std::size_t asked_before = device.accesses_asked();
-  const auto overflows = [&](std::size_t granules) {
+  const auto array = [&](std::size_t granules) {
     if (device.accesses_asked() - asked_before > most_accesses) {
       throw Undecided(std::to_string(most_accesses) + " accesses did not tell where misses begin");
     }
-    return conflicts.overflow(model::cold_pass(start, granules * granule_bytes, granule_bytes));
+    return model::cold_pass(start, granules * granule_bytes, granule_bytes);
   };
-  std::size_t fits = 1;
-  std::size_t too_many = 2;
-  while (too_many <= most && !overflows(too_many)) {
-    fits = too_many;
-    too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+  struct Bounds {
+    std::size_t fits = 1;
+    std::size_t too_many = 2;
+  };
+  const auto search = [&](const auto& overflows) {
+    Bounds bounds;
+    auto& [fits, too_many] = bounds;
+    while (too_many <= most && !overflows(too_many)) {
+      fits = too_many;
+      too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+    }
+    while (too_many <= most && too_many - fits > 1) {
+      const std::size_t middle = fits + (too_many - fits) / 2;
+      (overflows(middle) ? too_many : fits) = middle;
+    }
+    return bounds;
+  };
+  const auto thoroughly = [&](std::size_t granules) { return conflicts.overflow(array(granules)); };
+  // That many granules fit is dear to show among many misreads; what fits contains all that is smaller, so that is
+  // shown of the largest one only.
+  bool leaves_open = false;
+  Bounds found = search([&](std::size_t granules) {
+    const std::optional<bool> verdict = conflicts.overflow_at_a_glance(array(granules));
+    leaves_open = leaves_open || !verdict;
+    return verdict.value_or(false);
+  });
+  bool is_shown = false;
+  if (leaves_open) {
+    is_shown = !thoroughly(found.fits);
+    found = is_shown ? found : search(thoroughly);
   }
-  if (too_many > most) {
+  if (found.too_many > most) {
     return {.granules = {}, .repeats = true, .largest_tried = most};
   }
-  while (too_many - fits > 1) {
-    const std::size_t middle = fits + (too_many - fits) / 2;
-    (overflows(middle) ? too_many : fits) = middle;
-  }
   // That one more does not fit shows again when its set is looked for.
-  return {.granules = fits, .repeats = !overflows(fits), .largest_tried = too_many};
+  return {.granules = found.fits, .repeats = is_shown || !thoroughly(found.fits), .largest_tried = found.too_many};
 }
 
 namespace {

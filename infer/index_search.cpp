@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <utility>
 
 #include "infer/gf2.hpp"
 #include "infer/granularity.hpp"
@@ -227,7 +229,7 @@ class LinearSearch {
       }
     }
     if (found.size() <= expected) {
-      return found;
+      return conflicts_->always_thrashes() ? found : with_overlooked(asked, std::move(found), expected);
     }
     // Lines that conflict with each other, but not with the set.
     constexpr std::size_t most_confirmed = 64;
@@ -244,6 +246,39 @@ class LinearSearch {
       full.pop_back();
     }
     return confirmed.empty() ? std::nullopt : std::optional(confirmed);
+  }
+
+  // Where most lines stay, a new one of the set may hit in every lap; that the set overflows with it shows all the
+  // same.
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> with_overlooked(const std::vector<std::uint64_t>& asked,
+                                                                          std::vector<std::uint64_t> found,
+                                                                          std::size_t expected) {
+    const Offsets full(set_->lines.begin(), set_->lines.begin() + set_->ways);
+    const auto overflows_with = [&](std::span<const std::uint64_t> differences) {
+      Offsets lines = full;
+      for (const std::uint64_t difference : differences) {
+        lines.push_back(*offset_of(home_ ^ difference));
+      }
+      return conflicts_->overflow(lines);
+    };
+    std::vector<std::uint64_t> rest = asked;
+    std::erase_if(rest, [&](std::uint64_t difference) {
+      return std::find(found.begin(), found.end(), difference) != found.end();
+    });
+    while (found.size() < expected && !rest.empty() && overflows_with(rest)) {
+      std::span<const std::uint64_t> group(rest);
+      while (group.size() > 1) {
+        const std::size_t half = group.size() / 2;
+        group = overflows_with(group.first(half)) ? group.first(half) : group.subspan(half);
+      }
+      const std::uint64_t overlooked = group.front();
+      if (!overflows_with(group)) {
+        return std::nullopt;
+      }
+      found.push_back(overlooked);
+      std::erase(rest, overlooked);
+    }
+    return found;
   }
 
   // The difference, or another one to the same set, that does not lead out of the buffer.

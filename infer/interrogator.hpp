@@ -67,6 +67,8 @@ class Interrogator {
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
   [[nodiscard]] bool starts_flooded() const { return model::may_hold_others(start_); }
+  // The flood is loads of this program, as the device has none to offer.
+  [[nodiscard]] bool floods_by_loads() const { return start_ == model::StartState::keep; }
 
   // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
   void set_fill_granularity(std::uint64_t sector_bytes) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
+#include "infer/full_set_witness.hpp"
 #include "infer/granularity.hpp"
 
 namespace gpuinfer::infer {
@@ -88,9 +90,32 @@ std::vector<Offsets> Partitioner::unclaimed_chunks(std::vector<ConflictClass>& s
   return in_fitting_chunks(lines);
 }
 
+// A set of these lines, if they are all that it has: they overflow, and without any one of them the rest fits.
+std::optional<ConflictClass> Partitioner::set_of(Offsets lines) {
+  if (lines.size() < 2 || !conflicts_->overflow(lines)) {
+    return std::nullopt;
+  }
+  const std::size_t checks = std::min<std::size_t>(lines.size(), 3);
+  for (std::size_t check = 0; check < checks; ++check) {
+    const std::size_t position = checks == lines.size() ? check : random_.below(lines.size());
+    if (conflicts_->overflow(without(lines, position))) {
+      return std::nullopt;
+    }
+  }
+  const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
+  return ConflictClass{.lines = std::move(lines), .ways = ways};
+}
+
 // The one set that overflows when the last of the lines is added to the others, which fit. Its lines are exactly those
 // without any one of which the rest of them fits.
 std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, std::string& reason) {
+  bool has_asked_witness = false;
+  if (witness_helps_) {
+    if (auto set = extract_by_witness(overflowing, std::vector<bool>(overflowing.size()))) {
+      return set;
+    }
+    has_asked_witness = true;
+  }
   for (const double expected_left_out : {0.5, 5e-3, 5e-5, 5e-7}) {
     const std::vector<bool> member = conflicts_->conflicting(overflowing, expected_left_out);
     Offsets lines;
@@ -99,21 +124,18 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
         lines.push_back(overflowing[i]);
       }
     }
-    if (lines.size() < 2 || !conflicts_->overflow(lines)) {
-      conflicts_->distrust_thrashing();
+    if (auto set = set_of(std::move(lines))) {
+      return set;
+    }
+    const bool was_taken_for_thrashing = conflicts_->always_thrashes();
+    conflicts_->distrust_thrashing();
+    if (was_taken_for_thrashing || std::exchange(has_asked_witness, true)) {
       continue;
     }
-    bool exact = true;
-    const std::size_t checks = std::min<std::size_t>(lines.size(), 3);
-    for (std::size_t check = 0; check < checks && exact; ++check) {
-      const std::size_t position = checks == lines.size() ? check : random_.below(lines.size());
-      exact = !conflicts_->overflow(without(lines, position));
+    if (auto set = extract_by_witness(overflowing, member)) {
+      witness_helps_ = true;
+      return set;
     }
-    if (exact) {
-      const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
-      return ConflictClass{.lines = std::move(lines), .ways = ways};
-    }
-    conflicts_->distrust_thrashing();
   }
   if (Offsets lines = members_by_removal(overflowing); lines.size() > 1) {
     const auto ways = static_cast<std::uint32_t>(lines.size() - 1);
@@ -121,6 +143,14 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
   }
   reason = "lines that conflict together with others do not conflict among themselves as the lines of one set do";
   return std::nullopt;
+}
+
+// The same for policies that let most lines stay; `known`: members that were seen to miss.
+std::optional<ConflictClass> Partitioner::extract_by_witness(const Offsets& overflowing,
+                                                             const std::vector<bool>& known) {
+  const std::optional<FullSetWitness> witness = FullSetWitness::find(*device_, *conflicts_, overflowing);
+  std::optional<Offsets> lines = witness ? witness->members(known) : std::nullopt;
+  return lines ? set_of(*std::move(lines)) : std::nullopt;
 }
 
 // Group testing, for policies under which some members never miss: a group of lines without which the rest still

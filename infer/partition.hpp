@@ -46,7 +46,10 @@ class Partitioner {
  private:
   [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
   [[nodiscard]] std::vector<Offsets> unclaimed_chunks(std::vector<ConflictClass>& sets, Offsets lines);
+  [[nodiscard]] std::optional<ConflictClass> set_of(Offsets lines);
   [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
+  [[nodiscard]] std::optional<ConflictClass> extract_by_witness(const Offsets& overflowing,
+                                                                const std::vector<bool>& known);
   [[nodiscard]] Offsets members_by_removal(const Offsets& overflowing);
   void claim(std::vector<ConflictClass>& sets, Offsets& chunk);
   void claim_members(ConflictClass& set, Offsets& chunk);
@@ -70,6 +73,7 @@ class Partitioner {
   std::size_t buffer_lines_;
   std::size_t chunk_lines_;
   std::size_t accesses_before_ = 0;
+  bool witness_helps_ = false;  // where the laps of Conflicts show too little
   model::Random random_;
 };
 

@@ -295,7 +295,12 @@ bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache)
   AccessSequence there_and_back = all;
   there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
   const unsigned votes = device.votes_needed();
-  const model::Question passes = device.question_unflooded(there_and_back, model::repeated(there_and_back, votes));
+  // A line that is loaded again while it is present takes the place even of lines that were hit before (LIP).
+  AccessSequence warm;
+  for (const std::uint64_t offset : there_and_back) {
+    warm.insert(warm.end(), device.floods_by_loads() ? 2 : 1, offset);
+  }
+  const model::Question passes = device.question_unflooded(std::move(warm), model::repeated(there_and_back, votes));
   constexpr std::uint64_t histories = 12;  // passes over everything leave little of them
   const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes}, histories);
   const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());

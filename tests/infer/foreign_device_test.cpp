@@ -181,6 +181,17 @@ TEST(ForeignDevice, LipIsNamed) {
                 [](std::size_t) { return std::make_unique<foreign::OrderedSet>(4, foreign::lip); });
 }
 
+// Lines stay that were hit before, and a flood that loads each line once drives out one way of each set.
+TEST(ForeignDevice, LipIsNamedWithoutACleanStart) {
+  Device device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(2, 3, foreign::lip)); },
+                two_levels);
+  device.refuse_clean_starts();
+  model::CacheDescription truth = truth_of_sets(2, 3);
+  truth.replacement = model::Replacement{.policy = "lip", .parameters = {}, .equivalent = {}};
+  const CacheFinding finding = infer(device, truth);
+  EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
+}
+
 TEST(ForeignDevice, EvictingTheMostRecentIsNamed) {
   expect_policy(4, 8, {.policy = "mru", .parameters = {}, .equivalent = {}},
                 [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); });

@@ -7,6 +7,7 @@
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
 #include "infer/set_map.hpp"
+#include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -69,6 +70,30 @@ model::XorIndex hash_of_eight_sets() {
     return mask;
   };
   return {.row_masks = {row({5, 9, 13, 20}), row({6, 12, 17, 25}), row({8, 14, 15, 24})}, .constant = 5};
+}
+
+// A line of the set that hits in every lap is no line of another set.
+TEST(IndexSearch, LinesThatStayBelongToTheSetAllTheSame) {
+  constexpr std::size_t sets = 4;
+  for (const std::size_t ways : {6U, 9U, 13U}) {
+    foreign::Device device(
+        [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip)); },
+        {{.cycles = 100}, {.cycles = 220}});
+    device.refuse_clean_starts();
+    const Settings settings;
+    Interrogator interrogator(device, "L1tex", settings);
+    interrogator.choose_start();
+    ASSERT_TRUE(calibrate(interrogator));
+    interrogator.set_line(foreign::line_bytes);
+    Conflicts conflicts(interrogator, 1);
+    conflicts.distrust_thrashing();
+    const ConflictClass set{
+        .lines = model::cold_pass(0, (ways + 1) * sets * foreign::line_bytes, sets * foreign::line_bytes),
+        .ways = static_cast<std::uint32_t>(ways)};
+    const auto index = guess_linear(interrogator, conflicts, set, foreign::line_bytes, sets * ways);
+    ASSERT_TRUE(index) << ways;
+    EXPECT_EQ(*index, IndexFunction(model::BitsIndex{.bits = {5, 6}})) << ways;
+  }
 }
 
 TEST(IndexSearch, OneSetAndAChaseForEachBitTellAHash) {

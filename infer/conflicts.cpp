@@ -34,7 +34,9 @@ constexpr std::size_t most_accesses = std::size_t{1} << 23U;
 // What the verdict whether lines fit may cost: a hundred laps of a cache of megabytes.
 constexpr std::size_t most_accesses_for_a_verdict = std::size_t{1} << 25U;
 
+// What a glance may cost; large caches get a few laps all the same.
 constexpr std::size_t most_accesses_for_a_glance = std::size_t{1} << 16U;
+constexpr std::size_t laps_of_a_glance = 8;
 
 // One access in each lap misses, or a share of them does: the first is the harder one to see, so it gets most.
 constexpr double prior_of_one_miss = 0.8;
@@ -278,7 +280,7 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
     const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
     // Misreads must be known at least as well as what the laps are judged by, or the laps tell nothing.
     const std::size_t judged_by_then = (asked_laps + laps) * lap.size();
-    if (effort == Effort::glance && judged_by_then > most_accesses_for_a_glance) {
+    if (effort == Effort::glance && asked_laps >= laps_of_a_glance && judged_by_then > most_accesses_for_a_glance) {
       break;
     }
     if (asked_laps > 0 && judged_by_then > device_->classifier().known_hits()) {

@@ -288,7 +288,8 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
   });
   bool is_shown = false;
   if (leaves_open) {
-    is_shown = !thoroughly(found.fits);
+    const bool has_end = found.too_many <= most;
+    is_shown = has_end && !thoroughly(found.fits);
     found = is_shown ? found : search(thoroughly);
   }
   if (found.too_many > most) {

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/common_options.hpp"
+#include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "probe/exec.hpp"
 
@@ -17,6 +18,9 @@ Syntax syntax() {
       "of\n--device exec:COMMAND.",
       {"gpuinfer serve --device cuda:0",
        "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
+  syntax.repeatable("target", "T",
+                    "what a CUDA device is to prepare for, which takes memory: L2TLB nearly all; may be repeated "
+                    "(default: whatever the device offers)");
   add_device_options(syntax);
   return syntax;
 }
@@ -28,7 +32,15 @@ ExitStatus verb_serve(Arguments arguments) {
   if (!parsed) {
     return ExitStatus::resolved;
   }
-  const auto device = open_device(device_request(*parsed));
+  DeviceRequest request = device_request(*parsed);
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  if (!stands_for_all(asked)) {
+    request.targets = asked;
+  }
+  const auto device = open_device(request);
+  if (!asked.empty()) {
+    static_cast<void>(offered_targets(asked, *device));
+  }
   probe::serve(*device, std::cin, std::cout);
   return ExitStatus::resolved;
 }

@@ -149,7 +149,7 @@ class OutsideTheLibrary {
       }
       return;
     }
-    // A wrong place far back in the order hardly ever shows; without a clean start some were.
+    // A wrong place far back in the order hardly ever shows, so each is read twice, which a flood in between prevents.
     if (!device_->starts_flooded() && is_ordered(odd_one)) {
       return;
     }

@@ -24,9 +24,10 @@ class PageLines {
   // `reach` begins with a page.
   PageLines(Gpu& gpu, std::uint32_t sm, Reach reach) : gpu_(&gpu), sm_(sm), reach_(reach) {}
 
+  enum class Choice { any, always_the_same };
+
   // The question that is played for this one. Pages that come up for the first time are looked into before. None when
   // no block got to the SM alone.
-  enum class Choice { any, always_the_same };
   [[nodiscard]] std::optional<model::Question> in_lines(const model::Question& question, Choice choice);
 
  private:

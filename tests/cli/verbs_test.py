@@ -268,6 +268,10 @@ class Serve(harness.ProgramTest):
         self.assertEqual(greeting["targets"], ["L1tex"])
         self.assertEqual(answer, {"id": 7, "latency": [30, 200]})
 
+    def test_prepares_for_what_is_offered(self):
+        self.expect(0, "serve", "--device", "virtual:small.yaml", "--target", "l1tex", input="")
+        self.assertIn("L2", self.expect(2, "serve", "--device", "virtual:small.yaml", "--target", "L2", input="").stderr)
+
 
 class Run(harness.ProgramTest):
     arguments = ("--target=l1tex", "--device=virtual:small.yaml")

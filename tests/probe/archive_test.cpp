@@ -33,6 +33,7 @@ model::DeviceFacts some_facts() {
           .buffer = {.bytes = 1U << 20U, .address = 0x7f0000000000},
           .own_buffers =
               {{"ConstL1", {.bytes = 65536, .address = 512}},
+               {"L2TLB", {.bytes = 1U << 30U, .address = 0, .raster = {}, .nearer_bytes = 1U << 20U}},
                {"Texture2D",
                 {.bytes = 8192, .address = 0, .raster = model::Raster{.texel_bytes = 4, .width = 64, .height = 32}}}},
           .warm_targets = {"L1tex", "ReadOnly"},

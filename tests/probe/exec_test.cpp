@@ -58,8 +58,8 @@ class Exec : public ScratchTest {
     return message;
   }
 
-  static std::string greeting_failure_of(const std::string& command) {
-    return message_of<DeviceUnavailable>([&] { (void)open_exec(command, 1); });
+  static std::string greeting_failure_of(const std::string& command, double timeout_seconds = 20) {
+    return message_of<DeviceUnavailable>([&] { (void)open_exec(command, timeout_seconds); });
   }
 };
 
@@ -174,7 +174,7 @@ TEST_F(Exec, AFloodIsStopped) {
 TEST_F(Exec, WhoDoesNotGreetIsNoDevice) {
   EXPECT_TRUE(contains(greeting_failure_of("no-such-program-anywhere"), "ended with status 127, saying '"));
   EXPECT_TRUE(contains(greeting_failure_of("exit 0"), "ended with status 0"));
-  EXPECT_TRUE(contains(greeting_failure_of("exec sleep 30"), "said nothing for 1000 ms"));
+  EXPECT_TRUE(contains(greeting_failure_of("exec sleep 30", 1), "said nothing for 1000 ms"));
   EXPECT_TRUE(contains(greeting_failure_of("echo hello"), "does not greet: 'hello' is no JSON object"));
   EXPECT_TRUE(contains(greeting_failure_of("echo '{\"gpuinfer\": 2}'"), "`gpuinfer` is not 1"));
   EXPECT_TRUE(contains(greeting_failure_of("echo '{\"gpuinfer\": 1, \"device\": {}}'"), "`name` is missing"));
@@ -221,10 +221,14 @@ std::vector<json> served(model::Answerer& device, const std::string& lines) {
 TEST_F(Exec, TargetsMayHaveBuffersOfTheirOwn) {
   const auto device = open_exec(script(R"(
 say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"], "buffer_bytes": 1 << 20,
-     "address_of_buffer": 4096, "own_buffers": {"ConstL1": {"buffer_bytes": 65536, "address_of_buffer": 512}}})
+     "address_of_buffer": 4096, "own_buffers": {"ConstL1": {"buffer_bytes": 65536, "address_of_buffer": 512},
+                                              "L2TLB": {"buffer_bytes": 99328, "address_of_buffer": 0,
+                                                        "nearer_bytes": 1024}}})
 )"));
   EXPECT_EQ(device->facts().buffer_of("L1tex"), (model::BufferFacts{.bytes = 1U << 20U, .address = 4096}));
   EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = 512}));
+  EXPECT_EQ(device->facts().buffer_of("L2TLB"),
+            (model::BufferFacts{.bytes = 99328, .address = 0, .raster = {}, .nearer_bytes = 1024}));
 
   EXPECT_TRUE(contains(greeting_failure_of(script(R"(
 say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex"], "buffer_bytes": 1 << 20,

@@ -44,13 +44,13 @@ Layout rectangles(model::TexelBlock sector, model::TexelBlock line) {
 // A fully associative cache of so many lines; the least recently used one leaves, or any.
 class TextureDevice final : public model::Answerer {
  public:
-  TextureDevice(Layout layout, std::size_t lines, bool by_chance, std::uint64_t seed)
-      : layout_(std::move(layout)), lines_(lines), by_chance_(by_chance), random_(seed) {
+  TextureDevice(Layout layout, std::size_t lines, bool by_chance, std::uint64_t seed, std::uint64_t side)
+      : layout_(std::move(layout)), lines_(lines), by_chance_(by_chance), side_(side), random_(seed) {
     facts_.name = "a texture";
     facts_.targets = {"Texture2D"};
-    facts_.own_buffers["Texture2D"] = {.bytes = side * side * 4,
+    facts_.own_buffers["Texture2D"] = {.bytes = side_ * side_ * 4,
                                        .address = 0,
-                                       .raster = model::Raster{.texel_bytes = 4, .width = side, .height = side}};
+                                       .raster = model::Raster{.texel_bytes = 4, .width = side_, .height = side_}};
   }
 
   const model::DeviceFacts& facts() const override { return facts_; }
@@ -74,16 +74,13 @@ class TextureDevice final : public model::Answerer {
   }
 
  private:
-  static constexpr std::uint64_t side =
-      4096;  // of many more lines than fit, so that hardly two sectors at random share one
-
   struct Line {
     std::list<Cell>::iterator place;
     std::set<Cell> sectors;
   };
 
   bool load(std::uint64_t offset) {
-    const Cell texel{.x = offset / 4 % side, .y = offset / 4 / side};
+    const Cell texel{.x = offset / 4 % side_, .y = offset / 4 / side_};
     const Cell name = layout_.line_of(texel);
     auto line = lines_present_.find(name);
     if (line == lines_present_.end()) {
@@ -103,13 +100,18 @@ class TextureDevice final : public model::Answerer {
   Layout layout_;
   std::size_t lines_;
   bool by_chance_;
+  std::uint64_t side_;
   model::Random random_;
   std::map<Cell, Line> lines_present_;
   std::list<Cell> order_;  // the latest first
 };
 
-TextureFinding infer(const Layout& layout, std::size_t lines, bool by_chance, std::uint64_t seed) {
-  TextureDevice device(layout, lines, by_chance, seed);
+// Of many more lines than fit, so that hardly two sectors at random share one.
+constexpr std::uint64_t large_side = 4096;
+
+TextureFinding infer(const Layout& layout, std::size_t lines, bool by_chance, std::uint64_t seed,
+                     std::uint64_t side = large_side) {
+  TextureDevice device(layout, lines, by_chance, seed, side);
   Settings settings;
   settings.seed = seed;
   return infer_texture(device, "Texture2D", settings);
@@ -163,8 +165,9 @@ TEST(InferTexture, LeavesLinesOpenThatAreNoAlignedRectangles) {
 }
 
 TEST(InferTexture, LeavesLinesOpenThatNeverOverflow) {
+  constexpr std::uint64_t side = 512;
   const TextureFinding finding =
-      infer(rectangles({.width = 4, .height = 2}, {.width = 8, .height = 4}), std::size_t{1} << 20U, false, 1);
+      infer(rectangles({.width = 4, .height = 2}, {.width = 8, .height = 4}), side * side, false, 1, side);
   EXPECT_EQ(finding.texture.sector_texels, (model::TexelBlock{.width = 4, .height = 2}));
   EXPECT_EQ(finding.texture.line_texels, std::nullopt);
 }

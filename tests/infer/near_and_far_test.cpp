@@ -12,7 +12,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
-#include <set>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -69,7 +69,7 @@ class DeviceInParts final : public model::Answerer {
     const std::size_t home = parts_.home_of(address);
     const std::size_t near = parts_.near_to(sm);
     double cycles = 280;
-    if (!present_.contains({near, line})) {
+    if (!present_.contains(in_part(near, line))) {
       cycles = bring(home, line) ? 700 : 445;
     }
     if (parts_.keeps_copies) {
@@ -79,16 +79,18 @@ class DeviceInParts final : public model::Answerer {
     return static_cast<float>(std::round(cycles + 12 * random_.normal() + stray));
   }
 
+  static std::uint64_t in_part(std::size_t part, std::uint64_t line) { return line * 64 + part; }
+
   // Whether it was not there.
   bool bring(std::size_t part, std::uint64_t line) {
-    if (!present_.insert({part, line}).second) {
+    if (!present_.insert(in_part(part, line)).second) {
       return false;
     }
     std::vector<std::uint64_t>& lines = lines_[part];
     if (lines.size() < parts_.lines_of_part) {
       lines.push_back(line);
     } else {
-      present_.erase({part, std::exchange(lines[random_.below(lines.size())], line)});
+      present_.erase(in_part(part, std::exchange(lines[random_.below(lines.size())], line)));
     }
     return true;
   }
@@ -96,7 +98,7 @@ class DeviceInParts final : public model::Answerer {
   Parts parts_;
   model::Random random_;
   model::DeviceFacts facts_;
-  std::set<std::pair<std::size_t, std::uint64_t>> present_;
+  std::unordered_set<std::uint64_t> present_;
   std::map<std::size_t, std::vector<std::uint64_t>> lines_;  // the same, by part
 };
 

@@ -152,7 +152,7 @@ class Draw(unittest.TestCase):
         for category in TRAPS:
             self.assertEqual(unidentifiable(draw(rng, {category: 1})), f"trap: {category}")
         specs = [draw(rng, {"library": 1}) for _ in range(150)]
-        self.assertLess(sum(unidentifiable(spec) is not None for spec in specs), 20)
+        self.assertLess(sum(unidentifiable(spec) is not None for spec in specs[:75]), 10)
         self.assertEqual({spec["replacement"]["policy"] for spec in specs}, set(POLICIES))
         self.assertEqual({spec["noise_level"] for spec in specs}, set(NOISE_LEVELS))
 
@@ -161,11 +161,12 @@ class Draw(unittest.TestCase):
         shown = 0
         while shown < 3:
             spec = draw(rng, {"library": 1})
-            replacement = spec["replacement"]
-            if "filled" not in (unidentifiable(spec) or "") or replacement["policy"] not in ANY_WAYS:
+            lines = lines_of_sets(spec)
+            roomy = any(lines[number] <= ways for number, ways in enumerate(spec["ways"]))
+            if not roomy or spec["replacement"]["policy"] not in ANY_WAYS:
                 continue
             shown += 1
-            lines = lines_of_sets(spec)
+            self.assertIn("filled", unidentifiable(spec))
             more = [ways + (lines[number] <= ways) for number, ways in enumerate(spec["ways"])]
             caches = [make_cache(spec | {"ways": ways}, random.Random(1)) for ways in (spec["ways"], more)]
             for _ in range(8):

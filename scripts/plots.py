@@ -148,6 +148,7 @@ def main():
     figures.mkdir(parents=True, exist_ok=True)
     carveouts(recordings, figures)
     latencies(recordings, figures, "L1tex", "Loads through L1 at a carve-out of 228 KB")
+    latencies(recordings, figures, "ConstL15", "Loads of constants from eight banks by one SM")
     latencies(recordings, figures, "L2", "Loads through L2 by one SM")
     latencies(recordings, figures, "L1TLB", "Loads from pages, first TLB")
     latencies(recordings, figures, "L2TLB", "Loads from pages, second TLB")

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "probe/cuda/constant_banks.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/gpu_condition.hpp"
 #include "probe/cuda/nvml.hpp"
@@ -28,6 +29,7 @@ enum class Emptying {
   new_carveout,     // L1 is set up anew (clean), or a fence drops its lines (invalidated)
   streaming,        // all SMs load other lines (flooded)
   other_constants,  // the SM loads other lines first (flooded)
+  new_launch,       // every launch empties it (invalidated)
   other_pages,      // the SM loads from other pages first (flooded)
   new_mapping,      // memory of the host is mapped and unmapped, which drops all translations (invalidated)
 };
@@ -44,6 +46,7 @@ constexpr std::array all_targets{
     Target{"Texture", LoadPath::texture, Emptying::new_carveout},
     Target{"Texture2D", LoadPath::texture_2d, Emptying::new_carveout},
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
+    Target{"ConstL15", LoadPath::constant, Emptying::new_launch},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
     Target{"L2TLB", LoadPath::lines_cg, Emptying::new_mapping},
@@ -68,6 +71,7 @@ Flood flood_of(Emptying emptying) {
       return {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
+    case Emptying::new_launch:
     case Emptying::new_mapping:
       break;
   }
@@ -83,6 +87,25 @@ constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
 // Twice what any first TLB is known to cover.
 constexpr std::uint64_t first_tlb_bytes = 32 * widest_page_bytes;
 
+// Twice what any first cache of constants is known to hold.
+constexpr std::uint64_t first_constants_bytes = 4U << 10U;
+
+// What stands in front of the target and answers in its place when little is loaded.
+std::optional<std::uint64_t> nearer_bytes_of(Emptying emptying) {
+  switch (emptying) {
+    case Emptying::new_launch:
+      return first_constants_bytes;
+    case Emptying::new_mapping:
+      return first_tlb_bytes;
+    case Emptying::new_carveout:
+    case Emptying::streaming:
+    case Emptying::other_constants:
+    case Emptying::other_pages:
+      break;
+  }
+  return std::nullopt;
+}
+
 // Lines that are known to fit, to try a state with.
 struct Touches {
   std::uint64_t count;
@@ -96,6 +119,8 @@ Touches touches_of(const Target& target) {
   switch (target.emptying) {
     case Emptying::other_constants:
       return {.count = 16, .stride_bytes = 64};
+    case Emptying::new_launch:
+      return {.count = 64, .stride_bytes = 256};
     case Emptying::other_pages:
       return {.count = 8, .stride_bytes = widest_page_bytes};
     case Emptying::new_mapping:
@@ -112,6 +137,7 @@ std::vector<StartState> empty_states(Emptying emptying) {
   switch (emptying) {
     case Emptying::new_carveout:
       return {StartState::clean, StartState::invalidated};
+    case Emptying::new_launch:
     case Emptying::new_mapping:
       return {StartState::invalidated};
     case Emptying::streaming:
@@ -188,6 +214,7 @@ class CudaProbe final : public model::Answerer {
   cuda::Buffer l2_buffer_;
   cuda::Buffer pages_;
   cuda::RasterTexture raster_;
+  std::optional<cuda::ConstantBanks> banks_;
   std::optional<cuda::PageLines> page_lines_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
@@ -225,8 +252,8 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       continue;
     }
     const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
-    const bool is_second_tlb = target.emptying == Emptying::new_mapping;
-    if (offer.reach.bytes <= (is_second_tlb ? 8 * first_tlb_bytes : 2 * flood_bytes)) {
+    const auto nearer_bytes = nearer_bytes_of(target.emptying);
+    if (offer.reach.bytes <= (nearer_bytes ? 8 * *nearer_bytes : 2 * flood_bytes)) {
       std::erase(facts_.targets, name);  // too little memory is free
       continue;
     }
@@ -235,9 +262,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     if (target.path == LoadPath::texture_2d) {
       buffer.raster = raster_facts;
     }
-    if (target.emptying == Emptying::new_mapping) {
-      buffer.nearer_bytes = first_tlb_bytes;
-    }
+    buffer.nearer_bytes = nearer_bytes;
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
     }
@@ -280,7 +305,7 @@ void CudaProbe::bring_raster_to_l2() {
 cuda::Reach CudaProbe::reach_of(const Target& target) const {
   switch (target.path) {
     case LoadPath::constant:
-      return {.bytes = cuda::constant_bytes};
+      return {.bytes = target.emptying == Emptying::new_launch ? cuda::ConstantBanks::bytes : cuda::constant_bytes};
     case LoadPath::texture_2d:
       return cuda::reach_of(raster_);
     case LoadPath::global_cg:
@@ -316,6 +341,9 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   if (std::ranges::find(targets, LoadPath::texture_2d, &Target::path) != targets.end()) {
     gpu_.allocate(raster_);
     bring_raster_to_l2();
+  }
+  if (any(Emptying::new_launch)) {
+    banks_.emplace(gpu_);
   }
   if (any(Emptying::other_pages) || any(Emptying::new_mapping)) {
     const std::uint64_t free_bytes = gpu_.free_bytes();
@@ -432,6 +460,8 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       }
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
+    case Emptying::new_launch:
+      return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:
       return play_on_last_sm(manner, after_flood(offer, question));
     case Emptying::new_carveout:

@@ -102,6 +102,9 @@ class Gpu {
  public:
   explicit Gpu(CudaOptions options);
 
+  // Throws DeviceError that it could not do `what`, unless there is no error.
+  void check(cudaError_t error, const std::string& what, const std::string& advice) const;
+
   [[nodiscard]] std::size_t sm_count() const { return sm_count_; }
   // All but the buffers and targets.
   [[nodiscard]] model::DeviceFacts facts() const;
@@ -130,7 +133,6 @@ class Gpu {
   void drop_translations();
 
  private:
-  void check(cudaError_t error, const std::string& what, const std::string& advice) const;
   [[nodiscard]] int attribute(cudaDeviceAttr which) const;
 
   void find_carveouts();

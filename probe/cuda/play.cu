@@ -4,28 +4,11 @@
 
 #include <type_traits>
 
+#include "probe/cuda/timing.cuh"
 #include "probe/cuda/transfer.cuh"
 
-// tests/probe/cuda_sass_test.py holds the machine code of these kernels to what is said here.
 namespace gpuinfer::probe::cuda {
 namespace {
-
-__device__ std::uint32_t clock_cycles() {
-  std::uint32_t cycles = 0;
-  asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
-  return cycles;
-}
-
-__device__ std::uint32_t sm_number() {
-  std::uint32_t sm = 0;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-  return sm;
-}
-
-// Volatile, since the assembler drops a store that another one to the same place follows.
-__device__ void store_to_shared(std::uint32_t* slot, std::uint32_t value) {
-  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(slot)), "r"(value) : "memory");
-}
 
 // A load path: where a word is (an address or texture coordinates), whether that is outside, and the load itself.
 template <LoadPath path>
@@ -117,11 +100,7 @@ struct Constant {
   __device__ static bool is_outside(const Launch&, std::uint64_t address) {
     return address >= __cvta_generic_to_constant(constants) + constant_bytes;
   }
-  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) {
-    std::uint32_t value = 0;
-    asm volatile("ld.const.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-  }
+  __device__ static std::uint32_t load(const Launch&, std::uint64_t address) { return load_constant(address); }
 };
 
 // Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played. Returns

@@ -520,8 +520,7 @@ class Misreading final : public model::Answerer {
 
 TEST(ReplacementFit, WhatIsNearlyLruIsNotLru) {
   // Sixteen ways cost as much as all others together, so they are tried once.
-  const std::vector<std::pair<double, std::vector<std::uint32_t>>> tried{
-      {0.0, {4, 8}}, {0.01, {16}}, {0.02, {8}}};
+  const std::vector<std::pair<double, std::vector<std::uint32_t>>> tried{{0.0, {4, 8}}, {0.01, {16}}, {0.02, {8}}};
   for (const auto& [misreads, ways_of_sets] : tried) {
     for (const std::uint32_t ways : ways_of_sets) {
       for (const auto flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the machine code of the CUDA probe to what its source promises.
 
-usage: cuda_sass_test.py LIBRARY     (exit status 77: skipped)
+usage: cuda_sass_test.py [LIBRARY PLAY_BANK]     (exit status 77: skipped)
 
-In every kernel that plays accesses, for every architecture in LIBRARY: the clock, the one load of the path, the store
-of its value, the clock, in this order; nothing else that touches memory and no work on the address between the clocks;
-the latency stored after them, in a loop. Outside the timed region nothing goes through L1, and its lines are dropped in
-one place only.
+In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
+load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
+address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
+nothing goes through L1, and its lines are dropped in one place only.
 """
 
 import os
@@ -63,9 +63,13 @@ def kernels(sass):
             code.append(Instruction(*found.groups()))
 
 
-def faults(code, timed_load):
-    """Yields a sentence for each promise that `code` breaks."""
-    clocks = [i for i, instruction in enumerate(code) if any(CLOCK.search(operand) for operand in instruction.operands)]
+def clocks_of(code):
+    return [i for i, instruction in enumerate(code) if any(CLOCK.search(operand) for operand in instruction.operands)]
+
+
+def timing_faults(code, timed_load):
+    """Yields a sentence for each promise about the timed region that `code` breaks."""
+    clocks = clocks_of(code)
     if len(clocks) != 2:
         yield f"reads the clock {len(clocks)} times instead of twice"
         return
@@ -93,46 +97,66 @@ def faults(code, timed_load):
     if in_memory[1] != in_memory[0] + 1 or in_memory[1] != len(region) - 1:
         yield "does something between the load, the store and the second clock"
 
-    back = next((instruction for instruction in code[second:] if instruction.opcode.startswith("BRA")), None)
-    if back is None or int(back.operands[-1], 16) > code[first].address:
+    ends = (
+        end
+        for end, instruction in enumerate(code)
+        if end > second and instruction.opcode == "BRA" and int(instruction.operands[-1], 16) <= code[first].address
+    )
+    end = next(ends, None)
+    if end is None:
         yield "does not come back for the next access"
-    elif not any(instruction.opcode == "STS" for instruction in code[second : code.index(back)]):
+    elif not any(instruction.opcode.startswith(("STS", "STG")) for instruction in code[second:end]):
         yield "does not store the latency"
 
-    for instruction in code:
-        if instruction is not load and MEMORY.match(instruction.opcode) and not NOT_L1.match(instruction.opcode):
+
+def l1_faults(code, timed_load):
+    """Yields a sentence for each promise about what else goes through L1 that `code` breaks."""
+    clocks = clocks_of(code)
+    for i, instruction in enumerate(code):
+        is_timed = len(clocks) == 2 and clocks[0] < i < clocks[1] and re.fullmatch(timed_load, instruction.opcode)
+        if not is_timed and MEMORY.match(instruction.opcode) and not NOT_L1.match(instruction.opcode):
             yield f"goes through L1 with {instruction}"
     if sum(instruction.opcode == "CCTL.IVALL" for instruction in code) != 1:
         yield "does not drop the lines of L1 in exactly one place (CCTL.IVALL)"
 
 
+def disassembled(cuobjdump, file):
+    return subprocess.run([cuobjdump, "-sass", file], capture_output=True, text=True, check=True).stdout
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         print("skipped: the program was built without CUDA")
         return SKIPPED
     cuobjdump = shutil.which("cuobjdump", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if cuobjdump is None:
         print("skipped: cuobjdump is neither in PATH nor in /usr/local/cuda/bin")
         return SKIPPED
-    sass = subprocess.run([cuobjdump, "-sass", sys.argv[1]], capture_output=True, text=True, check=True).stdout
+    library, play_bank = sys.argv[1:]
 
     seen, failed = {}, 0
-    for architecture, name, code in kernels(sass):
-        paths_of_kernel = [path for path in TIMED_LOADS if "play_accesses" in name and path in name]
-        if len(paths_of_kernel) != 1:  # another path for the warm-up: the same loops twice
-            continue
-        (path,) = paths_of_kernel
+    def judge(architecture, path, problems):
+        nonlocal failed
         seen.setdefault(architecture, set()).add(path)
-        for fault in faults(code, TIMED_LOADS[path]):
+        for problem in problems:
             failed += 1
-            print(f"{architecture} {path}: {fault}")
+            print(f"{architecture} {path}: {problem}")
+
+    for architecture, name, code in kernels(disassembled(cuobjdump, library)):
+        paths_of_kernel = [path for path in TIMED_LOADS if "play_accesses" in name and path in name]
+        if len(paths_of_kernel) == 1:  # of two, one is that of the warm-up: the same loops twice
+            load = TIMED_LOADS[paths_of_kernel[0]]
+            judge(architecture, paths_of_kernel[0], [*timing_faults(code, load), *l1_faults(code, load)])
+    for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):
+        if name == "play_bank":
+            judge(architecture, name, timing_faults(code, TIMED_LOADS["Constant"]))
     for architecture, paths in seen.items():
-        for path in TIMED_LOADS.keys() - paths:
+        for path in (TIMED_LOADS.keys() | {"play_bank"}) - paths:
             failed += 1
             print(f"{architecture} {path}: there is no such kernel")
     if not seen:
         failed += 1
-        print(f"{sys.argv[1]}: there are no kernels in it")
+        print(f"{library}: there are no kernels in it")
     print(f"{failed} fault(s) in {', '.join(seen) or 'nothing'}")
     return 1 if failed else 0
 

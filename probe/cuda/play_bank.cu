@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda/play_bank.hpp"
+
+#include "probe/cuda/timing.cuh"
+#include "probe/cuda/transfer.cuh"
+
+namespace gpuinfer::probe::cuda {
+namespace {
+
+constexpr std::uint32_t bank_words = constant_bytes / sizeof(std::uint32_t);
+
+__constant__ std::uint32_t constants[bank_words];
+
+__device__ std::uint64_t nanoseconds() {
+  std::uint64_t now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+
+// Waits until `holds(state)`; false when `state` has not changed for a long time or somebody else waited in vain.
+template <class Condition>
+__device__ bool wait_for(Turns& turns, const volatile std::uint32_t& state, Condition holds) {
+  constexpr std::uint64_t patience_ns = 200'000'000;
+  const volatile std::uint32_t& failed = turns.failed;
+  std::uint32_t seen = state;
+  for (std::uint64_t since = nanoseconds(); !holds(seen);) {
+    const std::uint32_t now = state;
+    if (now != seen) {
+      since = nanoseconds();
+    } else if (failed != 0 || nanoseconds() - since > patience_ns) {
+      atomicExch(&turns.failed, 1);
+      return false;
+    }
+    seen = now;
+  }
+  return true;
+}
+
+// One block on the SM that is asked for stays; those on others leave room there until it has come.
+__device__ bool take_seat(const BankLaunch& launch) {
+  Turns& turns = *launch.turns;
+  const std::uint32_t mine = 1U << launch.bank;
+  if (sm_number() != launch.sm) {
+    static_cast<void>(wait_for(turns, turns.taken, [mine](std::uint32_t taken) { return (taken & mine) != 0; }));
+    return false;
+  }
+  if ((atomicOr(&turns.taken, mine) & mine) != 0) {
+    return false;
+  }
+  // A launch while others play would empty their caches, and has not done so yet when its first block begins.
+  constexpr std::uint32_t all = (1U << banks) - 1;
+  if (!wait_for(turns, turns.taken, [](std::uint32_t taken) { return taken == all; })) {
+    return false;
+  }
+  constexpr std::uint64_t settling_ns = 100'000;
+  for (const std::uint64_t since = nanoseconds(); nanoseconds() - since < settling_ns;) {
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(1) play_bank(const BankLaunch launch) {
+  __shared__ std::uint64_t barrier;
+  __shared__ alignas(16) std::uint32_t chunk[bank_chunk_accesses];
+
+  if (!take_seat(launch)) {
+    return;
+  }
+  Transfer transfer(barrier);
+  volatile std::uint32_t& next = launch.turns->next;
+  const std::uint64_t begin = __cvta_generic_to_constant(constants);
+  std::uint32_t value = 0;
+  bool has_turn = false;
+  for (std::uint32_t first = 0; first < launch.count; first += bank_chunk_accesses) {
+    const std::uint32_t count = min(launch.count - first, bank_chunk_accesses);
+    transfer.fetch(chunk, launch.accesses + first, (count + 3) / 4 * 4 * sizeof(std::uint32_t));
+#pragma unroll 1
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (chunk[i] / bank_words != launch.bank) {
+        continue;
+      }
+      const std::uint32_t turn = first + i;
+      if (!has_turn && !wait_for(*launch.turns, next, [turn](std::uint32_t now) { return now == turn; })) {
+        return;
+      }
+      const std::uint64_t place = begin + sizeof(std::uint32_t) * std::uint64_t{chunk[i] % bank_words + value};
+      if (place >= begin + constant_bytes) {
+        __trap();  // the bank is all zeros, which only it knows; see play_list
+      }
+      const std::uint32_t start = clock_cycles();
+      value = load_constant(place);
+      store_to_shared(&chunk[i], value);
+      const std::uint32_t stop = clock_cycles();
+      launch.latency_cycles[turn] = stop - start;
+      has_turn = i + 1 < count && chunk[i + 1] / bank_words == launch.bank;
+      if (!has_turn) {
+        next = turn + 1;
+      }
+    }
+  }
+}
+
+}  // namespace gpuinfer::probe::cuda

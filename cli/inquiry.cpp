@@ -13,6 +13,7 @@
 #include "cli/progress_line.hpp"
 #include "cli/warnings.hpp"
 #include "infer/infer_cache.hpp"
+#include "infer/infer_code.hpp"
 #include "infer/infer_texture.hpp"
 #include "model/description_yaml.hpp"
 
@@ -20,8 +21,12 @@ namespace gpuinfer::cli {
 
 FindOut asking(model::Answerer& device) {
   return [&device](const std::string& target, const infer::Settings& settings) -> AnyFinding {
-    if (device.facts().buffer_of(target).raster) {
+    const model::BufferFacts& buffer = device.facts().buffer_of(target);
+    if (buffer.raster) {
       return infer::infer_texture(device, target, settings);
+    }
+    if (buffer.piece_bytes) {
+      return infer::infer_code(device, target, settings);
     }
     return infer::infer_cache(device, target, settings);
   };
@@ -64,8 +69,10 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
     inquiry.accesses += finding.accesses;
     if (auto* cache = std::get_if<infer::CacheFinding>(&found)) {
       inquiry.profile.caches[target] = std::move(cache->cache);
+    } else if (const auto* texture = std::get_if<infer::TextureFinding>(&found)) {
+      inquiry.profile.textures[target] = texture->texture;
     } else {
-      inquiry.profile.textures[target] = std::get<infer::TextureFinding>(found).texture;
+      inquiry.profile.code[target] = std::get<infer::CodeFinding>(found).code;
     }
     inquiry.profile.evidence[target] = std::move(finding.evidence);
   }
@@ -78,11 +85,7 @@ ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbo
   output.finish();
   for (const auto& [target, evidence] : inquiry.profile.evidence) {
     if (!verbosity.quiet) {
-      const auto cache = inquiry.profile.caches.find(target);
-      std::cerr << '\n'
-                << target << '\n'
-                << (cache != inquiry.profile.caches.end() ? leaf_table(cache->second, evidence)
-                                                          : leaf_table(inquiry.profile.textures.at(target), evidence));
+      std::cerr << '\n' << target << '\n' << leaf_table(inquiry.profile, target);
     }
     if (verbosity.explain) {
       std::cerr << '\n' << target << ": how it was found out\n" << explanation(evidence);

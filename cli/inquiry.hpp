@@ -25,7 +25,7 @@ struct Inquiry {
   std::chrono::duration<double> time{};
 };
 
-using AnyFinding = std::variant<infer::CacheFinding, infer::TextureFinding>;
+using AnyFinding = std::variant<infer::CacheFinding, infer::TextureFinding, infer::CodeFinding>;
 using FindOut = std::function<AnyFinding(const std::string& target, const infer::Settings& settings)>;
 
 // Asks the device, which outlives it.

@@ -121,6 +121,19 @@ LeafValues leaf_values(const model::TextureDescription& texture) {
   };
 }
 
+LeafValues leaf_values(const model::CodeDescription& code) {
+  if (!code.levels) {
+    return {{"levels", std::nullopt}};
+  }
+  std::string text;
+  for (const model::CodeLevel& level : *code.levels) {
+    text += fmt::format("{}{}: {} cycles for {} B", text.empty() ? "" : "; ",
+                        level.fits_bytes ? "up to " + grouped(*level.fits_bytes) + " B" : "any length", level.cycles,
+                        grouped(code.piece_bytes));
+  }
+  return {{"levels", text}};
+}
+
 std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
 
 std::string leaf_lines(const std::string& leaf, const std::string& value, const model::LeafEvidence& evidence) {
@@ -261,6 +274,21 @@ std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence
 
 std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence) {
   return table_of(leaf_values(texture), evidence);
+}
+
+std::string leaf_table(const model::CodeDescription& code, const model::CacheEvidence& evidence) {
+  return table_of(leaf_values(code), evidence);
+}
+
+std::string leaf_table(const model::DeviceDescription& profile, const std::string& target) {
+  const model::CacheEvidence& evidence = profile.evidence.at(target);
+  if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
+    return leaf_table(cache->second, evidence);
+  }
+  if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
+    return leaf_table(texture->second, evidence);
+  }
+  return leaf_table(profile.code.at(target), evidence);
 }
 
 }  // namespace gpuinfer::cli

@@ -9,7 +9,7 @@
 
 #include "model/device_description.hpp"
 
-// Leaves of a cache or a texture in words, for people.
+// Leaves of a cache, a texture or code in words, for people.
 namespace gpuinfer::cli {
 
 // 12288 -> "12,288"
@@ -25,5 +25,9 @@ namespace gpuinfer::cli {
 // out.
 [[nodiscard]] std::string leaf_table(const model::CacheDescription& cache, const model::CacheEvidence& evidence);
 [[nodiscard]] std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence);
+[[nodiscard]] std::string leaf_table(const model::CodeDescription& code, const model::CacheEvidence& evidence);
+
+// That of a target of which `profile` has evidence.
+[[nodiscard]] std::string leaf_table(const model::DeviceDescription& profile, const std::string& target);
 
 }  // namespace gpuinfer::cli

@@ -91,10 +91,11 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                 const infer::Settings& settings, bool quiet) {
   return inquire(recordings.front().facts, targets, settings, quiet,
                  [&](const std::string& target, const infer::Settings& limited) {
-                   if (recordings.front().facts.buffer_of(target).raster) {
-                     throw InputError("--target: " + target +
-                                      " was recorded as texels, which only the recording of "
-                                      "a whole run explains; give that one alone");
+                   const model::BufferFacts& buffer = recordings.front().facts.buffer_of(target);
+                   if (buffer.raster || buffer.piece_bytes) {
+                     throw InputError("--target: " + target + " was recorded as " +
+                                      (buffer.raster ? "texels" : "pieces of code") +
+                                      ", which only the recording of a whole run explains; give that one alone");
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 #include <optional>
 
@@ -49,11 +50,14 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
   for (const auto& [target, texture] : profile.textures) {
     targets.push_back(target);
   }
+  for (const auto& [target, code] : profile.code) {
+    targets.push_back(target);
+  }
   for (const std::string& target : asked) {
     if (target == "all") {
       return targets;
     }
-    if (!profile.caches.contains(target) && !profile.textures.contains(target)) {
+    if (!profile.caches.contains(target) && !profile.textures.contains(target) && !profile.code.contains(target)) {
       throw InputError(fmt::format("--target: {} is not in {}; leave it out to see what is", target, file));
     }
   }
@@ -101,6 +105,24 @@ void show_texture(const std::string& target, const model::TextureDescription& te
   }
 }
 
+void show_code(const std::string& target, const model::CodeDescription& code, const model::CacheEvidence* evidence) {
+  std::cout << fmt::format("\n{}: laps over straight-line code, timed in pieces of {} B\n", target,
+                           grouped(code.piece_bytes));
+  if (code.levels) {
+    const double slowest = code.levels->back().cycles;
+    for (const model::CodeLevel& level : *code.levels) {
+      constexpr double columns = 48;
+      const auto bar = static_cast<std::size_t>(std::lround(slowest > 0 ? columns * level.cycles / slowest : 0));
+      std::cout << fmt::format("  {:>18}  {:>6} cycles  {}\n",
+                               level.fits_bytes ? "up to " + grouped(*level.fits_bytes) + " B" : "longer", level.cycles,
+                               std::string(bar, '='));
+    }
+  }
+  if (evidence != nullptr) {
+    std::cout << "\n  evidence\n" << leaf_table(code, *evidence);
+  }
+}
+
 }  // namespace
 
 ExitStatus verb_show(Arguments arguments) {
@@ -118,8 +140,10 @@ ExitStatus verb_show(Arguments arguments) {
     const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;
     if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
       show_cache(target, cache->second, evidence);
+    } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
+      show_texture(target, texture->second, evidence);
     } else {
-      show_texture(target, profile.textures.at(target), evidence);
+      show_code(target, profile.code.at(target), evidence);
     }
     if (evidence != nullptr && parsed->flag("explain")) {
       std::cout << "\n  how it was found out\n" << explanation(*evidence);

@@ -29,4 +29,8 @@ struct TextureFinding : Finding {
   model::TextureDescription texture;
 };
 
+struct CodeFinding : Finding {
+  model::CodeDescription code;
+};
+
 }  // namespace gpuinfer::infer

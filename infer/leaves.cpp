@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/leaves.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gpuinfer::infer {
@@ -14,6 +15,12 @@ Leaves::Leaves(const Interrogator& device, Finding& finding, std::span<const cha
   for (const char* name : names) {
     (*this)[name].reason = "the stages that come before it did not end";
   }
+}
+
+bool Leaves::knows_nothing() const {
+  const auto& leaves = finding_.evidence.leaves;
+  return std::all_of(leaves.begin(), leaves.end(),
+                     [](const auto& leaf) { return leaf.second.status == EvidenceStatus::unknown; });
 }
 
 void Leaves::resolve(const std::string& leaf) {

@@ -34,6 +34,8 @@ struct BufferFacts {
   // A level in front of the one that is asked about holds no more than so many contiguous bytes, and its lines are not
   // shorter than a 64th of that. None: the one that is asked about is the first.
   std::optional<std::uint64_t> nearer_bytes = {};
+  // Offsets stand for pieces of straight-line code of so many bytes: an access runs the piece, and takes as long.
+  std::optional<std::uint64_t> piece_bytes = {};
 
   bool operator==(const BufferFacts&) const = default;
 };

@@ -25,6 +25,7 @@ namespace gpuinfer::model {
 [[nodiscard]] FlowYaml to_flow_yaml(const IndexFunction& index);
 [[nodiscard]] FlowYaml to_flow_yaml(const Replacement& replacement);
 [[nodiscard]] FlowYaml to_flow_yaml(const TexelBlock& block);
+[[nodiscard]] FlowYaml to_flow_yaml(const std::vector<CodeLevel>& levels);
 [[nodiscard]] FlowYaml to_flow_yaml(const std::vector<std::uint32_t>& ways);
 [[nodiscard]] FlowYaml to_flow_yaml(const std::vector<std::string>& names);
 

@@ -58,6 +58,8 @@ constexpr std::array<std::string_view, 19> cache_leaves{"capacity_bytes",
 
 constexpr std::array<std::string_view, 4> texture_leaves{"latency_cycles", "sector_texels", "line_texels", "levels"};
 
+constexpr std::array<std::string_view, 1> code_leaves{"levels"};
+
 std::map<std::string, std::string> text_map(const Place& place) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, value] : place.entries()) {
@@ -563,6 +565,36 @@ TextureDescription texture_from(const Place& place, const Caches& caches) {
   return texture;
 }
 
+CodeLevel code_level_from(const Place& place) {
+  place.allow({"fits_bytes", "cycles"});
+  return {.fits_bytes = place.find_whole("fits_bytes", 1, max_bytes),
+          .cycles = place.need("cycles").real(0, max_cycles)};
+}
+
+CodeDescription code_from(const Place& place) {
+  place.allow({"piece_bytes", "levels"});
+  CodeDescription code{.piece_bytes = place.need("piece_bytes").whole(1, max_bytes)};
+  if (const auto levels = place.find("levels")) {
+    const std::vector<Place> items = levels->items();
+    code.levels.emplace(items.size());
+    std::transform(items.begin(), items.end(), code.levels->begin(), code_level_from);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const bool is_last = i + 1 == items.size();
+      const auto& fits_bytes = (*code.levels)[i].fits_bytes;
+      if (fits_bytes.has_value() == is_last) {
+        items[i].fail("all levels but the last have `fits_bytes`, in ascending order; give it");
+      }
+      if (i > 0 && !is_last && fits_bytes <= (*code.levels)[i - 1].fits_bytes) {
+        items[i].fail("fits no more than the level before it; put levels in ascending order of `fits_bytes`");
+      }
+    }
+    if (items.empty()) {
+      levels->fail("is empty; give one level at least, or null");
+    }
+  }
+  return code;
+}
+
 NoiseDescription noise_from(const Place& place) {
   place.allow({"jitter_cycles", "outlier_probability", "outlier_cycles", "misread_probability"});
   return {.jitter_cycles = place.find_real("jitter_cycles", 0, max_cycles).value_or(0),
@@ -672,7 +704,7 @@ void check_schema(const Place& root) {
 DeviceDescription description_from(const Place& root) {
   static_cast<void>(root.entries());
   check_schema(root);
-  root.allow({"schema", "device", "caches", "paths", "textures", "shared_memory", "memory_latency_cycles",
+  root.allow({"schema", "device", "caches", "paths", "textures", "code", "shared_memory", "memory_latency_cycles",
               "outstanding", "bandwidth", "noise", "evidence"});
   DeviceDescription description;
   if (const auto device = root.find("device")) {
@@ -693,6 +725,11 @@ DeviceDescription description_from(const Place& root) {
       description.textures.emplace(name, texture_from(texture, description.caches));
     }
   }
+  if (const auto code = root.find("code")) {
+    for (const auto& [name, section] : code->entries()) {
+      description.code.emplace(name, code_from(section));
+    }
+  }
   if (const auto latencies = root.find("memory_latency_cycles")) {
     description.memory_latency_cycles = pattern_latencies_from(*latencies);
   }
@@ -711,6 +748,8 @@ DeviceDescription description_from(const Place& root) {
         leaves = {.of_what = "cache", .names = cache_leaves};
       } else if (description.textures.contains(name)) {
         leaves = {.of_what = "texture", .names = texture_leaves};
+      } else if (description.code.contains(name)) {
+        leaves = {.of_what = "code", .names = code_leaves};
       } else if (!contains(carried_keys, name) && name != "memory_latency_cycles") {
         value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
       }

@@ -264,6 +264,15 @@ std::string texture_block(const TextureDescription& texture) {
   return block;
 }
 
+FlowYaml code_level_leaf(const CodeLevel& level) {
+  return flow_map({{"fits_bytes", text_or_null(level.fits_bytes)}, {"cycles", to_text(level.cycles)}});
+}
+
+std::string code_block(const CodeDescription& code) {
+  return "    piece_bytes: " + to_text(code.piece_bytes) +
+         "\n    levels: " + (code.levels ? to_flow_yaml(*code.levels) : "null") + "\n";
+}
+
 FlowYaml noise_leaf(const NoiseDescription& noise) {
   return flow_map({{"jitter_cycles", to_text(noise.jitter_cycles)},
                    {"outlier_probability", to_text(noise.outlier_probability)},
@@ -366,6 +375,9 @@ std::string to_yaml(const DeviceDescription& description) {
   if (!description.textures.empty()) {
     yaml += sections_block("textures", description.textures, texture_block);
   }
+  if (!description.code.empty()) {
+    yaml += sections_block("code", description.code, code_block);
+  }
   if (description.memory_latency_cycles) {
     yaml += "memory_latency_cycles: " + pattern_latencies_leaf(*description.memory_latency_cycles) + "\n";
   }
@@ -405,6 +417,8 @@ FlowYaml to_flow_yaml(const std::vector<std::string>& names) { return text_list(
 FlowYaml to_flow_yaml(const TexelBlock& block) {
   return flow_map({{"width", to_text(block.width)}, {"height", to_text(block.height)}});
 }
+
+FlowYaml to_flow_yaml(const std::vector<CodeLevel>& levels) { return list_of(levels, code_level_leaf); }
 
 FlowYaml to_flow_yaml(const std::vector<std::uint32_t>& ways) { return number_list(ways); }
 

@@ -212,6 +212,22 @@ struct TextureDescription {
   bool operator==(const TextureDescription&) const = default;
 };
 
+// Laps over straight-line code that fits.
+struct CodeLevel {
+  std::optional<std::uint64_t> fits_bytes = {};  // none: however long the code is
+  double cycles = 0;                             // of one piece
+
+  bool operator==(const CodeLevel&) const = default;
+};
+
+// How fast one warp runs straight-line code in laps, by its length.
+struct CodeDescription {
+  std::uint64_t piece_bytes = 1;  // what is timed at a time; instructions that could be issued one a cycle
+  std::optional<std::vector<CodeLevel>> levels = {};  // the fastest first; the last one alone fits any length
+
+  bool operator==(const CodeDescription&) const = default;
+};
+
 struct NoiseDescription {
   double jitter_cycles = 0;  // standard deviation
   double outlier_probability = 0;
@@ -239,6 +255,7 @@ struct DeviceDescription {
   std::map<std::string, CacheDescription> caches;      // by target name: L1tex, L1D, L2TLB, ...
   std::map<std::string, PathDescription> paths;        // by name: global, ...; of `caches`
   std::map<std::string, TextureDescription> textures;  // by name: Texture2D, ...
+  std::map<std::string, CodeDescription> code;         // by name: Instruction
   std::optional<PatternLatencyCycles> memory_latency_cycles;
   std::optional<NoiseDescription> noise;          // virtual devices only
   std::map<std::string, CacheEvidence> evidence;  // profiles only

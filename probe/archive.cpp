@@ -259,6 +259,9 @@ void write(const hdf5::Handle& place, const model::BufferFacts& buffer) {
   if (buffer.nearer_bytes) {
     hdf5::write_attribute(place, "nearer_bytes", *buffer.nearer_bytes);
   }
+  if (buffer.piece_bytes) {
+    hdf5::write_attribute(place, "piece_bytes", *buffer.piece_bytes);
+  }
 }
 
 model::BufferFacts read_buffer(const hdf5::Handle& place) {
@@ -272,6 +275,10 @@ model::BufferFacts read_buffer(const hdf5::Handle& place) {
   }
   if (hdf5::has_attribute(place, "nearer_bytes")) {
     buffer.nearer_bytes = hdf5::read_integer_attribute(place, "nearer_bytes");
+  }
+  if (hdf5::has_attribute(place, "piece_bytes")) {
+    buffer.piece_bytes = hdf5::read_integer_attribute(place, "piece_bytes");
+    require(*buffer.piece_bytes != 0, "the pieces of code have no bytes");
   }
   return buffer;
 }

@@ -167,6 +167,70 @@ class VirtualTexture {
   VirtualCache cache_;
 };
 
+// Straight-line code that runs through caches of pieces, each level with the least recently run ones.
+class VirtualCode {
+ public:
+  VirtualCode(const model::CodeDescription& code, const model::NoiseDescription& noise, model::Random seeds)
+      : piece_bytes_(code.piece_bytes), levels_(*code.levels), noise_(noise, seeds()) {}
+
+  [[nodiscard]] static std::optional<std::string> why_refused(const model::CodeDescription& code) {
+    if (!code.levels) {
+      return "levels is null and a simulation needs it; give it a value";
+    }
+    if (fitting_pieces(*code.levels, code.piece_bytes) > most_pieces) {
+      return "levels has one that fits more than " + std::to_string(most_pieces) +
+             " pieces, too many for a simulation; describe larger pieces";
+    }
+    return std::nullopt;
+  }
+
+  // Twice the code that fits the last level with an end.
+  [[nodiscard]] model::BufferFacts buffer() const {
+    constexpr std::uint64_t fewest_pieces = 64;
+    return {.bytes = std::max(fewest_pieces, 2 * fitting_pieces(levels_, piece_bytes_)) * piece_bytes_,
+            .piece_bytes = piece_bytes_};
+  }
+
+  std::vector<float> answer(const model::Question& question) {
+    if (question.state != model::StartState::keep) {
+      last_runs_.clear();
+    }
+    for (const std::uint64_t offset : question.warm) {
+      static_cast<void>(run(offset / piece_bytes_));
+    }
+    std::vector<float> cycles(question.record.size());
+    std::transform(question.record.begin(), question.record.end(), cycles.begin(),
+                   [this](std::uint64_t offset) { return noise_.timed(run(offset / piece_bytes_)); });
+    return cycles;
+  }
+
+ private:
+  static constexpr std::uint64_t most_pieces = 4096;
+
+  static std::uint64_t fitting_pieces(const std::vector<model::CodeLevel>& levels, std::uint64_t piece_bytes) {
+    return levels.size() > 1 ? *levels[levels.size() - 2].fits_bytes / piece_bytes : 0;
+  }
+
+  double run(std::uint64_t piece) {
+    const auto last = std::find(last_runs_.begin(), last_runs_.end(), piece);
+    const auto others = static_cast<std::uint64_t>(last - last_runs_.begin());
+    const bool is_known = last != last_runs_.end();
+    if (is_known) {
+      last_runs_.erase(last);
+    }
+    last_runs_.insert(last_runs_.begin(), piece);
+    const auto level = std::find_if(levels_.begin(), levels_.end(), [&](const model::CodeLevel& each) {
+      return !each.fits_bytes || (is_known && others < *each.fits_bytes / piece_bytes_);
+    });
+    return level->cycles;
+  }
+
+  std::uint64_t piece_bytes_;
+  std::vector<model::CodeLevel> levels_;
+  std::vector<std::uint64_t> last_runs_;  // the last one first
+  Noise noise_;
+};
+
 // A path of memory, with caches and random streams of its own.
 class VirtualPath {
  public:
@@ -222,6 +286,15 @@ class VirtualDevice final : public model::Answerer {
     share_caches(description);
     for (const auto& [target, texture] : description.textures) {
       add_texture(target, texture, description, noise, model::Random(seed ^ fnv1a(target)));
+    }
+    for (const auto& [target, code] : description.code) {
+      if (const auto refusal = VirtualCode::why_refused(code)) {
+        refusals_[target] = "code." + target + "." + *refusal;
+      } else {
+        const model::Random seeds(seed ^ fnv1a(target));
+        facts_.own_buffers[target] = code_.try_emplace(target, code, noise, seeds).first->second.buffer();
+        facts_.targets.push_back(target);
+      }
     }
     facts_.chooses_sm = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
@@ -333,6 +406,9 @@ class VirtualDevice final : public model::Answerer {
     const bool of_path = path_ && question.target == latency_target;
     const auto texture = textures_.find(question.target);
     const bool of_texture = texture != textures_.end();
+    if (const auto code = code_.find(question.target); code != code_.end()) {
+      return {.latency_cycles = code->second.answer(question), .refusal = std::nullopt};
+    }
     try {
       return {.latency_cycles = of_path      ? path_->answer(question, facts_.buffer.address)
                                 : of_texture ? texture->second.answer(question)
@@ -375,6 +451,7 @@ class VirtualDevice final : public model::Answerer {
   std::map<std::string, VirtualCache> caches_;
   std::map<std::pair<std::string, std::uint32_t>, VirtualCache> carved_out_;  // by target and KB
   std::map<std::string, VirtualTexture> textures_;
+  std::map<std::string, VirtualCode> code_;
   std::optional<VirtualPath> path_;
   std::map<std::string, std::string> refusals_;
 };

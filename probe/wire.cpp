@@ -92,6 +92,12 @@ model::BufferFacts buffer_of(const json& object) {
   if (object.contains("nearer_bytes")) {
     buffer.nearer_bytes = whole_member(object, "nearer_bytes");
   }
+  if (object.contains("piece_bytes")) {
+    buffer.piece_bytes = whole_member(object, "piece_bytes");
+    if (buffer.piece_bytes == 0U) {
+      throw InputError("`piece_bytes` is 0; send how many bytes of code an access runs");
+    }
+  }
   return buffer;
 }
 
@@ -174,6 +180,9 @@ std::string greeting_line(const model::DeviceFacts& facts) {
     own = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
     if (buffer.nearer_bytes) {
       own["nearer_bytes"] = *buffer.nearer_bytes;
+    }
+    if (buffer.piece_bytes) {
+      own["piece_bytes"] = *buffer.piece_bytes;
     }
   }
   if (json heeded = heeded_by(facts); !heeded.empty()) {

@@ -143,6 +143,21 @@ def sectors(recordings, figures):
     save(figure, figures, "Texture2D-sector")
 
 
+def code(recordings, figures):
+    of_length = {}
+    for question in Recording(recordings / "Instruction.h5").of("Instruction"):
+        of_length.setdefault(int(max(question["record"])) // 1024 + 1, []).extend(question["cycles"])
+    lengths = sorted(of_length)
+    figure, axes = plt.subplots(figsize=(7.2, 3.4))
+    for share, style in ((0.25, ":"), (0.5, "-"), (0.75, ":")):
+        axes.plot(lengths, [numpy.quantile(of_length[length], share) for length in lengths], style, color=HIT)
+    levels = yaml.safe_load((recordings / "Instruction.yaml").read_text())["code"]["Instruction"]["levels"] or []
+    for level in levels[:-1]:
+        axes.axvline(level["fits_bytes"] / 1024, color=MISS, linestyle="--")
+    axes.set(title="Laps over straight-line code", xlabel="length, KB", ylabel="cycles for 1 KB (quartiles)", ylim=(0, None))
+    save(figure, figures, "Instruction-lengths")
+
+
 def main():
     recordings, figures = map(pathlib.Path, sys.argv[1:3])
     figures.mkdir(parents=True, exist_ok=True)
@@ -155,6 +170,7 @@ def main():
     overflow(recordings, figures, "L1tex", "L1 at a carve-out of 228 KB", 32)
     overflow(recordings, figures, "ConstL1", "First-level constant cache", 64)
     sectors(recordings, figures)
+    code(recordings, figures)
 
 
 main()

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "probe/cuda/code_runner.hpp"
 #include "probe/cuda/constant_banks.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/gpu_condition.hpp"
@@ -31,6 +32,7 @@ enum class Emptying {
   other_constants,  // the SM loads other lines first (flooded)
   new_launch,       // every launch empties it (invalidated)
   other_pages,      // the SM loads from other pages first (flooded)
+  nothing,          // it is what it is
   new_mapping,      // memory of the host is mapped and unmapped, which drops all translations (invalidated)
 };
 
@@ -47,6 +49,7 @@ constexpr std::array all_targets{
     Target{"Texture2D", LoadPath::texture_2d, Emptying::new_carveout},
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"ConstL15", LoadPath::constant, Emptying::new_launch},
+    Target{"Instruction", LoadPath::code, Emptying::nothing},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
     Target{"L2TLB", LoadPath::lines_cg, Emptying::new_mapping},
@@ -72,6 +75,7 @@ Flood flood_of(Emptying emptying) {
     case Emptying::new_carveout:
     case Emptying::streaming:
     case Emptying::new_launch:
+    case Emptying::nothing:
     case Emptying::new_mapping:
       break;
   }
@@ -101,6 +105,7 @@ std::optional<std::uint64_t> nearer_bytes_of(Emptying emptying) {
     case Emptying::streaming:
     case Emptying::other_constants:
     case Emptying::other_pages:
+    case Emptying::nothing:
       break;
   }
   return std::nullopt;
@@ -125,6 +130,8 @@ Touches touches_of(const Target& target) {
       return {.count = 8, .stride_bytes = widest_page_bytes};
     case Emptying::new_mapping:
       return {.count = 256, .stride_bytes = widest_page_bytes};
+    case Emptying::nothing:
+      return {.count = 4, .stride_bytes = cuda::piece_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
       break;
@@ -140,6 +147,8 @@ std::vector<StartState> empty_states(Emptying emptying) {
     case Emptying::new_launch:
     case Emptying::new_mapping:
       return {StartState::invalidated};
+    case Emptying::nothing:
+      return {};
     case Emptying::streaming:
     case Emptying::other_constants:
     case Emptying::other_pages:
@@ -215,6 +224,7 @@ class CudaProbe final : public model::Answerer {
   cuda::Buffer pages_;
   cuda::RasterTexture raster_;
   std::optional<cuda::ConstantBanks> banks_;
+  std::optional<cuda::CodeRunner> code_;
   std::optional<cuda::PageLines> page_lines_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
@@ -263,6 +273,9 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       buffer.raster = raster_facts;
     }
     buffer.nearer_bytes = nearer_bytes;
+    if (target.path == LoadPath::code) {
+      buffer.piece_bytes = cuda::piece_bytes;
+    }
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
     }
@@ -308,6 +321,8 @@ cuda::Reach CudaProbe::reach_of(const Target& target) const {
       return {.bytes = target.emptying == Emptying::new_launch ? cuda::ConstantBanks::bytes : cuda::constant_bytes};
     case LoadPath::texture_2d:
       return cuda::reach_of(raster_);
+    case LoadPath::code:
+      return {.bytes = cuda::CodeRunner::bytes};
     case LoadPath::global_cg:
       return cuda::reach_of(l2_buffer_);
     case LoadPath::lines_cg: {
@@ -344,6 +359,9 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   }
   if (any(Emptying::new_launch)) {
     banks_.emplace(gpu_);
+  }
+  if (any(Emptying::nothing)) {
+    code_.emplace(gpu_);
   }
   if (any(Emptying::other_pages) || any(Emptying::new_mapping)) {
     const std::uint64_t free_bytes = gpu_.free_bytes();
@@ -460,6 +478,8 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       }
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
+    case Emptying::nothing:
+      return code_->run_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::new_launch:
       return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:
@@ -504,6 +524,11 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   }
   if (question.state != StartState::clean && (warm_target || carveout_kb)) {
     return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";
+  }
+  if (offer->second.target.path == LoadPath::code) {
+    if (auto refusal = cuda::CodeRunner::why_refused(question)) {
+      return refusal;
+    }
   }
   const std::uint64_t bytes = offer->second.bytes;
   for (const auto* sequence : {&question.warm, &question.record}) {

@@ -212,6 +212,7 @@ Kernel kernel_of(const Paths& paths) {
     case LoadPath::constant:
       return play_accesses<Constant>;
     case LoadPath::global_ca:
+    case LoadPath::code:
       break;
   }
   return kernel_after<GlobalCa>(paths.warm);

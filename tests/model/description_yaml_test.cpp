@@ -108,6 +108,10 @@ DeviceDescription everything() {
                                        .cache = "L1tex",
                                        .latency_cycles = {.hit = 96, .miss = 320}};
   description.textures["unknown"].width = 5;
+  description.code["Instruction"] = {
+      .piece_bytes = 1024, .levels = {{{.fits_bytes = 33792, .cycles = 77}, {.fits_bytes = {}, .cycles = 161}}}};
+  description.code["unheard"].piece_bytes = 64;
+  description.evidence["unheard"].leaves["levels"].reason = "not asked";
   description.evidence["unknown"].leaves["levels"].reason = "not asked";
   description.noise = {
       .jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400, .misread_probability = 1e-7};
@@ -404,6 +408,15 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
        "d.yaml:3: textures.T.levels: lacks `height`;"},
       {head + "caches: {L2: {}}\ntextures: {T: {cache: L2, texel_bytes: 400, width: 8, height: 8}}",
        "d.yaml:3: textures.T.texel_bytes: is 400, not a whole number from 1 to 64;"},
+      {head + "code: {I: {levels: null}}", "d.yaml:2: code.I: lacks `piece_bytes`;"},
+      {head + "code: {I: {piece_bytes: 8, levels: []}}", "d.yaml:2: code.I.levels: is empty;"},
+      {head + "code: {I: {piece_bytes: 8, levels: [{fits_bytes: 8, cycles: 2}]}}",
+       "d.yaml:2: code.I.levels: all levels but the last have `fits_bytes`"},
+      {head +
+           "code: {I: {piece_bytes: 8, levels: [{fits_bytes: 8, cycles: 2}, {fits_bytes: 8, cycles: 3}, {cycles: 4}]}}",
+       "d.yaml:2: code.I.levels: fits no more than the level before it;"},
+      {head + "code: {I: {piece_bytes: 8}}\nevidence: {I: {level: {}}}",
+       "d.yaml:3: evidence.I.level: is not a leaf of a code; write `levels` or remove it"},
       {head + "evidence: {L1tex: {}}", "d.yaml:2: evidence.L1tex: is no cache of this description;"},
       {head + "caches: {L2: {}}\nevidence: {L2: {line_byte: {}}}",
        "d.yaml:3: evidence.L2.line_byte: is not a leaf of a cache; write `line_bytes`"},

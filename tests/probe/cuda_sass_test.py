@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the machine code of the CUDA probe to what its source promises.
 
-usage: cuda_sass_test.py [LIBRARY PLAY_BANK]     (exit status 77: skipped)
+usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE]     (exit status 77: skipped)
 
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
-nothing goes through L1, and its lines are dropped in one place only.
+nothing goes through L1, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
+and one more, as many multiplications as a piece has, and no more code than the pieces are said to have.
 """
 
 import os
@@ -120,19 +121,34 @@ def l1_faults(code, timed_load):
         yield "does not drop the lines of L1 in exactly one place (CCTL.IVALL)"
 
 
+def code_faults(code):
+    """Yields a sentence for each promise about straight-line code that `code` breaks."""
+    pieces, piece_bytes, multiplications = 192, 1024, 57
+    clocks = len(clocks_of(code))
+    if clocks != pieces + 1:
+        yield f"reads the clock {clocks} times"
+    done = sum(instruction.opcode.split(".")[0] == "FFMA" for instruction in code)
+    if done != pieces * multiplications:
+        yield f"multiplies {done} times"
+    last = max(i for i, instruction in enumerate(code) if instruction.opcode != "NOP")
+    per_piece = code[last].address / pieces
+    if abs(per_piece - piece_bytes) > 0.02 * piece_bytes:
+        yield f"has {per_piece:.0f} bytes for each piece"
+
+
 def disassembled(cuobjdump, file):
     return subprocess.run([cuobjdump, "-sass", file], capture_output=True, text=True, check=True).stdout
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         print("skipped: the program was built without CUDA")
         return SKIPPED
     cuobjdump = shutil.which("cuobjdump", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if cuobjdump is None:
         print("skipped: cuobjdump is neither in PATH nor in /usr/local/cuda/bin")
         return SKIPPED
-    library, play_bank = sys.argv[1:]
+    library, play_bank, run_code = sys.argv[1:]
 
     seen, failed = {}, 0
     def judge(architecture, path, problems):
@@ -150,8 +166,11 @@ def main():
     for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):
         if name == "play_bank":
             judge(architecture, name, timing_faults(code, TIMED_LOADS["Constant"]))
+    for architecture, name, code in kernels(disassembled(cuobjdump, run_code)):
+        if name == "run_code":
+            judge(architecture, name, code_faults(code))
     for architecture, paths in seen.items():
-        for path in (TIMED_LOADS.keys() | {"play_bank"}) - paths:
+        for path in (TIMED_LOADS.keys() | {"play_bank", "run_code"}) - paths:
             failed += 1
             print(f"{architecture} {path}: there is no such kernel")
     if not seen:

@@ -145,6 +145,9 @@ TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
 TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
   for (const std::string& target : probe_->facts().targets) {
     const bool floods = target == "L2" || target == "ConstL1" || target == "L1TLB";
+    if (target == "Instruction") {
+      continue;  // which runs in laps
+    }
     const bool drops = target == "L2TLB" || target == "ConstL15";
     const StartState state = floods ? StartState::flooded : drops ? StartState::invalidated : StartState::clean;
     const Answer answer = ask({.target = target, .state = state, .warm = lines(16), .record = lines(16)});
@@ -210,6 +213,27 @@ TEST_F(CudaProbeOnGpu, KernelsWithBanksOfTheirOwnShareACacheThatALaunchEmpties) 
       EXPECT_LE(std::ranges::count_if(again, [&](float cycles) { return cycles >= fastest_miss; }), 4);
     }
   }
+}
+
+TEST_F(CudaProbeOnGpu, LongCodeRunsMoreSlowlyThanShortCode) {
+  const auto laps_of = [](std::uint64_t pieces) {
+    const AccessSequence lap = model::cold_pass(0, pieces * 1024, 1024);
+    return Question{.target = "Instruction",
+                    .state = StartState::keep,
+                    .warm = model::repeated(lap, 2),
+                    .record = model::repeated(lap, 4)};
+  };
+  const auto median_of = [](std::vector<float> cycles) {
+    std::ranges::nth_element(cycles, cycles.begin() + std::ssize(cycles) / 2);
+    return cycles[cycles.size() / 2];
+  };
+  const Answer fits = ask(laps_of(8));
+  const Answer does_not_fit = ask(laps_of(192));
+  ASSERT_FALSE(fits.refusal || does_not_fit.refusal);
+  EXPECT_EQ(does_not_fit.latency_cycles.size(), 4U * 192);
+  EXPECT_GT(median_of(does_not_fit.latency_cycles), 1.5F * median_of(fits.latency_cycles));
+  const Answer jumps = ask({.target = "Instruction", .state = StartState::keep, .warm = {}, .record = {0, 2048, 1024}});
+  EXPECT_TRUE(jumps.refusal && jumps.refusal->find("laps") != std::string::npos);
 }
 
 TEST_F(CudaProbeOnGpu, KeepsTheLinesOfTheLastAnswerOrDropsThem) {

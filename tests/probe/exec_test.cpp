@@ -223,18 +223,27 @@ TEST_F(Exec, TargetsMayHaveBuffersOfTheirOwn) {
 say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"], "buffer_bytes": 1 << 20,
      "address_of_buffer": 4096, "own_buffers": {"ConstL1": {"buffer_bytes": 65536, "address_of_buffer": 512},
                                               "L2TLB": {"buffer_bytes": 99328, "address_of_buffer": 0,
-                                                        "nearer_bytes": 1024}}})
+                                                        "nearer_bytes": 1024},
+                                              "Instruction": {"buffer_bytes": 4096, "address_of_buffer": 0,
+                                                              "piece_bytes": 1024}}})
 )"));
   EXPECT_EQ(device->facts().buffer_of("L1tex"), (model::BufferFacts{.bytes = 1U << 20U, .address = 4096}));
   EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = 512}));
   EXPECT_EQ(device->facts().buffer_of("L2TLB"),
             (model::BufferFacts{.bytes = 99328, .address = 0, .raster = {}, .nearer_bytes = 1024}));
 
-  EXPECT_TRUE(contains(greeting_failure_of(script(R"(
+  EXPECT_EQ(device->facts().buffer_of("Instruction"), (model::BufferFacts{.bytes = 4096, .piece_bytes = 1024}));
+
+  const auto greeting = [](const std::string& own) {
+    return R"(
 say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex"], "buffer_bytes": 1 << 20,
-     "address_of_buffer": 0, "own_buffers": {"L1tex": 7}})
-)")),
-                       "buffer_bytes"));
+     "address_of_buffer": 0, "own_buffers": {"L1tex": )" +
+           own + "}})\n";
+  };
+  EXPECT_TRUE(contains(greeting_failure_of(script(greeting("7"))), "buffer_bytes"));
+  EXPECT_TRUE(contains(
+      greeting_failure_of(script(greeting(R"({"buffer_bytes": 8, "address_of_buffer": 0, "piece_bytes": 0})"))),
+      "piece_bytes"));
 }
 
 TEST(Serve, GreetsAndAnswersInOrder) {

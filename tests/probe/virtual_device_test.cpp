@@ -251,6 +251,20 @@ TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
   EXPECT_TRUE(contains(refusal(*device, laps), "SM 2"));
 }
 
+TEST(VirtualDevice, CodeRunsAsFastAsTheNearestLevelThatHasIt) {
+  model::DeviceDescription description;
+  description.code["Instruction"] = {
+      .piece_bytes = 512, .levels = {{{.fits_bytes = 1024, .cycles = 50}, {.fits_bytes = {}, .cycles = 90}}}};
+  description.code["unknown"].piece_bytes = 64;
+  const auto device = open_virtual(description, "virtual:code", 1);
+  EXPECT_EQ(device->facts().targets, std::vector<std::string>{"Instruction"});
+  EXPECT_EQ(device->facts().buffer_of("Instruction").piece_bytes, 512U);
+  EXPECT_EQ(latencies(*device, question("Instruction", StartState::keep, {}, {0, 512, 0, 512, 1024, 512, 0})),
+            (std::vector<float>{90, 90, 50, 50, 90, 50, 90}));
+  EXPECT_EQ(refusal(*device, question("unknown", StartState::keep, {}, {0})),
+            "code.unknown.levels is null and a simulation needs it; give it a value");
+}
+
 // Two rows of two texels to a sector of 16 bytes.
 TEST(VirtualDevice, TexelsLieAsTheLevelsSay) {
   model::DeviceDescription description = small_device();

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda/code_runner.hpp"
+
+#include <algorithm>
+#include <string>
+
+// run_code.cu for all architectures, as the driver loads it.
+extern "C" const unsigned long long gpuinfer_run_code_image[];
+
+namespace gpuinfer::probe::cuda {
+namespace {
+
+// The pieces of one lap.
+std::uint32_t pieces_of(const model::Question& question) {
+  const std::uint64_t last = *std::ranges::max_element(question.record);
+  return static_cast<std::uint32_t>(last / piece_bytes + 1);
+}
+
+bool is_laps(const model::AccessSequence& sequence, std::uint32_t pieces) {
+  std::uint64_t next = 0;
+  const bool in_order = std::ranges::all_of(sequence, [&](std::uint64_t offset) {
+    const bool is_next = offset == next;
+    next = (next + piece_bytes) % (std::uint64_t{pieces} * piece_bytes);
+    return is_next;
+  });
+  return in_order && next == 0;
+}
+
+}  // namespace
+
+CodeRunner::CodeRunner(const Gpu& gpu) : gpu_(&gpu) {
+  cudaError_t error = cudaLibraryLoadData(&library_, gpuinfer_run_code_image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (error == cudaSuccess) {
+    error = cudaLibraryGetKernel(&kernel_, library_, "run_code");
+  }
+  gpu_->check(error, "load straight-line code", "build it for this GPU's architecture");
+}
+
+CodeRunner::~CodeRunner() {
+  if (library_ != nullptr) {
+    cudaLibraryUnload(library_);
+  }
+}
+
+std::optional<std::string> CodeRunner::why_refused(const model::Question& question) {
+  if (question.record.empty() || !is_laps(question.record, pieces_of(question)) ||
+      !is_laps(question.warm, pieces_of(question))) {
+    return "code runs in laps from its begin on, piece after piece; ask for whole laps of one length";
+  }
+  return std::nullopt;
+}
+
+std::optional<Played> CodeRunner::run_on(std::uint32_t sm, const model::Question& question) {
+  constexpr int tries = 8;
+  const std::string advice = "check it with nvidia-smi";
+  const std::uint32_t pieces = pieces_of(question);
+  const std::size_t recorded = question.record.size();
+  gpu_->check(host_.reserve((recorded + 1) * sizeof(std::uint32_t)), "reach memory for the list of times",
+              "ask shorter questions");
+  auto* const cycles = static_cast<std::uint32_t*>(host_.get());
+  const std::uint32_t& blocks = cycles[recorded];
+  CodeLaunch launch{.blocks = cycles + recorded,
+                    .cycles = cycles,
+                    .pieces = pieces,
+                    .warm_laps = static_cast<std::uint32_t>(question.warm.size() / pieces),
+                    .laps = static_cast<std::uint32_t>(recorded / pieces),
+                    .sm = sm};
+  void* arguments = &launch;
+  for (int i = 0; i < tries; ++i) {
+    cycles[recorded] = 0;
+    gpu_->check(
+        cudaLaunchKernel(kernel_, dim3(static_cast<unsigned>(gpu_->sm_count())), dim3(1), &arguments, 0, nullptr),
+        "start the code", advice);
+    gpu_->check(cudaDeviceSynchronize(), "finish the code", advice);
+    if (blocks == 1) {
+      return Played{.sm = sm, .latency_cycles = {cycles, cycles + recorded}};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuinfer::probe::cuda

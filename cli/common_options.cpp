@@ -31,7 +31,7 @@ void add_device_options(Syntax& syntax) {
       .value(
           "device", "D",
           "cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first CUDA device, else "
-          "the bundled recording of a real GPU")
+          "a bundled recording of a real GPU")
       .value("carveout", "KB",
              "what a CUDA device sets aside as shared memory of the memory that is its L1 too (default: the least)")
       .value("seed", "N", "of every choice by chance (default 1): same seed, same virtual device, same bytes out");

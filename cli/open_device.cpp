@@ -14,11 +14,14 @@
 
 namespace gpuinfer::cli {
 
-std::string automatic_device() {
+std::string automatic_device(const std::vector<std::string>& targets) {
   if (!probe::cuda_device_names().empty()) {
     return "cuda:0";
   }
-  const auto recording = find_data_file("data/h200/L1tex.h5");
+  auto recording = targets.size() == 1 ? find_data_file("data/h200/" + targets.front() + ".h5") : std::nullopt;
+  if (!recording) {
+    recording = find_data_file("data/h200/L1tex.h5");
+  }
   if (!recording) {
     throw DeviceUnavailable(
         "--device auto: there is no CUDA device and no bundled recording; name a device, such as "
@@ -30,7 +33,7 @@ std::string automatic_device() {
 std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   std::string name = request.device;
   if (name == "auto") {
-    name = automatic_device();
+    name = automatic_device(request.targets);
     note(took_device(name));
   }
   const std::size_t colon = name.find(':');

@@ -20,9 +20,9 @@ struct DeviceRequest {
   std::vector<std::string> targets = {};
 };
 
-// What `auto` stands for here: the first CUDA device, else the bundled recording of a real GPU. Throws
-// DeviceUnavailable when there is neither.
-[[nodiscard]] std::string automatic_device();
+// What `auto` stands for here: the first CUDA device, else a bundled recording of a real GPU, that of the target where
+// one is asked for that has its own. Throws DeviceUnavailable when there is neither.
+[[nodiscard]] std::string automatic_device(const std::vector<std::string>& targets);
 
 // Throws InputError for a name that says nothing, DeviceUnavailable when the named device is not there. Says on stderr
 // which device `auto` took.

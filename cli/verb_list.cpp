@@ -50,8 +50,10 @@ void list_devices() {
   for (const std::string& name : data_file_names("configs/devices", ".yaml")) {
     list_line("virtual:" + name, model::read_description(description_file(name)).device.name);
   }
-  if (const auto recording = find_data_file("data/h200/L1tex.h5")) {
-    list_line("recorded:" + recording->string(), "bundled recording");
+  for (const std::string& name : data_file_names("data/h200", ".h5")) {
+    if (const auto recording = find_data_file("data/h200/" + name + ".h5")) {
+      list_line("recorded:" + recording->string(), "bundled recording of an H200");
+    }
   }
 }
 

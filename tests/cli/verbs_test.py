@@ -5,6 +5,7 @@
 import csv
 import io
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -340,6 +341,16 @@ class Run(harness.ProgramTest):
         probing = ("probe", "--target=L1tex", "--sequence=cyclic:96,32", device)
         self.assertEqual(self.expect(0, *probing).stderr.count("warning: "), 2)
         self.assertNotIn("disturbances", self.expect(0, *self.arguments).stdout)
+
+    def test_without_a_gpu_a_target_is_taken_from_its_own_recording(self):
+        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        done = self.expect(0, "--target=instruction", "--quiet", "-o", "code.yaml", env=without_gpu)
+        self.assertIn("data/h200/Instruction.h5", done.stderr)
+        drawn = self.expect(0, "show", "code.yaml").stdout
+        self.assertIn("up to 32,768 B      77 cycles", drawn)
+        served = self.expect(0, "--target=Instruction", "--device=virtual:code.yaml", "--quiet", "--format=json")
+        levels = json.loads(served.stdout)["code"]["Instruction"]["levels"]
+        self.assertEqual([level["fits_bytes"] for level in levels], [32768, 133120, None])
 
     def test_average_methods(self):
         done = self.run_program("--target=L1tex", "--device=virtual:gtx780", "--method=average", "--format=json")

@@ -9,6 +9,7 @@
 
 #include "infer/circumstance_leaves.hpp"
 #include "infer/conflicts.hpp"
+#include "infer/even_sets.hpp"
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
 #include "infer/index_search.hpp"
@@ -97,6 +98,13 @@ class Inference {
     if (policy_proven_) {
       return;
     }
+    if (sets_are_proven_) {
+      if (!onset_is_confirmed_) {
+        unproven_ = "another array of so many bytes does not fit";
+        withdraw("onset_bytes", finding_.cache.onset_bytes, [](std::uint64_t bytes) { return std::to_string(bytes); });
+      }
+      return;
+    }
     if (unproven_.empty()) {
       unproven_ = "no complete description could be verified on fresh sequences";
     }
@@ -166,13 +174,17 @@ class Inference {
       return;
     }
     device_.report("capacity at which misses begin", 0.05);
-    if (!find_capacity_onset()) {
-      return;
-    }
+    const bool has_onset = find_capacity_onset();
     if (device_.buffer().nearer_bytes) {
       // Lines of one set, and whoever follows a single line, would be found in the nearer level.
-      confirm_onset_elsewhere();
-      give_up_rest("a nearer level answers in its place when few lines are loaded");
+      find_even_sets_of_many_lines();
+      if (has_onset) {
+        confirm_onset_elsewhere();
+        give_up_rest("a nearer level answers in its place when few lines are loaded");
+      }
+      return;
+    }
+    if (!has_onset) {
       return;
     }
     device_.report("line size", 0.15);
@@ -260,6 +272,25 @@ class Inference {
         find_onset(device_, conflicts_, sector_bytes, aligned_start(device_) + sectors_on * sector_bytes);
     onset_is_confirmed_ = onset.granules == onset_granules_ && onset.repeats;
     device_.learned(onset_is_confirmed_ ? "as many bytes fit" : "another number of bytes fits");
+  }
+
+  void find_even_sets_of_many_lines() {
+    const std::uint64_t sector_bytes = *finding_.cache.sector_bytes;
+    device_.inquire("contiguous arrays of growing size in laps, and how many of their lines miss",
+                    "each line that is too many makes the lines of one more set miss");
+    const EvenSetsFit fit = find_even_sets(device_, sector_bytes);
+    if (!fit.reason.empty()) {
+      device_.learned(fit.reason);
+      return;
+    }
+    const EvenSets& found = fit.alternatives.front();
+    device_.learned(std::to_string(found.sets) + " sets of " + std::to_string(found.ways) + " ways");
+    sets_are_proven_ = true;
+    finding_.cache.line_bytes = sector_bytes;
+    finding_.cache.ways.emplace(found.sets, static_cast<std::uint32_t>(found.ways));
+    finding_.cache.capacity_bytes = found.sets * found.ways * sector_bytes;
+    leaves_.resolve("ways");
+    leaves_["capacity_bytes"] = leaves_["line_bytes"] = leaves_["ways"];
   }
 
   void find_line() {
@@ -546,6 +577,7 @@ class Inference {
   bool line_is_certain_ = true;
   bool onset_is_confirmed_ = false;
   bool policy_proven_ = false;
+  bool sets_are_proven_ = false;  // without a policy
   bool prediction_failed_ = false;
   bool contradicted_ = false;
   bool levels_in_doubt_ = false;

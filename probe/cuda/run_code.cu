@@ -77,7 +77,10 @@ extern "C" __global__ void __launch_bounds__(1) run_code(const CodeLaunch launch
     return;
   }
   atomicAdd_system(launch.blocks, 1);
-  float value = 0;
+  // Something that may differ between threads, for all that the compiler knows: what cannot runs on another unit.
+  std::uint32_t lane = 0;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  auto value = static_cast<float>(lane);
   std::uint32_t* recorded = launch.cycles;
 #pragma unroll 1
   for (std::uint32_t lap = 0; lap < launch.warm_laps + launch.laps; ++lap) {
@@ -90,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(1) run_code(const CodeLaunch launch
     }
   }
   if (value != 0) {
-    __trap();  // the factor is 0, which the compiler does not know
+    __trap();  // lane and factor are 0, which the compiler does not know
   }
 }
 

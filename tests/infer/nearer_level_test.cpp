@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A TLB behind another one. What would prove the inference wrong: a value of the nearer level taken for one of the
-// level that is asked about, an onset called resolved that holds at one place only, SMs in a group whose lines they do
-// not find.
+// level that is asked about, an onset called resolved that holds at one place only, sets where lines are not dealt to
+// them in turn or go by another rule, SMs in a group whose lines they do not find.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,31 +21,57 @@ namespace {
 
 using model::EvidenceStatus;
 
-class LruSets {
+class Sets {
  public:
   using SetOf = std::function<std::uint64_t(std::uint64_t entry)>;
 
-  LruSets(std::size_t ways, SetOf set_of) : ways_(ways), set_of_(std::move(set_of)) {}
+  enum class Victim { oldest, first_in, any };
+
+  Sets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
+      : ways_(ways), set_of_(std::move(set_of)), victim_(victim) {}
+  void make_every_other_set_larger() { more_ways_ = 2; }
+  // One tag for so many entries in a row, each of which is brought by itself.
+  void tag_together(std::uint64_t entries) { entries_of_tag_ = entries; }
 
   bool load(std::uint64_t entry) {
-    std::list<std::uint64_t>& set = sets_[set_of_(entry)];
-    const auto found = std::find(set.begin(), set.end(), entry);
-    const bool hits = found != set.end();
-    if (hits) {
+    const std::uint64_t tag = entry / entries_of_tag_;
+    const std::uint64_t number = set_of_(tag);
+    std::list<std::uint64_t>& set = sets_[number];
+    const auto found = std::find(set.begin(), set.end(), tag);
+    const bool has_tag = found != set.end();
+    const bool hits = has_tag && !present_.insert(entry).second;
+    if (has_tag && victim_ != Victim::oldest) {
+      return hits;
+    }
+    if (has_tag) {
       set.erase(found);
+    } else if (set.size() == ways_ + number % 2 * more_ways_) {
+      const auto gone = victim_ == Victim::any
+                            ? std::next(set.begin(), static_cast<std::ptrdiff_t>(random_.below(set.size())))
+                            : std::prev(set.end());
+      for (std::uint64_t each = 0; each < entries_of_tag_; ++each) {
+        present_.erase(*gone * entries_of_tag_ + each);
+      }
+      set.erase(gone);
     }
-    set.push_front(entry);
-    if (set.size() > ways_) {
-      set.pop_back();
-    }
+    set.push_front(tag);
+    present_.insert(entry);
     return hits;
   }
 
-  void empty() { sets_.clear(); }
+  void empty() {
+    sets_.clear();
+    present_.clear();
+  }
 
  private:
   std::size_t ways_;
   SetOf set_of_;
+  Victim victim_;
+  std::size_t more_ways_ = 0;
+  std::uint64_t entries_of_tag_ = 1;
+  std::set<std::uint64_t> present_;
+  model::Random random_{5};
   std::map<std::uint64_t, std::list<std::uint64_t>> sets_;
 };
 
@@ -62,9 +88,9 @@ std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
 // near, if the one before did, or not.
 class TwoTlbs final : public model::Answerer {
  public:
-  TwoTlbs(const LruSets::SetOf& set_of, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
-      : random_(seed), group_of_(std::move(group_of)),
-        first_(sms, LruSets(near_entries, [](std::uint64_t) { return 0; })), second_(sms, LruSets(ways, set_of)) {
+  TwoTlbs(const Sets& second, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
+      : random_(seed), group_of_(std::move(group_of)), first_(sms, Sets(near_entries, [](std::uint64_t) { return 0; })),
+        second_(sms, second) {
     facts_.name = "two TLBs";
     facts_.sm_count = sms;
     facts_.chooses_sm = true;
@@ -82,8 +108,8 @@ class TwoTlbs final : public model::Answerer {
         continue;
       }
       if (question.state == model::StartState::invalidated) {
-        std::for_each(first_.begin(), first_.end(), [](LruSets& tlb) { tlb.empty(); });
-        std::for_each(second_.begin(), second_.end(), [](LruSets& tlb) { tlb.empty(); });
+        std::for_each(first_.begin(), first_.end(), [](Sets& tlb) { tlb.empty(); });
+        std::for_each(second_.begin(), second_.end(), [](Sets& tlb) { tlb.empty(); });
         walked_.clear();
       }
       const std::uint32_t sm = question.circumstances.sm.value_or(0);
@@ -115,20 +141,20 @@ class TwoTlbs final : public model::Answerer {
   model::Random random_;
   model::DeviceFacts facts_;
   std::function<std::size_t(std::uint32_t)> group_of_;
-  std::vector<LruSets> first_;
-  std::vector<LruSets> second_;
+  std::vector<Sets> first_;
+  std::vector<Sets> second_;
   std::set<std::uint64_t> walked_;
 };
 
-CacheFinding found_of(const LruSets::SetOf& set_of, const std::function<std::size_t(std::uint32_t)>& group_of) {
+CacheFinding found_of(const Sets& second, const std::function<std::size_t(std::uint32_t)>& group_of) {
   constexpr std::uint64_t seed = 20261122;
   std::cout << "seed " << seed << '\n';
-  TwoTlbs device(set_of, group_of, seed);
+  TwoTlbs device(second, group_of, seed);
   return infer_cache(device, "L2TLB", Settings{});
 }
 
 TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
-  const CacheFinding found = found_of(modulo_set, [](std::uint32_t sm) { return sm / 3; });
+  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm / 3; });
   const auto status = [&](const std::string& leaf) { return found.evidence.leaves.at(leaf).status; };
   EXPECT_EQ(found.cache.sector_bytes, page_bytes);
   EXPECT_EQ(found.cache.onset_bytes, sets * ways * page_bytes);
@@ -140,16 +166,45 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
   EXPECT_GE(found.cache.resident_bytes->at(1), sets * ways * page_bytes);
   EXPECT_EQ(found.cache.shared_by_sms,
             (std::vector<std::vector<std::uint32_t>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}));
-  for (const char* leaf : {"ways", "index", "replacement", "line_bytes"}) {
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+  EXPECT_EQ(found.cache.capacity_bytes, sets * ways * page_bytes);
+  EXPECT_EQ(found.cache.line_bytes, page_bytes);
+  for (const char* leaf : {"index", "replacement"}) {
     EXPECT_EQ(status(leaf), EvidenceStatus::unknown) << leaf;
   }
-  EXPECT_FALSE(found.cache.ways);
   EXPECT_FALSE(found.cache.replacement);
+}
+
+TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {
+  const CacheFinding found = found_of(Sets(ways, modulo_set, Sets::Victim::first_in), [](std::uint32_t) { return 0; });
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+}
+
+TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreNotCounted) {
+  Sets larger(ways, modulo_set);
+  larger.make_every_other_set_larger();
+  Sets sectored(ways, modulo_set);
+  sectored.tag_together(2);
+  Sets small_and_sectored(ways / 2, modulo_set);
+  small_and_sectored.tag_together(2);
+  const std::map<std::string, Sets> strange{
+      {"a tag for two", sectored},
+      {"half as many tags for two", small_and_sectored},
+      {"sets of 4 and 6 ways", larger},
+      {"any victim", Sets(ways, modulo_set, Sets::Victim::any)},
+      {"two in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 2 % sets; })},
+      {"a hash", Sets(ways, [](std::uint64_t page) { return page * 0x9E3779B97F4A7C15ULL >> 58U; })},
+      {"three in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 3 % sets; })}};
+  for (const auto& [name, second] : strange) {
+    const CacheFinding found = found_of(second, [](std::uint32_t) { return 0; });
+    EXPECT_FALSE(found.cache.ways) << name;
+    EXPECT_FALSE(found.cache.capacity_bytes) << name;
+  }
 }
 
 TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
   const auto uneven = [](std::uint64_t page) { return page < 2306 ? page % sets : page % 2; };
-  CacheFinding found = found_of(uneven, [](std::uint32_t) { return 0; });
+  CacheFinding found = found_of(Sets(ways, uneven), [](std::uint32_t) { return 0; });
   EXPECT_FALSE(found.cache.onset_bytes);
   EXPECT_NE(found.evidence.leaves.at("onset_bytes").status, EvidenceStatus::resolved);
   EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
@@ -157,7 +212,7 @@ TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
 }
 
 TEST(NearerLevel, EverySmMayHaveItsOwn) {
-  const CacheFinding found = found_of(modulo_set, [](std::uint32_t sm) { return sm; });
+  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm; });
   EXPECT_EQ(found.cache.shared_by_sms.size(), sms);
 }
 

@@ -190,13 +190,21 @@ AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort
     constexpr std::size_t laps_after_flood = 24;
     return model::repeated(offsets, times_longer_ * laps_after_flood);
   }
-  constexpr std::size_t laps_of_threes = 2;
   const std::size_t laps = effort == Effort::glance ? 1 : 18 * times_longer_;
   AccessSequence in_threes;
   for (const std::uint64_t offset : offsets) {
     in_threes.insert(in_threes.end(), 3, offset);
   }
-  return joined(model::repeated(in_threes, laps_of_threes), model::repeated(offsets, laps));
+  AccessSequence warm = in_threes;
+  // Trees whose halves differ may point away from a line of the flood for ever while laps are alike.
+  model::Random random(0x3a9eULL);
+  Offsets lap(offsets.begin(), offsets.end());
+  for (std::size_t left = laps; left > 1; --left) {
+    random.shuffle(lap);
+    warm.insert(warm.end(), lap.begin(), lap.end());
+  }
+  warm.insert(warm.end(), in_threes.begin(), in_threes.end());
+  return joined(warm, offsets);
 }
 
 void Conflicts::warm_up_longer() { times_longer_ *= 8; }

@@ -111,6 +111,7 @@ class Conflicts {
 
   // To be called where lines that fit after a flood do not do so every time: strange ones may have been among them.
   void warm_up_longer();
+  [[nodiscard]] bool warms_up_longer() const { return times_longer_ > 1; }
 
   enum class Effort { glance, thorough };
 
@@ -119,6 +120,7 @@ class Conflicts {
 
   // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.
   void distrust_thrashing() { thrashes_ = false; }
+  void trust_thrashing() { thrashes_ = true; }
 
  private:
   // Sums over laps, by position in `offsets`, of the log likelihood ratios of hypotheses about a line, each against "it

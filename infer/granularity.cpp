@@ -120,76 +120,140 @@ std::vector<model::Question> known_hits(const Interrogator& device, std::size_t 
   return questions;
 }
 
-bool calibrate(Interrogator& device) {
-  const std::uint64_t buffer_bytes = device.buffer().bytes;
-  const std::uint64_t stride = far_stride(buffer_bytes);
-  const std::uint64_t places = std::max<std::uint64_t>(1, buffer_bytes / stride);
-  // A flood costs more than the loads it makes room for, and needs room itself.
-  const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
-  std::vector<float> hits;
-  std::vector<float> misses;
-  std::vector<float> evicted;
-  const auto ask = [&](const std::vector<model::Question>& questions, std::vector<float>& sample) {
-    for (const std::vector<float>& answer : device.latencies(questions)) {
+namespace {
+
+// Loads of known outcome, and what they took.
+class Looks {
+ public:
+  explicit Looks(Interrogator& device)
+      : device_(&device), stride_(far_stride(device.buffer().bytes)),
+        places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
+        // A flood costs more than the loads it makes room for, and needs room itself.
+        first_touches_(device.starts_flooded() ? places_ / 4 : places_), random_(device.settings().seed) {}
+
+  void look_first() {
+    look(hit_looks, device_->starts_flooded() ? miss_looks / 4 : miss_looks);
+    look_at_evicted();
+  }
+
+  void look_longer() {
+    constexpr std::size_t more = 14;
+    look(more * hit_looks, device_->starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
+  }
+
+  [[nodiscard]] LevelClassifier fit() const { return {hits_, misses_, evicted_}; }
+  [[nodiscard]] const std::vector<float>& misses() const { return misses_; }
+
+ private:
+  static constexpr std::size_t hit_looks = 1152;
+  static constexpr std::size_t miss_looks = 1024;
+
+  void ask(const std::vector<model::Question>& questions, std::vector<float>& sample) {
+    for (const std::vector<float>& answer : device_->latencies(questions)) {
       sample.insert(sample.end(), answer.begin(), answer.end());
     }
-  };
-  model::Random random(device.settings().seed);
-  const auto look = [&](std::size_t hit_looks, std::size_t miss_looks) {
-    ask(known_hits(device, hit_looks), hits);
+  }
+
+  void look(std::size_t at_hits, std::size_t at_misses) {
+    ask(known_hits(*device_, at_hits), hits_);
     std::vector<model::Question> of_misses;
-    for (std::uint64_t i = 0; i * first_touches < miss_looks; ++i) {
-      const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
-      AccessSequence touches = model::cold_pass(first, first_touches * stride, stride);
+    for (std::uint64_t i = 0; i * first_touches_ < at_misses; ++i) {
+      const std::uint64_t first = first_touches_ == places_ ? 0 : (i % 4) * first_touches_ * stride_;
+      AccessSequence touches = model::cold_pass(first, first_touches_ * stride_, stride_);
       std::transform(touches.begin(), touches.end(), touches.begin(),
-                     [&](std::uint64_t offset) { return anywhere_after(offset, stride, random); });
-      of_misses.push_back(device.question({}, std::move(touches)));
+                     [&](std::uint64_t offset) { return anywhere_after(offset, stride_, random_); });
+      of_misses.push_back(device_->question({}, std::move(touches)));
     }
-    if (const auto& nearer_bytes = device.buffer().nearer_bytes) {
+    if (const auto& nearer_bytes = device_->buffer().nearer_bytes) {
       // What lies close together may share a part of the way: the upper levels of a page table.
       const std::uint64_t close = *nearer_bytes / 8;
-      const AccessSequence walk = model::cold_pass(0, buffer_bytes / 2 / close * close, close);
-      of_misses.insert(of_misses.end(), std::max<std::size_t>(1, miss_looks / walk.size()), device.question({}, walk));
+      const AccessSequence walk = model::cold_pass(0, device_->buffer().bytes / 2 / close * close, close);
+      of_misses.insert(of_misses.end(), std::max<std::size_t>(1, at_misses / walk.size()), device_->question({}, walk));
     }
-    ask(of_misses, misses);
-  };
-  constexpr std::size_t hit_looks = 1152;
-  constexpr std::size_t miss_looks = 1024;
-  look(hit_looks, device.starts_flooded() ? miss_looks / 4 : miss_looks);
-  LevelClassifier first_look(hits, misses, {});
-  for (const model::Question& question : eviction_questions(device)) {
-    std::vector<float> looked_at;
-    ask({question}, looked_at);
-    const auto driven_out = static_cast<std::size_t>(std::count_if(
-        looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
-    if (4 * driven_out >= 3 * evicted_places) {
-      constexpr unsigned most_repeats = 12;
-      for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
-        ask({question}, looked_at);
+    ask(of_misses, misses_);
+  }
+
+  void look_at_evicted() {
+    const LevelClassifier first_look(hits_, misses_, {});
+    for (const model::Question& question : eviction_questions(*device_)) {
+      std::vector<float> looked_at;
+      ask({question}, looked_at);
+      const auto driven_out = static_cast<std::size_t>(std::count_if(
+          looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
+      if (4 * driven_out >= 3 * evicted_places) {
+        constexpr unsigned most_repeats = 12;
+        for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
+          ask({question}, looked_at);
+        }
+      }
+      evicted_.insert(evicted_.end(), looked_at.begin(), looked_at.end());
+      // The next span would only drive them further away.
+      if (4 * driven_out >= 3 * evicted_places) {
+        break;
       }
     }
-    evicted.insert(evicted.end(), looked_at.begin(), looked_at.end());
-    // The next span would only drive them further away.
-    if (4 * driven_out >= 3 * evicted_places) {
-      break;
+  }
+
+  Interrogator* device_;
+  std::uint64_t stride_;
+  std::uint64_t places_;
+  std::uint64_t first_touches_;
+  model::Random random_;
+  std::vector<float> hits_;
+  std::vector<float> misses_;
+  std::vector<float> evicted_;
+};
+
+// Readings that are hardly ever wrong, by overlap or by misreads.
+bool is_crisp(const LevelClassifier& classifier) {
+  constexpr double crisp = 1e-3;
+  return std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) <= crisp / 2 &&
+         classifier.overlap() <= crisp;
+}
+
+// More first touches hit, as `classifier` reads them, than its own do. They were no first touches then.
+bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifier& classifier) {
+  constexpr double by_chance = 1e-3;
+  const auto hits =
+      static_cast<std::size_t>(std::count_if(first_touches.begin(), first_touches.end(),
+                                             [&](float latency) { return classifier.read(latency) == Reading::hit; }));
+  return classifier.levels_are_apart() &&
+         binomial_upper_tail(hits, first_touches.size(), classifier.miss_misread_rate()) < by_chance;
+}
+
+}  // namespace
+
+bool calibrate(Interrogator& device) {
+  Looks looks(device);
+  looks.look_first();
+  LevelClassifier classifier = looks.fit();
+  if (!is_crisp(classifier) && device.floods_by_loads()) {
+    // What looks like misreads may be lines that were hit once and that no flood has driven out since.
+    constexpr unsigned repeats = 2;
+    device.flood_in_repeats(repeats);
+    Looks after_repeats(device);
+    after_repeats.look_first();
+    LevelClassifier fitted = after_repeats.fit();
+    if (hit_more_often(looks.misses(), fitted)) {
+      looks = std::move(after_repeats);
+      classifier = std::move(fitted);
+    } else {
+      device.flood_in_repeats(1);
     }
   }
-  LevelClassifier classifier(hits, misses, evicted);
-  // Where readings were wrong, by overlap or by misreads, it must be known well how often, to tell that from rare real
-  // misses.
-  constexpr double crisp = 1e-3;
-  if (std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) > crisp / 2 ||
-      classifier.overlap() > crisp) {
-    constexpr std::size_t more = 14;
-    look(more * hit_looks, device.starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
-    classifier = LevelClassifier(hits, misses, evicted);
+  // Where readings were wrong, it must be known well how often, to tell that from rare real misses.
+  if (!is_crisp(classifier)) {
+    looks.look_longer();
+    classifier = looks.fit();
   }
   const bool apart = classifier.levels_are_apart();
   device.set_classifier(std::move(classifier));
   return apart;
 }
 
-FillGranularity find_fill_granularity(Interrogator& device) {
+namespace {
+
+FillGranularity look_at_fills(Interrogator& device) {
   const std::uint64_t start = aligned_start(device);
   const std::uint64_t room_bytes = device.buffer().bytes - start;
   const unsigned votes = device.votes_needed();
@@ -247,6 +311,14 @@ FillGranularity find_fill_granularity(Interrogator& device) {
             .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
   }
   return {.sector_bytes = spacing, .reason = {}};
+}
+
+}  // namespace
+
+// A misread that no vote caught makes fills look uneven; fills that are so show it again.
+FillGranularity find_fill_granularity(Interrogator& device) {
+  FillGranularity fill = look_at_fills(device);
+  return fill.sector_bytes ? fill : look_at_fills(device);
 }
 
 Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {

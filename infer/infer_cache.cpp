@@ -187,10 +187,18 @@ class Inference {
     if (!has_onset) {
       return;
     }
-    device_.report("line size", 0.15);
-    find_line();
-    device_.report("sets", 0.2);
-    if (!find_sets()) {
+    bool has_sets = find_line_and_sets();
+    // Among many ways, chance keeps strange lines for long: then the onset may have been wrong already.
+    if (device_.floods_by_loads() && !conflicts_.warms_up_longer() && (!has_sets || packings_.failed())) {
+      conflicts_.warm_up_longer();
+      device_.report("capacity once more, after longer warm-ups", 0.05);
+      packings_ = {};
+      if (!find_capacity_onset()) {
+        return;
+      }
+      has_sets = find_line_and_sets();
+    }
+    if (!has_sets) {
       predict_as_well_as_possible();
       return;
     }
@@ -206,6 +214,13 @@ class Inference {
       predict_as_well_as_possible();
     }
     device_.report("done", 1.0);
+  }
+
+  bool find_line_and_sets() {
+    device_.report("line size", 0.15);
+    find_line();
+    device_.report("sets", 0.2);
+    return find_sets();
   }
 
   bool find_latencies() {

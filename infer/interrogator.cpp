@@ -129,7 +129,7 @@ AccessSequence Interrogator::flood_around(const AccessSequence& warm, const Acce
   for (std::uint64_t block = 0; (block + 1) * block_bytes <= buffer().bytes && flooded_bytes < wanted_bytes; ++block) {
     if (!touched.contains(block)) {
       for (std::uint64_t offset = 0; offset < block_bytes; offset += flood_stride_bytes_) {
-        flood.push_back(block * block_bytes + offset);
+        flood.insert(flood.end(), flood_repeats_, block * block_bytes + offset);
       }
       flooded_bytes += block_bytes;
     }

@@ -70,12 +70,21 @@ class Interrogator {
   // The flood is loads of this program, as the device has none to offer.
   [[nodiscard]] bool floods_by_loads() const { return start_ == model::StartState::keep; }
 
+  // How often in a row the flood by loads of this program loads each place. Once drives lines out of a cache that keeps
+  // what came last. Where a new line is the next to go until it is hit (LIP), the flood passes through one place of
+  // each set, and only lines that are hit at once drive out what was hit before.
+  void flood_in_repeats(unsigned repeats) { flood_repeats_ = repeats; }
+
   // The fewer bytes are known to belong together, the more a flood has to load and to stay away from.
   void set_fill_granularity(std::uint64_t sector_bytes) {
     flood_stride_bytes_ = sector_bytes;
     flood_block_bytes_ = std::max(flood_block_bytes_, sector_bytes);
   }
-  void set_line(std::uint64_t line_bytes) { flood_stride_bytes_ = flood_block_bytes_ = line_bytes; }
+  // From here on warm-ups bring lines in line themselves, so the flood loads each place once again.
+  void set_line(std::uint64_t line_bytes) {
+    flood_stride_bytes_ = flood_block_bytes_ = line_bytes;
+    flood_repeats_ = 1;
+  }
 
   // Needs a classifier.
   [[nodiscard]] std::vector<Reading> ask(AccessSequence warm, AccessSequence record);
@@ -123,6 +132,7 @@ class Interrogator {
   Primer primer_;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
+  unsigned flood_repeats_ = 1;
   std::size_t questions_ = 0;
   std::size_t accesses_ = 0;
   std::vector<model::Inquiry> inquiries_;

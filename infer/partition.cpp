@@ -28,7 +28,8 @@ Partitioner::Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64
     : device_(&device), conflicts_(&conflicts), line_bytes_(line_bytes), onset_lines_(onset_lines),
       start_(aligned_start(device)),
       buffer_lines_(static_cast<std::size_t>((device.buffer().bytes - start_) / line_bytes)),
-      chunk_lines_(std::max<std::size_t>(1, onset_lines / 2)), random_(device.settings().seed ^ 0x9a27ULL) {}
+      most_chunk_lines_(std::max<std::size_t>(1, onset_lines / 2)), chunk_lines_(most_chunk_lines_),
+      random_(device.settings().seed ^ 0x9a27ULL) {}
 
 Offsets Partitioner::lines_between(std::size_t first, std::size_t last) const {
   Offsets lines;
@@ -67,7 +68,10 @@ Offsets Partitioner::lines_far_away(std::size_t window_lines) {
 }
 
 // Lines that fit together can be tested together against one full set: whatever then misses belongs to that set.
-std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
+std::vector<Offsets> Partitioner::in_fitting_chunks(Offsets lines) {
+  if (neighbours_crowd_) {
+    random_.shuffle(lines);
+  }
   std::vector<Offsets> chunks;
   for (std::size_t next = 0; next < lines.size();) {
     const std::size_t count = std::min(chunk_lines_, lines.size() - next);
@@ -79,7 +83,7 @@ std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
     }
     chunks.push_back(std::move(chunk));
     next += count;
-    chunk_lines_ = std::min(chunk_lines_ + chunk_lines_ / 4 + 1, std::max<std::size_t>(1, onset_lines_ / 2));
+    chunk_lines_ = std::min(chunk_lines_ + chunk_lines_ / 4 + 1, most_chunk_lines_);
   }
   return chunks;
 }
@@ -87,7 +91,7 @@ std::vector<Offsets> Partitioner::in_fitting_chunks(const Offsets& lines) {
 // Those of the lines, in chunks that fit, that are not seen at once to go to one of the sets.
 std::vector<Offsets> Partitioner::unclaimed_chunks(std::vector<ConflictClass>& sets, Offsets lines) {
   static_cast<void>(claim_by_number(sets, lines));
-  return in_fitting_chunks(lines);
+  return in_fitting_chunks(std::move(lines));
 }
 
 // A set of these lines, if they are all that it has: they overflow, and without any one of them the rest fits.
@@ -117,7 +121,9 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
     has_asked_witness = true;
   }
   for (const double expected_left_out : {0.5, 5e-3, 5e-5, 5e-7}) {
+    const std::size_t asked_before = device_->accesses_asked();
     const std::vector<bool> member = conflicts_->conflicting(overflowing, expected_left_out);
+    const std::size_t asked_by_laps = device_->accesses_asked() - asked_before;
     Offsets lines;
     for (std::size_t i = 0; i < overflowing.size(); ++i) {
       if (member[i]) {
@@ -133,7 +139,7 @@ std::optional<ConflictClass> Partitioner::extract(const Offsets& overflowing, st
       continue;
     }
     if (auto set = extract_by_witness(overflowing, member)) {
-      witness_helps_ = true;
+      witness_helps_ = device_->accesses_asked() - asked_before <= 2 * asked_by_laps;
       return set;
     }
   }
@@ -192,16 +198,20 @@ void Partitioner::claim_members(ConflictClass& set, Offsets& chunk) {
   }
   // One line too many shows LRU everything; chance needs a crowd to show its victims soon.
   const std::size_t crowd = conflicts_->always_thrashes() ? set.ways : std::size_t{2} * set.ways + 1;
-  Offsets tested(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
-  const std::size_t known = tested.size();
-  tested.insert(tested.end(), chunk.begin(), chunk.end());
-  if (known <= set.ways && !conflicts_->overflow(tested)) {
+  const Offsets known(set.lines.begin(),
+                      set.lines.begin() + static_cast<std::ptrdiff_t>(std::min(crowd, set.lines.size())));
+  // Some policies let most lines stay. What is to miss must not be among them: an empty set keeps what comes first, a
+  // full one, what was loaded several times in a row last.
+  const bool chunk_first = device_->floods_by_loads();
+  const Offsets tested = chunk_first ? joined(chunk, known) : joined(known, chunk);
+  if (known.size() <= set.ways && !conflicts_->overflow(tested)) {
     return;
   }
   const std::vector<bool> member = conflicts_->conflicting(tested, 1e-4);
+  const std::size_t first = chunk_first ? 0 : known.size();
   Offsets others;
   for (std::size_t i = 0; i < chunk.size(); ++i) {
-    (member[known + i] ? set.lines : others).push_back(chunk[i]);
+    (member[first + i] ? set.lines : others).push_back(chunk[i]);
   }
   chunk = std::move(others);
 }
@@ -258,6 +268,20 @@ void Partitioner::claim(std::vector<ConflictClass>& sets, Offsets& chunk) {
   }
   for (ConflictClass& set : sets) {
     claim_members(set, chunk);
+  }
+}
+
+// A few lines that seem to go to none of the sets may be such as survive, under a policy that is not LRU and was taken
+// for it, what drives out most.
+void Partitioner::claim_by_laps(std::vector<ConflictClass>& sets, Offsets& lines) {
+  if (lines.empty() || 4 * lines.size() > onset_lines_ || !conflicts_->always_thrashes()) {
+    return;
+  }
+  conflicts_->distrust_thrashing();
+  const std::size_t before = lines.size();
+  claim(sets, lines);
+  if (lines.size() == before) {
+    conflicts_->trust_thrashing();
   }
 }
 
@@ -364,6 +388,11 @@ bool Partitioner::is_too_dear(Partition& partition) const {
 
 Partition Partitioner::find(ConflictClass first) {
   accesses_before_ = device_->accesses_asked();
+  // Where one set holds most of the contiguous lines that fit, others have room for more of those in any order.
+  neighbours_crowd_ = 2 * std::size_t{first.ways} > onset_lines_;
+  if (neighbours_crowd_) {
+    most_chunk_lines_ = chunk_lines_ = 4 * std::size_t{first.ways};
+  }
   Partition partition;
   const std::size_t window_lines =
       std::min(buffer_lines_, std::max(smallest_window_lines, 3 * onset_lines_ + onset_lines_ / 2));
@@ -383,6 +412,7 @@ Partition Partitioner::find(ConflictClass first) {
   }
   // One of the many decisions on lines may have overlooked one, which then stays among those that fit.
   claim(partition.classes, resident);
+  claim_by_laps(partition.classes, resident);
   // Sets with more ways than the window has lines for them show up further out.
   while (!resident.empty() && partition.window.size() < buffer_lines_) {
     chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);

@@ -44,7 +44,7 @@ class Partitioner {
   void extend(Partition& partition, std::size_t lines);
 
  private:
-  [[nodiscard]] std::vector<Offsets> in_fitting_chunks(const Offsets& lines);
+  [[nodiscard]] std::vector<Offsets> in_fitting_chunks(Offsets lines);
   [[nodiscard]] std::vector<Offsets> unclaimed_chunks(std::vector<ConflictClass>& sets, Offsets lines);
   [[nodiscard]] std::optional<ConflictClass> set_of(Offsets lines);
   [[nodiscard]] std::optional<ConflictClass> extract(const Offsets& overflowing, std::string& reason);
@@ -53,6 +53,7 @@ class Partitioner {
   [[nodiscard]] Offsets members_by_removal(const Offsets& overflowing);
   void claim(std::vector<ConflictClass>& sets, Offsets& chunk);
   void claim_members(ConflictClass& set, Offsets& chunk);
+  void claim_by_laps(std::vector<ConflictClass>& sets, Offsets& lines);
   [[nodiscard]] bool claim_by_number(std::vector<ConflictClass>& sets, Offsets& lines);
   void find_thrashing_sets(std::vector<ConflictClass>& sets, Offsets& resident, Offsets& further);
   [[nodiscard]] std::optional<std::vector<ConflictClass>> complete(std::span<const SetOverflow> overflows,
@@ -71,9 +72,11 @@ class Partitioner {
   std::size_t onset_lines_;
   std::uint64_t start_;
   std::size_t buffer_lines_;
+  std::size_t most_chunk_lines_;
   std::size_t chunk_lines_;
   std::size_t accesses_before_ = 0;
-  bool witness_helps_ = false;  // where the laps of Conflicts show too little
+  bool neighbours_crowd_ = false;
+  bool witness_helps_ = false;  // where the laps of Conflicts show too little, and are no cheaper
   model::Random random_;
 };
 

@@ -23,6 +23,8 @@ namespace {
 constexpr std::size_t most_weighed = 64;
 constexpr std::size_t most_states_weighed = 6;
 
+constexpr std::size_t longest_record = 800;
+
 // A question by itself, its clean start and its launch, is as much trouble as so many accesses.
 constexpr double accesses_of_asking = 200;
 
@@ -40,17 +42,34 @@ SetLines random_walk(std::uint32_t lines, std::size_t accesses, model::Random& r
   return walk;
 }
 
-// Fills the set, touches lines in it, brings new ones, and probes some; several rounds of the last three.
-SetLines fill_touch_evict_probe(const SetFrame& frame, unsigned rounds, model::Random& random) {
-  SetLines record = first_lines(frame.ways);
-  std::uint32_t next = frame.ways;
+// Half of the lines are loaded again at once, without which some policies hardly ever keep what is new.
+SetLines walk_in_pairs(std::uint32_t lines, std::size_t accesses, model::Random& random) {
+  SetLines walk;
+  while (walk.size() < accesses) {
+    const auto line = static_cast<std::uint32_t>(random.below(lines));
+    walk.insert(walk.end(), 1 + random.below(2), line);
+  }
+  return walk;
+}
+
+// Fills the set, touches lines in it, brings new ones, and probes some; several rounds of the last three. What is new
+// is loaded `times` in a row.
+SetLines fill_touch_evict_probe(const SetFrame& frame, unsigned rounds, unsigned times, model::Random& random) {
+  SetLines record;
+  std::uint32_t next = 0;
+  const auto bring = [&] {
+    record.insert(record.end(), times, next);
+    next = next + 1 == frame.recorded ? 0 : next + 1;
+  };
+  for (std::uint32_t line = 0; line < frame.ways; ++line) {
+    bring();
+  }
   for (unsigned round = 0; round < rounds; ++round) {
     for (std::uint64_t touches = random.below(frame.ways + 1); touches > 0; --touches) {
       record.push_back(static_cast<std::uint32_t>(random.below(frame.recorded)));
     }
     for (std::uint64_t fresh = 1 + random.below(frame.ways); fresh > 0; --fresh) {
-      record.push_back(next);
-      next = next + 1 == frame.recorded ? 0 : next + 1;
+      bring();
     }
     SetLines probed = first_lines(frame.recorded);
     random.shuffle(probed);
@@ -74,17 +93,33 @@ SetLines replacing_walk(std::uint32_t lines, std::uint32_t recorded) {
   return accesses;
 }
 
+// With hits in between, a share of the accesses. The last line is filled last.
+SetLines filling_walk(std::uint32_t lines, double hit_share, model::Random& random) {
+  SetLines walk;
+  for (std::uint32_t filled = 0; filled < lines;) {
+    const bool hits = filled > 0 && random.unit() < hit_share;
+    walk.push_back(hits ? static_cast<std::uint32_t>(random.below(filled)) : filled++);
+  }
+  return walk;
+}
+
 // The accesses to a full set may only exchange the states of a policy (they do under permutation policies), while the
-// filling of an empty one brings some of them together, each time anew.
-std::vector<SetLines> filling_walks(std::uint32_t lines) {
-  constexpr std::size_t walks = 8;
+// filling of an empty one brings some of them together, each time anew. What points at a way of the full set, as the
+// hand of a clock does, takes long walks, which come last.
+std::vector<SetLines> filling_walks(std::uint32_t ways, std::uint32_t lines) {
+  constexpr std::size_t long_walks = 8;
+  constexpr std::size_t short_walks = 24;
   constexpr std::size_t walk_rounds = 6;
   model::Random random(0xc0de ^ lines);
-  std::vector<SetLines> accesses;
-  while (accesses.size() < walks) {
-    accesses.push_back(random_walk(lines, walk_rounds * lines, random));
+  std::vector<SetLines> walks;
+  for (std::size_t walk = 0; walk < long_walks; ++walk) {
+    walks.push_back(random_walk(lines, walk_rounds * lines, random));
   }
-  return accesses;
+  for (std::size_t walk = 0; walk < short_walks; ++walk) {
+    const double hit_share = 0.2 + 0.5 * random.unit();
+    walks.insert(walks.begin(), filling_walk(std::min(ways, lines), hit_share, random));
+  }
+  return walks;
 }
 
 }  // namespace
@@ -112,7 +147,7 @@ SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start) {
   return {.ways = ways,
           .recorded = most_used,
           .lines = most_used,
-          .conditioning = start == SetStart::invalidated ? filling_walks(few_more) : std::vector<SetLines>{}};
+          .conditioning = start == SetStart::invalidated ? filling_walks(ways, few_more) : std::vector<SetLines>{}};
 }
 
 void PolicyOnSet::State::invalidate() {
@@ -407,16 +442,34 @@ std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t d
     pool.push_back({.name = named("chase", lines), .record = std::move(chase)});
     for (const std::uint32_t lengths : {2U, 4U, 8U, 16U}) {
       const std::size_t accesses = std::size_t{lengths} * std::max(4U, frame.ways);
-      if (accesses <= 800) {
+      if (accesses <= longest_record) {
         pool.push_back({.name = named("random walk", lines), .record = random_walk(lines, accesses, random)});
       }
     }
   }
   for (const unsigned rounds : {1U, 1U, 2U, 2U, 4U, 4U, 6U, 8U}) {
-    SetLines record = fill_touch_evict_probe(frame, rounds, random);
-    if (record.size() <= 800) {
+    SetLines record = fill_touch_evict_probe(frame, rounds, 1, random);
+    if (record.size() <= longest_record) {
       pool.push_back({.name = named("fill, touch, drive out, probe", frame.recorded), .record = std::move(record)});
     }
+  }
+  return pool;
+}
+
+std::vector<PolicyQuestion> pool_in_pairs(const SetFrame& frame, std::uint64_t draw) {
+  model::Random random(0x9a125ULL + draw);
+  std::vector<PolicyQuestion> pool;
+  const auto add = [&](const std::string& what, SetLines record) {
+    if (record.size() <= longest_record) {
+      pool.push_back(
+          {.name = what + " over " + std::to_string(frame.recorded) + " lines", .record = std::move(record)});
+    }
+  };
+  for (const std::size_t lengths : {4U, 8U, 16U}) {
+    add("walk in pairs", walk_in_pairs(frame.recorded, lengths * std::max(4U, frame.ways), random));
+  }
+  for (const unsigned rounds : {1U, 2U, 4U, 8U}) {
+    add("fill, touch, drive out in pairs, probe", fill_touch_evict_probe(frame, rounds, 2, random));
   }
   return pool;
 }

@@ -122,6 +122,9 @@ struct PolicyQuestion {
 // lines. Another `draw` draws others.
 [[nodiscard]] std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t draw);
 
+// The same with lines that are loaded twice in a row, without which some policies keep hardly anything that is new.
+[[nodiscard]] std::vector<PolicyQuestion> pool_in_pairs(const SetFrame& frame, std::uint64_t draw);
+
 // A random walk over a third more lines than ways, so long that every way is replaced many times.
 [[nodiscard]] PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw);
 

@@ -234,11 +234,11 @@ void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const 
                    before, alive_.size());
 }
 
-void PolicySearch::narrow_on(const ConflictClass& set) {
+void PolicySearch::narrow_on(const ConflictClass& set, QuestionPool pool_of, std::size_t most_answers) {
   const SetFrame& frame = frames_.at(set.ways);
   unsigned draw = 0;
-  while (alive_.size() > 1 && draw < most_draws && answers_.size() < most_questions) {
-    std::vector<PolicyQuestion> pool = question_pool(frame, draw);
+  while (alive_.size() > 1 && draw < most_draws && answers_.size() < most_answers) {
+    std::vector<PolicyQuestion> pool = pool_of(frame, draw);
     std::erase_if(pool, [&](const PolicyQuestion& question) {
       return std::any_of(answers_.begin(), answers_.end(), [&](const SetAnswer& answer) {
         return answer.set->ways == set.ways && answer.question.record == question.record;
@@ -260,9 +260,17 @@ void PolicySearch::narrow_on(const ConflictClass& set) {
 }
 
 void PolicySearch::narrow() {
-  for (const auto& frame : frames_) {
-    narrow_on(
-        **std::find_if(sets_.begin(), sets_.end(), [&](const ConflictClass* set) { return set->ways == frame.first; }));
+  const auto on_sets = [&](QuestionPool pool_of, std::size_t most_answers) {
+    for (const auto& frame : frames_) {
+      narrow_on(**std::find_if(sets_.begin(), sets_.end(),
+                               [&](const ConflictClass* set) { return set->ways == frame.first; }),
+                pool_of, most_answers);
+    }
+  };
+  on_sets(question_pool, most_questions);
+  // Among lines that were all hit, a new one may be the next to go whatever the policy.
+  if (start_ == SetStart::flooded) {
+    on_sets(pool_in_pairs, answers_.size() + most_questions);
   }
   if (start_ == SetStart::empty) {
     join_alike();

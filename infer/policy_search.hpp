@@ -86,7 +86,10 @@ class PolicySearch {
   [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis,
                                    std::vector<Prediction> predictions) const;
   void ask(const ConflictClass& set, PolicyQuestion question, const AccessSequence& context, const std::string& why);
-  void narrow_on(const ConflictClass& set);
+
+  using QuestionPool = std::vector<PolicyQuestion> (*)(const SetFrame& frame, std::uint64_t draw);
+  // Ends when so many questions were answered altogether.
+  void narrow_on(const ConflictClass& set, QuestionPool pool_of, std::size_t most_answers);
   void join_alike();
   void join_indistinguishable();
   [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,

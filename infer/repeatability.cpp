@@ -16,16 +16,19 @@ namespace {
 
 using Readings = std::vector<Reading>;
 
-std::vector<Readings> ask_again(Interrogator& device, const model::Question& question, std::size_t times) {
-  const std::vector<model::Question> batch(times, question);
+std::vector<Readings> ask_all(Interrogator& device, const std::vector<model::Question>& questions) {
   std::vector<Readings> all;
-  for (const std::vector<float>& answer : device.latencies(batch)) {
+  for (const std::vector<float>& answer : device.latencies(questions)) {
     Readings& readings = all.emplace_back();
     for (const float latency : answer) {
       readings.push_back(device.classifier().read(latency));
     }
   }
   return all;
+}
+
+std::vector<Readings> ask_again(Interrogator& device, const model::Question& question, std::size_t times) {
+  return ask_all(device, std::vector<model::Question>(times, question));
 }
 
 // Share of readings that are wrong, where it is largest.
@@ -114,6 +117,39 @@ bool repeats_for_long(Interrogator& device, const ConflictClass& set, const Aske
     record.insert(record.end(), more.begin(), more.end());
   }
   return repeats(device, asked(std::move(record)));
+}
+
+// Whether ways are hit while a set fills may decide what is left to see of how it began, so that is done in several
+// ways.
+bool forgets_what_was_before(Interrogator& device, const ConflictClass& set, const Primer& primer) {
+  constexpr std::size_t histories = 100;
+  constexpr std::size_t walks = 3;
+  const AccessSequence first_lines(set.lines.begin(), set.lines.begin() + set.ways);
+  std::vector<model::Question> questions;
+  for (std::size_t walk = 0; walk < walks; ++walk) {
+    AccessSequence record = walk_over(device, set, walk).record;
+    if (walk == 0) {
+      record.insert(record.begin(), first_lines.begin(), first_lines.end());
+    }
+    questions.push_back(device.question({}, std::move(record)));
+  }
+  model::Random random(device.settings().seed ^ 0xbef0ULL);
+  std::vector<std::vector<Readings>> answers(walks);
+  for (std::size_t history = 0; history < histories; ++history) {
+    AccessSequence before;
+    for (std::uint64_t accesses = 1 + random.below(8 * std::uint64_t{set.ways}); accesses > 0; --accesses) {
+      before.push_back(set.lines[random.below(std::min<std::size_t>(set.lines.size(), set.ways + 1UL))]);
+    }
+    Primer with_history{std::move(before)};
+    with_history.insert(with_history.end(), primer.begin(), primer.end());
+    const Priming priming(device, std::move(with_history));
+    std::vector<Readings> after = ask_all(device, questions);
+    for (std::size_t walk = 0; walk < walks; ++walk) {
+      answers[walk].push_back(std::move(after[walk]));
+    }
+  }
+  return std::all_of(answers.begin(), answers.end(),
+                     [&](const auto& of_walk) { return are_the_same(device.classifier(), of_walk); });
 }
 
 bool answers_come_in_order(Interrogator& device, const model::Question& question) {

@@ -23,6 +23,9 @@ using AskedOfWalk = std::function<model::Question(AccessSequence walk)>;
 // it has ways misses so seldom that in a short one chance looks like misreads.
 [[nodiscard]] bool repeats_for_long(Interrogator& device, const ConflictClass& set, const AskedOfWalk& asked);
 
+// True when a set is in the same state after the primer, whatever it did before, as far as walks show.
+[[nodiscard]] bool forgets_what_was_before(Interrogator& device, const ConflictClass& set, const Primer& primer);
+
 // Of a question that does not repeat: true when its answers are a few that come again, and come in stretches or in turn
 // rather than in any order. That is a policy that changes with time; chance hardly ever repeats a long answer, and
 // never in an order (permutation test of the number of changes between kinds of answers, p < 0.0001).

@@ -293,7 +293,7 @@ class OutsideTheLibrary {
     limits.random_accesses = random_accesses;
     limits.random_accesses_per_state = random_accesses_per_state;
     device_->inquire("sequences that learn a machine", "no known policy explains the set, and its answers repeat");
-    const Priming priming(*device_, search_->conditioning_of(set));
+    const Priming priming(*device_, shortest_conditioning_of(set));
     const Learning learning = learn_policy(oracle_of(*device_, set), set.ways, set.lines.size(), limits);
     fit_->details["learning_sequences"] = std::to_string(learning.sequences);
     fit_->details["learning_accesses"] = std::to_string(learning.accesses);
@@ -308,6 +308,19 @@ class OutsideTheLibrary {
         learned.extra_states ? std::to_string(*learned.extra_states) : "null";
     device_->learned("a machine: " + learned.policy.policy);
     return holds_elsewhere(learned.policy);
+  }
+
+  // Many questions follow, and the last walks may do for them. What is learned begins in the state that all the walks
+  // lead to as well.
+  [[nodiscard]] Primer shortest_conditioning_of(const ConflictClass& set) {
+    const Primer whole = search_->conditioning_of(set);
+    for (std::size_t walks = 1; walks < whole.size(); walks += std::max<std::size_t>(1, walks / 2)) {
+      Primer last(whole.end() - static_cast<std::ptrdiff_t>(walks), whole.end());
+      if (forgets_what_was_before(*device_, set, last)) {
+        return last;
+      }
+    }
+    return whole;
   }
 
   bool holds_elsewhere(const Replacement& learned) {

@@ -70,8 +70,9 @@ class Clock:
 
     def _jitter_for(self, count):
         first = self._rng.randrange(self.STOCK)
-        stock = self._jitter[first:] + self._jitter[:first] if count > self.STOCK - first else self._jitter[first:]
-        return stock * (1 + count // self.STOCK)
+        if first + count <= self.STOCK:
+            return self._jitter[first : first + count]
+        return (self._jitter[first:] + self._jitter[:first]) * (1 + count // self.STOCK)
 
 
 class Device:

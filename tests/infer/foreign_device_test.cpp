@@ -183,13 +183,18 @@ TEST(ForeignDevice, LipIsNamed) {
 
 // Lines stay that were hit before, and a flood that loads each line once drives out one way of each set.
 TEST(ForeignDevice, LipIsNamedWithoutACleanStart) {
-  Device device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(2, 3, foreign::lip)); },
-                two_levels);
-  device.refuse_clean_starts();
-  model::CacheDescription truth = truth_of_sets(2, 3);
-  truth.replacement = model::Replacement{.policy = "lip", .parameters = {}, .equivalent = {}};
-  const CacheFinding finding = infer(device, truth);
-  EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
+  for (const auto& [sets, ways] : {std::pair{2U, 3U}, std::pair{1U, 9U}}) {
+    Device device(
+        [sets = sets, ways = ways] {
+          return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip));
+        },
+        two_levels, 1U << 16U);
+    device.refuse_clean_starts();
+    model::CacheDescription truth = truth_of_sets(sets, ways);
+    truth.replacement = model::Replacement{.policy = "lip", .parameters = {}, .equivalent = {}};
+    const CacheFinding finding = infer(device, truth);
+    EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
+  }
 }
 
 TEST(ForeignDevice, EvictingTheMostRecentIsNamed) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <iostream>
 
 #include "infer/full_set_witness.hpp"
@@ -24,10 +25,12 @@ constexpr std::uint64_t seed = 20261122;
 // A virtual device whose levels are known.
 class Known {
  public:
-  Known(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy, double misreads)
-      : device_(device_of(cache_of(std::vector<std::uint32_t>(sets, ways),
-                                   model::ModuloIndex{.granule_bytes = line_bytes, .sets_count = sets}, policy),
-                          {.jitter_cycles = 2, .misread_probability = misreads})) {
+  Known(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy, double misreads,
+        std::uint64_t granule_lines = 1)
+      : device_(device_of(
+            cache_of(std::vector<std::uint32_t>(sets, ways),
+                     model::ModuloIndex{.granule_bytes = granule_lines * line_bytes, .sets_count = sets}, policy),
+            {.jitter_cycles = 2, .misread_probability = misreads})) {
     interrogator_.choose_start();
     EXPECT_TRUE(calibrate(interrogator_));
     interrogator_.set_line(line_bytes);
@@ -68,6 +71,31 @@ TEST(Partitioner, TheFirstSetIsFoundWhereMostOfItsLinesStay) {
       EXPECT_EQ(line / line_bytes % sets, 0U) << policy.policy;
     }
   }
+}
+
+// More neighbours go to one set than it holds, so few of them in a row fit, and no more say how many there is room for.
+TEST(Partitioner, SetsOfManyNeighboursAreNotFoundAFewLinesAtATime) {
+  constexpr std::uint32_t sets = 12;
+  constexpr std::uint32_t ways = 7;
+  const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{4}}}, .equivalent = {}};
+  Known device(sets, ways, coin, 0.01, ways + 1);
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, ways);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  ASSERT_TRUE(first) << reason;
+  const std::size_t before = device.interrogator().accesses_asked();
+  const Partition partition = partitioner.find(*std::move(first));
+  const std::size_t asked = device.interrogator().accesses_asked() - before;
+  std::cout << asked << " accesses\n";
+  ASSERT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+  for (const ConflictClass& set : partition.classes) {
+    EXPECT_EQ(set.ways, ways);
+    for (const std::uint64_t line : set.lines) {
+      EXPECT_EQ(line / line_bytes / (ways + 1) % sets, set.lines.front() / line_bytes / (ways + 1) % sets);
+    }
+  }
+  EXPECT_LT(asked, 700'000U);
 }
 
 // Who goes differs each time, so no single load tells whether the set is full.
@@ -157,6 +185,109 @@ TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
   for (int again = 0; again < 3; ++again) {
     EXPECT_FALSE(conflicts.overflow(lines(sets * ways)));
     EXPECT_TRUE(conflicts.overflow(lines(sets * ways + 1)));
+  }
+}
+
+// A device that cannot empty its cache.
+class Kept {
+ public:
+  explicit Kept(const foreign::MakeCache& make) : device_(make, {{.cycles = 100}, {.cycles = 220}}, 1U << 16U) {
+    device_.refuse_clean_starts();
+    interrogator_.choose_start();
+    EXPECT_TRUE(calibrate(interrogator_));
+    interrogator_.set_line(foreign::line_bytes);
+  }
+
+  Interrogator& interrogator() { return interrogator_; }
+  Conflicts& conflicts() { return conflicts_; }
+
+ private:
+  foreign::Device device_;
+  Settings settings_;
+  Interrogator interrogator_{device_, "L1tex", settings_};
+  Conflicts conflicts_{interrogator_, seed};
+};
+
+// What was loaded last and often stays, so the lines that are asked about must not be those.
+TEST(Partitioner, SetsAreToldWhereLinesStayThatWereThereBefore) {
+  constexpr std::size_t sets = 6;
+  constexpr std::size_t ways = 9;
+  Kept device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip)); });
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, sets * ways);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  ASSERT_TRUE(first) << reason;
+  const Partition partition = partitioner.find(*std::move(first));
+  EXPECT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+  for (const ConflictClass& set : partition.classes) {
+    EXPECT_EQ(set.ways, ways);
+    for (const std::uint64_t line : set.lines) {
+      EXPECT_EQ(line / line_bytes % sets, set.lines.front() / line_bytes % sets);
+    }
+  }
+  std::cout << device.interrogator().accesses_asked() << " accesses\n";
+}
+
+// Among misreads a tree looks as if every line missed in every lap, so lines that survive a lap seem to be of no set.
+TEST(Partitioner, LinesThatSurviveALapAreNotLeftOver) {
+  constexpr std::uint32_t sets = 7;
+  constexpr std::uint32_t ways = 8;
+  const model::Replacement tree{.policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
+  Known device(sets, ways, tree, 0.012);
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, std::size_t{sets} * ways);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  ASSERT_TRUE(first) << reason;
+  const Partition partition = partitioner.find(*std::move(first));
+  EXPECT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+}
+
+// A tree of bits, each pointing to the part that was not touched last, over any number of ways: the first part of each
+// holds the largest power of two that leaves some for the other.
+class UnevenTreeSet final : public foreign::WaySet {
+ public:
+  explicit UnevenTreeSet(std::size_t ways) : WaySet(ways), points_to_second_(ways) {}
+
+ private:
+  // A part is known by its first way and, as parts that begin there hold others, by where its second half begins.
+  void touch(std::size_t way) override {
+    for (std::size_t first = 0, count = ways(); count > 1;) {
+      const std::size_t half = std::bit_ceil(count) / 2;
+      const bool in_second = way >= first + half;
+      points_to_second_[first + half] = !in_second;
+      first += in_second ? half : 0;
+      count = in_second ? count - half : half;
+    }
+  }
+
+  std::size_t victim() override {
+    std::size_t first = 0;
+    for (std::size_t count = ways(); count > 1;) {
+      const std::size_t half = std::bit_ceil(count) / 2;
+      const bool in_second = points_to_second_[first + half];
+      first += in_second ? half : 0;
+      count = in_second ? count - half : half;
+    }
+    return first;
+  }
+
+  std::vector<bool> points_to_second_;
+};
+
+// Laps that are all alike may never point such a tree to the line that a flood has left.
+TEST(Conflicts, LinesFitInATreeOfAnyNumberOfWays) {
+  for (const std::size_t ways : {5U, 6U, 12U}) {
+    Kept device([ways] {
+      return std::make_unique<foreign::SetArray>(2,
+                                                 [ways](std::size_t) { return std::make_unique<UnevenTreeSet>(ways); });
+    });
+    const auto lines = [](std::size_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); };
+    for (int again = 0; again < 3; ++again) {
+      EXPECT_FALSE(device.conflicts().overflow(lines(2 * ways))) << ways << " ways";
+      EXPECT_TRUE(device.conflicts().overflow(lines(2 * ways + 1))) << ways << " ways";
+    }
   }
 }
 

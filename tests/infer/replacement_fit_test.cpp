@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iostream>
 #include <numeric>
 #include <random>
 
 #include "infer/bimodal_fit.hpp"
 #include "infer/granularity.hpp"
+#include "infer/policy_questions.hpp"
 #include "infer/repeatability.hpp"
 #include "infer/victims.hpp"
 #include "tests/infer/foreign_device.hpp"
@@ -277,6 +279,45 @@ TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
   EXPECT_GE(10 * named, 9 * policies.size());
 }
 
+model::Replacement permutation_of_five() {
+  const std::vector<std::vector<double>> hits{
+      {0, 1, 2, 3, 4}, {1, 0, 2, 3, 4}, {1, 2, 0, 3, 4}, {0, 2, 3, 1, 4}, {0, 1, 3, 4, 2}};
+  return {.policy = "permutation",
+          .parameters = {{"hits", hits}, {"miss", std::vector<double>{0, 1, 3, 4, 2}}},
+          .equivalent = {}};
+}
+
+// What is learned asks thousands of questions, and the walks before each of them must not be most of what is loaded.
+TEST(ReplacementFit, WhatIsLearnedFromAnInvalidatedStartIsNotDear) {
+  constexpr std::uint32_t ways = 5;
+  Sets sets(std::make_unique<NeverClean>(sets_of(2, ways, permutation_of_five(), 1, {.jitter_cycles = 2})), 2, ways, 1);
+  const ReplacementFit fit = sets.fit();
+  ASSERT_EQ(fit.candidates.size(), 1U) << text_of(fit);
+  EXPECT_EQ(fit.candidates.front().policy, "permutation");
+  std::cout << sets.accesses() << " accesses\n";
+  EXPECT_LT(sets.accesses(), 6'000'000U);
+}
+
+// A walk that leaves a set as it was, and one that fills it.
+TEST(Repeatability, OnlyWhatBringsStatesTogetherMakesASetForget) {
+  constexpr std::uint32_t ways = 5;
+  const model::NoiseDescription noise{.jitter_cycles = 3, .misread_probability = 0.018};
+  for (const auto& policy : {permutation_of_five(), replacement("clock"), replacement("lru")}) {
+    Sets sets(std::make_unique<NeverClean>(sets_of(1, ways, policy, 1, noise)), 1, ways, 1);
+    const ConflictClass& set = sets.classes().front();
+    Primer walks;
+    for (const SetLines& walk : frame_of(ways, set.lines.size(), SetStart::invalidated).conditioning) {
+      AccessSequence& offsets = walks.emplace_back();
+      for (const std::uint32_t line : walk) {
+        offsets.push_back(set.lines[line]);
+      }
+    }
+    EXPECT_TRUE(forgets_what_was_before(sets.device(), set, walks)) << policy.policy;
+    EXPECT_EQ(forgets_what_was_before(sets.device(), set, {{set.lines.front()}}), policy == replacement("lru"))
+        << policy.policy;
+  }
+}
+
 // Where a set can only be invalidated, some of its marks are left.
 TEST(ReplacementFit, WaysMayGoInAnOrderOfTheirOwn) {
   for (const std::vector<double>& order :
@@ -386,7 +427,7 @@ TEST(ReplacementFit, ForeignSetsAfterAFlood) {
   expect_name(fit_flooded(ordered(foreign::lru)), replacement("lru"));
   expect_name(fit_flooded([](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }), replacement("plru"));
   for (const auto& [make, policy] : std::vector<std::pair<foreign::MakeSet, model::Replacement>>{
-           {ordered(foreign::lip_when_full), replacement("")},
+           {ordered(foreign::lip_when_full), replacement("lip")},  // how it fills an empty set never shows
            {[](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); },
             {.policy = "nru",
             .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},

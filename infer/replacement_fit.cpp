@@ -313,7 +313,7 @@ class OutsideTheLibrary {
   // Many questions follow, and the last walks may do for them. What is learned begins in the state that all the walks
   // lead to as well.
   [[nodiscard]] Primer shortest_conditioning_of(const ConflictClass& set) {
-    const Primer whole = search_->conditioning_of(set);
+    Primer whole = search_->conditioning_of(set);
     for (std::size_t walks = 1; walks < whole.size(); walks += std::max<std::size_t>(1, walks / 2)) {
       Primer last(whole.end() - static_cast<std::ptrdiff_t>(walks), whole.end());
       if (forgets_what_was_before(*device_, set, last)) {

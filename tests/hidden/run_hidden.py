@@ -129,7 +129,7 @@ def run_all(options, folder):
     rng = Random(options.seed)
     categories = {name: weight for name, weight in CATEGORIES.items() if options.category in (None, name)}
     specs = [draw(rng, categories, options.most_lines) | {"seed": rng.randrange(1 << 32)} for _ in range(options.count)]
-    chosen = [options.only] if options.only is not None else range(options.count)
+    chosen = [options.only] if options.only is not None else range(options.first, options.count)
     chosen = [number for number in chosen if options.policy in (None, specs[number]["replacement"]["policy"])]
     verdicts = []
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -215,6 +215,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpuinfer", required=True, help="the executable")
     parser.add_argument("--count", type=int, default=200, help="how many devices")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first device to run")
     parser.add_argument("--seed", type=int, default=1, help="draws the devices")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="devices at the same time")
     parser.add_argument("--timeout", type=float, default=120, help="seconds that gpuinfer gets for a device")

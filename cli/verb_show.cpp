@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -57,7 +58,7 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
     if (target == "all") {
       return targets;
     }
-    if (!profile.caches.contains(target) && !profile.textures.contains(target) && !profile.code.contains(target)) {
+    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
       throw InputError(fmt::format("--target: {} is not in {}; leave it out to see what is", target, file));
     }
   }

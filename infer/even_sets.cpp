@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include "infer/granularity.hpp"
 
@@ -31,19 +32,19 @@ class Search {
   EvenSetsFit run() {
     const std::optional<std::uint64_t> all_missing = fewest_that_all_miss();
     if (!all_missing) {
-      return {.alternatives = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
+      return {.sets = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
     }
     const std::uint64_t fitting = most_that_all_hit(*all_missing);
     std::vector<EvenSets> left = plausible(fitting, *all_missing);
     std::erase_if(left, [this](const EvenSets& sets) { return !explains_all(sets); });
     if (left.size() != 1) {
-      return {.alternatives = left,
+      return {.sets = {},
               .reason = left.empty()
                             ? "how many lines miss when a contiguous array grows is not what equal sets, filled "
                               "in turn, would show"
                             : "several numbers of sets explain how many lines miss"};
     }
-    return {.alternatives = left, .reason = {}};
+    return {.sets = left.front(), .reason = {}};
   }
 
  private:

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "infer/interrogator.hpp"
 
@@ -14,13 +14,11 @@ namespace gpuinfer::infer {
 struct EvenSets {
   std::uint64_t sets = 0;
   std::uint64_t ways = 0;
-
-  bool operator==(const EvenSets&) const = default;
 };
 
 struct EvenSetsFit {
-  std::vector<EvenSets> alternatives;  // one: found
-  std::string reason;                  // why there is not just one
+  std::optional<EvenSets> sets;
+  std::string reason;  // why there are none
 };
 
 // The sets of a level behind a nearer one, which answers in its place when a few lines are loaded; so many are. Of

@@ -294,18 +294,16 @@ class Inference {
     device_.inquire("contiguous arrays of growing size in laps, and how many of their lines miss",
                     "each line that is too many makes the lines of one more set miss");
     const EvenSetsFit fit = find_even_sets(device_, sector_bytes);
-    if (!fit.reason.empty()) {
+    if (!fit.sets) {
       device_.learned(fit.reason);
       return;
     }
-    const EvenSets& found = fit.alternatives.front();
-    device_.learned(std::to_string(found.sets) + " sets of " + std::to_string(found.ways) + " ways");
+    device_.learned(std::to_string(fit.sets->sets) + " sets of " + std::to_string(fit.sets->ways) + " ways");
     sets_are_proven_ = true;
     finding_.cache.line_bytes = sector_bytes;
-    finding_.cache.ways.emplace(found.sets, static_cast<std::uint32_t>(found.ways));
-    finding_.cache.capacity_bytes = found.sets * found.ways * sector_bytes;
-    leaves_.resolve("ways");
-    leaves_["capacity_bytes"] = leaves_["line_bytes"] = leaves_["ways"];
+    finding_.cache.ways.emplace(fit.sets->sets, static_cast<std::uint32_t>(fit.sets->ways));
+    resolve_sets();
+    leaves_["line_bytes"] = leaves_["ways"];
   }
 
   void find_line() {

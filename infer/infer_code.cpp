@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <iterator>
 #include <numeric>
 #include <optional>
 #include <string>

@@ -25,6 +25,10 @@ constexpr std::size_t most_states_weighed = 6;
 
 constexpr std::size_t longest_record = 800;
 
+std::string named(const std::string& what, std::size_t lines) {
+  return what + " over " + std::to_string(lines) + " lines";
+}
+
 // A question by itself, its clean start and its launch, is as much trouble as so many accesses.
 constexpr double accesses_of_asking = 200;
 
@@ -430,9 +434,6 @@ bool is_saturated(std::span<const Prediction> predictions) {
 std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t draw) {
   model::Random random(0xa5cULL + draw);
   std::vector<PolicyQuestion> pool;
-  const auto named = [](const std::string& what, std::size_t lines) {
-    return what + " over " + std::to_string(lines) + " lines";
-  };
   for (std::uint32_t lines = frame.ways + 1; lines <= frame.recorded; lines += std::max(1U, frame.ways / 4)) {
     SetLines chase;
     for (unsigned round = 0; round < 3; ++round) {
@@ -461,8 +462,7 @@ std::vector<PolicyQuestion> pool_in_pairs(const SetFrame& frame, std::uint64_t d
   std::vector<PolicyQuestion> pool;
   const auto add = [&](const std::string& what, SetLines record) {
     if (record.size() <= longest_record) {
-      pool.push_back(
-          {.name = what + " over " + std::to_string(frame.recorded) + " lines", .record = std::move(record)});
+      pool.push_back({.name = named(what, frame.recorded), .record = std::move(record)});
     }
   };
   for (const std::size_t lengths : {4U, 8U, 16U}) {

@@ -57,16 +57,16 @@ std::optional<Played> ConstantBanks::play_on(std::uint32_t sm, const model::Ques
   constexpr int tries = 4;
   constexpr std::size_t word_bytes = sizeof(std::uint32_t);
   const std::size_t count = question.warm.size() + question.record.size();
-  const std::size_t padded = (count + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
-  gpu_->check(host_.reserve(2 * padded * word_bytes), "reach memory for the list of accesses", "ask shorter questions");
+  gpu_->check(host_.reserve(2 * padded(count) * word_bytes), "reach memory for the list of accesses",
+              "ask shorter questions");
   auto* const accesses = static_cast<std::uint32_t*>(host_.get());
-  const std::uint32_t* const latency_cycles = accesses + padded;
+  std::uint32_t* const latency_cycles = accesses + padded(count);
   const auto word_of = [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); };
   std::ranges::transform(question.record, std::ranges::transform(question.warm, accesses, word_of).out, word_of);
   for (int i = 0; i < tries; ++i) {
     if (launch({.turns = turns_,
                 .accesses = accesses,
-                .latency_cycles = accesses + padded,
+                .latency_cycles = latency_cycles,
                 .count = static_cast<std::uint32_t>(count),
                 .sm = sm})) {
       return Played{.sm = sm, .latency_cycles = {latency_cycles + question.warm.size(), latency_cycles + count}};

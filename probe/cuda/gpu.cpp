@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
-std::size_t padded(std::size_t accesses) {
-  return (accesses + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
-}
-
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 // The device side of the CUDA probe, as its host side sees it.
@@ -45,6 +46,11 @@ struct alignas(16) Place {
 };
 
 inline constexpr std::uint32_t accesses_alignment = 4;
+
+// The room that so many accesses take.
+constexpr std::size_t padded(std::size_t accesses) {
+  return (accesses + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
+}
 
 // Accesses that are in shared memory at a time. Few where what is shared memory is not L1; else many, since the code
 // between two chunks touches constants and pages of its own.

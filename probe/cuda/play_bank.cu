@@ -75,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(1) play_bank(const BankLaunch launc
   bool has_turn = false;
   for (std::uint32_t first = 0; first < launch.count; first += bank_chunk_accesses) {
     const std::uint32_t count = min(launch.count - first, bank_chunk_accesses);
-    transfer.fetch(chunk, launch.accesses + first, (count + 3) / 4 * 4 * sizeof(std::uint32_t));
+    transfer.fetch(chunk, launch.accesses + first,
+                   (count + accesses_alignment - 1) / accesses_alignment * accesses_alignment * sizeof(std::uint32_t));
 #pragma unroll 1
     for (std::uint32_t i = 0; i < count; ++i) {
       if (chunk[i] / bank_words != launch.bank) {

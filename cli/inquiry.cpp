@@ -11,16 +11,82 @@
 #include "cli/interrupt.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/targets.hpp"
 #include "cli/warnings.hpp"
+#include "infer/infer_bandwidth.hpp"
 #include "infer/infer_cache.hpp"
 #include "infer/infer_code.hpp"
+#include "infer/infer_latency.hpp"
+#include "infer/infer_outstanding.hpp"
+#include "infer/infer_shared_memory.hpp"
 #include "infer/infer_texture.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::cli {
 
+namespace {
+
+// Puts what was found where it stands in a profile.
+struct Storing {
+  model::DeviceDescription* profile;
+  const std::string* target;
+
+  void operator()(infer::CacheFinding& found) const { profile->caches[*target] = std::move(found.cache); }
+  void operator()(const infer::TextureFinding& found) const { profile->textures[*target] = found.texture; }
+  void operator()(const infer::CodeFinding& found) const { profile->code[*target] = found.code; }
+  void operator()(const infer::SharedMemoryFinding& found) const { profile->shared_memory = found.shared_memory; }
+  void operator()(const infer::LatencyFinding& found) const {
+    profile->memory_latency_cycles = found.memory_latency_cycles;
+  }
+  void operator()(const infer::OutstandingFinding& found) const { profile->outstanding = found.outstanding; }
+  void operator()(const infer::BandwidthFinding& found) const { profile->bandwidth = found.bandwidth; }
+};
+
+infer::LatencyFinding infer_latency(model::Answerer& device, const std::string& target,
+                                    const model::DeviceDescription& known, const infer::Settings& settings) {
+  constexpr const char* path = "global";
+  model::DeviceDescription with_path = known;
+  if (device.facts().latency_path) {
+    with_path.paths[path] = *device.facts().latency_path;
+  }
+  return infer::infer_latency(device, target, with_path, path, settings);
+}
+
+}  // namespace
+
+Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts) {
+  Plan plan{.targets = {}, .asked = asked};
+  const auto add = [&](const std::string& target) {
+    if (std::ranges::find(plan.targets, target) == plan.targets.end()) {
+      plan.targets.push_back(target);
+    }
+  };
+  for (const std::string& target : asked) {
+    if (target == "Latency" && facts.latency_path) {
+      for (const auto* names : {&facts.latency_path->caches, &facts.latency_path->tlbs}) {
+        std::ranges::for_each(*names, add);
+      }
+    }
+    add(target);
+  }
+  return plan;
+}
+
 FindOut asking(model::Answerer& device) {
-  return [&device](const std::string& target, const infer::Settings& settings) -> AnyFinding {
+  return [&device](const std::string& target, const model::DeviceDescription& known,
+                   const infer::Settings& settings) -> AnyFinding {
+    if (target == "Shared") {
+      return infer::infer_shared_memory(device, target, settings);
+    }
+    if (target == "Outstanding") {
+      return infer::infer_outstanding(device, target, settings);
+    }
+    if (target == "Latency") {
+      return infer_latency(device, target, known, settings);
+    }
+    if (target == "Bandwidth") {
+      return infer::infer_bandwidth(device, target, settings);
+    }
     const model::BufferFacts& buffer = device.facts().buffer_of(target);
     if (buffer.raster) {
       return infer::infer_texture(device, target, settings);
@@ -32,8 +98,8 @@ FindOut asking(model::Answerer& device) {
   };
 }
 
-Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets, infer::Settings settings,
-                bool quiet, const FindOut& find_out) {
+Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
+                const FindOut& find_out) {
   const InterruptWatch watch;
   const auto start = std::chrono::steady_clock::now();
   Inquiry inquiry;
@@ -44,18 +110,18 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
                             .provenance = facts.provenance};
   ProgressLine line = ProgressLine::on_stderr(quiet);
   const std::optional<std::size_t> budget_accesses = settings.budget_accesses;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const std::string& target = targets[i];
+  for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    const std::string& target = plan.targets[i];
     if (budget_accesses) {
       settings.budget_accesses = *budget_accesses - std::min(*budget_accesses, inquiry.accesses);
     }
     settings.on_progress = [&](infer::Progress progress) {
-      progress.done = (static_cast<double>(i) + progress.done) / static_cast<double>(targets.size());
+      progress.done = (static_cast<double>(i) + progress.done) / static_cast<double>(plan.targets.size());
       progress.questions += inquiry.questions;
       progress.accesses += inquiry.accesses;
       line.update(target, progress);
     };
-    AnyFinding found = find_out(target, settings);
+    AnyFinding found = find_out(target, inquiry.profile, settings);
     line.clear();
     infer::Finding& finding = std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
     for (const std::string& warning : finding.warnings) {
@@ -64,17 +130,13 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
     if (finding.ended_early) {
       warn(ended_early(target, finding));
     }
-    inquiry.all_resolved = inquiry.all_resolved && finding.all_resolved() && !finding.ended_early;
+    if (std::ranges::find(plan.asked, target) != plan.asked.end()) {
+      inquiry.all_resolved = inquiry.all_resolved && finding.all_resolved() && !finding.ended_early;
+    }
     inquiry.questions += finding.questions;
     inquiry.accesses += finding.accesses;
-    if (auto* cache = std::get_if<infer::CacheFinding>(&found)) {
-      inquiry.profile.caches[target] = std::move(cache->cache);
-    } else if (const auto* texture = std::get_if<infer::TextureFinding>(&found)) {
-      inquiry.profile.textures[target] = texture->texture;
-    } else {
-      inquiry.profile.code[target] = std::get<infer::CodeFinding>(found).code;
-    }
-    inquiry.profile.evidence[target] = std::move(finding.evidence);
+    std::visit(Storing{.profile = &inquiry.profile, .target = &target}, found);
+    inquiry.profile.evidence[std::string(section_of(target))] = std::move(finding.evidence);
   }
   inquiry.time = std::chrono::steady_clock::now() - start;
   return inquiry;
@@ -83,12 +145,12 @@ Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> ta
 ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity) {
   output.stream() << (format == Format::json ? model::to_json(inquiry.profile) : model::to_yaml(inquiry.profile));
   output.finish();
-  for (const auto& [target, evidence] : inquiry.profile.evidence) {
+  for (const auto& [section, evidence] : inquiry.profile.evidence) {
     if (!verbosity.quiet) {
-      std::cerr << '\n' << target << '\n' << leaf_table(inquiry.profile, target);
+      std::cerr << '\n' << section << '\n' << leaf_table(inquiry.profile, section);
     }
     if (verbosity.explain) {
-      std::cerr << '\n' << target << ": how it was found out\n" << explanation(evidence);
+      std::cerr << '\n' << section << ": how it was found out\n" << explanation(evidence);
     }
   }
   if (!verbosity.quiet) {

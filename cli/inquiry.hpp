@@ -25,15 +25,29 @@ struct Inquiry {
   std::chrono::duration<double> time{};
 };
 
-using AnyFinding = std::variant<infer::CacheFinding, infer::TextureFinding, infer::CodeFinding>;
-using FindOut = std::function<AnyFinding(const std::string& target, const infer::Settings& settings)>;
+using AnyFinding =
+    std::variant<infer::CacheFinding, infer::TextureFinding, infer::CodeFinding, infer::SharedMemoryFinding,
+                 infer::LatencyFinding, infer::OutstandingFinding, infer::BandwidthFinding>;
+// `known`: what was found out before.
+using FindOut = std::function<AnyFinding(const std::string& target, const model::DeviceDescription& known,
+                                         const infer::Settings& settings)>;
+
+// What is found out, in this order, and what of it somebody asked for.
+struct Plan {
+  std::vector<std::string> targets;
+  std::vector<std::string> asked;
+};
+
+// With what has to be known before: the caches and TLBs of the path before Latency.
+[[nodiscard]] Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts);
 
 // Asks the device, which outlives it.
 [[nodiscard]] FindOut asking(model::Answerer& device);
 
-// Budget and deadline in `settings` are for all targets together. Shows progress on stderr unless `quiet`, and warns.
-[[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, std::span<const std::string> targets,
-                              infer::Settings settings, bool quiet, const FindOut& find_out);
+// `all_resolved` is of those that were asked for. Budget and deadline in `settings` are for all targets together. Shows
+// progress on stderr unless `quiet`, and warns.
+[[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
+                              const FindOut& find_out);
 
 // What is told on stderr besides warnings.
 struct Verbosity {

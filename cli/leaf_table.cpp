@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -132,6 +133,97 @@ LeafValues leaf_values(const model::CodeDescription& code) {
                         grouped(code.piece_bytes));
   }
   return {{"levels", text}};
+}
+
+std::optional<std::string> count_text(const std::optional<std::uint32_t>& count) {
+  return count ? std::optional(grouped(*count)) : std::nullopt;
+}
+
+std::optional<std::string> bytes_text(const std::optional<std::uint32_t>& bytes) {
+  return bytes_text(bytes ? std::optional<std::uint64_t>(*bytes) : std::nullopt);
+}
+
+std::optional<std::string> latency_text(const model::SharedMemoryLatency& latency) {
+  std::string text;
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  if (latency.broadcast) {
+    add(fmt::format("{:.5g} cycles without conflict", *latency.broadcast));
+  }
+  if (latency.per_way) {
+    add(fmt::format("{:.4g} more for each further way", *latency.per_way));
+  }
+  for (const model::DegreeLatency& each : latency.by_degree) {
+    add(fmt::format("{}-way {:.5g}", each.degree, each.cycles));
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+LeafValues leaf_values(const model::SharedMemoryDescription& shared_memory) {
+  return {{"banks", count_text(shared_memory.banks)},
+          {"bank_width_bytes", bytes_text(shared_memory.bank_width_bytes)},
+          {"row_bytes", bytes_text(shared_memory.row_bytes)},
+          {"latency_cycles", latency_text(shared_memory.latency_cycles)}};
+}
+
+LeafValues leaf_values(const model::PatternLatencyCycles& cycles) {
+  LeafValues values;
+  for (std::size_t i = 0; i < cycles.size(); ++i) {
+    values.emplace_back(model::pattern_names[i],
+                        cycles[i] ? std::optional(fmt::format("{} cycles", *cycles[i])) : std::nullopt);
+  }
+  return values;
+}
+
+LeafValues leaf_values(const model::OutstandingDescription& outstanding) {
+  std::optional<std::string> merges = count_text(outstanding.merges);
+  if (!merges && outstanding.merges_at_least) {
+    merges = "at least " + grouped(*outstanding.merges_at_least);
+  }
+  return {{"kind", outstanding.kind ? std::optional(std::string(to_string(*outstanding.kind))) : std::nullopt},
+          {"entries", count_text(outstanding.entries)},
+          {"merges", merges},
+          {"loads_per_warp", count_text(outstanding.loads_per_warp)}};
+}
+
+std::string bandwidth_text(const model::ElementBandwidth& bandwidth) {
+  constexpr double giga = 1e9;
+  return fmt::format("{} GB/s, {:.4g} elements of {} bits per SM and clock",
+                     grouped(static_cast<std::uint64_t>(std::llround(bandwidth.bytes_per_second / giga))),
+                     bandwidth.elements_per_sm_clock, bandwidth.element_bits);
+}
+
+LeafValues leaf_values(const model::BandwidthDescription& bandwidth) {
+  LeafValues values;
+  for (const std::string_view name : model::bandwidth_names) {
+    if (const auto memory = bandwidth.find(std::string(name)); memory != bandwidth.end()) {
+      values.emplace_back(name,
+                          memory->second.best ? std::optional(bandwidth_text(*memory->second.best)) : std::nullopt);
+    }
+  }
+  return values;
+}
+
+// Throws std::out_of_range when `section` is not there.
+LeafValues leaf_values(const model::DeviceDescription& profile, const std::string& section) {
+  if (const auto cache = profile.caches.find(section); cache != profile.caches.end()) {
+    return leaf_values(cache->second);
+  }
+  if (const auto texture = profile.textures.find(section); texture != profile.textures.end()) {
+    return leaf_values(texture->second);
+  }
+  if (section == "shared_memory") {
+    return leaf_values(profile.shared_memory.value_or(model::SharedMemoryDescription{}));
+  }
+  if (section == "memory_latency_cycles") {
+    return leaf_values(profile.memory_latency_cycles.value_or(model::PatternLatencyCycles{}));
+  }
+  if (section == "outstanding") {
+    return leaf_values(profile.outstanding.value_or(model::OutstandingDescription{}));
+  }
+  if (section == "bandwidth") {
+    return leaf_values(profile.bandwidth);
+  }
+  return leaf_values(profile.code.at(section));
 }
 
 std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
@@ -268,27 +360,17 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
   return lines;
 }
 
-std::string leaf_table(const CacheDescription& cache, const model::CacheEvidence& evidence) {
-  return table_of(leaf_values(cache), evidence);
+std::string leaf_table(const model::DeviceDescription& profile, const std::string& section) {
+  return table_of(leaf_values(profile, section), profile.evidence.at(section));
 }
 
-std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence) {
-  return table_of(leaf_values(texture), evidence);
-}
-
-std::string leaf_table(const model::CodeDescription& code, const model::CacheEvidence& evidence) {
-  return table_of(leaf_values(code), evidence);
-}
-
-std::string leaf_table(const model::DeviceDescription& profile, const std::string& target) {
-  const model::CacheEvidence& evidence = profile.evidence.at(target);
-  if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
-    return leaf_table(cache->second, evidence);
+std::string value_table(const model::DeviceDescription& profile, const std::string& section) {
+  std::string table;
+  for (const auto& [leaf, value] : leaf_values(profile, section)) {
+    const std::string below_leaf = below(value.value_or("not known"));
+    table += fmt::format("  {:<16}  {}", leaf, below_leaf.substr(std::min<std::size_t>(20, below_leaf.size())));
   }
-  if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
-    return leaf_table(texture->second, evidence);
-  }
-  return leaf_table(profile.code.at(target), evidence);
+  return table;
 }
 
 }  // namespace gpuinfer::cli

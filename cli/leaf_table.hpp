@@ -9,7 +9,7 @@
 
 #include "model/device_description.hpp"
 
-// Leaves of a cache, a texture or code in words, for people.
+// Leaves of a description in words, for people.
 namespace gpuinfer::cli {
 
 // 12288 -> "12,288"
@@ -21,13 +21,11 @@ namespace gpuinfer::cli {
 // `text` in lines of at most `columns`, each after `indent`; a word that is too long is cut.
 [[nodiscard]] std::string wrapped(std::string_view text, const std::string& indent, std::size_t columns = 100);
 
-// Leaf, status, confidence, value; below it what else is known, and what is missing. Leaves without evidence are left
-// out.
-[[nodiscard]] std::string leaf_table(const model::CacheDescription& cache, const model::CacheEvidence& evidence);
-[[nodiscard]] std::string leaf_table(const model::TextureDescription& texture, const model::CacheEvidence& evidence);
-[[nodiscard]] std::string leaf_table(const model::CodeDescription& code, const model::CacheEvidence& evidence);
+// Leaf, status, confidence, value; below it what else is known, and what is missing. `section`: of which `profile` has
+// evidence, a target or a key of the schema. Leaves without evidence are left out.
+[[nodiscard]] std::string leaf_table(const model::DeviceDescription& profile, const std::string& section);
 
-// That of a target of which `profile` has evidence.
-[[nodiscard]] std::string leaf_table(const model::DeviceDescription& profile, const std::string& target);
+// Leaf and value only, of a description that nobody found out.
+[[nodiscard]] std::string value_table(const model::DeviceDescription& profile, const std::string& section);
 
 }  // namespace gpuinfer::cli

@@ -31,12 +31,13 @@ Recording read_recording(const std::string& file) {
     probe::Archive archive = probe::read_archive(file);
     recording.facts = std::move(archive.facts);
     recording.traces = std::move(archive.traces);
+    recording.timed_targets = std::move(archive.timed_targets);
   } else {
     recording.facts.name = file;
     recording.facts.source = file;
     recording.traces = probe::read_traces(file);
   }
-  if (recording.traces.empty()) {
+  if (recording.traces.empty() && recording.timed_targets.empty()) {
     throw InputError(file + ": holds no trace; record one with `gpuinfer probe --record`");
   }
   return recording;
@@ -57,6 +58,7 @@ std::vector<std::string> targets_of(const Recording& recording) {
       targets.push_back(trace.question.target);
     }
   }
+  targets.insert(targets.end(), recording.timed_targets.begin(), recording.timed_targets.end());
   return targets;
 }
 

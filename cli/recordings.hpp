@@ -16,9 +16,10 @@ struct Recording {
   bool is_archive = false;
   model::DeviceFacts facts;  // of a text file: its name and nothing else
   std::vector<model::Trace> traces;
+  std::vector<std::string> timed_targets;  // that are no traces: only the run that recorded them explains them
 };
 
-// Throws InputError, also when there is no trace in the file.
+// Throws InputError, also when there is nothing in the file.
 [[nodiscard]] Recording read_recording(const std::string& file);
 
 // Text files name no load path: their traces become traces of the one target in `asked`, else of L1tex.

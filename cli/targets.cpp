@@ -24,6 +24,10 @@ constexpr std::array targets{
     Target{"L2", "the cache that all SMs share"},
     Target{"L1TLB", "first level of address translation"},
     Target{"L2TLB", "second level of address translation"},
+    Target{"Shared", "banks of shared memory"},
+    Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
+    Target{"Outstanding", "how many loads of an SM are under way at a time"},
+    Target{"Bandwidth", "what each memory gives at most"},
 };
 
 constexpr std::string_view everything = "all";
@@ -77,6 +81,15 @@ bool is_known(const std::string& name) {
 }  // namespace
 
 std::span<const Target> known_targets() { return targets; }
+
+std::string_view section_of(std::string_view target) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> sections{{{"Shared", "shared_memory"},
+                                                                                   {"Latency", "memory_latency_cycles"},
+                                                                                   {"Outstanding", "outstanding"},
+                                                                                   {"Bandwidth", "bandwidth"}}};
+  const auto* own = std::ranges::find(sections, target, &std::pair<std::string_view, std::string_view>::first);
+  return own == sections.end() ? target : own->second;
+}
 
 std::vector<std::string> spelled_targets(std::span<const std::string> asked) {
   std::vector<std::string> names;

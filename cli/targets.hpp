@@ -19,6 +19,9 @@ struct Target {
 // Everything that can be asked for with --target, besides `all`.
 [[nodiscard]] std::span<const Target> known_targets();
 
+// Where it and its evidence stand in a profile: under its own name, or a key of the schema.
+[[nodiscard]] std::string_view section_of(std::string_view target);
+
 // The names of --target in their own spelling, each once; `all` stays `all`. Throws InputError for a name that is none.
 [[nodiscard]] std::vector<std::string> spelled_targets(std::span<const std::string> asked);
 

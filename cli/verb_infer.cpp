@@ -84,17 +84,25 @@ bool learned_nothing(const Inquiry& inquiry) {
 Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
                bool quiet) {
   const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
-  return inquire(device->facts(), targets, settings, quiet, asking(*device));
+  return inquire(device->facts(), plan_for(targets, device->facts()), settings, quiet, asking(*device));
 }
 
 Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
                 const infer::Settings& settings, bool quiet) {
-  return inquire(recordings.front().facts, targets, settings, quiet,
-                 [&](const std::string& target, const infer::Settings& limited) {
+  const auto is_timed = [&](const std::string& target) {
+    return std::ranges::any_of(recordings, [&](const Recording& recording) {
+      return std::ranges::find(recording.timed_targets, target) != recording.timed_targets.end();
+    });
+  };
+  return inquire(recordings.front().facts, {.targets = targets, .asked = targets}, settings, quiet,
+                 [&](const std::string& target, const model::DeviceDescription&, const infer::Settings& limited) {
                    const model::BufferFacts& buffer = recordings.front().facts.buffer_of(target);
-                   if (buffer.raster || buffer.piece_bytes) {
-                     throw InputError("--target: " + target + " was recorded as " +
-                                      (buffer.raster ? "texels" : "pieces of code") +
+                   const char* const recorded = buffer.raster        ? "texels"
+                                                : buffer.piece_bytes ? "pieces of code"
+                                                : is_timed(target)   ? "what many threads do at once"
+                                                                     : nullptr;
+                   if (recorded != nullptr) {
+                     throw InputError("--target: " + target + " was recorded as " + recorded +
                                       ", which only the recording of a whole run explains; give that one alone");
                    }
                    // The traces hold addresses.

@@ -125,7 +125,7 @@ ExitStatus verb_run(Arguments arguments) {
     status = compare_averages(device, targets, settings, output, format, quiet);
     tell_disturbances(device, writer.get());
   } else {
-    Inquiry inquiry = inquire(facts, targets, settings, quiet, asking(device));
+    Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, quiet, asking(device));
     inquiry.profile.device.provenance.merge(tell_disturbances(device, writer.get()));
     status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
   }

@@ -54,6 +54,18 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
   for (const auto& [target, code] : profile.code) {
     targets.push_back(target);
   }
+  if (profile.shared_memory) {
+    targets.emplace_back("Shared");
+  }
+  if (profile.memory_latency_cycles) {
+    targets.emplace_back("Latency");
+  }
+  if (profile.outstanding) {
+    targets.emplace_back("Outstanding");
+  }
+  if (!profile.bandwidth.empty()) {
+    targets.emplace_back("Bandwidth");
+  }
   for (const std::string& target : asked) {
     if (target == "all") {
       return targets;
@@ -92,21 +104,14 @@ void show_cache(const std::string& target, const model::CacheDescription& cache,
   if (likely) {
     std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
   }
-  if (evidence != nullptr) {
-    std::cout << "\n  evidence\n" << leaf_table(cache, *evidence);
-  }
 }
 
-void show_texture(const std::string& target, const model::TextureDescription& texture,
-                  const model::CacheEvidence* evidence) {
+void show_texture(const std::string& target, const model::TextureDescription& texture) {
   std::cout << fmt::format("\n{}: {} x {} texels of {} B\n", target, texture.width, texture.height,
                            texture.texel_bytes);
-  if (evidence != nullptr) {
-    std::cout << "\n  evidence\n" << leaf_table(texture, *evidence);
-  }
 }
 
-void show_code(const std::string& target, const model::CodeDescription& code, const model::CacheEvidence* evidence) {
+void show_code(const std::string& target, const model::CodeDescription& code) {
   std::cout << fmt::format("\n{}: laps over straight-line code, timed in pieces of {} B\n", target,
                            grouped(code.piece_bytes));
   if (code.levels) {
@@ -118,9 +123,6 @@ void show_code(const std::string& target, const model::CodeDescription& code, co
                                level.fits_bytes ? "up to " + grouped(*level.fits_bytes) + " B" : "longer", level.cycles,
                                std::string(bar, '='));
     }
-  }
-  if (evidence != nullptr) {
-    std::cout << "\n  evidence\n" << leaf_table(code, *evidence);
   }
 }
 
@@ -137,14 +139,20 @@ ExitStatus verb_show(Arguments arguments) {
 
   std::cout << device_line(profile.device);
   for (const std::string& target : chosen_targets(profile, file, asked)) {
-    const auto found = profile.evidence.find(target);
+    const std::string section(section_of(target));
+    const auto found = profile.evidence.find(section);
     const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;
     if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
       show_cache(target, cache->second, evidence);
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
-      show_texture(target, texture->second, evidence);
+      show_texture(target, texture->second);
+    } else if (const auto code = profile.code.find(target); code != profile.code.end()) {
+      show_code(target, code->second);
     } else {
-      show_code(target, profile.code.at(target), evidence);
+      std::cout << '\n' << target << ":\n" << (evidence == nullptr ? value_table(profile, section) : "");
+    }
+    if (evidence != nullptr) {
+      std::cout << "\n  evidence\n" << leaf_table(profile, section);
     }
     if (evidence != nullptr && parsed->flag("explain")) {
       std::cout << "\n  how it was found out\n" << explanation(*evidence);

@@ -33,4 +33,20 @@ struct CodeFinding : Finding {
   model::CodeDescription code;
 };
 
+struct SharedMemoryFinding : Finding {
+  model::SharedMemoryDescription shared_memory;
+};
+
+struct LatencyFinding : Finding {
+  model::PatternLatencyCycles memory_latency_cycles;
+};
+
+struct OutstandingFinding : Finding {
+  model::OutstandingDescription outstanding;
+};
+
+struct BandwidthFinding : Finding {
+  model::BandwidthDescription bandwidth;
+};
+
 }  // namespace gpuinfer::infer

@@ -40,6 +40,13 @@ std::vector<model::Answer> Interrogator::ask_within_limits(std::span<const model
   for (const model::Question& question : questions) {
     accesses += question.warm.size() + question.record.size();
   }
+  check_limits(accesses);
+  std::vector<model::Answer> answers = primes ? ask_primed(questions) : device_->ask(questions);
+  count(questions.size(), accesses);
+  return answers;
+}
+
+void Interrogator::check_limits(std::size_t accesses) const {
   if (settings_->budget_accesses && accesses_ + accesses > *settings_->budget_accesses) {
     throw AskingEnded("the budget of " + std::to_string(*settings_->budget_accesses) + " accesses is used up");
   }
@@ -49,17 +56,40 @@ std::vector<model::Answer> Interrogator::ask_within_limits(std::span<const model
   if (settings_->stop_requested()) {
     throw AskingEnded("it was interrupted");
   }
-  std::vector<model::Answer> answers = primes ? ask_primed(questions) : device_->ask(questions);
-  questions_ += questions.size();
+}
+
+void Interrogator::count(std::size_t questions, std::size_t accesses) {
+  questions_ += questions;
   accesses_ += accesses;
   if (!inquiries_.empty()) {
-    inquiries_.back().questions += questions.size();
+    inquiries_.back().questions += questions;
     inquiries_.back().accesses += accesses;
   }
   progress_.questions = questions_;
   progress_.accesses = accesses_;
   settings_->on_progress(progress_);
-  return answers;
+}
+
+std::vector<model::Timing> Interrogator::time(std::span<const model::Workload> workloads) {
+  constexpr std::size_t most_workloads = 64;
+  std::vector<model::Timing> timings;
+  for (std::size_t first = 0; first < workloads.size(); first += most_workloads) {
+    const auto part = workloads.subspan(first, std::min(most_workloads, workloads.size() - first));
+    std::size_t loads = 0;
+    for (const model::Workload& workload : part) {
+      loads += loads_of(workload);
+    }
+    check_limits(loads);
+    std::vector<model::Timing> answers = device_->time(part);
+    count(part.size(), loads);
+    std::move(answers.begin(), answers.end(), std::back_inserter(timings));
+  }
+  for (const model::Timing& timing : timings) {
+    if (timing.refusal) {
+      throw QuestionRefused(*timing.refusal);
+    }
+  }
+  return timings;
 }
 
 // The limits are looked at before each part of a long batch, since a slow device may take minutes for all of it.

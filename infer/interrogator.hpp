@@ -50,6 +50,9 @@ class Interrogator {
   // Latencies of the recorded accesses, one list for each question. Throws AskingEnded, QuestionRefused, DeviceError.
   [[nodiscard]] std::vector<std::vector<float>> latencies(std::span<const model::Question> questions);
 
+  // One for each workload. Throws AskingEnded, QuestionRefused, DeviceError.
+  [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads);
+
   // The question from a start in which no line that it touches is present: clean where the device can give that, else
   // invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their own.
   // Where the device has no flood to offer, other parts of the buffer are loaded.
@@ -120,6 +123,9 @@ class Interrogator {
 
  private:
   [[nodiscard]] std::vector<model::Answer> ask_within_limits(std::span<const model::Question> questions);
+  // Throws AskingEnded when so many more accesses are not allowed.
+  void check_limits(std::size_t accesses) const;
+  void count(std::size_t questions, std::size_t accesses);
   [[nodiscard]] std::vector<model::Answer> ask_primed(std::span<const model::Question> questions);
   [[nodiscard]] AccessSequence flood_around(const AccessSequence& warm, const AccessSequence& record) const;
 

@@ -61,7 +61,7 @@ void Leaves::state_confidence(const std::function<std::size_t(const std::string&
   for (auto& [leaf, entry] : finding_.evidence.leaves) {
     if (entry.status == EvidenceStatus::resolved) {
       const std::size_t trials = trials_of(leaf, entry.experiments);
-      entry.confidence = 1 - std::round(1e6 / static_cast<double>(trials + 2)) / 1e6;
+      entry.confidence = (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6;
     }
   }
 }

@@ -32,4 +32,13 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
   return std::nullopt;
 }
 
+std::vector<Timing> Answerer::time(std::span<const Workload> workloads) {
+  const Timing refused{.cycles = {},
+                       .seconds = {},
+                       .refusal = facts().source +
+                                  " answers sequences of single loads only; name a GPU, a virtual "
+                                  "device or a recording of one"};
+  return std::vector<Timing>(workloads.size(), refused);
+}
+
 }  // namespace gpuinfer::model

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "model/device_description.hpp"
 #include "model/trace.hpp"
+#include "model/workload.hpp"
 
 namespace gpuinfer::model {
 
@@ -53,6 +55,8 @@ struct DeviceFacts {
   std::vector<std::string> warm_targets;
   std::vector<std::uint32_t> carveouts_kb;
   bool chooses_sm = false;
+  // What loads of the target Latency look up, where there is one; the caches and TLBs are targets themselves.
+  std::optional<PathDescription> latency_path = {};
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.
   std::map<std::string, std::string> provenance;
 
@@ -76,6 +80,10 @@ class Answerer {
   // One answer for each question, in the order of the questions; questions are carried out in that order as far as
   // `keep` and `invalidated` can tell. Throws DeviceError when the device fails (not when it refuses a question).
   [[nodiscard]] virtual std::vector<Answer> ask(std::span<const Question> questions) = 0;
+
+  // One timing for each workload, in the order of the workloads. Whoever knows sequences only refuses them all. Throws
+  // DeviceError when the device fails.
+  [[nodiscard]] virtual std::vector<Timing> time(std::span<const Workload> workloads);
 
   // What happened to the device while it answered that may have touched the answers: a sentence each with what was
   // seen, what was expected, and what to do. May take milliseconds. Whoever answers through another device passes on

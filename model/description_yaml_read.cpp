@@ -60,6 +60,11 @@ constexpr std::array<std::string_view, 4> texture_leaves{"latency_cycles", "sect
 
 constexpr std::array<std::string_view, 1> code_leaves{"levels"};
 
+constexpr std::array<std::string_view, 4> shared_memory_leaves{"banks", "bank_width_bytes", "row_bytes",
+                                                               "latency_cycles"};
+
+constexpr std::array<std::string_view, 4> outstanding_leaves{"kind", "entries", "merges", "loads_per_warp"};
+
 std::map<std::string, std::string> text_map(const Place& place) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, value] : place.entries()) {
@@ -595,6 +600,116 @@ CodeDescription code_from(const Place& place) {
   return code;
 }
 
+constexpr std::uint64_t most_banks = 1024;
+
+DegreeLatency degree_latency_from(const Place& place) {
+  place.allow({"degree", "cycles"});
+  return {.degree = static_cast<std::uint32_t>(place.need("degree").whole(1, most_banks)),
+          .cycles = place.need("cycles").real(0, max_cycles)};
+}
+
+std::optional<std::uint32_t> find_count(const Place& place, std::string_view name, std::uint64_t most) {
+  const auto count = place.find_whole(name, 1, most);
+  return count ? std::optional(static_cast<std::uint32_t>(*count)) : std::nullopt;
+}
+
+SharedMemoryDescription shared_memory_from(const Place& place) {
+  constexpr std::uint64_t most_row_bytes = 1U << 16U;
+  place.allow({"banks", "bank_width_bytes", "row_bytes", "latency_cycles"});
+  SharedMemoryDescription shared_memory{.banks = find_count(place, "banks", most_banks),
+                                        .bank_width_bytes = find_count(place, "bank_width_bytes", most_row_bytes),
+                                        .row_bytes = find_count(place, "row_bytes", most_row_bytes),
+                                        .latency_cycles = {}};
+  if (shared_memory.banks && shared_memory.bank_width_bytes && shared_memory.row_bytes &&
+      *shared_memory.row_bytes % (std::uint64_t{*shared_memory.banks} * *shared_memory.bank_width_bytes) != 0) {
+    place.need("row_bytes").fail("is no multiple of banks * bank_width_bytes; every bank has a part of each row");
+  }
+  if (const auto latency = place.find("latency_cycles")) {
+    latency->allow({"broadcast", "two_way", "per_way", "by_degree"});
+    shared_memory.latency_cycles = {.broadcast = latency->find_real("broadcast", 0, max_cycles),
+                                    .two_way = latency->find_real("two_way", 0, max_cycles),
+                                    .per_way = latency->find_real("per_way", 0, max_cycles),
+                                    .by_degree = {}};
+    if (const auto by_degree = latency->find("by_degree")) {
+      std::uint32_t last = 0;
+      for (const Place& item : by_degree->items()) {
+        const DegreeLatency each = degree_latency_from(item);
+        if (each.degree <= last) {
+          item.fail("does not have a larger degree than the one before; put degrees in ascending order");
+        }
+        last = each.degree;
+        shared_memory.latency_cycles.by_degree.push_back(each);
+      }
+    }
+  }
+  return shared_memory;
+}
+
+OutstandingKind outstanding_kind_from(const Place& place) {
+  for (const auto kind : {OutstandingKind::mshr, OutstandingKind::prt, OutstandingKind::no_limit_seen}) {
+    if (to_string(kind) == place.text()) {
+      return kind;
+    }
+  }
+  place.fail("`" + place.text() + "` is no kind of table; write mshr, prt or no_limit_seen");
+}
+
+OutstandingDescription outstanding_from(const Place& place) {
+  constexpr std::uint64_t most = 1U << 20U;
+  place.allow({"kind", "entries", "merges", "merges_at_least", "loads_per_warp", "timing"});
+  OutstandingDescription outstanding{.kind = {},
+                                     .entries = find_count(place, "entries", most),
+                                     .merges = find_count(place, "merges", most),
+                                     .merges_at_least = find_count(place, "merges_at_least", most),
+                                     .loads_per_warp = find_count(place, "loads_per_warp", most),
+                                     .timing = {}};
+  if (const auto kind = place.find("kind")) {
+    outstanding.kind = outstanding_kind_from(*kind);
+  }
+  if (const auto timing = place.find("timing")) {
+    std::vector<std::string_view> names;
+    outstanding.timing.emplace();
+    for (const auto& [name, member] : outstanding_timing_members) {
+      names.emplace_back(name);
+      (*outstanding.timing).*member = timing->find_real(name, 0, max_cycles).value_or(0);
+    }
+    timing->allow(names);
+  }
+  return outstanding;
+}
+
+ElementBandwidth element_bandwidth_from(const Place& place) {
+  constexpr double most = 1e18;
+  constexpr std::uint64_t most_bits = 1024;
+  return {.element_bits = static_cast<std::uint32_t>(place.need("element_bits").whole(1, most_bits)),
+          .bytes_per_second = place.need("bytes_per_second").real(0, most),
+          .elements_per_sm_clock = place.find_real("elements_per_sm_clock", 0, most).value_or(0)};
+}
+
+Bandwidth memory_bandwidth_from(const Place& place) {
+  place.allow({"bytes_per_second", "elements_per_sm_clock", "element_bits", "by_element_bits"});
+  Bandwidth bandwidth;
+  if (place.find("bytes_per_second")) {
+    bandwidth.best = element_bandwidth_from(place);
+  }
+  if (const auto by_element_bits = place.find("by_element_bits")) {
+    for (const Place& item : by_element_bits->items()) {
+      item.allow({"bytes_per_second", "elements_per_sm_clock", "element_bits"});
+      bandwidth.by_element_bits.push_back(element_bandwidth_from(item));
+    }
+  }
+  return bandwidth;
+}
+
+BandwidthDescription bandwidth_from(const Place& place) {
+  place.allow(bandwidth_names);
+  BandwidthDescription bandwidth;
+  for (const auto& [name, memory] : place.entries()) {
+    bandwidth.emplace(name, memory_bandwidth_from(memory));
+  }
+  return bandwidth;
+}
+
 NoiseDescription noise_from(const Place& place) {
   place.allow({"jitter_cycles", "outlier_probability", "outlier_cycles", "misread_probability"});
   return {.jitter_cycles = place.find_real("jitter_cycles", 0, max_cycles).value_or(0),
@@ -733,10 +848,14 @@ DeviceDescription description_from(const Place& root) {
   if (const auto latencies = root.find("memory_latency_cycles")) {
     description.memory_latency_cycles = pattern_latencies_from(*latencies);
   }
-  for (const auto& [name, value] : root.entries()) {
-    if (contains(carried_keys, name)) {
-      description.carried.emplace(name, to_flow_yaml(value.node()));
-    }
+  if (const auto shared_memory = root.find("shared_memory")) {
+    description.shared_memory = shared_memory_from(*shared_memory);
+  }
+  if (const auto outstanding = root.find("outstanding")) {
+    description.outstanding = outstanding_from(*outstanding);
+  }
+  if (const auto bandwidth = root.find("bandwidth")) {
+    description.bandwidth = bandwidth_from(*bandwidth);
   }
   if (const auto noise = root.find("noise")) {
     description.noise = noise_from(*noise);
@@ -750,7 +869,15 @@ DeviceDescription description_from(const Place& root) {
         leaves = {.of_what = "texture", .names = texture_leaves};
       } else if (description.code.contains(name)) {
         leaves = {.of_what = "code", .names = code_leaves};
-      } else if (!contains(carried_keys, name) && name != "memory_latency_cycles") {
+      } else if (name == "shared_memory") {
+        leaves = {.of_what = "shared memory", .names = shared_memory_leaves};
+      } else if (name == "memory_latency_cycles") {
+        leaves = {.of_what = "latency", .names = pattern_names};
+      } else if (name == "outstanding") {
+        leaves = {.of_what = "table of outstanding requests", .names = outstanding_leaves};
+      } else if (name == "bandwidth") {
+        leaves = {.of_what = "bandwidth", .names = bandwidth_names};
+      } else {
         value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
       }
       description.evidence.emplace(name, evidence_from(value, leaves));

@@ -273,6 +273,64 @@ std::string code_block(const CodeDescription& code) {
          "\n    levels: " + (code.levels ? to_flow_yaml(*code.levels) : "null") + "\n";
 }
 
+FlowYaml degree_latency_leaf(const DegreeLatency& latency) {
+  return flow_map({{"degree", to_text(latency.degree)}, {"cycles", to_text(latency.cycles)}});
+}
+
+FlowYaml shared_memory_leaf(const SharedMemoryDescription& shared_memory) {
+  const SharedMemoryLatency& latency = shared_memory.latency_cycles;
+  FlowEntries cycles{{"broadcast", text_or_null(latency.broadcast)}, {"two_way", text_or_null(latency.two_way)}};
+  if (latency.per_way) {
+    cycles.emplace_back("per_way", to_text(*latency.per_way));
+  }
+  if (!latency.by_degree.empty()) {
+    cycles.emplace_back("by_degree", list_of(latency.by_degree, degree_latency_leaf));
+  }
+  return flow_map({{"banks", text_or_null(shared_memory.banks)},
+                   {"bank_width_bytes", text_or_null(shared_memory.bank_width_bytes)},
+                   {"row_bytes", text_or_null(shared_memory.row_bytes)},
+                   {"latency_cycles", flow_map(cycles)}});
+}
+
+FlowYaml outstanding_leaf(const OutstandingDescription& outstanding) {
+  FlowEntries entries{{"kind", outstanding.kind ? std::string(to_string(*outstanding.kind)) : "null"},
+                      {"entries", text_or_null(outstanding.entries)},
+                      {"merges", text_or_null(outstanding.merges)}};
+  if (outstanding.merges_at_least) {
+    entries.emplace_back("merges_at_least", to_text(*outstanding.merges_at_least));
+  }
+  entries.emplace_back("loads_per_warp", text_or_null(outstanding.loads_per_warp));
+  if (outstanding.timing) {
+    FlowEntries timing;
+    for (const auto& [name, member] : outstanding_timing_members) {
+      timing.emplace_back(name, to_text((*outstanding.timing).*member));
+    }
+    entries.emplace_back("timing", flow_map(timing));
+  }
+  return flow_map(entries);
+}
+
+FlowEntries element_bandwidth_entries(const ElementBandwidth& bandwidth) {
+  return {{"bytes_per_second", to_text(bandwidth.bytes_per_second)},
+          {"elements_per_sm_clock", to_text(bandwidth.elements_per_sm_clock)},
+          {"element_bits", to_text(bandwidth.element_bits)}};
+}
+
+std::string bandwidth_block(const BandwidthDescription& bandwidth) {
+  std::string block;
+  for (const auto& [name, memory] : bandwidth) {
+    FlowEntries entries =
+        memory.best ? element_bandwidth_entries(*memory.best) : FlowEntries{{"bytes_per_second", "null"}};
+    if (!memory.by_element_bits.empty()) {
+      entries.emplace_back("by_element_bits", list_of(memory.by_element_bits, [](const ElementBandwidth& each) {
+                             return flow_map(element_bandwidth_entries(each));
+                           }));
+    }
+    block += "  " + to_yaml_scalar(name) + ": " + flow_map(entries) + "\n";
+  }
+  return block;
+}
+
 FlowYaml noise_leaf(const NoiseDescription& noise) {
   return flow_map({{"jitter_cycles", to_text(noise.jitter_cycles)},
                    {"outlier_probability", to_text(noise.outlier_probability)},
@@ -378,13 +436,17 @@ std::string to_yaml(const DeviceDescription& description) {
   if (!description.code.empty()) {
     yaml += sections_block("code", description.code, code_block);
   }
+  if (description.shared_memory) {
+    yaml += "shared_memory: " + shared_memory_leaf(*description.shared_memory) + "\n";
+  }
   if (description.memory_latency_cycles) {
     yaml += "memory_latency_cycles: " + pattern_latencies_leaf(*description.memory_latency_cycles) + "\n";
   }
-  for (const std::string_view key : carried_keys) {
-    if (const auto found = description.carried.find(std::string(key)); found != description.carried.end()) {
-      yaml += found->first + ": " + found->second + "\n";
-    }
+  if (description.outstanding) {
+    yaml += "outstanding: " + outstanding_leaf(*description.outstanding) + "\n";
+  }
+  if (!description.bandwidth.empty()) {
+    yaml += "bandwidth:\n" + bandwidth_block(description.bandwidth);
   }
   if (description.noise) {
     yaml += "noise: " + noise_leaf(*description.noise) + "\n";

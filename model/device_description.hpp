@@ -10,8 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "model/bandwidth.hpp"
 #include "model/index_function.hpp"
+#include "model/outstanding.hpp"
 #include "model/replacement.hpp"
+#include "model/shared_memory.hpp"
 
 // The schema `gpuinfer/1` as values: what is inferred, what a virtual device is made of, what exporters read.
 // An optional without a value is a leaf that is not known (`null` in YAML), never zero.
@@ -171,7 +174,9 @@ struct PathDescription {
   // The first of `caches` that is looked up with a translated address; what is found before needs no translation. None:
   // all of them.
   std::optional<std::string> translated_from;
-  std::optional<std::uint64_t> page_window_bytes;             // what the active page tables cover; none: everything
+  std::optional<std::uint64_t> page_window_bytes;  // what the active page tables cover; none: everything
+  // Of a device that does not say whether it has such windows. Not in descriptions.
+  bool page_window_is_unknown = false;
   std::optional<PatternLatencyCycles> memory_latency_cycles;  // none: those of the device
 
   bool operator==(const PathDescription&) const = default;
@@ -237,9 +242,6 @@ struct NoiseDescription {
   bool operator==(const NoiseDescription&) const = default;
 };
 
-// Top-level keys of the schema that the program carries but does not interpret.
-inline constexpr std::array<std::string_view, 3> carried_keys{"shared_memory", "outstanding", "bandwidth"};
-
 struct DeviceDescription {
   struct Device {
     std::string name;
@@ -256,12 +258,12 @@ struct DeviceDescription {
   std::map<std::string, PathDescription> paths;        // by name: global, ...; of `caches`
   std::map<std::string, TextureDescription> textures;  // by name: Texture2D, ...
   std::map<std::string, CodeDescription> code;         // by name: Instruction
+  std::optional<SharedMemoryDescription> shared_memory;
   std::optional<PatternLatencyCycles> memory_latency_cycles;
+  std::optional<OutstandingDescription> outstanding;
+  BandwidthDescription bandwidth;
   std::optional<NoiseDescription> noise;          // virtual devices only
-  std::map<std::string, CacheEvidence> evidence;  // profiles only
-
-  // By key, one of carried_keys: the value in flow form.
-  std::map<std::string, std::string> carried;
+  std::map<std::string, CacheEvidence> evidence;  // profiles only: by name of what stands above, or by its key
 
   bool operator==(const DeviceDescription&) const = default;
 };

@@ -27,8 +27,10 @@ namespace {
 
 constexpr std::string_view schema = "gpuinfer-trace/1";
 constexpr std::string_view launch_prefix = "launch_";
+constexpr std::string_view timings_prefix = "timings_";
 constexpr const char* own_buffers_group = "own_buffers";
 constexpr const char* heeded_attribute = "heeded_circumstances";
+constexpr const char* latency_path_attribute = "latency_path";
 constexpr const char* no_circumstances = "{}";
 
 struct Exchange {
@@ -96,6 +98,33 @@ struct LaunchGroup {
   }
 };
 
+// The datasets of one group.
+struct TimingsGroup {
+  std::vector<std::string> workloads;  // as JSON
+  std::vector<std::uint64_t> run_begins;
+  std::vector<double> cycles;
+  std::vector<double> seconds;
+  std::vector<std::uint64_t> refused;
+  std::vector<std::string> refusals;
+
+  void append(const model::Workload& workload, const model::Timing& timing) {
+    if (timing.refusal) {
+      refused.push_back(workloads.size());
+      refusals.push_back(*timing.refusal);
+    }
+    workloads.push_back(wire::to_json(workload).dump());
+    run_begins.push_back(cycles.size());
+    cycles.insert(cycles.end(), timing.cycles.begin(), timing.cycles.end());
+    seconds.insert(seconds.end(), timing.seconds.begin(), timing.seconds.end());
+    seconds.resize(cycles.size());
+  }
+};
+
+struct TimedWorkload {
+  model::Workload workload;
+  model::Timing timing;
+};
+
 // Numbers go to the file in the narrowest type that holds them all; readers convert.
 hid_t offset_type_for(const std::vector<std::uint64_t>& offsets) {
   const bool narrow = std::all_of(offsets.begin(), offsets.end(),
@@ -116,11 +145,15 @@ void write_dataset(const hdf5::Handle& group, const std::string& name, hid_t mem
   hdf5::write_dataset(group, name, memory_type, file_type, elements.data(), elements.size());
 }
 
-void write(const hdf5::Handle& file, const LaunchGroup& launches) {
-  const std::string number = std::to_string(launches.questions.front().launch);
+hdf5::Handle create_numbered_group(const hdf5::Handle& file, std::string_view prefix, std::uint64_t launch) {
+  const std::string number = std::to_string(launch);
   constexpr std::size_t digits = 6;
   const std::string padding(digits - std::min(digits, number.size()), '0');
-  const hdf5::Handle group = hdf5::create_group(file, std::string(launch_prefix) + padding + number);
+  return hdf5::create_group(file, std::string(prefix) + padding + number);
+}
+
+void write(const hdf5::Handle& file, const LaunchGroup& launches) {
+  const hdf5::Handle group = create_numbered_group(file, launch_prefix, launches.questions.front().launch);
   const hdf5::Handle row = question_type();
   write_dataset(group, "question", row.get(), row.get(), launches.questions);
   hdf5::write_strings(group, "target", launches.targets);
@@ -135,6 +168,18 @@ void write(const hdf5::Handle& file, const LaunchGroup& launches) {
   if (!launches.refused.empty()) {
     write_dataset(group, "refused", H5T_NATIVE_UINT64, H5T_STD_U32LE, launches.refused);
     hdf5::write_strings(group, "refusal", launches.refusals);
+  }
+}
+
+void write(const hdf5::Handle& file, const TimingsGroup& timings, std::uint64_t launch) {
+  const hdf5::Handle group = create_numbered_group(file, timings_prefix, launch);
+  hdf5::write_strings(group, "workload", timings.workloads);
+  write_dataset(group, "run_begin", H5T_NATIVE_UINT64, H5T_STD_U32LE, timings.run_begins);
+  write_dataset(group, "cycles", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, timings.cycles);
+  write_dataset(group, "seconds", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, timings.seconds);
+  if (!timings.refused.empty()) {
+    write_dataset(group, "refused", H5T_NATIVE_UINT64, H5T_STD_U32LE, timings.refused);
+    hdf5::write_strings(group, "refusal", timings.refusals);
   }
 }
 
@@ -240,6 +285,56 @@ void unpack(const std::string& name, const LaunchGroup& launches, const model::D
           "dataset question does not cover what the other datasets hold");
 }
 
+model::Workload parse_workload(const std::string& text) {
+  constexpr const char* damage = "dataset workload holds something else";
+  try {
+    return wire::parse_workload(parse_object(text, damage));
+  } catch (const InputError&) {
+    throw hdf5::Failure(damage);
+  }
+}
+
+// Takes a group that somebody may have tampered with apart.
+void read_timings(const hdf5::Handle& file, const std::string& name, std::vector<TimedWorkload>& timed) {
+  const hdf5::Handle group = hdf5::open_group(file, name);
+  TimingsGroup timings{.workloads = hdf5::read_strings(group, "workload"),
+                       .run_begins = hdf5::read_dataset<std::uint64_t>(group, "run_begin", H5T_NATIVE_UINT64),
+                       .cycles = hdf5::read_dataset<double>(group, "cycles", H5T_NATIVE_DOUBLE),
+                       .seconds = hdf5::read_dataset<double>(group, "seconds", H5T_NATIVE_DOUBLE),
+                       .refused = {},
+                       .refusals = {}};
+  if (hdf5::has_link(group, "refused")) {
+    timings.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
+    timings.refusals = hdf5::read_strings(group, "refusal");
+  }
+  require(timings.run_begins.size() == timings.workloads.size() && timings.seconds.size() == timings.cycles.size() &&
+              timings.refused.size() == timings.refusals.size(),
+          "datasets that belong together differ in length");
+  const auto is_time = [](double time) { return std::isfinite(time) && time >= 0; };
+  require(std::ranges::all_of(timings.cycles, is_time) && std::ranges::all_of(timings.seconds, is_time),
+          "dataset cycles or seconds holds a negative or infinite time");
+  std::size_t refusal = 0;
+  std::uint64_t run = 0;
+  for (std::size_t i = 0; i < timings.workloads.size(); ++i) {
+    TimedWorkload each{.workload = parse_workload(timings.workloads[i]), .timing = {}};
+    require(timings.run_begins[i] == run, "dataset run_begin does not fit the runs");
+    if (refusal < timings.refused.size() && timings.refused[refusal] == i) {
+      each.timing.refusal = timings.refusals[refusal++];
+    } else {
+      const std::uint64_t end = run + std::visit([](const auto& any) { return any.runs; }, each.workload);
+      require(end <= timings.cycles.size(), "dataset cycles is too short");
+      each.timing.cycles = slice(timings.cycles, run, end);
+      if (std::holds_alternative<model::Stream>(each.workload)) {
+        each.timing.seconds = slice(timings.seconds, run, end);
+      }
+      run = end;
+    }
+    timed.push_back(std::move(each));
+  }
+  require(run == timings.cycles.size() && refusal == timings.refused.size(),
+          "dataset workload does not cover what the other datasets hold");
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -297,6 +392,9 @@ void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
   if (const nlohmann::json heeded = wire::heeded_by(facts); !heeded.empty()) {
     hdf5::write_attribute(file, heeded_attribute, heeded.dump());
   }
+  if (facts.latency_path) {
+    hdf5::write_attribute(file, latency_path_attribute, wire::to_json(*facts.latency_path).dump());
+  }
   write(file, facts.buffer);
   if (!facts.own_buffers.empty()) {
     const hdf5::Handle buffers = hdf5::create_group(file, own_buffers_group);
@@ -327,6 +425,15 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
     facts.sm_count = static_cast<unsigned>(sm_count);
   }
   facts.targets = hdf5::read_strings_attribute(file, "targets");
+  if (hdf5::has_attribute(file, latency_path_attribute)) {
+    constexpr const char* damage = "attribute latency_path holds something else";
+    try {
+      facts.latency_path =
+          wire::parse_path(parse_object(hdf5::read_string_attribute(file, latency_path_attribute), damage));
+    } catch (const InputError&) {
+      throw hdf5::Failure(damage);
+    }
+  }
   if (hdf5::has_attribute(file, heeded_attribute)) {
     constexpr const char* damage = "attribute heeded_circumstances holds something else";
     try {
@@ -353,7 +460,17 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
 struct Contents {
   model::DeviceFacts facts;
   std::vector<Exchange> exchanges;
+  std::vector<TimedWorkload> timed;
 };
+
+// Numbers have six digits or more: longer names come later.
+std::vector<std::string> numbered_groups(std::vector<std::string> names, std::string_view prefix) {
+  std::erase_if(names, [prefix](const std::string& name) { return !name.starts_with(prefix); });
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
+  });
+  return names;
+}
 
 Contents read_contents(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) {
@@ -362,15 +479,13 @@ Contents read_contents(const std::filesystem::path& path) {
   const hdf5::Silence silence;
   try {
     const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file");
-    Contents contents{.facts = read_facts(file), .exchanges = {}};
-    std::vector<std::string> groups = hdf5::link_names(file);
-    std::erase_if(groups, [](const std::string& name) { return !name.starts_with(launch_prefix); });
-    // Numbers have six digits or more: longer names come later.
-    std::sort(groups.begin(), groups.end(), [](const std::string& a, const std::string& b) {
-      return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
-    });
-    for (const std::string& group : groups) {
+    Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}};
+    const std::vector<std::string> names = hdf5::link_names(file);
+    for (const std::string& group : numbered_groups(names, launch_prefix)) {
       unpack(group, read(file, group), contents.facts, contents.exchanges);
+    }
+    for (const std::string& group : numbered_groups(names, timings_prefix)) {
+      read_timings(file, group, contents.timed);
     }
     return contents;
   } catch (const hdf5::Failure& failure) {
@@ -403,6 +518,17 @@ class Hdf5Writer final : public ArchiveWriter {
     // A group costs some kilobytes whatever it holds.
     constexpr std::size_t group_accesses = 1U << 20U;
     if (pending_.offsets.size() >= group_accesses) {
+      write_pending();
+    }
+  }
+
+  void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings) override {
+    for (std::size_t i = 0; i < workloads.size(); ++i) {
+      pending_timings_.append(workloads[i], timings[i]);
+    }
+    ++launch_;
+    constexpr std::size_t group_workloads = 1U << 14U;
+    if (pending_timings_.workloads.size() >= group_workloads) {
       write_pending();
     }
   }
@@ -465,12 +591,17 @@ class Hdf5Writer final : public ArchiveWriter {
       guarded([this] { write(*file_, pending_); });
       pending_ = {};
     }
+    if (!pending_timings_.workloads.empty()) {
+      guarded([this] { write(*file_, pending_timings_, launch_); });
+      pending_timings_ = {};
+    }
   }
 
   std::filesystem::path path_;
   std::filesystem::path partial_path_;
   std::optional<hdf5::Handle> file_;  // none: closed
   LaunchGroup pending_;
+  TimingsGroup pending_timings_;
   std::uint64_t launch_ = 0;
 };
 
@@ -484,6 +615,12 @@ class Recording final : public model::Answerer {
     std::vector<model::Answer> answers = device_->ask(questions);
     writer_->append(questions, answers);
     return answers;
+  }
+
+  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
+    std::vector<model::Timing> timings = device_->time(workloads);
+    writer_->append(workloads, timings);
+    return timings;
   }
 
   std::vector<std::string> disturbances() const override { return device_->disturbances(); }
@@ -521,12 +658,19 @@ class RecordedDevice final : public model::Answerer {
     for (const Exchange& exchange : contents_.exchanges) {
       answers_[&exchange.question].recorded.push_back(&exchange.answer);
     }
+    for (const TimedWorkload& each : contents_.timed) {
+      timings_[wire::to_json(each.workload).dump()].recorded.push_back(&each.timing);
+    }
     model::DeviceFacts& facts = contents_.facts;
     facts.source = source;
     std::erase_if(facts.targets, [this](const std::string& target) {
-      return std::none_of(contents_.exchanges.begin(), contents_.exchanges.end(), [&](const Exchange& exchange) {
-        return exchange.question.target == target && !exchange.answer.refusal;
-      });
+      return std::none_of(contents_.exchanges.begin(), contents_.exchanges.end(),
+                          [&](const Exchange& exchange) {
+                            return exchange.question.target == target && !exchange.answer.refusal;
+                          }) &&
+             std::ranges::none_of(contents_.timed, [&](const TimedWorkload& each) {
+               return target_of(each.workload) == target && !each.timing.refusal;
+             });
     });
   }
 
@@ -541,10 +685,25 @@ class RecordedDevice final : public model::Answerer {
     return answers;
   }
 
+  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
+    std::vector<model::Timing> timings(workloads.size());
+    std::transform(workloads.begin(), workloads.end(), timings.begin(),
+                   [this](const model::Workload& workload) { return timing(workload); });
+    return timings;
+  }
+
  private:
-  struct Answers {
-    std::vector<const model::Answer*> recorded;
+  // To one question, in the order in which it was asked.
+  template <class Reply>
+  struct Replies {
+    std::vector<const Reply*> recorded;
     std::size_t next = 0;
+
+    Reply take() {
+      const Reply& chosen = *recorded[next];
+      next = std::min(next + 1, recorded.size() - 1);
+      return chosen;
+    }
   };
 
   model::Answer answer(const model::Question& question) {
@@ -554,21 +713,36 @@ class RecordedDevice final : public model::Answerer {
               .refusal = contents_.facts.source +
                          " does not hold this question; record it with `gpuinfer probe` on the device itself"};
     }
-    auto& [recorded, next] = found->second;
-    const model::Answer& chosen = *recorded[next];
-    next = std::min(next + 1, recorded.size() - 1);
-    return chosen;
+    return found->second.take();
+  }
+
+  model::Timing timing(const model::Workload& workload) {
+    const auto found = timings_.find(wire::to_json(workload).dump());
+    if (found == timings_.end()) {
+      return {.cycles = {},
+              .seconds = {},
+              .refusal = contents_.facts.source +
+                         " does not hold this workload; record the target again with `gpuinfer run --record`"};
+    }
+    return found->second.take();
   }
 
   Contents contents_;
-  std::unordered_map<const model::Question*, Answers, HashOfQuestion, SameQuestion> answers_;
+  std::unordered_map<const model::Question*, Replies<model::Answer>, HashOfQuestion, SameQuestion> answers_;
+  std::unordered_map<std::string, Replies<model::Timing>> timings_;  // by workload, as JSON
 };
 
 }  // namespace
 
 Archive read_archive(const std::filesystem::path& file) {
   Contents contents = read_contents(file);
-  Archive archive{.facts = std::move(contents.facts), .traces = {}};
+  Archive archive{.facts = std::move(contents.facts), .traces = {}, .timed_targets = {}};
+  for (const TimedWorkload& each : contents.timed) {
+    const std::string target(target_of(each.workload));
+    if (!each.timing.refusal && std::ranges::find(archive.timed_targets, target) == archive.timed_targets.end()) {
+      archive.timed_targets.push_back(target);
+    }
+  }
   for (Exchange& exchange : contents.exchanges) {
     if (!exchange.answer.refusal) {
       const model::StartState state = exchange.question.state;

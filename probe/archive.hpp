@@ -14,11 +14,11 @@
 // The trace archive: HDF5, readable with h5py and h5dump.
 //
 // Attributes of the root: schema ("gpuinfer-trace/1"), device_name, source, compute_capability and sm_count where
-// known, targets, buffer_bytes, address_of_buffer, program_version, recorded_at (UTC). Attributes of /provenance: what
-// else the device says of itself, among it the seed of a virtual one. Groups /own_buffers/<target>, for targets with a
-// buffer of their own: buffer_bytes and address_of_buffer again, and texel_bytes, raster_width and raster_height
-// where offsets are texels, nearer_bytes where another level lies in front of the one that is asked about, piece_bytes
-// where offsets are pieces of code.
+// known, latency_path (JSON) where there is one, targets, buffer_bytes, address_of_buffer, program_version, recorded_at
+// (UTC). Attributes of /provenance: what else the device says of itself, among it the seed of a virtual one. Groups
+// /own_buffers/<target>, for targets with a buffer of their own: buffer_bytes and address_of_buffer again, and
+// texel_bytes, raster_width and raster_height where offsets are texels, nearer_bytes where another level lies in front
+// of the one that is asked about, piece_bytes where offsets are pieces of code.
 //
 // A launch is a batch of questions asked together. Groups /launch_000000, ... hold one launch, or several small ones in
 // a row, and are named after their first. One-dimensional datasets in each, with Q questions and A accesses:
@@ -32,12 +32,20 @@
 //   latency_cycles  one for each recorded access of the questions that were answered
 //   refused, refusal    only where there are any: numbers of the questions (rows of `question`) that were refused, and
 //   why
+//
+// Groups /timings_000000, ... hold workloads that many threads carried out, W of them:
+//   workload        [W] strings: what was done, as JSON
+//   run_begin       [W] where in cycles the runs of each begin; the next one's are their end
+//   cycles          one for each run of the workloads that were carried out
+//   seconds         as many, 0 where only cycles are told
+//   refused, refusal    as above
 namespace gpuinfer::probe {
 
 struct Archive {
   model::DeviceFacts facts;
   // In the order they were asked, without the refused ones. The start is known unless it was what another one had left.
   std::vector<model::Trace> traces;
+  std::vector<std::string> timed_targets;  // of which workloads were carried out, each once
 };
 
 // Throws InputError: not there, not HDF5, truncated, another schema, lengths that do not fit, negative latencies.
@@ -49,6 +57,7 @@ class ArchiveWriter {
  public:
   virtual ~ArchiveWriter() = default;
   virtual void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) = 0;
+  virtual void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings) = 0;
   // One more attribute of /provenance, of what is known only after the questions.
   virtual void add_provenance(const std::string& name, const std::string& value) = 0;
   virtual void close() = 0;
@@ -62,8 +71,8 @@ class ArchiveWriter {
 [[nodiscard]] std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWriter& writer);
 
 // A device that answers what the archive holds, the same question asked again with the next answer to it that was
-// recorded (the last one again when all are used up), and refuses other questions with a sentence. Its targets are
-// those that were answered at least once. `source` is what --device named.
+// recorded (the last one again when all are used up), and refuses other questions with a sentence; so with workloads.
+// Its targets are those that were answered at least once. `source` is what --device named.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_recording(const std::filesystem::path& file,
                                                               const std::string& source);
 

@@ -15,7 +15,9 @@
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
 #include "model/random.hpp"
+#include "model/stream_simulator.hpp"
 #include "model/texel_layout.hpp"
+#include "model/workload.hpp"
 
 namespace gpuinfer::probe {
 
@@ -91,15 +93,17 @@ class Noise {
 
   bool misreads() { return happens(noise_.misread_probability); }
 
-  float timed(double cycles) {
+  double disturbed(double cycles) {
     if (noise_.jitter_cycles > 0) {
       cycles += random_.normal() * noise_.jitter_cycles;
     }
     if (happens(noise_.outlier_probability)) {
       cycles += noise_.outlier_cycles;
     }
-    return static_cast<float>(std::max(0.0, std::round(cycles)));
+    return cycles;
   }
+
+  float timed(double cycles) { return static_cast<float>(std::max(0.0, std::round(disturbed(cycles)))); }
 
  private:
   bool happens(double probability) { return probability > 0 && random_.unit() < probability; }
@@ -262,6 +266,60 @@ class VirtualPath {
   Noise noise_;
 };
 
+// What many threads do at once, each kind of workload with random streams of its own.
+class VirtualThreads {
+ public:
+  VirtualThreads(model::DeviceDescription description, const model::NoiseDescription& noise, std::uint64_t seed)
+      : description_(std::move(description)) {
+    for (const model::Workload& kind : kinds()) {
+      const std::string target(target_of(kind));
+      noise_.try_emplace(target, noise, seed ^ fnv1a(target));
+    }
+  }
+
+  // One small workload of each kind.
+  [[nodiscard]] static std::vector<model::Workload> kinds() {
+    return {model::SharedLoads{}, model::ConcurrentLoads{},
+            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}};
+  }
+
+  [[nodiscard]] bool describes(const model::Workload& kind) const {
+    return std::holds_alternative<model::SharedLoads>(kind)       ? description_.shared_memory.has_value()
+           : std::holds_alternative<model::ConcurrentLoads>(kind) ? description_.outstanding.has_value()
+                                                                  : !description_.bandwidth.empty();
+  }
+
+  // Throws InputError that names what is not described.
+  model::Timing time(const model::Workload& workload) {
+    const model::StreamTime once = std::visit([this](const auto& each) { return time_once(each); }, workload);
+    const auto runs = std::visit([](const auto& each) { return std::size_t{each.runs}; }, workload);
+    Noise& noise = noise_.at(std::string(target_of(workload)));
+    model::Timing timing;
+    for (std::size_t i = 0; i < runs; ++i) {
+      const double cycles = std::max(1.0, noise.disturbed(once.cycles));
+      timing.cycles.push_back(cycles);
+      if (once.seconds > 0) {
+        timing.seconds.push_back(once.seconds * cycles / once.cycles);
+      }
+    }
+    return timing;
+  }
+
+ private:
+  [[nodiscard]] model::StreamTime time_once(const model::SharedLoads& loads) const {
+    return {.cycles = model::cycles_of(*description_.shared_memory, loads)};
+  }
+  [[nodiscard]] model::StreamTime time_once(const model::ConcurrentLoads& loads) const {
+    return {.cycles = model::cycles_of(*description_.outstanding, loads)};
+  }
+  [[nodiscard]] model::StreamTime time_once(const model::Stream& stream) const {
+    return model::time_of(description_, stream);
+  }
+
+  model::DeviceDescription description_;
+  std::map<std::string, Noise> noise_;  // by target
+};
+
 class VirtualDevice final : public model::Answerer {
  public:
   VirtualDevice(const model::DeviceDescription& description, const std::string& source, std::uint64_t seed) {
@@ -300,6 +358,7 @@ class VirtualDevice final : public model::Answerer {
     if (description.paths.contains(path_of_latency)) {
       add_path(description, noise, seed);
     }
+    add_threads(description, noise, seed);
     if (facts_.targets.empty()) {
       throw InputError(source + ": " +
                        (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second));
@@ -315,6 +374,13 @@ class VirtualDevice final : public model::Answerer {
       answers.push_back(answer(question));
     }
     return answers;
+  }
+
+  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
+    std::vector<model::Timing> timings(workloads.size());
+    std::transform(workloads.begin(), workloads.end(), timings.begin(),
+                   [this](const model::Workload& workload) { return timing(workload); });
+    return timings;
   }
 
  private:
@@ -394,9 +460,51 @@ class VirtualDevice final : public model::Answerer {
       return;
     }
     facts_.targets.emplace_back(latency_target);
+    facts_.latency_path = description.paths.at(path_of_latency);
+    facts_.latency_path->memory_latency_cycles.reset();
     // Room to go from one window of page tables to another.
     const std::uint64_t window_bytes = description.paths.at(path_of_latency).page_window_bytes.value_or(0);
     facts_.buffer.bytes = std::max(facts_.buffer.bytes, 2 * window_bytes);
+  }
+
+  void add_threads(const model::DeviceDescription& description, const model::NoiseDescription& noise,
+                   std::uint64_t seed) {
+    // Enough to come out of memory, however large the last cache.
+    constexpr std::uint64_t stream_bytes = std::uint64_t{1} << 34U;
+    threads_.emplace(description, noise, seed);
+    for (const model::Workload& kind : VirtualThreads::kinds()) {
+      const std::string target(target_of(kind));
+      if (!threads_->describes(kind)) {
+        continue;
+      }
+      try {
+        static_cast<void>(threads_->time(kind));
+        facts_.targets.push_back(target);
+        facts_.own_buffers[target] = {.bytes = stream_bytes};
+      } catch (const InputError& incomplete) {
+        refusals_[target] = incomplete.what();
+      }
+    }
+  }
+
+  model::Timing timing(const model::Workload& workload) {
+    const std::string target(target_of(workload));
+    if (auto reason = model::why_malformed(workload)) {
+      return {.cycles = {}, .seconds = {}, .refusal = std::move(reason)};
+    }
+    if (const auto refusal = refusals_.find(target); refusal != refusals_.end()) {
+      return {.cycles = {}, .seconds = {}, .refusal = refusal->second};
+    }
+    if (!threads_->describes(workload)) {
+      return {.cycles = {},
+              .seconds = {},
+              .refusal = facts_.source + " does not describe " + target + "; ask for one of the targets that it lists"};
+    }
+    try {
+      return threads_->time(workload);
+    } catch (const InputError& unknown) {
+      return {.cycles = {}, .seconds = {}, .refusal = unknown.what()};
+    }
   }
 
   model::Answer answer(const model::Question& question) {
@@ -427,6 +535,9 @@ class VirtualDevice final : public model::Answerer {
     if (std::find(facts_.targets.begin(), facts_.targets.end(), question.target) == facts_.targets.end()) {
       return facts_.source + " has no cache " + question.target + "; ask for one that it lists";
     }
+    if (model::takes_workloads(question.target)) {
+      return question.target + " is not a sequence of single loads; only `gpuinfer run` asks for it";
+    }
     if (auto refusal = model::refusal_of(facts_, question)) {
       return refusal;
     }
@@ -453,6 +564,7 @@ class VirtualDevice final : public model::Answerer {
   std::map<std::string, VirtualTexture> textures_;
   std::map<std::string, VirtualCode> code_;
   std::optional<VirtualPath> path_;
+  std::optional<VirtualThreads> threads_;
   std::map<std::string, std::string> refusals_;
 };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/wire.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -159,6 +160,109 @@ model::Circumstances parse_circumstances(const json& object) {
   return circumstances;
 }
 
+json to_json(const model::PathDescription& path) {
+  json object{{"caches", path.caches}, {"tlbs", path.tlbs}};
+  if (path.translated_from) {
+    object["translated_from"] = *path.translated_from;
+  }
+  if (path.page_window_bytes) {
+    object["page_window_bytes"] = *path.page_window_bytes;
+  }
+  if (path.page_window_is_unknown) {
+    object["page_window_is_unknown"] = true;
+  }
+  return object;
+}
+
+model::PathDescription parse_path(const json& object) {
+  model::PathDescription path;
+  path.caches = strings_member(object, "caches");
+  path.tlbs = strings_member(object, "tlbs");
+  if (object.contains("translated_from")) {
+    path.translated_from = string_member(object, "translated_from");
+  }
+  if (object.contains("page_window_bytes")) {
+    path.page_window_bytes = whole_member(object, "page_window_bytes");
+  }
+  path.page_window_is_unknown = object.contains("page_window_is_unknown");
+  return path;
+}
+
+json to_json(const model::Workload& workload) {
+  struct Members {
+    json operator()(const model::SharedLoads& loads) const {
+      return {{"element_bytes", loads.element_bytes}, {"lane_offsets", loads.lane_offsets}, {"runs", loads.runs}};
+    }
+    json operator()(const model::ConcurrentLoads& loads) const {
+      return {{"threads", loads.threads},
+              {"loads_per_thread", loads.loads_per_thread},
+              {"threads_per_line", loads.threads_per_line},
+              {"from_l2", loads.from_l2},
+              {"runs", loads.runs}};
+    }
+    json operator()(const model::Stream& stream) const {
+      return {{"path", to_string(stream.path)},
+              {"work", to_string(stream.work)},
+              {"element_bits", stream.element_bits},
+              {"elements_in_flight", stream.elements_in_flight},
+              {"dataset_bytes", stream.dataset_bytes},
+              {"part_bytes", stream.part_bytes},
+              {"block_threads", stream.block_threads},
+              {"blocks", stream.blocks},
+              {"elements_per_thread", stream.elements_per_thread},
+              {"runs", stream.runs}};
+    }
+  };
+  json object = std::visit(Members{}, workload);
+  object["target"] = target_of(workload);
+  return object;
+}
+
+model::Workload parse_workload(const json& object) {
+  const auto count = [&object](const char* key) { return narrowed(whole_member(object, key), key); };
+  const std::string target = string_member(object, "target");
+  model::Workload workload;
+  if (target == target_of(model::SharedLoads{})) {
+    model::SharedLoads loads{.element_bytes = count("element_bytes"), .runs = count("runs")};
+    const model::AccessSequence offsets = sequence_member(object, "lane_offsets");
+    if (offsets.size() != loads.lane_offsets.size()) {
+      throw InputError("`lane_offsets` does not have one offset for each lane of a warp; send 32");
+    }
+    std::transform(offsets.begin(), offsets.end(), loads.lane_offsets.begin(),
+                   [](std::uint64_t offset) { return narrowed(offset, "lane_offsets"); });
+    workload = loads;
+  } else if (target == target_of(model::ConcurrentLoads{})) {
+    workload =
+        model::ConcurrentLoads{.threads = count("threads"),
+                               .loads_per_thread = count("loads_per_thread"),
+                               .threads_per_line = count("threads_per_line"),
+                               .from_l2 = member(object, "from_l2", &json::is_boolean, "true or false").get<bool>(),
+                               .runs = count("runs")};
+  } else if (target == target_of(model::Stream{})) {
+    const auto path = model::stream_path_from(string_member(object, "path"));
+    const auto work = model::stream_work_from(string_member(object, "work"));
+    if (!path || !work) {
+      throw InputError("`path` or `work` names nothing that a stream does; send what the protocol has");
+    }
+    workload = model::Stream{.path = *path,
+                             .work = *work,
+                             .element_bits = count("element_bits"),
+                             .elements_in_flight = count("elements_in_flight"),
+                             .dataset_bytes = whole_member(object, "dataset_bytes"),
+                             .part_bytes = whole_member(object, "part_bytes"),
+                             .block_threads = count("block_threads"),
+                             .blocks = count("blocks"),
+                             .elements_per_thread = count("elements_per_thread"),
+                             .runs = count("runs")};
+  } else {
+    throw InputError("`target` is none of Shared, Outstanding, Bandwidth; send one of them");
+  }
+  if (const auto reason = model::why_malformed(workload)) {
+    throw InputError(*reason);
+  }
+  return workload;
+}
+
 std::string greeting_line(const model::DeviceFacts& facts) {
   json device{{"name", facts.name}};
   if (facts.compute_capability) {
@@ -187,6 +291,9 @@ std::string greeting_line(const model::DeviceFacts& facts) {
   }
   if (json heeded = heeded_by(facts); !heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);
+  }
+  if (facts.latency_path) {
+    greeting["latency_path"] = to_json(*facts.latency_path);
   }
   return line_of(greeting);
 }
@@ -221,6 +328,9 @@ model::DeviceFacts parse_greeting(const std::string& line) {
   }
   if (greeting.contains("heeded_circumstances")) {
     read_heeded(member(greeting, "heeded_circumstances", &json::is_object, "an object"), facts);
+  }
+  if (greeting.contains("latency_path")) {
+    facts.latency_path = parse_path(member(greeting, "latency_path", &json::is_object, "an object"));
   }
   return facts;
 }

@@ -25,6 +25,13 @@ void read_heeded(const nlohmann::json& object, model::DeviceFacts& facts);
 [[nodiscard]] nlohmann::json to_json(const model::Circumstances& circumstances);
 [[nodiscard]] model::Circumstances parse_circumstances(const nlohmann::json& object);
 
+[[nodiscard]] nlohmann::json to_json(const model::PathDescription& path);  // without latencies
+[[nodiscard]] model::PathDescription parse_path(const nlohmann::json& object);
+
+// As archives keep it. What is parsed is not malformed.
+[[nodiscard]] nlohmann::json to_json(const model::Workload& workload);
+[[nodiscard]] model::Workload parse_workload(const nlohmann::json& object);
+
 [[nodiscard]] std::string question_line(std::uint64_t id, const model::Question& question);
 
 // A line that should be a question: either it is one, or `error` says what is wrong with it. The id goes back with the

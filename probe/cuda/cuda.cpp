@@ -18,6 +18,7 @@
 #include "probe/cuda/gpu_condition.hpp"
 #include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
+#include "probe/cuda/thread_runner.hpp"
 
 namespace gpuinfer::probe {
 namespace {
@@ -34,6 +35,7 @@ enum class Emptying {
   other_pages,      // the SM loads from other pages first (flooded)
   nothing,          // it is what it is
   new_mapping,      // memory of the host is mapped and unmapped, which drops all translations (invalidated)
+  everything,       // streaming and a new mapping (invalidated)
 };
 
 struct Target {
@@ -53,7 +55,19 @@ constexpr std::array all_targets{
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
     Target{"L2TLB", LoadPath::lines_cg, Emptying::new_mapping},
+    Target{"Latency", LoadPath::lines_cg, Emptying::everything},
 };
+
+// What loads that pass L1 by look up: targets, too.
+const model::PathDescription latency_path{.caches = {"L2"},
+                                          .tlbs = {"L1TLB", "L2TLB"},
+                                          .translated_from = {},
+                                          .page_window_bytes = {},
+                                          .page_window_is_unknown = true,
+                                          .memory_latency_cycles = {}};
+
+// What workloads are carried out for.
+constexpr std::array<std::string_view, 3> workload_targets{"Shared", "Outstanding", "Bandwidth"};
 
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
@@ -77,6 +91,7 @@ Flood flood_of(Emptying emptying) {
     case Emptying::new_launch:
     case Emptying::nothing:
     case Emptying::new_mapping:
+    case Emptying::everything:
       break;
   }
   return {};
@@ -106,6 +121,7 @@ std::optional<std::uint64_t> nearer_bytes_of(Emptying emptying) {
     case Emptying::other_constants:
     case Emptying::other_pages:
     case Emptying::nothing:
+    case Emptying::everything:
       break;
   }
   return std::nullopt;
@@ -134,6 +150,7 @@ Touches touches_of(const Target& target) {
       return {.count = 4, .stride_bytes = cuda::piece_bytes};
     case Emptying::new_carveout:
     case Emptying::streaming:
+    case Emptying::everything:
       break;
   }
   return {.count = 64, .stride_bytes = 128};
@@ -146,6 +163,7 @@ std::vector<StartState> empty_states(Emptying emptying) {
       return {StartState::clean, StartState::invalidated};
     case Emptying::new_launch:
     case Emptying::new_mapping:
+    case Emptying::everything:
       return {StartState::invalidated};
     case Emptying::nothing:
       return {};
@@ -183,6 +201,7 @@ class CudaProbe final : public model::Answerer {
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
+  [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads) override;
   [[nodiscard]] std::vector<std::string> disturbances() const override { return watch_.disturbances(); }
 
  private:
@@ -196,6 +215,7 @@ class CudaProbe final : public model::Answerer {
 
   void prepare_buffers(const CudaOptions& options, std::span<const Target> targets);
   void bring_raster_to_l2();
+  void prepare_threads(const CudaOptions& options);
   [[nodiscard]] cuda::Reach reach_of(const Target& target) const;
   void try_states(Offer& offer);
   [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
@@ -226,13 +246,20 @@ class CudaProbe final : public model::Answerer {
   std::optional<cuda::ConstantBanks> banks_;
   std::optional<cuda::CodeRunner> code_;
   std::optional<cuda::PageLines> page_lines_;
+  cuda::Buffer streamed_;
+  std::optional<cuda::ThreadRunner> threads_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
   std::uint32_t last_sm_ = 0;
 };
 
+bool names(const std::vector<std::string>& targets, std::string_view name) {
+  return std::ranges::find(targets, name) != targets.end();
+}
+
 bool is_asked(const CudaOptions& options, std::string_view name) {
-  return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
+  const bool is_on_path = names(latency_path.caches, name) || names(latency_path.tlbs, name);
+  return options.targets.empty() || names(options.targets, name) || (is_on_path && names(options.targets, "Latency"));
 }
 
 // None where there is nothing to look at.
@@ -280,12 +307,43 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
+    if (target.emptying == Emptying::everything) {
+      facts_.latency_path = latency_path;
+    }
     if (target.emptying == Emptying::new_carveout && !buffer.raster) {
       facts_.warm_targets.push_back(name);
     }
     offers_.emplace(name, std::move(offer));
   }
+  prepare_threads(options);
   facts_.provenance.merge(cuda::provenance_of(watch_.begin([this] { keep_busy(); })));
+}
+
+// Streams go through as much as makes the last cache not matter, and as much again to copy to.
+void CudaProbe::prepare_threads(const CudaOptions& options) {
+  constexpr std::uint64_t caches_of_stream = 128;
+  bool any = false;
+  for (const std::string_view target : workload_targets) {
+    facts_.targets.emplace_back(target);
+    any = any || is_asked(options, target);
+  }
+  if (!any) {
+    return;
+  }
+  cuda::Reach memory = cuda::reach_of(buffer_);
+  if (is_asked(options, "Bandwidth")) {
+    memory = cuda::reach_of(pages_);
+    if (memory.bytes == 0) {
+      const std::uint64_t bytes =
+          std::bit_floor(std::min(gpu_.free_bytes() / 8 * 7, 2 * caches_of_stream * std::bit_ceil(gpu_.l2_bytes())));
+      gpu_.allocate(streamed_, bytes, alignof(uint4));
+      memory = cuda::reach_of(streamed_);
+    }
+  }
+  threads_.emplace(gpu_, memory);
+  for (const std::string_view target : workload_targets) {
+    facts_.own_buffers[std::string(target)] = {.bytes = std::bit_floor(memory.bytes / 2)};
+  }
 }
 
 void CudaProbe::keep_busy() {
@@ -363,10 +421,10 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   if (any(Emptying::nothing)) {
     code_.emplace(gpu_);
   }
-  if (any(Emptying::other_pages) || any(Emptying::new_mapping)) {
+  const bool many_pages = any(Emptying::new_mapping) || any(Emptying::everything);
+  if (any(Emptying::other_pages) || many_pages) {
     const std::uint64_t free_bytes = gpu_.free_bytes();
-    const std::uint64_t bytes =
-        any(Emptying::new_mapping) ? free_bytes / 8 * 7 : std::min(free_bytes / 2, page_buffer_bytes);
+    const std::uint64_t bytes = many_pages ? free_bytes / 8 * 7 : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
     page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_));
   }
@@ -484,6 +542,12 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:
       return play_on_last_sm(manner, after_flood(offer, question));
+    case Emptying::everything:
+      if (question.state == StartState::invalidated) {
+        gpu_.stream_through_l2();
+        gpu_.drop_translations();
+      }
+      return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
     case Emptying::new_carveout:
       break;
   }
@@ -531,11 +595,16 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
     }
   }
   const std::uint64_t bytes = offer->second.bytes;
+  // Offsets that stand for pages may be any.
+  const std::uint64_t unit = offer->second.target.emptying == Emptying::everything
+                                 ? cuda::unit_bytes(offer->second.target.path)
+                                 : sizeof(std::uint32_t);
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
-      if (offset % sizeof(std::uint32_t) != 0 || offset >= bytes) {
-        return "offset " + std::to_string(offset) + " is not that of a 4-byte word in the buffer of " +
-               std::to_string(bytes) + " bytes; ask for multiples of 4 below that";
+      if (offset % unit != 0 || offset >= bytes) {
+        return "offset " + std::to_string(offset) + " is not that of a load of " + question.target +
+               " in the buffer of " + std::to_string(bytes) + " bytes; ask for multiples of " + std::to_string(unit) +
+               " below that";
       }
     }
   }
@@ -563,6 +632,15 @@ std::size_t CudaProbe::batch_size(std::span<const model::Question> questions) co
     ++count;
   }
   return count;
+}
+
+std::vector<model::Timing> CudaProbe::time(std::span<const model::Workload> workloads) {
+  if (!threads_) {
+    return Answerer::time(workloads);
+  }
+  std::vector<model::Timing> timings = threads_->run(workloads);
+  watch_.look_if_due();
+  return timings;
 }
 
 std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> questions) {

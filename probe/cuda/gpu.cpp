@@ -206,6 +206,13 @@ std::uint64_t Gpu::free_bytes() const {
   return free;
 }
 
+std::uint64_t Gpu::most_linear_texels(const cudaChannelFormatDesc& texel) const {
+  std::size_t most = 0;
+  check(cudaDeviceGetTexture1DLinearMaxWidth(&most, &texel, options_.device), "say how large a texture may be",
+        "check it with nvidia-smi");
+  return most;
+}
+
 void Gpu::allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const {
   check(buffer.allocate(bytes, alignment_bytes), "make a buffer of " + std::to_string(bytes) + " bytes",
         "free memory on it or ask for a smaller buffer");

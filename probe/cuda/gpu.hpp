@@ -113,6 +113,10 @@ class Gpu {
   [[nodiscard]] std::optional<std::string> pci_bus_id() const;
   [[nodiscard]] std::uint64_t l2_bytes() const;
   [[nodiscard]] std::uint64_t free_bytes() const;
+  // That a block may have.
+  [[nodiscard]] std::uint64_t largest_shared_bytes() const { return largest_shared_bytes_; }
+  // Of a linear texture.
+  [[nodiscard]] std::uint64_t most_linear_texels(const cudaChannelFormatDesc& texel) const;
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void make_texture(Buffer& buffer) const;
   void allocate(RasterTexture& raster) const;

@@ -76,9 +76,25 @@ DeviceDescription everything() {
                   .parameters = {{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}},
                   .equivalent = {}};
   description.caches["dTLB"];
-  description.carried = {{"outstanding", "{kind: prt, entries: 44, merges: null}"},
-                         {"shared_memory", "{banks: 32, latency_cycles: {broadcast: 50, two_way: 88}}"},
-                         {"bandwidth", "{}"}};
+  description.shared_memory = SharedMemoryDescription{
+      .banks = 32,
+      .bank_width_bytes = 4,
+      .row_bytes = 256,
+      .latency_cycles = {.broadcast = 46.75,
+                         .two_way = 66.125,
+                         .per_way = 15.5,
+                         .by_degree = {{.degree = 1, .cycles = 46.75}, {.degree = 4, .cycles = 96}}}};
+  description.outstanding =
+      OutstandingDescription{.kind = OutstandingKind::mshr,
+                             .entries = 128,
+                             .merges = {},
+                             .merges_at_least = 8,
+                             .loads_per_warp = 4,
+                             .timing = OutstandingTiming{.latency = 400.5, .issue_per_request = 2}};
+  description.bandwidth["L1"] = {
+      .best = ElementBandwidth{.element_bits = 64, .bytes_per_second = 1.34e12, .elements_per_sm_clock = 15.9},
+      .by_element_bits = {{.element_bits = 32, .bytes_per_second = 1e12, .elements_per_sm_clock = 16}}};
+  description.bandwidth["DRAM_load"];
   description.memory_latency_cycles = {230, 236.5, 289, 371, 734, {}};
   description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}},
                                                    .near = 1,
@@ -188,8 +204,6 @@ TEST(DescriptionYaml, JsonIsReadLikeYaml) {
   EXPECT_EQ(json.substr(0, 30), "{\n  \"schema\": \"gpuinfer/1\",\n  ");
   DeviceDescription from_json = parse_description(json, "d.json");
   // Text that is carried in flow form has its words in quotes now.
-  EXPECT_EQ(from_json.carried.at("outstanding"), R"({"kind": "prt", "entries": 44, "merges": null})");
-  from_json.carried = everything().carried;
   from_json.evidence = everything().evidence;
   EXPECT_EQ(from_json, everything()) << json;
 }
@@ -256,13 +270,26 @@ TEST(DescriptionYaml, NullAndAbsentBothMeanUnknown) {
   EXPECT_EQ(cache_with("latency_cycles:"), CacheDescription{});
 }
 
-TEST(DescriptionYaml, CarriesWhatItDoesNotInterpret) {
-  const auto description = parse_description(
-      "schema: gpuinfer/1\nbandwidth:\n  shared:\n    - bytes_per_second: 1.340e12\n      note: a, b\noutstanding: ~\n",
-      "d.yaml");
-  EXPECT_EQ(description.carried.at("bandwidth"), R"({shared: [{bytes_per_second: 1.340e12, note: "a, b"}]})");
-  EXPECT_EQ(description.carried.at("outstanding"), "null");
-  EXPECT_EQ(parse_description(to_yaml(description), "d.yaml"), description);
+TEST(DescriptionYaml, SaysWhatIsWrongWithMemoriesAndTables) {
+  const auto refusal = [](const std::string& yaml) -> std::string {
+    try {
+      static_cast<void>(parse_description("schema: gpuinfer/1\n" + yaml, "d.yaml"));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("outstanding: {kind: mshrs}"),
+            "d.yaml:2: outstanding.kind: `mshrs` is no kind of table; write mshr, prt or no_limit_seen");
+  EXPECT_EQ(
+      refusal("shared_memory: {banks: 32, bank_width_bytes: 4, row_bytes: 64}"),
+      "d.yaml:2: shared_memory.row_bytes: is no multiple of banks * bank_width_bytes; every bank has a part of each "
+      "row");
+  EXPECT_NE(refusal("bandwidth: {L3: {bytes_per_second: 1, element_bits: 32}}"), "");
+  EXPECT_NE(refusal("bandwidth: {L1: {bytes_per_second: 1}}"), "");
+  EXPECT_NE(refusal("shared_memory: {latency_cycles: {by_degree: [{degree: 2, cycles: 1}, {degree: 2, cycles: 3}]}}"),
+            "");
+  EXPECT_NE(refusal("evidence: {outstanding: {knees: {status: unknown}}}"), "");
 }
 
 TEST(DescriptionYaml, StoreMayBeSmallerThanTheTags) {

@@ -287,5 +287,55 @@ TEST_F(ArchiveFile, OfADeviceThatWasNeverAskedIsEmpty) {
   EXPECT_TRUE(open_recording(path("empty.h5"), "recorded:empty.h5")->facts().targets.empty());
 }
 
+const std::vector<model::Workload> some_workloads{
+    model::strided(8, 4, 2), model::ConcurrentLoads{.threads = 64, .from_l2 = false, .runs = 1},
+    model::Stream{.path = model::StreamPath::texture, .dataset_bytes = 4096, .runs = 3},
+    model::Stream{.work = model::StreamWork::copy, .dataset_bytes = 12288, .part_bytes = 4096, .blocks = 3}};
+
+std::vector<model::Timing> some_timings() {
+  return {{.cycles = {25.5, 26}, .seconds = {}, .refusal = {}},
+          {.cycles = {1000}, .seconds = {}, .refusal = {}},
+          {.cycles = {3e6, 2e6, 4e6}, .seconds = {0.003, 0.002, 0.004}, .refusal = {}},
+          {.cycles = {}, .seconds = {}, .refusal = "too large; ask for less"}};
+}
+
+TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
+  const auto writer = create_archive(path("timed.h5"), some_facts());
+  writer->append(some_workloads, some_timings());
+  writer->append(some_questions, some_answers);
+  const std::vector<model::Timing> again{{.cycles = {27, 28}, .seconds = {}, .refusal = {}}};
+  writer->append(std::span(some_workloads).first(1), again);
+  writer->close();
+  EXPECT_EQ(read_archive(path("timed.h5")).timed_targets,
+            (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth"}));
+
+  const auto device = open_recording(path("timed.h5"), "recorded:timed.h5");
+  EXPECT_EQ(device->time(some_workloads), some_timings());
+  EXPECT_EQ(device->time(std::span(some_workloads).first(1)), again);
+  const model::Workload other = model::strided(12, 4, 2);
+  EXPECT_TRUE(device->time({&other, 1}).front().refusal);
+}
+
+TEST_F(ArchiveFile, WorkloadsThatSomebodyTamperedWithAreRefused) {
+  struct Damage {
+    const char* dataset;
+    double value;
+  };
+  for (const auto& [dataset, value] :
+       {Damage{"cycles", -1.0}, Damage{"seconds", std::numeric_limits<double>::infinity()}, Damage{"run_begin", 7.0}}) {
+    const auto writer = create_archive(path("damaged.h5"), some_facts());
+    writer->append(some_workloads, some_timings());
+    writer->close();
+    const hid_t file = H5Fopen(path("damaged.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, (std::string("/timings_000001/") + dataset).c_str(), H5P_DEFAULT);
+    ASSERT_GE(set, 0) << dataset;
+    std::vector<double> values(16, value);
+    ASSERT_GE(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Dclose(set);
+    H5Fclose(file);
+    EXPECT_NE(message_of<InputError>([&] { (void)read_archive(path("damaged.h5")); }), "") << dataset;
+  }
+}
+
 }  // namespace
 }  // namespace gpuinfer::probe

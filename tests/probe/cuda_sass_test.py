@@ -9,7 +9,9 @@ In every kernel that plays accesses, for every architecture in LIBRARY and in th
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
 nothing goes through L1, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
-and one more, as many multiplications as a piece has, and no more code than the pieces are said to have.
+and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In the kernels
+of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
+that they are said to have, and no others.
 """
 
 import os
@@ -27,6 +29,10 @@ TIMED_LOADS = {
     "Texture": r"(TEX|TLD)\..*",
     "Raster": r"(TEX|TLD)\..*",
     "Constant": r"LDC(\.\w+)*",
+}
+OTHER_KERNELS = {"play_bank", "run_code", "stream 0", "stream 1", "stream 2", "stream shared", "stream constant"} | {
+    "concurrent loads",
+    "shared loads",
 }
 CLOCK = re.compile(r"SR_CLOCK")
 MEMORY = re.compile(r"(LD|ST|ATOM|RED|TEX|TLD|SULD|SUST|UBLKCP|CCTL)")
@@ -136,6 +142,66 @@ def code_faults(code):
         yield f"has {per_piece:.0f} bytes for each piece"
 
 
+STREAM_LOADS = {
+    "0": r"LDG\.E{width}(\.STRONG\.(CTA|SM))?",
+    "1": r"LDG\.E{width}\.STRONG\.GPU",
+    "2": r"(TEX|TLD)\..*",
+}
+WIDTHS = {1: "", 2: r"\.64", 4: r"\.128"}
+GLOBAL_OR_TEXTURE = re.compile(r"(LDG|STG|TEX|TLD)")
+SHARED = re.compile(r"(LDS|STS)")
+
+
+def count_faults(code, kind, wanted):
+    """Yields a sentence for each instruction of this kind that is not among those wanted, or not as often as wanted."""
+    found = {pattern: 0 for pattern in wanted}
+    for instruction in code:
+        if kind.match(instruction.opcode):
+            pattern = next((each for each in wanted if re.fullmatch(each, instruction.opcode)), None)
+            if pattern is None:
+                yield f"does {instruction}"
+            else:
+                found[pattern] += 1
+    for pattern, count in found.items():
+        if count != wanted[pattern]:
+            yield f"does {pattern} {count} times instead of {wanted[pattern]}"
+
+
+def thread_faults(name, code):
+    """What `code` does otherwise than its name says, or None if the name is not that of a kernel of many threads."""
+    if found := re.search(r"13stream_kernelI.*SourceE(\d)ELb([01])ELj(\d)ELj(\d)E", name):
+        source, copies, words, in_flight = found[1], found[2] == "1", int(found[3]), int(found[4])
+        wanted = {STREAM_LOADS[source].format(width=WIDTHS[words]): in_flight}
+        if copies:
+            wanted[rf"STG\.E\.EF{WIDTHS[words]}(\.SYS)?"] = in_flight
+        return f"stream {source}", list(count_faults(code, GLOBAL_OR_TEXTURE, wanted))
+    if found := re.search(r"20stream_shared_kernelILb([01])ELj(\d)ELj(\d)E", name):
+        words, each = int(found[2]), int(found[3]) * (2 if found[1] == "1" else 1)
+        wanted = {rf"LDS(\.U)?{WIDTHS[words]}": each, rf"STS{WIDTHS[words]}": each}
+        return "stream shared", list(count_faults(code, SHARED, wanted))
+    if found := re.search(r"22stream_constant_kernelILj(\d)ELj(\d)E", name):
+        wanted = 4 * int(found[1]) * int(found[2])
+        loaded = sum(
+            16 if ".128" in instruction.opcode else 8 if ".64" in instruction.opcode else 4
+            for instruction in code
+            if any("c[0x3]" in operand for operand in instruction.operands)
+        )
+        return "stream constant", [] if loaded == wanted else [f"takes {loaded} bytes of constants instead of {wanted}"]
+    if found := re.search(r"24load_concurrently_kernelILj(\d)E", name):
+        wanted = {r"LDG\.E\.STRONG\.GPU": int(found[1]), r"STG\.E(\.SYS)?": 1}
+        return "concurrent loads", list(count_faults(code, GLOBAL_OR_TEXTURE, wanted))
+    if "18load_shared_kernel" in name:
+        chained = 64
+        loads = {
+            width: sum(re.fullmatch(rf"LDS(\.U)?{width}", each.opcode) is not None for each in code)
+            for width in WIDTHS.values()
+        }
+        # The other words of a wide element are not used, but an element has to be loaded whole.
+        faults = [f"has {count} loads of width `{width}`" for width, count in loads.items() if count != chained]
+        return "shared loads", faults
+    return None
+
+
 def disassembled(cuobjdump, file):
     return subprocess.run([cuobjdump, "-sass", file], capture_output=True, text=True, check=True).stdout
 
@@ -163,6 +229,8 @@ def main():
         if len(paths_of_kernel) == 1:  # of two, one is that of the warm-up: the same loops twice
             load = TIMED_LOADS[paths_of_kernel[0]]
             judge(architecture, paths_of_kernel[0], [*timing_faults(code, load), *l1_faults(code, load)])
+        elif faults := thread_faults(name, code):
+            judge(architecture, *faults)
     for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):
         if name == "play_bank":
             judge(architecture, name, timing_faults(code, TIMED_LOADS["Constant"]))
@@ -170,7 +238,7 @@ def main():
         if name == "run_code":
             judge(architecture, name, code_faults(code))
     for architecture, paths in seen.items():
-        for path in (TIMED_LOADS.keys() | {"play_bank", "run_code"}) - paths:
+        for path in (TIMED_LOADS.keys() | OTHER_KERNELS) - paths:
             failed += 1
             print(f"{architecture} {path}: there is no such kernel")
     if not seen:

@@ -145,10 +145,10 @@ TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
 TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
   for (const std::string& target : probe_->facts().targets) {
     const bool floods = target == "L2" || target == "ConstL1" || target == "L1TLB";
-    if (target == "Instruction") {
-      continue;  // which runs in laps
+    if (model::takes_workloads(target) || target == "Instruction") {
+      continue;  // the latter runs in laps
     }
-    const bool drops = target == "L2TLB" || target == "ConstL15";
+    const bool drops = target == "L2TLB" || target == "ConstL15" || target == "Latency";
     const StartState state = floods ? StartState::flooded : drops ? StartState::invalidated : StartState::clean;
     const Answer answer = ask({.target = target, .state = state, .warm = lines(16), .record = lines(16)});
     ASSERT_FALSE(answer.refusal) << *answer.refusal;
@@ -274,6 +274,100 @@ TEST_F(CudaProbeOnGpu, SaysWhenThereIsNoRoomForTheBuffer) {
   EXPECT_THROW(
       for (int i = 0; i < 64; ++i) { taking_room.push_back(open_cuda({.buffer_bytes = 16ULL << 30U})); },
       DeviceUnavailable);
+}
+
+class WorkloadsOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_names().empty()) {
+      GTEST_SKIP() << "there is no CUDA device";
+    }
+    probe_ = open_cuda({.targets = {"Shared", "Outstanding", "Bandwidth"}});
+  }
+
+  model::Timing time(const model::Workload& workload) { return probe_->time({&workload, 1}).front(); }
+
+  double fastest_cycles(const model::Workload& workload) {
+    const model::Timing timing = time(workload);
+    EXPECT_FALSE(timing.refusal) << timing.refusal.value_or("");
+    return timing.refusal ? 0 : *std::ranges::min_element(timing.cycles);
+  }
+
+  double bytes_per_second(model::Stream stream) {
+    stream.elements_in_flight = 4;
+    stream.element_bits = 128;
+    stream.block_threads = 1024;
+    stream.blocks = *probe_->facts().sm_count;
+    stream.elements_per_thread = 4096;
+    stream.runs = 3;
+    const model::Timing timing = time(stream);
+    EXPECT_FALSE(timing.refusal) << timing.refusal.value_or("");
+    EXPECT_EQ(timing.seconds.size(), 3U);
+    return timing.refusal ? 0
+                          : static_cast<double>(model::bytes_moved(stream)) / *std::ranges::min_element(timing.seconds);
+  }
+
+  std::unique_ptr<model::Answerer> probe_;
+};
+
+TEST_F(WorkloadsOnGpu, MoreWaysOfAConflictTakeLonger) {
+  double last = 0;
+  for (const std::uint32_t stride_words : {1U, 2U, 4U, 8U, 16U, 32U}) {
+    const double cycles = fastest_cycles(model::strided(4 * stride_words, 4, 5));
+    EXPECT_GT(cycles, last) << stride_words;
+    last = cycles;
+  }
+  EXPECT_NEAR(fastest_cycles(model::strided(0, 4, 5)), fastest_cycles(model::strided(4, 4, 5)), 1);
+}
+
+TEST_F(WorkloadsOnGpu, BatchesAnswerInOrder) {
+  std::vector<model::Workload> workloads;
+  for (std::size_t i = 0; i < 300; ++i) {
+    workloads.emplace_back(model::strided(i % 2 == 0 ? 4 : 128, 4, 3));
+  }
+  workloads.emplace_back(model::ConcurrentLoads{});
+  const std::vector<model::Timing> timings = probe_->time(workloads);
+  ASSERT_EQ(timings.size(), workloads.size());
+  for (std::size_t i = 0; i + 2 < workloads.size(); i += 2) {
+    EXPECT_LT(2 * timings[i].cycles[1], timings[i + 1].cycles[1]) << i;
+  }
+}
+
+TEST_F(WorkloadsOnGpu, MoreLoadsAndMoreDistanceTakeLonger) {
+  const model::ConcurrentLoads few{.threads = 32, .runs = 15};
+  model::ConcurrentLoads many = few;
+  many.threads = 1024;
+  many.loads_per_thread = 8;
+  EXPECT_LT(2 * fastest_cycles(few), fastest_cycles(many));
+  model::ConcurrentLoads merged = many;
+  merged.threads_per_line = 32;
+  EXPECT_LT(2 * fastest_cycles(merged), fastest_cycles(many));
+  model::ConcurrentLoads flushed = few;
+  flushed.from_l2 = false;
+  EXPECT_LT(fastest_cycles(few) + 50, fastest_cycles(flushed));
+}
+
+TEST_F(WorkloadsOnGpu, NearerMemoriesGiveMore) {
+  using model::StreamPath;
+  const double l1 = bytes_per_second({.path = StreamPath::global_ca, .dataset_bytes = 16384});
+  const double l2 = bytes_per_second({.path = StreamPath::global_cg, .dataset_bytes = 1U << 24U});
+  const double dram = bytes_per_second({.path = StreamPath::global_cg, .dataset_bytes = 1ULL << 31U});
+  EXPECT_GT(l1, 1.5 * l2);
+  EXPECT_GT(l2, 1.2 * dram);
+  EXPECT_GT(bytes_per_second({.path = StreamPath::texture, .dataset_bytes = 16384}), l2);
+  EXPECT_GT(bytes_per_second({.path = StreamPath::constant}), dram);
+}
+
+TEST_F(WorkloadsOnGpu, RefusesWhatItCannotCarryOut) {
+  EXPECT_TRUE(time(model::strided(2, 4, 1)).refusal);
+  EXPECT_TRUE(time(model::Stream{.dataset_bytes = 1ULL << 40U}).refusal);
+  EXPECT_TRUE(time(model::Stream{.path = model::StreamPath::shared,
+                                 .work = model::StreamWork::swap,
+                                 .element_bits = 128,
+                                 .elements_in_flight = 8,
+                                 .block_threads = 1024,
+                                 .elements_per_thread = 8})
+                  .refusal);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "tests/probe/descriptions.hpp"
 #include "tests/probe/scratch.hpp"
@@ -284,6 +285,32 @@ TEST(VirtualDevice, TexelsLieAsTheLevelsSay) {
   EXPECT_EQ(refusal(*device, question("unknown", StartState::clean, {}, {0})),
             "textures.unknown.levels is null and a simulation needs it; give it a value");
   EXPECT_NE(refusal(*device, question("Texture2D", StartState::clean, {}, {128})), "");
+}
+
+TEST(VirtualDevice, CarriesOutWorkloadsOfWhatItDescribes) {
+  const auto description = model::parse_description(R"(
+schema: gpuinfer/1
+device: {sm_count: 4}
+shared_memory: {banks: 32, bank_width_bytes: 4, row_bytes: 128, latency_cycles: {broadcast: 30, per_way: 2}}
+bandwidth: {DRAM_load: {bytes_per_second: 1.0e9, elements_per_sm_clock: 1, element_bits: 32}}
+)",
+                                                    "d.yaml");
+  const auto device = open_virtual(description, "virtual:d", 1);
+  EXPECT_EQ(device->facts().targets, (std::vector<std::string>{"Shared", "Bandwidth"}));
+  const std::vector<model::Workload> workloads{
+      model::strided(8, 4, 3), model::ConcurrentLoads{},
+      model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024, .block_threads = 1024, .runs = 2},
+      model::Stream{.path = model::StreamPath::texture, .work = model::StreamWork::copy, .dataset_bytes = 1024},
+      model::strided(2, 4, 1)};
+  const std::vector<model::Timing> timings = device->time(workloads);
+  EXPECT_EQ(timings[0].cycles, (std::vector<double>{32, 32, 32}));
+  EXPECT_TRUE(timings[0].seconds.empty());
+  EXPECT_TRUE(timings[1].refusal);
+  EXPECT_EQ(timings[2].seconds, (std::vector<double>{4096e-9, 4096e-9}));
+  EXPECT_EQ(timings[3].refusal, "bandwidth.DRAM_copy is null and a simulation needs it; give it a value");
+  EXPECT_TRUE(timings[4].refusal);
+  const Question question{.target = "Shared", .state = StartState::keep, .warm = {}, .record = {0}};
+  EXPECT_TRUE(device->ask({&question, 1}).front().refusal);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuinfer::model {
+
+struct ElementBandwidth {
+  std::uint32_t element_bits = 32;
+  double bytes_per_second = 0;       // by all SMs, loads and stores together
+  double elements_per_sm_clock = 0;  // with the clock that was in force
+
+  bool operator==(const ElementBandwidth&) const = default;
+};
+
+// The most that comes out of a memory (Konstantinidis & Cotronis 2016, table III).
+struct Bandwidth {
+  std::optional<ElementBandwidth> best;
+  std::vector<ElementBandwidth> by_element_bits;  // ascending
+
+  bool operator==(const Bandwidth&) const = default;
+};
+
+// What is loaded only, and what is copied with streaming stores.
+inline constexpr std::array<std::string_view, 8> bandwidth_names{"L1",      "texture", "shared",    "constant",
+                                                                 "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
+
+using BandwidthDescription = std::map<std::string, Bandwidth>;  // by one of these names
+
+}  // namespace gpuinfer::model

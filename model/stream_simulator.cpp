@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/stream_simulator.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "model/errors.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+bool holds(const DeviceDescription& device, const std::string& cache, std::uint64_t bytes) {
+  const auto found = device.caches.find(cache);
+  return found != device.caches.end() && found->second.capacity_bytes.value_or(0) >= bytes;
+}
+
+// The memory that a stream comes out of.
+std::string memory_of(const DeviceDescription& device, const Stream& stream) {
+  switch (stream.path) {
+    case StreamPath::shared:
+      return "shared";
+    case StreamPath::constant:
+      return "constant";
+    case StreamPath::texture:
+      if (device.bandwidth.contains("texture") && holds(device, "L1tex", stream.dataset_bytes)) {
+        return "texture";
+      }
+      break;
+    case StreamPath::global_ca:
+      // Where there is a data L1 apart from the texture path it is that one.
+      if (device.bandwidth.contains("L1") && stream.work == StreamWork::load &&
+          holds(device, device.caches.contains("L1D") ? "L1D" : "L1tex", stream.dataset_bytes)) {
+        return "L1";
+      }
+      break;
+    case StreamPath::global_cg:
+      break;
+  }
+  const std::uint64_t bytes = stream.work == StreamWork::copy ? 2 * stream.dataset_bytes : stream.dataset_bytes;
+  return std::string(holds(device, "L2", bytes) ? "L2" : "DRAM") +
+         (stream.work == StreamWork::copy ? "_copy" : "_load");
+}
+
+const ElementBandwidth& bandwidth_of(const DeviceDescription& device, const std::string& memory,
+                                     std::uint32_t element_bits) {
+  const auto found = device.bandwidth.find(memory);
+  if (found == device.bandwidth.end() || !found->second.best) {
+    throw InputError("bandwidth." + memory + " is null and a simulation needs it; give it a value");
+  }
+  const auto& by_bits = found->second.by_element_bits;
+  const auto own = std::ranges::find(by_bits, element_bits, &ElementBandwidth::element_bits);
+  return own == by_bits.end() ? *found->second.best : *own;
+}
+
+}  // namespace
+
+StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
+  const std::string memory = memory_of(device, stream);
+  const ElementBandwidth& peak = bandwidth_of(device, memory, stream.element_bits);
+  const double sm_count = device.device.sm_count.value_or(1);
+  constexpr double bits_of_byte = 8;
+  const double clock_hz =
+      peak.elements_per_sm_clock > 0
+          ? peak.bytes_per_second * bits_of_byte / (peak.elements_per_sm_clock * sm_count * peak.element_bits)
+          : 1e9;
+  constexpr double most_threads_of_sm = 2048;
+  const double sms = std::min<double>(sm_count, stream.blocks);
+  const double threads = std::min(static_cast<double>(stream.blocks) * stream.block_threads, sms * most_threads_of_sm);
+  const double bytes_under_way = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
+  // An SM draws on its own memory alone, and on what all share as far as its loads under way go. Latencies are about
+  // those of most GPUs.
+  const bool is_own = memory == "L1" || memory == "texture" || memory == "shared" || memory == "constant";
+  const double latency_cycles = is_own ? 30 : 250;
+  const double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
+  const double bytes_per_second = std::min(limit, bytes_under_way * clock_hz / latency_cycles);
+  const double seconds = static_cast<double>(bytes_moved(stream)) / bytes_per_second;
+  return {.cycles = seconds * clock_hz, .seconds = seconds};
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/workload.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace gpuinfer::model {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> path_names{"global_ca", "global_cg", "texture", "shared", "constant"};
+constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth"};
+constexpr std::array<std::string_view, 3> work_names{"load", "copy", "swap"};
+
+template <class Word, std::size_t count>
+std::optional<Word> word_from(const std::array<std::string_view, count>& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<Word>(found - names.begin()));
+}
+
+std::optional<std::string> why_malformed_runs(std::uint32_t runs) {
+  constexpr std::uint32_t most_runs = 4096;
+  return runs >= 1 && runs <= most_runs ? std::nullopt
+                                        : std::optional<std::string>("runs is not in 1 to 4096; ask for fewer");
+}
+
+std::optional<std::string> why_malformed_alone(const SharedLoads& loads) {
+  if (loads.element_bytes != 4 && loads.element_bytes != 8 && loads.element_bytes != 16) {
+    return "element_bytes is not 4, 8 or 16; ask for one of them";
+  }
+  const bool fits = std::ranges::all_of(loads.lane_offsets, [&loads](std::uint32_t offset) {
+    return offset % loads.element_bytes == 0 && offset + loads.element_bytes <= SharedLoads::shared_bytes;
+  });
+  return fits ? std::nullopt
+              : std::optional<std::string>("lane_offsets has one that is no multiple of element_bytes within " +
+                                           std::to_string(SharedLoads::shared_bytes) + " bytes; keep to those");
+}
+
+std::optional<std::string> why_malformed_alone(const ConcurrentLoads& loads) {
+  if (loads.threads < 1 || loads.threads > most_block_threads) {
+    return "threads is not in 1 to 1024; ask for fewer";
+  }
+  if (loads.loads_per_thread < 1 || loads.loads_per_thread > ConcurrentLoads::most_loads) {
+    return "loads_per_thread is not in 1 to 8; ask for fewer";
+  }
+  if (!std::has_single_bit(loads.threads_per_line) || loads.threads_per_line > warp_lanes) {
+    return "threads_per_line is no power of two up to 32; ask for one";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_malformed_alone(const Stream& stream) {
+  constexpr std::uint64_t most_dataset_bytes = std::uint64_t{1} << 40U;
+  constexpr std::uint32_t most_blocks = 1U << 24U;
+  constexpr std::uint32_t most_elements = 1U << 28U;
+  const bool on_chip = stream.path == StreamPath::shared || stream.path == StreamPath::constant;
+  if (stream.element_bits != 32 && stream.element_bits != 64 && stream.element_bits != 128) {
+    return "element_bits is not 32, 64 or 128; ask for one of them";
+  }
+  if (!std::has_single_bit(stream.elements_in_flight) || stream.elements_in_flight > 8) {
+    return "elements_in_flight is not 1, 2, 4 or 8; ask for one of them";
+  }
+  if (stream.block_threads == 0 || stream.block_threads % warp_lanes != 0 ||
+      stream.block_threads > most_block_threads || stream.blocks == 0 || stream.blocks > most_blocks) {
+    return "block_threads is no multiple of 32 up to 1024, or blocks is not in 1 to 16777216; ask for other blocks";
+  }
+  if (stream.elements_per_thread == 0 || stream.elements_per_thread % stream.elements_in_flight != 0 ||
+      stream.elements_per_thread > most_elements) {
+    return "elements_per_thread is no multiple of elements_in_flight up to 268435456; ask for one";
+  }
+  const bool can_work = stream.path == StreamPath::shared     ? stream.work != StreamWork::load
+                        : stream.path == StreamPath::constant ? stream.work == StreamWork::load
+                                                              : stream.work != StreamWork::swap;
+  if (!can_work) {
+    return "shared memory is swapped or copied, constants are loaded, and what is global is loaded or copied; ask for "
+           "that";
+  }
+  if (on_chip) {
+    return stream.dataset_bytes == 0 && stream.part_bytes == 0
+               ? std::nullopt
+               : std::optional<std::string>("dataset_bytes is not 0 where nothing global is loaded; ask for that");
+  }
+  // That a block goes round in.
+  const std::uint64_t round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes;
+  if (!std::has_single_bit(round_bytes) || round_bytes > most_dataset_bytes ||
+      round_bytes < std::uint64_t{stream.element_bits} / 8 * stream.elements_in_flight * warp_lanes) {
+    return "what a block goes through is no power of two from what a warp has under way to a terabyte; ask for one";
+  }
+  if (stream.part_bytes != 0 && stream.dataset_bytes != stream.part_bytes * stream.blocks) {
+    return "dataset_bytes is not that of all parts together; ask for that";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+SharedLoads strided(std::uint32_t stride_bytes, std::uint32_t element_bytes, std::uint32_t runs) {
+  SharedLoads loads{.element_bytes = element_bytes, .runs = runs};
+  for (std::uint32_t lane = 0; lane < warp_lanes; ++lane) {
+    loads.lane_offsets[lane] = lane * stride_bytes;
+  }
+  return loads;
+}
+
+std::string_view to_string(StreamPath path) { return path_names.at(static_cast<std::size_t>(path)); }
+std::optional<StreamPath> stream_path_from(std::string_view name) { return word_from<StreamPath>(path_names, name); }
+std::string_view to_string(StreamWork work) { return work_names.at(static_cast<std::size_t>(work)); }
+std::optional<StreamWork> stream_work_from(std::string_view name) { return word_from<StreamWork>(work_names, name); }
+
+std::uint64_t bytes_moved(const Stream& stream) {
+  std::uint64_t accesses = 1;
+  if (stream.work == StreamWork::copy) {
+    accesses = 2;
+  } else if (stream.work == StreamWork::swap) {
+    accesses = 4;
+  }
+  return accesses * stream.element_bits / 8 * stream.elements_per_thread * stream.block_threads * stream.blocks;
+}
+
+std::optional<std::string> why_malformed(const Workload& workload) {
+  return std::visit(
+      [](const auto& each) {
+        auto reason = why_malformed_runs(each.runs);
+        return reason ? reason : why_malformed_alone(each);
+      },
+      workload);
+}
+
+std::string_view target_of(const Workload& workload) { return targets.at(workload.index()); }
+
+bool takes_workloads(std::string_view target) { return std::ranges::find(targets, target) != targets.end(); }
+
+std::size_t loads_of(const Workload& workload) {
+  struct Count {
+    std::size_t operator()(const SharedLoads& loads) const {
+      return std::size_t{loads.runs} * warp_lanes * SharedLoads::loads_of_run;
+    }
+    std::size_t operator()(const ConcurrentLoads& loads) const {
+      return std::size_t{loads.runs} * loads.threads * loads.loads_per_thread;
+    }
+    std::size_t operator()(const Stream& stream) const {
+      return std::size_t{stream.runs} * stream.elements_per_thread * stream.block_threads * stream.blocks;
+    }
+  };
+  return std::visit(Count{}, workload);
+}
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// What many threads do at once, and how long they take: experiments that no sequence of single loads stands for.
+namespace gpuinfer::model {
+
+inline constexpr std::uint32_t warp_lanes = 32;
+inline constexpr std::uint32_t most_block_threads = 1024;
+
+// One warp loads from shared memory again and again, each lane always from the same place, each load with its address
+// from the one before (Mei & Chu 2014, section 4.1). A run is so many loads; its cycles are those of one of them.
+struct SharedLoads {
+  static constexpr std::uint32_t loads_of_run = 64;
+  static constexpr std::uint32_t shared_bytes = 32U << 10U;
+
+  std::uint32_t element_bytes = 4;  // 4, 8 or 16
+  // Where each lane loads: multiples of element_bytes, within shared_bytes.
+  std::array<std::uint32_t, warp_lanes> lane_offsets{};
+  std::uint32_t runs = 1;
+
+  bool operator==(const SharedLoads&) const = default;
+};
+
+// Lane i at i * stride_bytes.
+[[nodiscard]] SharedLoads strided(std::uint32_t stride_bytes, std::uint32_t element_bytes, std::uint32_t runs);
+
+// The threads of one block each load 4 bytes several times, without waiting in between, and then wait for all of it
+// (Lashgar, Salehi, Baniasadi 2015, listing 1). A run's cycles are those from the first thread's start to the last
+// one's end.
+struct ConcurrentLoads {
+  static constexpr std::uint32_t most_loads = 8;
+
+  std::uint32_t threads = warp_lanes;  // 1 to most_block_threads
+  std::uint32_t loads_per_thread = 1;  // 1 to most_loads
+  // So many neighbours load from one 128-byte line, a power of two up to warp_lanes; lines of different neighbours, and
+  // of different loads, differ.
+  std::uint32_t threads_per_line = 1;
+  bool from_l2 = true;  // the lines were brought to L2 before; otherwise they were driven out of it
+  std::uint32_t runs = 1;
+
+  bool operator==(const ConcurrentLoads&) const = default;
+};
+
+enum class StreamPath : std::uint8_t { global_ca, global_cg, texture, shared, constant };
+[[nodiscard]] std::string_view to_string(StreamPath path);
+[[nodiscard]] std::optional<StreamPath> stream_path_from(std::string_view name);
+
+// What is done with each element: loaded; loaded and stored elsewhere; two of them exchanged.
+enum class StreamWork : std::uint8_t { load, copy, swap };
+[[nodiscard]] std::string_view to_string(StreamWork work);
+[[nodiscard]] std::optional<StreamWork> stream_work_from(std::string_view name);
+
+// Blocks of threads go through a dataset, neighbours side by side, each block from a place of its own on, and from its
+// end back to its begin, until each thread has moved elements_per_thread (Konstantinidis & Cotronis 2016, section III).
+// Where blocks have parts of their own, no two of them ask for the same line.
+// Shared memory and constants are worked on in place: a thread swaps or copies elements of its own, and all lanes of a
+// warp load the same constant. A run has the cycles of the SM that took longest and the seconds of all together.
+struct Stream {
+  StreamPath path = StreamPath::global_ca;
+  StreamWork work = StreamWork::load;
+  std::uint32_t element_bits = 32;       // 32, 64 or 128
+  std::uint32_t elements_in_flight = 1;  // a thread asks for so many before it waits: 1, 2, 4 or 8
+  std::uint64_t dataset_bytes = 0;       // a power of two, or all parts together; 0 for shared and constant
+  std::uint64_t part_bytes = 0;          // that each block keeps to, a power of two; 0: all of the dataset
+  std::uint32_t block_threads = 256;     // a multiple of warp_lanes up to most_block_threads
+  std::uint32_t blocks = 1;
+  std::uint32_t elements_per_thread = 1;  // a multiple of elements_in_flight; pairs of elements, where they are swapped
+  std::uint32_t runs = 1;
+
+  bool operator==(const Stream&) const = default;
+};
+
+// Loaded and stored by one run.
+[[nodiscard]] std::uint64_t bytes_moved(const Stream& stream);
+
+using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream>;
+
+// One sentence why nothing could carry this out (what is out of range), or none.
+[[nodiscard]] std::optional<std::string> why_malformed(const Workload& workload);
+
+// The target that a device offers if it carries out such workloads.
+[[nodiscard]] std::string_view target_of(const Workload& workload);
+
+[[nodiscard]] bool takes_workloads(std::string_view target);
+
+// Loads by all threads in all runs, as far as budgets go.
+[[nodiscard]] std::size_t loads_of(const Workload& workload);
+
+// What the device said: either one value for each run, or why there is none.
+struct Timing {
+  std::vector<double> cycles;   // of the SM's clock
+  std::vector<double> seconds;  // of streams only
+  std::optional<std::string> refusal = {};
+
+  bool operator==(const Timing&) const = default;
+};
+
+}  // namespace gpuinfer::model

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cuda/thread_runner.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <variant>
+
+namespace gpuinfer::probe::cuda {
+namespace {
+
+constexpr const char* advice = "check it with nvidia-smi";
+constexpr std::uint32_t word_bits = 32;
+
+}  // namespace
+
+ThreadRunner::Textures::Textures(const Gpu& gpu, const Reach& memory) {
+  for (const std::uint32_t words : {1U, 2U, 4U}) {
+    const auto bits_from = [words](std::uint32_t word) { return word < words ? static_cast<int>(word_bits) : 0; };
+    const cudaChannelFormatDesc texel =
+        cudaCreateChannelDesc(bits_from(0), bits_from(1), bits_from(2), bits_from(3), cudaChannelFormatKindUnsigned);
+    const std::uint64_t texel_bytes = words * sizeof(std::uint32_t);
+    Linear linear{.object = 0, .bytes = std::min(memory.bytes, gpu.most_linear_texels(texel) * texel_bytes)};
+    cudaResourceDesc resource{};
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.devPtr = reinterpret_cast<void*>(memory.address);  // NOLINT(performance-no-int-to-ptr)
+    resource.res.linear.desc = texel;
+    resource.res.linear.sizeInBytes = linear.bytes;
+    cudaTextureDesc reading{};
+    reading.readMode = cudaReadModeElementType;
+    gpu.check(cudaCreateTextureObject(&linear.object, &resource, &reading, nullptr), "make a texture of its memory",
+              advice);
+    by_element_bits_.emplace(words * word_bits, linear);
+  }
+}
+
+ThreadRunner::Textures::~Textures() {
+  for (const auto& [bits, linear] : by_element_bits_) {
+    cudaDestroyTextureObject(linear.object);
+  }
+}
+
+std::optional<cudaTextureObject_t> ThreadRunner::Textures::of(std::uint32_t element_bits, std::uint64_t bytes) const {
+  const Linear& linear = by_element_bits_.at(element_bits);
+  return bytes <= linear.bytes ? std::optional(linear.object) : std::nullopt;
+}
+
+ThreadRunner::ThreadRunner(Gpu& gpu, const Reach& memory)
+    : gpu_(&gpu), memory_(memory), textures_(gpu, memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {}
+
+std::optional<std::string> ThreadRunner::why_refused(const model::Workload& workload) const {
+  if (auto reason = model::why_malformed(workload)) {
+    return reason;
+  }
+  const auto* stream = std::get_if<model::Stream>(&workload);
+  if (stream == nullptr) {
+    return std::nullopt;
+  }
+  if (2 * stream->dataset_bytes > memory_.bytes) {
+    return "dataset_bytes is more than half of the " + std::to_string(memory_.bytes) +
+           " bytes of memory that there are; ask for less";
+  }
+  if (stream->path == model::StreamPath::texture && !textures_.of(stream->element_bits, stream->dataset_bytes)) {
+    return "dataset_bytes is more than a linear texture of such elements has; ask for less";
+  }
+  if (shared_bytes_of(*stream) > largest_shared_bytes_) {
+    return "a block would need " + std::to_string(shared_bytes_of(*stream)) + " bytes of shared memory and may have " +
+           std::to_string(largest_shared_bytes_) + "; ask for fewer threads or elements in flight";
+  }
+  return std::nullopt;
+}
+
+std::vector<model::Timing> ThreadRunner::run(std::span<const model::Workload> workloads) {
+  std::vector<model::Timing> timings;
+  while (timings.size() < workloads.size()) {
+    const auto left = workloads.subspan(timings.size());
+    if (auto refusal = why_refused(left.front())) {
+      timings.push_back({.cycles = {}, .seconds = {}, .refusal = std::move(refusal)});
+      continue;
+    }
+    std::size_t together = 0;
+    while (together < std::min(left.size(), gpu_->sm_count()) &&
+           std::holds_alternative<model::SharedLoads>(left[together]) && !why_refused(left[together])) {
+      ++together;
+    }
+    if (together > 0) {
+      std::ranges::move(run_shared(left.first(together)), std::back_inserter(timings));
+    } else {
+      timings.push_back(std::visit([this](const auto& each) { return run_alone(each); }, left.front()));
+    }
+  }
+  return timings;
+}
+
+std::vector<model::Timing> ThreadRunner::run_shared(std::span<const model::Workload> batch) {
+  std::uint32_t runs = 0;
+  for (const model::Workload& workload : batch) {
+    runs += std::get<model::SharedLoads>(workload).runs;
+  }
+  gpu_->check(host_.reserve(batch.size() * sizeof(SharedLoadsSeat) + runs * sizeof(std::uint32_t)),
+              "reach memory for the list of times", "ask for fewer runs");
+  auto* const seats = static_cast<SharedLoadsSeat*>(host_.get());
+  auto* const cycles = reinterpret_cast<std::uint32_t*>(seats + batch.size());
+  std::uint32_t first_run = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto& loads = std::get<model::SharedLoads>(batch[i]);
+    seats[i].element_bytes = loads.element_bytes;
+    seats[i].runs = loads.runs;
+    seats[i].first_run = first_run;
+    std::ranges::copy(loads.lane_offsets, seats[i].lane_offsets);
+    first_run += loads.runs;
+  }
+  gpu_->check(load_shared(static_cast<std::uint32_t>(batch.size()), {.seats = seats, .cycles = cycles}),
+              "start loads from shared memory", advice);
+  gpu_->check(cudaDeviceSynchronize(), "finish loads from shared memory", advice);
+  std::vector<model::Timing> timings(batch.size());
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::uint32_t* const begin = cycles + seats[i].first_run;
+    std::transform(begin, begin + seats[i].runs, std::back_inserter(timings[i].cycles),
+                   [](std::uint32_t all) { return static_cast<double>(all) / model::SharedLoads::loads_of_run; });
+  }
+  return timings;
+}
+
+model::Timing ThreadRunner::run_alone(const model::SharedLoads& loads) {
+  const model::Workload workload = loads;
+  return run_shared({&workload, 1}).front();
+}
+
+model::Timing ThreadRunner::run_alone(const model::ConcurrentLoads& loads) {
+  // Lines that no other loads come near: beyond those that are timed.
+  constexpr std::uint64_t lines_bytes =
+      std::uint64_t{model::most_block_threads} * model::ConcurrentLoads::most_loads * 128;
+  const auto* const lines = reinterpret_cast<const char*>(memory_.address);  // NOLINT(performance-no-int-to-ptr)
+  gpu_->check(host_.reserve(loads.runs * sizeof(std::uint32_t)), "reach memory for the list of times",
+              "ask for fewer runs");
+  auto* const cycles = static_cast<std::uint32_t*>(host_.get());
+  ConcurrentLoadsLaunch launch{.lines = lines,
+                               .warm_lines = loads.from_l2 ? lines : lines + lines_bytes,
+                               .threads_per_line = loads.threads_per_line,
+                               .runs = loads.from_l2 ? loads.runs : 1,
+                               .cycles = cycles};
+  for (std::uint32_t run = 0; run < loads.runs; run += launch.runs) {
+    if (!loads.from_l2) {
+      gpu_->stream_through_l2();
+      launch.cycles = cycles + run;
+    }
+    gpu_->check(load_concurrently(loads.threads, loads.loads_per_thread, launch), "start loads side by side", advice);
+  }
+  gpu_->check(cudaDeviceSynchronize(), "finish loads side by side", advice);
+  return {.cycles = {cycles, cycles + loads.runs}, .seconds = {}};
+}
+
+model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
+  constexpr double nanoseconds_of_second = 1e9;
+  const std::size_t sms = gpu_->sm_count();
+  gpu_->check(host_.reserve(sms * sizeof(SmTime)), "reach memory for the list of times", advice);
+  const std::span<SmTime> times(static_cast<SmTime*>(host_.get()), sms);
+  auto* const from = reinterpret_cast<char*>(memory_.address);  // NOLINT(performance-no-int-to-ptr)
+  const StreamLaunch launch{.from = from,
+                            .to = from + memory_.bytes / 2,
+                            .texture = textures_.of(stream.element_bits, stream.dataset_bytes).value_or(0),
+                            .round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes,
+                            .block_bytes = stream.dataset_bytes / stream.blocks,
+                            .has_parts = stream.part_bytes != 0,
+                            .rounds = stream.elements_per_thread / stream.elements_in_flight,
+                            .times = times.data()};
+  model::Timing timing;
+  for (std::uint32_t run = 0; run < stream.runs; ++run) {
+    std::ranges::fill(times, SmTime{});
+    gpu_->check(cuda::stream(stream, launch), "start a stream", advice);
+    gpu_->check(cudaDeviceSynchronize(), "finish a stream", advice);
+    unsigned long long cycles = 0;
+    SmTime all;
+    for (const SmTime& time : times) {
+      if (time.last_cycle != 0) {
+        cycles = std::max(cycles, time.last_cycle - time.first_cycle);
+        all.first_nanosecond = std::min(all.first_nanosecond, time.first_nanosecond);
+        all.last_nanosecond = std::max(all.last_nanosecond, time.last_nanosecond);
+      }
+    }
+    timing.cycles.push_back(static_cast<double>(cycles));
+    timing.seconds.push_back(static_cast<double>(all.last_nanosecond - all.first_nanosecond) / nanoseconds_of_second);
+  }
+  return timing;
+}
+
+}  // namespace gpuinfer::probe::cuda

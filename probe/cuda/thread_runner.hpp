@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/workload.hpp"
+#include "probe/cuda/gpu.hpp"
+#include "probe/cuda/threads.hpp"
+
+namespace gpuinfer::probe::cuda {
+
+// Carries out workloads, one launch each, but the loads from shared memory, of which each SM carries out one.
+class ThreadRunner {
+ public:
+  // `gpu` stays with the caller. Streams load from the first half of `memory`, which is all zeros, and store zeros to
+  // the second half; other loads go to its begin. Throws DeviceError.
+  ThreadRunner(Gpu& gpu, const Reach& memory);
+
+  // One timing for each. Throws DeviceError.
+  [[nodiscard]] std::vector<model::Timing> run(std::span<const model::Workload> workloads);
+
+ private:
+  // Linear textures over the begin of the memory, with texels of 1, 2 and 4 words.
+  class Textures {
+   public:
+    Textures(const Gpu& gpu, const Reach& memory);
+    Textures(const Textures&) = delete;
+    Textures& operator=(const Textures&) = delete;
+    ~Textures();
+
+    // None: not over so many bytes.
+    [[nodiscard]] std::optional<cudaTextureObject_t> of(std::uint32_t element_bits, std::uint64_t bytes) const;
+
+   private:
+    struct Linear {
+      cudaTextureObject_t object = 0;
+      std::uint64_t bytes = 0;
+    };
+
+    std::map<std::uint32_t, Linear> by_element_bits_;
+  };
+
+  [[nodiscard]] std::optional<std::string> why_refused(const model::Workload& workload) const;
+  [[nodiscard]] std::vector<model::Timing> run_shared(std::span<const model::Workload> batch);
+  [[nodiscard]] model::Timing run_alone(const model::SharedLoads& loads);
+  [[nodiscard]] model::Timing run_alone(const model::ConcurrentLoads& loads);
+  [[nodiscard]] model::Timing run_alone(const model::Stream& stream);
+
+  Gpu* gpu_;
+  Reach memory_;
+  Textures textures_;
+  std::uint64_t largest_shared_bytes_ = 0;
+  HostMemory host_;
+};
+
+}  // namespace gpuinfer::probe::cuda

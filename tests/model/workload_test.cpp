@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "model/stream_simulator.hpp"
+
+namespace gpuinfer::model {
+namespace {
+
+TEST(Workload, SaysWhatIsOutOfRange) {
+  EXPECT_FALSE(why_malformed(SharedLoads{}));
+  EXPECT_FALSE(why_malformed(strided(128 * 4, 16, 3)));
+  EXPECT_TRUE(why_malformed(strided(4, 8, 1)));
+  EXPECT_TRUE(why_malformed(strided(2048, 4, 1)));
+  EXPECT_TRUE(why_malformed(SharedLoads{.element_bytes = 2}));
+  EXPECT_TRUE(why_malformed(SharedLoads{.runs = 0}));
+
+  EXPECT_FALSE(why_malformed(ConcurrentLoads{.threads = 1024, .loads_per_thread = 8, .threads_per_line = 32}));
+  EXPECT_TRUE(why_malformed(ConcurrentLoads{.threads = 1025}));
+  EXPECT_TRUE(why_malformed(ConcurrentLoads{.threads = 0}));
+  EXPECT_TRUE(why_malformed(ConcurrentLoads{.loads_per_thread = 9}));
+  EXPECT_TRUE(why_malformed(ConcurrentLoads{.threads_per_line = 3}));
+
+  EXPECT_FALSE(why_malformed(Stream{.dataset_bytes = 128}));
+  EXPECT_TRUE(why_malformed(Stream{.dataset_bytes = 64}));
+  EXPECT_TRUE(why_malformed(Stream{.dataset_bytes = 384}));
+  EXPECT_TRUE(why_malformed(Stream{.element_bits = 96, .dataset_bytes = 1024}));
+  EXPECT_TRUE(why_malformed(Stream{.elements_in_flight = 4, .dataset_bytes = 1024, .elements_per_thread = 6}));
+  EXPECT_FALSE(why_malformed(Stream{.dataset_bytes = 384, .part_bytes = 128, .blocks = 3}));
+  EXPECT_TRUE(why_malformed(Stream{.dataset_bytes = 512, .part_bytes = 128, .blocks = 3}));
+  EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::shared, .work = StreamWork::load}));
+  EXPECT_FALSE(why_malformed(Stream{.path = StreamPath::shared, .work = StreamWork::swap}));
+  EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::constant, .work = StreamWork::copy}));
+  EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::constant, .dataset_bytes = 128}));
+  EXPECT_TRUE(why_malformed(Stream{.work = StreamWork::swap, .dataset_bytes = 128}));
+}
+
+TEST(Workload, CountsWhatIsMoved) {
+  const Stream stream{
+      .element_bits = 64, .dataset_bytes = 1024, .block_threads = 64, .blocks = 3, .elements_per_thread = 5};
+  EXPECT_EQ(bytes_moved(stream), 8U * 5 * 64 * 3);
+  Stream copy = stream;
+  copy.work = StreamWork::copy;
+  EXPECT_EQ(bytes_moved(copy), 2 * bytes_moved(stream));
+  Stream swap = stream;
+  swap.work = StreamWork::swap;
+  EXPECT_EQ(bytes_moved(swap), 4 * bytes_moved(stream));
+}
+
+TEST(Workload, NamesReadBack) {
+  for (const StreamPath path :
+       {StreamPath::global_ca, StreamPath::global_cg, StreamPath::texture, StreamPath::shared, StreamPath::constant}) {
+    EXPECT_EQ(stream_path_from(to_string(path)), path);
+  }
+  for (const StreamWork work : {StreamWork::load, StreamWork::copy, StreamWork::swap}) {
+    EXPECT_EQ(stream_work_from(to_string(work)), work);
+  }
+  EXPECT_FALSE(stream_path_from("dram"));
+}
+
+DeviceDescription two_levels() {
+  return parse_description(R"(
+schema: gpuinfer/1
+device: {sm_count: 10}
+caches: {L1tex: {capacity_bytes: 16384}, L2: {capacity_bytes: 1048576}}
+bandwidth:
+  L1: {bytes_per_second: 1.0e12, elements_per_sm_clock: 25, element_bits: 32}
+  shared: {bytes_per_second: 1.0e12, elements_per_sm_clock: 25, element_bits: 32,
+           by_element_bits: [{bytes_per_second: 5.0e11, elements_per_sm_clock: 12.5, element_bits: 32}]}
+  L2_load: {bytes_per_second: 4.0e11, elements_per_sm_clock: 10, element_bits: 32}
+  DRAM_load: {bytes_per_second: 1.0e11, elements_per_sm_clock: 2.5, element_bits: 32}
+)",
+                           "d.yaml");
+}
+
+double bytes_per_second(const Stream& stream) {
+  return static_cast<double>(bytes_moved(stream)) / time_of(two_levels(), stream).seconds;
+}
+
+TEST(StreamSimulator, ADatasetComesFromTheFirstCacheThatHoldsIt) {
+  Stream stream{
+      .elements_in_flight = 8, .dataset_bytes = 16384, .block_threads = 1024, .blocks = 20, .elements_per_thread = 800};
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 1e12);
+  stream.dataset_bytes = 32768;
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 4e11);
+  stream.dataset_bytes = 1U << 21U;
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 1e11);
+  stream.dataset_bytes = 16384;
+  stream.path = StreamPath::global_cg;
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 4e11);
+  const StreamTime time = time_of(two_levels(), stream);
+  EXPECT_DOUBLE_EQ(time.cycles, time.seconds * 1e9);
+}
+
+TEST(StreamSimulator, FewBytesUnderWayDoNotHideALatency) {
+  const Stream stream{.path = StreamPath::global_cg, .dataset_bytes = 16384, .block_threads = 32, .blocks = 1};
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 32 * 4 * 1e9 / 250);
+}
+
+TEST(StreamSimulator, ElementsHaveBandwidthsOfTheirOwn) {
+  Stream stream{.path = StreamPath::shared,
+                .work = StreamWork::swap,
+                .elements_in_flight = 8,
+                .block_threads = 1024,
+                .blocks = 20,
+                .elements_per_thread = 800};
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 5e11);
+  stream.element_bits = 64;
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 1e12);
+}
+
+TEST(StreamSimulator, NamesTheBandwidthThatIsMissing) {
+  try {
+    static_cast<void>(time_of(two_levels(), Stream{.path = StreamPath::constant}));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "bandwidth.constant is null and a simulation needs it; give it a value");
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::model

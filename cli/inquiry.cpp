@@ -16,6 +16,7 @@
 #include "infer/infer_bandwidth.hpp"
 #include "infer/infer_cache.hpp"
 #include "infer/infer_code.hpp"
+#include "infer/infer_kernels.hpp"
 #include "infer/infer_latency.hpp"
 #include "infer/infer_outstanding.hpp"
 #include "infer/infer_shared_memory.hpp"
@@ -40,6 +41,7 @@ struct Storing {
   }
   void operator()(const infer::OutstandingFinding& found) const { profile->outstanding = found.outstanding; }
   void operator()(const infer::BandwidthFinding& found) const { profile->bandwidth = found.bandwidth; }
+  void operator()(const infer::KernelFinding& found) const { profile->kernels = found.kernels; }
 };
 
 infer::LatencyFinding infer_latency(model::Answerer& device, const std::string& target,
@@ -67,6 +69,13 @@ Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& f
         std::ranges::for_each(*names, add);
       }
     }
+    if (target == "Kernels") {
+      for (const char* const needed : {"L1tex", "Bandwidth"}) {
+        if (std::ranges::find(facts.targets, needed) != facts.targets.end()) {
+          add(needed);
+        }
+      }
+    }
     add(target);
   }
   return plan;
@@ -86,6 +95,9 @@ FindOut asking(model::Answerer& device) {
     }
     if (target == "Bandwidth") {
       return infer::infer_bandwidth(device, target, settings);
+    }
+    if (target == "Kernels") {
+      return infer::infer_kernels(device, target, known, settings);
     }
     const model::BufferFacts& buffer = device.facts().buffer_of(target);
     if (buffer.raster) {

@@ -27,7 +27,7 @@ struct Inquiry {
 
 using AnyFinding =
     std::variant<infer::CacheFinding, infer::TextureFinding, infer::CodeFinding, infer::SharedMemoryFinding,
-                 infer::LatencyFinding, infer::OutstandingFinding, infer::BandwidthFinding>;
+                 infer::LatencyFinding, infer::OutstandingFinding, infer::BandwidthFinding, infer::KernelFinding>;
 // `known`: what was found out before.
 using FindOut = std::function<AnyFinding(const std::string& target, const model::DeviceDescription& known,
                                          const infer::Settings& settings)>;
@@ -38,7 +38,8 @@ struct Plan {
   std::vector<std::string> asked;
 };
 
-// With what has to be known before: the caches and TLBs of the path before Latency.
+// With what has to be known before: the caches and TLBs of the path before Latency, L1tex and Bandwidth
+// before Kernels.
 [[nodiscard]] Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts);
 
 // Asks the device, which outlives it.

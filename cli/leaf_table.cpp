@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "model/description_yaml.hpp"
+#include "model/workload.hpp"
 
 namespace gpuinfer::cli {
 
@@ -203,6 +204,29 @@ LeafValues leaf_values(const model::BandwidthDescription& bandwidth) {
   return values;
 }
 
+std::string kernel_text(const model::KernelResult& result) {
+  constexpr double giga = 1e9;
+  constexpr double milliseconds_of_second = 1e3;
+  constexpr double percent = 100;
+  const double bytes_per_second = static_cast<double>(result.level_bytes.at(result.dominant)) / result.seconds;
+  return fmt::format("{} {:.1f} % of {} GB/s, {:.3g} ms", result.dominant, result.share * percent,
+                     grouped(static_cast<std::uint64_t>(std::llround(bytes_per_second / result.share / giga))),
+                     result.seconds * milliseconds_of_second);
+}
+
+LeafValues leaf_values(const model::KernelResults& kernels) {
+  LeafValues values;
+  for (const model::KernelName kernel : model::kernel_names) {
+    for (const model::KernelVariant variant : model::kernel_variants) {
+      const std::string name = name_of(kernel, variant);
+      const auto result = kernels.find(name);
+      const bool is_known = result != kernels.end() && result->second.seconds > 0 && result->second.share > 0;
+      values.emplace_back(name, is_known ? std::optional(kernel_text(result->second)) : std::nullopt);
+    }
+  }
+  return values;
+}
+
 // Throws std::out_of_range when `section` is not there.
 LeafValues leaf_values(const model::DeviceDescription& profile, const std::string& section) {
   if (const auto cache = profile.caches.find(section); cache != profile.caches.end()) {
@@ -223,14 +247,28 @@ LeafValues leaf_values(const model::DeviceDescription& profile, const std::strin
   if (section == "bandwidth") {
     return leaf_values(profile.bandwidth);
   }
+  if (section == "kernels") {
+    return leaf_values(profile.kernels);
+  }
   return leaf_values(profile.code.at(section));
 }
 
 std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
 
-std::string leaf_lines(const std::string& leaf, const std::string& value, const model::LeafEvidence& evidence) {
+// Of the column of names.
+std::size_t name_columns(const LeafValues& values) {
+  std::size_t columns = 16;
+  for (const auto& [leaf, value] : values) {
+    columns = std::max(columns, leaf.size());
+  }
+  return columns;
+}
+
+std::string leaf_lines(const std::string& leaf, std::size_t columns, const std::string& value,
+                       const model::LeafEvidence& evidence) {
   const std::string confidence = evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "";
-  std::string lines = fmt::format("  {:<16}  {:<9}  {:<8}  {}\n", leaf, to_string(evidence.status), confidence, value);
+  std::string lines =
+      fmt::format("  {:<{}}  {:<9}  {:<8}  {}\n", leaf, columns, to_string(evidence.status), confidence, value);
   for (const auto& [name, detail] : evidence.details) {
     lines += below(fmt::format("{}: {}", name, detail));
   }
@@ -265,6 +303,7 @@ std::string prediction_line(const model::PredictionEvidence& prediction) {
 
 std::string table_of(const LeafValues& values, const model::CacheEvidence& evidence) {
   std::string table;
+  const std::size_t columns = name_columns(values);
   std::string missing;  // of the leaves just written: neighbours often lack the same
   for (const auto& [leaf, value] : values) {
     const auto found = evidence.leaves.find(leaf);
@@ -276,7 +315,7 @@ std::string table_of(const LeafValues& values, const model::CacheEvidence& evide
       missing = own;
     }
     const bool is_resolved = found->second.status == model::EvidenceStatus::resolved;
-    table += leaf_lines(leaf, value.value_or(is_resolved ? "none" : "not known"), found->second);
+    table += leaf_lines(leaf, columns, value.value_or(is_resolved ? "none" : "not known"), found->second);
   }
   table += missing;
   if (evidence.prediction) {
@@ -366,9 +405,12 @@ std::string leaf_table(const model::DeviceDescription& profile, const std::strin
 
 std::string value_table(const model::DeviceDescription& profile, const std::string& section) {
   std::string table;
-  for (const auto& [leaf, value] : leaf_values(profile, section)) {
+  const LeafValues values = leaf_values(profile, section);
+  const std::size_t columns = name_columns(values);
+  for (const auto& [leaf, value] : values) {
     const std::string below_leaf = below(value.value_or("not known"));
-    table += fmt::format("  {:<16}  {}", leaf, below_leaf.substr(std::min<std::size_t>(20, below_leaf.size())));
+    table +=
+        fmt::format("  {:<{}}  {}", leaf, columns, below_leaf.substr(std::min<std::size_t>(20, below_leaf.size())));
   }
   return table;
 }

@@ -28,6 +28,7 @@ constexpr std::array targets{
     Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
     Target{"Outstanding", "how many loads of an SM are under way at a time"},
     Target{"Bandwidth", "what each memory gives at most"},
+    Target{"Kernels", "real kernels against the measured bandwidths"},
 };
 
 constexpr std::string_view everything = "all";
@@ -83,10 +84,11 @@ bool is_known(const std::string& name) {
 std::span<const Target> known_targets() { return targets; }
 
 std::string_view section_of(std::string_view target) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> sections{{{"Shared", "shared_memory"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> sections{{{"Shared", "shared_memory"},
                                                                                    {"Latency", "memory_latency_cycles"},
                                                                                    {"Outstanding", "outstanding"},
-                                                                                   {"Bandwidth", "bandwidth"}}};
+                                                                                   {"Bandwidth", "bandwidth"},
+                                                                                   {"Kernels", "kernels"}}};
   const auto* own = std::ranges::find(sections, target, &std::pair<std::string_view, std::string_view>::first);
   return own == sections.end() ? target : own->second;
 }

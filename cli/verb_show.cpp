@@ -66,6 +66,9 @@ std::vector<std::string> chosen_targets(const model::DeviceDescription& profile,
   if (!profile.bandwidth.empty()) {
     targets.emplace_back("Bandwidth");
   }
+  if (!profile.kernels.empty()) {
+    targets.emplace_back("Kernels");
+  }
   for (const std::string& target : asked) {
     if (target == "all") {
       return targets;

@@ -49,4 +49,8 @@ struct BandwidthFinding : Finding {
   model::BandwidthDescription bandwidth;
 };
 
+struct KernelFinding : Finding {
+  model::KernelResults kernels;
+};
+
 }  // namespace gpuinfer::infer

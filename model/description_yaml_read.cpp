@@ -710,6 +710,51 @@ BandwidthDescription bandwidth_from(const Place& place) {
   return bandwidth;
 }
 
+// Of all kernels in all variants: gemm.plain.
+std::span<const std::string_view> kernel_result_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const KernelName kernel : kernel_names) {
+      for (const KernelVariant variant : kernel_variants) {
+        all.push_back(name_of(kernel, variant));
+      }
+    }
+    return all;
+  }();
+  static const std::vector<std::string_view> views(names.begin(), names.end());
+  return views;
+}
+
+KernelResult kernel_result_from(const Place& place) {
+  constexpr double most_seconds = 1e6;
+  constexpr double most_share = 1e3;
+  place.allow({"size", "seconds", "level_bytes", "dominant", "share"});
+  KernelResult result{
+      .size = static_cast<std::uint32_t>(place.need("size").whole(KernelRun::smallest_size, KernelRun::largest_size)),
+      .seconds = place.need("seconds").real(0, most_seconds),
+      .level_bytes = {},
+      .dominant = place.need("dominant").text(),
+      .share = place.need("share").real(0, most_share)};
+  const Place level_bytes = place.need("level_bytes");
+  level_bytes.allow(kernel_levels);
+  for (const auto& [level, bytes] : level_bytes.entries()) {
+    result.level_bytes.emplace(level, bytes.whole(0, max_count));
+  }
+  if (!result.level_bytes.contains(result.dominant)) {
+    place.need("dominant").fail("`" + result.dominant + "` is none of its `level_bytes`; write one of them");
+  }
+  return result;
+}
+
+KernelResults kernels_from(const Place& place) {
+  place.allow(kernel_result_names());
+  KernelResults kernels;
+  for (const auto& [name, result] : place.entries()) {
+    kernels.emplace(name, kernel_result_from(result));
+  }
+  return kernels;
+}
+
 NoiseDescription noise_from(const Place& place) {
   place.allow({"jitter_cycles", "outlier_probability", "outlier_cycles", "misread_probability"});
   return {.jitter_cycles = place.find_real("jitter_cycles", 0, max_cycles).value_or(0),
@@ -820,7 +865,7 @@ DeviceDescription description_from(const Place& root) {
   static_cast<void>(root.entries());
   check_schema(root);
   root.allow({"schema", "device", "caches", "paths", "textures", "code", "shared_memory", "memory_latency_cycles",
-              "outstanding", "bandwidth", "noise", "evidence"});
+              "outstanding", "bandwidth", "kernels", "noise", "evidence"});
   DeviceDescription description;
   if (const auto device = root.find("device")) {
     description.device = device_from(*device);
@@ -857,6 +902,9 @@ DeviceDescription description_from(const Place& root) {
   if (const auto bandwidth = root.find("bandwidth")) {
     description.bandwidth = bandwidth_from(*bandwidth);
   }
+  if (const auto kernels = root.find("kernels")) {
+    description.kernels = kernels_from(*kernels);
+  }
   if (const auto noise = root.find("noise")) {
     description.noise = noise_from(*noise);
   }
@@ -877,6 +925,8 @@ DeviceDescription description_from(const Place& root) {
         leaves = {.of_what = "table of outstanding requests", .names = outstanding_leaves};
       } else if (name == "bandwidth") {
         leaves = {.of_what = "bandwidth", .names = bandwidth_names};
+      } else if (name == "kernels") {
+        leaves = {.of_what = "kernel", .names = kernel_result_names()};
       } else {
         value.fail("is no cache of this description; describe it under `caches` or remove its evidence");
       }

@@ -331,6 +331,24 @@ std::string bandwidth_block(const BandwidthDescription& bandwidth) {
   return block;
 }
 
+std::string kernels_block(const KernelResults& kernels) {
+  std::string block;
+  for (const auto& [name, result] : kernels) {
+    FlowEntries bytes;
+    for (const auto& [level, moved] : result.level_bytes) {
+      bytes.emplace_back(level, to_text(moved));
+    }
+    block += "  " + to_yaml_scalar(name) + ": " +
+             flow_map({{"size", to_text(result.size)},
+                       {"seconds", to_text(result.seconds)},
+                       {"level_bytes", flow_map(bytes)},
+                       {"dominant", to_yaml_scalar(result.dominant)},
+                       {"share", to_text(result.share)}}) +
+             "\n";
+  }
+  return block;
+}
+
 FlowYaml noise_leaf(const NoiseDescription& noise) {
   return flow_map({{"jitter_cycles", to_text(noise.jitter_cycles)},
                    {"outlier_probability", to_text(noise.outlier_probability)},
@@ -447,6 +465,9 @@ std::string to_yaml(const DeviceDescription& description) {
   }
   if (!description.bandwidth.empty()) {
     yaml += "bandwidth:\n" + bandwidth_block(description.bandwidth);
+  }
+  if (!description.kernels.empty()) {
+    yaml += "kernels:\n" + kernels_block(description.kernels);
   }
   if (description.noise) {
     yaml += "noise: " + noise_leaf(*description.noise) + "\n";

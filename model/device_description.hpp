@@ -12,6 +12,7 @@
 
 #include "model/bandwidth.hpp"
 #include "model/index_function.hpp"
+#include "model/kernel_results.hpp"
 #include "model/outstanding.hpp"
 #include "model/replacement.hpp"
 #include "model/shared_memory.hpp"
@@ -262,6 +263,7 @@ struct DeviceDescription {
   std::optional<PatternLatencyCycles> memory_latency_cycles;
   std::optional<OutstandingDescription> outstanding;
   BandwidthDescription bandwidth;
+  KernelResults kernels;                          // profiles only
   std::optional<NoiseDescription> noise;          // virtual devices only
   std::map<std::string, CacheEvidence> evidence;  // profiles only: by name of what stands above, or by its key
 

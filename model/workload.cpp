@@ -10,8 +10,13 @@ namespace gpuinfer::model {
 namespace {
 
 constexpr std::array<std::string_view, 5> path_names{"global_ca", "global_cg", "texture", "shared", "constant"};
-constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth"};
+constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth",
+                                                                              "Kernels"};
 constexpr std::array<std::string_view, 3> work_names{"load", "copy", "swap"};
+constexpr std::array<std::string_view, kernel_names.size()> kernel_words{
+    "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3", "syrk", "syr2k"};
+constexpr std::array<std::string_view, kernel_variants.size()> variant_words{"plain", "texture_scalar",
+                                                                             "texture_vector"};
 
 template <class Word, std::size_t count>
 std::optional<Word> word_from(const std::array<std::string_view, count>& names, std::string_view name) {
@@ -93,6 +98,31 @@ std::optional<std::string> why_malformed_alone(const Stream& stream) {
   return std::nullopt;
 }
 
+std::optional<std::string> why_malformed_alone(const KernelRun& run) {
+  return std::has_single_bit(run.size) && run.size >= KernelRun::smallest_size && run.size <= KernelRun::largest_size
+             ? std::nullopt
+             : std::optional<std::string>("size is no power of two from 64 to 4096; ask for one");
+}
+
+// By one thread with one result, of `size` steps.
+std::size_t loads_of_result(const KernelRun& run) {
+  switch (run.kernel) {
+    case KernelName::fdtd_step1:
+    case KernelName::fdtd_step2:
+      return 3;
+    case KernelName::fdtd_step3:
+      return 5;
+    case KernelName::gemm:
+    case KernelName::syrk:
+      return std::size_t{2} * run.size + 1;
+    case KernelName::mm3:
+      return std::size_t{2} * run.size;
+    case KernelName::syr2k:
+      break;
+  }
+  return std::size_t{4} * run.size + 1;
+}
+
 }  // namespace
 
 SharedLoads strided(std::uint32_t stride_bytes, std::uint32_t element_bytes, std::uint32_t runs) {
@@ -107,6 +137,21 @@ std::string_view to_string(StreamPath path) { return path_names.at(static_cast<s
 std::optional<StreamPath> stream_path_from(std::string_view name) { return word_from<StreamPath>(path_names, name); }
 std::string_view to_string(StreamWork work) { return work_names.at(static_cast<std::size_t>(work)); }
 std::optional<StreamWork> stream_work_from(std::string_view name) { return word_from<StreamWork>(work_names, name); }
+
+std::string_view to_string(KernelName name) { return kernel_words.at(static_cast<std::size_t>(name)); }
+std::optional<KernelName> kernel_name_from(std::string_view name) { return word_from<KernelName>(kernel_words, name); }
+std::string_view to_string(KernelVariant variant) { return variant_words.at(static_cast<std::size_t>(variant)); }
+std::optional<KernelVariant> kernel_variant_from(std::string_view name) {
+  return word_from<KernelVariant>(variant_words, name);
+}
+
+std::string name_of(KernelName kernel, KernelVariant variant) {
+  return std::string(to_string(kernel)) + "." + std::string(to_string(variant));
+}
+
+std::uint64_t matrix_bytes(const KernelRun& run) {
+  return std::uint64_t{run.size} * run.size * KernelRun::element_bytes;
+}
 
 std::uint64_t bytes_moved(const Stream& stream) {
   std::uint64_t accesses = 1;
@@ -131,6 +176,10 @@ std::string_view target_of(const Workload& workload) { return targets.at(workloa
 
 bool takes_workloads(std::string_view target) { return std::ranges::find(targets, target) != targets.end(); }
 
+bool has_seconds(const Workload& workload) {
+  return std::holds_alternative<Stream>(workload) || std::holds_alternative<KernelRun>(workload);
+}
+
 std::size_t loads_of(const Workload& workload) {
   struct Count {
     std::size_t operator()(const SharedLoads& loads) const {
@@ -141,6 +190,9 @@ std::size_t loads_of(const Workload& workload) {
     }
     std::size_t operator()(const Stream& stream) const {
       return std::size_t{stream.runs} * stream.elements_per_thread * stream.block_threads * stream.blocks;
+    }
+    std::size_t operator()(const KernelRun& run) const {
+      return std::size_t{run.runs} * run.size * run.size * loads_of_result(run);
     }
   };
   return std::visit(Count{}, workload);

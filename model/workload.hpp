@@ -83,7 +83,44 @@ struct Stream {
 // Loaded and stored by one run.
 [[nodiscard]] std::uint64_t bytes_moved(const Stream& stream);
 
-using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream>;
+// Kernels of the benchmarks FDTD-2D, GEMM, 3MM, SYRK and SYR2K (Konstantinidis & Cotronis 2016, section V).
+enum class KernelName : std::uint8_t { fdtd_step1, fdtd_step2, fdtd_step3, gemm, mm3, syrk, syr2k };
+inline constexpr std::array kernel_names{KernelName::fdtd_step1, KernelName::fdtd_step2, KernelName::fdtd_step3,
+                                         KernelName::gemm,       KernelName::mm3,        KernelName::syrk,
+                                         KernelName::syr2k};
+[[nodiscard]] std::string_view to_string(KernelName name);
+[[nodiscard]] std::optional<KernelName> kernel_name_from(std::string_view name);
+
+// How matrices that a kernel only loads are loaded: ld.global, or texture fetches of 1 or 4 elements.
+enum class KernelVariant : std::uint8_t { plain, texture_scalar, texture_vector };
+inline constexpr std::array kernel_variants{KernelVariant::plain, KernelVariant::texture_scalar,
+                                            KernelVariant::texture_vector};
+[[nodiscard]] std::string_view to_string(KernelVariant variant);
+[[nodiscard]] std::optional<KernelVariant> kernel_variant_from(std::string_view name);
+
+[[nodiscard]] std::string name_of(KernelName kernel, KernelVariant variant);  // gemm.plain
+
+// A kernel on square matrices of 4-byte elements, each run with nothing of them in any cache; what it loads and stores
+// is said in model/kernels.hpp. A run has the cycles of the SM that took longest and the seconds of all together.
+struct KernelRun {
+  static constexpr std::uint32_t smallest_size = 64;
+  static constexpr std::uint32_t largest_size = 4096;
+  static constexpr std::uint32_t element_bytes = 4;
+  static constexpr std::uint32_t block_columns = warp_lanes;  // threads
+  static constexpr std::uint32_t block_warps = 8;
+
+  KernelName kernel = KernelName::fdtd_step1;
+  KernelVariant variant = KernelVariant::plain;
+  std::uint32_t size = smallest_size;  // rows, and columns: a power of two
+  std::uint32_t runs = 1;
+
+  bool operator==(const KernelRun&) const = default;
+};
+
+// Of one matrix.
+[[nodiscard]] std::uint64_t matrix_bytes(const KernelRun& run);
+
+using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
 
 // One sentence why nothing could carry this out (what is out of range), or none.
 [[nodiscard]] std::optional<std::string> why_malformed(const Workload& workload);
@@ -91,15 +128,18 @@ using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream>;
 // The target that a device offers if it carries out such workloads.
 [[nodiscard]] std::string_view target_of(const Workload& workload);
 
-[[nodiscard]] bool takes_workloads(std::string_view target);
-
 // Loads by all threads in all runs, as far as budgets go.
 [[nodiscard]] std::size_t loads_of(const Workload& workload);
+
+[[nodiscard]] bool takes_workloads(std::string_view target);
+
+// Whether its timing is in seconds as well.
+[[nodiscard]] bool has_seconds(const Workload& workload);
 
 // What the device said: either one value for each run, or why there is none.
 struct Timing {
   std::vector<double> cycles;   // of the SM's clock
-  std::vector<double> seconds;  // of streams only
+  std::vector<double> seconds;  // of streams and kernels only
   std::optional<std::string> refusal = {};
 
   bool operator==(const Timing&) const = default;

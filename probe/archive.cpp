@@ -324,7 +324,7 @@ void read_timings(const hdf5::Handle& file, const std::string& name, std::vector
       const std::uint64_t end = run + std::visit([](const auto& any) { return any.runs; }, each.workload);
       require(end <= timings.cycles.size(), "dataset cycles is too short");
       each.timing.cycles = slice(timings.cycles, run, end);
-      if (std::holds_alternative<model::Stream>(each.workload)) {
+      if (has_seconds(each.workload)) {
         each.timing.seconds = slice(timings.seconds, run, end);
       }
       run = end;

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
+#include "model/kernels.hpp"
 #include "model/random.hpp"
 #include "model/stream_simulator.hpp"
 #include "model/texel_layout.hpp"
@@ -280,12 +282,13 @@ class VirtualThreads {
   // One small workload of each kind.
   [[nodiscard]] static std::vector<model::Workload> kinds() {
     return {model::SharedLoads{}, model::ConcurrentLoads{},
-            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}};
+            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}, model::KernelRun{}};
   }
 
   [[nodiscard]] bool describes(const model::Workload& kind) const {
     return std::holds_alternative<model::SharedLoads>(kind)       ? description_.shared_memory.has_value()
            : std::holds_alternative<model::ConcurrentLoads>(kind) ? description_.outstanding.has_value()
+           : std::holds_alternative<model::KernelRun>(kind)       ? describes_kernels()
                                                                   : !description_.bandwidth.empty();
   }
 
@@ -315,9 +318,22 @@ class VirtualThreads {
   [[nodiscard]] model::StreamTime time_once(const model::Stream& stream) const {
     return model::time_of(description_, stream);
   }
+  [[nodiscard]] model::StreamTime time_once(const model::KernelRun& run) {
+    const auto key = std::tuple(run.kernel, run.variant, run.size);
+    const auto found = kernel_times_.find(key);
+    return found != kernel_times_.end() ? found->second
+                                        : kernel_times_.emplace(key, model::time_of(description_, run)).first->second;
+  }
+
+  [[nodiscard]] bool describes_kernels() const {
+    const auto& bandwidth = description_.bandwidth;
+    return (bandwidth.contains("L1") || bandwidth.contains("texture")) && bandwidth.contains("L2_load") &&
+           bandwidth.contains("DRAM_load");
+  }
 
   model::DeviceDescription description_;
   std::map<std::string, Noise> noise_;  // by target
+  std::map<std::tuple<model::KernelName, model::KernelVariant, std::uint32_t>, model::StreamTime> kernel_times_;
 };
 
 class VirtualDevice final : public model::Answerer {

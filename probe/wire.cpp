@@ -212,6 +212,12 @@ json to_json(const model::Workload& workload) {
               {"elements_per_thread", stream.elements_per_thread},
               {"runs", stream.runs}};
     }
+    json operator()(const model::KernelRun& run) const {
+      return {{"kernel", to_string(run.kernel)},
+              {"variant", to_string(run.variant)},
+              {"size", run.size},
+              {"runs", run.runs}};
+    }
   };
   json object = std::visit(Members{}, workload);
   object["target"] = target_of(workload);
@@ -254,8 +260,15 @@ model::Workload parse_workload(const json& object) {
                              .blocks = count("blocks"),
                              .elements_per_thread = count("elements_per_thread"),
                              .runs = count("runs")};
+  } else if (target == target_of(model::KernelRun{})) {
+    const auto kernel = model::kernel_name_from(string_member(object, "kernel"));
+    const auto variant = model::kernel_variant_from(string_member(object, "variant"));
+    if (!kernel || !variant) {
+      throw InputError("`kernel` or `variant` names none that there is; send what the protocol has");
+    }
+    workload = model::KernelRun{.kernel = *kernel, .variant = *variant, .size = count("size"), .runs = count("runs")};
   } else {
-    throw InputError("`target` is none of Shared, Outstanding, Bandwidth; send one of them");
+    throw InputError("`target` is none of Shared, Outstanding, Bandwidth, Kernels; send one of them");
   }
   if (const auto reason = model::why_malformed(workload)) {
     throw InputError(*reason);

@@ -67,7 +67,7 @@ const model::PathDescription latency_path{.caches = {"L2"},
                                           .memory_latency_cycles = {}};
 
 // What workloads are carried out for.
-constexpr std::array<std::string_view, 3> workload_targets{"Shared", "Outstanding", "Bandwidth"};
+constexpr std::array<std::string_view, 4> workload_targets{"Shared", "Outstanding", "Bandwidth", "Kernels"};
 
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
@@ -257,9 +257,11 @@ bool names(const std::vector<std::string>& targets, std::string_view name) {
   return std::ranges::find(targets, name) != targets.end();
 }
 
+// By name, or because a target that was asked for needs to know it.
 bool is_asked(const CudaOptions& options, std::string_view name) {
   const bool is_on_path = names(latency_path.caches, name) || names(latency_path.tlbs, name);
-  return options.targets.empty() || names(options.targets, name) || (is_on_path && names(options.targets, "Latency"));
+  return options.targets.empty() || names(options.targets, name) || (is_on_path && names(options.targets, "Latency")) ||
+         ((name == "L1tex" || name == "Bandwidth") && names(options.targets, "Kernels"));
 }
 
 // None where there is nothing to look at.
@@ -331,7 +333,7 @@ void CudaProbe::prepare_threads(const CudaOptions& options) {
     return;
   }
   cuda::Reach memory = cuda::reach_of(buffer_);
-  if (is_asked(options, "Bandwidth")) {
+  if (is_asked(options, "Bandwidth") || is_asked(options, "Kernels")) {
     memory = cuda::reach_of(pages_);
     if (memory.bytes == 0) {
       const std::uint64_t bytes =

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <variant>
 
+#include "probe/cuda/kernels.hpp"
+
 namespace gpuinfer::probe::cuda {
 namespace {
 
@@ -46,26 +48,44 @@ std::optional<cudaTextureObject_t> ThreadRunner::Textures::of(std::uint32_t elem
 }
 
 ThreadRunner::ThreadRunner(Gpu& gpu, const Reach& memory)
-    : gpu_(&gpu), memory_(memory), textures_(gpu, memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {}
+    : gpu_(&gpu), memory_(memory), textures_(gpu, memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {
+  gpu_->allocate(times_, gpu_->sm_count() * sizeof(SmTime), alignof(uint4));
+}
 
 std::optional<std::string> ThreadRunner::why_refused(const model::Workload& workload) const {
   if (auto reason = model::why_malformed(workload)) {
     return reason;
   }
-  const auto* stream = std::get_if<model::Stream>(&workload);
-  if (stream == nullptr) {
-    return std::nullopt;
+  if (const auto* stream = std::get_if<model::Stream>(&workload)) {
+    return why_refused_alone(*stream);
   }
-  if (2 * stream->dataset_bytes > memory_.bytes) {
+  const auto* kernel = std::get_if<model::KernelRun>(&workload);
+  return kernel != nullptr ? why_refused_alone(*kernel) : std::nullopt;
+}
+
+std::optional<std::string> ThreadRunner::why_refused_alone(const model::Stream& stream) const {
+  if (2 * stream.dataset_bytes > memory_.bytes) {
     return "dataset_bytes is more than half of the " + std::to_string(memory_.bytes) +
            " bytes of memory that there are; ask for less";
   }
-  if (stream->path == model::StreamPath::texture && !textures_.of(stream->element_bits, stream->dataset_bytes)) {
+  if (stream.path == model::StreamPath::texture && !textures_.of(stream.element_bits, stream.dataset_bytes)) {
     return "dataset_bytes is more than a linear texture of such elements has; ask for less";
   }
-  if (shared_bytes_of(*stream) > largest_shared_bytes_) {
-    return "a block would need " + std::to_string(shared_bytes_of(*stream)) + " bytes of shared memory and may have " +
+  if (shared_bytes_of(stream) > largest_shared_bytes_) {
+    return "a block would need " + std::to_string(shared_bytes_of(stream)) + " bytes of shared memory and may have " +
            std::to_string(largest_shared_bytes_) + "; ask for fewer threads or elements in flight";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ThreadRunner::why_refused_alone(const model::KernelRun& kernel) const {
+  const std::uint64_t loaded_bytes = 2 * matrix_bytes(kernel);
+  if (2 * loaded_bytes > memory_.bytes) {
+    return "two matrices are more than half of the " + std::to_string(memory_.bytes) +
+           " bytes of memory that there are; ask for smaller ones";
+  }
+  if (const std::uint32_t bits = texel_bits_of(kernel); bits != 0 && !textures_.of(bits, loaded_bytes)) {
+    return "two matrices are more than a linear texture of such elements has; ask for smaller ones";
   }
   return std::nullopt;
 }
@@ -151,36 +171,61 @@ model::Timing ThreadRunner::run_alone(const model::ConcurrentLoads& loads) {
   return {.cycles = {cycles, cycles + loads.runs}, .seconds = {}};
 }
 
-model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
+void ThreadRunner::time_all(model::Timing& timing, const std::string& what,
+                            const std::function<cudaError_t(SmTime*)>& launch) {
   constexpr double nanoseconds_of_second = 1e9;
-  const std::size_t sms = gpu_->sm_count();
-  gpu_->check(host_.reserve(sms * sizeof(SmTime)), "reach memory for the list of times", advice);
-  const std::span<SmTime> times(static_cast<SmTime*>(host_.get()), sms);
+  std::vector<SmTime> times(gpu_->sm_count());
+  auto* const times_on_gpu = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
+  gpu_->check(cudaMemcpy(times_on_gpu, times.data(), times_.bytes(), cudaMemcpyHostToDevice), "clear times", advice);
+  gpu_->check(launch(times_on_gpu), "start " + what, advice);
+  gpu_->check(cudaMemcpy(times.data(), times_on_gpu, times_.bytes(), cudaMemcpyDeviceToHost), "finish " + what, advice);
+  unsigned long long cycles = 0;
+  SmTime all;
+  for (const SmTime& time : times) {
+    if (time.last_cycle != 0) {
+      cycles = std::max(cycles, time.last_cycle - time.first_cycle);
+      all.first_nanosecond = std::min(all.first_nanosecond, time.first_nanosecond);
+      all.last_nanosecond = std::max(all.last_nanosecond, time.last_nanosecond);
+    }
+  }
+  timing.cycles.push_back(static_cast<double>(cycles));
+  timing.seconds.push_back(static_cast<double>(all.last_nanosecond - all.first_nanosecond) / nanoseconds_of_second);
+}
+
+model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
   auto* const from = reinterpret_cast<char*>(memory_.address);  // NOLINT(performance-no-int-to-ptr)
-  const StreamLaunch launch{.from = from,
-                            .to = from + memory_.bytes / 2,
-                            .texture = textures_.of(stream.element_bits, stream.dataset_bytes).value_or(0),
-                            .round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes,
-                            .block_bytes = stream.dataset_bytes / stream.blocks,
-                            .has_parts = stream.part_bytes != 0,
-                            .rounds = stream.elements_per_thread / stream.elements_in_flight,
-                            .times = times.data()};
+  StreamLaunch launch{.from = from,
+                      .to = from + memory_.bytes / 2,
+                      .texture = textures_.of(stream.element_bits, stream.dataset_bytes).value_or(0),
+                      .round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes,
+                      .block_bytes = stream.dataset_bytes / stream.blocks,
+                      .has_parts = stream.part_bytes != 0,
+                      .rounds = stream.elements_per_thread / stream.elements_in_flight,
+                      .times = nullptr};
   model::Timing timing;
   for (std::uint32_t run = 0; run < stream.runs; ++run) {
-    std::ranges::fill(times, SmTime{});
-    gpu_->check(cuda::stream(stream, launch), "start a stream", advice);
-    gpu_->check(cudaDeviceSynchronize(), "finish a stream", advice);
-    unsigned long long cycles = 0;
-    SmTime all;
-    for (const SmTime& time : times) {
-      if (time.last_cycle != 0) {
-        cycles = std::max(cycles, time.last_cycle - time.first_cycle);
-        all.first_nanosecond = std::min(all.first_nanosecond, time.first_nanosecond);
-        all.last_nanosecond = std::max(all.last_nanosecond, time.last_nanosecond);
-      }
-    }
-    timing.cycles.push_back(static_cast<double>(cycles));
-    timing.seconds.push_back(static_cast<double>(all.last_nanosecond - all.first_nanosecond) / nanoseconds_of_second);
+    time_all(timing, "a stream", [&](SmTime* times) {
+      launch.times = times;
+      return cuda::stream(stream, launch);
+    });
+  }
+  return timing;
+}
+
+model::Timing ThreadRunner::run_alone(const model::KernelRun& kernel) {
+  auto* const loaded = reinterpret_cast<char*>(memory_.address);  // NOLINT(performance-no-int-to-ptr)
+  const std::uint32_t bits = texel_bits_of(kernel);
+  KernelLaunch launch{.loaded = loaded,
+                      .updated = loaded + memory_.bytes / 2,
+                      .texture = bits == 0 ? 0 : textures_.of(bits, 2 * matrix_bytes(kernel)).value_or(0),
+                      .times = nullptr};
+  model::Timing timing;
+  for (std::uint32_t run = 0; run < kernel.runs; ++run) {
+    gpu_->stream_through_l2();
+    time_all(timing, "a kernel", [&](SmTime* times) {
+      launch.times = times;
+      return run_kernel(kernel, launch);
+    });
   }
   return timing;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,8 +20,8 @@ namespace gpuinfer::probe::cuda {
 // Carries out workloads, one launch each, but the loads from shared memory, of which each SM carries out one.
 class ThreadRunner {
  public:
-  // `gpu` stays with the caller. Streams load from the first half of `memory`, which is all zeros, and store zeros to
-  // the second half; other loads go to its begin. Throws DeviceError.
+  // `gpu` stays with the caller. Streams and kernels load from the first half of `memory`, which is all zeros, and
+  // store zeros to the second half; other loads go to its begin. Throws DeviceError.
   ThreadRunner(Gpu& gpu, const Reach& memory);
 
   // One timing for each. Throws DeviceError.
@@ -52,12 +53,18 @@ class ThreadRunner {
   [[nodiscard]] model::Timing run_alone(const model::SharedLoads& loads);
   [[nodiscard]] model::Timing run_alone(const model::ConcurrentLoads& loads);
   [[nodiscard]] model::Timing run_alone(const model::Stream& stream);
+  [[nodiscard]] model::Timing run_alone(const model::KernelRun& kernel);
+  [[nodiscard]] std::optional<std::string> why_refused_alone(const model::Stream& stream) const;
+  [[nodiscard]] std::optional<std::string> why_refused_alone(const model::KernelRun& kernel) const;
+  // Adds the time of what `launch` starts, which tells it to the SMs' times that it is given. `what`: for errors.
+  void time_all(model::Timing& timing, const std::string& what, const std::function<cudaError_t(SmTime*)>& launch);
 
   Gpu* gpu_;
   Reach memory_;
   Textures textures_;
   std::uint64_t largest_shared_bytes_ = 0;
   HostMemory host_;
+  Buffer times_;  // on the GPU: telling memory of the host would take as long as a short kernel
 };
 
 }  // namespace gpuinfer::probe::cuda

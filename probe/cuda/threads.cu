@@ -1,16 +1,12 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/cuda/threads.hpp"
+
+#include "probe/cuda/block_time.cuh"
 #include "probe/cuda/timing.cuh"
 
 namespace gpuinfer::probe::cuda {
 namespace {
-
-__device__ inline unsigned long long long_clock_cycles() {
-  unsigned long long cycles = 0;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");
-  return cycles;
-}
 
 // The element at an address of shared memory holds the address of the next one in its first word. Volatile, since the
 // assembler does not load words that nobody uses.
@@ -194,35 +190,6 @@ __device__ __forceinline__ void fetch(Element<4>& e, cudaTextureObject_t texture
                : "l"(texture), "r"(texel)
                : "memory");
 }
-
-// Begin and end of a block, told to its SM.
-class BlockTime {
- public:
-  __device__ explicit BlockTime(SmTime* times) : time_(times + sm_number()) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicMin(&time_->first_nanosecond, nanoseconds());
-      atomicMin(&time_->first_cycle, long_clock_cycles());
-    }
-  }
-
-  __device__ void end() {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicMax(&time_->last_cycle, long_clock_cycles());
-      atomicMax(&time_->last_nanosecond, nanoseconds());
-    }
-  }
-
- private:
-  __device__ static unsigned long long nanoseconds() {
-    unsigned long long now = 0;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-    return now;
-  }
-
-  SmTime* time_;
-};
 
 enum class Source { ca, cg, texture };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "model/workload.hpp"
+#include "probe/cuda/sm_time.hpp"
 
 // The device side of workloads (model/workload.hpp), as its host side sees it.
 namespace gpuinfer::probe::cuda {
@@ -36,14 +37,6 @@ struct ConcurrentLoadsLaunch {
 
 cudaError_t load_concurrently(std::uint32_t threads, std::uint32_t loads_per_thread,
                               const ConcurrentLoadsLaunch& launch);
-
-// When the first block on an SM began and the last one there ended.
-struct SmTime {
-  unsigned long long first_cycle = ~0ULL;
-  unsigned long long last_cycle = 0;
-  unsigned long long first_nanosecond = ~0ULL;
-  unsigned long long last_nanosecond = 0;
-};
 
 struct StreamLaunch {
   const char* from = nullptr;       // zeros

@@ -95,6 +95,11 @@ DeviceDescription everything() {
       .best = ElementBandwidth{.element_bits = 64, .bytes_per_second = 1.34e12, .elements_per_sm_clock = 15.9},
       .by_element_bits = {{.element_bits = 32, .bytes_per_second = 1e12, .elements_per_sm_clock = 16}}};
   description.bandwidth["DRAM_load"];
+  description.kernels["gemm.plain"] = {.size = 1024,
+                                       .seconds = 4.3e-4,
+                                       .level_bytes = {{"L1", 8'594'128'896}, {"L2", 3'000'000}},
+                                       .dominant = "L1",
+                                       .share = 0.821};
   description.memory_latency_cycles = {230, 236.5, 289, 371, 734, {}};
   description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}},
                                                    .near = 1,
@@ -175,6 +180,7 @@ DeviceDescription everything() {
                                                                    .outliers = 0,
                                                                    .assuming = {}};
   description.evidence["outstanding"].leaves["entries"] = {};
+  description.evidence["kernels"].leaves["gemm.plain"] = {};
   description.evidence["L1D"];
   return description;
 }
@@ -287,6 +293,11 @@ TEST(DescriptionYaml, SaysWhatIsWrongWithMemoriesAndTables) {
       "row");
   EXPECT_NE(refusal("bandwidth: {L3: {bytes_per_second: 1, element_bits: 32}}"), "");
   EXPECT_NE(refusal("bandwidth: {L1: {bytes_per_second: 1}}"), "");
+  const std::string result = "{size: 64, seconds: 1, level_bytes: {L2: 1}, share: 1, ";
+  EXPECT_EQ(refusal("kernels: {gemm.plain: " + result + "dominant: L2}}"), "");
+  EXPECT_NE(refusal("kernels: {gemm: " + result + "dominant: L2}}"), "");
+  EXPECT_NE(refusal("kernels: {gemm.plain: " + result + "dominant: L1}}"), "");
+  EXPECT_NE(refusal("evidence: {kernels: {gemm: {status: unknown}}}"), "");
   EXPECT_NE(refusal("shared_memory: {latency_cycles: {by_degree: [{degree: 2, cycles: 1}, {degree: 2, cycles: 3}]}}"),
             "");
   EXPECT_NE(refusal("evidence: {outstanding: {knees: {status: unknown}}}"), "");

@@ -290,13 +290,15 @@ TEST_F(ArchiveFile, OfADeviceThatWasNeverAskedIsEmpty) {
 const std::vector<model::Workload> some_workloads{
     model::strided(8, 4, 2), model::ConcurrentLoads{.threads = 64, .from_l2 = false, .runs = 1},
     model::Stream{.path = model::StreamPath::texture, .dataset_bytes = 4096, .runs = 3},
-    model::Stream{.work = model::StreamWork::copy, .dataset_bytes = 12288, .part_bytes = 4096, .blocks = 3}};
+    model::Stream{.work = model::StreamWork::copy, .dataset_bytes = 12288, .part_bytes = 4096, .blocks = 3},
+    model::KernelRun{.kernel = model::KernelName::syrk, .variant = model::KernelVariant::texture_vector, .size = 256}};
 
 std::vector<model::Timing> some_timings() {
   return {{.cycles = {25.5, 26}, .seconds = {}, .refusal = {}},
           {.cycles = {1000}, .seconds = {}, .refusal = {}},
           {.cycles = {3e6, 2e6, 4e6}, .seconds = {0.003, 0.002, 0.004}, .refusal = {}},
-          {.cycles = {}, .seconds = {}, .refusal = "too large; ask for less"}};
+          {.cycles = {}, .seconds = {}, .refusal = "too large; ask for less"},
+          {.cycles = {5e6}, .seconds = {0.005}, .refusal = {}}};
 }
 
 TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
@@ -307,7 +309,7 @@ TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
   writer->append(std::span(some_workloads).first(1), again);
   writer->close();
   EXPECT_EQ(read_archive(path("timed.h5")).timed_targets,
-            (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth"}));
+            (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth", "Kernels"}));
 
   const auto device = open_recording(path("timed.h5"), "recorded:timed.h5");
   EXPECT_EQ(device->time(some_workloads), some_timings());

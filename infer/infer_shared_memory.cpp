@@ -96,7 +96,7 @@ struct Line {
 // Least squares over degrees from 2 on; at least two different ones.
 Line line_through(const std::vector<DegreeLatency>& points) {
   const auto count = static_cast<Eigen::Index>(points.size());
-  Eigen::MatrixXd factors(count, 2);
+  Eigen::Matrix<double, Eigen::Dynamic, 2> factors(count, 2);
   Eigen::VectorXd cycles(count);
   for (Eigen::Index i = 0; i < count; ++i) {
     const DegreeLatency& point = points[static_cast<std::size_t>(i)];
@@ -104,11 +104,12 @@ Line line_through(const std::vector<DegreeLatency>& points) {
     factors(i, 1) = static_cast<double>(point.degree) - 2;
     cycles(i) = point.cycles;
   }
-  const Eigen::VectorXd solution = factors.colPivHouseholderQr().solve(cycles);
+  const Eigen::Matrix2d covariances = (factors.transpose() * factors).inverse();
+  const Eigen::Vector2d solution = covariances * (factors.transpose() * cycles);
   Line line{.cycles_at_two = solution(0), .per_way = solution(1), .per_way_interval = {}};
   if (count > 2) {
     const double variance = (cycles - factors * solution).squaredNorm() / static_cast<double>(count - 2);
-    const double error = std::sqrt(variance * (factors.transpose() * factors).inverse()(1, 1));
+    const double error = std::sqrt(variance * covariances(1, 1));
     const double deviations = quantile(boost::math::students_t(static_cast<double>(count - 2)), 0.975);
     line.per_way_interval = {line.per_way - deviations * error, line.per_way + deviations * error};
   }

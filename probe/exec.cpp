@@ -3,7 +3,6 @@
 #include "probe/exec.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -21,10 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-bool is_sequence_target(std::string_view target) {
-  constexpr std::array<std::string_view, 4> others{"Shared", "Texture2D", "Outstanding", "Bandwidth"};
-  return std::find(others.begin(), others.end(), target) == others.end();
-}
+bool is_sequence_target(std::string_view target) { return target != "Texture2D" && !model::takes_workloads(target); }
 
 class ExecDevice final : public model::Answerer {
  public:

@@ -64,16 +64,9 @@ Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& f
     }
   };
   for (const std::string& target : asked) {
-    if (target == "Latency" && facts.latency_path) {
-      for (const auto* names : {&facts.latency_path->caches, &facts.latency_path->tlbs}) {
-        std::ranges::for_each(*names, add);
-      }
-    }
-    if (target == "Kernels") {
-      for (const char* const needed : {"L1tex", "Bandwidth"}) {
-        if (std::ranges::find(facts.targets, needed) != facts.targets.end()) {
-          add(needed);
-        }
+    for (const std::string& needed : model::needed_before(target, facts.latency_path)) {
+      if (std::ranges::find(facts.targets, needed) != facts.targets.end()) {
+        add(needed);
       }
     }
     add(target);

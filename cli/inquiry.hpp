@@ -38,8 +38,7 @@ struct Plan {
   std::vector<std::string> asked;
 };
 
-// With what has to be known before: the caches and TLBs of the path before Latency, L1tex and Bandwidth
-// before Kernels.
+// With what has to be known before (model::needed_before()), as far as the device offers it.
 [[nodiscard]] Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts);
 
 // Asks the device, which outlives it.

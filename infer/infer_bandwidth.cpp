@@ -25,6 +25,7 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::EvidenceStatus;
+using model::percent_text;
 using model::Stream;
 using model::StreamPath;
 using model::StreamWork;
@@ -75,11 +76,16 @@ const Flow& best_of(const std::vector<Flow>& flows) {
   });
 }
 
-// To so many digits, about as many as a measurement repeats.
-double rounded(double value, int digits = 4) {
-  const double scale = value > 0 ? std::pow(10, digits - 1 - std::floor(std::log10(value))) : 1;
-  return scale < 1 ? std::round(value * scale) * std::round(1 / scale) : std::round(value * scale) / scale;
+// None: there is no such flow.
+template <class Condition>
+std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition condition) {
+  std::vector<Flow> chosen;
+  std::ranges::copy_if(flows, std::back_inserter(chosen), condition);
+  return chosen.empty() ? std::nullopt : std::optional(best_of(chosen));
 }
+
+// To so many digits, about as many as a measurement repeats.
+double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
 
 model::ElementBandwidth element_bandwidth(const Flow& flow) {
   return {.element_bits = flow.stream.element_bits,
@@ -379,21 +385,14 @@ class Inference {
       model::Bandwidth& found = finding_.bandwidth[memory.name];
       found.best = element_bandwidth(best);
       for (const std::uint32_t bits : element_sizes_bits) {
-        const Flow* best_of_size = nullptr;
-        for (const Flow& flow : flows) {
-          if (flow.stream.element_bits == bits && (best_of_size == nullptr || is_slower(*best_of_size, flow))) {
-            best_of_size = &flow;
-          }
-        }
-        if (best_of_size != nullptr) {
+        if (const auto best_of_size =
+                best_where(flows, [bits](const Flow& flow) { return flow.stream.element_bits == bits; })) {
           found.by_element_bits.push_back(element_bandwidth(*best_of_size));
         }
       }
       leaves_.resolve(memory.name);
     }
   }
-
-  static std::string percent_text(double share) { return model::to_text(std::round(share * 1000) / 10) + " %"; }
 
   // What comes of the most that may be under way, over what comes of half of that at most.
   static double gain_of_more_under_way(const std::vector<Flow>& flows) {
@@ -410,8 +409,8 @@ class Inference {
     return best_of_half > 0 ? best / best_of_half - 1 : 0;
   }
 
-  static void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
-                       const std::vector<Flow>& by_size) {
+  void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
+                const std::vector<Flow>& by_size) const {
     const Stream& stream = best.stream;
     leaf.details["clock_hz"] = model::to_text(rounded(best.clock_hz));
     leaf.details["spread"] = model::to_text(rounded(std::max(best.spread, again.spread), 2));
@@ -436,18 +435,14 @@ class Inference {
   }
 
   // The best of each shape.
-  static std::string by_shape_text(const std::vector<Flow>& flows) {
+  [[nodiscard]] std::string by_shape_text(const std::vector<Flow>& flows) const {
     std::string text;
     for (const Shape& shape : shapes) {
-      const auto is_of_shape = [&shape, &flows](const Flow& flow) {
-        return flow.stream.block_threads == shape.block_threads &&
-               flow.stream.blocks * shapes[0].blocks_of_sm == shape.blocks_of_sm * flows.front().stream.blocks;
-      };
-      std::vector<Flow> of_shape;
-      std::ranges::copy_if(flows, std::back_inserter(of_shape), is_of_shape);
-      if (!of_shape.empty()) {
+      if (const auto best = best_where(flows, [&](const Flow& flow) {
+            return flow.stream.block_threads == shape.block_threads && flow.stream.blocks == shape.blocks_of_sm * sms_;
+          })) {
         text += (text.empty() ? "" : ", ") + ("\"" + model::to_text(shape.blocks_of_sm) + " x ") +
-                model::to_text(shape.block_threads) + "\": " + gigabytes_text(best_of(of_shape).bytes_per_second);
+                model::to_text(shape.block_threads) + "\": " + gigabytes_text(best->bytes_per_second);
       }
     }
     return "{" + text + "}";

@@ -29,18 +29,14 @@ using model::EvidenceStatus;
 using model::KernelName;
 using model::KernelRun;
 using model::KernelTraffic;
+using model::percent_text;
 
 constexpr double same = 0.05;        // what two measurements may differ by
 constexpr double same_share = 0.10;  // what a share may depend on an assumption by
 constexpr double giga = 1e9;
 
 // To so many digits, about as many as a measurement repeats.
-double rounded(double value, int digits = 4) {
-  const double scale = value > 0 ? std::pow(10, digits - 1 - std::floor(std::log10(value))) : 1;
-  return scale < 1 ? std::round(value * scale) * std::round(1 / scale) : std::round(value * scale) / scale;
-}
-
-std::string percent_text(double share) { return model::to_text(std::round(share * 1000) / 10) + " %"; }
+double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
 
 // One kernel in one variant, with the name of its leaf.
 struct Row {
@@ -49,11 +45,7 @@ struct Row {
 };
 
 // Large enough to last longer than it takes to begin.
-std::uint32_t usual_size(KernelName kernel) {
-  const bool is_fdtd =
-      kernel == KernelName::fdtd_step1 || kernel == KernelName::fdtd_step2 || kernel == KernelName::fdtd_step3;
-  return is_fdtd ? KernelRun::largest_size : 1024;
-}
+std::uint32_t usual_size(KernelName kernel) { return is_fdtd(kernel) ? KernelRun::largest_size : 1024; }
 
 std::vector<Row> all_rows() {
   constexpr std::uint32_t runs = 5;

@@ -22,12 +22,6 @@ constexpr std::uint64_t usual_line_bytes = 128;
 constexpr std::uint32_t resident_blocks = 8;  // on an SM: 2048 threads
 constexpr std::uint32_t fewest_rounds = 2;    // that are played
 
-bool is_fdtd(KernelName kernel) {
-  return kernel == KernelName::fdtd_step1 || kernel == KernelName::fdtd_step2 || kernel == KernelName::fdtd_step3;
-}
-
-bool multiplies(KernelName kernel) { return kernel == KernelName::gemm || kernel == KernelName::mm3; }
-
 // Lines in any place, the one that was used least recently goes; sectors come one by one.
 class LruCache {
  public:
@@ -310,9 +304,7 @@ std::span<const std::uint64_t> Coalescer::sectors_of(const WarpAccess& access) {
 
 KernelProgram::KernelProgram(const KernelRun& run, const MatrixAddresses& matrices)
     : run_(run), matrices_(matrices), is_vector_(run.variant == KernelVariant::texture_vector) {
-  constexpr std::uint32_t vector_elements = 4;
-  const bool has_vector_results = is_vector_ && (is_fdtd(run.kernel) || multiplies(run.kernel));
-  results_ = has_vector_results ? vector_elements : 1;
+  results_ = results_of_thread(run.kernel, run.variant);
   elements_ = is_vector_ ? vector_elements : 1;
   blocks_x_ = (run.size / results_ + KernelRun::block_columns - 1) / KernelRun::block_columns;
   blocks_y_ = run.size / KernelRun::block_warps;

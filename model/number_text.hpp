@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -21,6 +22,14 @@ template <std::integral Integer>
 [[nodiscard]] std::string to_text(Integer number) {
   return std::to_string(number);
 }
+
+// To so many significant digits: 0 for what is not positive.
+[[nodiscard]] inline double rounded(double value, int digits) {
+  const double scale = value > 0 ? std::pow(10, digits - 1 - std::floor(std::log10(value))) : 1;
+  return scale < 1 ? std::round(value * scale) * std::round(1 / scale) : std::round(value * scale) / scale;
+}
+
+[[nodiscard]] inline std::string percent_text(double share) { return to_text(std::round(share * 1000) / 10) + " %"; }
 
 // None unless all of `text` is a number that fits.
 template <class Number>

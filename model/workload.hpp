@@ -98,6 +98,18 @@ inline constexpr std::array kernel_variants{KernelVariant::plain, KernelVariant:
 [[nodiscard]] std::string_view to_string(KernelVariant variant);
 [[nodiscard]] std::optional<KernelVariant> kernel_variant_from(std::string_view name);
 
+[[nodiscard]] constexpr bool is_fdtd(KernelName kernel) {
+  return kernel == KernelName::fdtd_step1 || kernel == KernelName::fdtd_step2 || kernel == KernelName::fdtd_step3;
+}
+
+// What a vector fetch brings, and how many neighbouring results a thread has.
+inline constexpr std::uint32_t vector_elements = 4;
+[[nodiscard]] constexpr std::uint32_t results_of_thread(KernelName kernel, KernelVariant variant) {
+  return variant == KernelVariant::texture_vector && kernel != KernelName::syrk && kernel != KernelName::syr2k
+             ? vector_elements
+             : 1;
+}
+
 [[nodiscard]] std::string name_of(KernelName kernel, KernelVariant variant);  // gemm.plain
 
 // A kernel on square matrices of 4-byte elements, each run with nothing of them in any cache; what it loads and stores

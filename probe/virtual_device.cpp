@@ -487,6 +487,9 @@ class VirtualDevice final : public model::Answerer {
                    std::uint64_t seed) {
     // Enough to come out of memory, however large the last cache.
     constexpr std::uint64_t stream_bytes = std::uint64_t{1} << 34U;
+    if (!description.shared_memory && !description.outstanding && description.bandwidth.empty()) {
+      return;
+    }
     threads_.emplace(description, noise, seed);
     for (const model::Workload& kind : VirtualThreads::kinds()) {
       const std::string target(target_of(kind));
@@ -511,7 +514,7 @@ class VirtualDevice final : public model::Answerer {
     if (const auto refusal = refusals_.find(target); refusal != refusals_.end()) {
       return {.cycles = {}, .seconds = {}, .refusal = refusal->second};
     }
-    if (!threads_->describes(workload)) {
+    if (!threads_ || !threads_->describes(workload)) {
       return {.cycles = {},
               .seconds = {},
               .refusal = facts_.source + " does not describe " + target + "; ask for one of the targets that it lists"};

@@ -30,17 +30,8 @@ bool is_laps(const model::AccessSequence& sequence, std::uint32_t pieces) {
 }  // namespace
 
 CodeRunner::CodeRunner(const Gpu& gpu) : gpu_(&gpu) {
-  cudaError_t error = cudaLibraryLoadData(&library_, gpuinfer_run_code_image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (error == cudaSuccess) {
-    error = cudaLibraryGetKernel(&kernel_, library_, "run_code");
-  }
-  gpu_->check(error, "load straight-line code", "build it for this GPU's architecture");
-}
-
-CodeRunner::~CodeRunner() {
-  if (library_ != nullptr) {
-    cudaLibraryUnload(library_);
-  }
+  gpu_->check(kernel_.load(gpuinfer_run_code_image, "run_code"), "load straight-line code",
+              "build it for this GPU's architecture");
 }
 
 std::optional<std::string> CodeRunner::why_refused(const model::Question& question) {
@@ -70,7 +61,7 @@ std::optional<Played> CodeRunner::run_on(std::uint32_t sm, const model::Question
   for (int i = 0; i < tries; ++i) {
     cycles[recorded] = 0;
     gpu_->check(
-        cudaLaunchKernel(kernel_, dim3(static_cast<unsigned>(gpu_->sm_count())), dim3(1), &arguments, 0, nullptr),
+        cudaLaunchKernel(kernel_.get(), dim3(static_cast<unsigned>(gpu_->sm_count())), dim3(1), &arguments, 0, nullptr),
         "start the code", advice);
     gpu_->check(cudaDeviceSynchronize(), "finish the code", advice);
     if (blocks == 1) {

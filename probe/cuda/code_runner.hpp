@@ -9,6 +9,7 @@
 
 #include "model/answerer.hpp"
 #include "probe/cuda/gpu.hpp"
+#include "probe/cuda/loaded_kernel.hpp"
 #include "probe/cuda/run_code.hpp"
 
 namespace gpuinfer::probe::cuda {
@@ -21,9 +22,6 @@ class CodeRunner {
 
   // `gpu` stays with the caller. Throws DeviceError.
   explicit CodeRunner(const Gpu& gpu);
-  CodeRunner(const CodeRunner&) = delete;
-  CodeRunner& operator=(const CodeRunner&) = delete;
-  ~CodeRunner();
 
   // Code runs in laps from its begin on: one sentence why this question asks for something else, or none.
   [[nodiscard]] static std::optional<std::string> why_refused(const model::Question& question);
@@ -33,8 +31,7 @@ class CodeRunner {
 
  private:
   const Gpu* gpu_;
-  cudaLibrary_t library_ = nullptr;
-  cudaKernel_t kernel_ = nullptr;
+  LoadedKernel kernel_;
   HostMemory host_;
 };
 

@@ -19,14 +19,10 @@ constexpr std::uint32_t blocks_of_sm = banks + 2;
 ConstantBanks::ConstantBanks(const Gpu& gpu) : gpu_(&gpu) {
   const auto load = [](Bank& bank) {
     cudaFuncAttributes attributes{};
-    cudaError_t error =
-        cudaLibraryLoadData(&bank.library, gpuinfer_play_bank_image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-    if (error == cudaSuccess) {
-      error = cudaLibraryGetKernel(&bank.kernel, bank.library, "play_bank");
-    }
+    cudaError_t error = bank.kernel.load(gpuinfer_play_bank_image, "play_bank");
     if (error == cudaSuccess) {
       // A kernel that is brought to the GPU at its first launch would wait for those that wait for it.
-      error = cudaFuncGetAttributes(&attributes, bank.kernel);
+      error = cudaFuncGetAttributes(&attributes, bank.kernel.get());
     }
     if (error == cudaSuccess) {
       error = cudaStreamCreateWithFlags(&bank.stream, cudaStreamNonBlocking);
@@ -46,9 +42,6 @@ ConstantBanks::~ConstantBanks() {
   for (const Bank& bank : banks_) {
     if (bank.stream != nullptr) {
       cudaStreamDestroy(bank.stream);
-    }
-    if (bank.library != nullptr) {
-      cudaLibraryUnload(bank.library);
     }
   }
 }
@@ -81,9 +74,10 @@ bool ConstantBanks::launch(BankLaunch how) {
   gpu_->check(cudaDeviceSynchronize(), "clear the turns", advice);
   void* arguments = &how;
   for (how.bank = 0; how.bank < banks; ++how.bank) {
-    gpu_->check(cudaLaunchKernel(banks_[how.bank].kernel, dim3(blocks_of_sm * static_cast<unsigned>(gpu_->sm_count())),
-                                 dim3(1), &arguments, 0, banks_[how.bank].stream),
-                "start the probe", advice);
+    gpu_->check(
+        cudaLaunchKernel(banks_[how.bank].kernel.get(), dim3(blocks_of_sm * static_cast<unsigned>(gpu_->sm_count())),
+                         dim3(1), &arguments, 0, banks_[how.bank].stream),
+        "start the probe", advice);
   }
   gpu_->check(cudaDeviceSynchronize(), "finish the probe", advice);
   Turns turns{};

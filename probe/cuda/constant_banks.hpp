@@ -11,6 +11,7 @@
 
 #include "model/answerer.hpp"
 #include "probe/cuda/gpu.hpp"
+#include "probe/cuda/loaded_kernel.hpp"
 #include "probe/cuda/play_bank.hpp"
 
 namespace gpuinfer::probe::cuda {
@@ -33,8 +34,7 @@ class ConstantBanks {
 
  private:
   struct Bank {
-    cudaLibrary_t library = nullptr;
-    cudaKernel_t kernel = nullptr;
+    LoadedKernel kernel;
     cudaStream_t stream = nullptr;
   };
 

@@ -259,9 +259,10 @@ bool names(const std::vector<std::string>& targets, std::string_view name) {
 
 // By name, or because a target that was asked for needs to know it.
 bool is_asked(const CudaOptions& options, std::string_view name) {
-  const bool is_on_path = names(latency_path.caches, name) || names(latency_path.tlbs, name);
-  return options.targets.empty() || names(options.targets, name) || (is_on_path && names(options.targets, "Latency")) ||
-         ((name == "L1tex" || name == "Bandwidth") && names(options.targets, "Kernels"));
+  return options.targets.empty() || names(options.targets, name) ||
+         std::ranges::any_of(options.targets, [name](const std::string& target) {
+           return names(model::needed_before(target, latency_path), name);
+         });
 }
 
 // None where there is nothing to look at.

@@ -56,11 +56,33 @@ cudaError_t HostMemory::reserve(std::size_t bytes) {
   return error;
 }
 
-Buffer::~Buffer() {
+LinearTexture::~LinearTexture() {
   if (texture_) {
     cudaDestroyTextureObject(*texture_);
   }
-  cudaFree(allocation_);
+}
+
+cudaError_t LinearTexture::make(const void* memory, std::uint64_t bytes, std::uint32_t words) {
+  constexpr int word_bits = 32;
+  const auto bits_of = [words](std::uint32_t word) { return word < words ? word_bits : 0; };
+  const cudaChannelFormatDesc texel =
+      cudaCreateChannelDesc(bits_of(0), bits_of(1), bits_of(2), bits_of(3), cudaChannelFormatKindUnsigned);
+  int device = 0;
+  std::size_t most_texels = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetTexture1DLinearMaxWidth(&most_texels, &texel, device);
+  }
+  if (error != cudaSuccess) {
+    return error;
+  }
+  bytes_ = std::min(bytes, most_texels * words * word_bytes);
+  cudaResourceDesc resource{};
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.devPtr = const_cast<void*>(memory);  // which a texture only reads
+  resource.res.linear.desc = texel;
+  resource.res.linear.sizeInBytes = bytes_;
+  return make_texture_object(resource, texture_);
 }
 
 cudaError_t Buffer::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes) {
@@ -74,24 +96,7 @@ cudaError_t Buffer::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes)
   return cudaMemset(memory_, 0, bytes);
 }
 
-cudaError_t Buffer::make_texture() {
-  int device = 0;
-  std::size_t most_words = 0;
-  const cudaChannelFormatDesc word = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetTexture1DLinearMaxWidth(&most_words, &word, device);
-  }
-  if (error != cudaSuccess || bytes_ / word_bytes > most_words) {
-    return error;
-  }
-  cudaResourceDesc resource{};
-  resource.resType = cudaResourceTypeLinear;
-  resource.res.linear.devPtr = memory_;
-  resource.res.linear.desc = word;
-  resource.res.linear.sizeInBytes = bytes_;
-  return make_texture_object(resource, texture_);
-}
+cudaError_t Buffer::make_texture() { return texture_.make(memory_, bytes_, 1); }
 
 RasterTexture::~RasterTexture() {
   if (texture_) {
@@ -204,13 +209,6 @@ std::uint64_t Gpu::free_bytes() const {
   std::size_t all = 0;
   check(cudaMemGetInfo(&free, &all), "say how much memory is free", "check it with nvidia-smi");
   return free;
-}
-
-std::uint64_t Gpu::most_linear_texels(const cudaChannelFormatDesc& texel) const {
-  std::size_t most = 0;
-  check(cudaDeviceGetTexture1DLinearMaxWidth(&most, &texel, options_.device), "say how large a texture may be",
-        "check it with nvidia-smi");
-  return most;
 }
 
 void Gpu::allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const {

@@ -33,13 +33,34 @@ class HostMemory {
   std::size_t bytes_ = 0;
 };
 
+// A linear texture over as much of [memory, memory + bytes) as one may have.
+class LinearTexture {
+ public:
+  LinearTexture() = default;
+  LinearTexture(const LinearTexture&) = delete;
+  LinearTexture& operator=(const LinearTexture&) = delete;
+  ~LinearTexture();
+
+  // Once; with texels of so many words, 1, 2 or 4.
+  [[nodiscard]] cudaError_t make(const void* memory, std::uint64_t bytes, std::uint32_t words);
+
+  // None: it does not reach so far.
+  [[nodiscard]] std::optional<cudaTextureObject_t> over(std::uint64_t bytes) const {
+    return bytes <= bytes_ ? texture_ : std::nullopt;
+  }
+
+ private:
+  std::uint64_t bytes_ = 0;
+  std::optional<cudaTextureObject_t> texture_;
+};
+
 // A buffer of zeros on the GPU, and a linear texture of it where it is small enough for one.
 class Buffer {
  public:
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer();
+  ~Buffer() { cudaFree(allocation_); }
 
   // Takes bytes + alignment_bytes (a power of two) of memory.
   [[nodiscard]] cudaError_t allocate(std::uint64_t bytes, std::uint64_t alignment_bytes);
@@ -48,13 +69,13 @@ class Buffer {
   [[nodiscard]] const void* memory() const { return memory_; }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_; }
+  [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_.over(bytes_); }
 
  private:
   void* allocation_ = nullptr;
   void* memory_ = nullptr;
   std::uint64_t bytes_ = 0;
-  std::optional<cudaTextureObject_t> texture_;
+  LinearTexture texture_;
 };
 
 // A two-dimensional texture of zeros on the GPU, laid out as the driver likes it: raster_width x raster_height words.
@@ -115,8 +136,6 @@ class Gpu {
   [[nodiscard]] std::uint64_t free_bytes() const;
   // That a block may have.
   [[nodiscard]] std::uint64_t largest_shared_bytes() const { return largest_shared_bytes_; }
-  // Of a linear texture.
-  [[nodiscard]] std::uint64_t most_linear_texels(const cudaChannelFormatDesc& texel) const;
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void make_texture(Buffer& buffer) const;
   void allocate(RasterTexture& raster) const;

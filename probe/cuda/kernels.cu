@@ -11,9 +11,9 @@ namespace {
 using model::KernelName;
 using model::KernelRun;
 using model::KernelVariant;
+using model::vector_elements;
 
 constexpr std::uint32_t block_threads = KernelRun::block_columns * KernelRun::block_warps;
-constexpr std::uint32_t vector_elements = 4;
 
 struct Device {
   KernelLaunch launch;
@@ -236,29 +236,25 @@ __device__ void sum_rows_by_four(const Device& device, Place at) {
   store(result, of_old * load_element(result) + of_sum * sum);
 }
 
-__host__ __device__ constexpr bool is_fdtd(KernelName kernel) {
-  return kernel == KernelName::fdtd_step1 || kernel == KernelName::fdtd_step2 || kernel == KernelName::fdtd_step3;
-}
-
-__host__ __device__ constexpr std::uint32_t results_of(KernelName kernel, KernelVariant variant) {
-  return variant == KernelVariant::texture_vector && kernel != KernelName::syrk && kernel != KernelName::syr2k
-             ? vector_elements
-             : 1;
-}
+// As constants, since kernels cannot call functions of the host.
+template <KernelName kernel>
+constexpr bool runs_fdtd = model::is_fdtd(kernel);
+template <KernelName kernel, KernelVariant variant>
+constexpr std::uint32_t results_of = model::results_of_thread(kernel, variant);
 
 template <KernelName kernel, KernelVariant variant>
 __global__ void __launch_bounds__(block_threads) matrix_kernel(const Device device) {
-  constexpr std::uint32_t results = results_of(kernel, variant);
+  constexpr std::uint32_t results = results_of<kernel, variant>;
   const Place at = place_of_thread(device.size / results, results);
   BlockTime time(device.launch.times);
   if (at.column < device.size) {
     if constexpr (variant != KernelVariant::texture_vector) {
-      if constexpr (is_fdtd(kernel)) {
+      if constexpr (runs_fdtd<kernel>) {
         step_fdtd<kernel, variant>(device, at);
       } else {
         sum_products<kernel, variant>(device, at);
       }
-    } else if constexpr (is_fdtd(kernel)) {
+    } else if constexpr (runs_fdtd<kernel>) {
       step_fdtd_by_four<kernel>(device, at);
     } else if constexpr (results == 1) {
       sum_rows_by_four<kernel>(device, at);
@@ -326,7 +322,7 @@ cudaError_t run_kernel(const KernelRun& run, const KernelLaunch& launch) {
   if (error != cudaSuccess) {
     return error;
   }
-  const std::uint32_t threads_of_row = run.size / results_of(run.kernel, run.variant);
+  const std::uint32_t threads_of_row = run.size / model::results_of_thread(run.kernel, run.variant);
   const std::uint32_t blocks =
       (threads_of_row + KernelRun::block_columns - 1) / KernelRun::block_columns * (run.size / KernelRun::block_warps);
   kernel<<<blocks, block_threads>>>({.launch = launch, .size = run.size});

@@ -16,40 +16,17 @@ constexpr std::uint32_t word_bits = 32;
 
 }  // namespace
 
-ThreadRunner::Textures::Textures(const Gpu& gpu, const Reach& memory) {
-  for (const std::uint32_t words : {1U, 2U, 4U}) {
-    const auto bits_from = [words](std::uint32_t word) { return word < words ? static_cast<int>(word_bits) : 0; };
-    const cudaChannelFormatDesc texel =
-        cudaCreateChannelDesc(bits_from(0), bits_from(1), bits_from(2), bits_from(3), cudaChannelFormatKindUnsigned);
-    const std::uint64_t texel_bytes = words * sizeof(std::uint32_t);
-    Linear linear{.object = 0, .bytes = std::min(memory.bytes, gpu.most_linear_texels(texel) * texel_bytes)};
-    cudaResourceDesc resource{};
-    resource.resType = cudaResourceTypeLinear;
-    resource.res.linear.devPtr = reinterpret_cast<void*>(memory.address);  // NOLINT(performance-no-int-to-ptr)
-    resource.res.linear.desc = texel;
-    resource.res.linear.sizeInBytes = linear.bytes;
-    cudaTextureDesc reading{};
-    reading.readMode = cudaReadModeElementType;
-    gpu.check(cudaCreateTextureObject(&linear.object, &resource, &reading, nullptr), "make a texture of its memory",
-              advice);
-    by_element_bits_.emplace(words * word_bits, linear);
-  }
-}
-
-ThreadRunner::Textures::~Textures() {
-  for (const auto& [bits, linear] : by_element_bits_) {
-    cudaDestroyTextureObject(linear.object);
-  }
-}
-
-std::optional<cudaTextureObject_t> ThreadRunner::Textures::of(std::uint32_t element_bits, std::uint64_t bytes) const {
-  const Linear& linear = by_element_bits_.at(element_bits);
-  return bytes <= linear.bytes ? std::optional(linear.object) : std::nullopt;
-}
-
 ThreadRunner::ThreadRunner(Gpu& gpu, const Reach& memory)
-    : gpu_(&gpu), memory_(memory), textures_(gpu, memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {
+    : gpu_(&gpu), memory_(memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {
+  const auto* const begin = reinterpret_cast<const void*>(memory.address);  // NOLINT(performance-no-int-to-ptr)
+  for (const std::uint32_t words : {1U, 2U, 4U}) {
+    gpu_->check(textures_[words * word_bits].make(begin, memory.bytes, words), "make a texture of its memory", advice);
+  }
   gpu_->allocate(times_, gpu_->sm_count() * sizeof(SmTime), alignof(uint4));
+}
+
+std::optional<cudaTextureObject_t> ThreadRunner::texture_of(std::uint32_t element_bits, std::uint64_t bytes) const {
+  return textures_.at(element_bits).over(bytes);
 }
 
 std::optional<std::string> ThreadRunner::why_refused(const model::Workload& workload) const {
@@ -68,7 +45,7 @@ std::optional<std::string> ThreadRunner::why_refused_alone(const model::Stream& 
     return "dataset_bytes is more than half of the " + std::to_string(memory_.bytes) +
            " bytes of memory that there are; ask for less";
   }
-  if (stream.path == model::StreamPath::texture && !textures_.of(stream.element_bits, stream.dataset_bytes)) {
+  if (stream.path == model::StreamPath::texture && !texture_of(stream.element_bits, stream.dataset_bytes)) {
     return "dataset_bytes is more than a linear texture of such elements has; ask for less";
   }
   if (shared_bytes_of(stream) > largest_shared_bytes_) {
@@ -84,7 +61,7 @@ std::optional<std::string> ThreadRunner::why_refused_alone(const model::KernelRu
     return "two matrices are more than half of the " + std::to_string(memory_.bytes) +
            " bytes of memory that there are; ask for smaller ones";
   }
-  if (const std::uint32_t bits = texel_bits_of(kernel); bits != 0 && !textures_.of(bits, loaded_bytes)) {
+  if (const std::uint32_t bits = texel_bits_of(kernel); bits != 0 && !texture_of(bits, loaded_bytes)) {
     return "two matrices are more than a linear texture of such elements has; ask for smaller ones";
   }
   return std::nullopt;
@@ -196,7 +173,7 @@ model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
   auto* const from = reinterpret_cast<char*>(memory_.address);  // NOLINT(performance-no-int-to-ptr)
   StreamLaunch launch{.from = from,
                       .to = from + memory_.bytes / 2,
-                      .texture = textures_.of(stream.element_bits, stream.dataset_bytes).value_or(0),
+                      .texture = texture_of(stream.element_bits, stream.dataset_bytes).value_or(0),
                       .round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes,
                       .block_bytes = stream.dataset_bytes / stream.blocks,
                       .has_parts = stream.part_bytes != 0,
@@ -217,7 +194,7 @@ model::Timing ThreadRunner::run_alone(const model::KernelRun& kernel) {
   const std::uint32_t bits = texel_bits_of(kernel);
   KernelLaunch launch{.loaded = loaded,
                       .updated = loaded + memory_.bytes / 2,
-                      .texture = bits == 0 ? 0 : textures_.of(bits, 2 * matrix_bytes(kernel)).value_or(0),
+                      .texture = bits == 0 ? 0 : texture_of(bits, 2 * matrix_bytes(kernel)).value_or(0),
                       .times = nullptr};
   model::Timing timing;
   for (std::uint32_t run = 0; run < kernel.runs; ++run) {

@@ -28,27 +28,9 @@ class ThreadRunner {
   [[nodiscard]] std::vector<model::Timing> run(std::span<const model::Workload> workloads);
 
  private:
-  // Linear textures over the begin of the memory, with texels of 1, 2 and 4 words.
-  class Textures {
-   public:
-    Textures(const Gpu& gpu, const Reach& memory);
-    Textures(const Textures&) = delete;
-    Textures& operator=(const Textures&) = delete;
-    ~Textures();
-
-    // None: not over so many bytes.
-    [[nodiscard]] std::optional<cudaTextureObject_t> of(std::uint32_t element_bits, std::uint64_t bytes) const;
-
-   private:
-    struct Linear {
-      cudaTextureObject_t object = 0;
-      std::uint64_t bytes = 0;
-    };
-
-    std::map<std::uint32_t, Linear> by_element_bits_;
-  };
-
   [[nodiscard]] std::optional<std::string> why_refused(const model::Workload& workload) const;
+  // None: no texture of such texels reaches so far.
+  [[nodiscard]] std::optional<cudaTextureObject_t> texture_of(std::uint32_t element_bits, std::uint64_t bytes) const;
   [[nodiscard]] std::vector<model::Timing> run_shared(std::span<const model::Workload> batch);
   [[nodiscard]] model::Timing run_alone(const model::SharedLoads& loads);
   [[nodiscard]] model::Timing run_alone(const model::ConcurrentLoads& loads);
@@ -61,7 +43,7 @@ class ThreadRunner {
 
   Gpu* gpu_;
   Reach memory_;
-  Textures textures_;
+  std::map<std::uint32_t, LinearTexture> textures_;  // over the begin of the memory, by bits of a texel
   std::uint64_t largest_shared_bytes_ = 0;
   HostMemory host_;
   Buffer times_;  // on the GPU: telling memory of the host would take as long as a short kernel

@@ -20,6 +20,7 @@
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -96,15 +97,12 @@ TEST(InferBandwidth, ACacheThatIsNoFasterThanTheNextIsNotKnown) {
 }
 
 // A device that is nothing but a law for seconds.
-class Streams final : public model::Answerer {
+class Streams final : public foreign::TimedDevice<Stream> {
  public:
   using Law = std::function<double(const Stream&)>;
 
   explicit Streams(Law law) : law_(std::move(law)) {
-    facts_.name = "foreign";
-    facts_.source = "test";
     facts_.sm_count = sms;
-    facts_.targets = {"Bandwidth"};
     facts_.own_buffers["Bandwidth"] = {.bytes = 1ULL << 30U};
   }
 
@@ -112,36 +110,20 @@ class Streams final : public model::Answerer {
   static constexpr double clock_hz = 1e9;
 
   void hide_sm_count() { facts_.sm_count.reset(); }
-  void fail_after(std::size_t workloads) { workloads_left_ = workloads; }
 
-  const model::DeviceFacts& facts() const override { return facts_; }
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    return std::vector<model::Answer>(questions.size(), {.latency_cycles = {}, .refusal = "streams only"});
-  }
-
-  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
-    std::vector<model::Timing> timings;
-    for (const model::Workload& workload : workloads) {
-      if (workloads_left_-- == 0) {
-        throw DeviceError("the device fell off the bus; reset it");
-      }
-      const auto& stream = std::get<Stream>(workload);
-      if (const auto reason = model::why_malformed(workload)) {
-        timings.push_back({.cycles = {}, .seconds = {}, .refusal = reason});
-        continue;
-      }
-      const double seconds = law_(stream);
-      timings.push_back({.cycles = std::vector(stream.runs, seconds * clock_hz),
-                         .seconds = std::vector(stream.runs, seconds),
-                         .refusal = {}});
+ protected:
+  model::Timing timing_of(const Stream& stream) override {
+    if (const auto reason = model::why_malformed(stream)) {
+      return refused(*reason);
     }
-    return timings;
+    const double seconds = law_(stream);
+    return {.cycles = std::vector(stream.runs, seconds * clock_hz),
+            .seconds = std::vector(stream.runs, seconds),
+            .refusal = {}};
   }
 
  private:
   Law law_;
-  model::DeviceFacts facts_;
-  std::size_t workloads_left_ = std::size_t(-1);
 };
 
 double seconds_at(const Stream& stream, double gigabytes_per_second) {

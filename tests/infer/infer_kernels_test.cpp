@@ -21,6 +21,7 @@
 #include "model/errors.hpp"
 #include "model/kernels.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -46,49 +47,28 @@ EvidenceStatus status(const KernelFinding& finding, const std::string& row) {
 std::string name_of(const KernelRun& run) { return model::name_of(run.kernel, run.variant); }
 
 // A device that is nothing but a law for seconds.
-class Kernels final : public model::Answerer {
+class Kernels final : public foreign::TimedDevice<KernelRun> {
  public:
   using Law = std::function<double(const KernelRun&)>;
 
   explicit Kernels(Law law, std::uint64_t bytes = small_bytes) : law_(std::move(law)) {
-    facts_.name = "foreign";
-    facts_.source = "test";
-    facts_.targets = {"Kernels"};
     facts_.own_buffers["Kernels"] = {.bytes = bytes};
   }
 
   void say_l2_bytes(const std::string& bytes) { facts_.provenance["l2_bytes"] = bytes; }
-  void fail_after(std::size_t workloads) { workloads_left_ = workloads; }
   void refuse(const std::string& row) { refused_ = row; }
 
-  const model::DeviceFacts& facts() const override { return facts_; }
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    return std::vector<model::Answer>(questions.size(), {.latency_cycles = {}, .refusal = "kernels only"});
-  }
-
-  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
-    std::vector<model::Timing> timings;
-    for (const model::Workload& workload : workloads) {
-      if (workloads_left_-- == 0) {
-        throw DeviceError("the device fell off the bus; reset it");
-      }
-      const auto& run = std::get<KernelRun>(workload);
-      if (name_of(run) == refused_) {
-        timings.push_back({.cycles = {}, .seconds = {}, .refusal = "there is no such texture"});
-        continue;
-      }
-      const double seconds = law_(run);
-      timings.push_back(
-          {.cycles = std::vector(run.runs, 1.0), .seconds = std::vector(run.runs, seconds), .refusal = {}});
+ protected:
+  model::Timing timing_of(const KernelRun& run) override {
+    if (name_of(run) == refused_) {
+      return refused("there is no such texture");
     }
-    return timings;
+    return {.cycles = std::vector(run.runs, 1.0), .seconds = std::vector(run.runs, law_(run)), .refusal = {}};
   }
 
  private:
   Law law_;
-  model::DeviceFacts facts_;
   std::string refused_;
-  std::size_t workloads_left_ = std::size_t(-1);
 };
 
 DeviceDescription some_device() {

@@ -23,6 +23,7 @@
 #include "model/errors.hpp"
 #include "model/random.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
 #include "tests/model/configured_devices.hpp"
 
 // What would prove the inference wrong: anything resolved that is not so. A table where there is none (memory that is
@@ -89,50 +90,31 @@ void expect_nothing_wrong(const OutstandingFinding& finding, const OutstandingDe
 }
 
 // A machine given as a formula, with noise and rare outliers.
-class Formula final : public model::Answerer {
+class Formula final : public foreign::TimedDevice<ConcurrentLoads> {
  public:
   using Cycles = std::function<double(const ConcurrentLoads&)>;
 
-  explicit Formula(Cycles cycles) : cycles_(std::move(cycles)) {
-    facts_.name = "foreign";
-    facts_.source = "test";
-    facts_.targets = {"Outstanding"};
-  }
+  explicit Formula(Cycles cycles) : cycles_(std::move(cycles)) {}
 
   void refuse_what_is_not_in_l2() { only_l2_ = true; }
-  void fail_after(std::size_t workloads) { left_ = workloads; }
 
-  const model::DeviceFacts& facts() const override { return facts_; }
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    return std::vector<model::Answer>(questions.size(),
-                                      {.latency_cycles = {}, .refusal = "no such target; ask time()"});
-  }
-  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
-    std::vector<model::Timing> timings;
-    for (const model::Workload& workload : workloads) {
-      if (left_-- == 0) {
-        throw DeviceError("the device fell off the bus; reset it");
-      }
-      const auto& loads = std::get<ConcurrentLoads>(workload);
-      model::Timing& timing = timings.emplace_back();
-      if (only_l2_ && !loads.from_l2) {
-        timing.refusal = "nothing drives lines out of L2; ask for lines in L2";
-        continue;
-      }
-      const double cycles = cycles_(loads);
-      for (std::uint32_t run = 0; run < loads.runs; ++run) {
-        timing.cycles.push_back(std::round(cycles + 1.5 * random_.normal() + (random_.below(500) == 0 ? 350 : 0)));
-      }
+ protected:
+  model::Timing timing_of(const ConcurrentLoads& loads) override {
+    if (only_l2_ && !loads.from_l2) {
+      return refused("nothing drives lines out of L2; ask for lines in L2");
     }
-    return timings;
+    model::Timing timing;
+    const double cycles = cycles_(loads);
+    for (std::uint32_t run = 0; run < loads.runs; ++run) {
+      timing.cycles.push_back(std::round(cycles + 1.5 * random_.normal() + (random_.below(500) == 0 ? 350 : 0)));
+    }
+    return timing;
   }
 
  private:
-  model::DeviceFacts facts_;
   Cycles cycles_;
   model::Random random_{11};
   bool only_l2_ = false;
-  std::size_t left_ = 10'000'000;
 };
 
 double lines_of(const ConcurrentLoads& loads) { return model::mshr_entries_of(loads, model::warp_lanes); }

@@ -24,6 +24,7 @@
 #include "model/errors.hpp"
 #include "model/random.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
 
 // What would prove the inference wrong: a value that is resolved and is not what the device was made of, on any device,
 // whether or not it is one that a description can express.
@@ -178,53 +179,35 @@ TEST(InferSharedMemory, RandomDevices) {
 }
 
 // Whatever a test says that a load takes.
-class ForeignSharedMemory final : public model::Answerer {
+class ForeignSharedMemory final : public foreign::TimedDevice<SharedLoads> {
  public:
   using Cycles = std::function<double(const SharedLoads&)>;
 
-  explicit ForeignSharedMemory(Cycles cycles) : cycles_(std::move(cycles)) {
-    facts_.name = "foreign";
-    facts_.source = "test";
-    facts_.targets = {"Shared"};
-  }
+  explicit ForeignSharedMemory(Cycles cycles) : cycles_(std::move(cycles)) {}
 
   void disturb_runs_by(double cycles) { run_deviation_ = cycles; }
   void disturb_launches_by(double cycles) { launch_deviation_ = cycles; }
-  void fail_after(std::size_t workloads) { workloads_left_ = workloads; }
   void refuse() { refuses_ = true; }
 
-  const model::DeviceFacts& facts() const override { return facts_; }
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    return std::vector<model::Answer>(questions.size(), {.latency_cycles = {}, .refusal = "no caches; ask others"});
-  }
-  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
-    std::vector<model::Timing> timings;
-    for (const model::Workload& workload : workloads) {
-      if (workloads_left_-- == 0) {
-        throw DeviceError("the device fell off the bus; reset it");
-      }
-      model::Timing& timing = timings.emplace_back();
-      if (refuses_) {
-        timing.refusal = "no shared memory today; ask tomorrow";
-        continue;
-      }
-      const SharedLoads& loads = std::get<SharedLoads>(workload);
-      const double launch = launch_deviation_ * normal_(random_);
-      for (std::uint32_t run = 0; run < loads.runs; ++run) {
-        timing.cycles.push_back(cycles_(loads) + launch + run_deviation_ * normal_(random_));
-      }
+ protected:
+  model::Timing timing_of(const SharedLoads& loads) override {
+    if (refuses_) {
+      return refused("no shared memory today; ask tomorrow");
     }
-    return timings;
+    model::Timing timing;
+    const double launch = launch_deviation_ * normal_(random_);
+    for (std::uint32_t run = 0; run < loads.runs; ++run) {
+      timing.cycles.push_back(cycles_(loads) + launch + run_deviation_ * normal_(random_));
+    }
+    return timing;
   }
 
  private:
-  model::DeviceFacts facts_;
   Cycles cycles_;
   std::mt19937 random_{5};
   std::normal_distribution<double> normal_;
   double run_deviation_ = 0.2;
   double launch_deviation_ = 0;
-  std::size_t workloads_left_ = 1'000'000;
   bool refuses_ = false;
 };
 

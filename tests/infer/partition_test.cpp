@@ -208,16 +208,22 @@ class Kept {
   Conflicts conflicts_{interrogator_, seed};
 };
 
+// All sets, from a first one that must be found.
+template <class Device>
+Partition partition_of(Device& device, std::size_t capacity_lines) {
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, capacity_lines);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  EXPECT_TRUE(first) << reason;
+  return first ? partitioner.find(*std::move(first)) : Partition{};
+}
+
 // What was loaded last and often stays, so the lines that are asked about must not be those.
 TEST(Partitioner, SetsAreToldWhereLinesStayThatWereThereBefore) {
   constexpr std::size_t sets = 6;
   constexpr std::size_t ways = 9;
   Kept device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip)); });
-  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, sets * ways);
-  std::string reason;
-  std::optional<ConflictClass> first = partitioner.first_set(reason);
-  ASSERT_TRUE(first) << reason;
-  const Partition partition = partitioner.find(*std::move(first));
+  const Partition partition = partition_of(device, sets * ways);
   EXPECT_TRUE(partition.complete) << partition.reason;
   EXPECT_EQ(partition.classes.size(), sets);
   for (const ConflictClass& set : partition.classes) {
@@ -235,11 +241,7 @@ TEST(Partitioner, LinesThatSurviveALapAreNotLeftOver) {
   constexpr std::uint32_t ways = 8;
   const model::Replacement tree{.policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
   Known device(sets, ways, tree, 0.012);
-  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, std::size_t{sets} * ways);
-  std::string reason;
-  std::optional<ConflictClass> first = partitioner.first_set(reason);
-  ASSERT_TRUE(first) << reason;
-  const Partition partition = partitioner.find(*std::move(first));
+  const Partition partition = partition_of(device, std::size_t{sets} * ways);
   EXPECT_TRUE(partition.complete) << partition.reason;
   EXPECT_EQ(partition.classes.size(), sets);
 }

@@ -171,12 +171,44 @@ class Inference {
     if (loads) {
       leaves_[cache.name].details["gb_per_second_by_dataset_of_all_blocks"] =
           by_dataset_text(sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
+    } else {
+      state_l2_saving(cache, largest_bytes);
     }
     begin(memory);
     device_.inquire("the same from the largest dataset", "it does not fit any cache");
     const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same;
     settle(memory, by_shape_in_parts(memory, largest_bytes), {},
            is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
+  }
+
+  // Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
+  // Baniasadi 2015, section 3.1): what that saves grows until L2 is full.
+  void state_l2_saving(const Memory& cache, std::uint64_t largest_bytes) {
+    constexpr std::uint64_t smallest_bytes = 64U << 10U;
+    constexpr std::uint64_t most_bytes = 512U << 20U;
+    constexpr std::uint32_t runs = 5;
+    device_.inquire("copies of one element by each thread, in L2 or driven out of it before",
+                    "what L2 saves grows with the dataset until L2 is full");
+    std::string saved;
+    try {
+      for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
+        Stream stream = stream_of(cache, bytes);
+        stream.element_bits = 64;
+        stream.elements_in_flight = 1;
+        stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
+        stream.elements_per_thread = 1;
+        stream.runs = runs;
+        const double in_l2 = std::ranges::min(time_of(stream).seconds);
+        stream.drops_l2 = true;
+        const double dropped = std::ranges::min(time_of(stream).seconds);
+        saved += (saved.empty() ? "" : ", ") + model::to_text(bytes) + ": " +
+                 model::to_text(std::round((dropped - in_l2) * 1e8) / 1e2);
+      }
+      leaves_[cache.name].details["microseconds_saved_by_l2_by_bytes"] = "{" + saved + "}";
+      device_.learned("L2 saves microseconds, by bytes: " + saved);
+    } catch (const QuestionRefused& refused) {
+      device_.learned(std::string("refused: ") + refused.what());
+    }
   }
 
   // A first cache, which is one if it gives more than what is behind it.

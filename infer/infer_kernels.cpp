@@ -148,13 +148,14 @@ class Inference {
     while (2 * matrix_bytes(row.run) > device_.buffer().bytes && row.run.size > KernelRun::smallest_size) {
       row.run.size /= 2;
     }
-    const KernelTraffic traffic = traffic_of(known_, row);
-    check_peaks(traffic);
+    const KernelTraffic simulated = traffic_of(known_, row);
+    check_peaks(simulated);
     device_.inquire(row.name + " on matrices of " + model::to_text(row.run.size) + " x " +
                         model::to_text(row.run.size) + " elements",
                     "the level that is closest to its peak is what it waits for");
     const model::Timing timing = time_of(row.run);
     const model::Timing again = time_of(row.run);
+    const KernelTraffic traffic = counted(row, simulated).value_or(simulated);
     const double seconds = std::ranges::min(timing.seconds);
     const Shares shares = shares_of(traffic, seconds);
     const std::string dominant = dominant_of(shares);
@@ -162,6 +163,25 @@ class Inference {
                     model::to_text(rounded(seconds)) + " s");
     describe(leaves_[row.name], traffic, shares, timing, again);
     settle(row, traffic, shares, seconds, std::ranges::min(again.seconds));
+  }
+
+  // What the device counted, and what lanes asked for. None: it cannot count.
+  std::optional<KernelTraffic> counted(const Row& row, const KernelTraffic& simulated) {
+    KernelRun counted = row.run;
+    counted.is_counted = true;
+    counted.runs = 1;
+    const model::Timing timing = time_of(counted);
+    model::LeafEvidence& leaf = leaves_[row.name];
+    if (!timing.counted) {
+      leaf.details["not_counted"] = model::to_flow_yaml(std::vector{
+          timing.why_not_counted.empty() ? std::string("the device has no counters") : timing.why_not_counted});
+      return std::nullopt;
+    }
+    leaf.details["simulated_over_counted"] = by_level_text(ratios_of(simulated, *timing.counted));
+    KernelTraffic traffic = simulated;
+    static_cast<model::CacheTraffic&>(traffic) = *timing.counted;
+    traffic.assuming.clear();
+    return traffic;
   }
 
   // Throws Undecided where the caches are not known.
@@ -231,6 +251,24 @@ class Inference {
     if (!traffic.assuming.empty()) {
       leaf.details["assuming"] = model::to_flow_yaml(traffic.assuming);
     }
+  }
+
+  // How well the simulator stands for the device.
+  static std::map<std::string, double> ratios_of(const model::CacheTraffic& simulated,
+                                                 const model::CacheTraffic& counted) {
+    std::map<std::string, double> ratios;
+    const auto compare = [&ratios](const char* what, std::uint64_t by_device, std::uint64_t by_simulator) {
+      if (by_device > 0) {
+        constexpr int digits = 3;
+        ratios[what] = rounded(static_cast<double>(by_simulator) / static_cast<double>(by_device), digits);
+      }
+    };
+    compare("l1_sectors", counted.l1_sectors, simulated.l1_sectors);
+    compare("L2_loads", counted.l2_load_bytes, simulated.l2_load_bytes);
+    compare("L2_stores", counted.l2_store_bytes, simulated.l2_store_bytes);
+    compare("DRAM_loads", counted.dram_load_bytes, simulated.dram_load_bytes);
+    compare("DRAM_stores", counted.dram_store_bytes, simulated.dram_store_bytes);
+    return ratios;
   }
 
   void settle(const Row& row, const KernelTraffic& traffic, const Shares& shares, double seconds, double again) {

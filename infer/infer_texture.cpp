@@ -4,10 +4,13 @@
 
 #include <array>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "infer/latency_levels.hpp"
 #include "infer/leaves.hpp"
 #include "infer/texel_blocks.hpp"
+#include "infer/texel_tiles.hpp"
 
 namespace gpuinfer::infer {
 
@@ -29,7 +32,9 @@ class Inference {
 
   TextureFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
+    leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
+      return leaf == "levels" ? texels_tested_ : questions;
+    });
     leaves_.close();
     return std::move(finding_);
   }
@@ -61,9 +66,40 @@ class Inference {
                       "sectors of one line take room together");
       settle("line_texels", finding_.texture.line_texels, find_line_texels(device_, *finding_.texture.sector_texels));
     }
-    leaves_.leave_open("levels", EvidenceStatus::unknown,
-                       "how lines follow one another in memory shows in their sets only, which are not known here");
+    device_.report("where texels lie", 0.9);
+    device_.inquire("where texels lie in memory", "the order of sectors and lines does not show in hits and misses");
+    settle_levels(find_texel_tiles(device_));
     device_.report("done", 1.0);
+  }
+
+  // What loads showed was another way to ask the same memory.
+  void settle_levels(const TexelTilesFit& fit) {
+    if (!fit.levels) {
+      device_.learned(fit.reason);
+      leaves_.leave_open("levels", EvidenceStatus::unknown, fit.reason);
+      return;
+    }
+    model::TextureDescription& texture = finding_.texture;
+    device_.learned("tiles of " + std::to_string(fit.levels->size()) + " level(s)");
+    model::TextureDescription laid_out = texture;
+    laid_out.levels = fit.levels;
+    for (const auto& [name, block] :
+         {std::pair("sectors", texture.sector_texels), std::pair("lines", texture.line_texels)}) {
+      if (block && !lie_together(laid_out, *block)) {
+        leaves_.leave_open("levels", EvidenceStatus::ambiguous,
+                           std::string("loads show ") + name + " of " + model::to_string(*block) +
+                               " texels, which would not lie together where memory shows them");
+        return;
+      }
+    }
+    if (!texture.sector_texels) {
+      leaves_.leave_open("levels", EvidenceStatus::ambiguous,
+                         "memory shows them, but no sector that loads show speaks for its being what is loaded");
+      return;
+    }
+    texture.levels = fit.levels;
+    texels_tested_ = fit.tested;
+    leaves_.resolve("levels");
   }
 
   void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
@@ -80,6 +116,7 @@ class Inference {
   Interrogator device_;
   TextureFinding finding_;
   Leaves leaves_;
+  std::size_t texels_tested_ = 0;
 };
 
 }  // namespace

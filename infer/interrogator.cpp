@@ -92,6 +92,12 @@ std::vector<model::Timing> Interrogator::time(std::span<const model::Workload> w
   return timings;
 }
 
+std::optional<std::vector<std::uint64_t>> Interrogator::places_of(std::span<const std::uint64_t> offsets) {
+  check_limits(0);
+  count(1, 0);
+  return device_->places_of(target_, offsets);
+}
+
 // The limits are looked at before each part of a long batch, since a slow device may take minutes for all of it.
 std::vector<std::vector<float>> Interrogator::latencies(std::span<const model::Question> questions) {
   constexpr std::size_t most_questions = 1024;

@@ -53,6 +53,9 @@ class Interrogator {
   // One for each workload. Throws AskingEnded, QuestionRefused, DeviceError.
   [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads);
 
+  // As Answerer::places_of() of the target; counts as one question without accesses. Throws AskingEnded, DeviceError.
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(std::span<const std::uint64_t> offsets);
+
   // The question from a start in which no line that it touches is present: clean where the device can give that, else
   // invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their own.
   // Where the device has no flood to offer, other parts of the buffer are loaded.

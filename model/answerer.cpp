@@ -44,6 +44,11 @@ std::vector<std::string> needed_before(std::string_view target, const std::optio
   return needed;
 }
 
+std::optional<std::vector<std::uint64_t>> Answerer::places_of(const std::string& /*target*/,
+                                                              std::span<const std::uint64_t> /*offsets*/) {
+  return std::nullopt;
+}
+
 std::vector<Timing> Answerer::time(std::span<const Workload> workloads) {
   const Timing refused{.cycles = {},
                        .seconds = {},

@@ -90,6 +90,11 @@ class Answerer {
   // DeviceError when the device fails.
   [[nodiscard]] virtual std::vector<Timing> time(std::span<const Workload> workloads);
 
+  // Where in memory that lies which these offsets of the target's buffer name, in bytes from the first of it on: one
+  // place for each offset, as the memory itself was seen to hold it. None: the device cannot tell.
+  [[nodiscard]] virtual std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                                            std::span<const std::uint64_t> offsets);
+
   // What happened to the device while it answered that may have touched the answers: a sentence each with what was
   // seen, what was expected, and what to do. May take milliseconds. Whoever answers through another device passes on
   // what happened to that.

@@ -15,11 +15,12 @@ inline constexpr std::array<std::string_view, 4> kernel_levels{"L1", "texture", 
 
 // How close a kernel came to the measured bandwidths (Konstantinidis & Cotronis 2016, table IV).
 struct KernelResult {
-  std::uint32_t size = 0;                            // rows, and columns, of its matrices
-  double seconds = 0;                                // of the best run
-  std::map<std::string, std::uint64_t> level_bytes;  // by one of kernel_levels, as simulated: model/kernels.hpp
-  std::string dominant;                              // the level with the largest share of its peak
-  double share = 0;                                  // that share, of the higher of load and copy peak
+  std::uint32_t size = 0;  // rows, and columns, of its matrices
+  double seconds = 0;      // of the best run
+  // By one of kernel_levels: those of L2 and DRAM as counters of the device say, where it has any; else as simulated.
+  std::map<std::string, std::uint64_t> level_bytes;
+  std::string dominant;  // the level with the largest share of its peak
+  double share = 0;      // that share, of the higher of load and copy peak
 
   bool operator==(const KernelResult&) const = default;
 };

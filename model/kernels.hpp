@@ -115,15 +115,10 @@ class KernelProgram {
 };
 
 // What a run moves through each level.
-struct KernelTraffic {
-  KernelProgram::AskedBytes asked;  // elements times lanes, as bandwidths are counted
-  bool passes_l1 = true;            // plain loads do
-  std::uint64_t l1_sectors = 0;     // looked up by loads in the caches of the SMs, of 32 bytes
-  std::uint64_t l2_load_bytes = 0;  // missed there
-  std::uint64_t l2_store_bytes = 0;
-  std::uint64_t dram_load_bytes = 0;
-  std::uint64_t dram_store_bytes = 0;  // written back while the kernel runs
-  std::vector<std::string> assuming;   // a clause each about caches that are not described to the end
+struct KernelTraffic : CacheTraffic {
+  KernelProgram::AskedBytes asked;    // elements times lanes, as bandwidths are counted
+  bool passes_l1 = true;              // plain loads do
+  std::vector<std::string> assuming;  // a clause each about caches that are not described to the end
 
   // By one of kernel_levels; levels that nothing passes through are left out. What is stored does not count for L1.
   [[nodiscard]] std::map<std::string, std::uint64_t> by_level() const;

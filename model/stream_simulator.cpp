@@ -39,7 +39,7 @@ std::string memory_of(const DeviceDescription& device, const Stream& stream) {
       break;
   }
   const std::uint64_t bytes = stream.work == StreamWork::copy ? 2 * stream.dataset_bytes : stream.dataset_bytes;
-  return std::string(holds(device, "L2", bytes) ? "L2" : "DRAM") +
+  return std::string(!stream.drops_l2 && holds(device, "L2", bytes) ? "L2" : "DRAM") +
          (stream.work == StreamWork::copy ? "_copy" : "_load");
 }
 

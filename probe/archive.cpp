@@ -28,6 +28,7 @@ namespace {
 constexpr std::string_view schema = "gpuinfer-trace/1";
 constexpr std::string_view launch_prefix = "launch_";
 constexpr std::string_view timings_prefix = "timings_";
+constexpr std::string_view places_prefix = "places_";
 constexpr const char* own_buffers_group = "own_buffers";
 constexpr const char* heeded_attribute = "heeded_circumstances";
 constexpr const char* latency_path_attribute = "latency_path";
@@ -98,6 +99,11 @@ struct LaunchGroup {
   }
 };
 
+// In the order in which they stand in the dataset `counted`.
+constexpr std::array counts{&model::CacheTraffic::l1_sectors, &model::CacheTraffic::l2_load_bytes,
+                            &model::CacheTraffic::l2_store_bytes, &model::CacheTraffic::dram_load_bytes,
+                            &model::CacheTraffic::dram_store_bytes};
+
 // The datasets of one group.
 struct TimingsGroup {
   std::vector<std::string> workloads;  // as JSON
@@ -106,19 +112,32 @@ struct TimingsGroup {
   std::vector<double> seconds;
   std::vector<std::uint64_t> refused;
   std::vector<std::string> refusals;
+  std::vector<std::uint64_t> counted_workloads;
+  std::vector<std::uint64_t> counted;
+  std::vector<std::string> not_counted;
 
   void append(const model::Workload& workload, const model::Timing& timing) {
     if (timing.refusal) {
       refused.push_back(workloads.size());
       refusals.push_back(*timing.refusal);
     }
+    if (timing.counted) {
+      counted_workloads.push_back(workloads.size());
+      for (const auto count : counts) {
+        counted.push_back((*timing.counted).*count);
+      }
+    }
     workloads.push_back(wire::to_json(workload).dump());
+    not_counted.push_back(timing.why_not_counted);
     run_begins.push_back(cycles.size());
     cycles.insert(cycles.end(), timing.cycles.begin(), timing.cycles.end());
     seconds.insert(seconds.end(), timing.seconds.begin(), timing.seconds.end());
     seconds.resize(cycles.size());
   }
 };
+
+// What became of offsets of one target.
+using Places = std::unordered_map<std::uint64_t, std::uint64_t>;
 
 struct TimedWorkload {
   model::Workload workload;
@@ -180,6 +199,13 @@ void write(const hdf5::Handle& file, const TimingsGroup& timings, std::uint64_t 
   if (!timings.refused.empty()) {
     write_dataset(group, "refused", H5T_NATIVE_UINT64, H5T_STD_U32LE, timings.refused);
     hdf5::write_strings(group, "refusal", timings.refusals);
+  }
+  if (!timings.counted.empty()) {
+    write_dataset(group, "counted_workload", H5T_NATIVE_UINT64, H5T_STD_U32LE, timings.counted_workloads);
+    write_dataset(group, "counted", H5T_NATIVE_UINT64, H5T_STD_U64LE, timings.counted);
+  }
+  if (std::ranges::any_of(timings.not_counted, [](const std::string& reason) { return !reason.empty(); })) {
+    hdf5::write_strings(group, "not_counted", timings.not_counted);
   }
 }
 
@@ -302,21 +328,34 @@ void read_timings(const hdf5::Handle& file, const std::string& name, std::vector
                        .cycles = hdf5::read_dataset<double>(group, "cycles", H5T_NATIVE_DOUBLE),
                        .seconds = hdf5::read_dataset<double>(group, "seconds", H5T_NATIVE_DOUBLE),
                        .refused = {},
-                       .refusals = {}};
+                       .refusals = {},
+                       .counted_workloads = {},
+                       .counted = {},
+                       .not_counted = {}};
+  timings.not_counted = hdf5::has_link(group, "not_counted") ? hdf5::read_strings(group, "not_counted")
+                                                             : std::vector<std::string>(timings.workloads.size());
+  if (hdf5::has_link(group, "counted")) {
+    timings.counted_workloads = hdf5::read_dataset<std::uint64_t>(group, "counted_workload", H5T_NATIVE_UINT64);
+    timings.counted = hdf5::read_dataset<std::uint64_t>(group, "counted", H5T_NATIVE_UINT64);
+  }
   if (hdf5::has_link(group, "refused")) {
     timings.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
     timings.refusals = hdf5::read_strings(group, "refusal");
   }
   require(timings.run_begins.size() == timings.workloads.size() && timings.seconds.size() == timings.cycles.size() &&
-              timings.refused.size() == timings.refusals.size(),
+              timings.refused.size() == timings.refusals.size() &&
+              timings.not_counted.size() == timings.workloads.size() &&
+              timings.counted.size() == timings.counted_workloads.size() * counts.size(),
           "datasets that belong together differ in length");
   const auto is_time = [](double time) { return std::isfinite(time) && time >= 0; };
   require(std::ranges::all_of(timings.cycles, is_time) && std::ranges::all_of(timings.seconds, is_time),
           "dataset cycles or seconds holds a negative or infinite time");
   std::size_t refusal = 0;
+  std::size_t counted = 0;
   std::uint64_t run = 0;
   for (std::size_t i = 0; i < timings.workloads.size(); ++i) {
     TimedWorkload each{.workload = parse_workload(timings.workloads[i]), .timing = {}};
+    each.timing.why_not_counted = timings.not_counted[i];
     require(timings.run_begins[i] == run, "dataset run_begin does not fit the runs");
     if (refusal < timings.refused.size() && timings.refused[refusal] == i) {
       each.timing.refusal = timings.refusals[refusal++];
@@ -329,10 +368,29 @@ void read_timings(const hdf5::Handle& file, const std::string& name, std::vector
       }
       run = end;
     }
+    if (counted < timings.counted_workloads.size() && timings.counted_workloads[counted] == i) {
+      each.timing.counted.emplace();
+      for (std::size_t k = 0; k < counts.size(); ++k) {
+        (*each.timing.counted).*counts[k] = timings.counted[counted * counts.size() + k];
+      }
+      ++counted;
+    }
     timed.push_back(std::move(each));
   }
-  require(run == timings.cycles.size() && refusal == timings.refused.size(),
-          "dataset workload does not cover what the other datasets hold");
+  require(
+      run == timings.cycles.size() && refusal == timings.refused.size() && counted == timings.counted_workloads.size(),
+      "dataset workload does not cover what the other datasets hold");
+}
+
+void read_places(const hdf5::Handle& file, const std::string& name, std::map<std::string, Places>& places) {
+  const hdf5::Handle group = hdf5::open_group(file, name);
+  const auto offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
+  const auto of_offsets = hdf5::read_dataset<std::uint64_t>(group, "place", H5T_NATIVE_UINT64);
+  require(offsets.size() == of_offsets.size(), "datasets that belong together differ in length");
+  Places& of_target = places[hdf5::read_string_attribute(group, "target")];
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    of_target.emplace(offsets[i], of_offsets[i]);
+  }
 }
 
 std::string utc_now() {
@@ -461,6 +519,7 @@ struct Contents {
   model::DeviceFacts facts;
   std::vector<Exchange> exchanges;
   std::vector<TimedWorkload> timed;
+  std::map<std::string, Places> places;  // by target
 };
 
 // Numbers have six digits or more: longer names come later.
@@ -479,13 +538,16 @@ Contents read_contents(const std::filesystem::path& path) {
   const hdf5::Silence silence;
   try {
     const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file");
-    Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}};
+    Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}, .places = {}};
     const std::vector<std::string> names = hdf5::link_names(file);
     for (const std::string& group : numbered_groups(names, launch_prefix)) {
       unpack(group, read(file, group), contents.facts, contents.exchanges);
     }
     for (const std::string& group : numbered_groups(names, timings_prefix)) {
       read_timings(file, group, contents.timed);
+    }
+    for (const std::string& group : numbered_groups(names, places_prefix)) {
+      read_places(file, group, contents.places);
     }
     return contents;
   } catch (const hdf5::Failure& failure) {
@@ -531,6 +593,17 @@ class Hdf5Writer final : public ArchiveWriter {
     if (pending_timings_.workloads.size() >= group_workloads) {
       write_pending();
     }
+  }
+
+  void append(const std::string& target, std::span<const std::uint64_t> offsets,
+              std::span<const std::uint64_t> places) override {
+    guarded([&] {
+      const hdf5::Handle group = create_numbered_group(*file_, places_prefix, launch_);
+      hdf5::write_attribute(group, "target", target);
+      hdf5::write_dataset(group, "offset", H5T_NATIVE_UINT64, H5T_STD_U64LE, offsets.data(), offsets.size());
+      hdf5::write_dataset(group, "place", H5T_NATIVE_UINT64, H5T_STD_U64LE, places.data(), places.size());
+    });
+    ++launch_;
   }
 
   void add_provenance(const std::string& name, const std::string& value) override {
@@ -623,6 +696,15 @@ class Recording final : public model::Answerer {
     return timings;
   }
 
+  std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                      std::span<const std::uint64_t> offsets) override {
+    auto places = device_->places_of(target, offsets);
+    if (places) {
+      writer_->append(target, offsets, *places);
+    }
+    return places;
+  }
+
   std::vector<std::string> disturbances() const override { return device_->disturbances(); }
 
  private:
@@ -690,6 +772,23 @@ class RecordedDevice final : public model::Answerer {
     std::transform(workloads.begin(), workloads.end(), timings.begin(),
                    [this](const model::Workload& workload) { return timing(workload); });
     return timings;
+  }
+
+  std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                      std::span<const std::uint64_t> offsets) override {
+    const auto recorded = contents_.places.find(target);
+    if (recorded == contents_.places.end()) {
+      return std::nullopt;
+    }
+    std::vector<std::uint64_t> places;
+    for (const std::uint64_t offset : offsets) {
+      const auto place = recorded->second.find(offset);
+      if (place == recorded->second.end()) {
+        return std::nullopt;
+      }
+      places.push_back(place->second);
+    }
+    return places;
   }
 
  private:

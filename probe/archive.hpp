@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -39,6 +40,15 @@
 //   cycles          one for each run of the workloads that were carried out
 //   seconds         as many, 0 where only cycles are told
 //   refused, refusal    as above
+//   counted_workload    only where there are any: rows of `workload` for which the device counted
+//   counted             five for each of them: l1_sectors, l2_load_bytes, l2_store_bytes, dram_load_bytes,
+//                       dram_store_bytes
+//   not_counted         only where there are any: [W] strings why the device did not count, or empty
+//
+// Groups /places_000000, ... hold where in memory lies what offsets into the buffer of a target name. Attribute:
+// target.
+//   offset          [N]
+//   place           [N] bytes from the first of that memory on
 namespace gpuinfer::probe {
 
 struct Archive {
@@ -58,6 +68,8 @@ class ArchiveWriter {
   virtual ~ArchiveWriter() = default;
   virtual void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) = 0;
   virtual void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings) = 0;
+  virtual void append(const std::string& target, std::span<const std::uint64_t> offsets,
+                      std::span<const std::uint64_t> places) = 0;
   // One more attribute of /provenance, of what is known only after the questions.
   virtual void add_provenance(const std::string& name, const std::string& value) = 0;
   virtual void close() = 0;

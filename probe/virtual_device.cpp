@@ -159,14 +159,24 @@ class VirtualTexture {
   std::vector<float> answer(model::Question question) {
     for (model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (std::uint64_t& offset : *sequence) {
-        const std::uint64_t texel = offset / raster_.texel_bytes;
-        offset = layout_.offset_of({.x = texel % raster_.width, .y = texel / raster_.width});
+        offset = place_of(offset);
       }
     }
     return cache_.answer(question, 0);
   }
 
+  [[nodiscard]] std::vector<std::uint64_t> places_of(std::span<const std::uint64_t> offsets) const {
+    std::vector<std::uint64_t> places(offsets.size());
+    std::ranges::transform(offsets, places.begin(), [this](std::uint64_t offset) { return place_of(offset); });
+    return places;
+  }
+
  private:
+  [[nodiscard]] std::uint64_t place_of(std::uint64_t offset) const {
+    const std::uint64_t texel = offset / raster_.texel_bytes;
+    return layout_.offset_of({.x = texel % raster_.width, .y = texel / raster_.width}) + offset % raster_.texel_bytes;
+  }
+
   model::Raster raster_;
   model::TexelLayout layout_;
   std::string cache_name_;
@@ -305,6 +315,9 @@ class VirtualThreads {
         timing.seconds.push_back(once.seconds * cycles / once.cycles);
       }
     }
+    if (const auto* kernel = std::get_if<model::KernelRun>(&workload); kernel != nullptr && kernel->is_counted) {
+      timing.counted = model::traffic_of(description_, *kernel);
+    }
     return timing;
   }
 
@@ -397,6 +410,12 @@ class VirtualDevice final : public model::Answerer {
     std::transform(workloads.begin(), workloads.end(), timings.begin(),
                    [this](const model::Workload& workload) { return timing(workload); });
     return timings;
+  }
+
+  std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                      std::span<const std::uint64_t> offsets) override {
+    const auto texture = textures_.find(target);
+    return texture == textures_.end() ? std::nullopt : std::optional(texture->second.places_of(offsets));
   }
 
  private:

@@ -201,22 +201,31 @@ json to_json(const model::Workload& workload) {
               {"runs", loads.runs}};
     }
     json operator()(const model::Stream& stream) const {
-      return {{"path", to_string(stream.path)},
-              {"work", to_string(stream.work)},
-              {"element_bits", stream.element_bits},
-              {"elements_in_flight", stream.elements_in_flight},
-              {"dataset_bytes", stream.dataset_bytes},
-              {"part_bytes", stream.part_bytes},
-              {"block_threads", stream.block_threads},
-              {"blocks", stream.blocks},
-              {"elements_per_thread", stream.elements_per_thread},
-              {"runs", stream.runs}};
+      return with_flag("drops_l2", stream.drops_l2,
+                       {{"path", to_string(stream.path)},
+                        {"work", to_string(stream.work)},
+                        {"element_bits", stream.element_bits},
+                        {"elements_in_flight", stream.elements_in_flight},
+                        {"dataset_bytes", stream.dataset_bytes},
+                        {"part_bytes", stream.part_bytes},
+                        {"block_threads", stream.block_threads},
+                        {"blocks", stream.blocks},
+                        {"elements_per_thread", stream.elements_per_thread},
+                        {"runs", stream.runs}});
     }
     json operator()(const model::KernelRun& run) const {
-      return {{"kernel", to_string(run.kernel)},
-              {"variant", to_string(run.variant)},
-              {"size", run.size},
-              {"runs", run.runs}};
+      return with_flag("is_counted", run.is_counted,
+                       {{"kernel", to_string(run.kernel)},
+                        {"variant", to_string(run.variant)},
+                        {"size", run.size},
+                        {"runs", run.runs}});
+    }
+    // Left out where it is false.
+    static json with_flag(const char* key, bool flag, json object) {
+      if (flag) {
+        object[key] = true;
+      }
+      return object;
     }
   };
   json object = std::visit(Members{}, workload);
@@ -226,6 +235,9 @@ json to_json(const model::Workload& workload) {
 
 model::Workload parse_workload(const json& object) {
   const auto count = [&object](const char* key) { return narrowed(whole_member(object, key), key); };
+  const auto flag = [&object](const char* key) {
+    return member(object, key, &json::is_boolean, "true or false").get<bool>();
+  };
   const std::string target = string_member(object, "target");
   model::Workload workload;
   if (target == target_of(model::SharedLoads{})) {
@@ -238,12 +250,11 @@ model::Workload parse_workload(const json& object) {
                    [](std::uint64_t offset) { return narrowed(offset, "lane_offsets"); });
     workload = loads;
   } else if (target == target_of(model::ConcurrentLoads{})) {
-    workload =
-        model::ConcurrentLoads{.threads = count("threads"),
-                               .loads_per_thread = count("loads_per_thread"),
-                               .threads_per_line = count("threads_per_line"),
-                               .from_l2 = member(object, "from_l2", &json::is_boolean, "true or false").get<bool>(),
-                               .runs = count("runs")};
+    workload = model::ConcurrentLoads{.threads = count("threads"),
+                                      .loads_per_thread = count("loads_per_thread"),
+                                      .threads_per_line = count("threads_per_line"),
+                                      .from_l2 = flag("from_l2"),
+                                      .runs = count("runs")};
   } else if (target == target_of(model::Stream{})) {
     const auto path = model::stream_path_from(string_member(object, "path"));
     const auto work = model::stream_work_from(string_member(object, "work"));
@@ -259,6 +270,7 @@ model::Workload parse_workload(const json& object) {
                              .block_threads = count("block_threads"),
                              .blocks = count("blocks"),
                              .elements_per_thread = count("elements_per_thread"),
+                             .drops_l2 = object.contains("drops_l2") && flag("drops_l2"),
                              .runs = count("runs")};
   } else if (target == target_of(model::KernelRun{})) {
     const auto kernel = model::kernel_name_from(string_member(object, "kernel"));
@@ -266,7 +278,11 @@ model::Workload parse_workload(const json& object) {
     if (!kernel || !variant) {
       throw InputError("`kernel` or `variant` names none that there is; send what the protocol has");
     }
-    workload = model::KernelRun{.kernel = *kernel, .variant = *variant, .size = count("size"), .runs = count("runs")};
+    workload = model::KernelRun{.kernel = *kernel,
+                                .variant = *variant,
+                                .size = count("size"),
+                                .is_counted = object.contains("is_counted") && flag("is_counted"),
+                                .runs = count("runs")};
   } else {
     throw InputError("`target` is none of Shared, Outstanding, Bandwidth, Kernels; send one of them");
   }

@@ -202,6 +202,8 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
   [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads) override;
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                                    std::span<const std::uint64_t> offsets) override;
   [[nodiscard]] std::vector<std::string> disturbances() const override { return watch_.disturbances(); }
 
  private:
@@ -374,6 +376,25 @@ void CudaProbe::bring_raster_to_l2() {
   }
   static_cast<void>(
       gpu_.play_apart({.paths = {.path = LoadPath::texture_2d, .warm = LoadPath::texture_2d}, .reach = reach}, shares));
+}
+
+std::optional<std::vector<std::uint64_t>> CudaProbe::places_of(const std::string& target,
+                                                               std::span<const std::uint64_t> offsets) {
+  const auto offer = offers_.find(target);
+  if (offer == offers_.end() || offer->second.target.path != LoadPath::texture_2d) {
+    return std::nullopt;
+  }
+  const std::vector<std::uint32_t> words = raster_.places_in_words();
+  bring_raster_to_l2();
+  if (words.empty()) {
+    return std::nullopt;
+  }
+  constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
+  std::vector<std::uint64_t> places(offsets.size());
+  std::ranges::transform(offsets, places.begin(), [&words](std::uint64_t offset) {
+    return words.at(offset / word_bytes) * word_bytes + offset % word_bytes;
+  });
+  return places;
 }
 
 cuda::Reach CudaProbe::reach_of(const Target& target) const {

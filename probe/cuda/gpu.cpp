@@ -107,20 +107,27 @@ RasterTexture::~RasterTexture() {
 
 cudaError_t RasterTexture::allocate() {
   const cudaChannelFormatDesc word = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
-  const std::vector<std::uint32_t> zeros(std::size_t{raster_width} * raster_height);
-  constexpr std::size_t row_bytes = raster_width * word_bytes;
-  cudaError_t error = cudaMallocArray(&array_, &word, raster_width, raster_height);
-  if (error == cudaSuccess) {
-    error =
-        cudaMemcpy2DToArray(array_, 0, 0, zeros.data(), row_bytes, row_bytes, raster_height, cudaMemcpyHostToDevice);
-  }
-  if (error != cudaSuccess) {
-    return error;
+  visible_ = VisibleArray::make(raster_width, raster_height);
+  if (!visible_) {
+    const std::vector<std::uint32_t> zeros(std::size_t{raster_width} * raster_height);
+    constexpr std::size_t row_bytes = raster_width * word_bytes;
+    cudaError_t error = cudaMallocArray(&array_, &word, raster_width, raster_height);
+    if (error == cudaSuccess) {
+      error =
+          cudaMemcpy2DToArray(array_, 0, 0, zeros.data(), row_bytes, row_bytes, raster_height, cudaMemcpyHostToDevice);
+    }
+    if (error != cudaSuccess) {
+      return error;
+    }
   }
   cudaResourceDesc resource{};
   resource.resType = cudaResourceTypeArray;
-  resource.res.array.array = array_;
+  resource.res.array.array = visible_ ? visible_->get() : array_;
   return make_texture_object(resource, texture_);
+}
+
+std::vector<std::uint32_t> RasterTexture::places_in_words() {
+  return visible_ ? visible_->places_in_words() : std::vector<std::uint32_t>{};
 }
 
 Reach reach_of(const RasterTexture& raster) {

@@ -14,6 +14,7 @@
 #include "model/answerer.hpp"
 #include "probe/cuda.hpp"
 #include "probe/cuda/play.hpp"
+#include "probe/cuda/visible_array.hpp"
 
 namespace gpuinfer::probe::cuda {
 
@@ -78,7 +79,8 @@ class Buffer {
   LinearTexture texture_;
 };
 
-// A two-dimensional texture of zeros on the GPU, laid out as the driver likes it: raster_width x raster_height words.
+// A two-dimensional texture of zeros on the GPU, laid out as the driver likes it: raster_width x raster_height words,
+// in memory that can be looked at where the driver allows that.
 class RasterTexture {
  public:
   RasterTexture() = default;
@@ -89,8 +91,12 @@ class RasterTexture {
   [[nodiscard]] cudaError_t allocate();
   [[nodiscard]] std::optional<cudaTextureObject_t> texture() const { return texture_; }
 
+  // As those of VisibleArray; empty where that is not to be had.
+  [[nodiscard]] std::vector<std::uint32_t> places_in_words();
+
  private:
-  cudaArray_t array_ = nullptr;
+  std::unique_ptr<VisibleArray> visible_;
+  cudaArray_t array_ = nullptr;  // null where there is a visible one
   std::optional<cudaTextureObject_t> texture_;
 };
 

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <variant>
 
-#include "probe/cuda/kernels.hpp"
-
 namespace gpuinfer::probe::cuda {
 namespace {
 
@@ -181,6 +179,9 @@ model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
                       .times = nullptr};
   model::Timing timing;
   for (std::uint32_t run = 0; run < stream.runs; ++run) {
+    if (stream.drops_l2) {
+      gpu_->stream_through_l2();
+    }
     time_all(timing, "a stream", [&](SmTime* times) {
       launch.times = times;
       return cuda::stream(stream, launch);
@@ -204,7 +205,28 @@ model::Timing ThreadRunner::run_alone(const model::KernelRun& kernel) {
       return run_kernel(kernel, launch);
     });
   }
+  if (kernel.is_counted) {
+    count(timing, kernel, launch);
+  }
   return timing;
+}
+
+void ThreadRunner::count(model::Timing& timing, const model::KernelRun& kernel, KernelLaunch launch) {
+  if (!counters_) {
+    counters_.emplace();
+  }
+  launch.times = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
+  const auto finish = [this] { gpu_->check(cudaDeviceSynchronize(), "finish a kernel", advice); };
+  timing.counted = counters_->traffic_of(
+      [&] {
+        gpu_->stream_through_l2();
+        finish();
+      },
+      [&] {
+        gpu_->check(run_kernel(kernel, launch), "start a kernel", advice);
+        finish();
+      });
+  timing.why_not_counted = counters_->why_not();
 }
 
 }  // namespace gpuinfer::probe::cuda

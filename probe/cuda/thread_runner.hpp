@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "model/workload.hpp"
+#include "probe/cuda/counters.hpp"
 #include "probe/cuda/gpu.hpp"
+#include "probe/cuda/kernels.hpp"
 #include "probe/cuda/threads.hpp"
 
 namespace gpuinfer::probe::cuda {
@@ -38,6 +40,7 @@ class ThreadRunner {
   [[nodiscard]] model::Timing run_alone(const model::KernelRun& kernel);
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::Stream& stream) const;
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::KernelRun& kernel) const;
+  void count(model::Timing& timing, const model::KernelRun& kernel, KernelLaunch launch);
   // Adds the time of what `launch` starts, which tells it to the SMs' times that it is given. `what`: for errors.
   void time_all(model::Timing& timing, const std::string& what, const std::function<cudaError_t(SmTime*)>& launch);
 
@@ -46,6 +49,7 @@ class ThreadRunner {
   std::map<std::uint32_t, LinearTexture> textures_;  // over the begin of the memory, by bits of a texel
   std::uint64_t largest_shared_bytes_ = 0;
   HostMemory host_;
+  std::optional<Counters> counters_;
   Buffer times_;  // on the GPU: telling memory of the host would take as long as a short kernel
 };
 

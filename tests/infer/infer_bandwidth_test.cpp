@@ -150,6 +150,18 @@ TEST(InferBandwidth, WhatSeveralSmsFetchAtATimeIsNotTakenForL2) {
   EXPECT_NEAR(bytes_per_second(finding, "DRAM_load"), 100e9, 1e9);
 }
 
+// What L2 saves stops growing where it is full: 1 MB of what is loaded and as much that is stored.
+TEST(InferBandwidth, CopiesShowWhatL2Saves) {
+  Streams device([](const Stream& stream) {
+    const auto bytes = static_cast<double>(model::bytes_moved(stream));
+    const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, 2.0 * (1U << 20U));
+    return (bytes - in_l2) / 100e9 + in_l2 / 400e9;
+  });
+  const BandwidthFinding finding = infer(device);
+  const std::string& saved = finding.evidence.leaves.at("L2_copy").details.at("microseconds_saved_by_l2_by_bytes");
+  EXPECT_NE(saved.find("524288: 7.86, 1048576: 15.73, 2097152: 15.73, 4194304: 15.73"), std::string::npos) << saved;
+}
+
 TEST(InferBandwidth, APeakThatStillRisesIsNone) {
   // Twice the elements under way, twice the bytes: no end is seen.
   Streams device([](const Stream& stream) {

@@ -57,17 +57,22 @@ class Kernels final : public foreign::TimedDevice<KernelRun> {
 
   void say_l2_bytes(const std::string& bytes) { facts_.provenance["l2_bytes"] = bytes; }
   void refuse(const std::string& row) { refused_ = row; }
+  using Counter = std::function<model::CacheTraffic(const KernelRun&)>;
+  void count_by(Counter counter) { counter_ = std::move(counter); }
 
  protected:
   model::Timing timing_of(const KernelRun& run) override {
     if (name_of(run) == refused_) {
       return refused("there is no such texture");
     }
-    return {.cycles = std::vector(run.runs, 1.0), .seconds = std::vector(run.runs, law_(run)), .refusal = {}};
+    return {.cycles = std::vector(run.runs, 1.0),
+            .seconds = std::vector(run.runs, law_(run)),
+            .counted = run.is_counted && counter_ ? std::optional(counter_(run)) : std::nullopt};
   }
 
  private:
   Law law_;
+  Counter counter_;
   std::string refused_;
 };
 
@@ -237,6 +242,30 @@ TEST(InferKernels, AShareOfMoreThanAllMayBeThatOfCachesThatHoldMore) {
   EXPECT_EQ(status(finding, "syr2k.plain"), EvidenceStatus::ambiguous);
 }
 
+// Caches that hold a quarter of what is known, which counters tell and the simulator cannot.
+TEST(InferKernels, WhatTheDeviceCountsIsBelieved) {
+  const DeviceDescription known = some_device();
+  DeviceDescription real = known;
+  real.bandwidth["L2_load"].best->bytes_per_second = 150e9;
+  real.bandwidth["L2_copy"].best->bytes_per_second = 150e9;
+  real.caches["L1tex"].capacity_bytes = 1U << 10U;
+  DeviceDescription said = known;
+  said.bandwidth = real.bandwidth;
+  const auto law = [&real](const KernelRun& run) { return truth_of(real, run).seconds; };
+  Kernels counting(law);
+  counting.count_by([&real](const KernelRun& run) -> model::CacheTraffic { return traffic_of(real, run); });
+  const KernelFinding finding = infer(counting, said);
+  const std::string row = "syrk.plain";
+  ASSERT_NE(truth_of(real, run_of(row)).dominant, truth_of(said, run_of(row)).dominant);
+  ASSERT_TRUE(finding.kernels.contains(row)) << finding.evidence.leaves.at(row).reason;
+  EXPECT_EQ(finding.kernels.at(row).dominant, truth_of(real, run_of(row)).dominant);
+  EXPECT_NEAR(finding.kernels.at(row).share, 1, 1e-3);
+  EXPECT_EQ(finding.kernels.at(row).level_bytes.at("L2"), traffic_of(real, run_of(row)).by_level().at("L2"));
+  EXPECT_TRUE(finding.evidence.leaves.at(row).details.contains("simulated_over_counted"));
+  Kernels blind(law);
+  EXPECT_FALSE(infer(blind, said).evidence.leaves.at(row).details.contains("simulated_over_counted"));
+}
+
 TEST(InferKernels, LevelsThatAreAsCloseAsEachOtherAreNotToldApart) {
   DeviceDescription known = some_device();
   const model::KernelTraffic traffic = traffic_of(known, run_of("gemm.plain"));
@@ -303,7 +332,7 @@ TEST(InferKernels, KeepsWhatWasKnownWhenTheDeviceFails) {
   const DeviceDescription known = some_device();
   const auto law = [&known](const KernelRun& run) { return truth_of(known, run).seconds; };
   Kernels device(law);
-  device.fail_after(24);
+  device.fail_after(36);
   const KernelFinding finding = infer(device, known);
   EXPECT_TRUE(finding.ended_early);
   EXPECT_EQ(status(finding, "gemm.plain"), EvidenceStatus::resolved);

@@ -288,17 +288,28 @@ TEST_F(ArchiveFile, OfADeviceThatWasNeverAskedIsEmpty) {
 }
 
 const std::vector<model::Workload> some_workloads{
-    model::strided(8, 4, 2), model::ConcurrentLoads{.threads = 64, .from_l2 = false, .runs = 1},
+    model::strided(8, 4, 2),
+    model::ConcurrentLoads{.threads = 64, .from_l2 = false, .runs = 1},
     model::Stream{.path = model::StreamPath::texture, .dataset_bytes = 4096, .runs = 3},
     model::Stream{.work = model::StreamWork::copy, .dataset_bytes = 12288, .part_bytes = 4096, .blocks = 3},
-    model::KernelRun{.kernel = model::KernelName::syrk, .variant = model::KernelVariant::texture_vector, .size = 256}};
+    model::KernelRun{.kernel = model::KernelName::syrk, .variant = model::KernelVariant::texture_vector, .size = 256},
+    model::KernelRun{.size = 128, .is_counted = true},
+    model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 4096, .drops_l2 = true}};
 
 std::vector<model::Timing> some_timings() {
   return {{.cycles = {25.5, 26}, .seconds = {}, .refusal = {}},
           {.cycles = {1000}, .seconds = {}, .refusal = {}},
           {.cycles = {3e6, 2e6, 4e6}, .seconds = {0.003, 0.002, 0.004}, .refusal = {}},
           {.cycles = {}, .seconds = {}, .refusal = "too large; ask for less"},
-          {.cycles = {5e6}, .seconds = {0.005}, .refusal = {}}};
+          {.cycles = {5e6}, .seconds = {0.005}, .refusal = {}},
+          {.cycles = {6e6},
+           .seconds = {0.006},
+           .counted = model::CacheTraffic{.l1_sectors = 1,
+                                          .l2_load_bytes = 2,
+                                          .l2_store_bytes = 3,
+                                          .dram_load_bytes = 4,
+                                          .dram_store_bytes = 1ULL << 40U}},
+          {.cycles = {7e6}, .seconds = {0.007}, .why_not_counted = "nobody may"}};
 }
 
 TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
@@ -316,6 +327,36 @@ TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
   EXPECT_EQ(device->time(std::span(some_workloads).first(1)), again);
   const model::Workload other = model::strided(12, 4, 2);
   EXPECT_TRUE(device->time({&other, 1}).front().refusal);
+}
+
+TEST_F(ArchiveFile, KeepsWhereTexelsLie) {
+  class Shown final : public model::Answerer {
+   public:
+    const model::DeviceFacts& facts() const override { return facts_; }
+    std::vector<model::Answer> ask(std::span<const model::Question> /*questions*/) override { return {}; }
+    std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                        std::span<const std::uint64_t> offsets) override {
+      std::vector<std::uint64_t> places;
+      for (const std::uint64_t offset : offsets) {
+        places.push_back(1000 - offset);
+      }
+      return target == "Texture2D" ? std::optional(places) : std::nullopt;
+    }
+
+   private:
+    model::DeviceFacts facts_ = some_facts();
+  } device;
+  const std::vector<std::uint64_t> texels{0, 8, 4};
+  const auto writer = create_archive(path("places.h5"), some_facts());
+  const auto recorder = recording(device, *writer);
+  EXPECT_EQ(recorder->places_of("Texture2D", texels), (std::vector<std::uint64_t>{1000, 992, 996}));
+  EXPECT_EQ(recorder->places_of("L1tex", texels), std::nullopt);
+  writer->close();
+  const auto recorded = open_recording(path("places.h5"), "recorded:places.h5");
+  EXPECT_EQ(recorded->places_of("Texture2D", std::vector<std::uint64_t>{4, 0}),
+            (std::vector<std::uint64_t>{996, 1000}));
+  EXPECT_EQ(recorded->places_of("Texture2D", std::vector<std::uint64_t>{4, 12}), std::nullopt);
+  EXPECT_EQ(recorded->places_of("L1tex", texels), std::nullopt);
 }
 
 TEST_F(ArchiveFile, WorkloadsThatSomebodyTamperedWithAreRefused) {

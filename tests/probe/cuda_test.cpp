@@ -276,13 +276,34 @@ TEST_F(CudaProbeOnGpu, SaysWhenThereIsNoRoomForTheBuffer) {
       DeviceUnavailable);
 }
 
+// Each texel in a place of its own, those of a row of four side by side; and the texture is as it was.
+TEST_F(CudaProbeOnGpu, ShowsWhereTexelsLie) {
+  probe_ = open_cuda({.targets = {"Texture2D"}});
+  const auto& raster = probe_->facts().buffer_of("Texture2D").raster;
+  ASSERT_TRUE(raster);
+  std::vector<std::uint64_t> texels(std::size_t{1} << 16U);
+  for (std::size_t i = 0; i < texels.size(); ++i) {
+    texels[i] = 4 * (i % 256 + raster->width * (i / 256));
+  }
+  const auto places = probe_->places_of("Texture2D", texels);
+  if (!places) {
+    GTEST_SKIP() << "the driver does not map arrays by addresses";
+  }
+  EXPECT_EQ(std::set(places->begin(), places->end()).size(), texels.size());
+  for (std::size_t i = 0; i < texels.size(); i += 4) {
+    EXPECT_EQ((*places)[i + 3] - (*places)[i], 12U) << i;
+  }
+  EXPECT_EQ(probe_->places_of("Texture2D", texels), places);
+  EXPECT_EQ(probe_->places_of("L1tex", texels), std::nullopt);
+}
+
 class WorkloadsOnGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (cuda_device_names().empty()) {
       GTEST_SKIP() << "there is no CUDA device";
     }
-    probe_ = open_cuda({.targets = {"Shared", "Outstanding", "Bandwidth"}});
+    probe_ = open_cuda({.targets = {"Shared", "Outstanding", "Bandwidth", "Kernels"}});
   }
 
   model::Timing time(const model::Workload& workload) { return probe_->time({&workload, 1}).front(); }
@@ -356,6 +377,29 @@ TEST_F(WorkloadsOnGpu, NearerMemoriesGiveMore) {
   EXPECT_GT(l2, 1.2 * dram);
   EXPECT_GT(bytes_per_second({.path = StreamPath::texture, .dataset_bytes = 16384}), l2);
   EXPECT_GT(bytes_per_second({.path = StreamPath::constant}), dram);
+}
+
+TEST_F(WorkloadsOnGpu, WhatIsDroppedFromL2ComesFromMemory) {
+  model::Stream stream{.path = model::StreamPath::global_cg, .dataset_bytes = 8U << 20U, .blocks = 8192, .runs = 5};
+  const double in_l2 = fastest_cycles(stream);
+  stream.drops_l2 = true;
+  EXPECT_GT(fastest_cycles(stream), 1.2 * in_l2);
+}
+
+// Three loads and a store of each element, all but for a row; each matrix comes once from memory.
+TEST_F(WorkloadsOnGpu, CountsWhatKernelsMove) {
+  const model::KernelRun run{.kernel = model::KernelName::fdtd_step1, .size = 2048, .is_counted = true};
+  const model::Timing timing = time(run);
+  ASSERT_FALSE(timing.refusal) << *timing.refusal;
+  if (!timing.counted) {
+    ASSERT_FALSE(timing.why_not_counted.empty());
+    GTEST_SKIP() << timing.why_not_counted;
+  }
+  const auto matrix = static_cast<double>(model::matrix_bytes(run));
+  EXPECT_NEAR(static_cast<double>(timing.counted->l1_sectors), 3 * matrix / 32, 0.01 * matrix);
+  EXPECT_NEAR(static_cast<double>(timing.counted->l2_store_bytes), matrix, 0.02 * matrix);
+  EXPECT_GT(static_cast<double>(timing.counted->l2_load_bytes), 1.9 * matrix);
+  EXPECT_NEAR(static_cast<double>(timing.counted->dram_load_bytes), 2 * matrix, 0.2 * matrix);
 }
 
 TEST_F(WorkloadsOnGpu, RefusesWhatItCannotCarryOut) {

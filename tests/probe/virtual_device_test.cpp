@@ -285,6 +285,9 @@ TEST(VirtualDevice, TexelsLieAsTheLevelsSay) {
   EXPECT_EQ(refusal(*device, question("unknown", StartState::clean, {}, {0})),
             "textures.unknown.levels is null and a simulation needs it; give it a value");
   EXPECT_NE(refusal(*device, question("Texture2D", StartState::clean, {}, {128})), "");
+  const std::vector<std::uint64_t> texels{texel(0, 0), texel(1, 0), texel(0, 1), texel(3, 3)};
+  EXPECT_EQ(device->places_of("Texture2D", texels), (std::vector<std::uint64_t>{0, 4, 8, 92}));
+  EXPECT_EQ(device->places_of("L1tex", texels), std::nullopt);
 }
 
 TEST(VirtualDevice, CarriesOutWorkloadsOfWhatItDescribes) {
@@ -311,6 +314,25 @@ bandwidth: {DRAM_load: {bytes_per_second: 1.0e9, elements_per_sm_clock: 1, eleme
   EXPECT_TRUE(timings[4].refusal);
   const Question question{.target = "Shared", .state = StartState::keep, .warm = {}, .record = {0}};
   EXPECT_TRUE(device->ask({&question, 1}).front().refusal);
+}
+
+TEST(VirtualDevice, ADroppedL2LeavesMemory) {
+  const auto description = model::parse_description(R"(
+schema: gpuinfer/1
+device: {sm_count: 4}
+caches: {L2: {capacity_bytes: 4096}}
+bandwidth:
+  L2_load: {bytes_per_second: 4.0e9, elements_per_sm_clock: 1, element_bits: 32}
+  DRAM_load: {bytes_per_second: 1.0e9, elements_per_sm_clock: 1, element_bits: 32}
+)",
+                                                    "d.yaml");
+  const auto device = open_virtual(description, "virtual:d", 1);
+  model::Stream stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024, .block_threads = 1024, .blocks = 4};
+  std::vector<model::Workload> workloads{stream};
+  stream.drops_l2 = true;
+  workloads.emplace_back(stream);
+  const std::vector<model::Timing> timings = device->time(workloads);
+  EXPECT_DOUBLE_EQ(timings[1].seconds.front(), 4 * timings[0].seconds.front());
 }
 
 }  // namespace

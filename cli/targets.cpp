@@ -20,6 +20,7 @@ constexpr std::array targets{
     Target{"ReadOnly", "the read-only path, ld.global.nc"},
     Target{"ConstL1", "first level of the constant cache"},
     Target{"ConstL15", "second level of the constant cache"},
+    Target{"ConstImmediate", "constants of which instructions hold the address, by how many there are"},
     Target{"Instruction", "how fast straight-line code runs, by its length"},
     Target{"L2", "the cache that all SMs share"},
     Target{"L1TLB", "first level of address translation"},

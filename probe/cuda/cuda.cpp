@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -23,6 +24,7 @@
 namespace gpuinfer::probe {
 namespace {
 
+using cuda::CodeRunner;
 using cuda::LoadPath;
 using model::StartState;
 
@@ -51,6 +53,7 @@ constexpr std::array all_targets{
     Target{"Texture2D", LoadPath::texture_2d, Emptying::new_carveout},
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"ConstL15", LoadPath::constant, Emptying::new_launch},
+    Target{"ConstImmediate", LoadPath::immediates, Emptying::nothing},
     Target{"Instruction", LoadPath::code, Emptying::nothing},
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
@@ -68,6 +71,10 @@ const model::PathDescription latency_path{.caches = {"L2"},
 
 // What workloads are carried out for.
 constexpr std::array<std::string_view, 4> workload_targets{"Shared", "Outstanding", "Bandwidth", "Kernels"};
+
+CodeRunner::Pieces pieces_of(LoadPath path) {
+  return path == LoadPath::immediates ? CodeRunner::Pieces::immediates : CodeRunner::Pieces::code;
+}
 
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
@@ -147,7 +154,7 @@ Touches touches_of(const Target& target) {
     case Emptying::new_mapping:
       return {.count = 256, .stride_bytes = widest_page_bytes};
     case Emptying::nothing:
-      return {.count = 4, .stride_bytes = cuda::piece_bytes};
+      return {.count = 4, .stride_bytes = CodeRunner::piece_bytes(pieces_of(target.path))};
     case Emptying::new_carveout:
     case Emptying::streaming:
     case Emptying::everything:
@@ -246,7 +253,7 @@ class CudaProbe final : public model::Answerer {
   cuda::Buffer pages_;
   cuda::RasterTexture raster_;
   std::optional<cuda::ConstantBanks> banks_;
-  std::optional<cuda::CodeRunner> code_;
+  std::map<CodeRunner::Pieces, CodeRunner> code_;
   std::optional<cuda::PageLines> page_lines_;
   cuda::Buffer streamed_;
   std::optional<cuda::ThreadRunner> threads_;
@@ -305,8 +312,8 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       buffer.raster = raster_facts;
     }
     buffer.nearer_bytes = nearer_bytes;
-    if (target.path == LoadPath::code) {
-      buffer.piece_bytes = cuda::piece_bytes;
+    if (target.emptying == Emptying::nothing) {
+      buffer.piece_bytes = CodeRunner::piece_bytes(pieces_of(target.path));
     }
     if (buffer != facts_.buffer) {
       facts_.own_buffers[name] = buffer;
@@ -404,7 +411,8 @@ cuda::Reach CudaProbe::reach_of(const Target& target) const {
     case LoadPath::texture_2d:
       return cuda::reach_of(raster_);
     case LoadPath::code:
-      return {.bytes = cuda::CodeRunner::bytes};
+    case LoadPath::immediates:
+      return {.bytes = CodeRunner::bytes(pieces_of(target.path))};
     case LoadPath::global_cg:
       return cuda::reach_of(l2_buffer_);
     case LoadPath::lines_cg: {
@@ -442,8 +450,10 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   if (any(Emptying::new_launch)) {
     banks_.emplace(gpu_);
   }
-  if (any(Emptying::nothing)) {
-    code_.emplace(gpu_);
+  for (const Target& target : targets) {
+    if (target.emptying == Emptying::nothing) {
+      code_.try_emplace(pieces_of(target.path), gpu_, pieces_of(target.path));
+    }
   }
   const bool many_pages = any(Emptying::new_mapping) || any(Emptying::everything);
   if (any(Emptying::other_pages) || many_pages) {
@@ -561,7 +571,8 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::nothing:
-      return code_->run_on(question.circumstances.sm.value_or(home_sm), question);
+      return code_.at(pieces_of(offer.target.path))
+          .run_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::new_launch:
       return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:
@@ -613,8 +624,8 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   if (question.state != StartState::clean && (warm_target || carveout_kb)) {
     return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";
   }
-  if (offer->second.target.path == LoadPath::code) {
-    if (auto refusal = cuda::CodeRunner::why_refused(question)) {
+  if (offer->second.target.emptying == Emptying::nothing) {
+    if (auto refusal = CodeRunner::why_refused(pieces_of(offer->second.target.path), question)) {
       return refusal;
     }
   }

@@ -213,6 +213,7 @@ Kernel kernel_of(const Paths& paths) {
       return play_accesses<Constant>;
     case LoadPath::global_ca:
     case LoadPath::code:
+    case LoadPath::immediates:
       break;
   }
   return kernel_after<GlobalCa>(paths.warm);

@@ -20,6 +20,7 @@ enum class LoadPath {
   texture_2d,  // tex.2d of an array of raster_width x raster_height words
   constant,    // ld.const, indexed, from one bank
   code,        // no load: straight-line code runs (run_code.hpp)
+  immediates,  // constants, by addresses in straight-line code
 };
 
 // What the accesses of a path are counted in.

@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the machine code of the CUDA probe to what its source promises.
 
-usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE]     (exit status 77: skipped)
+usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE RUN_IMMEDIATES]     (exit status 77: skipped)
 
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
 nothing goes through L1, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
-and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In the kernels
+and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES: as many
+clocks, and the address of one constant for each piece. In the kernels
 of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
 that they are said to have, and no others.
 """
@@ -30,7 +31,8 @@ TIMED_LOADS = {
     "Raster": r"(TEX|TLD)\..*",
     "Constant": r"LDC(\.\w+)*",
 }
-OTHER_KERNELS = {"play_bank", "run_code", "stream 0", "stream 1", "stream 2", "stream shared", "stream constant"} | {
+OTHER_KERNELS = {"play_bank", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
+    "stream constant",
     "concurrent loads",
     "shared loads",
 }
@@ -142,6 +144,19 @@ def code_faults(code):
         yield f"has {per_piece:.0f} bytes for each piece"
 
 
+def immediate_faults(code):
+    """Yields a sentence for each promise about constants in instructions that `code` breaks."""
+    pieces, piece_bytes = 192, 64
+    clocks = clocks_of(code)
+    if len(clocks) != pieces + 1:
+        yield f"reads the clock {len(clocks)} times"
+    # Newer code says [URZ] for [0x0].
+    found = [place for each in code for place in re.findall(r"c\[0x3\]\[(?:URZ\+?)?(0x[0-9a-f]+|)\]", str(each))]
+    places = [int(place or "0", 16) for place in found]
+    if sorted(places) != [piece * piece_bytes for piece in range(pieces)]:
+        yield f"has {len(places)} constants in its instructions, not one of each line"
+
+
 STREAM_LOADS = {
     "0": r"LDG\.E{width}(\.STRONG\.(CTA|SM))?",
     "1": r"LDG\.E{width}\.STRONG\.GPU",
@@ -207,14 +222,14 @@ def disassembled(cuobjdump, file):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         print("skipped: the program was built without CUDA")
         return SKIPPED
     cuobjdump = shutil.which("cuobjdump", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if cuobjdump is None:
         print("skipped: cuobjdump is neither in PATH nor in /usr/local/cuda/bin")
         return SKIPPED
-    library, play_bank, run_code = sys.argv[1:]
+    library, play_bank, run_code, run_immediates = sys.argv[1:]
 
     seen, failed = {}, 0
     def judge(architecture, path, problems):
@@ -237,6 +252,9 @@ def main():
     for architecture, name, code in kernels(disassembled(cuobjdump, run_code)):
         if name == "run_code":
             judge(architecture, name, code_faults(code))
+    for architecture, name, code in kernels(disassembled(cuobjdump, run_immediates)):
+        if name == "run_immediates":
+            judge(architecture, name, immediate_faults(code))
     for architecture, paths in seen.items():
         for path in (TIMED_LOADS.keys() | OTHER_KERNELS) - paths:
             failed += 1

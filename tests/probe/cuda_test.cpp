@@ -145,7 +145,7 @@ TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
 TEST_F(CudaProbeOnGpu, GoesAlongEveryLoadPath) {
   for (const std::string& target : probe_->facts().targets) {
     const bool floods = target == "L2" || target == "ConstL1" || target == "L1TLB";
-    if (model::takes_workloads(target) || target == "Instruction") {
+    if (model::takes_workloads(target) || target == "Instruction" || target == "ConstImmediate") {
       continue;  // the latter runs in laps
     }
     const bool drops = target == "L2TLB" || target == "ConstL15" || target == "Latency";
@@ -274,6 +274,22 @@ TEST_F(CudaProbeOnGpu, SaysWhenThereIsNoRoomForTheBuffer) {
   EXPECT_THROW(
       for (int i = 0; i < 64; ++i) { taking_room.push_back(open_cuda({.buffer_bytes = 16ULL << 30U})); },
       DeviceUnavailable);
+}
+
+TEST_F(CudaProbeOnGpu, ManyConstantsInInstructionsTakeLongerThanFew) {
+  constexpr std::uint64_t piece_bytes = 64;
+  const auto median_of = [&](std::uint64_t pieces) {
+    const model::AccessSequence lap = model::cold_pass(0, pieces * piece_bytes, piece_bytes);
+    std::vector<float> cycles = ask({.target = "ConstImmediate",
+                                     .state = StartState::keep,
+                                     .warm = model::repeated(lap, 2),
+                                     .record = model::repeated(lap, 3)})
+                                    .latency_cycles;
+    EXPECT_EQ(cycles.size(), 3 * pieces);
+    std::ranges::sort(cycles);
+    return cycles.empty() ? 0 : cycles[cycles.size() / 2];
+  };
+  EXPECT_LT(1.2F * median_of(8), median_of(192));
 }
 
 // Each texel in a place of its own, those of a row of four side by side; and the texture is as it was.

@@ -403,6 +403,22 @@ std::string leaf_table(const model::DeviceDescription& profile, const std::strin
   return table_of(leaf_values(profile, section), profile.evidence.at(section));
 }
 
+std::map<std::string, std::string> known_values(const model::DeviceDescription& profile, const std::string& section) {
+  constexpr std::array<std::string_view, 5> keys{"shared_memory", "memory_latency_cycles", "outstanding", "bandwidth",
+                                                 "kernels"};
+  std::map<std::string, std::string> values;
+  if (profile.caches.contains(section) || profile.textures.contains(section) || profile.code.contains(section) ||
+      std::ranges::find(keys, section) != keys.end()) {
+    for (const auto& [leaf, value] : leaf_values(profile, section)) {
+      // The last leaf of a cache has no words of its own.
+      if (value && leaf != "sms") {
+        values[leaf] = *value;
+      }
+    }
+  }
+  return values;
+}
+
 std::string value_table(const model::DeviceDescription& profile, const std::string& section) {
   std::string table;
   const LeafValues values = leaf_values(profile, section);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,10 @@ namespace gpuinfer::cli {
 // Leaf, status, confidence, value; below it what else is known, and what is missing. `section`: of which `profile` has
 // evidence, a target or a key of the schema. Leaves without evidence are left out.
 [[nodiscard]] std::string leaf_table(const model::DeviceDescription& profile, const std::string& section);
+
+// What stands in those tables for leaves that are known, by name. Empty for a section that has no such table.
+[[nodiscard]] std::map<std::string, std::string> known_values(const model::DeviceDescription& profile,
+                                                              const std::string& section);
 
 // Leaf and value only, of a description that nobody found out.
 [[nodiscard]] std::string value_table(const model::DeviceDescription& profile, const std::string& section);

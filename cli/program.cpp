@@ -28,8 +28,9 @@ constexpr std::array verbs{
     Verb{"infer", "the same as run, from recordings only", verb_infer},
     Verb{"validate", "compare a profile with recordings, access by access", verb_validate},
     Verb{"simulate", "hits and misses of a sequence on a described cache, as CSV", verb_simulate},
-    Verb{"list", "devices, targets, policies, experiments", verb_list},
+    Verb{"list", "devices, targets, policies, experiments, formats", verb_list},
     Verb{"show", "a picture of the caches in a profile", verb_show},
+    Verb{"export", "a profile in the form of another program", verb_export},
     Verb{"serve", "answer questions of another process about a device", verb_serve},
 };
 

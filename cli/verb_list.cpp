@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/data_files.hpp"
+#include "cli/formats/format.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
@@ -28,7 +29,8 @@ constexpr std::uint32_t default_ways = 8;
 constexpr std::uint32_t most_ways = 128;
 
 Syntax syntax() {
-  Syntax syntax("list [devices | targets | policies | experiments]", "Names, one in a line, as the options take them.",
+  Syntax syntax("list [devices | targets | policies | experiments | formats]",
+                "Names, one in a line, as the options take them.",
                 {"gpuinfer list devices                                       what --device can name here",
                  "gpuinfer list policies --classes --ways 4                   which policies are the same thing",
                  "gpuinfer list                                               everything"});
@@ -135,13 +137,20 @@ void list_experiments() {
   }
 }
 
+void list_formats() {
+  for (const ExportFormat& format : export_formats()) {
+    list_line(format.name, format.what);
+  }
+}
+
 struct List {
   std::string_view name;
   void (*print)();
 };
 
 constexpr std::array lists{List{"devices", list_devices}, List{"targets", list_targets},
-                           List{"policies", list_policies}, List{"experiments", list_experiments}};
+                           List{"policies", list_policies}, List{"experiments", list_experiments},
+                           List{"formats", list_formats}};
 
 }  // namespace
 
@@ -166,7 +175,7 @@ ExitStatus verb_list(Arguments arguments) {
     }
   }
   if (!found) {
-    throw InputError("`" + asked.front() + "` is no list; lists are devices, targets, policies, experiments");
+    throw InputError("`" + asked.front() + "` is no list; lists are devices, targets, policies, experiments, formats");
   }
   return ExitStatus::resolved;
 }

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <optional>
 
 #include "cli/data_files.hpp"
+#include "cli/described_targets.hpp"
 #include "cli/explanation.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/picture.hpp"
+#include "cli/supposed_cache.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/description_yaml.hpp"
-#include "model/errors.hpp"
 
 namespace gpuinfer::cli {
 
@@ -42,69 +42,10 @@ std::string device_line(const model::DeviceDescription::Device& device) {
   return line + '\n';
 }
 
-std::vector<std::string> chosen_targets(const model::DeviceDescription& profile, const std::string& file,
-                                        const std::vector<std::string>& asked) {
-  std::vector<std::string> targets;
-  for (const auto& [target, cache] : profile.caches) {
-    targets.push_back(target);
-  }
-  for (const auto& [target, texture] : profile.textures) {
-    targets.push_back(target);
-  }
-  for (const auto& [target, code] : profile.code) {
-    targets.push_back(target);
-  }
-  if (profile.shared_memory) {
-    targets.emplace_back("Shared");
-  }
-  if (profile.memory_latency_cycles) {
-    targets.emplace_back("Latency");
-  }
-  if (profile.outstanding) {
-    targets.emplace_back("Outstanding");
-  }
-  if (!profile.bandwidth.empty()) {
-    targets.emplace_back("Bandwidth");
-  }
-  if (!profile.kernels.empty()) {
-    targets.emplace_back("Kernels");
-  }
-  for (const std::string& target : asked) {
-    if (target == "all") {
-      return targets;
-    }
-    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
-      throw InputError(fmt::format("--target: {} is not in {}; leave it out to see what is", target, file));
-    }
-  }
-  return asked.empty() ? targets : asked;
-}
-
-// The cache with the only alternative in place of each leaf that is ambiguous: what would be drawn if it were proven.
-// Nothing where no leaf has exactly one.
-std::optional<model::CacheDescription> supposed(const model::CacheDescription& cache,
-                                                const model::CacheEvidence& evidence) {
-  model::DeviceDescription known;
-  known.caches["supposed"] = cache;
-  std::string yaml = model::to_yaml(known);
-  bool any = false;
-  for (const auto& [leaf, entry] : evidence.leaves) {
-    const std::size_t null_leaf = yaml.find("    " + leaf + ": null\n");
-    if (entry.alternatives.size() == 1 && null_leaf != std::string::npos) {
-      yaml.replace(null_leaf + leaf.size() + 6, 4, entry.alternatives.front());
-      any = true;
-    }
-  }
-  if (!any) {
-    return std::nullopt;
-  }
-  return model::parse_description(yaml, "the alternatives of the profile").caches.at("supposed");
-}
-
 void show_cache(const std::string& target, const model::CacheDescription& cache, const model::CacheEvidence* evidence) {
-  const auto likely = evidence == nullptr ? std::nullopt : supposed(cache, *evidence);
-  std::cout << '\n' << picture_of(target, likely.value_or(cache));
-  if (likely) {
+  const SupposedCache likely = supposed(cache, evidence);
+  std::cout << '\n' << picture_of(target, likely.cache);
+  if (!likely.leaves.empty()) {
     std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
   }
 }
@@ -141,7 +82,7 @@ ExitStatus verb_show(Arguments arguments) {
   const model::DeviceDescription profile = model::read_description(file);
 
   std::cout << device_line(profile.device);
-  for (const std::string& target : chosen_targets(profile, file, asked)) {
+  for (const std::string& target : described_targets(profile, file, asked)) {
     const std::string section(section_of(target));
     const auto found = profile.evidence.find(section);
     const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;

@@ -20,6 +20,7 @@ using Arguments = std::span<const std::string>;
 [[nodiscard]] ExitStatus verb_simulate(Arguments arguments);
 [[nodiscard]] ExitStatus verb_list(Arguments arguments);
 [[nodiscard]] ExitStatus verb_show(Arguments arguments);
+[[nodiscard]] ExitStatus verb_export(Arguments arguments);
 [[nodiscard]] ExitStatus verb_serve(Arguments arguments);
 
 }  // namespace gpuinfer::cli

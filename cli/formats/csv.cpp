@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/formats/leaf_rows.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+// RFC 4180.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) {
+    return text;
+  }
+  std::string quoted = "\"";
+  for (const char letter : text) {
+    quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+// Values in JSON, so that lists and maps stay one cell; texts without their quotes. A cell is empty where nothing is
+// known, or no evidence is there.
+Exported export_csv(const model::DeviceDescription& profile) {
+  Exported exported{.text = "section,leaf,value,status,confidence\n", .losses = {}};
+  for (const LeafRow& row : leaf_rows(profile)) {
+    exported.text += cell(row.section) + ',' + cell(row.leaf) + ',' + cell(row.value) + ',' + cell(row.status) + ',' +
+                     cell(row.confidence) + '\n';
+  }
+  return exported;
+}
+
+}  // namespace gpuinfer::cli

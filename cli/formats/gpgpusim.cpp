@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "cli/formats/gpgpusim_options.hpp"
+#include "cli/leaf_table.hpp"
+
+namespace gpuinfer::cli {
+
+// Comments stand above the line that they are about; `-` begins an option, `#` a comment.
+Exported export_gpgpusim(const model::DeviceDescription& profile) {
+  const std::string comment = "# ";
+  const std::string item = "#   ";
+  const GpgpusimOptions known = gpgpusim_options(profile);
+  Exported exported;
+  exported.text =
+      wrapped(on_one_line(profile.device.name + " (" + profile.device.source + ")") +
+                  " for GPGPU-Sim 4.2 and Accel-Sim, by gpuinfer",
+              comment) +
+      wrapped(
+          "To be given with one more -config behind that of a base configuration. Above each line: what its value is "
+          "from, and indented what is lost and what stands in. Misses are counted by gpuinfer on the described cache "
+          "and "
+          "on this one; of chases, in the second lap. Cycles are rounded to whole ones.",
+          comment);
+  for (const GpgpusimOption& option : known.options) {
+    exported.text += '\n' + wrapped(option.what, comment);
+    for (const ExportLoss& loss : option.losses) {
+      exported.text += wrapped(to_text(loss), item);
+      exported.losses.push_back(loss);
+    }
+    exported.text += fmt::format("{} {}\n", option.name, option.value);
+  }
+  if (!known.losses.empty()) {
+    exported.text += '\n' + wrapped("Left out:", comment);
+  }
+  for (const ExportLoss& loss : known.losses) {
+    exported.text += wrapped(to_text(loss), item);
+    exported.losses.push_back(loss);
+  }
+  return exported;
+}
+
+}  // namespace gpuinfer::cli

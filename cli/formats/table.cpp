@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "cli/formats/format.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+// Each in the file of its name.
+Exported export_gpgpusim(const model::DeviceDescription& profile);
+Exported export_accelsim_tuner(const model::DeviceDescription& profile);
+Exported export_mt4g(const model::DeviceDescription& profile);
+Exported export_ppt_gpu(const model::DeviceDescription& profile);
+Exported export_json(const model::DeviceDescription& profile);
+Exported export_csv(const model::DeviceDescription& profile);
+Exported export_markdown(const model::DeviceDescription& profile);
+
+namespace {
+
+constexpr std::array formats{
+    ExportFormat{"gpgpusim", "options to lay over a configuration of GPGPU-Sim or Accel-Sim", export_gpgpusim},
+    ExportFormat{"accelsim-tuner", "what is known, as the statistics that the tuner of Accel-Sim reads",
+                 export_accelsim_tuner},
+    ExportFormat{"mt4g", "sizes and latencies in the JSON of MT4G, which sys-sage loads", export_mt4g},
+    ExportFormat{"ppt-gpu", "the Python dictionary of a GPU that PPT-GPU reads", export_ppt_gpu},
+    ExportFormat{"json", "all of the profile, as `--format json` has it", export_json},
+    ExportFormat{"csv", "all of the profile, a row for each leaf with its evidence", export_csv},
+    ExportFormat{"markdown", "tables for a report, evidence included", export_markdown},
+};
+
+}  // namespace
+
+std::span<const ExportFormat> export_formats() { return formats; }
+
+const ExportFormat& export_format(std::string_view name) {
+  const auto* found = std::ranges::find(formats, name, &ExportFormat::name);
+  if (found == formats.end()) {
+    std::string names;
+    for (const ExportFormat& format : formats) {
+      names += (names.empty() ? "" : ", ") + std::string(format.name);
+    }
+    throw InputError(fmt::format("--to: `{}` is no format; formats are {}", name, names));
+  }
+  return *found;
+}
+
+std::string to_text(const ExportLoss& loss) {
+  std::string text = loss.where + ": " + loss.what;
+  for (const Replay& replay : loss.replays) {
+    text += fmt::format("; misses of {}: {} of {}, described {}", replay.loads, replay.exported_misses, replay.accesses,
+                        replay.described_misses);
+  }
+  return text;
+}
+
+std::string on_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char letter) { return std::iscntrl(letter) != 0; }, ' ');
+  return text;
+}
+
+}  // namespace gpuinfer::cli

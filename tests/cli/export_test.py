@@ -1,0 +1,503 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every format, read by what is written here and not by the program that wrote it."""
+
+import ast
+import csv
+import io
+import json
+import pathlib
+import re
+
+import harness
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PUBLISHED = sorted(ROOT.glob("configs/devices/*.yaml"))
+PROFILES = sorted(ROOT.glob("data/h200/*.yaml"))
+FORMATS = ["gpgpusim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "markdown"]
+CACHE_OPTIONS = (
+    "-gpgpu_cache:dl1",
+    "-gpgpu_cache:dl2",
+    "-gpgpu_cache:il1",
+    "-gpgpu_tex_cache:l1",
+    "-gpgpu_const_cache:l1",
+)
+TEXTURE = [96, 96, 96, 96]
+
+
+def is_power_of_two(number):
+    return number > 0 and number & (number - 1) == 0
+
+
+class Cache:
+    """ct:nset:line:assoc,rp:wp:ap:wap:sif,mshr:entries:merge,mq[:rf][,port], or ValueError."""
+
+    FORM = re.compile(
+        r"([NS]):(\d+):(\d+):(\d+),([LF]):([RBTEL]):([mfs]):([NWFL]):([LXPH]),"
+        r"([ASFT]):(\d+):(\d+),(\d+)(?::(\d+))?(?:,(\d+))?"
+    )
+
+    def __init__(self, text, option):
+        found = self.FORM.fullmatch(text)
+        if not found:
+            raise ValueError(f"{option}: {text} has another form")
+        fields = [field for field in found.groups() if field is not None]
+        for field in fields:
+            if field.isdigit() and str(int(field)) != field:
+                raise ValueError(f"{option}: {field} is read as octal")
+        self.type, sets, line, ways, self.replacement, self.write, self.allocate = fields[:7]
+        self.sets, self.line, self.ways = int(sets), int(line), int(ways)
+        self.write_allocate, self.index, self.mshr = fields[7:10]
+        self.entries, self.merges = int(fields[10]), int(fields[11])
+        self.fields = len(fields)
+        problems = {
+            "sets or line that are no power of two": not is_power_of_two(self.sets) or not is_power_of_two(self.line),
+            "no ways": self.ways == 0,
+            "no MSHRs": self.entries == 0 or self.merges == 0,
+            "sectors need lines of 128": self.type == "S" and self.line != 128,
+            "write back allocates on misses": self.write == "B" and self.allocate != "m",
+            "fetches need room": self.write_allocate in "FL" and self.allocate != "m",
+            "polynomials": self.index == "P" and self.sets not in (16, 32, 64),
+            "Fermi": self.index == "H" and self.sets not in (32, 64),
+            "textures": (option == "-gpgpu_tex_cache:l1") != (self.mshr in "FT"),
+            "texture fields": option == "-gpgpu_tex_cache:l1"
+            and (self.fields != 14 or self.write != "R" or self.allocate != "m"),
+            "port": found.group(15) is not None and int(found.group(15)) and self.line % int(found.group(15)) != 0,
+        }
+        for problem, is_there in problems.items():
+            if is_there:
+                raise ValueError(f"{option}: {text}: {problem}")
+
+    @property
+    def bytes(self):
+        return self.sets * self.line * self.ways
+
+
+def options_of(text):
+    """The options of a configuration; the last value counts."""
+    options = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.split(" ")
+            options[name] = value
+    return options
+
+
+def caches_of(text):
+    options = options_of(text)
+    found = {}
+    for name in CACHE_OPTIONS:
+        if not (name == "-gpgpu_cache:dl1" and options[name] == "none"):
+            found[name] = Cache(options[name], name)
+    # Lines are answered in sectors by an L2 that has them.
+    if found["-gpgpu_cache:dl2"].type == "S":
+        assert found["-gpgpu_cache:il1"].mshr == found["-gpgpu_const_cache:l1"].mshr == "S", text
+        assert found["-gpgpu_tex_cache:l1"].mshr == "T", text
+    else:
+        assert found["-gpgpu_cache:il1"].mshr == found["-gpgpu_const_cache:l1"].mshr == "A", text
+        assert found["-gpgpu_tex_cache:l1"].mshr == "F", text
+    # The simulator asserts this whenever the size of both together is set.
+    together = int(options.get("-gpgpu_unified_l1d_size", 0)) * 1024
+    if together:
+        assert together % found["-gpgpu_cache:dl1"].bytes == 0, text
+        assert [int(kb) for kb in options["-gpgpu_shmem_option"].split(",")][-1] * 1024 <= together
+    return found
+
+
+def lru_misses(addresses, counted_from, line_bytes, sets_of, ways):
+    """Of one LRU cache whose lines come whole; sets_of(address of a line) -> set, ways of each set."""
+    lines_of = [[] for _ in ways]
+    misses = 0
+    for position, address in enumerate(addresses):
+        line = address // line_bytes
+        index = sets_of(line * line_bytes)
+        if line in lines_of[index]:
+            lines_of[index].remove(line)
+        else:
+            misses += position >= counted_from
+            if len(lines_of[index]) == ways[index]:
+                lines_of[index].pop(0)
+        lines_of[index].append(line)
+    return misses
+
+
+def split_mix(seed):
+    """SplitMix64, from the paper: Steele, Lea, Flood 2014."""
+    word = 2**64 - 1
+    while True:
+        seed = (seed + 0x9E3779B97F4A7C15) & word
+        mixed = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & word
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & word
+        yield mixed ^ (mixed >> 31)
+
+
+class ExportTest(harness.ProgramTest):
+    def export(self, profile, form, *options, status=0):
+        return self.expect(status, "export", str(profile), "--to", form, *options)
+
+    def document(self, profile, form, *options):
+        return json.loads(self.export(profile, form, "--format=json", "--quiet", *options).stdout)
+
+    def cache_file(self, target="L1tex", **leaves):
+        """A description of one cache of a GPU with a unified L1."""
+        lines = "\n".join(f"    {leaf}: {value}" for leaf, value in leaves.items())
+        head = 'schema: gpuinfer/1\ndevice: {name: Odd, source: test, compute_capability: "7.0", sm_count: 2}\n'
+        return self.write("odd.yaml", f"{head}caches:\n  {target}:\n{lines}\n")
+
+
+class Gpgpusim(ExportTest):
+    def test_all_descriptions_follow_the_grammar(self):
+        self.assertGreater(len(PUBLISHED), 8)
+        self.assertGreater(len(PROFILES), 8)
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                text = self.export(profile, "gpgpusim", "--quiet").stdout
+                self.assertGreaterEqual(len(caches_of(text)), 4)
+                for name, value in options_of(text).items():
+                    if name not in CACHE_OPTIONS:
+                        self.assertRegex(value, r"^(0|[1-9]\d*)(,[1-9]\d*)*$")
+
+    def test_texture_cache_of_the_gtx_780(self):
+        document = self.document("gtx780", "gpgpusim")
+        self.assertIn("\n-gpgpu_tex_cache:l1 N:4:32:96,", document["text"])
+        loss = next(loss for loss in document["losses"] if loss["what"] == "index bits 7-8 became 5-6")
+        self.assertEqual(loss["where"], "caches.L1tex.index")
+
+        chase = [32 * i for i in range((12288 + 128) // 32)]
+        room = [32 * i for i in range(12288 * 3 // 2 // 32)]
+        draw = split_mix(1)
+        random = [room[(next(draw) * len(room)) >> 64] for _ in range(20000)]
+        aligned = [128 * i for i in range(192)]  # all in one set of the exported cache
+        played = ((chase, chase), (room, random), (aligned, aligned))
+        for replay, (warm, recorded) in zip(loss["replays"], played, strict=True):
+            described, exported = (
+                lru_misses(warm + recorded, len(warm), 32, lambda address, bit=bit: address >> bit & 3, TEXTURE)
+                for bit in (7, 5)
+            )
+            self.assertEqual(
+                [replay["accesses"], replay["described_misses"], replay["exported_misses"]],
+                [len(recorded), described, exported],
+            )
+        chases = [(replay["described_misses"], replay["exported_misses"]) for replay in loss["replays"][::2]]
+        self.assertEqual(chases, [(100, 388), (0, 192)])
+        self.assertIn("388 of 388, described 100", " ".join(document["text"].replace("\n#", "").split()))
+
+    def test_lines_of_a_linear_index_lose_nothing_for_loads(self):
+        file = self.cache_file(
+            capacity_bytes=4096, line_bytes=128, sector_bytes=32, ways=[8] * 4, index="{kind: bits, bits: [8, 7]}",
+            replacement="{policy: fifo}", store="{miss: allocate, hit: update}",
+        )  # fmt: skip
+        document = self.document(file, "gpgpusim")
+        cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+        self.assertEqual([cache.type, cache.sets, cache.line, cache.ways, cache.replacement], ["S", 4, 128, 8, "F"])
+        self.assertEqual([cache.index, cache.write, cache.write_allocate], ["L", "T", "L"])
+        own = [loss for loss in document["losses"] if loss["where"].startswith("caches.L1tex.")]
+        self.assertEqual(own, [loss for loss in own if "sector" in loss["what"]])  # of the texture cache
+
+    def test_exact_hashes_are_found(self):
+        rows = {
+            "X": [[7 + i, 12 + i] for i in range(5)],
+            # x^(5 + k) modulo x^5 + x^2 + 1: bit 12 + k of the address.
+            "P": [[7, 12, 15, 17, 18, 21, 22, 23, 24, 25], [8, 13, 16, 18, 19, 22, 23, 24, 25, 26],
+                  [9, 12, 14, 15, 18, 19, 20, 21, 22, 26], [10, 13, 15, 16, 19, 20, 21, 22, 23],
+                  [11, 14, 16, 17, 20, 21, 22, 23, 24]],
+            "H": [[7, 13], [8, 14], [9, 15], [10, 17], [11, 19]],
+        }  # fmt: skip
+        for letter, bits in rows.items():
+            with self.subTest(letter):
+                # The same split, told in another way.
+                told = [bits[0], sorted(set(bits[1]) ^ set(bits[0])), *reversed(bits[2:])]
+                file = self.cache_file(
+                    capacity_bytes=32 * 4 * 128, line_bytes=128, sector_bytes=128, ways=[4] * 32,
+                    index=f"{{kind: xor, rows: {told}, constant: 5}}", replacement="{policy: lru}",
+                )  # fmt: skip
+                document = self.document(file, "gpgpusim")
+                self.assertEqual(caches_of(document["text"])["-gpgpu_cache:dl1"].index, letter)
+                self.assertNotIn("caches.L1tex.index", [loss["where"] for loss in document["losses"]])
+
+    def test_what_cannot_be_told_becomes_the_nearest(self):
+        lru = "{policy: lru}"
+        odd = {
+            "unequal": ([17] + 6 * [8], 128, 128, "{kind: modulo, granule_bytes: 128, sets: 7}", lru),
+            "three": ([8] * 3, 32, 32, "{kind: modulo, granule_bytes: 32, sets: 3}", lru),
+            "line 96": ([4] * 4, 96, 96, "{kind: modulo, granule_bytes: 96, sets: 4}", lru),
+            "sector 64": ([4] * 4, 128, 64, "{kind: bits, bits: [7, 8]}", lru),
+            "sectors of 64": ([4] * 4, 64, 32, "{kind: bits, bits: [6, 7]}", lru),
+            "random": ([4] * 4, 128, 128, "{kind: bits, bits: [7, 8]}", "{policy: random}"),
+            "plru": ([4] * 4, 128, 128, "{kind: bits, bits: [7, 8]}", "{policy: plru}"),
+            "weights": ([4], 128, 32, "{kind: bits, bits: []}", "{policy: weighted_random, victim_weights: [1, 3, 1, 1]}"),
+            "table": ([2] * 4, 128, 128, "{kind: table, granule_bytes: 128, sets_of: [0, 1, 2, 3, 3, 1, 0, 2]}", lru),
+            "short table": (
+                [2] * 2, 128, 128, "{kind: table, granule_bytes: 128, sets_of: [0, 1, 1, 0], range_bytes: 512}", lru),
+            "sum": ([32] * 4, 128, 128, "{kind: sum, fields: [[7, 8], [13, 14]], sets: 4}", lru),
+            "xor": ([42] * 4, 128, 32, "{kind: xor, rows: [[7, 9, 11, 12], [8, 10, 11]], constant: 0}", lru),
+            "tiny": ([1], 32, 32, "{kind: bits, bits: []}", lru),
+        }  # fmt: skip
+        for name, (ways, line, sector, index, policy) in odd.items():
+            with self.subTest(name):
+                file = self.cache_file(
+                    capacity_bytes=sum(ways) * line, line_bytes=line, sector_bytes=sector, ways=ways, index=index,
+                    replacement=policy,
+                )  # fmt: skip
+                document = self.document(file, "gpgpusim")
+                cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+                self.assertLess(abs(cache.bytes - sum(ways) * line), 0.35 * sum(ways) * line)
+                own = [loss for loss in document["losses"] if loss["where"].startswith("caches.L1tex")]
+                replays = [replay for loss in own for replay in loss.get("replays", [])]
+                if name == "tiny":
+                    self.assertEqual(replays, [])
+                elif name == "short table":
+                    self.assertTrue(any("table" in loss["what"] for loss in own))
+                else:
+                    self.assertTrue(replays)
+                    self.assertTrue(any(replay["described_misses"] != replay["exported_misses"] for replay in replays))
+
+    def test_unequal_sets_are_counted(self):
+        ways = [17] + 6 * [8]
+        file = self.cache_file(
+            capacity_bytes=65 * 128, line_bytes=128, sector_bytes=128, ways=ways,
+            index="{kind: modulo, granule_bytes: 128, sets: 7}", replacement="{policy: lru}",
+        )  # fmt: skip
+        document = self.document(file, "gpgpusim")
+        cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+        self.assertEqual((cache.sets, cache.ways), (8, 8))
+        replay = next(loss for loss in document["losses"] if loss.get("replays"))["replays"][0]
+        chase = [128 * i for i in range(66)]
+        self.assertEqual(
+            [replay["described_misses"], replay["exported_misses"]],
+            [
+                lru_misses(chase * 2, 66, 128, lambda address: address // 128 % 7, ways),
+                lru_misses(chase * 2, 66, 128, lambda address: address // 128 % 8, [8] * 8),
+            ],
+        )
+
+    def test_hashes_that_are_none_of_its_own_stay_hashes(self):
+        file = self.cache_file(
+            capacity_bytes=64 * 8 * 128, line_bytes=128, sector_bytes=32, ways=[8] * 64,
+            index="{kind: xor, rows: [[7, 14], [8, 16], [9, 13], [10, 18], [11, 17], [12, 15]], constant: 0}",
+            replacement="{policy: lru}",
+        )  # fmt: skip
+        document = self.document(file, "gpgpusim")
+        cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+        self.assertIn(cache.index, "XPH")
+        aligned = next(loss for loss in document["losses"] if loss.get("replays"))["replays"][2]
+        self.assertEqual((aligned["accesses"], aligned["described_misses"]), (16, 0))
+
+    def test_sizes_without_structure(self):
+        for leaves, size in (
+            ({"capacity_bytes": 12288}, 12288),
+            ({"capacity_bytes": 100}, 128),
+            ({"onset_bytes": 21504, "line_bytes": 128}, 20480),  # 4 sets of 128-byte lines
+            ({"line_bytes": 32}, 4 * 64 * 32),
+        ):
+            with self.subTest(leaves):
+                known = {"capacity_bytes": "null", **leaves}
+                document = self.document(self.cache_file(**known), "gpgpusim")
+                self.assertLessEqual(abs(caches_of(document["text"])["-gpgpu_cache:dl1"].bytes - size), 1024)
+                self.assertIn("caches.L1tex.ways", [loss["where"] for loss in document["losses"]])
+
+    def test_l2_is_in_parts(self):
+        sizes = {"gtx780": 1572864, "gtx980": 2097152, "gtx1080": 2097152, ROOT / "data/h200/L1tex.yaml": 62914560}
+        for device, size in sizes.items():
+            options = options_of(self.export(device, "gpgpusim", "--quiet").stdout)
+            parts = int(options["-gpgpu_n_mem"]) * int(options["-gpgpu_n_sub_partition_per_mchannel"])
+            self.assertEqual(Cache(options["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * parts, size, device)
+
+    def test_assumptions_of_published_devices_are_told(self):
+        told = [(loss["where"], loss["what"]) for loss in self.document("gtx780", "gpgpusim")["losses"]]
+        for leaf in ("sector_bytes", "ways", "index", "replacement"):
+            self.assertIn((f"caches.L2.{leaf}", "assumed in the description, which has no source for it"), told)
+
+    def test_huge_l2(self):
+        file = self.cache_file(
+            target="L2", capacity_bytes=2**26, line_bytes=32, sector_bytes=32, ways=[2**14] * 128,
+            index="{kind: bits, bits: [5, 6, 7, 8, 9, 10, 11]}", replacement="{policy: lru}",
+        )  # fmt: skip
+        options = options_of(self.export(file, "gpgpusim", "--quiet").stdout)
+        cache = Cache(options["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2")
+        self.assertEqual((cache.bytes * 64, cache.sets, cache.ways), (2**26, 2, 2**14))
+
+    def test_no_caches_at_all(self):
+        file = self.write("none.yaml", "schema: gpuinfer/1\ndevice: {name: Nothing, source: test}\ncaches: {}\n")
+        document = self.document(file, "gpgpusim")
+        self.assertEqual(len(caches_of(document["text"])), 5)
+        self.assertEqual({loss["where"] for loss in document["losses"]} & set(CACHE_OPTIONS), set(CACHE_OPTIONS))
+        self.assertEqual(self.export(file, "accelsim-tuner").stdout, "Device Name = Nothing\n")
+
+    def test_outstanding_loads_are_mshrs(self):
+        for device, entries, merges in (("m2070", 128, 8), ("k20", 44 * 32, 32)):
+            with self.subTest(device):
+                document = self.document(device, "gpgpusim")
+                cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+                self.assertEqual((cache.entries, cache.merges), (entries, merges))
+                self.assertIn("outstanding.loads_per_warp", [loss["where"] for loss in document["losses"]])
+
+    def test_one_alternative_stands_in_and_two_do_not(self):
+        file = self.cache_file(
+            capacity_bytes=4096, line_bytes=128, sector_bytes=32, ways="null", index="null", replacement="null"
+        )  # fmt: skip
+        evidence = """evidence:
+  L1tex:
+    ways: {status: ambiguous, alternatives: [[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2], [16, 16]], reason: two}
+    replacement: {status: ambiguous, alternatives: [{policy: fifo}], reason: one}
+"""
+        document = self.document(self.write("two.yaml", pathlib.Path(file).read_text() + evidence), "gpgpusim")
+        cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+        self.assertEqual((cache.sets, cache.ways, cache.replacement), (4, 8, "F"))
+        told = {loss["where"]: loss["what"] for loss in document["losses"]}
+        self.assertTrue(told["caches.L1tex.ways"].startswith("one of 2 alternatives; 4 sets of 8 ways"))
+        self.assertTrue(told["caches.L1tex.replacement"].startswith("not proven"))
+
+    def test_stand_ins_of_the_h200_are_told(self):
+        document = self.document(ROOT / "data/h200/L1tex.yaml", "gpgpusim")
+        self.assertEqual((document["to"], document["profile"]), ("gpgpusim", str(ROOT / "data/h200/L1tex.yaml")))
+        cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
+        self.assertEqual((cache.type, cache.sets, cache.line, cache.ways), ("S", 4, 128, 42))
+        told = {}
+        for loss in document["losses"]:
+            told.setdefault(loss["where"], []).append(loss["what"])
+        for leaf in ("capacity_bytes", "ways", "index"):
+            self.assertIn("not proven; the only alternative of the evidence stands in", told[f"caches.L1tex.{leaf}"])
+        self.assertTrue(any("90.6 % of fresh random loads" in what for what in told["caches.L1tex.replacement"]))
+
+    def test_names_of_many_lines_stay_comments(self):
+        device = 'device: {name: "A\\n-gpgpu_x 1", source: "t\\n-y 2"}'
+        file = self.write("name.yaml", f"schema: gpuinfer/1\n{device}\ncaches: {{}}\n")
+        self.assertNotIn("-gpgpu_x", options_of(self.export(file, "gpgpusim").stdout))
+        self.assertEqual(len(self.export(file, "accelsim-tuner").stdout.splitlines()), 1)
+
+
+class OtherFormats(ExportTest):
+    def test_tuner_lines(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                first, *rest = self.export(profile, "accelsim-tuner", "--quiet").stdout.splitlines()
+                self.assertRegex(first, r"^Device Name = \S.*$")
+                for line in rest:
+                    self.assertRegex(line, r"^-\S+ \S+$")
+                for name, value in (line.split() for line in rest):
+                    if name in CACHE_OPTIONS and value != "none":
+                        Cache(value, name)
+
+    def test_tuner_leaves_the_rest_to_its_template(self):
+        names = options_of(self.export("k20", "accelsim-tuner").stdout.split("\n", 1)[1])
+        self.assertIn("-gpgpu_n_clusters", names)
+        self.assertNotIn("-gpgpu_cache:dl2", names)
+
+    def test_json_is_the_profile(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                text = self.export(profile, "json", "--strict").stdout
+                self.assertEqual(json.loads(text)["schema"], "gpuinfer/1")
+                again = self.write("again.json", text)
+                self.assertEqual(self.export(again, "json").stdout, text)
+
+    def test_csv_has_every_leaf(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                whole = json.loads(self.export(profile, "json").stdout)
+                found = list(csv.DictReader(io.StringIO(self.export(profile, "csv", "--strict").stdout)))
+                self.assertTrue(all(None not in row and None not in row.values() for row in found))
+                cells = {(row["section"], row["leaf"]): row for row in found}
+                self.assertEqual(len(cells), len(found))
+                for cache, leaves in whole["caches"].items():
+                    for leaf, value in leaves.items():
+                        cell = cells[cache, leaf]["value"]
+                        self.assertEqual(None if cell == "" else json.loads(cell), value)
+                for key, value in whole["device"].get("provenance", {}).items():
+                    self.assertEqual(cells["provenance", key]["value"], value)
+                for section, entries in whole.get("evidence", {}).items():
+                    for leaf, entry in entries.items():
+                        if leaf not in ("prediction", "inquiries"):
+                            self.assertEqual(cells[section, leaf]["status"], entry["status"])
+                            confidence = cells[section, leaf]["confidence"]
+                            self.assertEqual(float(confidence) if confidence else None, entry.get("confidence"))
+
+    def test_markdown_tables_have_four_columns(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                lines = self.export(profile, "markdown", "--quiet").stdout.splitlines()
+                tables = [line for line in lines if line.startswith("|")]
+                self.assertTrue(tables)
+                self.assertEqual({len(re.split(r"(?<!\\)\|", line)) for line in tables}, {6})
+                self.assertEqual([line for line in lines if not re.match(r"$|#|\|", line)], [])
+        text = self.export(ROOT / "data/h200/L1tex.yaml", "markdown").stdout
+        self.assertRegex(text, r"\| ways \| not known; alternatives: \[42, 42, 42, 42\].*\| ambiguous \|")
+        self.assertRegex(text, r"\| line_bytes \| 128 B \| resolved \| 0\.98")
+
+    def test_mt4g(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                whole = json.loads(self.export(profile, "json").stdout)
+                found = json.loads(self.export(profile, "mt4g").stdout)
+                self.assertEqual(found["general"]["name"], whole["device"]["name"])
+                self.assertNotIn("null", json.dumps(found["memory"]))
+        memory = json.loads(self.export("gtx560ti", "mt4g").stdout)["memory"]
+        self.assertEqual(memory["l1"]["size"], {"size": 16384, "unit": "bytes"})
+        self.assertEqual(memory["l1"]["associativity"], 4)
+        self.assertEqual(memory["texture"]["size"]["size"], 12288)
+        self.assertEqual(memory["l2Tlb"]["waysOfSets"], [17] + 6 * [8])
+        self.assertNotIn("associativity", memory["l2Tlb"])
+        self.assertEqual(memory["main"]["latency"]["mean"], 639)
+        self.assertEqual(json.loads(self.export("k20", "mt4g").stdout)["gpuinfer"]["outstanding"]["entries"], 44)
+        unknown = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)["memory"]["l1"]
+        self.assertNotIn("size", unknown)
+        self.assertEqual(unknown["fetchGranularity"]["size"], 32)
+
+    def test_ppt_gpu(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                name, _, literal = self.export(profile, "ppt-gpu").stdout.partition(" = ")
+                self.assertEqual(name, "uarch")
+                for value in ast.literal_eval(literal).values():
+                    self.assertIsInstance(value, (int, str, type(None)))
+        uarch = ast.literal_eval(self.export("gtx560ti", "ppt-gpu").stdout.partition(" = ")[2])
+        self.assertEqual(
+            [uarch[f"l1_cache_{key}"] for key in ("size", "line_size", "associativity", "access")], [16384, 128, 4, 116]
+        )
+        self.assertEqual([uarch[key] for key in ("l2_cache_access", "dram_mem_access", "num_SMs")], [371, 639, 8])
+        self.assertIsNone(uarch["const_mem_access"])
+        # The L1tex of Kepler is no cache of plain loads.
+        kepler = ast.literal_eval(self.export("gtx780", "ppt-gpu").stdout.partition(" = ")[2])
+        self.assertIsNone(kepler["l1_cache_size"])
+        document = self.document("gtx560ti", "ppt-gpu")
+        self.assertIn("caches.ConstL1.latency_cycles.hit", [loss["where"] for loss in document["losses"]])
+
+
+class CommandLine(ExportTest):
+    def test_formats_are_listed_and_a_wrong_one_names_them(self):
+        listed = self.expect(0, "list", "formats").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in listed], FORMATS)
+        self.assertIn(", ".join(FORMATS), self.export("gtx780", "gem5", status=2).stderr)
+
+    def test_bad_command_lines(self):
+        self.assertIn("--to", self.expect(2, "export", "gtx780").stderr)
+        self.expect(2, "export", "--to", "csv")
+        self.export("nowhere.yaml", "csv", status=2)
+        self.export("gtx780", "csv", "--format=xml", status=2)
+        self.export("gtx780", "csv", "--target=L9", status=2)
+        self.assertIn("L1D is not in", self.export("gtx780", "csv", "--target=L1D", status=2).stderr)
+        self.export("gtx780", "csv", "-o", "missing/out", status=2)
+
+    def test_strict_writes_all_the_same(self):
+        done = self.export("gtx780", "gpgpusim", "--strict", status=3)
+        self.assertIn("-gpgpu_tex_cache:l1", done.stdout)
+        self.assertIn("caches.L1tex.index: index bits 7-8 became 5-6", done.stderr)
+        self.assertEqual(self.export("gtx780", "gpgpusim", "--quiet").stderr, "")
+
+    def test_output_and_targets(self):
+        self.export("gtx780", "csv", "--target=l1TEX", "--target=Shared", "-o", "part.csv")
+        written = (self.folder / "part.csv").read_text(encoding="utf-8")
+        sections = {row["section"] for row in csv.DictReader(io.StringIO(written))}
+        self.assertEqual(sections, {"device", "L1tex", "shared_memory"})
+        whole = self.export("gtx780", "csv").stdout
+        self.assertEqual(self.export("gtx780", "csv", "--target=all").stdout, whole)
+
+    def test_documents(self):
+        document = self.document("gtx780", "csv")
+        self.assertEqual((document["to"], document["losses"]), ("csv", []))
+        self.assertEqual(document["text"], self.export("gtx780", "csv").stdout)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -571,8 +571,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::nothing:
-      return code_.at(pieces_of(offer.target.path))
-          .run_on(question.circumstances.sm.value_or(home_sm), question);
+      return code_.at(pieces_of(offer.target.path)).run_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::new_launch:
       return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:

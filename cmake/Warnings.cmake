@@ -14,6 +14,7 @@ endfunction()
 function(gpuinfer_library name)
   add_library(gpuinfer_${name} STATIC ${ARGN})
   add_library(gpuinfer::${name} ALIAS gpuinfer_${name})
-  target_include_directories(gpuinfer_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_include_directories(gpuinfer_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                                                   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/gpuinfer>")
   gpuinfer_warnings(gpuinfer_${name})
 endfunction()

@@ -354,6 +354,9 @@ Partitions partitions_from(const Place& place) {
   if (!function) {
     index.fail("lacks `kind`; give it");
   }
+  if (const auto bits = index.find("exercised_bits")) {
+    bits->fail("is told of the index of a cache, not of its partitions; remove it");
+  }
   return {.index = *function,
           .near = static_cast<std::uint32_t>(place.find_whole("near", 0, sets(*function) - 1).value_or(0)),
           .far_cycles = place.need("far_cycles").real(0, max_cycles),

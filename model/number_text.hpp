@@ -12,10 +12,16 @@
 // Numbers as they stand in descriptions, the same whatever the locale.
 namespace gpuinfer::model {
 
-// The shortest text that reads back as the same number.
+// The shortest text that reads back as the same number. Before an exponent there is a point: readers of YAML 1.1 take
+// 1e+12 for text.
 [[nodiscard]] inline std::string to_text(double number) {
   std::array<char, 32> buffer{};
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr};
+  std::string text(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
+  if (const std::size_t exponent = text.find('e');
+      exponent != std::string::npos && text.find('.') == std::string::npos) {
+    text.insert(exponent, ".0");
+  }
+  return text;
 }
 
 template <std::integral Integer>

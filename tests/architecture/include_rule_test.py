@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "infer": {"infer", "model"},
     "probe": {"probe", "model"},
     "cli": {"cli", "infer", "probe", "model"},
+    "python": {"infer", "model"},
 }
 SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 HEADERS = {".hpp", ".cuh"}
@@ -32,7 +33,7 @@ def sources(root, folder):
 
 
 def scripts(root):
-    return sorted(path for folder in ("scripts", "tests") for path in (root / folder).rglob("*") if path.suffix in (".py", ".sh"))
+    return sorted(path for folder in ("python", "scripts", "tests") for path in (root / folder).rglob("*") if path.suffix in (".py", ".sh"))
 
 
 def include_violations(root, folder, path, text):

@@ -214,6 +214,19 @@ TEST(DescriptionYaml, JsonIsReadLikeYaml) {
   EXPECT_EQ(from_json, everything()) << json;
 }
 
+// YAML 1.1 has no numbers with an exponent and no point.
+TEST(DescriptionYaml, WritesAPointBeforeAnExponent) {
+  DeviceDescription description;
+  description.noise = {
+      .jitter_cycles = 1e9, .outlier_probability = 1e-7, .outlier_cycles = 0.5, .misread_probability = 1.5e-7};
+  const std::string yaml = to_yaml(description);
+  EXPECT_NE(yaml.find("noise: {jitter_cycles: 1.0e+09, outlier_probability: 1.0e-07, outlier_cycles: 0.5, "
+                      "misread_probability: 1.5e-07}"),
+            std::string::npos)
+      << yaml;
+  EXPECT_EQ(parse_description(yaml, "d.yaml"), description);
+}
+
 TEST(DescriptionYaml, WritesKeysInTheOrderOfTheSchema) {
   DeviceDescription description;
   description.device = {.name = "GeForce GTX 780",
@@ -410,6 +423,8 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
        "d.yaml:2: caches.L2.partitions.index: lacks `kind`;"},
       {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7]}}}}",
        "d.yaml:2: caches.L2.partitions: lacks `far_cycles`;"},
+      {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7], exercised_bits: [7]}, far_cycles: 2}}}",
+       "d.yaml:2: caches.L2.partitions.index.exercised_bits: is told of the index of a cache"},
       {head + "caches: {L2: {partitions: {index: {kind: bits, bits: [7]}, far_cycles: 2, near: 2}}}",
        "d.yaml:2: caches.L2.partitions.near: is 2, not a whole number from 0 to 1;"},
       {head + "caches: {L2: {carveouts: [{onset_bytes: 4}]}}", "d.yaml:2: caches.L2.carveouts: lacks `carveout_kb`;"},

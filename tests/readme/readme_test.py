@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The gpuinfer authors
 # SPDX-License-Identifier: Apache-2.0
-"""readme_test.py GPUINFER: what README.md says is true.
+"""readme_test.py GPUINFER: what README.md and docs/packages.md say is true.
 
 Every command in a block of kind `sh` is run, all of them one after another in one folder, and must end with status 0 or
 with the N of a comment `# exit status N` behind it. A block of kind `text` below is what its last command prints, where
@@ -20,6 +20,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PACKAGES = (ROOT / "docs" / "packages.md").read_text(encoding="utf-8")
 
 BLOCK = re.compile(
     r"(?P<skip><!-- not run: [^\n]+ -->\n)?^```sh\n(?P<commands>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
@@ -70,12 +71,18 @@ class Commands(unittest.TestCase):
 
     def check_output(self, quoted, printed):
         if not doctest.OutputChecker().check_output(quoted, printed, doctest.ELLIPSIS):
-            self.fail(f"README.md quotes\n{quoted}\nbut what is printed is\n{printed}")
+            self.fail(f"the text quotes\n{quoted}\nbut what is printed is\n{printed}")
 
-    def test_commands(self):
-        blocks = [block for block in BLOCK.finditer(README) if not block["skip"]]
-        self.assertEqual(len(BLOCK.findall(README)), README.count("```sh\n"))
-        self.assertEqual(sum(block["output"] is not None for block in BLOCK.finditer(README)), README.count("```text\n"))
+    def test_commands_of_readme(self):
+        self.check_commands(README)
+
+    def test_commands_of_packages(self):
+        self.check_commands(PACKAGES)
+
+    def check_commands(self, text):
+        blocks = [block for block in BLOCK.finditer(text) if not block["skip"]]
+        self.assertEqual(len(BLOCK.findall(text)), text.count("```sh\n"))
+        self.assertEqual(sum(block["output"] is not None for block in BLOCK.finditer(text)), text.count("```text\n"))
         for block in blocks:
             printed = ""
             for command in block["commands"].replace("\\\n", "").splitlines():
@@ -88,7 +95,7 @@ class Commands(unittest.TestCase):
 
 class Text(unittest.TestCase):
     def test_paths_exist(self):
-        paths = {path or link for path, link in NAMED_PATH.findall(README)}
+        paths = {path or link for path, link in NAMED_PATH.findall(README + PACKAGES)}
         self.assertGreater(len(paths), 10)
         self.assertEqual([path for path in sorted(paths) if not (ROOT / path).exists()], [])
 

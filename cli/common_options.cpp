@@ -28,13 +28,15 @@ std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
 
 void add_device_options(Syntax& syntax) {
   syntax
-      .value(
-          "device", "D",
-          "cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first CUDA device, else "
-          "a bundled recording of a real GPU")
+      .value("device", "D",
+             "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first "
+             "CUDA device, else "
+             "a bundled recording of a real GPU")
       .value("carveout", "KB",
-             "what a CUDA device sets aside as shared memory of the memory that is its L1 too (default: the least)")
-      .value("seed", "N", "of every choice by chance (default 1): same seed, same virtual device, same bytes out");
+             "kilobytes that each SM of a CUDA device sets aside as shared memory, of the memory that is its L1 too "
+             "(default: the least it can)")
+      .value("seed", "N",
+             "of every choice by chance, a whole number (default 1): same seed, same virtual device, same bytes out");
 }
 
 DeviceRequest device_request(const Parsed& parsed) {
@@ -44,9 +46,10 @@ DeviceRequest device_request(const Parsed& parsed) {
 }
 
 void add_limit_options(Syntax& syntax) {
-  syntax.value("budget", "ACCESSES", "stop asking after so many accesses and report what is known")
-      .value("timeout", "S", "stop asking after so many seconds and report what is known")
-      .value("jobs", "N", "threads at most (one is used so far); the result does not depend on it");
+  syntax.value("budget", "ACCESSES", "stop asking after so many accesses and report what is known (default: no limit)")
+      .value("timeout", "S", "stop asking after so many seconds and report what is known (default: no limit)")
+      .value("jobs", "N",
+             "threads at most (default 1, and more are not used so far); the result does not depend on it");
 }
 
 infer::Settings limits(const Parsed& parsed) {
@@ -64,7 +67,8 @@ infer::Settings limits(const Parsed& parsed) {
 }
 
 void add_output_options(Syntax& syntax) {
-  syntax.value("output,o", "FILE", "write there instead of to stdout").value("format", "F", "yaml (default) or json");
+  syntax.value("output,o", "FILE", "write there (default: to stdout)")
+      .value("format", "yaml|json", "how it is written (default yaml)");
 }
 
 std::uint64_t seed_or_default(const std::optional<std::uint64_t>& seed) { return seed.value_or(1); }

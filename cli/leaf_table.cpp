@@ -272,8 +272,13 @@ std::string leaf_lines(const std::string& leaf, std::size_t columns, const std::
   for (const auto& [name, detail] : evidence.details) {
     lines += below(fmt::format("{}: {}", name, detail));
   }
-  for (const model::FlowYaml& alternative : evidence.alternatives) {
-    lines += below("or " + alternative);
+  constexpr std::size_t most_alternatives = 24;
+  const std::size_t told = std::min(evidence.alternatives.size(), most_alternatives);
+  for (std::size_t i = 0; i < told; ++i) {
+    lines += below("or " + evidence.alternatives[i]);
+  }
+  if (told < evidence.alternatives.size()) {
+    lines += below(fmt::format("or {} others, which the profile names", evidence.alternatives.size() - told));
   }
   return lines;
 }

@@ -16,22 +16,20 @@ namespace gpuinfer::cli {
 
 namespace {
 
-struct Verb {
-  std::string_view name;
-  std::string_view what;
-  ExitStatus (*function)(Arguments);
-};
-
 constexpr std::array verbs{
-    Verb{"run", "find out how a cache is built and write a device profile", verb_run},
-    Verb{"probe", "play one access sequence on a device and keep the latencies", verb_probe},
-    Verb{"infer", "the same as run, from recordings only", verb_infer},
-    Verb{"validate", "compare a profile with recordings, access by access", verb_validate},
-    Verb{"simulate", "hits and misses of a sequence on a described cache, as CSV", verb_simulate},
-    Verb{"list", "devices, targets, policies, experiments, formats", verb_list},
-    Verb{"show", "a picture of the caches in a profile", verb_show},
-    Verb{"export", "a profile in the form of another program", verb_export},
-    Verb{"serve", "answer questions of another process about a device", verb_serve},
+    Verb{"run", "find out how a cache is built and write a device profile", run_syntax, verb_run},
+    Verb{"probe", "play one access sequence on a device and keep the latencies", probe_syntax, verb_probe},
+    Verb{"infer", "the same as run, from recordings only", infer_syntax, verb_infer},
+    Verb{"validate", "compare a profile with recordings, access by access", validate_syntax, verb_validate},
+    Verb{"simulate", "hits and misses of a sequence on a described cache, as CSV", simulate_syntax, verb_simulate},
+    Verb{"list", "devices, targets, policies, experiments, formats", list_syntax, verb_list},
+    Verb{"show", "a picture of the caches in a profile", show_syntax, verb_show},
+    Verb{"export", "a profile in the form of another program", export_syntax, verb_export},
+    Verb{"diff", "what two profiles say differently", diff_syntax, verb_diff},
+    Verb{"doctor", "what works on this machine, what does not, and what to do about it", doctor_syntax, verb_doctor},
+    Verb{"serve", "answer questions of another process about a device", serve_syntax, verb_serve},
+    Verb{"completion", "what a shell needs to complete commands of gpuinfer", completion_syntax, verb_completion},
+    Verb{"man", "the manual page", man_syntax, verb_man},
 };
 
 std::string verb_names() {
@@ -48,7 +46,7 @@ void print_help(std::ostream& out) {
          "gpuinfer show profile.yaml                               draw what was found\n\n"
          "gpuinfer VERB ...; without a verb it is `run`:\n";
   for (const Verb& verb : verbs) {
-    out << fmt::format("  {:<9} {}\n", verb.name, verb.what);
+    out << fmt::format("  {:<10} {}\n", verb.name, verb.what);
   }
   out << "\n`gpuinfer VERB --help` tells more; --version names the version.\n"
          "Exit status: 0 all resolved; 1 failure, or what was compared differs; 2 bad command line or input file;\n"
@@ -84,6 +82,8 @@ ExitStatus fail(ExitStatus status, const std::exception& error) {
 }
 
 }  // namespace
+
+std::span<const Verb> known_verbs() { return verbs; }
 
 std::string program_version() { return "gpuinfer " GPUINFER_VERSION; }
 

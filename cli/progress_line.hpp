@@ -10,12 +10,15 @@
 
 namespace gpuinfer::cli {
 
+// 42.3 s, 12 min 5 s, 3 h 20 min
+[[nodiscard]] std::string duration_text(double seconds);
+
 // Tells how far the inference is: what is being found out, questions, accesses, time used and left.
 class ProgressLine {
  public:
   enum class Style {
     none,
-    lines,  // one line for each stage
+    lines,  // one line for each stage, and in a long one every half a minute
     live,   // one line that changes, for terminals of so many columns
   };
 

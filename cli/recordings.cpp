@@ -12,16 +12,12 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
 bool begins_as_hdf5(const std::string& file) {
   constexpr std::array<char, 4> signature{'\x89', 'H', 'D', 'F'};
   std::array<char, 4> begin{};
   std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
   return begin == signature;
 }
-
-}  // namespace
 
 Recording read_recording(const std::string& file) {
   Recording recording;
@@ -35,9 +31,13 @@ Recording read_recording(const std::string& file) {
   } else {
     recording.facts.name = file;
     recording.facts.source = file;
-    recording.traces = probe::read_traces(file);
+    if (probe::holds_set_sequences(file)) {
+      recording.set_sequences = probe::read_set_sequences(file);
+    } else {
+      recording.traces = probe::read_traces(file);
+    }
   }
-  if (recording.traces.empty() && recording.timed_targets.empty()) {
+  if (recording.traces.empty() && recording.timed_targets.empty() && recording.set_sequences.empty()) {
     throw InputError(file + ": holds no trace; record one with `gpuinfer probe --record`");
   }
   return recording;

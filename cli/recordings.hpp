@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/answerer.hpp"
+#include "model/set_sequence.hpp"
 #include "model/trace.hpp"
 
 namespace gpuinfer::cli {
@@ -16,8 +17,12 @@ struct Recording {
   bool is_archive = false;
   model::DeviceFacts facts;  // of a text file: its name and nothing else
   std::vector<model::Trace> traces;
-  std::vector<std::string> timed_targets;  // that are no traces: only the run that recorded them explains them
+  std::vector<model::SetSequence> set_sequences;  // in place of traces
+  std::vector<std::string> timed_targets;         // that are no traces: only the run that recorded them explains them
 };
+
+// By the first bytes of the file.
+[[nodiscard]] bool begins_as_hdf5(const std::string& file);
 
 // Throws InputError, also when there is nothing in the file.
 [[nodiscard]] Recording read_recording(const std::string& file);

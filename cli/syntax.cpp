@@ -13,6 +13,7 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <sstream>
 
 #include "model/errors.hpp"
 
@@ -32,6 +33,25 @@ std::optional<Number> whole_text_as(std::string_view text) {
     return std::nullopt;
   }
   return number;
+}
+
+// The options as the parser and the text of --help want them.
+po::options_description described(const std::vector<Option>& options) {
+  constexpr unsigned columns = 110;
+  po::options_description all("Options", columns);
+  for (const Option& option : options) {
+    const std::string names = option.name + (option.letter ? std::string(",") + *option.letter : "");
+    po::value_semantic* semantic = nullptr;
+    if (option.value_name.empty()) {
+      semantic = po::bool_switch();
+    } else if (option.is_repeatable) {
+      semantic = po::value<std::vector<std::string>>()->value_name(option.value_name);
+    } else {
+      semantic = po::value<std::string>()->value_name(option.value_name);
+    }
+    all.add_options()(names.c_str(), semantic, option.help.c_str());
+  }
+  return all;
 }
 
 }  // namespace
@@ -67,6 +87,19 @@ std::vector<std::uint64_t> parse_byte_list(std::string_view text, std::string_vi
     begin = end + 1;
   }
   return numbers;
+}
+
+std::vector<std::string> choices(std::string_view value_name) {
+  std::vector<std::string> words;
+  if (value_name.find('|') == std::string_view::npos) {
+    return words;
+  }
+  for (std::size_t begin = 0; begin <= value_name.size();) {
+    const std::size_t end = std::min(value_name.find('|', begin), value_name.size());
+    words.emplace_back(value_name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
 }
 
 Parsed::Parsed(const po::variables_map& values) : values_(std::make_shared<const po::variables_map>(values)) {}
@@ -107,29 +140,56 @@ std::optional<double> Parsed::seconds(const std::string& option) const {
 std::vector<std::string> Parsed::operands() const { return list(operand_key); }
 
 Syntax::Syntax(std::string usage, std::string text, std::vector<std::string> examples)
-    : usage_(std::move(usage)), text_(std::move(text)), examples_(std::move(examples)),
-      options_(std::make_shared<po::options_description>("Options", 110)) {
+    : usage_(std::move(usage)), text_(std::move(text)), examples_(std::move(examples)) {
   flag("help,h", "this text");
 }
 
-Syntax& Syntax::flag(const char* name, const char* help) {
-  options_->add_options()(name, po::bool_switch(), help);
-  return *this;
-}
+Syntax& Syntax::flag(const char* name, const char* help) { return add(name, "", false, help); }
 
 Syntax& Syntax::value(const char* name, const char* value_name, const char* help) {
-  options_->add_options()(name, po::value<std::string>()->value_name(value_name), help);
-  return *this;
+  return add(name, value_name, false, help);
 }
 
 Syntax& Syntax::repeatable(const char* name, const char* value_name, const char* help) {
-  options_->add_options()(name, po::value<std::vector<std::string>>()->value_name(value_name), help);
+  return add(name, value_name, true, help);
+}
+
+Syntax& Syntax::add(std::string_view name, const char* value_name, bool is_repeatable, const char* help) {
+  const std::size_t comma = name.find(',');
+  options_.push_back({.name = std::string(name.substr(0, comma)),
+                      .letter = comma == std::string_view::npos ? std::nullopt : std::optional(name.at(comma + 1)),
+                      .value_name = value_name,
+                      .is_repeatable = is_repeatable,
+                      .help = help});
   return *this;
+}
+
+std::vector<std::string> Syntax::operand_names() const {
+  std::vector<std::string> names;
+  bool goes_on = false;  // after a `|`
+  std::istringstream words(usage_);
+  std::string word;
+  words >> word;  // the verb
+  while (words >> word) {
+    const std::size_t first = word.find_first_not_of("[(");
+    const std::size_t last = word.find_last_not_of("]).");
+    if (first == std::string::npos || last == std::string::npos || word[first] == '-') {
+      break;
+    }
+    word = word.substr(first, last + 1 - first);
+    if (word == "|" || goes_on) {
+      names.back() += word;
+      goes_on = word == "|";
+    } else {
+      names.push_back(word);
+    }
+  }
+  return names;
 }
 
 std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std::size_t most) const {
   po::options_description all;
-  all.add(*options_).add_options()(operand_key, po::value<std::vector<std::string>>());
+  all.add(described(options_)).add_options()(operand_key, po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add(operand_key, -1);
   po::variables_map values;
@@ -164,7 +224,7 @@ void Syntax::print_help() const {
   for (const std::string& example : examples_) {
     std::cout << example << '\n';
   }
-  std::cout << "\nUsage: gpuinfer " << usage_ << "\n\n" << text_ << "\n\n" << *options_;
+  std::cout << "\nUsage: gpuinfer " << usage_ << "\n\n" << text_ << "\n\n" << described(options_);
 }
 
 std::string Syntax::see_help() const { return "; see `gpuinfer " + usage_.substr(0, usage_.find(' ')) + " --help`"; }

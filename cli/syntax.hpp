@@ -13,7 +13,6 @@
 
 // Its headers are larger than everything else that a verb includes.
 namespace boost::program_options {
-class options_description;
 class variables_map;
 }  // namespace boost::program_options
 
@@ -43,13 +42,24 @@ class Parsed {
   std::shared_ptr<const boost::program_options::variables_map> values_;
 };
 
-// What a verb takes, from which both its parser and its --help come.
+struct Option {
+  std::string name;            // without dashes
+  std::optional<char> letter;  // of the short form
+  std::string value_name;      // empty: a flag; `yaml|json`: one of these words
+  bool is_repeatable = false;
+  std::string help;
+};
+
+// `yaml|json` -> yaml, json; nothing for a name that stands for a value, such as FILE.
+[[nodiscard]] std::vector<std::string> choices(std::string_view value_name);
+
+// What a verb takes, from which its parser, its --help, the man page and the completions of shells come.
 class Syntax {
  public:
-  // `usage` after "gpuinfer ", the verb first; `text` says what it does.
+  // `usage` after "gpuinfer ", the verb first, then its operands, then options; `text` says what it does.
   Syntax(std::string usage, std::string text, std::vector<std::string> examples);
 
-  // `name` is "long" or "long,s".
+  // `name` is "long" or "long,s". The help of a value says its unit and what it is when it is left out, or `needed`.
   Syntax& flag(const char* name, const char* help);
   Syntax& value(const char* name, const char* value_name, const char* help);
   Syntax& repeatable(const char* name, const char* value_name, const char* help);
@@ -58,14 +68,23 @@ class Syntax {
   // least `fewest` and at most `most`.
   [[nodiscard]] std::optional<Parsed> parse(Arguments arguments, std::size_t fewest, std::size_t most) const;
 
+  [[nodiscard]] const std::string& usage() const { return usage_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::vector<std::string>& examples() const { return examples_; }
+  [[nodiscard]] const std::vector<Option>& options() const { return options_; }
+
+  // What the usage names besides options, such as PROFILE or, of several words, `devices|targets`.
+  [[nodiscard]] std::vector<std::string> operand_names() const;
+
  private:
+  Syntax& add(std::string_view name, const char* value_name, bool is_repeatable, const char* help);
   void print_help() const;
   [[nodiscard]] std::string see_help() const;
 
   std::string usage_;
   std::string text_;
   std::vector<std::string> examples_;
-  std::shared_ptr<boost::program_options::options_description> options_;
+  std::vector<Option> options_;
 };
 
 }  // namespace gpuinfer::cli

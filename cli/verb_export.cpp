@@ -16,23 +16,28 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax export_syntax() {
   Syntax syntax("export PROFILE --to FORMAT [-o FILE] [--strict]",
                 "Writes a profile in the form of another program, and on stderr what that form cannot say and what "
                 "stands in. PROFILE is a file or the name of a published device.",
                 {"gpuinfer export profile.yaml --to gpgpusim -o caches.config      options for GPGPU-Sim and Accel-Sim",
                  "gpuinfer export gtx780 --to markdown --target L1tex              tables of one cache",
                  "gpuinfer list formats                                            what FORMAT can be"});
-  syntax.value("to", "FORMAT", "the form; `gpuinfer list formats` has the names")
-      .repeatable("target", "T", "what stands under these only, and the device itself")
+  std::string formats;
+  for (const ExportFormat& format : export_formats()) {
+    formats += (formats.empty() ? "" : "|") + std::string(format.name);
+  }
+  syntax.value("to", formats.c_str(), "the form; `gpuinfer list formats` says what each is for (needed)")
+      .repeatable("target", "T", "what stands under these only; may be repeated (default: all of the profile)")
       .flag("strict", "exit status 3 where something is lost or stands in; the output is written all the same")
       .flag("quiet", "nothing of that on stderr")
-      .value("output,o", "FILE", "write there instead of to stdout")
-      .value("format", "F", "json or yaml: the text and the losses, with misses counted, as one document");
+      .value("output,o", "FILE", "write there (default: to stdout)")
+      .value("format", "yaml|json",
+             "the text and the losses, with misses counted, as one document (default: the text alone)");
   return syntax;
 }
+
+namespace {
 
 // The part of the profile under these targets, and the device itself.
 model::DeviceDescription part_of(const model::DeviceDescription& profile, const std::vector<std::string>& targets) {
@@ -84,7 +89,7 @@ Document document_of(const ExportFormat& format, const std::string& profile, con
 }  // namespace
 
 ExitStatus verb_export(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 1, 1);
+  const auto parsed = export_syntax().parse(arguments, 1, 1);
   if (!parsed) {
     return ExitStatus::resolved;
   }

@@ -8,27 +8,32 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "infer/infer_set_sequences.hpp"
 #include "infer/infer_traces.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax infer_syntax() {
   Syntax syntax(
       "infer TRACE... [--target T] [-o profile.yaml]",
       "Finds out what recordings decide about a cache, and no more. An archive that the main job recorded is "
       "asked\nagain, question by question, and gives the profile of that run. Every other recording (of `gpuinfer "
-      "probe`, the\ntext files of Mei & Chu, CSV `offset,latency`) holds what somebody chose to record: all of "
-      "them together are\nexplained by simulation.",
+      "probe`, the\ntext files of Mei & Chu, CSV `offset,latency`, raw rows of MT4G `size,latency,...` or "
+      "`stride,size,latency,...`) "
+      "holds\nwhat somebody chose to record: all of them together are explained by simulation. Rows `<wbinvd> B0 B1 "
+      "B0? "
+      "-> 1`\nin the notation of nanoBench, accesses to one set with the hits among those with `?`, leave the policies "
+      "that\nexplain them. What a file holds is told from its content.",
       {"gpuinfer infer run.h5                                       what `gpuinfer --record run.h5` found",
        "gpuinfer infer texture-*.txt --target L1tex                 chases that somebody recorded",
-       "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`"});
+       "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`",
+       "gpuinfer infer sizes.csv --target L1tex                     raw rows of MT4G"});
   syntax
       .repeatable("target", "T",
-                  "look at traces of this load path only (default: all); the name for traces that name none (default "
+                  "look at traces of this load path only, may be repeated (default: all); the name for traces that "
+                  "name none (default "
                   "L1tex)")
       .value("seed", "N", "of every choice by chance (default: that of the recording, else 1)");
   add_limit_options(syntax);
@@ -37,6 +42,8 @@ Syntax syntax() {
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
 }
+
+namespace {
 
 std::vector<Recording> read_all(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
   std::vector<Recording> recordings;
@@ -111,10 +118,39 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                  });
 }
 
+// The sequences over one set in all of the recordings; none in any: no value.
+std::optional<std::vector<model::SetSequence>> set_sequences(const std::vector<Recording>& recordings) {
+  std::vector<model::SetSequence> sequences;
+  for (const Recording& recording : recordings) {
+    sequences.insert(sequences.end(), recording.set_sequences.begin(), recording.set_sequences.end());
+  }
+  if (sequences.empty()) {
+    return std::nullopt;
+  }
+  for (const Recording& recording : recordings) {
+    if (recording.set_sequences.empty()) {
+      throw InputError(recording.file + ": holds no sequences over one set as others do; explain it by itself");
+    }
+  }
+  return sequences;
+}
+
+Inquiry explain_set(const Recording& first, const std::vector<model::SetSequence>& sequences,
+                    const std::vector<std::string>& asked, const infer::Settings& settings, bool quiet) {
+  if (asked.size() > 1 || stands_for_all(asked)) {
+    throw InputError("--target: sequences over one set name no load path; write one");
+  }
+  const std::vector<std::string> target = asked.empty() ? std::vector<std::string>{"L1tex"} : asked;
+  return inquire(first.facts, {.targets = target, .asked = target}, settings, quiet,
+                 [&](const std::string&, const model::DeviceDescription&, const infer::Settings& limited) {
+                   return infer::infer_set_sequences(sequences, limited);
+                 });
+}
+
 }  // namespace
 
 ExitStatus verb_infer(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 1, std::string::npos);
+  const auto parsed = infer_syntax().parse(arguments, 1, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
   }
@@ -125,9 +161,12 @@ ExitStatus verb_infer(Arguments arguments) {
   Output output(parsed->text("output"));
 
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
-  const std::vector<std::string> targets = chosen_targets(asked, targets_in(recordings));
   const Recording& first = recordings.front();
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
+  if (const auto sequences = set_sequences(recordings)) {
+    return conclude(explain_set(first, *sequences, asked, settings, verbosity.quiet), output, format, verbosity);
+  }
+  const std::vector<std::string> targets = chosen_targets(asked, targets_in(recordings));
 
   if (recordings.size() == 1 && is_of_inquiry(first.facts)) {
     const Inquiry inquiry = replay(first, targets, settings, verbosity.quiet);

@@ -11,29 +11,26 @@
 
 #include "cli/data_files.hpp"
 #include "cli/formats/format.hpp"
+#include "cli/open_device.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/policy_classes.hpp"
+#include "probe/archive.hpp"
 #include "probe/cuda.hpp"
 
 namespace gpuinfer::cli {
 
-namespace {
-
-constexpr std::uint32_t default_ways = 8;
-constexpr std::uint32_t most_ways = 128;
-
-Syntax syntax() {
-  Syntax syntax("list [devices | targets | policies | experiments | formats]",
-                "Names, one in a line, as the options take them.",
-                {"gpuinfer list devices                                       what --device can name here",
-                 "gpuinfer list policies --classes --ways 4                   which policies are the same thing",
-                 "gpuinfer list                                               everything"});
+Syntax list_syntax() {
+  Syntax syntax(
+      "list [devices | targets | policies | experiments | formats]",
+      "Names, one in a line, as the options take them; of devices also what they are and which targets they offer.",
+      {"gpuinfer list devices                                       what --device can name here",
+       "gpuinfer list policies --classes --ways 4                   which policies are the same thing",
+       "gpuinfer list                                               everything"});
   syntax
       .flag("classes",
             "of policies: those with known parameters that draw nothing by chance, and behave alike in a set that "
@@ -42,19 +39,31 @@ Syntax syntax() {
   return syntax;
 }
 
+namespace {
+
+constexpr std::uint32_t default_ways = 8;
+constexpr std::uint32_t most_ways = 128;
+
 void list_line(std::string_view name, std::string_view what) { std::cout << fmt::format("{:<28}  {}\n", name, what); }
+
+// With the targets that it offers.
+void device_line(const std::string& name, const std::string& what, const std::vector<std::string>& targets) {
+  list_line(name, fmt::format("{:<45}  {}", what, fmt::join(targets, " ")));
+}
 
 void list_devices() {
   const std::vector<std::string> gpus = probe::cuda_device_names();
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    list_line(fmt::format("cuda:{}", i), gpus[i]);
+    device_line(fmt::format("cuda:{}", i), gpus[i], probe::cuda_targets());
   }
   for (const std::string& name : data_file_names("configs/devices", ".yaml")) {
-    list_line("virtual:" + name, model::read_description(description_file(name)).device.name);
+    const auto device = open_device({.device = "virtual:" + name});
+    device_line("virtual:" + name, device->facts().name, device->facts().targets);
   }
   for (const std::string& name : data_file_names("data/h200", ".h5")) {
     if (const auto recording = find_data_file("data/h200/" + name + ".h5")) {
-      list_line("recorded:" + recording->string(), "bundled recording of an H200");
+      device_line("recorded:" + recording->string(), "bundled recording of an H200",
+                  probe::recorded_targets(*recording));
     }
   }
 }
@@ -155,7 +164,7 @@ constexpr std::array lists{List{"devices", list_devices}, List{"targets", list_t
 }  // namespace
 
 ExitStatus verb_list(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 0, 1);
+  const auto parsed = list_syntax().parse(arguments, 0, 1);
   if (!parsed) {
     return ExitStatus::resolved;
   }

@@ -13,9 +13,7 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax probe_syntax() {
   Syntax syntax(
       "probe --sequence SEQ --target T [--device D] [--record FILE] [-o FILE]",
       "Plays an access sequence on a device and keeps the latencies: as an archive with --record, as CSV "
@@ -24,20 +22,22 @@ Syntax syntax() {
        "gpuinfer probe --target L1tex --device virtual:gtx780 --warm cyclic:12K,32 --sequence cyclic:12K,32",
        "gpuinfer probe --target L1tex --sequence csv:offsets.csv -o latencies.csv",
        "gpuinfer probe --target L1tex --sequence archive:run.h5 --record again.h5    the same questions again"});
-  std::string forms = "what is timed; BYTES and STRIDE may end in K, M, G:";
+  std::string forms = "what is timed, needed; BYTES and STRIDE are bytes and may end in K, M, G:";
   for (const SequenceForm& form : sequence_forms()) {
     forms += "\n  " + std::string(form.form);
   }
   syntax.value("sequence", "SEQ", forms.c_str())
-      .value("warm", "SEQ", "what is played before, untimed (no archive)")
-      .value("state", "S", "the cache is put into this state first: clean (default), invalidated, keep")
+      .value("warm", "SEQ", "what is played before, untimed (no archive; default: nothing)")
+      .value("state", "clean|invalidated|flooded|keep", "the cache is put into this state first (default clean)")
       .value("repeat", "N", "ask so many times (default 1)")
-      .value("target", "T", "the load path, see `gpuinfer list targets`");
+      .value("target", "T", "the load path, needed, see `gpuinfer list targets`");
   add_device_options(syntax);
-  syntax.value("record", "FILE", "keep questions and answers in this archive (HDF5)")
-      .value("output,o", "FILE", "write the CSV there");
+  syntax.value("record", "FILE", "keep questions and answers in this archive (HDF5; default: none is kept)")
+      .value("output,o", "FILE", "write the CSV there (default: to stdout, and nowhere with --record)");
   return syntax;
 }
+
+namespace {
 
 std::string required(const Parsed& parsed, const std::string& option, const std::string& example) {
   const auto text = parsed.text(option);
@@ -103,7 +103,7 @@ void write_csv(std::ostream& out, const std::vector<model::Question>& questions,
 }  // namespace
 
 ExitStatus verb_probe(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 0, 0);
+  const auto parsed = probe_syntax().parse(arguments, 0, 0);
   if (!parsed) {
     return ExitStatus::resolved;
   }

@@ -15,9 +15,7 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax run_syntax() {
   Syntax syntax(
       "run --target T [--device D] [-o profile.yaml]",
       "Finds out how the cache behind a load path is built: asks the device, fits, verifies on fresh sequences, "
@@ -27,20 +25,23 @@ Syntax syntax() {
        "gpuinfer --target all --device cuda:0 --record run.h5       keep every trace as well",
        "gpuinfer --target L1tex --device recorded:run.h5            the same again, without the GPU",
        "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
-  syntax.repeatable("target", "T",
-                    "the load path, see `gpuinfer list targets`; may be repeated; `all`: what the device offers");
+  syntax.repeatable(
+      "target", "T",
+      "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what the device offers");
   add_device_options(syntax);
   add_limit_options(syntax);
   add_output_options(syntax);
-  syntax.value("sms", "WHICH",
-               "some (default): whichever answer, or all: every SM is asked whether it is as the others");
-  syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5)")
-      .value("method", "M",
+  syntax.value("sms", "some|all",
+               "some (default): whichever SMs answer, or all: every SM is asked whether it is as the others");
+  syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5; default: none is kept)")
+      .value("method", "predict|average",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
       .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
 }
+
+namespace {
 
 bool by_average(const Parsed& parsed) {
   const std::string method = parsed.text("method").value_or("predict");
@@ -91,7 +92,7 @@ ExitStatus compare_averages(model::Answerer& device, std::span<const std::string
 }  // namespace
 
 ExitStatus verb_run(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 0, 0);
+  const auto parsed = run_syntax().parse(arguments, 0, 0);
   if (!parsed) {
     return ExitStatus::resolved;
   }

@@ -9,9 +9,7 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax serve_syntax() {
   Syntax syntax(
       "serve --device D",
       "Greets on stdout and answers questions from stdin, one JSON line each, until stdin ends: the other side "
@@ -25,10 +23,8 @@ Syntax syntax() {
   return syntax;
 }
 
-}  // namespace
-
 ExitStatus verb_serve(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 0, 0);
+  const auto parsed = serve_syntax().parse(arguments, 0, 0);
   if (!parsed) {
     return ExitStatus::resolved;
   }

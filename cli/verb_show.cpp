@@ -19,17 +19,17 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax show_syntax() {
   Syntax syntax("show PROFILE [--target T] [--explain]",
                 "Draws the caches of a profile in 100 columns. PROFILE is a file or the name of a published device.",
                 {"gpuinfer show profile.yaml                                  all of its caches",
                  "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU"});
-  syntax.repeatable("target", "T", "draw these caches only");
+  syntax.repeatable("target", "T", "draw these only; may be repeated (default: all that is in the profile)");
   syntax.flag("explain", "tell how they were found out as well");
   return syntax;
 }
+
+namespace {
 
 std::string device_line(const model::DeviceDescription::Device& device) {
   std::string line = device.name + " (" + device.source + ")";
@@ -73,7 +73,7 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
 }  // namespace
 
 ExitStatus verb_show(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 1, 1);
+  const auto parsed = show_syntax().parse(arguments, 1, 1);
   if (!parsed) {
     return ExitStatus::resolved;
   }

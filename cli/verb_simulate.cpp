@@ -25,11 +25,7 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-constexpr std::size_t warm_up_laps = 10;
-
-Syntax syntax() {
+Syntax simulate_syntax() {
   Syntax syntax(
       "simulate DESCRIPTION [--target T | --path P | --texture T] (--sequence SEQ | --curve C | --map | --figure N)",
       "Plays sequences on a described cache, path of memory or texture and writes what comes out as CSV. "
@@ -40,39 +36,50 @@ Syntax syntax() {
        "gpuinfer simulate profile.yaml --map                        which line goes to which set",
        "gpuinfer simulate gtx780 --path global --sequence cyclic:34M,2M,3",
        "gpuinfer simulate gtx780-sectored --texture Texture2D --sequence texels:columns"});
-  std::string forms = "rows access,offset,set,outcome of this sequence; BYTES and STRIDE may end in K, M, G:";
+  std::string forms =
+      "rows access,offset,set,outcome of this sequence (default: none); BYTES and STRIDE are bytes and may end in K, "
+      "M, "
+      "G:";
   for (const SequenceForm& form : sequence_forms()) {
     forms += "\n  " + std::string(form.form);
   }
-  std::string of_texels = "a texture that the description lays out; rows access,x,y,offset,set,outcome of SEQ, then:";
+  std::string of_texels =
+      "a texture that the description lays out (default: none); rows access,x,y,offset,set,outcome of SEQ, then:";
   for (const SequenceForm& form : texel_forms()) {
     of_texels += "\n  " + std::string(form.form);
   }
-  syntax.value("target", "T", "the cache (needed where the description has several)")
+  syntax.value("target", "T", "the cache (default: the only one; needed where the description has several)")
       .value("path", "P",
-             "a path of memory instead, such as global, with --sequence; rows access,offset,data,translation,"
+             "a path of memory instead, such as global, with --sequence (default: none); rows "
+             "access,offset,data,translation,"
              "window_switch,pattern,latency_cycles,source,partition")
       .value("texture", "T", of_texels.c_str())
       .value("sequence", "SEQ", forms.c_str())
-      .value("warm", "SEQ", "what is played before and not written (no archive)")
+      .value("warm", "SEQ", "what is played before and not written (no archive; default: nothing)")
       .flag("explain", "with --sequence of a cache: rows also have kind,reason,way,victim_address")
       .flag("strip",
             "with --sequence of a cache: instead of rows one character for each access, . hit, s sector miss, "
             "M line miss")
       .value("curve", "KIND:FROM,TO,STEP",
-             "for array sizes FROM, FROM + STEP, ... TO bytes; KIND misses: rows array_bytes,accesses,misses,miss_rate,"
+             "for array sizes FROM, FROM + STEP, ... TO bytes (default: no curve); KIND misses: rows "
+             "array_bytes,accesses,misses,miss_rate,"
              "sets_that_miss; KIND pattern: rows array_bytes,access,offset,set,outcome of one lap")
-      .value("stride", "BYTES", "of the chases of a curve (default: the fill granularity)")
-      .value("laps", "N", "over which `misses` counts (default 100)")
+      .value("stride", "BYTES", "between the accesses of a curve (default: the fill granularity)")
+      .value("laps", "N", "rounds over the array in which `misses` counts (default 100)")
       .flag("map", "rows line,address,set,way: where a contiguous array that fills the cache is placed")
-      .value("figure", "N",
-             "of Mei & Chu 2014: 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), 12 (map of L1tex)")
-      .value("address", "BYTES", "of offset 0 (default 0)")
+      .value("figure", "3|8|9|12",
+             "of Mei & Chu 2014 (default: none): 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), 12 "
+             "(map of L1tex)")
+      .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
       .value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it")
-      .value("output,o", "FILE", "write there instead of to stdout");
+      .value("output,o", "FILE", "write there (default: to stdout)");
   return syntax;
 }
+
+namespace {
+
+constexpr std::size_t warm_up_laps = 10;
 
 // What to write, taken from the options.
 struct Request {
@@ -318,7 +325,7 @@ void write_strips(std::ostream& out, const std::vector<model::Question>& questio
 }  // namespace
 
 ExitStatus verb_simulate(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 1, 1);
+  const auto parsed = simulate_syntax().parse(arguments, 1, 1);
   if (!parsed) {
     return ExitStatus::resolved;
   }

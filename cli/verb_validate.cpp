@@ -20,9 +20,7 @@
 
 namespace gpuinfer::cli {
 
-namespace {
-
-Syntax syntax() {
+Syntax validate_syntax() {
   Syntax syntax(
       "validate PROFILE TRACE... [--target T] [-o report.yaml]",
       "Simulates the sequences of recordings on a profile and compares, access by access. PROFILE is a file or the "
@@ -34,14 +32,16 @@ Syntax syntax() {
        "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
        "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
   syntax
-      .repeatable(
-          "target", "T",
-          "compare traces of this load path only (default: all); the name for traces that name none (default L1tex)")
+      .repeatable("target", "T",
+                  "compare traces of this load path only, may be repeated (default: all); the name for traces that "
+                  "name none (default L1tex)")
       .value("seed", "N", "of the chance in a replacement policy (default 1)");
   add_output_options(syntax);
   syntax.value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it");
   return syntax;
 }
+
+namespace {
 
 struct Comparison {
   model::Trace trace;
@@ -54,6 +54,10 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
   std::vector<Comparison> chosen;
   for (const std::string& file : files) {
     Recording recording = read_recording(file);
+    if (!recording.set_sequences.empty()) {
+      throw InputError(file +
+                       ": holds sequences over one set, without addresses, which only `gpuinfer infer` explains");
+    }
     name_target(recording, asked);
     for (model::Trace& trace : recording.traces) {
       if (all || std::find(asked.begin(), asked.end(), trace.question.target) != asked.end()) {
@@ -137,7 +141,7 @@ void warn_of_chance(const model::DeviceDescription& profile, const std::vector<C
 }  // namespace
 
 ExitStatus verb_validate(Arguments arguments) {
-  const auto parsed = syntax().parse(arguments, 2, std::string::npos);
+  const auto parsed = validate_syntax().parse(arguments, 2, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
   }

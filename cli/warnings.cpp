@@ -24,7 +24,9 @@ std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {
 
 std::string ended_early(const std::string& target, const infer::Finding& finding) {
   return fmt::format(
-      "{}: ended after {} accesses, before all was found out; give more with --budget or --timeout, or let it finish",
+      "{}: ended after {} accesses, which were not enough to find out all; give more with --budget or --timeout, or "
+      "let "
+      "it finish",
       target, finding.accesses);
 }
 

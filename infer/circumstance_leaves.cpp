@@ -179,9 +179,11 @@ class CircumstanceLeaves {
     details["other_latency"] = model::to_flow_yaml(survey.other_latency);
     const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
     if (others > 0) {
-      finding_.warnings.push_back("SMs with other misses " + details["other_misses"] + ", with another latency " +
-                                  details["other_latency"] + ", of " + details["asked"] +
-                                  "; the profile holds for the others");
+      finding_.warnings.push_back(std::to_string(others) + " of " + details["asked"] +
+                                  " SMs answer otherwise (other misses " + details["other_misses"] +
+                                  ", another latency " + details["other_latency"] +
+                                  "), and none is expected; the profile holds for the others, so run again when the "
+                                  "device has no other work");
     }
     return {.what = others == 0 ? "all alike" : "not all alike"};
   }

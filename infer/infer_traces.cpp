@@ -38,6 +38,7 @@ enum class Fate : std::uint8_t { always_hit, always_missed, both };
 struct Survivor {
   CacheDescription cache;
   std::set<std::uint32_t> overflowed_sets;
+  bool is_bracketed = false;  // by what fits and what does not, of which no other number of ways lies in between
 };
 
 class TraceInference {
@@ -73,6 +74,7 @@ class TraceInference {
     resolve("latency_cycles");
     settings_->on_progress({.finding = "fill granularity", .done = 0.1, .questions = 0, .accesses = 0});
     find_fill_bytes();
+    find_onset();
     const bool has_walks =
         std::any_of(read_.begin(), read_.end(), [](const ReadTrace& read) { return !is_lap(*read.trace); });
     if (has_walks) {
@@ -182,6 +184,76 @@ class TraceInference {
     return returns;
   }
 
+  // A warm chase over a contiguous array: none unless all of it was recorded.
+  struct Chase {
+    std::uint64_t stride_bytes = 0;
+    std::uint64_t array_bytes = 0;
+  };
+
+  static std::optional<Chase> chase_of(const Trace& trace) {
+    const model::AccessSequence& record = trace.question.record;
+    if (!is_warm(trace) || !is_lap(trace) || record.size() < 2) {
+      return std::nullopt;
+    }
+    const std::set<std::uint64_t> offsets(record.begin(), record.end());
+    const std::set<std::uint64_t> warm(trace.question.warm.begin(), trace.question.warm.end());
+    const std::uint64_t stride_bytes = offsets.size() < 2 ? 0 : *std::next(offsets.begin()) - *offsets.begin();
+    const bool is_contiguous =
+        stride_bytes > 0 && *offsets.rbegin() - *offsets.begin() == stride_bytes * (offsets.size() - 1);
+    if (!is_contiguous || offsets != warm) {
+      return std::nullopt;
+    }
+    return Chase{.stride_bytes = stride_bytes, .array_bytes = stride_bytes * offsets.size()};
+  }
+
+  // Arrays of several sizes show between which of them misses begin.
+  void find_onset() {
+    std::set<std::uint64_t> sizes;
+    std::uint64_t largest_that_fits = 0;
+    std::uint64_t smallest_that_does_not = ~std::uint64_t{0};
+    std::uint64_t longest_stride = 0;
+    for (const ReadTrace& read : read_) {
+      const auto chase = chase_of(*read.trace);
+      if (!chase) {
+        continue;
+      }
+      sizes.insert(chase->array_bytes);
+      longest_stride = std::max(longest_stride, chase->stride_bytes);
+      const auto misses =
+          static_cast<std::size_t>(std::count(read.readings.begin(), read.readings.end(), Reading::miss));
+      if (misses == 0) {
+        largest_that_fits = std::max(largest_that_fits, chase->array_bytes);
+      } else if (misses > few_misreads(read.readings.size())) {
+        smallest_that_does_not = std::min(smallest_that_does_not, chase->array_bytes);
+      }
+    }
+    if (sizes.size() < 2) {
+      return;
+    }
+    if (largest_that_fits == 0 || smallest_that_does_not == ~std::uint64_t{0} ||
+        largest_that_fits >= smallest_that_does_not) {
+      open("onset_bytes", EvidenceStatus::unknown,
+           largest_that_fits == 0 ? "no recorded array fits"
+           : smallest_that_does_not == ~std::uint64_t{0}
+               ? "every recorded array fits"
+               : "an array fits that is larger than one that does not, or is chased in longer steps");
+      return;
+    }
+    if (fill_.is_known && longest_stride <= fill_.bytes && smallest_that_does_not - largest_that_fits <= fill_.bytes) {
+      finding_.cache.onset_bytes = largest_that_fits;
+      resolve("onset_bytes");
+      return;
+    }
+    open("onset_bytes", EvidenceStatus::ambiguous,
+         "arrays of " + std::to_string(largest_that_fits) + " bytes fit, and of " +
+             std::to_string(smallest_that_does_not) + " bytes do not, in steps of up to " +
+             std::to_string(longest_stride) + " bytes");
+    evidence("onset_bytes").decided_by = "chases in steps of 4 bytes over arrays of every size between";
+  }
+
+  // How many misses in so many accesses may be misreads of an array that fits.
+  static std::size_t few_misreads(std::size_t accesses) { return 1 + accesses / 2000; }
+
   // Misses of a trace without a warm-up may be first touches, which say nothing about room.
   static bool is_warm(const Trace& trace) { return trace.start_is_known && !trace.question.warm.empty(); }
 
@@ -269,7 +341,7 @@ class TraceInference {
         misses_of_set[set] += read.readings[i] == Reading::miss ? 1U : 0U;
       }
       for (const auto& [set, lines] : lines_of_set) {
-        if (misses_of_set[set] > 1 + record.size() / 2000) {
+        if (misses_of_set[set] > few_misreads(record.size())) {
           fewer_than = std::min(fewer_than, lines.size());
           overflowed.insert(set);
         } else {
@@ -283,15 +355,14 @@ class TraceInference {
     for (const std::size_t ways : std::set<std::size_t>{at_least, fewer_than - 1}) {
       const std::vector<std::uint32_t> all_ways(index.sets(), static_cast<std::uint32_t>(ways));
       for (const model::Replacement& policy : model::plain_policies(all_ways)) {
-        try_hypothesis(line_bytes, index, all_ways, policy, overflowed);
+        try_hypothesis(line_bytes, index, all_ways, policy,
+                       {.cache = {}, .overflowed_sets = overflowed, .is_bracketed = at_least + 1 == fewer_than});
       }
     }
   }
 
   void try_hypothesis(std::uint64_t line_bytes, const model::BitsIndex& index, const std::vector<std::uint32_t>& ways,
-                      const model::Replacement& policy, const std::set<std::uint32_t>& overflowed) {
-    Survivor survivor;
-    survivor.overflowed_sets = overflowed;
+                      const model::Replacement& policy, Survivor survivor) {
     CacheDescription& cache = survivor.cache;
     cache.line_bytes = line_bytes;
     cache.sector_bytes = fill_.bytes;
@@ -327,14 +398,25 @@ class TraceInference {
       return survivor.overflowed_sets.size() == survivor.cache.ways->size();
     });
     const auto number = [](const auto& value) { return std::to_string(value); };
-    settle("line_bytes", &CacheDescription::line_bytes, number, true);
-    settle("capacity_bytes", &CacheDescription::capacity_bytes, number, every_set_overflowed);
+    const bool is_bracketed = std::all_of(survivors_.begin(), survivors_.end(),
+                                          [](const Survivor& survivor) { return survivor.is_bracketed; });
+    const std::string unseen_lines =
+        std::all_of(survivors_.begin(), survivors_.end(),
+                    [this](const Survivor& survivor) { return shows_lines_of(*survivor.cache.line_bytes); })
+            ? ""
+            : "no half of such a line, or no single one of two neighbours, is loaded by itself, so lines of another "
+              "size "
+              "are not ruled out";
+    const std::string unseen =
+        !every_set_overflowed ? "sets that never overflow in the recordings may hold more lines, and may be one set"
+        : !is_bracketed       ? "the recordings leave room for numbers of ways between those that were tried"
+                              : unseen_lines;
+    settle("line_bytes", &CacheDescription::line_bytes, number, unseen_lines);
+    settle("capacity_bytes", &CacheDescription::capacity_bytes, number, unseen);
     settle(
-        "ways", &CacheDescription::ways, [](const auto& ways) { return model::to_flow_yaml(ways); },
-        every_set_overflowed);
+        "ways", &CacheDescription::ways, [](const auto& ways) { return model::to_flow_yaml(ways); }, unseen);
     settle(
-        "index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); },
-        every_set_overflowed);
+        "index", &CacheDescription::index, [](const auto& index) { return model::to_flow_yaml(index); }, unseen);
     if (finding_.cache.index) {
       finding_.cache.exercised_bits = exercised_bits(recorded_lines(*survivors_.front().cache.line_bytes));
     }
@@ -343,8 +425,26 @@ class TraceInference {
     }
     settle(
         "replacement", &CacheDescription::replacement, [](const auto& policy) { return model::to_flow_yaml(policy); },
-        true);
+        "");
     name_deciding_experiments(every_set_overflowed);
+  }
+
+  // Whether lines half and twice as long would have made a difference. Lines are no shorter than what a miss brings.
+  [[nodiscard]] bool shows_lines_of(std::uint64_t line_bytes) const {
+    return (line_bytes <= fill_.bytes || loads_halves_of(line_bytes)) && loads_halves_of(2 * line_bytes);
+  }
+
+  // Whether a warm recording loads one half of an aligned block, and not the other.
+  [[nodiscard]] bool loads_halves_of(std::uint64_t block_bytes) const {
+    return std::any_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
+      std::set<std::uint64_t> blocks;
+      std::set<std::uint64_t> halves;
+      for (const std::uint64_t offset : read.trace->question.record) {
+        blocks.insert(address(offset) / block_bytes);
+        halves.insert(address(offset) / (block_bytes / 2));
+      }
+      return is_warm(*read.trace) && halves.size() < 2 * blocks.size();
+    });
   }
 
   [[nodiscard]] std::vector<std::uint64_t> recorded_lines(std::uint64_t line_bytes) const {
@@ -377,8 +477,10 @@ class TraceInference {
     doubt("replacement", found.replacement ? model::to_flow_yaml(*found.replacement) : "null");
   }
 
+  // `unseen`: what keeps even a value that all survivors share from being proven; empty: nothing.
   template <class Value, class ToFlow>
-  void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const ToFlow& to_flow, bool all_seen) {
+  void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const ToFlow& to_flow,
+              const std::string& unseen) {
     std::vector<std::string> values;
     for (const Survivor& survivor : survivors_) {
       std::string value = to_flow(*(survivor.cache.*member));
@@ -386,14 +488,12 @@ class TraceInference {
         values.push_back(std::move(value));
       }
     }
-    if (values.size() == 1 && all_seen) {
+    if (values.size() == 1 && unseen.empty()) {
       finding_.cache.*member = survivors_.front().cache.*member;
       resolve(leaf);
       return;
     }
-    open(leaf, EvidenceStatus::ambiguous,
-         all_seen ? "several hypotheses explain every recorded access"
-                  : "sets that never overflow in the recordings may hold more lines, and may be one set");
+    open(leaf, EvidenceStatus::ambiguous, unseen.empty() ? "several hypotheses explain every recorded access" : unseen);
     evidence(leaf).alternatives = std::move(values);
   }
 

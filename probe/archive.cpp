@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
@@ -531,13 +532,23 @@ std::vector<std::string> numbered_groups(std::vector<std::string> names, std::st
   return names;
 }
 
-Contents read_contents(const std::filesystem::path& path) {
+// What `read` makes of the open file. Throws InputError for a file that is no archive.
+template <class Read>
+auto read_file(const std::filesystem::path& path, Read&& read) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InputError(path.string() + ": there is no such file; name a trace archive");
   }
   const hdf5::Silence silence;
   try {
-    const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file");
+    return read(
+        hdf5::Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file"));
+  } catch (const hdf5::Failure& failure) {
+    throw InputError(path.string() + ": " + failure.what() + "; record it again");
+  }
+}
+
+Contents read_contents(const std::filesystem::path& path) {
+  return read_file(path, [](const hdf5::Handle& file) {
     Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}, .places = {}};
     const std::vector<std::string> names = hdf5::link_names(file);
     for (const std::string& group : numbered_groups(names, launch_prefix)) {
@@ -550,9 +561,7 @@ Contents read_contents(const std::filesystem::path& path) {
       read_places(file, group, contents.places);
     }
     return contents;
-  } catch (const hdf5::Failure& failure) {
-    throw InputError(path.string() + ": " + failure.what() + "; record it again");
-  }
+  });
 }
 
 class Hdf5Writer final : public ArchiveWriter {
@@ -852,6 +861,36 @@ Archive read_archive(const std::filesystem::path& file) {
     }
   }
   return archive;
+}
+
+std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
+  return read_file(path, [](const hdf5::Handle& file) {
+    std::set<std::string, std::less<>> answered;
+    const std::vector<std::string> names = hdf5::link_names(file);
+    for (const std::string& name : numbered_groups(names, launch_prefix)) {
+      const hdf5::Handle group = hdf5::open_group(file, name);
+      std::vector<std::string> targets = hdf5::read_strings(group, "target");
+      if (hdf5::has_link(group, "refused")) {
+        for (const std::uint64_t at : hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64)) {
+          require(at < targets.size(), "dataset refused names questions that are not there");
+          targets[at].clear();
+        }
+      }
+      answered.insert(targets.begin(), targets.end());
+    }
+    std::vector<TimedWorkload> timed;
+    for (const std::string& name : numbered_groups(names, timings_prefix)) {
+      read_timings(file, name, timed);
+    }
+    for (const TimedWorkload& each : timed) {
+      if (!each.timing.refusal) {
+        answered.emplace(target_of(each.workload));
+      }
+    }
+    std::vector<std::string> targets = read_facts(file).targets;
+    std::erase_if(targets, [&](const std::string& target) { return !answered.contains(target); });
+    return targets;
+  });
 }
 
 std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file, const model::DeviceFacts& facts) {

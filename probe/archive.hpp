@@ -61,6 +61,10 @@ struct Archive {
 // Throws InputError: not there, not HDF5, truncated, another schema, lengths that do not fit, negative latencies.
 [[nodiscard]] Archive read_archive(const std::filesystem::path& file);
 
+// The targets of which the archive has answers, as open_recording() offers them, without reading what they are. Throws
+// as read_archive() does.
+[[nodiscard]] std::vector<std::string> recorded_targets(const std::filesystem::path& file);
+
 // Writes what is asked of another device through it. The file appears under its name when close() is called; until
 // then, and when it is not called, it is FILE.partial.
 class ArchiveWriter {

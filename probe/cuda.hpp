@@ -22,6 +22,9 @@ struct CudaOptions {
   std::vector<std::string> targets = {};
 };
 
+// What a CUDA device offers when it has the memory; empty when the program was built without CUDA.
+[[nodiscard]] std::vector<std::string> cuda_targets();
+
 // Names of the CUDA devices; empty without a driver or a GPU.
 [[nodiscard]] std::vector<std::string> cuda_device_names();
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -301,6 +302,226 @@ model::Trace read_csv(const std::filesystem::path& file) {
   return trace;
 }
 
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// A row of MT4G as it stands there.
+struct Mt4gRow {
+  std::size_t line_number = 0;
+  std::vector<double> numbers;
+};
+
+struct Mt4gFile {
+  std::optional<bool> has_strides;            // as a header says
+  std::optional<std::uint64_t> stride_bytes;  // as a comment says
+  std::vector<Mt4gRow> rows;
+};
+
+// The number behind `stride` in a comment.
+std::optional<std::uint64_t> stride_in(std::string_view comment, const Lines& lines) {
+  constexpr std::string_view key = "stride";
+  const std::size_t begin = comment.find(key);
+  if (begin == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view text = comment.substr(comment.find_last_of(" \t:=") + 1);
+  const auto bytes = whole_text_as<std::uint64_t>(text);
+  if (!bytes || *bytes == 0) {
+    throw lines.error("'" + std::string(text.substr(0, 40)) + "' is no stride; write `# stride BYTES`");
+  }
+  return bytes;
+}
+
+Mt4gRow mt4g_row(std::string_view line, const Lines& lines) {
+  Mt4gRow row{.line_number = lines.number(), .numbers = {}};
+  std::vector<std::string_view> cells = split(line, ',');
+  if (cells.back().empty()) {
+    cells.pop_back();  // rows may end in a comma
+  }
+  for (const std::string_view cell : cells) {
+    row.numbers.push_back(lines.latency(cell));
+  }
+  return row;
+}
+
+Mt4gFile mt4g_file(Lines& lines) {
+  Mt4gFile file;
+  while (const auto line = lines.next()) {
+    const std::string_view first = trimmed(line->substr(0, line->find(',')));
+    if (line->front() == '#') {
+      const auto stride_bytes = stride_in(*line, lines);
+      file.stride_bytes = stride_bytes ? stride_bytes : file.stride_bytes;
+    } else if (file.rows.empty() && !file.has_strides && (first == "size" || first == "stride")) {
+      file.has_strides = first == "stride";
+    } else {
+      file.rows.push_back(mt4g_row(*line, lines));
+    }
+  }
+  if (file.rows.empty()) {
+    throw lines.error("the file holds no row `size,latency,latency`; name a recording");
+  }
+  return file;
+}
+
+bool looks_like_strides(const std::vector<Mt4gRow>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const Mt4gRow& row) {
+    if (row.numbers.size() < 3 || row.numbers[0] < 1) {
+      return false;
+    }
+    const double stride = row.numbers[0];
+    const double size = row.numbers[1];
+    return std::fmod(size, stride) == 0 && size >= 4 * stride &&
+           *std::max_element(row.numbers.begin() + 2, row.numbers.end()) < size;
+  });
+}
+
+// A whole number of bytes out of a row.
+std::uint64_t bytes_in(double number, std::size_t line_number, const char* what, const Lines& lines) {
+  if (number < word_bytes || number != std::floor(number) || std::fmod(number, word_bytes) != 0 || number >= 0x1p40) {
+    throw lines.error_at(line_number, std::string(what) + " is no multiple of 4 bytes; mend the row");
+  }
+  return static_cast<std::uint64_t>(number);
+}
+
+model::Trace mt4g_trace(const Mt4gRow& row, const std::optional<std::uint64_t>& stride_bytes, const Lines& lines) {
+  const std::size_t columns_before = stride_bytes ? 1 : 2;
+  if (row.numbers.size() <= columns_before) {
+    throw lines.error_at(row.line_number, "no latency stands behind the size; mend the row");
+  }
+  const std::uint64_t stride =
+      stride_bytes ? *stride_bytes : bytes_in(row.numbers.front(), row.line_number, "the stride", lines);
+  const std::uint64_t size = bytes_in(row.numbers.at(columns_before - 1), row.line_number, "the size", lines);
+  if (size % stride != 0) {
+    throw lines.error_at(row.line_number, "an array of " + std::to_string(size) +
+                                              " bytes is no multiple of the stride of " + std::to_string(stride) +
+                                              "; mend the row");
+  }
+  model::Trace trace;
+  trace.question.state = model::StartState::clean;
+  for (std::uint64_t offset = 0; offset < size; offset += stride) {
+    trace.question.warm.push_back(offset);
+  }
+  for (std::size_t i = columns_before; i < row.numbers.size(); ++i) {
+    trace.question.record.push_back((i - columns_before) * stride % size);
+    trace.latency_cycles.push_back(static_cast<float>(row.numbers[i]));
+  }
+  return trace;
+}
+
+// The line of each HIT and MISS behind the arrow, or their number.
+void read_hits(std::string_view text, model::SetSequence& sequence, const Lines& lines) {
+  const auto counted = static_cast<std::size_t>(std::count_if(sequence.accesses.begin(), sequence.accesses.end(),
+                                                              [](const auto& access) { return access.is_counted; }));
+  if (const auto hits = whole_text_as<std::uint64_t>(text)) {
+    if (*hits > counted) {
+      throw lines.error(std::to_string(*hits) + " hits are more than the " + std::to_string(counted) +
+                        " accesses with `?`; mend the row");
+    }
+    sequence.hits = *hits;
+    return;
+  }
+  for (const std::string_view word : split(text, ' ')) {
+    const bool is_hit = word == "HIT" || word == "H";
+    if (!word.empty() && !is_hit && word != "MISS" && word != "M") {
+      throw lines.error("'" + std::string(word.substr(0, 40)) +
+                        "' is no result; write how many accesses hit, or HIT or MISS for each");
+    }
+    if (!word.empty()) {
+      sequence.is_hit.push_back(is_hit);
+      sequence.hits += is_hit ? 1U : 0U;
+    }
+  }
+  if (sequence.is_hit.size() != counted) {
+    throw lines.error(std::to_string(counted) + " accesses have `?` and " + std::to_string(sequence.is_hit.size()) +
+                      " results follow; write one for each");
+  }
+}
+
+model::SetSequence set_sequence(std::string_view line, const Lines& lines) {
+  const std::size_t arrow = line.find("->");
+  if (arrow == std::string_view::npos) {
+    throw lines.error("no row `SEQUENCE -> hits`; write the hits behind an arrow");
+  }
+  model::SetSequence sequence;
+  std::map<std::string, std::uint32_t, std::less<>> numbers;
+  bool is_first = true;
+  for (std::string_view word : split(line.substr(0, arrow), ' ')) {
+    if (word.empty()) {
+      continue;
+    }
+    if (is_first != (word == "<wbinvd>")) {
+      throw lines.error(is_first ? "what the set holds at first is not known; begin the sequence with <wbinvd>"
+                                 : "<wbinvd> stands inside a sequence; begin another row with it");
+    }
+    if (is_first) {
+      is_first = false;
+      continue;
+    }
+    const bool is_counted = word.ends_with('?');
+    word.remove_suffix(is_counted ? 1 : 0);
+    if (word.empty() || word.find_first_of("?!<>") != std::string_view::npos) {
+      throw lines.error("'" + std::string(word.substr(0, 40)) + "' is no line; write words such as B0 or B0?");
+    }
+    const auto number = numbers.emplace(word, static_cast<std::uint32_t>(numbers.size())).first->second;
+    sequence.accesses.push_back({.line = number, .is_counted = is_counted});
+  }
+  read_hits(trimmed(line.substr(arrow + 2)), sequence, lines);
+  return sequence;
+}
+
+}  // namespace
+
+std::vector<model::Trace> read_mt4g(const std::filesystem::path& file) {
+  Lines lines(file);
+  const Mt4gFile read = mt4g_file(lines);
+  const bool has_strides = read.has_strides.value_or(looks_like_strides(read.rows));
+  if (!has_strides && !read.stride_bytes) {
+    throw lines.error_at(
+        read.rows.front().line_number,
+        "the rows do not say in which steps the array was chased; write a line `# stride BYTES` before "
+        "them");
+  }
+  std::vector<model::Trace> traces;
+  for (const Mt4gRow& row : read.rows) {
+    traces.push_back(mt4g_trace(row, has_strides ? std::nullopt : read.stride_bytes, lines));
+    traces.back().name = file.string() + " (line " + std::to_string(row.line_number) + ")";
+  }
+  return traces;
+}
+
+std::vector<model::SetSequence> read_set_sequences(const std::filesystem::path& file) {
+  Lines lines(file);
+  std::vector<model::SetSequence> sequences;
+  while (const auto line = lines.next()) {
+    if (line->front() != '#') {
+      sequences.push_back(set_sequence(*line, lines));
+      sequences.back().name = file.string() + " (line " + std::to_string(lines.number()) + ")";
+    }
+  }
+  if (sequences.empty()) {
+    throw lines.error("the file holds no row `SEQUENCE -> hits`; name a recording");
+  }
+  return sequences;
+}
+
+bool holds_set_sequences(const std::filesystem::path& file) {
+  Lines lines(file);
+  auto line = lines.next();
+  while (line && line->front() == '#') {
+    line = lines.next();
+  }
+  return line && line->find("->") != std::string_view::npos;
+}
+
 std::vector<model::Trace> read_traces(const std::filesystem::path& file) {
   if (is_archive(file)) {
     return read_archive(file).traces;
@@ -313,12 +534,16 @@ std::vector<model::Trace> read_traces(const std::filesystem::path& file) {
   if (line && line->front() == '=') {
     return read_mei(file);
   }
+  if (line &&
+      (std::count(line->begin(), line->end(), ',') > 1 || line->starts_with("size,") || line->starts_with("stride,"))) {
+    return read_mt4g(file);
+  }
   if (line && line->find(',') != std::string_view::npos) {
     return {read_csv(file)};
   }
   throw lines.error(
-      "neither an archive, nor a chase under a header of ====, nor CSV `offset,latency`; name a recording of one of "
-      "them");
+      "neither an archive, nor a chase under a header of ====, nor CSV `offset,latency`, nor rows "
+      "`size,latency,latency`; name a recording of one of them");
 }
 
 }  // namespace gpuinfer::probe

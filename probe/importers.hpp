@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "model/set_sequence.hpp"
 #include "model/trace.hpp"
 
 // Recordings in other people's forms. All throw InputError with file and line. Texts do not say which load path was
@@ -20,7 +21,28 @@ namespace gpuinfer::probe {
 // CSV `offset,latency`, an optional header line, # comments; the start state is not known.
 [[nodiscard]] model::Trace read_csv(const std::filesystem::path& file);
 
-// Any of the above, or every trace of an archive; by content, not by name.
+// Raw rows of MT4G (Vanecek et al., "MT4G: A Tool for Reliable Auto-Discovery of NVIDIA and AMD GPU Compute and Memory
+// Topologies"): `size,latency,latency,...`, an array of so many bytes that was chased round once and then again, with
+// the latencies of the second time from its begin on; or `stride,size,latency,...`, with the step of the chase in
+// bytes. A header line that begins with `size` or `stride,size` says which; without one, rows have strides where every
+// second number is a multiple of the first, four times as large at least, and larger than all others of its row. Rows
+// without strides need a line `# stride BYTES` before them. One trace for each row; the cache is taken to be empty
+// before the first round, as it is after a kernel was launched.
+[[nodiscard]] std::vector<model::Trace> read_mt4g(const std::filesystem::path& file);
+
+// Sequences over one set with their hits, in the notation of nanoBench (Abel & Reineke, ISPASS 2020, section VI):
+//
+//   <wbinvd> B0 B1? B2 B0? -> 1
+//   <wbinvd> B0 B1 B0? B2? -> HIT MISS
+//
+// Words are lines of the set, those with `?` are counted, and <wbinvd>, with which each sequence begins, empties the
+// set. Behind the arrow stands how many of the counted accesses hit, or HIT or MISS (H, M) for each. # comments.
+[[nodiscard]] std::vector<model::SetSequence> read_set_sequences(const std::filesystem::path& file);
+
+// True where the first line that is no comment has such an arrow.
+[[nodiscard]] bool holds_set_sequences(const std::filesystem::path& file);
+
+// Traces in any of the above forms, or every trace of an archive; by content, not by name.
 [[nodiscard]] std::vector<model::Trace> read_traces(const std::filesystem::path& file);
 
 }  // namespace gpuinfer::probe

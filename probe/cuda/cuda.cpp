@@ -20,6 +20,7 @@
 #include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
 #include "probe/cuda/thread_runner.hpp"
+#include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe {
 namespace {
@@ -112,6 +113,13 @@ constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
 
 // Twice what any first TLB is known to cover.
 constexpr std::uint64_t first_tlb_bytes = 32 * widest_page_bytes;
+
+// A level behind another one is not offered with a buffer of less, in multiples of what the nearer one holds.
+constexpr std::uint64_t nearer_multiple = 8;
+
+// Of the free memory, what the largest buffer of pages takes.
+constexpr std::uint64_t page_parts = 7;
+constexpr std::uint64_t free_parts = 8;
 
 // Twice what any first cache of constants is known to hold.
 constexpr std::uint64_t first_constants_bytes = 4U << 10U;
@@ -302,7 +310,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     }
     const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
     const auto nearer_bytes = nearer_bytes_of(target.emptying);
-    if (offer.reach.bytes <= (nearer_bytes ? 8 * *nearer_bytes : 2 * flood_bytes)) {
+    if (offer.reach.bytes <= (nearer_bytes ? nearer_multiple * *nearer_bytes : 2 * flood_bytes)) {
       std::erase(facts_.targets, name);  // too little memory is free
       continue;
     }
@@ -458,7 +466,8 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   const bool many_pages = any(Emptying::new_mapping) || any(Emptying::everything);
   if (any(Emptying::other_pages) || many_pages) {
     const std::uint64_t free_bytes = gpu_.free_bytes();
-    const std::uint64_t bytes = many_pages ? free_bytes / 8 * 7 : std::min(free_bytes / 2, page_buffer_bytes);
+    const std::uint64_t bytes =
+        many_pages ? free_bytes / free_parts * page_parts : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
     page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_));
   }
@@ -709,6 +718,14 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
 
 }  // namespace
 
+std::vector<std::string> cuda_targets() {
+  std::vector<std::string> names;
+  std::ranges::transform(all_targets, std::back_inserter(names),
+                         [](const Target& each) { return std::string(each.name); });
+  names.insert(names.end(), workload_targets.begin(), workload_targets.end());
+  return names;
+}
+
 std::vector<std::string> cuda_device_names() {
   int devices = 0;
   std::vector<std::string> names;
@@ -722,6 +739,67 @@ std::vector<std::string> cuda_device_names() {
     }
   }
   return names;
+}
+
+namespace {
+
+// As prepare_buffers() takes it and the constructor of CudaProbe wants it.
+std::map<std::string, std::uint64_t> needed_bytes(std::uint64_t l2_bytes) {
+  const std::uint64_t pages_of_first_tlb = 4 * flood_of(Emptying::other_pages).bytes;
+  const std::uint64_t pages_of_second_tlb = nearer_multiple * first_tlb_bytes / page_parts * free_parts;
+  std::map<std::string, std::uint64_t> needed{{"L2", 2 * std::bit_ceil(2 * l2_bytes)},
+                                              {"L1TLB", pages_of_first_tlb},
+                                              {"L2TLB", pages_of_second_tlb},
+                                              {"Latency", pages_of_second_tlb}};
+  std::erase_if(needed, [](const auto& target) { return target.second <= 1ULL << 30U; });
+  return needed;
+}
+
+CudaDevice health_of(int number) {
+  CudaDevice device;
+  cudaDeviceProp properties{};
+  cudaError_t error = cudaGetDeviceProperties(&properties, number);
+  std::array<char, 32> pci_bus_id{};
+  if (error == cudaSuccess) {
+    device.name = properties.name;
+    device.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
+    device.needed_bytes = needed_bytes(static_cast<std::uint64_t>(properties.l2CacheSize));
+    error = cudaDeviceGetPCIBusId(pci_bus_id.data(), static_cast<int>(pci_bus_id.size()), number);
+    device.pci_bus_id = pci_bus_id.data();
+  }
+  if (error == cudaSuccess) {
+    error = cudaSetDevice(number);
+  }
+  std::size_t free = 0;
+  std::size_t all = 0;
+  if (error == cudaSuccess) {
+    error = cudaMemGetInfo(&free, &all);
+  }
+  if (error == cudaSuccess) {
+    device.free_bytes = free;
+  } else {
+    device.trouble = cudaGetErrorString(error);
+  }
+  return device;
+}
+
+}  // namespace
+
+CudaHealth cuda_health() {
+  CudaHealth health{.is_built_in = true, .runtime_version = "", .trouble = std::nullopt, .devices = {}};
+  int runtime = 0;
+  if (cudaRuntimeGetVersion(&runtime) == cudaSuccess) {
+    health.runtime_version = cuda::version_text(runtime);
+  }
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
+    health.trouble = cudaGetErrorString(error);
+    return health;
+  }
+  for (int number = 0; number < devices; ++number) {
+    health.devices.push_back(health_of(number));
+  }
+  return health;
 }
 
 std::unique_ptr<model::Answerer> open_cuda(const CudaOptions& options) {

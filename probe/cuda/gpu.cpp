@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 bool all_on_different_sms(std::span<const Place> places) {
   std::set<std::uint32_t> sms;
   return std::ranges::all_of(places, [&sms](const Place& place) { return sms.insert(place.sm).second; });
@@ -38,6 +34,10 @@ cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<
 }
 
 }  // namespace
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 cudaError_t HostMemory::reserve(std::size_t bytes) {
   constexpr std::size_t smallest_bytes = std::size_t{8} << 20U;

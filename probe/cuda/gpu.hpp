@@ -18,6 +18,9 @@
 
 namespace gpuinfer::probe::cuda {
 
+// 13000 -> "13.0", as CUDA counts versions.
+[[nodiscard]] std::string version_text(int version);
+
 // Memory of this process that the GPU reads and writes in place, so that no copy commands come between launches.
 class HostMemory {
  public:

@@ -26,8 +26,30 @@ constexpr unsigned since_driver_load = 0;
 constexpr std::array<unsigned, 2> causes_of_page_retirement{0, 1};
 
 constexpr unsigned long long hardware_slowdown = 0x8;
+constexpr std::array<std::pair<unsigned long long, const char*>, 5> kinds_of_limit{
+    {{0x1, "idleness"},
+     {0x2, "the clocks that were set for applications"},
+     {0x4, "the power limit"},
+     {0x10, "boost in step with other GPUs"},
+     {0x100, "the clocks that were set for the display"}}};
 constexpr std::array<std::pair<unsigned long long, const char*>, 3> kinds_of_slowdown{
     {{0x20, "thermal slowdown by the driver"}, {0x40, "thermal slowdown by the hardware"}, {0x80, "power brake"}}};
+
+constexpr std::array<const char*, 4> compute_modes{"default", "exclusive thread", "prohibited", "exclusive process"};
+
+// nvmlMemory_t
+struct Memory {
+  unsigned long long total_bytes = 0;
+  unsigned long long free_bytes = 0;
+  unsigned long long used_bytes = 0;
+};
+
+// nvmlPciInfo_t
+struct PciInfo {
+  std::array<char, 16> short_id{};
+  std::array<unsigned, 5> numbers{};
+  std::array<char, 32> id{};
+};
 
 // nvmlProcessInfo_v2_t, the same as that of version 3.
 struct ProcessInfo {
@@ -36,6 +58,18 @@ struct ProcessInfo {
   unsigned gpu_instance = 0;
   unsigned compute_instance = 0;
 };
+
+template <std::size_t kinds>
+std::set<std::string> named(unsigned long long reasons,
+                            const std::array<std::pair<unsigned long long, const char*>, kinds>& names) {
+  std::set<std::string> present;
+  for (const auto& [reason, name] : names) {
+    if ((reasons & reason) != 0) {
+      present.insert(name);
+    }
+  }
+  return present;
+}
 
 }  // namespace
 
@@ -80,6 +114,90 @@ GpuCondition Nvml::condition() const {
           .replaced_rows = replaced_rows()};
 }
 
+DriverHealth Nvml::survey(const std::string& library) {
+  DriverHealth health;
+  Library opened(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!opened) {
+    health.trouble = library + " is not there";
+    return health;
+  }
+  Nvml nvml(std::move(opened));
+  if (const int result = nvml.call("nvmlInit_v2"); result != success) {
+    health.trouble = library + " does not start: " + nvml.error_text(result);
+    nvml.loaded_.reset();  // there is nothing to shut down
+    return health;
+  }
+  std::array<char, 96> version{};
+  if (nvml.call("nvmlSystemGetDriverVersion", version.data(), static_cast<unsigned>(version.size())) == success) {
+    health.version = version.data();
+  }
+  unsigned count = 0;
+  if (const int result = nvml.call("nvmlDeviceGetCount_v2", &count); result != success) {
+    health.trouble = "the driver does not count its GPUs: " + nvml.error_text(result);
+    return health;
+  }
+  for (unsigned number = 0; number < count; ++number) {
+    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", number, &nvml.device_) == success) {
+      health.gpus.push_back(nvml.health());
+    }
+  }
+  if (health.gpus.empty()) {
+    health.trouble = count == 0 ? "the driver sees no GPU"
+                                : "the driver shows none of its " + std::to_string(count) + " GPUs to this user";
+  }
+  return health;
+}
+
+GpuHealth Nvml::health() const {
+  std::array<char, 96> name{};
+  const bool is_named = call("nvmlDeviceGetName", device_, name.data(), static_cast<unsigned>(name.size())) == success;
+  GpuHealth health{.name = is_named ? name.data() : "a GPU without a name", .pci_bus_id = pci_bus_id()};
+  health.compute_mode = compute_mode();
+  health.has_mig = is_on("nvmlDeviceGetMigMode");
+  health.has_ecc = is_on("nvmlDeviceGetEccMode");
+  if (Memory memory; call("nvmlDeviceGetMemoryInfo", device_, &memory) == success) {
+    health.total_bytes = memory.total_bytes;
+    health.free_bytes = memory.free_bytes;
+  }
+  health.processes = processes();
+  health.sm_clock_mhz = clock_mhz(clock_sm);
+  if (unsigned mhz = 0; call("nvmlDeviceGetMaxClockInfo", device_, clock_sm, &mhz) == success) {
+    health.sm_clock_limit_mhz = mhz;
+  }
+  health.memory_clock_mhz = clock_mhz(clock_memory);
+  health.clock_limits = clock_limits();
+  health.slowdowns = slowdowns();
+  health.corrected_errors = errors(errors_corrected);
+  health.uncorrected_errors = errors(errors_uncorrected);
+  health.replaced_rows = replaced_rows();
+  return health;
+}
+
+std::string Nvml::error_text(int result) const {
+  using Function = const char*(int);
+  auto* const function = reinterpret_cast<Function*>(dlsym(loaded_.get(), "nvmlErrorString"));
+  return function == nullptr ? "error " + std::to_string(result) : function(result);
+}
+
+std::optional<bool> Nvml::is_on(const char* function) const {
+  unsigned now = 0;
+  unsigned after_reset = 0;
+  return call(function, device_, &now, &after_reset) == success ? std::optional(now != 0) : std::nullopt;
+}
+
+std::optional<std::string> Nvml::compute_mode() const {
+  unsigned mode = 0;
+  if (call("nvmlDeviceGetComputeMode", device_, &mode) != success || mode >= compute_modes.size()) {
+    return std::nullopt;
+  }
+  return compute_modes.at(mode);
+}
+
+std::string Nvml::pci_bus_id() const {
+  PciInfo info;
+  return call("nvmlDeviceGetPciInfo_v3", device_, &info) == success ? info.id.data() : "";
+}
+
 std::optional<std::uint32_t> Nvml::clock_mhz(unsigned type) const {
   unsigned mhz = 0;
   if (call("nvmlDeviceGetClockInfo", device_, type, &mhz) != success) {
@@ -88,27 +206,42 @@ std::optional<std::uint32_t> Nvml::clock_mhz(unsigned type) const {
   return mhz;
 }
 
-std::optional<std::set<std::string>> Nvml::slowdowns() const {
+std::optional<unsigned long long> Nvml::clock_reasons() const {
   unsigned long long reasons = 0;
   // The new name and the old one.
   if (call("nvmlDeviceGetCurrentClocksEventReasons", device_, &reasons) != success &&
       call("nvmlDeviceGetCurrentClocksThrottleReasons", device_, &reasons) != success) {
     return std::nullopt;
   }
-  std::set<std::string> slowdowns;
-  for (const auto& [reason, name] : kinds_of_slowdown) {
-    if ((reasons & reason) != 0) {
-      slowdowns.insert(name);
-    }
+  return reasons;
+}
+
+std::optional<std::set<std::string>> Nvml::slowdowns() const {
+  const auto reasons = clock_reasons();
+  if (!reasons) {
+    return std::nullopt;
   }
+  std::set<std::string> slowdowns = named(*reasons, kinds_of_slowdown);
   // The hardware says so besides its own kinds.
-  if (slowdowns.empty() && (reasons & hardware_slowdown) != 0) {
+  if (slowdowns.empty() && (*reasons & hardware_slowdown) != 0) {
     slowdowns.insert("hardware slowdown");
   }
   return slowdowns;
 }
 
+std::optional<std::set<std::string>> Nvml::clock_limits() const {
+  const auto reasons = clock_reasons();
+  return reasons ? std::optional(named(*reasons, kinds_of_limit)) : std::nullopt;
+}
+
+// This process is one of them, in a container perhaps under a number that it does not know. Where the driver hides it
+// but not others, one of those is missed.
 std::optional<std::uint64_t> Nvml::other_processes() const {
+  const auto all = processes();
+  return all && *all > 0 ? *all - 1 : all;
+}
+
+std::optional<std::uint64_t> Nvml::processes() const {
   // Some drivers of branch 535 have a larger structure under version 3, so version 2 comes first.
   for (const char* function : {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}) {
     std::vector<ProcessInfo> processes(256);
@@ -125,9 +258,7 @@ std::optional<std::uint64_t> Nvml::other_processes() const {
       for (const ProcessInfo& info : processes) {
         numbers.insert(info.process);
       }
-      // This process is one of them, in a container perhaps under a number that it does not know. Where the driver
-      // hides it but not others, one of those is missed.
-      return numbers.empty() ? 0 : numbers.size() - 1;
+      return numbers.size();
     }
   }
   return std::nullopt;
@@ -165,3 +296,9 @@ std::optional<std::uint64_t> Nvml::replaced_rows() const {
 }
 
 }  // namespace gpuinfer::probe::cuda
+
+namespace gpuinfer::probe {
+
+DriverHealth driver_health() { return cuda::Nvml::survey(cuda::Nvml::library_name); }
+
+}  // namespace gpuinfer::probe

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "probe/cuda/gpu_condition.hpp"
+#include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe::cuda {
 
@@ -22,6 +23,9 @@ class Nvml {
   // `library` is a path or a name that the loader knows, `pci_bus_id` like 0000:1b:00.0. None when there is no such
   // library, or it does not work, or knows no such GPU.
   [[nodiscard]] static std::optional<Nvml> find(const std::string& library, const std::string& pci_bus_id);
+
+  // Of all GPUs, in the order of their numbers.
+  [[nodiscard]] static DriverHealth survey(const std::string& library);
 
   Nvml(Nvml&&) = default;
   Nvml& operator=(Nvml&&) = delete;
@@ -44,8 +48,17 @@ class Nvml {
   template <class... Arguments>
   [[nodiscard]] int call(const char* function, Arguments... arguments) const;
 
+  [[nodiscard]] GpuHealth health() const;
+  [[nodiscard]] std::string error_text(int result) const;
+  // Of a function that gives a mode as it is, and as it will be after a reset.
+  [[nodiscard]] std::optional<bool> is_on(const char* function) const;
+  [[nodiscard]] std::optional<std::string> compute_mode() const;
+  [[nodiscard]] std::string pci_bus_id() const;
   [[nodiscard]] std::optional<std::uint32_t> clock_mhz(unsigned type) const;
+  [[nodiscard]] std::optional<unsigned long long> clock_reasons() const;
   [[nodiscard]] std::optional<std::set<std::string>> slowdowns() const;
+  [[nodiscard]] std::optional<std::set<std::string>> clock_limits() const;
+  [[nodiscard]] std::optional<std::uint64_t> processes() const;
   [[nodiscard]] std::optional<std::uint64_t> other_processes() const;
   [[nodiscard]] std::optional<std::uint64_t> errors(unsigned type) const;
   [[nodiscard]] std::optional<std::uint64_t> replaced_rows() const;

@@ -43,6 +43,13 @@ TEST(ProgressLine, EstimatesTheTimeThatIsLeft) {
   EXPECT_NE(out.str().find("s left"), std::string::npos) << out.str();
 }
 
+TEST(ProgressLine, LongTimesAreInMinutesAndHours) {
+  EXPECT_EQ(duration_text(42.26), "42.3 s");
+  EXPECT_EQ(duration_text(125.4), "2 min 5 s");
+  EXPECT_EQ(duration_text(3599.6), "1 h 0 min");
+  EXPECT_EQ(duration_text(12000), "3 h 20 min");
+}
+
 TEST(ProgressLine, SaysNothingWhenQuiet) {
   std::ostringstream out;
   ProgressLine line(out, ProgressLine::Style::none);

@@ -16,6 +16,7 @@ namespace {
 constexpr int success = 0;
 constexpr int invalid_argument = 2;
 constexpr int not_supported = 3;
+constexpr int no_permission = 4;
 constexpr int not_found = 6;
 constexpr int insufficient_size = 7;
 
@@ -58,6 +59,26 @@ int say(void* device, const std::string& quantity, Number* number) {
   return it.result;
 }
 
+int copy(std::string_view text, char* to, unsigned room) {
+  if (room <= text.size()) {
+    return insufficient_size;
+  }
+  to[text.copy(to, text.size())] = '\0';
+  return success;
+}
+
+struct PciInfo {
+  char short_id[16];
+  unsigned numbers[5];
+  char id[32];
+};
+
+struct Memory {
+  unsigned long long total_bytes;
+  unsigned long long free_bytes;
+  unsigned long long used_bytes;
+};
+
 struct ProcessInfo {
   unsigned process;
   unsigned long long memory_bytes;
@@ -91,6 +112,50 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* pci_bus_id, void** device) {
   }
   *device = &gpu;
   return success;
+}
+
+const char* nvmlErrorString(int result) { return result == 9 ? "Driver Not Loaded" : "Unknown Error"; }
+
+int nvmlSystemGetDriverVersion(char* version, unsigned room) { return copy("580.65.06", version, room); }
+
+int nvmlDeviceGetCount_v2(unsigned* count) { return say(&gpu, "gpus", count); }
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned number, void** device) {
+  const Said hidden = said("hidden");
+  if (hidden.result == success && hidden.numbers.at(0) == number) {
+    return no_permission;
+  }
+  *device = &gpu;
+  return success;
+}
+
+int nvmlDeviceGetName(void* device, char* name, unsigned room) {
+  return device == &gpu ? copy("NVIDIA Fake", name, room) : invalid_argument;
+}
+
+int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
+  return device == &gpu ? copy("00000000:1B:00.0", info->id, sizeof(info->id)) : invalid_argument;
+}
+
+int nvmlDeviceGetComputeMode(void* device, unsigned* mode) { return say(device, "compute_mode", mode); }
+
+int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* after_reset) {
+  *after_reset = 1;
+  return say(device, "mig", now);
+}
+
+int nvmlDeviceGetEccMode(void* device, unsigned* now, unsigned* after_reset) {
+  *after_reset = 1;
+  return say(device, "ecc", now);
+}
+
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+  memory->free_bytes = 3ULL << 30U;
+  return say(device, "memory", &memory->total_bytes);
+}
+
+int nvmlDeviceGetMaxClockInfo(void* device, unsigned type, unsigned* mhz) {
+  return type == 1 ? say(device, "sm_clock_limit", mhz) : invalid_argument;
 }
 
 int nvmlDeviceGetClockInfo(void* device, unsigned type, unsigned* mhz) {

@@ -151,5 +151,72 @@ TEST_F(Importers, RecordingsOfTheAuthors) {
   }
 }
 
+TEST_F(Importers, Mt4gSizesAreChasesInStepsThatACommentNames) {
+  const auto traces = read_traces(file("sizes.csv", "# an old card\n# stride: 8\n16,200,201,30\n32,30,31,32,33,34,\n"));
+  ASSERT_EQ(traces.size(), 2U);
+  EXPECT_EQ(traces[0].question.warm, (AccessSequence{0, 8}));
+  EXPECT_EQ(traces[0].question.record, (AccessSequence{0, 8, 0}));
+  EXPECT_EQ(traces[0].latency_cycles, (std::vector<float>{200, 201, 30}));
+  EXPECT_EQ(traces[0].question.state, StartState::clean);
+  EXPECT_TRUE(traces[0].start_is_known);
+  EXPECT_EQ(traces[1].question.warm, (AccessSequence{0, 8, 16, 24}));
+  EXPECT_EQ(traces[1].question.record, (AccessSequence{0, 8, 16, 24, 0}));
+  EXPECT_EQ(traces[1].name, path("sizes.csv").string() + " (line 4)");
+}
+
+TEST_F(Importers, Mt4gRowsWithStridesAreToldByAHeaderOrByTheirNumbers) {
+  for (const std::string_view header : {"stride,size,latencies\n", ""}) {
+    const auto traces = read_traces(file("lines.csv", std::string(header) + "4,1024,30,31\n64,2048,30,200\n"));
+    ASSERT_EQ(traces.size(), 2U) << header;
+    EXPECT_EQ(traces[0].question.warm.size(), 256U);
+    EXPECT_EQ(traces[1].question.warm.size(), 32U);
+    EXPECT_EQ(traces[1].question.record, (AccessSequence{0, 64}));
+  }
+  // Were the first numbers strides, arrays of 40 bytes would be chased.
+  const auto sizes = read_traces(file("sizes.csv", "# stride 4\n8,40,40,40\n20,40,40,40\n"));
+  EXPECT_EQ(sizes.at(1).question.warm.size(), 5U);
+}
+
+TEST_F(Importers, Mt4gRowsThatCannotBeAreRefusedWithTheirLine) {
+  EXPECT_TRUE(contains(error_in("1024,30,31\n1056,30,200\n"), ":1: the rows do not say in which steps"));
+  EXPECT_TRUE(
+      contains(error_in("# stride 32\n1024,30,31\n1040,30,200\n"), ":3: an array of 1040 bytes is no multiple"));
+  EXPECT_TRUE(contains(error_in("# stride 32\n1024,30,31\n1056,30,-1\n"), ":3: '-1' is no latency"));
+  EXPECT_TRUE(contains(error_in("# stride 32\n1024,30,31\n1056\n"), ":3: no latency stands behind the size"));
+  EXPECT_TRUE(contains(error_in("# stride x\n1024,30,31\n"), "'x' is no stride"));
+  EXPECT_TRUE(contains(error_in("stride,size\n3,1024,30,31\n"), ":2: the stride is no multiple of 4 bytes"));
+}
+
+TEST_F(Importers, SequencesOverOneSetWithTheirHits) {
+  const std::filesystem::path rows =
+      file("set.txt", "# L1\n<wbinvd> B0 B1? B2 B0? -> 1\n<wbinvd> x  y x?  y? -> HIT M\n");
+  ASSERT_TRUE(holds_set_sequences(rows));
+  const auto sequences = read_set_sequences(rows);
+  ASSERT_EQ(sequences.size(), 2U);
+  using Accesses = std::vector<model::SetSequence::Access>;
+  EXPECT_EQ(sequences[0].accesses, (Accesses{{0, false}, {1, true}, {2, false}, {0, true}}));
+  EXPECT_EQ(sequences[0].hits, 1U);
+  EXPECT_TRUE(sequences[0].is_hit.empty());
+  EXPECT_EQ(sequences[1].accesses, (Accesses{{0, false}, {1, false}, {0, true}, {1, true}}));
+  EXPECT_EQ(sequences[1].is_hit, (std::vector<bool>{true, false}));
+  EXPECT_EQ(sequences[1].hits, 1U);
+  EXPECT_EQ(sequences[1].name, rows.string() + " (line 3)");
+  EXPECT_FALSE(holds_set_sequences(file("chase.csv", "0,30\n")));
+}
+
+TEST_F(Importers, SequencesThatCannotBeAreRefusedWithTheirLine) {
+  const auto error = [&](std::string_view row) {
+    const std::filesystem::path bad = file("bad.txt", std::string("# set\n") + std::string(row) + "\n");
+    return message_of<InputError>([&] { (void)read_set_sequences(bad); });
+  };
+  EXPECT_TRUE(contains(error("B0 B1? -> 1"), ":2: what the set holds at first is not known"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0 <wbinvd> B0? -> 1"), ":2: <wbinvd> stands inside"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0? -> 2"), ":2: 2 hits are more than the 1"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0? -> HIT MISS"), ":2: 1 accesses have `?` and 2 results"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0? -> maybe"), ":2: 'maybe' is no result"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0! B0? -> 1"), ":2: 'B0!' is no line"));
+  EXPECT_TRUE(contains(error("<wbinvd> B0?"), ":2: no row `SEQUENCE -> hits`"));
+}
+
 }  // namespace
 }  // namespace gpuinfer::probe

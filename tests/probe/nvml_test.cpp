@@ -116,6 +116,48 @@ TEST_F(NvmlOfTest, IsNotFoundWithoutLibraryOrGpuOrDriver) {
   EXPECT_FALSE(Nvml::find(FAKE_NVML, known_gpu));
 }
 
+TEST_F(NvmlOfTest, SurveysAllGpus) {
+  says("gpus", "2");
+  says("hidden", "0");
+  says("compute_mode", "3");
+  says("mig", "0");
+  says("ecc", "1");
+  says("memory", "85899345920");
+  says("processes", "4711 815");
+  says("sm_clock", "345");
+  says("sm_clock_limit", "1980");
+  says("reasons", std::to_string(0x1 | 0x40));
+  const DriverHealth health = Nvml::survey(FAKE_NVML);
+  EXPECT_FALSE(health.trouble);
+  EXPECT_EQ(health.version, "580.65.06");
+  ASSERT_EQ(health.gpus.size(), 1U);
+  const GpuHealth& gpu = health.gpus.front();
+  EXPECT_EQ(gpu.name, "NVIDIA Fake");
+  EXPECT_EQ(gpu.pci_bus_id, "00000000:1B:00.0");
+  EXPECT_EQ(gpu.compute_mode, "exclusive process");
+  EXPECT_EQ(gpu.has_mig, false);
+  EXPECT_EQ(gpu.has_ecc, true);
+  EXPECT_EQ(gpu.total_bytes, 85899345920U);
+  EXPECT_EQ(gpu.free_bytes, 3221225472U);
+  EXPECT_EQ(gpu.processes, 2U);
+  EXPECT_EQ(gpu.sm_clock_mhz, 345U);
+  EXPECT_EQ(gpu.sm_clock_limit_mhz, 1980U);
+  EXPECT_EQ(gpu.clock_limits, Slowdowns{"idleness"});
+  EXPECT_EQ(gpu.slowdowns, Slowdowns{"thermal slowdown by the hardware"});
+  EXPECT_FALSE(gpu.corrected_errors);
+}
+
+TEST_F(NvmlOfTest, SurveySaysWhyThereIsNothingToSee) {
+  EXPECT_EQ(Nvml::survey("/nowhere/libnvidia-ml.so.1").trouble, "/nowhere/libnvidia-ml.so.1 is not there");
+  says("gpus", "0");
+  EXPECT_EQ(Nvml::survey(FAKE_NVML).trouble, "the driver sees no GPU");
+  says("gpus", "1");
+  says("hidden", "0");
+  EXPECT_EQ(Nvml::survey(FAKE_NVML).trouble, "the driver shows none of its 1 GPUs to this user");
+  says("init", "error 9");
+  EXPECT_TRUE(Nvml::survey(FAKE_NVML).trouble->ends_with("does not start: Driver Not Loaded"));
+}
+
 TEST_F(NvmlOfTest, ShutsDownAsOftenAsItStarted) {
   void* const library = dlopen(FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr);

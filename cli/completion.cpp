@@ -1,0 +1,408 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/completion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "cli/data_files.hpp"
+#include "cli/syntax.hpp"
+#include "cli/targets.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+// What may stand where a usage or an option names a value.
+enum class Kind { anything, words, files, descriptions, devices };
+
+struct Values {
+  Kind kind = Kind::anything;
+  std::vector<std::string> words;  // of Kind::words
+};
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : known_targets()) {
+    names.emplace_back(target.name);
+  }
+  names.emplace_back("all");
+  return names;
+}
+
+std::vector<std::string> published_devices() { return data_file_names("configs/devices", ".yaml"); }
+
+Values values_of(const std::string& value_name) {
+  if (auto words = choices(value_name); !words.empty()) {
+    return {.kind = Kind::words, .words = std::move(words)};
+  }
+  if (value_name == "T") {
+    return {.kind = Kind::words, .words = target_names()};
+  }
+  if (value_name == "D") {
+    return {.kind = Kind::devices, .words = {}};
+  }
+  if (value_name == "PROFILE" || value_name == "DESCRIPTION") {
+    return {.kind = Kind::descriptions, .words = {}};
+  }
+  if (value_name == "FILE" || value_name == "TRACE") {
+    return {.kind = Kind::files, .words = {}};
+  }
+  return {};
+}
+
+// Of all operands, as none of the verbs gives a meaning of its own to each place.
+Values operand_values(const Syntax& syntax) {
+  const std::vector<std::string> names = syntax.operand_names();
+  Values all;
+  for (const std::string& name : names) {
+    const Values values = values_of(name);
+    // What completes a description completes any file as well.
+    if (values.kind != Kind::anything && all.kind != Kind::descriptions) {
+      all = values;
+    }
+  }
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator = " ") {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+// The help of an option up to the first stop.
+std::string short_help(const Option& option) {
+  std::size_t end = option.help.size();
+  for (const char* stop : {"; ", ": ", ":\n", " (", "\n"}) {
+    end = std::min(end, option.help.find(stop));
+  }
+  return option.help.substr(0, end);
+}
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+// As one word of a shell.
+std::string quoted(const std::string& text, std::string_view quote_inside) {
+  return "'" + replaced(text, "'", quote_inside) + "'";
+}
+
+std::vector<std::string> spellings(const Option& option) {
+  std::vector<std::string> both{"--" + option.name};
+  if (option.letter) {
+    both.push_back(std::string("-") + *option.letter);
+  }
+  return both;
+}
+
+std::string verb_names(std::span<const Verb> verbs, std::string_view separator) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs) {
+    names.emplace_back(verb.name);
+  }
+  return joined(names, separator);
+}
+
+std::string bash_values(const Values& values) {
+  switch (values.kind) {
+    case Kind::words:
+      return "names='" + joined(values.words) + "'";
+    case Kind::files:
+      return "files=1";
+    case Kind::descriptions:
+      return "names=$published files=1";
+    case Kind::devices:
+      return "_gpuinfer_device";
+    case Kind::anything:
+      break;
+  }
+  return ":";
+}
+
+std::string bash_verb(const Verb& verb) {
+  const Syntax syntax = verb.syntax();
+  std::vector<std::string> options;
+  std::string of_values;
+  for (const Option& option : syntax.options()) {
+    const std::vector<std::string> both = spellings(option);
+    options.insert(options.end(), both.begin(), both.end());
+    if (!option.value_name.empty()) {
+      of_values += fmt::format("        {}) {} ;;\n", joined(both, "|"), bash_values(values_of(option.value_name)));
+    }
+  }
+  return fmt::format(
+      "    {})\n"
+      "      options='{}'\n"
+      "      case $option in\n"
+      "{}"
+      "        *) {} ;;\n"
+      "      esac\n"
+      "      ;;\n",
+      verb.name, joined(options), of_values, bash_values(operand_values(syntax)));
+}
+
+// {0}: published devices, {1}: verbs with |, {2}: verbs with blanks, {3}: a case for each verb.
+constexpr std::string_view bash_script = R"script(# bash completion of gpuinfer, written by `gpuinfer completion bash`
+
+_gpuinfer_device() {{
+  local name
+  case $value in
+    recorded:*)
+      mapfile -t COMPREPLY < <(compgen -f -P recorded: -- "${{value#recorded:}}")
+      ;;
+    *)
+      names='auto cuda:0 virtual: recorded: exec:'
+      for name in $published; do
+        names+=" virtual:$name"
+      done
+      ;;
+  esac
+}}
+
+_gpuinfer() {{
+  local published='{0}'
+  local verb=run options='' names='' files='' option='' value='' line=${{COMP_LINE:0:COMP_POINT}}
+  local -a words found
+  read -ra words <<< "$line"
+  # Bash cuts words at colons, too.
+  if [[ $line != *[[:space:]] ]]; then
+    value=${{words[-1]}}
+    unset 'words[-1]'
+  fi
+  if ((${{#words[@]}} > 1)); then
+    case ${{words[1]}} in
+      {1}) verb=${{words[1]}} ;;
+    esac
+    option=${{words[-1]}}
+  fi
+  COMPREPLY=()
+  if [[ $value == --*=* ]]; then
+    option=${{value%%=*}}
+    value=${{value#*=}}
+  fi
+  case $verb in
+{3}  esac
+  if ((${{#words[@]}} <= 1)) && [[ $option != --* ]]; then
+    names="{2} --version"
+    files=''
+    [[ $value == -* ]] && names="$options --version"
+  elif [[ $value == -* ]]; then
+    names=$options
+    files=''
+  fi
+  mapfile -t found < <(compgen -W "$names" -- "$value")
+  COMPREPLY+=("${{found[@]}}")
+  if [[ -n $files ]]; then
+    mapfile -t found < <(compgen -f -- "$value")
+    COMPREPLY+=("${{found[@]}}")
+    compopt -o filenames 2> /dev/null
+  fi
+  # Only what follows the last colon is replaced.
+  if [[ $value == *:* && $COMP_WORDBREAKS == *:* ]]; then
+    COMPREPLY=("${{COMPREPLY[@]#"${{value%"${{value##*:}}"}}"}}")
+  fi
+  [[ ${{#COMPREPLY[@]}} == 1 && ${{COMPREPLY[0]}} == *: ]] && compopt -o nospace 2> /dev/null
+  return 0
+}}
+
+complete -F _gpuinfer gpuinfer
+)script";
+
+// As text inside an argument of zsh's _arguments.
+std::string zsh_text(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (std::string_view(R"(\[]:)").find(letter) != std::string_view::npos) {
+      escaped += '\\';
+    }
+    escaped += letter;
+  }
+  return escaped;
+}
+
+std::string zsh_values(const Values& values) {
+  switch (values.kind) {
+    case Kind::words:
+      return "(" + joined(values.words) + ")";
+    case Kind::files:
+      return "_files";
+    case Kind::descriptions:
+      return "_gpuinfer_descriptions";
+    case Kind::devices:
+      return "_gpuinfer_devices";
+    case Kind::anything:
+      break;
+  }
+  return " ";
+}
+
+std::string zsh_verb(const Verb& verb) {
+  const Syntax syntax = verb.syntax();
+  std::vector<std::string> specifications;
+  for (const Option& option : syntax.options()) {
+    const bool is_flag = option.value_name.empty();
+    const std::string value =
+        is_flag ? "" : fmt::format(":{}:{}", zsh_text(option.value_name), zsh_values(values_of(option.value_name)));
+    for (const std::string& spelling : spellings(option)) {
+      const bool is_long = spelling.starts_with("--");
+      specifications.push_back(quoted(fmt::format("{}{}{}[{}]{}", option.is_repeatable ? "*" : "", spelling,
+                                                  !is_flag && is_long ? "=" : "", zsh_text(short_help(option)), value),
+                                      R"('\'')"));
+    }
+  }
+  const Values operands = operand_values(syntax);
+  if (operands.kind != Kind::anything) {
+    specifications.push_back(quoted("*:operand:" + zsh_values(operands), R"('\'')"));
+  }
+  return fmt::format("    {})\n      _arguments \\\n        {}\n      ;;\n", verb.name,
+                     joined(specifications, " \\\n        "));
+}
+
+// {0}: published devices, {1}: verbs with |, {2}: verbs with what they do, {3}: a case for each verb.
+constexpr std::string_view zsh_script = R"script(#compdef gpuinfer
+# zsh completion of gpuinfer, written by `gpuinfer completion zsh`
+
+_gpuinfer_descriptions() {{
+  compadd -- {0}
+  _files
+}}
+
+_gpuinfer_devices() {{
+  if compset -P recorded:; then
+    _files
+  elif compset -P virtual:; then
+    _gpuinfer_descriptions
+  else
+    compadd -- auto cuda:0
+    compadd -S '' -- virtual: recorded: exec:
+  fi
+}}
+
+_gpuinfer() {{
+  local verb=run
+  local -a verbs=(
+{2}  )
+  if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then
+    _describe verb verbs
+    return
+  fi
+  case $words[2] in
+    ({1})
+      verb=$words[2]
+      shift words
+      (( CURRENT-- ))
+      ;;
+  esac
+  case $verb in
+{3}  esac
+}}
+
+if [[ $funcstack[1] == _gpuinfer ]]; then
+  _gpuinfer "$@"
+else
+  compdef _gpuinfer gpuinfer
+fi
+)script";
+
+std::string fish_values(const Values& values) {
+  switch (values.kind) {
+    case Kind::words:
+      return " -x -a '" + joined(values.words) + "'";
+    case Kind::files:
+      return " -r -F";
+    case Kind::descriptions:
+      return " -r -F -a '(__gpuinfer_published)'";
+    case Kind::devices:
+      return " -x -a '(__gpuinfer_devices)'";
+    case Kind::anything:
+      break;
+  }
+  return " -x";
+}
+
+std::string fish_verb(const Verb& verb) {
+  const Syntax syntax = verb.syntax();
+  const std::string begin = fmt::format("complete -c gpuinfer -n '__gpuinfer_verb_is {}'", verb.name);
+  std::string lines;
+  for (const Option& option : syntax.options()) {
+    lines += fmt::format("{} -l {}{}{} -d {}\n", begin, option.name,
+                         option.letter ? std::string(" -s ") + *option.letter : "",
+                         option.value_name.empty() ? "" : fish_values(values_of(option.value_name)),
+                         quoted(short_help(option), R"(\')"));
+  }
+  const Values operands = operand_values(syntax);
+  if (operands.kind != Kind::anything) {
+    lines += begin + fish_values(operands) + "\n";
+  }
+  return lines;
+}
+
+// {0}: published devices, {1}: verbs, {2}: lines for each verb.
+constexpr std::string_view fish_script = R"script(# fish completion of gpuinfer, written by `gpuinfer completion fish`
+
+function __gpuinfer_published
+    printf '%s\n' {0}
+end
+
+function __gpuinfer_devices
+    printf '%s\n' auto cuda:0 virtual: recorded: exec: virtual:(__gpuinfer_published)
+    set -l token (commandline -ct)
+    if string match -q 'recorded:*' -- $token
+        set -l files (string replace 'recorded:' '' -- $token)*
+        printf 'recorded:%s\n' $files
+    end
+end
+
+function __gpuinfer_verb_is
+    set -l words (commandline -opc)
+    set -l verb run
+    if set -q words[2]; and contains -- $words[2] {1}
+        set verb $words[2]
+    end
+    test $verb = $argv[1]
+end
+
+complete -c gpuinfer -f
+complete -c gpuinfer -n __fish_is_first_token -l version -d 'name the version'
+{2})script";
+
+}  // namespace
+
+std::string bash_completion(std::span<const Verb> verbs) {
+  std::string cases;
+  for (const Verb& verb : verbs) {
+    cases += bash_verb(verb);
+  }
+  return fmt::format(bash_script, joined(published_devices()), verb_names(verbs, "|"), verb_names(verbs, " "), cases);
+}
+
+std::string zsh_completion(std::span<const Verb> verbs) {
+  std::string described;
+  std::string cases;
+  for (const Verb& verb : verbs) {
+    described += fmt::format("    {}\n", quoted(fmt::format("{}:{}", verb.name, verb.what), R"('\'')"));
+    cases += zsh_verb(verb);
+  }
+  return fmt::format(zsh_script, joined(published_devices()), verb_names(verbs, "|"), described, cases);
+}
+
+std::string fish_completion(std::span<const Verb> verbs) {
+  std::string lines;
+  for (const Verb& verb : verbs) {
+    lines += fmt::format("complete -c gpuinfer -n __fish_is_first_token -a {} -d {}\n", verb.name,
+                         quoted(std::string(verb.what), R"(\')"));
+  }
+  for (const Verb& verb : verbs) {
+    lines += fish_verb(verb);
+  }
+  return fmt::format(fish_script, joined(published_devices()), verb_names(verbs, " "), lines);
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <set>
+
+#include "cli/common_options.hpp"
+#include "cli/data_files.hpp"
+#include "cli/document.hpp"
+#include "cli/inquiry.hpp"
+#include "cli/recordings.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "infer/description_difference.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "model/yaml_tree.hpp"
+#include "probe/archive.hpp"
+
+namespace gpuinfer::cli {
+
+Syntax diff_syntax() {
+  Syntax syntax(
+      "diff PROFILE PROFILE [--target T] [--all]",
+      "What two profiles say differently, a line for each leaf. Each is a file, the name of a published device, or the "
+      "recording\nof a run (HDF5), which is asked again. What means the same is the same: index functions that split "
+      "the "
+      "addresses alike,\npolicies that behave alike, intervals that overlap, timed values within the spread that the "
+      "evidence has (without one:\nequal values). A leaf that only one of them knows is `less certain`. The exit "
+      "status is "
+      "1 when something differs;\nwhat is only less certain, and what is said of the devices, their noise and the "
+      "provenance, does not count.",
+      {"gpuinfer diff monday.yaml tuesday.yaml                      two runs on one GPU",
+       "gpuinfer diff gtx780 gtx980 --target L1tex                  two published GPUs",
+       "gpuinfer diff gtx780 profile.yaml --format json             for scripts"});
+  syntax.repeatable("target", "T", "compare these only; may be repeated (default: all that either has)")
+      .flag("all", "lines for what is the same, too");
+  syntax.value("output,o", "FILE", "write there (default: to stdout)")
+      .value("format", "yaml|json", "all of it in this form, for scripts (default: a table)");
+  return syntax;
+}
+
+namespace {
+
+using infer::LeafDifference;
+using infer::Verdict;
+
+struct DeviceFact {
+  std::string name;
+  std::string first;  // empty: not there
+  std::string second;
+};
+
+struct Differences {
+  std::array<std::string, 2> files;
+  std::vector<DeviceFact> device;  // that differ
+  std::vector<LeafDifference> leaves;
+
+  [[nodiscard]] std::size_t count(Verdict verdict) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(leaves, [verdict](const LeafDifference& leaf) { return leaf.verdict == verdict; }));
+  }
+};
+
+// Of the run that made the recording.
+model::DeviceDescription profile_of_recording(const std::string& file) {
+  const auto device = probe::open_recording(file, "recorded:" + file);
+  if (!is_of_inquiry(device->facts())) {
+    throw InputError(file + ": is no recording of a whole run; make a profile of it with `gpuinfer infer` first");
+  }
+  const std::vector<std::string> targets = offered_targets({{"all"}}, *device);
+  infer::Settings settings;
+  settings.seed = inference_seed(std::nullopt, device->facts());
+  return inquire(device->facts(), plan_for(targets, device->facts()), settings, true, asking(*device)).profile;
+}
+
+model::DeviceDescription profile_named(const std::string& name_or_file) {
+  const std::string file = description_file(name_or_file).string();
+  return begins_as_hdf5(file) ? profile_of_recording(file) : model::read_description(file);
+}
+
+std::map<std::string, std::string> facts_of(const model::DeviceDescription& profile) {
+  std::map<std::string, std::string> facts;
+  for (const auto& [name, value] : profile.device.provenance) {
+    facts["provenance." + name] = value;
+  }
+  facts["name"] = profile.device.name;
+  facts["source"] = profile.device.source;
+  if (profile.device.compute_capability) {
+    facts["compute_capability"] = *profile.device.compute_capability;
+  }
+  if (profile.device.sm_count) {
+    facts["sm_count"] = std::to_string(*profile.device.sm_count);
+  }
+  if (profile.noise) {
+    facts["noise.jitter_cycles"] = fmt::format("{}", profile.noise->jitter_cycles);
+    facts["noise.outlier_probability"] = fmt::format("{}", profile.noise->outlier_probability);
+    facts["noise.outlier_cycles"] = fmt::format("{}", profile.noise->outlier_cycles);
+    facts["noise.misread_probability"] = fmt::format("{}", profile.noise->misread_probability);
+  }
+  return facts;
+}
+
+std::vector<DeviceFact> different_facts(const model::DeviceDescription& first, const model::DeviceDescription& second) {
+  auto a = facts_of(first);
+  auto b = facts_of(second);
+  std::map<std::string, std::string> names = a;
+  names.insert(b.begin(), b.end());
+  std::vector<DeviceFact> facts;
+  for (const auto& [name, value] : names) {
+    if (a[name] != b[name]) {
+      facts.push_back({.name = name, .first = a[name], .second = b[name]});
+    }
+  }
+  return facts;
+}
+
+std::vector<LeafDifference> of_targets(std::vector<LeafDifference> leaves, const std::vector<std::string>& asked) {
+  if (asked.empty() || stands_for_all(asked)) {
+    return leaves;
+  }
+  std::set<std::string> sections;
+  for (const std::string& target : asked) {
+    sections.emplace(section_of(target));
+    const bool is_there =
+        std::ranges::any_of(leaves, [&](const LeafDifference& leaf) { return leaf.section == section_of(target); });
+    if (!is_there) {
+      throw InputError("--target: " + target + " is in neither profile; leave it out to compare all that is");
+    }
+  }
+  std::erase_if(leaves, [&](const LeafDifference& leaf) { return !sections.contains(leaf.section); });
+  return leaves;
+}
+
+std::string cut(const std::string& text, std::size_t columns) {
+  return text.size() <= columns ? text : text.substr(0, columns - 3) + "...";
+}
+
+// Rows of cells with as much room in each column as its widest cell takes.
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
+}
+
+std::string path_of(const LeafDifference& leaf) {
+  return leaf.leaf.empty() ? leaf.section : leaf.section + "." + leaf.leaf;
+}
+
+std::string words_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::less_certain:
+      return "less certain";
+    case Verdict::open:
+      return "not known";
+    case Verdict::same:
+    case Verdict::differs:
+      break;
+  }
+  return std::string(to_string(verdict));
+}
+
+std::string table(const Differences& found, bool all) {
+  constexpr std::size_t value_columns = 40;
+  std::vector<std::vector<std::string>> rows;
+  for (const LeafDifference& leaf : found.leaves) {
+    const bool is_told = all || leaf.verdict == Verdict::differs || leaf.verdict == Verdict::less_certain;
+    if (is_told) {
+      const bool whole_section = leaf.leaf.empty();
+      rows.push_back({path_of(leaf), words_of(leaf.verdict), whole_section ? "" : cut(leaf.first, value_columns),
+                      whole_section ? "" : cut(leaf.second, value_columns), leaf.note});
+    }
+  }
+  for (const DeviceFact& fact : found.device) {
+    rows.push_back(
+        {"device." + fact.name, "(not counted)", cut(fact.first, value_columns), cut(fact.second, value_columns)});
+  }
+  return aligned(rows) + fmt::format("{} differ, {} less certain, {} the same, {} known to neither\n",
+                                     found.count(Verdict::differs), found.count(Verdict::less_certain),
+                                     found.count(Verdict::same), found.count(Verdict::open));
+}
+
+Document value_of(const model::FlowYaml& value) {
+  return Document::parse(model::to_json(model::parse_yaml(value, "value")));
+}
+
+Document document(const Differences& found, bool all) {
+  Document document;
+  document["first"] = found.files[0];
+  document["second"] = found.files[1];
+  for (const Verdict verdict : {Verdict::differs, Verdict::less_certain, Verdict::same, Verdict::open}) {
+    document["counts"][std::string(to_string(verdict))] = found.count(verdict);
+  }
+  document["leaves"] = Document::array();
+  for (const LeafDifference& leaf : found.leaves) {
+    if (all || leaf.verdict == Verdict::differs || leaf.verdict == Verdict::less_certain) {
+      Document entry;
+      entry["section"] = leaf.section;
+      entry["leaf"] = leaf.leaf.empty() ? Document(nullptr) : Document(leaf.leaf);
+      entry["verdict"] = to_string(leaf.verdict);
+      entry["first"] = value_of(leaf.first);
+      entry["second"] = value_of(leaf.second);
+      entry["note"] = leaf.note;
+      document["leaves"].push_back(std::move(entry));
+    }
+  }
+  document["device"] = Document::array();
+  for (const DeviceFact& fact : found.device) {
+    Document entry;
+    entry["name"] = fact.name;
+    entry["first"] = fact.first.empty() ? Document(nullptr) : Document(fact.first);
+    entry["second"] = fact.second.empty() ? Document(nullptr) : Document(fact.second);
+    document["device"].push_back(std::move(entry));
+  }
+  return document;
+}
+
+}  // namespace
+
+ExitStatus verb_diff(Arguments arguments) {
+  const auto parsed = diff_syntax().parse(arguments, 2, 2);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const Format format = format_from(parsed->text("format"));
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  const bool all = parsed->flag("all");
+  Output output(parsed->text("output"));
+
+  const std::vector<std::string> names = parsed->operands();
+  const model::DeviceDescription first = profile_named(names[0]);
+  const model::DeviceDescription second = profile_named(names[1]);
+  const Differences found{.files = {names[0], names[1]},
+                          .device = different_facts(first, second),
+                          .leaves = of_targets(infer::differences(first, second), asked)};
+
+  output.stream() << (parsed->text("format") ? to_text(document(found, all), format) : table(found, all));
+  output.finish();
+  return found.count(Verdict::differs) > 0 ? ExitStatus::failure : ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/device_description.hpp"
+
+// What two device descriptions say differently. What means the same counts as the same: index functions that split the
+// addresses alike, where the bits that took part allow to tell; policies that no sequence of accesses tells apart;
+// intervals that overlap; what was timed, as far as it is known how much it spreads.
+namespace gpuinfer::infer {
+
+enum class Verdict {
+  same,
+  differs,
+  less_certain,  // only one of them knows
+  open,          // neither knows
+};
+
+[[nodiscard]] std::string_view to_string(Verdict verdict);
+
+struct LeafDifference {
+  std::string section;  // a target, or a key of the schema, as in the evidence
+  std::string leaf;     // empty: the whole section, which only one of them has
+  Verdict verdict = Verdict::same;
+  model::FlowYaml first;  // `null`: not known, or not there
+  model::FlowYaml second;
+  std::string note;  // by how much, how it was told, or what is missing
+};
+
+// One entry for each leaf of either, in the order of the schema. What is said of the devices themselves and their noise
+// is left out.
+[[nodiscard]] std::vector<LeafDifference> differences(const model::DeviceDescription& first,
+                                                      const model::DeviceDescription& second);
+
+}  // namespace gpuinfer::infer

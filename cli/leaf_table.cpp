@@ -89,8 +89,6 @@ std::optional<std::string> sharers_text(const std::vector<std::vector<std::uint3
   return fmt::format("{}: {}", sms.size(), fmt::join(texts, ", "));
 }
 
-// Values in the order in which people think of them; no value where it is not known.
-using LeafValues = std::vector<std::pair<std::string, std::optional<std::string>>>;
 LeafValues leaf_values(const CacheDescription& cache) {
   return {
       {"capacity_bytes", bytes_text(cache.capacity_bytes)},
@@ -227,7 +225,8 @@ LeafValues leaf_values(const model::KernelResults& kernels) {
   return values;
 }
 
-// Throws std::out_of_range when `section` is not there.
+}  // namespace
+
 LeafValues leaf_values(const model::DeviceDescription& profile, const std::string& section) {
   if (const auto cache = profile.caches.find(section); cache != profile.caches.end()) {
     return leaf_values(cache->second);
@@ -253,6 +252,8 @@ LeafValues leaf_values(const model::DeviceDescription& profile, const std::strin
   return leaf_values(profile.code.at(section));
 }
 
+namespace {
+
 std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
 
 // Of the column of names.
@@ -265,10 +266,11 @@ std::size_t name_columns(const LeafValues& values) {
 }
 
 std::string leaf_lines(const std::string& leaf, std::size_t columns, const std::string& value,
-                       const model::LeafEvidence& evidence) {
+                       const model::LeafEvidence& evidence, const Ink& ink) {
   const std::string confidence = evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "";
   std::string lines =
-      fmt::format("  {:<{}}  {:<9}  {:<8}  {}\n", leaf, columns, to_string(evidence.status), confidence, value);
+      fmt::format("  {:<{}}  {}  {:<8}  {}\n", leaf, columns,
+                  ink.status(evidence.status, fmt::format("{:<9}", to_string(evidence.status))), confidence, value);
   for (const auto& [name, detail] : evidence.details) {
     lines += below(fmt::format("{}: {}", name, detail));
   }
@@ -306,7 +308,7 @@ std::string prediction_line(const model::PredictionEvidence& prediction) {
   return line + '\n';
 }
 
-std::string table_of(const LeafValues& values, const model::CacheEvidence& evidence) {
+std::string table_of(const LeafValues& values, const model::CacheEvidence& evidence, const Ink& ink) {
   std::string table;
   const std::size_t columns = name_columns(values);
   std::string missing;  // of the leaves just written: neighbours often lack the same
@@ -320,7 +322,7 @@ std::string table_of(const LeafValues& values, const model::CacheEvidence& evide
       missing = own;
     }
     const bool is_resolved = found->second.status == model::EvidenceStatus::resolved;
-    table += leaf_lines(leaf, columns, value.value_or(is_resolved ? "none" : "not known"), found->second);
+    table += leaf_lines(leaf, columns, value.value_or(is_resolved ? "none" : "not known"), found->second, ink);
   }
   table += missing;
   if (evidence.prediction) {
@@ -404,8 +406,8 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
   return lines;
 }
 
-std::string leaf_table(const model::DeviceDescription& profile, const std::string& section) {
-  return table_of(leaf_values(profile, section), profile.evidence.at(section));
+std::string leaf_table(const model::DeviceDescription& profile, const std::string& section, const Ink& ink) {
+  return table_of(leaf_values(profile, section), profile.evidence.at(section), ink);
 }
 
 std::map<std::string, std::string> known_values(const model::DeviceDescription& profile, const std::string& section) {

@@ -24,6 +24,7 @@ constexpr std::array verbs{
     Verb{"simulate", "hits and misses of a sequence on a described cache, as CSV", simulate_syntax, verb_simulate},
     Verb{"list", "devices, targets, policies, experiments, formats", list_syntax, verb_list},
     Verb{"show", "a picture of the caches in a profile", show_syntax, verb_show},
+    Verb{"report", "a page with the figures of a profile and of recordings", report_syntax, verb_report},
     Verb{"export", "a profile in the form of another program", export_syntax, verb_export},
     Verb{"diff", "what two profiles say differently", diff_syntax, verb_diff},
     Verb{"doctor", "what works on this machine, what does not, and what to do about it", doctor_syntax, verb_doctor},

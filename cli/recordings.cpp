@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "model/errors.hpp"
-#include "probe/archive.hpp"
 #include "probe/importers.hpp"
 
 namespace gpuinfer::cli {
@@ -27,6 +26,7 @@ Recording read_recording(const std::string& file) {
     probe::Archive archive = probe::read_archive(file);
     recording.facts = std::move(archive.facts);
     recording.traces = std::move(archive.traces);
+    recording.timed = std::move(archive.timed);
     recording.timed_targets = std::move(archive.timed_targets);
   } else {
     recording.facts.name = file;

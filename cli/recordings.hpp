@@ -8,6 +8,7 @@
 #include "model/answerer.hpp"
 #include "model/set_sequence.hpp"
 #include "model/trace.hpp"
+#include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
@@ -18,6 +19,7 @@ struct Recording {
   model::DeviceFacts facts;  // of a text file: its name and nothing else
   std::vector<model::Trace> traces;
   std::vector<model::SetSequence> set_sequences;  // in place of traces
+  std::vector<probe::TimedWorkload> timed;        // what many threads did at once
   std::vector<std::string> timed_targets;         // that are no traces: only the run that recorded them explains them
 };
 

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "cli/data_files.hpp"
-#include "cli/described_targets.hpp"
 #include "cli/document.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/output.hpp"

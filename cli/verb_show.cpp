@@ -2,30 +2,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 
 #include "cli/data_files.hpp"
-#include "cli/described_targets.hpp"
 #include "cli/explanation.hpp"
+#include "cli/ink.hpp"
 #include "cli/leaf_table.hpp"
+#include "cli/output.hpp"
 #include "cli/picture.hpp"
+#include "cli/report/picture_file.hpp"
 #include "cli/supposed_cache.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/description_yaml.hpp"
+#include "model/errors.hpp"
 
 namespace gpuinfer::cli {
 
 Syntax show_syntax() {
-  Syntax syntax("show PROFILE [--target T] [--explain]",
-                "Draws the caches of a profile in 100 columns. PROFILE is a file or the name of a published device.",
-                {"gpuinfer show profile.yaml                                  all of its caches",
-                 "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU"});
+  Syntax syntax(
+      "show PROFILE [--target T] [--explain] [-o picture.svg]",
+      "Draws the caches of a profile in 100 columns, in colours where stdout is a terminal and NO_COLOR is not "
+      "set.\nPROFILE is a file or the name of a published device.",
+      {"gpuinfer show profile.yaml                                  all of its caches",
+       "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU",
+       "gpuinfer show gtx780 --target L1tex -o picture.svg          the same as a vector picture"});
   syntax.repeatable("target", "T", "draw these only; may be repeated (default: all that is in the profile)");
   syntax.flag("explain", "tell how they were found out as well");
+  syntax.value("output,o", "FILE.svg",
+               "draw the hierarchy and the caches there, as SVG (default: the picture in the terminal)");
   return syntax;
 }
 
@@ -42,9 +49,10 @@ std::string device_line(const model::DeviceDescription::Device& device) {
   return line + '\n';
 }
 
-void show_cache(const std::string& target, const model::CacheDescription& cache, const model::CacheEvidence* evidence) {
+void show_cache(const std::string& target, const model::CacheDescription& cache, const model::CacheEvidence* evidence,
+                const Ink& ink) {
   const SupposedCache likely = supposed(cache, evidence);
-  std::cout << '\n' << picture_of(target, likely.cache);
+  std::cout << '\n' << picture_of(target, likely.cache, ink);
   if (!likely.leaves.empty()) {
     std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
   }
@@ -78,16 +86,28 @@ ExitStatus verb_show(Arguments arguments) {
     return ExitStatus::resolved;
   }
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  if (parsed->text("output") && parsed->flag("explain")) {
+    throw InputError("--explain: there is no room for it in a picture; leave it out, or leave out -o");
+  }
   const std::string file = description_file(parsed->operands().front()).string();
+  const auto output_file = parsed->text("output");
+  Output output(output_file);
   const model::DeviceDescription profile = model::read_description(file);
+  const std::vector<std::string> targets = described_targets(profile, file, asked);
+  if (output_file) {
+    output.stream() << report::picture_file(profile, targets);
+    output.finish();
+    return ExitStatus::resolved;
+  }
 
+  const Ink ink = Ink::of_stdout();
   std::cout << device_line(profile.device);
-  for (const std::string& target : described_targets(profile, file, asked)) {
+  for (const std::string& target : targets) {
     const std::string section(section_of(target));
     const auto found = profile.evidence.find(section);
     const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;
     if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
-      show_cache(target, cache->second, evidence);
+      show_cache(target, cache->second, evidence, ink);
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
       show_texture(target, texture->second);
     } else if (const auto code = profile.code.find(target); code != profile.code.end()) {
@@ -96,7 +116,7 @@ ExitStatus verb_show(Arguments arguments) {
       std::cout << '\n' << target << ":\n" << (evidence == nullptr ? value_table(profile, section) : "");
     }
     if (evidence != nullptr) {
-      std::cout << "\n  evidence\n" << leaf_table(profile, section);
+      std::cout << "\n  evidence\n" << leaf_table(profile, section, ink);
     }
     if (evidence != nullptr && parsed->flag("explain")) {
       std::cout << "\n  how it was found out\n" << explanation(*evidence);

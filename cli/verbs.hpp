@@ -47,6 +47,9 @@ struct Verb {
 [[nodiscard]] Syntax show_syntax();
 [[nodiscard]] ExitStatus verb_show(Arguments arguments);
 
+[[nodiscard]] Syntax report_syntax();
+[[nodiscard]] ExitStatus verb_report(Arguments arguments);
+
 [[nodiscard]] Syntax export_syntax();
 [[nodiscard]] ExitStatus verb_export(Arguments arguments);
 

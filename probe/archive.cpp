@@ -140,11 +140,6 @@ struct TimingsGroup {
 // What became of offsets of one target.
 using Places = std::unordered_map<std::uint64_t, std::uint64_t>;
 
-struct TimedWorkload {
-  model::Workload workload;
-  model::Timing timing;
-};
-
 // Numbers go to the file in the narrowest type that holds them all; readers convert.
 hid_t offset_type_for(const std::vector<std::uint64_t>& offsets) {
   const bool narrow = std::all_of(offsets.begin(), offsets.end(),
@@ -844,10 +839,12 @@ class RecordedDevice final : public model::Answerer {
 
 Archive read_archive(const std::filesystem::path& file) {
   Contents contents = read_contents(file);
-  Archive archive{.facts = std::move(contents.facts), .traces = {}, .timed_targets = {}};
-  for (const TimedWorkload& each : contents.timed) {
+  Archive archive{
+      .facts = std::move(contents.facts), .traces = {}, .timed = std::move(contents.timed), .timed_targets = {}};
+  std::erase_if(archive.timed, [](const TimedWorkload& each) { return each.timing.refusal.has_value(); });
+  for (const TimedWorkload& each : archive.timed) {
     const std::string target(target_of(each.workload));
-    if (!each.timing.refusal && std::ranges::find(archive.timed_targets, target) == archive.timed_targets.end()) {
+    if (std::ranges::find(archive.timed_targets, target) == archive.timed_targets.end()) {
       archive.timed_targets.push_back(target);
     }
   }

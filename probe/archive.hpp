@@ -51,11 +51,18 @@
 //   place           [N] bytes from the first of that memory on
 namespace gpuinfer::probe {
 
+// What many threads were asked to do, and how long it took them.
+struct TimedWorkload {
+  model::Workload workload;
+  model::Timing timing;
+};
+
 struct Archive {
   model::DeviceFacts facts;
   // In the order they were asked, without the refused ones. The start is known unless it was what another one had left.
   std::vector<model::Trace> traces;
-  std::vector<std::string> timed_targets;  // of which workloads were carried out, each once
+  std::vector<TimedWorkload> timed;        // likewise
+  std::vector<std::string> timed_targets;  // of these, each once
 };
 
 // Throws InputError: not there, not HDF5, truncated, another schema, lengths that do not fit, negative latencies.

@@ -19,7 +19,7 @@ def rows(done):
 
 class Help(harness.ProgramTest):
     def test_every_verb_begins_with_examples(self):
-        for verb in ("run", "probe", "infer", "validate", "simulate", "list", "show", "export", "diff", "doctor", "serve", "completion", "man"):
+        for verb in ("run", "probe", "infer", "validate", "simulate", "list", "show", "report", "export", "diff", "doctor", "serve", "completion", "man"):
             with self.subTest(verb):
                 lines = self.expect(0, verb, "--help").stdout.splitlines()
                 self.assertTrue(lines[0].startswith("gpuinfer "))

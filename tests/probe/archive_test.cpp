@@ -319,8 +319,13 @@ TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
   const std::vector<model::Timing> again{{.cycles = {27, 28}, .seconds = {}, .refusal = {}}};
   writer->append(std::span(some_workloads).first(1), again);
   writer->close();
-  EXPECT_EQ(read_archive(path("timed.h5")).timed_targets,
-            (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth", "Kernels"}));
+  const Archive archive = read_archive(path("timed.h5"));
+  EXPECT_EQ(archive.timed_targets, (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth", "Kernels"}));
+  // All but the refused one, the repeated one last.
+  ASSERT_EQ(archive.timed.size(), some_workloads.size());
+  EXPECT_TRUE(archive.timed.front().workload == some_workloads.front());
+  EXPECT_TRUE(archive.timed.back().workload == some_workloads.front());
+  EXPECT_EQ(archive.timed.back().timing.cycles, again.front().cycles);
 
   const auto device = open_recording(path("timed.h5"), "recorded:timed.h5");
   EXPECT_EQ(device->time(some_workloads), some_timings());

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cache_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cli/leaf_table.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+using model::CacheDescription;
+
+struct MaskOf {
+  std::vector<std::uint64_t> operator()(const model::BitsIndex& index) const {
+    std::vector<std::uint64_t> masks;
+    for (const unsigned bit : index.bits) {
+      masks.push_back(std::uint64_t{1} << bit);
+    }
+    return masks;
+  }
+  std::vector<std::uint64_t> operator()(const model::XorIndex& index) const { return index.row_masks; }
+  std::vector<std::uint64_t> operator()(const model::SumIndex& index) const {
+    std::vector<std::uint64_t> masks;
+    for (const model::BitsIndex& field : index.fields) {
+      const std::vector<std::uint64_t> each = (*this)(field);
+      masks.insert(masks.end(), each.begin(), each.end());
+    }
+    return masks;
+  }
+  std::vector<std::uint64_t> operator()(const model::ModuloIndex& /*index*/) const { return {}; }
+  std::vector<std::uint64_t> operator()(const model::TableIndex& /*index*/) const { return {}; }
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> index_masks(const model::IndexFunction& index) { return std::visit(MaskOf{}, index); }
+
+char bit_role(unsigned bit, const CacheDescription& cache, std::uint64_t index_bits) {
+  const std::uint64_t value = std::uint64_t{1} << bit;
+  if ((index_bits & value) != 0) {
+    return 'S';
+  }
+  if (value < *cache.sector_bytes) {
+    return 'o';
+  }
+  return value < *cache.line_bytes ? 's' : 't';
+}
+
+std::vector<std::vector<std::uint64_t>> placed_lines(const CacheDescription& cache) {
+  std::vector<std::vector<std::uint64_t>> placed(cache.ways->size());
+  if (!cache.index || !cache.line_bytes) {
+    return placed;
+  }
+  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
+  const std::uint64_t first = table != nullptr ? table->origin / *cache.line_bytes : 0;
+  const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+  for (std::uint64_t line = first; line < first + lines && covers(*cache.index, line * *cache.line_bytes); ++line) {
+    const std::uint32_t set = set_of(*cache.index, line * *cache.line_bytes);
+    if (set < placed.size() && placed[set].size() < (*cache.ways)[set]) {
+      placed[set].push_back(line);
+    }
+  }
+  return placed;
+}
+
+std::vector<std::optional<std::size_t>> drawn(std::size_t count, std::size_t room) {
+  std::vector<std::optional<std::size_t>> chosen;
+  if (count <= room) {
+    for (std::size_t i = 0; i < count; ++i) {
+      chosen.emplace_back(i);
+    }
+    return chosen;
+  }
+  for (std::size_t i = 0; i + 2 < room; ++i) {
+    chosen.emplace_back(i);
+  }
+  chosen.emplace_back(std::nullopt);
+  chosen.emplace_back(count - 1);
+  return chosen;
+}
+
+std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32_t>& ways) {
+  constexpr std::size_t most_in_run = 8;
+  constexpr std::size_t most = 24;
+  std::vector<std::optional<std::size_t>> sets;
+  for (std::size_t begin = 0; begin < ways.size();) {
+    std::size_t end = begin;
+    while (end < ways.size() && ways[end] == ways[begin]) {
+      ++end;
+    }
+    for (const std::optional<std::size_t>& each : drawn(end - begin, most_in_run)) {
+      sets.push_back(each ? std::optional(begin + *each) : std::nullopt);
+    }
+    begin = end;
+  }
+  if (sets.size() <= most) {
+    return sets;
+  }
+  std::vector<std::optional<std::size_t>> fewer;
+  for (const std::optional<std::size_t>& each : drawn(sets.size(), most)) {
+    fewer.push_back(each ? sets[*each] : std::nullopt);
+  }
+  return fewer;
+}
+
+std::string sets_text(const std::vector<std::uint32_t>& ways) {
+  const bool equal = std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count == ways.front(); });
+  return equal ? fmt::format("{} set{} x {} ways", ways.size(), ways.size() == 1 ? "" : "s", ways.front())
+               : fmt::format("{} unequal sets, of {} ways", ways.size(), ways_text(ways));
+}
+
+std::string policy_text(const CacheDescription& cache) {
+  if (!cache.replacement) {
+    return "not known";
+  }
+  std::string text =
+      cache.replacement->parameters.empty() ? cache.replacement->policy : model::to_flow_yaml(*cache.replacement);
+  if (!cache.replacement->equivalent.empty()) {
+    text += fmt::format(", here the same as {}", fmt::join(cache.replacement->equivalent, ", "));
+  }
+  return text;
+}
+
+}  // namespace gpuinfer::cli

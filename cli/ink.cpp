@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ink.hpp"
+
+#include <fmt/color.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace gpuinfer::cli {
+
+namespace {
+
+std::string in(fmt::terminal_color colour, const std::string& text) { return fmt::format(fmt::fg(colour), "{}", text); }
+
+}  // namespace
+
+Ink Ink::of_stdout() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return Ink(isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0'));
+}
+
+std::string Ink::status(model::EvidenceStatus status, const std::string& text) const {
+  if (!colours_) {
+    return text;
+  }
+  switch (status) {
+    case model::EvidenceStatus::resolved:
+      return in(fmt::terminal_color::green, text);
+    case model::EvidenceStatus::ambiguous:
+      return in(fmt::terminal_color::yellow, text);
+    case model::EvidenceStatus::unknown:
+      return in(fmt::terminal_color::red, text);
+  }
+  return text;
+}
+
+std::string Ink::hit(const std::string& text) const { return colours_ ? in(fmt::terminal_color::green, text) : text; }
+
+std::string Ink::miss(const std::string& text) const {
+  return colours_ ? in(fmt::terminal_color::magenta, text) : text;
+}
+
+}  // namespace gpuinfer::cli

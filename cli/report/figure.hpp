@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/report/markup.hpp"
+
+// What reports are made of. All text is plain and is escaped where it becomes HTML.
+namespace gpuinfer::cli::report {
+
+enum class Scale { linear, log2, log10 };
+
+struct Axis {
+  std::string title;  // with the unit
+  Scale scale = Scale::linear;
+  std::optional<double> at_least_to = {};  // the axis goes so far, or further
+};
+
+// What something stands for: decides its colour.
+enum class Role { hit, miss, unclear, measured, simulated, other };
+
+struct Series {
+  enum class Shape { points, line, steps, bars };
+
+  std::string name;
+  Shape shape = Shape::line;
+  Role role = Role::other;
+  std::vector<std::array<double, 2>> points;  // x, y; of bars: the number of the category, y
+};
+
+// Between two values of y.
+struct Band {
+  std::string name;
+  Role role = Role::other;
+  double from = 0;
+  double to = 0;
+};
+
+// A place on the x axis.
+struct Mark {
+  std::string name;
+  double x = 0;
+};
+
+struct Chart {
+  Axis x;
+  Axis y;
+  std::vector<std::string> categories = {};  // on the x axis, where it has no numbers
+  std::vector<Series> series = {};
+  std::vector<Band> bands = {};
+  std::vector<Mark> marks = {};
+};
+
+// As report.js takes it.
+[[nodiscard]] Document to_document(const Chart& chart);
+
+// A row for each x, a column for each series; an x without a value has an empty cell.
+[[nodiscard]] Table table_of(const Chart& chart);
+
+// A chart or a drawing (an <svg>), and the same for those who do not see it: a table or lines of text.
+struct Figure {
+  std::string title;
+  std::string note = {};  // what it shows, and what it leaves out
+  std::optional<Chart> chart = {};
+  std::string drawing = {};
+  Table table = {};
+  std::string lines = {};
+  bool is_narrow = false;  // finds room beside another one on a wide screen
+};
+
+// Series that have no values are taken out; no figure where none is left.
+[[nodiscard]] std::optional<Figure> chart_figure(std::string title, std::string note, Chart chart);
+
+// Every how many of `count` things are to be shown so that no more than `most` are: 1, or a prime, so that it does not
+// beat with laps and strides, which are made of small factors.
+[[nodiscard]] std::size_t thinning_step(std::size_t count, std::size_t most);
+
+// "every 7th of 12,000 accesses", or "all 800 accesses".
+[[nodiscard]] std::string thinning_text(std::size_t count, std::size_t step, std::string_view what);
+
+}  // namespace gpuinfer::cli::report

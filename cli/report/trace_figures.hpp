@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/recordings.hpp"
+#include "cli/report/drawing.hpp"
+#include "cli/report/figure.hpp"
+#include "model/device_description.hpp"
+#include "model/trace.hpp"
+
+// Figures of single loads, one after another.
+namespace gpuinfer::cli::report {
+
+using Traces = std::vector<const model::Trace*>;
+
+// Traces of one load path in the circumstances of the profile; what was asked with another carve-out, on another SM or
+// after loads of another path is left out. `recordings` outlives them.
+[[nodiscard]] Traces plain_traces(const std::vector<Recording>& recordings, const std::string& target);
+
+// Laps over every stride_bytes-th place of an array: the array has places * stride_bytes.
+struct Chase {
+  std::uint64_t first = 0;
+  std::uint64_t stride_bytes = 0;
+  std::size_t places = 0;
+};
+// No value where the sequence is none, or has but one place.
+[[nodiscard]] std::optional<Chase> chase_of(const model::AccessSequence& sequence);
+
+// What the offsets of a trace count.
+enum class Offsets { bytes, texels };
+
+// Latency of each recorded load of one trace, told apart into hits and misses as `validate` does, over the bands in
+// which 98 % of all hits and misses of `traces` lie. The trace is the longest chase that both hits and misses, else the
+// longest trace. `guide`: where the description has hits and misses.
+[[nodiscard]] std::optional<Figure> latency_figure(const Traces& traces, const model::LatencyCycles& guide,
+                                                   Offsets offsets);
+
+// Share of the loads that miss in a chase, by stride and array.
+struct MissCurve {
+  std::uint64_t stride_bytes = 0;
+  std::vector<std::array<double, 2>> points;  // array_bytes, misses of 100 loads
+};
+
+// Of the stride of which most arrays were recorded, warm-up included. No value where there is none.
+[[nodiscard]] std::optional<MissCurve> measured_misses(const Traces& traces, const model::LatencyCycles& guide);
+
+// In the reference simulator, laps over arrays of these sizes after ten laps of warm-up. Throws InputError when a leaf
+// is null.
+[[nodiscard]] MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t stride_bytes,
+                                         const std::vector<std::uint64_t>& array_bytes);
+
+// Both in one figure (Mei et al. 2014, figure 9); the one that is there where the other is not, unless it has but one
+// or two arrays.
+[[nodiscard]] std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, const Traces& traces,
+                                                      const model::LatencyCycles& guide);
+
+// Which lines miss in a lap over an array that is a little too large (Mei et al. 2014, figure 3), simulated. None where
+// the description does not suffice, where chance is in the policy, and of large caches.
+[[nodiscard]] std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache);
+
+// Largest array and what is present, by carve-out.
+[[nodiscard]] std::optional<Figure> carveout_figure(const model::CacheDescription& cache);
+
+// Cycles for a piece of straight-line code, by the length of the code.
+[[nodiscard]] std::optional<Figure> code_figure(const model::CodeDescription& code, const Traces& traces);
+
+}  // namespace gpuinfer::cli::report

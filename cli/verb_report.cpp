@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "cli/data_files.hpp"
+#include "cli/output.hpp"
+#include "cli/recordings.hpp"
+#include "cli/report/page.hpp"
+#include "cli/syntax.hpp"
+#include "cli/targets.hpp"
+#include "cli/verbs.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::cli {
+
+Syntax report_syntax() {
+  Syntax syntax(
+      "report PROFILE [TRACE...] [--target T] [-o report.html]",
+      "Writes one HTML page with pictures, plots and tables of a profile that needs no network. PROFILE is a "
+      "file or the name of a published device. Recordings show what was measured beside what the profile says.",
+      {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
+       "gpuinfer report gtx780 -o report.html                        a published GPU"});
+  syntax
+      .repeatable("target", "T",
+                  "these only; may be repeated (default: all of the profile); the name for traces that name none "
+                  "(default L1tex)")
+      .value("output,o", "FILE", "write there (default: to stdout)");
+  return syntax;
+}
+
+namespace {
+
+std::vector<Recording> read_recordings(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
+  std::vector<Recording> recordings;
+  for (const std::string& file : files) {
+    name_target(recordings.emplace_back(read_recording(file)), asked);
+  }
+  return recordings;
+}
+
+void check_that_one_shows(const std::vector<Recording>& recordings, const std::vector<std::string>& targets) {
+  for (const Recording& recording : recordings) {
+    const std::vector<std::string> recorded = targets_of(recording);
+    if (std::find_first_of(recorded.begin(), recorded.end(), targets.begin(), targets.end()) == recorded.end()) {
+      throw InputError(recording.file + ": is of nothing that the page shows; leave it out or name its profile");
+    }
+  }
+}
+
+}  // namespace
+
+ExitStatus verb_report(Arguments arguments) {
+  const auto parsed = report_syntax().parse(arguments, 1, std::string::npos);
+  if (!parsed) {
+    return ExitStatus::resolved;
+  }
+  const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
+  const std::vector<std::string> operands = parsed->operands();
+  const std::string file = description_file(operands.front()).string();
+  Output output(parsed->text("output"));
+  const model::DeviceDescription profile = model::read_description(file);
+  const std::vector<std::string> targets = described_targets(profile, file, asked);
+  const std::vector<Recording> recordings = read_recordings({operands.begin() + 1, operands.end()}, asked);
+  check_that_one_shows(recordings, targets);
+  output.stream() << report::page_of(profile, operands.front(), targets, recordings);
+  output.finish();
+  return ExitStatus::resolved;
+}
+
+}  // namespace gpuinfer::cli

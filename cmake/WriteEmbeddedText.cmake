@@ -1,0 +1,12 @@
+# What gpuinfer_embed_texts() of EmbedText.cmake runs, with SOURCE, HEADER, NAMESPACE and TEXTS as it takes them.
+set(source "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\n")
+while(TEXTS)
+  list(POP_FRONT TEXTS name file)
+  file(READ "${file}" text)
+  string(FIND "${text}" ")embedded\"" end)
+  if(NOT end EQUAL -1)
+    message(FATAL_ERROR "${file}: holds )embedded\", which ends the literal it is written into; take it out.")
+  endif()
+  string(APPEND source "const std::string_view ${name} = R\"embedded(${text})embedded\";\n\n")
+endwhile()
+file(WRITE "${SOURCE}" "${source}}  // namespace ${NAMESPACE}\n")

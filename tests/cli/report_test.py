@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reports as a reader sees them, in a headless Chromium, and the pictures and colours of `show`."""
+
+import concurrent.futures
+import os
+import pathlib
+import pty
+import re
+import shutil
+import unittest
+import xml.etree.ElementTree
+
+import harness
+from browser import Browser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "data/h200"
+
+# What must be on the page: charts, and headings of figures.
+EXPECTED = {
+    "Bandwidth": (2, ["Bandwidth by the size of the dataset", "Peaks"]),
+    "ConstL1": (2, ["Latency of each load", "Misses by the size of an array", "Which line goes where"]),
+    "ConstL15": (2, ["Latency of each load", "Misses by the size of an array"]),
+    "ConstImmediate": (1, ["Straight-line code by its length"]),
+    "Instruction": (1, ["Straight-line code by its length"]),
+    "L1TLB": (2, ["Latency of each load", "Misses by the size of an array", "Which lines miss in a lap"]),
+    "L1tex": (9, ["Latency of each load", "Misses by the size of an array", "Size by carve-out", "Which lines evict which"]),
+    "L2": (2, ["Latency of each load", "Misses by the size of an array"]),
+    "L2TLB": (2, ["Latency of each load", "Misses by the size of an array"]),
+    "Outstanding": (8, ["Lines in L2, 1 thread on a line", "Lines beyond L2, 1 thread on a line"]),
+    "Shared": (2, ["Cycles by stride", "Cycles by degree of conflict"]),
+    "Texture2D": (1, ["Texels that lie together", "Latency of each load"]),
+    "gtx780": (8, ["Which line goes where", "Latency by access pattern", "Cycles by stride", "Which lines miss in a lap"]),
+    "m2070": (1, ["By the description"]),
+}
+
+# Canvases on which something is drawn: pixels of many colours, or of few, are there.
+DRAWN_CANVASES = """
+[...document.querySelectorAll("canvas")].filter((canvas) => {
+  const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return new Set(pixels).size > 8;
+}).length
+"""
+# Elements that reach beyond a screen of so many pixels and are in nothing that scrolls by itself.
+TOO_WIDE = """
+[...document.querySelectorAll("body *")].filter((element) =>
+  !element.closest(".scroll > *, .skip") && element.getBoundingClientRect().right > WIDTH + 1).map((element) => element.outerHTML.slice(0, 80))
+"""
+
+ATTACK = """
+schema: gpuinfer/1
+device: {name: "</script><script>window.attacked = 1</script>", source: "<img src=x onerror='window.attacked = 1'>"}
+caches:
+  L1tex:
+    capacity_bytes: 1024
+    line_bytes: 64
+    sector_bytes: 32
+    ways: [4, 4, 4, 4]
+    index: {kind: bits, bits: [6, 7]}
+    replacement: {policy: lru}
+    latency_cycles: {hit: 30, miss: null}
+evidence:
+  L1tex:
+    latency_cycles: {status: ambiguous, reason: "</script><script>window.attacked = 1</script>", alternatives: []}
+"""
+
+
+@unittest.skipUnless(shutil.which("chromium"), "needs chromium (scripts/packages.txt)")
+class Report(harness.ProgramTest):
+    def report(self, name):
+        page = str(self.folder / f"{name}.html")
+        recorded = RECORDED / f"{name}.yaml"
+        files = (str(recorded), str(recorded.with_suffix(".h5"))) if recorded.exists() else (name,)
+        self.expect(0, "report", *files, "-o", page)
+        return name, page
+
+    def check(self, browser, name, page):
+        narrow, wide = 360, 1200
+        browser.open(page, width=narrow)
+        charts, figures = EXPECTED[name]
+        self.assertEqual(browser.complaints, [])
+        self.assertEqual([url for url in browser.requests if not url.startswith(("file:", "data:"))], [])
+        self.assertEqual(browser.evaluate("document.body.dataset.charts"), str(charts))
+        self.assertEqual(browser.evaluate(DRAWN_CANVASES), charts)
+        headings = browser.evaluate("[...document.querySelectorAll('h3')].map((heading) => heading.textContent)")
+        for figure in figures:
+            self.assertIn(figure, headings)
+        self.assertEqual(browser.evaluate("document.querySelectorAll('figure:not(:has(details))').length"), 0)
+        self.check_width(browser, narrow)
+        browser.resize(wide, scheme="dark")
+        self.check_width(browser, wide)
+        self.assertEqual(browser.complaints, [])
+        # Reading canvases twice makes the browser complain, so this comes last.
+        self.assertEqual(browser.evaluate(DRAWN_CANVASES), charts)
+
+    def check_width(self, browser, width):
+        self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), width)
+        self.assertEqual(browser.evaluate(TOO_WIDE.replace("WIDTH", str(width))), [])
+
+    def test_pages(self):
+        self.assertEqual({recorded.stem for recorded in RECORDED.glob("*.yaml")}, EXPECTED.keys() - {"gtx780", "m2070"})
+        attack = self.write("attack.yaml", ATTACK)
+        self.expect(0, "report", attack, "-o", "attack.html")
+        # The one that takes longest first.
+        names = sorted(EXPECTED, key=lambda name: name != "L2")
+        with Browser() as browser, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            reports = [pool.submit(self.report, name) for name in names]
+            for done in concurrent.futures.as_completed(reports):
+                name, page = done.result()
+                with self.subTest(name):
+                    text = pathlib.Path(page).read_text(encoding="utf-8")
+                    references = re.findall(r"""(?:src|href|action)\s*=\s*["']?([^"'\s>]+)""", text.split("<script>")[0])
+                    self.assertEqual([each for each in references if not each.startswith(("#", "data:"))], [])
+                    self.check(browser, name, page)
+            browser.open(self.folder / "attack.html")
+            self.assertIsNone(browser.evaluate("window.attacked ?? null"))
+            self.assertIn("</script>", browser.evaluate("document.querySelector('h1').textContent"))
+            self.keyboard(browser)
+
+    def keyboard(self, browser):
+        """The first key finds the link that skips, and it is seen then; each thing that scrolls can be reached."""
+        browser.press("Tab")
+        self.assertEqual(browser.evaluate("document.activeElement.className"), "skip")
+        self.assertGreaterEqual(browser.evaluate("document.activeElement.getBoundingClientRect().left"), 0)
+        self.assertNotEqual(browser.evaluate("getComputedStyle(document.activeElement).outlineStyle"), "none")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.scroll:not([tabindex])').length"), 0)
+
+    def test_what_is_wrong_is_told_in_a_sentence(self):
+        self.expect(2, "report")
+        self.expect(2, "report", "gtx79")
+        self.expect(2, "report", "gtx780", "--target", "Kernels")
+        self.expect(2, "report", "gtx780", str(RECORDED / "Shared.h5").replace("Shared", "Nothing"))
+        refused = self.expect(2, "report", "m2070", str(RECORDED / "Shared.h5"), "-o", "m2070.html")
+        self.assertIn("is of nothing that the page shows", refused.stderr)
+        self.assertFalse((self.folder / "m2070.html").exists())
+
+    def test_chases_of_other_programs(self):
+        rows = "".join(f"{i % 5 * 64},{200 if i % 5 == 0 else 30}\n" for i in range(40))
+        page = self.expect(0, "report", self.small, self.write("chase.csv", "offset,latency\n" + rows)).stdout
+        self.assertIn("A chase over 320 B in steps of 64 B", page)
+        self.assertIn("all 40 loads", page)
+
+
+class Picture(harness.ProgramTest):
+    def test_is_well_formed(self):
+        profile = self.write("attack.yaml", ATTACK)
+        for name in (profile, str(RECORDED / "L1tex.yaml"), str(RECORDED / "Texture2D.yaml"), "gtx780", "m2070"):
+            with self.subTest(name):
+                self.expect(0, "show", name, "-o", "picture.svg")
+                picture = xml.etree.ElementTree.parse(self.folder / "picture.svg").getroot()
+                self.assertEqual(picture.tag, "{http://www.w3.org/2000/svg}svg")
+                self.assertEqual([each for each in picture.iter() if each.tag.endswith("script")], [])
+
+    def test_has_the_lines_of_each_set(self):
+        self.expect(0, "show", self.small, "-o", "picture.svg")
+        texts = [each.text for each in xml.etree.ElementTree.parse(self.folder / "picture.svg").iter() if each.tag.endswith("text")]
+        # Set 1 of four sets of lines of 64 B.
+        place = texts.index("  set 1")
+        self.assertEqual(texts[place + 1 : place + 5], ["1", "5", "9", "13"])
+        self.expect(2, "show", self.small, "-o", "picture.svg", "--explain")
+        self.expect(2, "show", self.small, "-o", "no/folder/picture.svg")
+
+
+class Colours(harness.ProgramTest):
+    def on_terminal(self, **environment):
+        terminal, its_other_end = pty.openpty()
+        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        read = b""
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(its_other_end, 1)
+            os.execve(self.program, [self.program, "show", str(RECORDED / "L1tex.yaml")], inherited | environment)
+        os.close(its_other_end)
+        try:
+            while part := os.read(terminal, 1 << 16):
+                read += part
+        except OSError:
+            pass  # how Linux says that the other end has gone
+        os.close(terminal)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        return read.decode().replace("\r\n", "\n")
+
+    def test_only_where_they_are_wanted(self):
+        plain = self.expect(0, "show", str(RECORDED / "L1tex.yaml")).stdout
+        self.assertNotIn("\x1b", plain)
+        self.assertEqual(self.on_terminal(NO_COLOR="1"), plain)
+        coloured = self.on_terminal()
+        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 274"):
+            self.assertRegex(coloured, rf"\x1b\[\d+m{word}\x1b\[0m")
+        self.assertEqual(re.sub(r"\x1b\[\d+m", "", coloured), plain)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -112,12 +112,25 @@ std::optional<std::string> texels_text(const std::optional<model::TexelBlock>& b
   return block ? std::optional(model::to_string(*block) + " texels") : std::nullopt;
 }
 
+// From the inside out.
+std::optional<std::string> tiles_text(const std::optional<std::vector<model::TileLevel>>& levels) {
+  if (!levels) {
+    return std::nullopt;
+  }
+  std::string text;
+  for (const model::TileLevel& level : *levels) {
+    text += fmt::format("{} x {} {}, then ", level.width, level.height,
+                        level.order == model::TileOrder::linear ? "row by row" : "in Morton order");
+  }
+  return text + "row by row";
+}
+
 LeafValues leaf_values(const model::TextureDescription& texture) {
   return {
       {"latency_cycles", latency_text(texture.latency_cycles)},
       {"sector_texels", texels_text(texture.sector_texels)},
       {"line_texels", texels_text(texture.line_texels)},
-      {"levels", std::nullopt},
+      {"levels", tiles_text(texture.levels)},
   };
 }
 

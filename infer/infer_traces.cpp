@@ -14,6 +14,7 @@
 #include "infer/walk_inference.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -62,6 +63,33 @@ class TraceInference {
   }
 
   CacheFinding run() {
+    CacheFinding finding = find_all();
+    doubt_few_loads(finding);
+    return finding;
+  }
+
+ private:
+  // One or two loads that took long are no median, whatever the others say.
+  void doubt_few_loads(CacheFinding& finding) const {
+    constexpr std::ptrdiff_t fewest = 4;
+    std::map<Reading, std::ptrdiff_t> loads;
+    for (const ReadTrace& read : read_) {
+      for (const Reading reading : read.readings) {
+        ++loads[reading];
+      }
+    }
+    model::LeafEvidence& leaf = finding.evidence.leaves.at("latency_cycles");
+    const std::ptrdiff_t fewer = std::min(loads[Reading::hit], loads[Reading::miss]);
+    if (leaf.status == EvidenceStatus::resolved && fewer < fewest) {
+      const auto& [hit, miss] = finding.cache.latency_cycles;
+      leaf.status = EvidenceStatus::ambiguous;
+      leaf.alternatives = {"{hit: " + model::to_text(*hit) + ", miss: " + model::to_text(*miss) + "}"};
+      leaf.reason = "there are no more than " + std::to_string(fewer) + " loads of one of the two levels";
+      finding.cache.latency_cycles = {};
+    }
+  }
+
+  CacheFinding find_all() {
     for (const char* leaf :
          {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles"}) {
       open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
@@ -96,7 +124,6 @@ class TraceInference {
     return std::move(finding_);
   }
 
- private:
   model::LeafEvidence& evidence(const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
 
   void resolve(const std::string& leaf) {

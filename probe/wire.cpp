@@ -383,7 +383,7 @@ Asked parse_question(const std::string& line) {
     asked.question.target = string_member(object, "target");
     const auto state = model::start_state_from(string_member(object, "state"));
     if (!state) {
-      throw InputError("`state` is none of clean, invalidated, keep; send one of them");
+      throw InputError("`state` is none of clean, invalidated, flooded, keep; send one of them");
     }
     asked.question.state = *state;
     asked.question.warm = sequence_member(object, "warm");

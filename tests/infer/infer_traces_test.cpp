@@ -94,6 +94,16 @@ TEST(InferTraces, ChasesThatFitDecideNothing) {
   }
 }
 
+TEST(InferTraces, AFewLoadsAreNoLatency) {
+  model::Trace trace;
+  trace.name = "two loads";
+  trace.question = {.target = "L1tex", .state = model::StartState::keep, .warm = {}, .record = {0, 128}};
+  trace.latency_cycles = {33, 210};
+  const CacheFinding finding = infer_traces(std::vector{trace}, 0, Settings{});
+  EXPECT_FALSE(finding.cache.latency_cycles.hit);
+  EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
+}
+
 TEST(InferTraces, LruAndFifoAreToldApartByWhoHits) {
   for (const char* policy : {"lru", "fifo"}) {
     const model::CacheDescription cache = cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The gpuinfer authors
 # SPDX-License-Identifier: Apache-2.0
-"""readme_test.py GPUINFER: what README.md and docs/packages.md say is true.
+"""readme_test.py GPUINFER: what README.md says is true, and that the keys of profiles are explained.
 
 Every command in a block of kind `sh` is run, all of them one after another in one folder, and must end with status 0 or
 with the N of a comment `# exit status N` behind it. A block of kind `text` below is what its last command prints, where
@@ -20,7 +20,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PACKAGES = (ROOT / "docs" / "packages.md").read_text(encoding="utf-8")
+PROFILE = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
 
 BLOCK = re.compile(
     r"(?P<skip><!-- not run: [^\n]+ -->\n)?^```sh\n(?P<commands>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
@@ -74,15 +74,9 @@ class Commands(unittest.TestCase):
             self.fail(f"the text quotes\n{quoted}\nbut what is printed is\n{printed}")
 
     def test_commands_of_readme(self):
-        self.check_commands(README)
-
-    def test_commands_of_packages(self):
-        self.check_commands(PACKAGES)
-
-    def check_commands(self, text):
-        blocks = [block for block in BLOCK.finditer(text) if not block["skip"]]
-        self.assertEqual(len(BLOCK.findall(text)), text.count("```sh\n"))
-        self.assertEqual(sum(block["output"] is not None for block in BLOCK.finditer(text)), text.count("```text\n"))
+        blocks = [block for block in BLOCK.finditer(README) if not block["skip"]]
+        self.assertEqual(len(BLOCK.findall(README)), README.count("```sh\n"))
+        self.assertEqual(sum(block["output"] is not None for block in BLOCK.finditer(README)), README.count("```text\n"))
         for block in blocks:
             printed = ""
             for command in block["commands"].replace("\\\n", "").splitlines():
@@ -95,7 +89,7 @@ class Commands(unittest.TestCase):
 
 class Text(unittest.TestCase):
     def test_paths_exist(self):
-        paths = {path or link for path, link in NAMED_PATH.findall(README + PACKAGES)}
+        paths = {path or link for path, link in NAMED_PATH.findall(README)}
         self.assertGreater(len(paths), 10)
         self.assertEqual([path for path in sorted(paths) if not (ROOT / path).exists()], [])
 
@@ -115,7 +109,7 @@ class Text(unittest.TestCase):
                 keys |= set(cache)
             for entries in profile["evidence"].values():
                 keys |= set(entries).union(*(entry for entry in entries.values() if isinstance(entry, dict)))
-        self.assertEqual([key for key in sorted(keys) if f"`{key}`" not in README], [])
+        self.assertEqual([key for key in sorted(keys) if f"`{key}`" not in PROFILE], [])
 
 
 if __name__ == "__main__":

@@ -91,6 +91,9 @@ ExitStatus verb_show(Arguments arguments) {
   }
   const std::string file = description_file(parsed->operands().front()).string();
   const auto output_file = parsed->text("output");
+  if (output_file && !output_file->ends_with(".svg")) {
+    throw InputError("--output: a picture is SVG; name a file that ends in .svg");
+  }
   Output output(output_file);
   const model::DeviceDescription profile = model::read_description(file);
   const std::vector<std::string> targets = described_targets(profile, file, asked);

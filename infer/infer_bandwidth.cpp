@@ -424,6 +424,28 @@ class Inference {
       }
       leaves_.resolve(memory.name);
     }
+    state_one_sm(memory, best.stream);
+  }
+
+  // What one SM draws while the others rest: as much under way as a block can have.
+  void state_one_sm(const Memory& memory, const Stream& of_all_sms) {
+    constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
+    Stream stream = of_all_sms;
+    stream.blocks = 1;
+    if (&memory == &dram_load || &memory == &dram_copy) {
+      stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(device_.buffer().bytes));
+      stream.drops_l2 = true;
+    }
+    if (stream.part_bytes != 0) {
+      stream.dataset_bytes = stream.part_bytes;
+    }
+    for (const std::uint32_t threads : {model::most_block_threads, of_all_sms.block_threads}) {
+      stream.block_threads = threads;
+      if (const auto flow = flow_if_answered(stream)) {
+        leaves_[memory.name].details["one_sm_gb_per_second"] = gigabytes_text(flow->bytes_per_second);
+        return;
+      }
+    }
   }
 
   // What comes of the most that may be under way, over what comes of half of that at most.

@@ -215,7 +215,9 @@ class OthersRecordings(harness.ProgramTest):
 class Devices(harness.ProgramTest):
     def test_lists_what_each_can_do(self):
         lines = self.expect(0, "list", "devices").stdout.splitlines()
-        targets = {line.split()[0].rsplit("/")[-1]: line.split()[-3:] for line in lines}
+        # Columns are two blanks apart; a path may have one.
+        columns = [[column for column in line.split("  ") if column] for line in lines]
+        targets = {line[0].rsplit("/")[-1]: line[-1].split() for line in columns}
         self.assertIn("Shared", targets["virtual:gtx980"])
         self.assertEqual(targets["L1tex.h5"], ["L1tex", "ReadOnly", "Texture"])
         self.assertEqual(targets["Bandwidth.h5"][-1], "Bandwidth")

@@ -160,6 +160,7 @@ class Picture(harness.ProgramTest):
         self.assertEqual(texts[place + 1 : place + 5], ["1", "5", "9", "13"])
         self.expect(2, "show", self.small, "-o", "picture.svg", "--explain")
         self.expect(2, "show", self.small, "-o", "no/folder/picture.svg")
+        self.expect(2, "show", self.small, "-o", "picture.png")
 
 
 class Colours(harness.ProgramTest):

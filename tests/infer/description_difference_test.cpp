@@ -160,6 +160,9 @@ TEST(DescriptionDifference, BandwidthsAreComparedAsFarAsTheySpread) {
   EXPECT_EQ(verdict(measured, bandwidth("1.014e12", "")), Verdict::same);
   EXPECT_EQ(verdict(measured, bandwidth("1.03e12", "")), Verdict::differs);
   EXPECT_EQ(verdict(measured, bandwidth("1.03e12", "spread: 0.02")), Verdict::same);
+  const auto quiet = bandwidth("1e12", "spread: 0.0001, asked_again_gb_per_second: 1000");
+  EXPECT_EQ(verdict(quiet, bandwidth("1.007e12", "spread: 0.0001")), Verdict::same);
+  EXPECT_EQ(verdict(quiet, bandwidth("1.02e12", "spread: 0.0001")), Verdict::differs);
   EXPECT_EQ(verdict(bandwidth("1e12", ""), bandwidth("1.0001e12", "")), Verdict::differs);
 }
 

@@ -162,6 +162,22 @@ TEST(InferBandwidth, CopiesShowWhatL2Saves) {
   EXPECT_NE(saved.find("524288: 7.86, 1048576: 15.73, 2097152: 15.73, 4194304: 15.73"), std::string::npos) << saved;
 }
 
+// All of what is its own, and of what is shared as much as it can ask for.
+TEST(InferBandwidth, OneSmHasItsShare) {
+  Streams device([](const Stream& stream) {
+    const bool is_own = stream.path != StreamPath::global_cg;
+    const double of_one_sm = is_own ? 200e9 : 60e9;
+    const double most = is_own ? 16 * 200e9 : 500e9;
+    return static_cast<double>(model::bytes_moved(stream)) / std::min(most, of_one_sm * stream.blocks);
+  });
+  const BandwidthFinding finding = infer(device);
+  const auto of_one_sm = [&](const char* memory) {
+    return std::stod(finding.evidence.leaves.at(memory).details.at("one_sm_gb_per_second"));
+  };
+  EXPECT_NEAR(of_one_sm("L1"), 200, 2);
+  EXPECT_NEAR(of_one_sm("DRAM_load"), 60, 1);
+}
+
 TEST(InferBandwidth, APeakThatStillRisesIsNone) {
   // Twice the elements under way, twice the bytes: no end is seen.
   Streams device([](const Stream& stream) {

@@ -103,7 +103,7 @@ class Text(unittest.TestCase):
             count += len(quotes)
             for quote, path in quotes:
                 with self.subTest(page=page.name, path=path):
-                    self.assertIn(on_one_line(quote), text_of(ROOT / path))
+                    self.assertTrue(on_one_line(quote) in text_of(ROOT / path), f"{path} does not say: {quote}")
         self.assertGreater(count, 30)
 
     def test_names_are_in_the_files_that_are_said_to_have_them(self):

@@ -20,6 +20,7 @@ InterruptWatch::InterruptWatch() {
   action.sa_handler = on_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 bool InterruptWatch::stop_requested() { return interrupted != 0; }

@@ -4,7 +4,7 @@
 
 namespace gpuinfer::cli {
 
-// From construction on, the first Ctrl-C asks to stop and the second one ends the program.
+// From construction on, the first Ctrl-C or SIGTERM asks to stop and the second one ends the program.
 class InterruptWatch {
  public:
   InterruptWatch();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 
+#include "cli/answer_keeping.hpp"
 #include "cli/average_report.hpp"
 #include "cli/common_options.hpp"
 #include "cli/disturbances.hpp"
@@ -10,8 +11,8 @@
 #include "cli/progress_line.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
+#include "cli/warnings.hpp"
 #include "model/errors.hpp"
-#include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
@@ -23,6 +24,7 @@ Syntax run_syntax() {
       {"gpuinfer --target L1tex -o profile.yaml                     the first GPU of this host",
        "gpuinfer --target L1tex --device virtual:gtx780             a published GPU, simulated",
        "gpuinfer --target all --device cuda:0 --record run.h5       keep every trace as well",
+       "gpuinfer --target all --device cuda:0 --resume run.h5       go on after the machine went down",
        "gpuinfer --target L1tex --device recorded:run.h5            the same again, without the GPU",
        "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
   syntax.repeatable(
@@ -33,7 +35,8 @@ Syntax run_syntax() {
   add_output_options(syntax);
   syntax.value("sms", "some|all",
                "some (default): whichever SMs answer, or all: every SM is asked whether it is as the others");
-  syntax.value("record", "FILE", "keep every question and answer in this archive (HDF5; default: none is kept)")
+  add_keeping_options(syntax);
+  syntax
       .value("method", "predict|average",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
       .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
@@ -65,6 +68,15 @@ std::vector<std::string> asked_targets(const Parsed& parsed) {
     throw InputError("--target: is missing; name one, such as L1tex, or see `gpuinfer list targets`");
   }
   return targets;
+}
+
+// What the answers hang on besides the device, its seed and this version.
+probe::RunFacts options_that_matter(const std::vector<std::string>& targets, bool average, bool all_sms) {
+  std::string names;
+  for (const std::string& target : targets) {
+    names += (names.empty() ? "" : " ") + target;
+  }
+  return {{"targets", names}, {"method", average ? "average" : "predict"}, {"sms", all_sms ? "all" : "some"}};
 }
 
 // The classic methods, for one target after another.
@@ -106,6 +118,7 @@ ExitStatus verb_run(Arguments arguments) {
   }
   infer::Settings settings = limits(*parsed);
   settings.all_sms = all_sms(*parsed);
+  const std::optional<KeepingRequest> keeping = keeping_request(*parsed);
   Output output(parsed->text("output"));
 
   const std::unique_ptr<model::Answerer> opened = open_device(request);
@@ -113,25 +126,31 @@ ExitStatus verb_run(Arguments arguments) {
   settings.seed = inference_seed(parsed->count("seed"), opened->facts());
   const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), settings.seed);
 
-  std::unique_ptr<probe::ArchiveWriter> writer;
-  std::unique_ptr<model::Answerer> recorder;
-  if (const auto file = parsed->text("record")) {
-    writer = probe::create_archive(*file, facts);
-    recorder = probe::recording(*opened, *writer);
+  std::optional<AnswerKeeping> kept;
+  if (keeping) {
+    kept.emplace(*opened, *keeping, facts, options_that_matter(targets, average, settings.all_sms));
   }
-  model::Answerer& device = recorder ? *recorder : *opened;
+  model::Answerer& device = kept ? kept->device() : *opened;
+  probe::ArchiveWriter* archive = kept ? &kept->archive() : nullptr;
 
   ExitStatus status = ExitStatus::failure;
   if (average) {
     status = compare_averages(device, targets, settings, output, format, quiet);
-    tell_disturbances(device, writer.get());
+    tell_disturbances(device, archive);
   } else {
     Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, quiet, asking(device));
-    inquiry.profile.device.provenance.merge(tell_disturbances(device, writer.get()));
+    inquiry.profile.device.provenance.merge(tell_disturbances(device, archive));
+    if (kept) {
+      inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());
+    }
     status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
   }
-  if (writer) {
-    writer->close();
+  if (kept) {
+    const bool was_cut_off = InterruptWatch::stop_requested() && status != ExitStatus::resolved;
+    kept->finish(was_cut_off);
+    if (was_cut_off) {
+      note(can_be_resumed(resuming_command(arguments, keeping->archive)));
+    }
   }
   return status;
 }

@@ -22,6 +22,14 @@ std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {
       asked, recorded);
 }
 
+std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes) {
+  return fmt::format(
+      "{}: its last {} bytes are torn or damaged, and what they held is asked again; nothing need be done", file,
+      dropped_bytes);
+}
+
+std::string can_be_resumed(const std::string& command) { return "every answer is kept; go on with: " + command; }
+
 std::string ended_early(const std::string& target, const infer::Finding& finding) {
   return fmt::format(
       "{}: ended after {} accesses, which were not enough to find out all; give more with --budget or --timeout, or "

@@ -18,6 +18,8 @@ void warn(const std::string& sentence);
 [[nodiscard]] std::string disturbed(const std::string& source, const std::string& disturbance);
 [[nodiscard]] std::string took_device(const std::string& device);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
+[[nodiscard]] std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes);
+[[nodiscard]] std::string can_be_resumed(const std::string& command);
 [[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);
 [[nodiscard]] std::string chance_in_validation(const std::string& target, const std::string& policy);
 [[nodiscard]] std::string replay_learned_nothing(const std::string& file);

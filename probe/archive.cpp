@@ -19,6 +19,7 @@
 
 #include "model/errors.hpp"
 #include "probe/hdf5.hpp"
+#include "probe/journal.hpp"
 #include "probe/latency.hpp"
 #include "probe/wire.hpp"
 
@@ -624,22 +625,24 @@ class Hdf5Writer final : public ArchiveWriter {
     std::error_code error;
     std::filesystem::rename(partial_path_, path_, error);
     if (error) {
-      throw cannot_write(path_, error);
+      throw cannot_write<Error>(path_, error);
     }
   }
 
  private:
-  static InputError cannot_write(const std::filesystem::path& path, const std::error_code& error) {
-    return InputError(path.string() + ": cannot be written (" + error.message() + "); make room or name another file");
+  template <class Failed>
+  static Failed cannot_write(const std::filesystem::path& path, const std::error_code& error) {
+    return Failed(path.string() + ": cannot be written (" + error.message() + "); make room or name another file");
   }
 
-  static InputError cannot_write(const std::filesystem::path& path, const hdf5::Failure& failure) {
-    return InputError(path.string() + ": " + failure.what() + "; make room or name another file");
+  template <class Failed>
+  static Failed cannot_write(const std::filesystem::path& path, const hdf5::Failure& failure) {
+    return Failed(path.string() + ": " + failure.what() + "; make room or name another file");
   }
 
   static hdf5::Handle created(const std::filesystem::path& path) {
     if (!std::ofstream(path)) {
-      throw cannot_write(path, std::error_code(errno, std::generic_category()));
+      throw cannot_write<InputError>(path, std::error_code(errno, std::generic_category()));
     }
     const hdf5::Silence silence;
     try {
@@ -649,7 +652,7 @@ class Hdf5Writer final : public ArchiveWriter {
       return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose,
               "the archive cannot be begun"};
     } catch (const hdf5::Failure& failure) {
-      throw cannot_write(path, failure);
+      throw cannot_write<InputError>(path, failure);
     }
   }
 
@@ -659,7 +662,7 @@ class Hdf5Writer final : public ArchiveWriter {
     try {
       work();
     } catch (const hdf5::Failure& failure) {
-      throw cannot_write(partial_path_, failure);
+      throw cannot_write<Error>(partial_path_, failure);
     }
   }
 
@@ -888,6 +891,36 @@ std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
     std::erase_if(targets, [&](const std::string& target) { return !answered.contains(target); });
     return targets;
   });
+}
+
+model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { return read_contents(file).facts; }
+
+void append_archive(const std::filesystem::path& file, JournalWriter& journal) {
+  Contents contents = read_contents(file);
+  constexpr std::size_t most_together = 256;
+  std::vector<model::Question> questions;
+  std::vector<model::Answer> answers;
+  for (Exchange& exchange : contents.exchanges) {
+    questions.push_back(std::move(exchange.question));
+    answers.push_back(std::move(exchange.answer));
+    if (questions.size() == most_together || &exchange == &contents.exchanges.back()) {
+      journal.append(questions, answers);
+      questions.clear();
+      answers.clear();
+    }
+  }
+  for (const TimedWorkload& each : contents.timed) {
+    journal.append({&each.workload, 1}, {&each.timing, 1});
+  }
+  for (const auto& [target, of_target] : contents.places) {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint64_t> places;
+    for (const auto& [offset, place] : of_target) {
+      offsets.push_back(offset);
+      places.push_back(place);
+    }
+    journal.append(target, offsets, places);
+  }
 }
 
 std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file, const model::DeviceFacts& facts) {

@@ -51,6 +51,8 @@
 //   place           [N] bytes from the first of that memory on
 namespace gpuinfer::probe {
 
+class JournalWriter;
+
 // What many threads were asked to do, and how long it took them.
 struct TimedWorkload {
   model::Workload workload;
@@ -72,6 +74,13 @@ struct Archive {
 // as read_archive() does.
 [[nodiscard]] std::vector<std::string> recorded_targets(const std::filesystem::path& file);
 
+// The facts of the device that an archive was recorded from. Throws InputError as read_archive() does.
+[[nodiscard]] model::DeviceFacts read_archive_facts(const std::filesystem::path& file);
+
+// Appends all that an archive holds, so that a run can go on after it. Throws InputError as read_archive() does, and
+// what the journal throws.
+void append_archive(const std::filesystem::path& file, JournalWriter& journal);
+
 // Writes what is asked of another device through it. The file appears under its name when close() is called; until
 // then, and when it is not called, it is FILE.partial.
 class ArchiveWriter {
@@ -86,7 +95,7 @@ class ArchiveWriter {
   virtual void close() = 0;
 };
 
-// Throws InputError when the file cannot be written; so do the other functions when the disk is full.
+// Throws InputError when the file cannot be begun, and the other functions Error when the disk is full.
 [[nodiscard]] std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
                                                             const model::DeviceFacts& facts);
 

@@ -259,7 +259,7 @@ TEST_F(ArchiveFile, UnwritableOrFullIsOneSentence) {
   const rlimit tiny{.rlim_cur = 1000, .rlim_max = before.rlim_max};
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &tiny);
-  const std::string message = message_of<InputError>([&] { writer->close(); });
+  const std::string message = message_of<Error>([&] { writer->close(); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_TRUE(contains(message, "full.h5.partial: ")) << message;

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/journalled_device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/errors.hpp"
+
+namespace gpuinfer::probe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::size_t accesses_of(const model::Question& question) { return question.warm.size() + question.record.size(); }
+
+bool same(const model::Answer& a, const model::Answer& b) {
+  return a.latency_cycles == b.latency_cycles && a.refusal == b.refusal;
+}
+
+// What was asked of one target since the state of its caches was last known.
+class Lead {
+ public:
+  void add(const model::Question& question) {
+    if (question.state != model::StartState::keep) {
+      questions_.clear();
+      accesses_ = 0;
+    }
+    questions_.push_back(question);
+    accesses_ += accesses_of(question);
+    constexpr std::size_t most_accesses = 1U << 20U;
+    while (accesses_ > most_accesses && questions_.size() > 1) {
+      accesses_ -= accesses_of(questions_.front());
+      questions_.pop_front();
+    }
+  }
+
+  [[nodiscard]] std::vector<model::Question> questions() const { return {questions_.begin(), questions_.end()}; }
+
+ private:
+  std::deque<model::Question> questions_;
+  std::size_t accesses_ = 0;
+};
+
+class JournalledDevice final : public model::Answerer {
+ public:
+  JournalledDevice(model::Answerer& device, JournalWriter& journal, std::optional<JournalReader> past,
+                   Reopened reopened)
+      : device_(&device), journal_(&journal), past_(std::move(past)), reopened_(reopened) {
+    if (past_) {
+      told_ = past_->disturbances();
+    }
+  }
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers = past_answers(questions);
+    const auto past = questions.first(answers.size());
+    const auto rest = questions.subspan(answers.size());
+    if (reopened_ == Reopened::answers_the_same && !past.empty()) {
+      confirm(std::ranges::equal(device_->ask(past), answers, same));
+    }
+    if (!rest.empty()) {
+      lead_to(rest);
+      std::vector<model::Answer> given = device_->ask(rest);
+      journal_->append(rest, given);
+      tell_disturbances();
+      std::ranges::move(given, std::back_inserter(answers));
+    }
+    return answers;
+  }
+
+  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
+    std::vector<model::Timing> timings;
+    while (past_ && timings.size() < workloads.size()) {
+      auto next = past_->next_workload(std::string(target_of(workloads[timings.size()])));
+      if (!next) {
+        break;
+      }
+      check_asked_then(next->workload == workloads[timings.size()]);
+      timings.push_back(std::move(next->timing));
+    }
+    const auto past = workloads.first(timings.size());
+    const auto rest = workloads.subspan(timings.size());
+    if (reopened_ == Reopened::answers_the_same && !past.empty()) {
+      confirm(device_->time(past) == timings);
+    }
+    if (!rest.empty()) {
+      std::vector<model::Timing> given = device_->time(rest);
+      journal_->append(rest, given);
+      tell_disturbances();
+      std::ranges::move(given, std::back_inserter(timings));
+    }
+    return timings;
+  }
+
+  std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                      std::span<const std::uint64_t> offsets) override {
+    if (auto places = past_places(target, offsets)) {
+      return places;
+    }
+    auto places = device_->places_of(target, offsets);
+    if (places) {
+      journal_->append(target, offsets, *places);
+    }
+    return places;
+  }
+
+  std::vector<std::string> disturbances() const override {
+    std::vector<std::string> all = told_;
+    for (std::string& each : device_->disturbances()) {
+      if (std::ranges::find(all, each) == all.end()) {
+        all.push_back(std::move(each));
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::vector<model::Answer> past_answers(std::span<const model::Question> questions) {
+    std::vector<model::Answer> answers;
+    while (answers.size() < questions.size() && counts_past_of(questions[answers.size()].target)) {
+      auto next = past_->next_question(questions[answers.size()].target);
+      if (!next) {
+        break;
+      }
+      check_asked_then(next->question == questions[answers.size()]);
+      if (reopened_ == Reopened::answers_anew && !next->answer.refusal) {
+        leads_[next->question.target].add(next->question);
+      }
+      answers.push_back(std::move(next->answer));
+    }
+    return answers;
+  }
+
+  // Where the lines of a level behind another one go hangs on pages of memory, which are others by now.
+  [[nodiscard]] bool counts_past_of(const std::string& target) const {
+    return past_ && (reopened_ == Reopened::answers_the_same || !facts().buffer_of(target).nearer_bytes);
+  }
+
+  // Puts the caches of the targets where the questions of the past had left them, if that is to be kept.
+  void lead_to(std::span<const model::Question> questions) {
+    for (const model::Question& question : questions) {
+      const auto lead = leads_.find(question.target);
+      if (lead == leads_.end()) {
+        continue;
+      }
+      if (question.state == model::StartState::keep) {
+        static_cast<void>(device_->ask(lead->second.questions()));
+      }
+      leads_.erase(lead);
+    }
+  }
+
+  std::optional<std::vector<std::uint64_t>> past_places(const std::string& target,
+                                                        std::span<const std::uint64_t> offsets) const {
+    if (!past_ || !past_->places().contains(target)) {
+      return std::nullopt;
+    }
+    const auto& of_target = past_->places().at(target);
+    std::vector<std::uint64_t> places;
+    for (const std::uint64_t offset : offsets) {
+      const auto place = of_target.find(offset);
+      if (place == of_target.end()) {
+        return std::nullopt;
+      }
+      places.push_back(place->second);
+    }
+    return places;
+  }
+
+  // To look takes a device some time.
+  void tell_disturbances() {
+    constexpr std::chrono::seconds between_looks{2};
+    if (Clock::now() - looked_ < between_looks) {
+      return;
+    }
+    if (std::vector<std::string> all = disturbances(); all != told_) {
+      journal_->append_disturbances(all);
+      told_ = std::move(all);
+    }
+    looked_ = Clock::now();
+  }
+
+  void check_asked_then(bool same_as_now) const {
+    if (!same_as_now) {
+      throw InputError(
+          past_->file().string() +
+          ": holds another question than this run asks; resume it with the options and the version that it "
+          "was begun with, or begin another one with --record");
+    }
+  }
+
+  void confirm(bool same_as_then) const {
+    if (!same_as_then) {
+      throw InputError(past_->file().string() + ": " + facts().source +
+                       " answers otherwise than it did then; bring back what it was, or begin another run with "
+                       "--record");
+    }
+  }
+
+  model::Answerer* device_;
+  JournalWriter* journal_;
+  std::optional<JournalReader> past_;
+  Reopened reopened_;
+  std::map<std::string, Lead> leads_;  // by target
+  std::vector<std::string> told_;
+  Clock::time_point looked_ = Clock::now();
+};
+
+}  // namespace
+
+std::unique_ptr<model::Answerer> journalled(model::Answerer& device, JournalWriter& journal,
+                                            std::optional<JournalReader> past, Reopened reopened) {
+  return std::make_unique<JournalledDevice>(device, journal, std::move(past), reopened);
+}
+
+}  // namespace gpuinfer::probe

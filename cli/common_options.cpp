@@ -29,7 +29,8 @@ std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
 void add_device_options(Syntax& syntax) {
   syntax
       .value("device", "D",
-             "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): the first "
+             "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host (this CPU), or auto "
+             "(default): the first "
              "CUDA device, else "
              "a bundled recording of a real GPU")
       .value("carveout", "KB",

@@ -10,6 +10,7 @@
 #include "probe/archive.hpp"
 #include "probe/cuda.hpp"
 #include "probe/exec.hpp"
+#include "probe/host.hpp"
 #include "probe/virtual_device.hpp"
 
 namespace gpuinfer::cli {
@@ -42,6 +43,9 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   if (request.carveout_kb && kind != "cuda") {
     throw InputError("--carveout: only CUDA devices can be told one, and " + name + " is none; leave it out");
   }
+  if (name == "host") {
+    return probe::open_host();
+  }
   if (!rest.empty()) {
     if (kind == "cuda") {
       const std::uint64_t number = parse_count(rest, "--device cuda");
@@ -62,7 +66,7 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
     }
   }
   throw InputError("--device: `" + name +
-                   "` is no device; write cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND or auto");
+                   "` is no device; write cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host or auto");
 }
 
 }  // namespace gpuinfer::cli

@@ -13,8 +13,8 @@
 namespace gpuinfer::cli {
 
 struct DeviceRequest {
-  std::string device = "auto";                    // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | auto
-  std::uint64_t seed = 1;                         // of the chance in virtual devices
+  std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | host | auto
+  std::uint64_t seed = 1;       // of the chance in virtual devices
   std::optional<std::uint32_t> carveout_kb = {};  // of CUDA devices
   // That will be asked, so that a CUDA device prepares for no others; none: whatever it offers.
   std::vector<std::string> targets = {};

@@ -21,6 +21,7 @@
 #include "model/policy_classes.hpp"
 #include "probe/archive.hpp"
 #include "probe/cuda.hpp"
+#include "probe/host.hpp"
 
 namespace gpuinfer::cli {
 
@@ -55,6 +56,9 @@ void list_devices() {
   const std::vector<std::string> gpus = probe::cuda_device_names();
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     device_line(fmt::format("cuda:{}", i), gpus[i], probe::cuda_targets());
+  }
+  if (const auto name = probe::host_name()) {
+    list_line("host", *name + ", this CPU");
   }
   for (const std::string& name : data_file_names("configs/devices", ".yaml")) {
     const auto device = open_device({.device = "virtual:" + name});

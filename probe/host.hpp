@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/answerer.hpp"
+
+namespace gpuinfer::probe {
+
+struct HostOptions {
+  bool huge_pages = true;  // false: do as if there were none
+};
+
+// What the CPU calls itself; none: open_host() cannot ask this kind of CPU.
+[[nodiscard]] std::optional<std::string> host_name();
+
+// The CPU that runs this program, as any user may ask it, in a virtual machine too. Target: L1D. Latencies are cycles
+// of the time stamp counter, less what an empty measurement takes. A question is played many times from the same start
+// and its latencies are averaged, see host/amplification.hpp.
+//
+// Offsets count from an address 0, of which the bits above the 4 KB page are not physical, see
+// host/scattered_lines.hpp. States other than `invalidated` are refused: `clean` is not to be had without privileges,
+// and the others have no meaning for what is played many times. Throws DeviceUnavailable on a CPU other than x86-64,
+// and where memory for loads or for code is refused.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_host(const HostOptions& options = {});
+
+}  // namespace gpuinfer::probe

@@ -14,25 +14,20 @@
 
 #include "infer/statistics.hpp"
 #include "model/random.hpp"
+#include "model/texel_layout.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
 using model::Raster;
+using model::Texel;
 using model::TexelBlock;
 
-struct Texel {
-  std::uint64_t x = 0;
-  std::uint64_t y = 0;
-
-  bool operator==(const Texel&) const = default;
-  bool operator<(const Texel& other) const { return std::pair(y, x) < std::pair(other.y, other.x); }
+struct RowByRow {
+  bool operator()(Texel a, Texel b) const { return std::pair(a.y, a.x) < std::pair(b.y, b.x); }
 };
-
-std::uint64_t offset_of(const Raster& raster, Texel texel) {
-  return raster.texel_bytes * (texel.x + raster.width * texel.y);
-}
+using Texels = std::set<Texel, RowByRow>;
 
 // The first texel of the block that this one lies in.
 Texel begin_of_block(Texel texel, const TexelBlock& block) {
@@ -43,7 +38,7 @@ Texel begin_of_block(Texel texel, const TexelBlock& block) {
 constexpr std::uint64_t furthest_texels = 32;
 
 // The texels that are present after this one was loaded.
-std::set<Texel> brought_with(Interrogator& device, Texel loaded) {
+Texels brought_with(Interrogator& device, Texel loaded) {
   const Raster& raster = *device.buffer().raster;
   std::vector<Texel> others;
   std::vector<model::Question> questions;
@@ -54,7 +49,7 @@ std::set<Texel> brought_with(Interrogator& device, Texel loaded) {
     }
   }
   const std::vector<std::vector<Reading>> readings = device.ask_voted(questions, device.votes_needed());
-  std::set<Texel> present;
+  Texels present;
   for (std::size_t i = 0; i < others.size(); ++i) {
     if (readings[i].front() == Reading::hit) {
       present.insert(others[i]);
@@ -64,9 +59,9 @@ std::set<Texel> brought_with(Interrogator& device, Texel loaded) {
 }
 
 // The aligned block of this size around a texel.
-std::set<Texel> block_around(Texel texel, const TexelBlock& block) {
+Texels block_around(Texel texel, const TexelBlock& block) {
   const Texel begin = begin_of_block(texel, block);
-  std::set<Texel> texels;
+  Texels texels;
   for (std::uint64_t y = begin.y; y < begin.y + block.height; ++y) {
     for (std::uint64_t x = begin.x; x < begin.x + block.width; ++x) {
       texels.insert({.x = x, .y = y});
@@ -75,7 +70,7 @@ std::set<Texel> block_around(Texel texel, const TexelBlock& block) {
   return texels;
 }
 
-TexelBlock bounds_of(const std::set<Texel>& texels) {
+TexelBlock bounds_of(const Texels& texels) {
   const auto [left, right] =
       std::minmax_element(texels.begin(), texels.end(), [](Texel a, Texel b) { return a.x < b.x; });
   return {.width = right->x - left->x + 1, .height = texels.rbegin()->y - texels.begin()->y + 1};
@@ -250,7 +245,7 @@ TexelBlockFit find_sector_texels(Interrogator& device) {
                  .y = furthest_texels + random.below(raster.height - 2 * furthest_texels)};
   };
   const Texel first = any_texel();
-  const std::set<Texel> brought = brought_with(device, first);
+  const Texels brought = brought_with(device, first);
   if (!brought.contains(first)) {
     return {.block = {}, .reason = "a texel that was just loaded does not hit"};
   }

@@ -28,10 +28,6 @@ struct Neighbour {
   [[nodiscard]] bool is_in_row() const { return texel.y == 0; }
 };
 
-std::uint64_t offset_of(const Raster& raster, Texel texel) {
-  return raster.texel_bytes * (texel.x + raster.width * texel.y);
-}
-
 std::vector<std::uint64_t> offsets_of(const Raster& raster, const std::vector<Texel>& texels) {
   std::vector<std::uint64_t> offsets(texels.size());
   std::ranges::transform(texels, offsets.begin(), [&raster](Texel texel) { return offset_of(raster, texel); });

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/answerer.hpp"
 #include "model/device_description.hpp"
 
 // How a two-dimensional texture lies in memory, so that neighbours in both directions are close together: what Mei &
@@ -19,6 +20,15 @@ struct Texel {
 
   bool operator==(const Texel&) const = default;
 };
+
+// The offset of a question that names this texel, and back.
+[[nodiscard]] constexpr std::uint64_t offset_of(const Raster& raster, Texel texel) {
+  return raster.texel_bytes * (texel.x + raster.width * texel.y);
+}
+[[nodiscard]] constexpr Texel texel_at(const Raster& raster, std::uint64_t offset) {
+  const std::uint64_t number = offset / raster.texel_bytes;
+  return {.x = number % raster.width, .y = number / raster.width};
+}
 
 // Throws InputError "KEY: ..." (texel_bytes, width, height, levels) when a number is 0 or too large, or when a side of
 // a tile in Morton order is no power of two.

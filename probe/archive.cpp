@@ -138,9 +138,6 @@ struct TimingsGroup {
   }
 };
 
-// What became of offsets of one target.
-using Places = std::unordered_map<std::uint64_t, std::uint64_t>;
-
 // Numbers go to the file in the narrowest type that holds them all; readers convert.
 hid_t offset_type_for(const std::vector<std::uint64_t>& offsets) {
   const bool narrow = std::all_of(offsets.begin(), offsets.end(),
@@ -379,12 +376,12 @@ void read_timings(const hdf5::Handle& file, const std::string& name, std::vector
       "dataset workload does not cover what the other datasets hold");
 }
 
-void read_places(const hdf5::Handle& file, const std::string& name, std::map<std::string, Places>& places) {
+void read_places(const hdf5::Handle& file, const std::string& name, PlacesByTarget& places) {
   const hdf5::Handle group = hdf5::open_group(file, name);
   const auto offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
   const auto of_offsets = hdf5::read_dataset<std::uint64_t>(group, "place", H5T_NATIVE_UINT64);
   require(offsets.size() == of_offsets.size(), "datasets that belong together differ in length");
-  Places& of_target = places[hdf5::read_string_attribute(group, "target")];
+  auto& of_target = places[hdf5::read_string_attribute(group, "target")];
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     of_target.emplace(offsets[i], of_offsets[i]);
   }
@@ -516,7 +513,7 @@ struct Contents {
   model::DeviceFacts facts;
   std::vector<Exchange> exchanges;
   std::vector<TimedWorkload> timed;
-  std::map<std::string, Places> places;  // by target
+  PlacesByTarget places;
 };
 
 // Numbers have six digits or more: longer names come later.
@@ -783,19 +780,7 @@ class RecordedDevice final : public model::Answerer {
 
   std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                       std::span<const std::uint64_t> offsets) override {
-    const auto recorded = contents_.places.find(target);
-    if (recorded == contents_.places.end()) {
-      return std::nullopt;
-    }
-    std::vector<std::uint64_t> places;
-    for (const std::uint64_t offset : offsets) {
-      const auto place = recorded->second.find(offset);
-      if (place == recorded->second.end()) {
-        return std::nullopt;
-      }
-      places.push_back(place->second);
-    }
-    return places;
+    return kept_places(contents_.places, target, offsets);
   }
 
  private:

@@ -11,6 +11,7 @@
 
 #include "model/answerer.hpp"
 #include "model/trace.hpp"
+#include "probe/kept_answers.hpp"
 
 // The trace archive: HDF5, readable with h5py and h5dump.
 //
@@ -52,12 +53,6 @@
 namespace gpuinfer::probe {
 
 class JournalWriter;
-
-// What many threads were asked to do, and how long it took them.
-struct TimedWorkload {
-  model::Workload workload;
-  model::Timing timing;
-};
 
 struct Archive {
   model::DeviceFacts facts;

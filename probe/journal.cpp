@@ -236,7 +236,7 @@ std::vector<AnsweredQuestion> questions_in(std::string_view payload) {
 }
 
 std::string_view target_of(const AnsweredQuestion& answered) { return answered.question.target; }
-std::string_view target_of(const AnsweredWorkload& answered) { return model::target_of(answered.workload); }
+std::string_view target_of(const TimedWorkload& answered) { return model::target_of(answered.workload); }
 
 json to_json(const model::Workload& workload, const model::Timing& timing) {
   json counted;
@@ -248,11 +248,11 @@ json to_json(const model::Workload& workload, const model::Timing& timing) {
                       timing.why_not_counted, timing.refusal ? json(*timing.refusal) : json()});
 }
 
-AnsweredWorkload answered_workload(const json& from) {
-  AnsweredWorkload answered{.workload = wire::parse_workload(from.at(0)),
-                            .timing = {.cycles = from.at(1).get<std::vector<double>>(),
-                                       .seconds = from.at(2).get<std::vector<double>>(),
-                                       .why_not_counted = from.at(4).get<std::string>()}};
+TimedWorkload answered_workload(const json& from) {
+  TimedWorkload answered{.workload = wire::parse_workload(from.at(0)),
+                         .timing = {.cycles = from.at(1).get<std::vector<double>>(),
+                                    .seconds = from.at(2).get<std::vector<double>>(),
+                                    .why_not_counted = from.at(4).get<std::string>()}};
   if (const json& counted = from.at(3); !counted.is_null()) {
     const auto bytes = counted.get<std::array<std::uint64_t, 5>>();
     answered.timing.counted = model::CacheTraffic{.l1_sectors = bytes[0],
@@ -267,8 +267,8 @@ AnsweredWorkload answered_workload(const json& from) {
   return answered;
 }
 
-std::vector<AnsweredWorkload> workloads_in(std::string_view payload) {
-  std::vector<AnsweredWorkload> all;
+std::vector<TimedWorkload> workloads_in(std::string_view payload) {
+  std::vector<TimedWorkload> all;
   for (const json& each : json::from_cbor(payload)) {
     all.push_back(answered_workload(each));
   }
@@ -494,7 +494,7 @@ std::optional<AnsweredQuestion> JournalReader::next_question(const std::string& 
   return next(questions_, target, 'Q', questions_in);
 }
 
-std::optional<AnsweredWorkload> JournalReader::next_workload(const std::string& target) {
+std::optional<TimedWorkload> JournalReader::next_workload(const std::string& target) {
   return next(workloads_, target, 'W', workloads_in);
 }
 

@@ -12,12 +12,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "model/answerer.hpp"
 #include "model/trace.hpp"
 #include "model/workload.hpp"
+#include "probe/kept_answers.hpp"
 #include "probe/process.hpp"
 
 // The journal of a run: what was answered, appended batch by batch, so that a run that was cut off can be gone on with.
@@ -52,14 +52,6 @@ struct AnsweredQuestion {
   model::Answer answer;
 };
 
-struct AnsweredWorkload {
-  model::Workload workload;
-  model::Timing timing;
-};
-
-// By target: what became of offsets.
-using PlacesByTarget = std::map<std::string, std::unordered_map<std::uint64_t, std::uint64_t>>;
-
 // Reads a journal from its begin, each target apart: a budget that is used up may end one target and leave some of
 // another. Holds one frame of each in memory.
 class JournalReader {
@@ -72,7 +64,7 @@ class JournalReader {
 
   // None: there are no more. Both throw InputError when a whole frame holds something else.
   [[nodiscard]] std::optional<AnsweredQuestion> next_question(const std::string& target);
-  [[nodiscard]] std::optional<AnsweredWorkload> next_workload(const std::string& target);
+  [[nodiscard]] std::optional<TimedWorkload> next_workload(const std::string& target);
 
   [[nodiscard]] const PlacesByTarget& places() const { return places_; }
   [[nodiscard]] const std::vector<std::string>& disturbances() const { return disturbances_; }
@@ -110,7 +102,7 @@ class JournalReader {
   std::uint64_t dropped_bytes_ = 0;
   std::uint32_t last_checksum_ = 0;
   Cursors<AnsweredQuestion> questions_;
-  Cursors<AnsweredWorkload> workloads_;
+  Cursors<TimedWorkload> workloads_;
 };
 
 // Appends. What append() has returned from survives the end of the process; what sync() has, that of the machine.

@@ -103,8 +103,10 @@ class JournalledDevice final : public model::Answerer {
 
   std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                       std::span<const std::uint64_t> offsets) override {
-    if (auto places = past_places(target, offsets)) {
-      return places;
+    if (past_) {
+      if (auto places = kept_places(past_->places(), target, offsets)) {
+        return places;
+      }
     }
     auto places = device_->places_of(target, offsets);
     if (places) {
@@ -157,23 +159,6 @@ class JournalledDevice final : public model::Answerer {
       }
       leads_.erase(lead);
     }
-  }
-
-  std::optional<std::vector<std::uint64_t>> past_places(const std::string& target,
-                                                        std::span<const std::uint64_t> offsets) const {
-    if (!past_ || !past_->places().contains(target)) {
-      return std::nullopt;
-    }
-    const auto& of_target = past_->places().at(target);
-    std::vector<std::uint64_t> places;
-    for (const std::uint64_t offset : offsets) {
-      const auto place = of_target.find(offset);
-      if (place == of_target.end()) {
-        return std::nullopt;
-      }
-      places.push_back(place->second);
-    }
-    return places;
   }
 
   // To look takes a device some time.

@@ -173,8 +173,7 @@ class VirtualTexture {
 
  private:
   [[nodiscard]] std::uint64_t place_of(std::uint64_t offset) const {
-    const std::uint64_t texel = offset / raster_.texel_bytes;
-    return layout_.offset_of({.x = texel % raster_.width, .y = texel / raster_.width}) + offset % raster_.texel_bytes;
+    return layout_.offset_of(model::texel_at(raster_, offset)) + offset % raster_.texel_bytes;
   }
 
   model::Raster raster_;

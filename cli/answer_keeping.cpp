@@ -95,8 +95,8 @@ std::optional<KeepingRequest> keeping_request(const Parsed& parsed) {
   return KeepingRequest{.archive = archive, .resumes = true};
 }
 
-std::string resuming_command(Arguments arguments, const fs::path& archive) {
-  std::string command = "gpuinfer run";
+std::string resuming_command(const std::string& verb, Arguments arguments, const fs::path& archive) {
+  std::string command = "gpuinfer " + verb;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--record" || arguments[i] == "--resume") {
       ++i;

@@ -12,8 +12,8 @@
 #include "probe/archive.hpp"
 #include "probe/journal.hpp"
 
-// --record FILE and --resume FILE of a run: the archive FILE, and while the run lasts the journal FILE.journal, from
-// which it can be gone on with.
+// --record FILE and --resume FILE of `run` and `probe`: the archive FILE, and while the run lasts the journal
+// FILE.journal, from which it can be gone on with.
 namespace gpuinfer::cli {
 
 void add_keeping_options(Syntax& syntax);
@@ -27,8 +27,9 @@ struct KeepingRequest {
 // when there is nothing to resume.
 [[nodiscard]] std::optional<KeepingRequest> keeping_request(const Parsed& parsed);
 
-// The command line that goes on with a run that was given `arguments`.
-[[nodiscard]] std::string resuming_command(Arguments arguments, const std::filesystem::path& archive);
+// The command line that goes on with a run of this verb that was given `arguments`.
+[[nodiscard]] std::string resuming_command(const std::string& verb, Arguments arguments,
+                                           const std::filesystem::path& archive);
 
 // A device of which every answer is kept.
 class AnswerKeeping {
@@ -46,6 +47,9 @@ class AnswerKeeping {
 
   // The archive is whole from here on, and the journal goes, unless it is wanted.
   void finish(bool keep_journal);
+
+  // No archive comes of it; the journal is brought to the disk.
+  void keep_for_later() { journal_->sync(); }
 
  private:
   std::unique_ptr<probe::JournalWriter> journal_;

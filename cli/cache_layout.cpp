@@ -115,6 +115,13 @@ std::string sets_text(const std::vector<std::uint32_t>& ways) {
                : fmt::format("{} unequal sets, of {} ways", ways.size(), ways_text(ways));
 }
 
+std::string prefetch_text(const model::Fill& fill) {
+  const char* const after = fill.prefetch_on == model::PrefetchOn::miss     ? "a miss"
+                            : fill.prefetch_on == model::PrefetchOn::access ? "every access"
+                                                                            : "two steps of one width";
+  return fmt::format("{} lines after {}", fill.prefetch_lines, after);
+}
+
 std::string policy_text(const CacheDescription& cache) {
   if (!cache.replacement) {
     return "not known";

@@ -37,4 +37,6 @@ namespace gpuinfer::cli {
 // The policy with its parameters and with what behaves alike, or "not known".
 [[nodiscard]] std::string policy_text(const model::CacheDescription& cache);
 
+[[nodiscard]] std::string prefetch_text(const model::Fill& fill);  // 2 lines after a miss
+
 }  // namespace gpuinfer::cli

@@ -26,35 +26,64 @@ std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
 
 }  // namespace
 
-void add_device_options(Syntax& syntax) {
+void add_device_options(Syntax& syntax, Devices devices) {
+  constexpr const char* what =
+      "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host (this CPU), "
+      "faulty:FAULTS:DEVICE (see docs/faults.md), or auto (default): the first CUDA device, else a bundled recording "
+      "of "
+      "a real GPU";
+  if (devices == Devices::several) {
+    const std::string repeatable = std::string(what) + "; may be repeated: all at a time, and a fleet is written";
+    syntax.repeatable("device", "D", repeatable.c_str());
+  } else {
+    syntax.value("device", "D", what);
+  }
   syntax
-      .value("device", "D",
-             "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host (this CPU), or auto "
-             "(default): the first "
-             "CUDA device, else "
-             "a bundled recording of a real GPU")
       .value("carveout", "KB",
              "kilobytes that each SM of a CUDA device sets aside as shared memory, of the memory that is its L1 too "
              "(default: the least it can)")
+      .value("patience", "S",
+             "how many seconds a process behind exec: may say nothing before it counts as hung (default 60)")
       .value("seed", "N",
              "of every choice by chance, a whole number (default 1): same seed, same virtual device, same bytes out");
 }
 
+namespace {
+
+DeviceRequest request_for(const Parsed& parsed, const std::string& device) {
+  DeviceRequest request{
+      .device = device, .seed = seed_or_default(parsed.count("seed")), .carveout_kb = carveout_kb(parsed)};
+  request.patience_seconds = parsed.seconds("patience").value_or(request.patience_seconds);
+  return request;
+}
+
+}  // namespace
+
+std::vector<DeviceRequest> device_requests(const Parsed& parsed) {
+  std::vector<DeviceRequest> requests;
+  for (const std::string& device : parsed.list("device")) {
+    requests.push_back(request_for(parsed, device));
+  }
+  if (requests.empty()) {
+    requests.push_back(request_for(parsed, "auto"));
+  }
+  return requests;
+}
+
 DeviceRequest device_request(const Parsed& parsed) {
-  return {.device = parsed.text("device").value_or("auto"),
-          .seed = seed_or_default(parsed.count("seed")),
-          .carveout_kb = carveout_kb(parsed)};
+  return request_for(parsed, parsed.text("device").value_or("auto"));
 }
 
 void add_limit_options(Syntax& syntax) {
   syntax.value("budget", "ACCESSES", "stop asking after so many accesses and report what is known (default: no limit)")
       .value("timeout", "S", "stop asking after so many seconds and report what is known (default: no limit)")
       .value("jobs", "N",
-             "threads at most (default 1, and more are not used so far); the result does not depend on it");
+             "threads at most, of which recordings take more than one (default: one for each core, with --mpi 1); the "
+             "result does not depend on it");
 }
 
 infer::Settings limits(const Parsed& parsed) {
-  // One thread does all; a number that is none is a mistake all the same.
+  // A number that is none is a mistake where one thread does all, too.
   static_cast<void>(parsed.count("jobs"));
   infer::Settings settings;
   settings.budget_accesses = parsed.count("budget");

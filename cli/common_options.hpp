@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "cli/open_device.hpp"
 #include "cli/syntax.hpp"
@@ -12,7 +13,13 @@
 // Options that several verbs have.
 namespace gpuinfer::cli {
 
-void add_device_options(Syntax& syntax);
+enum class Devices { one, several };
+
+// Where several may be named, --device may be repeated.
+void add_device_options(Syntax& syntax, Devices devices = Devices::one);
+// One for each device that is named; `auto` where none is.
+[[nodiscard]] std::vector<DeviceRequest> device_requests(const Parsed& parsed);
+// For syntaxes in which --device stands once.
 [[nodiscard]] DeviceRequest device_request(const Parsed& parsed);
 
 void add_limit_options(Syntax& syntax);

@@ -34,8 +34,6 @@ std::vector<std::string> target_names() {
   return names;
 }
 
-std::vector<std::string> published_devices() { return data_file_names("configs/devices", ".yaml"); }
-
 Values values_of(const std::string& value_name) {
   if (auto words = choices(value_name); !words.empty()) {
     return {.kind = Kind::words, .words = std::move(words)};
@@ -380,7 +378,8 @@ std::string bash_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     cases += bash_verb(verb);
   }
-  return fmt::format(bash_script, joined(published_devices()), verb_names(verbs, "|"), verb_names(verbs, " "), cases);
+  return fmt::format(bash_script, joined(described_device_names()), verb_names(verbs, "|"), verb_names(verbs, " "),
+                     cases);
 }
 
 std::string zsh_completion(std::span<const Verb> verbs) {
@@ -390,7 +389,7 @@ std::string zsh_completion(std::span<const Verb> verbs) {
     described += fmt::format("    {}\n", quoted(fmt::format("{}:{}", verb.name, verb.what), R"('\'')"));
     cases += zsh_verb(verb);
   }
-  return fmt::format(zsh_script, joined(published_devices()), verb_names(verbs, "|"), described, cases);
+  return fmt::format(zsh_script, joined(described_device_names()), verb_names(verbs, "|"), described, cases);
 }
 
 std::string fish_completion(std::span<const Verb> verbs) {
@@ -402,7 +401,7 @@ std::string fish_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     lines += fish_verb(verb);
   }
-  return fmt::format(fish_script, joined(published_devices()), verb_names(verbs, " "), lines);
+  return fmt::format(fish_script, joined(described_device_names()), verb_names(verbs, " "), lines);
 }
 
 }  // namespace gpuinfer::cli

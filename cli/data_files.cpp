@@ -52,10 +52,21 @@ std::vector<std::string> data_file_names(const fs::path& folder, const std::stri
   return names;
 }
 
+std::vector<std::string> described_device_names() {
+  std::vector<std::string> names;
+  for (const char* folder : described_devices) {
+    const std::vector<std::string> further = data_file_names(folder, ".yaml");
+    names.insert(names.end(), further.begin(), further.end());
+  }
+  return names;
+}
+
 fs::path description_file(const std::string& name_or_file) {
   if (name_or_file.find('/') == std::string::npos) {
-    if (const auto found = find_data_file(fs::path("configs") / "devices" / (name_or_file + ".yaml"))) {
-      return *found;
+    for (const char* folder : described_devices) {
+      if (const auto found = find_data_file(fs::path(folder) / (name_or_file + ".yaml"))) {
+        return *found;
+      }
     }
   }
   std::error_code absent;

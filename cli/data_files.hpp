@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-// The files that come with the program: device descriptions in configs/devices, recordings in data. They are looked for
+// The files that come with the program: device descriptions in configs, recordings in data. They are looked for
 // below $GPUINFER_DATA, beside the installed program, and in the source tree, in this order.
 namespace gpuinfer::cli {
 
@@ -18,7 +19,13 @@ namespace gpuinfer::cli {
 [[nodiscard]] std::vector<std::string> data_file_names(const std::filesystem::path& folder,
                                                        const std::string& extension);
 
-// The description that a user names by the name of a device in configs/devices or by a file. Throws InputError.
+// Where the descriptions lie that users name without a folder: of published GPUs, and of devices built to mislead.
+inline constexpr std::array described_devices{"configs/devices", "configs/adversarial"};
+
+// The names in all of them, folder by folder.
+[[nodiscard]] std::vector<std::string> described_device_names();
+
+// The description that a user names by the name of one of these devices or by a file. Throws InputError.
 [[nodiscard]] std::filesystem::path description_file(const std::string& name_or_file);
 
 }  // namespace gpuinfer::cli

@@ -16,12 +16,15 @@
 #include "infer/infer_bandwidth.hpp"
 #include "infer/infer_cache.hpp"
 #include "infer/infer_code.hpp"
+#include "infer/infer_first_level.hpp"
 #include "infer/infer_kernels.hpp"
 #include "infer/infer_latency.hpp"
+#include "infer/infer_level.hpp"
 #include "infer/infer_outstanding.hpp"
 #include "infer/infer_shared_memory.hpp"
 #include "infer/infer_texture.hpp"
 #include "model/description_yaml.hpp"
+#include "model/errors.hpp"
 
 namespace gpuinfer::cli {
 
@@ -52,6 +55,71 @@ infer::LatencyFinding infer_latency(model::Answerer& device, const std::string& 
     with_path.paths[path] = *device.facts().latency_path;
   }
   return infer::infer_latency(device, target, with_path, path, settings);
+}
+
+// Of a CPU.
+infer::CacheFinding infer_by_laps(model::Answerer& device, const std::string& target, const infer::Settings& settings) {
+  if (target == "dTLB") {
+    return infer::infer_first_tlb(device, target, settings);
+  }
+  if (target == "L1D") {
+    return infer::infer_first_cache(device, target, settings);
+  }
+  const std::size_t level = target == "L2" ? 1 : 2;
+  return infer::infer_level(device, target, level, settings);
+}
+
+// What disturbed the device meanwhile, besides failures that passed when it was asked again.
+std::optional<std::string> disturbed_since(const std::vector<std::string>& before, const model::Answerer& device) {
+  for (const std::string& each : device.disturbances()) {
+    if (!each.starts_with("it was asked again") && std::ranges::find(before, each) == before.end()) {
+      return each;
+    }
+  }
+  return std::nullopt;
+}
+
+// No prediction of hits and misses proves latencies, which come with the clock and with who else is there.
+infer::CacheFinding infer_disturbed_or_not(model::Answerer& device, const std::string& target,
+                                           const infer::Settings& settings) {
+  const std::vector<std::string> before = device.disturbances();
+  infer::CacheFinding found = infer::infer_cache(device, target, settings);
+  model::LeafEvidence& evidence = found.evidence.leaves["latency_cycles"];
+  const auto disturbance = disturbed_since(before, device);
+  if (!disturbance || evidence.status != model::EvidenceStatus::resolved) {
+    return found;
+  }
+  const auto& [hit, miss] = found.cache.latency_cycles;
+  const std::string measured = fmt::format("hit {}, miss {}", hit.value_or(0), miss.value_or(0));
+  evidence.status = model::EvidenceStatus::ambiguous;
+  evidence.confidence.reset();
+  evidence.reason = "not proven: " + measured + " cycles were measured, and meanwhile " + *disturbance;
+  found.cache.latency_cycles = {};
+  return found;
+}
+
+infer::Finding& finding_of(AnyFinding& found) {
+  return std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
+}
+
+// What is found out with no access at all: that nothing is known, for this reason.
+AnyFinding nothing_known(const std::string& target, const model::DeviceDescription& known, infer::Settings settings,
+                         const FindOut& find_out, const std::string& failure) {
+  settings.budget_accesses = 0;
+  settings.stop_requested = [] { return true; };
+  AnyFinding found = find_out(target, known, settings);
+  infer::Finding& finding = finding_of(found);
+  for (auto& [leaf, evidence] : finding.evidence.leaves) {
+    evidence.reason = "the device failed: " + failure;
+  }
+  finding.warnings = {};
+  finding.device_failure = failure;
+  return found;
+}
+
+bool knows_something(const infer::Finding& finding) {
+  return std::ranges::any_of(finding.evidence.leaves,
+                             [](const auto& leaf) { return leaf.second.status != model::EvidenceStatus::unknown; });
 }
 
 }  // namespace
@@ -99,7 +167,10 @@ FindOut asking(model::Answerer& device) {
     if (buffer.piece_bytes) {
       return infer::infer_code(device, target, settings);
     }
-    return infer::infer_cache(device, target, settings);
+    if (buffer.averages_laps) {
+      return infer_by_laps(device, target, settings);
+    }
+    return infer_disturbed_or_not(device, target, settings);
   };
 }
 
@@ -115,6 +186,8 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
                             .provenance = facts.provenance};
   ProgressLine line = ProgressLine::on_stderr(quiet);
   const std::optional<std::size_t> budget_accesses = settings.budget_accesses;
+  bool something_is_known = false;
+  std::optional<std::string> first_failure;
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
     const std::string& target = plan.targets[i];
     if (budget_accesses) {
@@ -126,13 +199,24 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
       progress.accesses += inquiry.accesses;
       line.update(target, progress);
     };
-    AnyFinding found = find_out(target, inquiry.profile, settings);
+    AnyFinding found = [&] {
+      try {
+        return find_out(target, inquiry.profile, settings);
+      } catch (const DeviceError& failure) {
+        return nothing_known(target, inquiry.profile, settings, find_out, failure.what());
+      }
+    }();
     line.clear();
-    infer::Finding& finding = std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
+    infer::Finding& finding = finding_of(found);
+    something_is_known = something_is_known || knows_something(finding);
+    if (finding.device_failure && !first_failure) {
+      first_failure = finding.device_failure;
+    }
+    inquiry.device_failed = first_failure.has_value();
     for (const std::string& warning : finding.warnings) {
       warn(fmt::format("{}: {}", target, warning));
     }
-    if (finding.ended_early) {
+    if (finding.ended_early && !finding.device_failure) {
       warn(ended_early(target, finding));
     }
     if (std::ranges::find(plan.asked, target) != plan.asked.end()) {
@@ -142,6 +226,9 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
     inquiry.accesses += finding.accesses;
     std::visit(Storing{.profile = &inquiry.profile, .target = &target}, found);
     inquiry.profile.evidence[std::string(section_of(target))] = std::move(finding.evidence);
+  }
+  if (first_failure && !something_is_known) {
+    throw DeviceError(*first_failure);
   }
   inquiry.time = std::chrono::steady_clock::now() - start;
   return inquiry;

@@ -20,6 +20,7 @@ namespace gpuinfer::cli {
 struct Inquiry {
   model::DeviceDescription profile;
   bool all_resolved = true;
+  bool device_failed = false;  // and yet something is known
   std::size_t questions = 0;
   std::size_t accesses = 0;
   std::chrono::duration<double> time{};
@@ -45,7 +46,8 @@ struct Plan {
 [[nodiscard]] FindOut asking(model::Answerer& device);
 
 // `all_resolved` is of those that were asked for. Budget and deadline in `settings` are for all targets together. Shows
-// progress on stderr unless `quiet`, and warns.
+// progress on stderr unless `quiet`, and warns. Throws DeviceError when the device failed and nothing is known of any
+// target; else what it was not asked for any more is unknown.
 [[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
                               const FindOut& find_out);
 

@@ -2,15 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/open_device.hpp"
 
+#include <utility>
+
 #include "cli/data_files.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/warnings.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
 #include "probe/cuda.hpp"
 #include "probe/exec.hpp"
+#include "probe/faulty_device.hpp"
 #include "probe/host.hpp"
+#include "probe/persistent_device.hpp"
 #include "probe/virtual_device.hpp"
 
 namespace gpuinfer::cli {
@@ -31,15 +35,17 @@ std::string automatic_device(const std::vector<std::string>& targets) {
   return "recorded:" + recording->string();
 }
 
-std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
-  std::string name = request.device;
-  if (name == "auto") {
-    name = automatic_device(request.targets);
-    note(took_device(name));
-  }
+namespace {
+
+// What stands before the first colon, and what after it.
+std::pair<std::string, std::string> kind_and_rest(const std::string& name) {
   const std::size_t colon = name.find(':');
-  const std::string kind = name.substr(0, colon);
-  const std::string rest = colon == std::string::npos ? "" : name.substr(colon + 1);
+  return {name.substr(0, colon), colon == std::string::npos ? "" : name.substr(colon + 1)};
+}
+
+// Once; `name` is neither `auto` nor `faulty:`.
+std::unique_ptr<model::Answerer> open_plain(const std::string& name, const DeviceRequest& request) {
+  const auto [kind, rest] = kind_and_rest(name);
   if (request.carveout_kb && kind != "cuda") {
     throw InputError("--carveout: only CUDA devices can be told one, and " + name + " is none; leave it out");
   }
@@ -56,17 +62,52 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
           {.device = static_cast<int>(number), .carveout_kb = request.carveout_kb, .targets = request.targets});
     }
     if (kind == "virtual") {
-      return probe::open_virtual(model::read_description(description_file(rest)), name, request.seed);
+      return probe::open_virtual(survey::read_profile(survey::profile_file(rest)), name, request.seed);
     }
     if (kind == "recorded") {
       return probe::open_recording(rest, name);
     }
     if (kind == "exec") {
-      return probe::open_exec(rest);
+      return probe::open_exec(rest, request.patience_seconds, request.stop_waiting);
     }
   }
   throw InputError("--device: `" + name +
                    "` is no device; write cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host or auto");
+}
+
+std::shared_ptr<probe::FaultSchedule> schedule_from(const std::string& faults) {
+  try {
+    return std::make_shared<probe::FaultSchedule>(faults);
+  } catch (const InputError& error) {
+    throw InputError(std::string("--device faulty: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
+  std::string name = request.device;
+  std::shared_ptr<probe::FaultSchedule> schedule;
+  if (const auto [kind, rest] = kind_and_rest(name); kind == "faulty") {
+    const auto [faults, device] = kind_and_rest(rest);
+    schedule = schedule_from(faults);
+    name = device;
+  }
+  if (name == "auto") {
+    name = automatic_device(request.targets);
+    note(took_device(name));
+  }
+  const auto open = [name, request, schedule] {
+    auto device = open_plain(name, request);
+    return schedule ? probe::faulty(std::move(device), schedule) : std::move(device);
+  };
+  auto device = open();
+  const std::string kind = kind_and_rest(name).first;
+  if (kind == "exec") {
+    return probe::persistent(std::move(device), open);
+  }
+  // A process that lost a GPU cannot have it again: errors of CUDA last as long as the process.
+  return kind == "cuda" || schedule ? probe::persistent(std::move(device)) : std::move(device);
 }
 
 }  // namespace gpuinfer::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,11 +14,15 @@
 namespace gpuinfer::cli {
 
 struct DeviceRequest {
-  std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | host | auto
+  std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | host | auto |
+                                // faulty:FAULTS:DEVICE
   std::uint64_t seed = 1;       // of the chance in virtual devices
   std::optional<std::uint32_t> carveout_kb = {};  // of CUDA devices
   // That will be asked, so that a CUDA device prepares for no others; none: whatever it offers.
   std::vector<std::string> targets = {};
+  double patience_seconds = 60;  // how long a process may say nothing
+  // Asked while a process says nothing: whether it is waited for no longer.
+  std::function<bool()> stop_waiting = [] { return false; };
 };
 
 // What `auto` stands for here: the first CUDA device, else a bundled recording of a real GPU, that of the target where
@@ -25,7 +30,7 @@ struct DeviceRequest {
 [[nodiscard]] std::string automatic_device(const std::vector<std::string>& targets);
 
 // Throws InputError for a name that says nothing, DeviceUnavailable when the named device is not there. Says on stderr
-// which device `auto` took.
+// which device `auto` took. GPUs and other processes are asked again where that may help (probe::persistent()).
 [[nodiscard]] std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request);
 
 }  // namespace gpuinfer::cli

@@ -199,7 +199,17 @@ std::string picture_of(const std::string& target, const CacheDescription& cache,
   std::string text = heading(target, cache) + line_picture(cache) + '\n' + index_picture(cache) + '\n' +
                      sets_picture(cache) + '\n' + labelled("policy", policy_text(cache));
   if (cache.fill.prefetch_lines > 0) {
-    text += labelled("prefetch", fmt::format("{} lines after a miss", cache.fill.prefetch_lines));
+    text += labelled("prefetch", prefetch_text(cache.fill));
+  }
+  if (cache.walk && cache.store_lines) {
+    text += labelled("store", fmt::format("{} lines in {} banks of sets", *cache.store_lines, cache.walk->banks));
+  }
+  if (cache.victim_lines) {
+    text += labelled("victims", fmt::format("the last {} lines that had to go still hit", *cache.victim_lines));
+  }
+  if (cache.twin) {
+    text += labelled(
+        "twin", fmt::format("{} sets as fast, {}", cache.twin->ways.size(), model::to_text(cache.twin->replacement)));
   }
   text += labelled("latency", ink.hit("hit " + latency_text(cache.latency_cycles.hit)) + ", " +
                                   ink.miss("miss " + latency_text(cache.latency_cycles.miss)) + " cycles");

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <new>
 #include <string_view>
 
 #include "cli/verbs.hpp"
 #include "model/errors.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::cli {
 
@@ -27,6 +29,7 @@ constexpr std::array verbs{
     Verb{"report", "a page with the figures of a profile and of recordings", report_syntax, verb_report},
     Verb{"export", "a profile in the form of another program", export_syntax, verb_export},
     Verb{"diff", "what two profiles say differently", diff_syntax, verb_diff},
+    Verb{"survey", "ask all devices of a fleet and say which deviate", survey_syntax, verb_survey},
     Verb{"doctor", "what works on this machine, what does not, and what to do about it", doctor_syntax, verb_doctor},
     Verb{"serve", "answer questions of another process about a device", serve_syntax, verb_serve},
     Verb{"completion", "what a shell needs to complete commands of gpuinfer", completion_syntax, verb_completion},
@@ -78,7 +81,7 @@ ExitStatus dispatch(Arguments arguments) {
 }
 
 ExitStatus fail(ExitStatus status, const std::exception& error) {
-  std::cerr << "gpuinfer: " << error.what() << '\n';
+  std::cerr << "gpuinfer: " << printable(error.what()) << '\n';
   return status;
 }
 
@@ -95,6 +98,8 @@ ExitStatus run_program(Arguments arguments) {
     return fail(ExitStatus::bad_input, error);
   } catch (const DeviceUnavailable& error) {
     return fail(ExitStatus::no_device, error);
+  } catch (const std::bad_alloc&) {
+    return fail(ExitStatus::failure, Error("there is not enough memory; ask for less, or on a larger machine"));
   } catch (const std::exception& error) {
     return fail(ExitStatus::failure, error);
   }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/recordings.hpp"
 #include "cli/syntax.hpp"
 #include "model/errors.hpp"
+#include "probe/line_reader.hpp"
 
 namespace gpuinfer::cli {
 
@@ -31,9 +33,6 @@ constexpr std::array forms_of_texels{
 
 constexpr std::string_view archive_prefix = "archive:";
 
-// Enough for any cache, and 8 GB of offsets.
-constexpr std::uint64_t most_accesses = 1'000'000'000;
-
 [[noreturn]] void refuse(const std::string& text, std::span<const SequenceForm> known = forms) {
   std::string list;
   for (const SequenceForm& form : known) {
@@ -42,27 +41,35 @@ constexpr std::uint64_t most_accesses = 1'000'000'000;
   throw InputError("--sequence: `" + text + "` is not understood; write one of " + list);
 }
 
-void check_length(const std::string& text, std::uint64_t accesses) {
-  if (accesses > most_accesses) {
-    throw InputError("--sequence " + text + ": has more than 10^9 accesses; make it shorter");
+void check_length(const std::string& text, std::uint64_t accesses, std::uint64_t most = most_accesses) {
+  if (accesses > most) {
+    throw InputError("--sequence " + text + ": has more than " + std::to_string(most) + " accesses; make it shorter");
   }
 }
 
 // Hands each line of a CSV file that is no comment to `row`, as its cells and "FILE:LINE: ". A first line that begins
 // with the cell `header` is left out.
 template <class Row>
-void read_rows(const std::string& file, const std::string& holds, std::string_view header, const Row& row) {
+void read_rows(const std::string& file, const std::string& holds, std::string_view header, std::uint64_t most,
+               const Row& row) {
   std::ifstream in(file);
-  if (!in) {
+  if (!in || std::filesystem::is_directory(file)) {
     throw InputError(file + ": cannot be read; name a CSV file with " + holds);
   }
   std::size_t number = 0;
   std::size_t rows = 0;
-  for (std::string line; std::getline(in, line);) {
+  std::string line;
+  for (probe::LineRead read{}; (read = probe::read_line(in, line)) != probe::LineRead::none;) {
     ++number;
+    const std::string place = file + ":" + std::to_string(number) + ": ";
+    if (read == probe::LineRead::too_long) {
+      throw InputError(place + "is longer than " + std::to_string(probe::most_line_bytes) +
+                       " bytes; name a CSV file with " + holds);
+    }
     std::vector<std::string> cells(1);
     for (const char c : line) {
-      if (c == ',') {
+      // Of further cells nothing is wanted.
+      if (c == ',' && cells.size() < 3) {
         cells.emplace_back();
       } else if (c != '\r') {
         cells.back() += c;
@@ -70,8 +77,8 @@ void read_rows(const std::string& file, const std::string& holds, std::string_vi
     }
     const bool is_header = rows == 0 && cells.front() == header;
     if (!cells.front().empty() && cells.front().front() != '#' && !is_header) {
-      row(cells, file + ":" + std::to_string(number) + ": ");
-      ++rows;
+      row(cells, place);
+      check_length("csv:" + file, ++rows, most);
     }
   }
   if (rows == 0) {
@@ -79,9 +86,9 @@ void read_rows(const std::string& file, const std::string& holds, std::string_vi
   }
 }
 
-Accesses read_accesses(const std::string& file) {
+Accesses read_accesses(const std::string& file, std::uint64_t most) {
   Accesses accesses;
-  read_rows(file, "byte offsets in its first column", "offset",
+  read_rows(file, "byte offsets in its first column", "offset", most,
             [&](const std::vector<std::string>& cells, const std::string& place) {
               const bool is_store = cells.size() > 1 && cells[1] == "store";
               accesses.offsets.push_back(parse_count(cells.front(), place + "offset"));
@@ -97,7 +104,7 @@ Accesses loads(model::AccessSequence offsets) {
 
 std::vector<model::Texel> read_texels(const std::string& file) {
   std::vector<model::Texel> texels;
-  read_rows(file, "x and y in its first two columns", "x",
+  read_rows(file, "x and y in its first two columns", "x", most_accesses,
             [&](const std::vector<std::string>& cells, const std::string& place) {
               if (cells.size() < 2) {
                 throw InputError(place + "y is missing; write x and y with a comma between them");
@@ -127,7 +134,7 @@ std::vector<model::Texel> by_tiles(model::Texel end, std::uint64_t tile_width, s
 
 std::span<const SequenceForm> sequence_forms() { return forms; }
 
-Accesses parse_accesses(const std::string& text, std::uint64_t seed) {
+Accesses parse_accesses(const std::string& text, std::uint64_t seed, std::uint64_t most) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || names_archive(text)) {
     refuse(text);
@@ -135,7 +142,7 @@ Accesses parse_accesses(const std::string& text, std::uint64_t seed) {
   const std::string kind = text.substr(0, colon);
   const std::string rest = text.substr(colon + 1);
   if (kind == "csv") {
-    return read_accesses(rest);
+    return read_accesses(rest, most);
   }
   const bool has_optional_number = kind == "cyclic" || kind == "cold";
   if (!has_optional_number && kind != "random") {
@@ -151,16 +158,16 @@ Accesses parse_accesses(const std::string& text, std::uint64_t seed) {
     throw InputError("--sequence " + text + ": BYTES and STRIDE must be above 0");
   }
   const std::uint64_t lap = (bytes - 1) / stride_bytes + 1;
-  check_length(text, lap);
+  check_length(text, lap, most);
   if (kind == "cyclic") {
     const std::uint64_t laps = numbers.size() > 2 ? numbers[2] : 1;
-    check_length(text, std::min(laps, most_accesses) * lap);
+    check_length(text, std::min(laps, most + 1) * lap, most);
     return loads(model::cyclic(bytes, stride_bytes, lap * laps));
   }
   if (kind == "cold") {
     return loads(model::cold_pass(numbers.size() > 2 ? numbers[2] : 0, bytes, stride_bytes));
   }
-  check_length(text, numbers[2]);
+  check_length(text, numbers[2], most);
   model::Random random(seed);
   return loads(model::random_walk(model::cold_pass(0, bytes, stride_bytes), numbers[2], random));
 }

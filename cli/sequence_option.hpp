@@ -28,8 +28,11 @@ struct Accesses {
   std::vector<model::AccessKind> kinds;
 };
 
-// Throws InputError, also for an archive, which is no single sequence.
-[[nodiscard]] Accesses parse_accesses(const std::string& text, std::uint64_t seed);
+// Enough for any cache, and 8 GB of offsets.
+constexpr std::uint64_t most_accesses = 1'000'000'000;
+
+// Throws InputError, also for more than `most` accesses and for an archive, which is no single sequence.
+[[nodiscard]] Accesses parse_accesses(const std::string& text, std::uint64_t seed, std::uint64_t most = most_accesses);
 
 // The same where there is nothing but loads: throws InputError for a store, too.
 [[nodiscard]] model::AccessSequence parse_sequence(const std::string& text, std::uint64_t seed);

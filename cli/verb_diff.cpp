@@ -8,10 +8,10 @@
 #include <set>
 
 #include "cli/common_options.hpp"
-#include "cli/data_files.hpp"
 #include "cli/document.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/recordings.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "infer/description_difference.hpp"
@@ -24,9 +24,12 @@ namespace gpuinfer::cli {
 
 Syntax diff_syntax() {
   Syntax syntax(
-      "diff PROFILE PROFILE [--target T] [--all]",
-      "What two profiles say differently, a line for each leaf. Each is a file, the name of a published device, or the "
-      "recording\nof a run (HDF5), which is asked again. What means the same is the same: index functions that split "
+      "diff PROFILE [PROFILE] [--target T] [--all]",
+      "What two profiles say differently, a line for each leaf. Each is a file, the name of a published device, the "
+      "recording\nof a run (HDF5), which is asked again, or FLEET@MEMBER, a device of a fleet by its id, serial or "
+      "UUID. "
+      "Of a fleet alone:\nwhich devices deviate from the common profile, and in what. What means the same is the same: "
+      "index functions that split "
       "the "
       "addresses alike,\npolicies that behave alike, intervals that overlap, timed values within the spread that the "
       "evidence has (without one:\nequal values). A leaf that only one of them knows is `less certain`. The exit "
@@ -35,6 +38,8 @@ Syntax diff_syntax() {
       "provenance, does not count.",
       {"gpuinfer diff monday.yaml tuesday.yaml                      two runs on one GPU",
        "gpuinfer diff gtx780 gtx980 --target L1tex                  two published GPUs",
+       "gpuinfer diff fleet.yaml                                    which devices of a fleet deviate",
+       "gpuinfer diff fleet.yaml@3 fleet.yaml@17                    two of its devices",
        "gpuinfer diff gtx780 profile.yaml --format json             for scripts"});
   syntax.repeatable("target", "T", "compare these only; may be repeated (default: all that either has)")
       .flag("all", "lines for what is the same, too");
@@ -78,8 +83,8 @@ model::DeviceDescription profile_of_recording(const std::string& file) {
 }
 
 model::DeviceDescription profile_named(const std::string& name_or_file) {
-  const std::string file = description_file(name_or_file).string();
-  return begins_as_hdf5(file) ? profile_of_recording(file) : model::read_description(file);
+  const std::string file = survey::profile_file(name_or_file);
+  return begins_as_hdf5(file) ? profile_of_recording(file) : survey::read_profile(file);
 }
 
 std::map<std::string, std::string> facts_of(const model::DeviceDescription& profile) {
@@ -231,10 +236,95 @@ Document document(const Differences& found, bool all) {
   return document;
 }
 
+// One leaf that a device of a fleet has otherwise.
+struct FleetRow {
+  const survey::FleetMember* member;
+  const survey::FleetLeaf* leaf;
+  bool differs = false;  // else only one of them knows
+};
+
+survey::Fleet fleet_named(const std::string& file) {
+  if (!survey::is_fleet(file)) {
+    throw InputError(file + ": is no fleet, of which one alone could be compared; name two profiles");
+  }
+  return survey::read_fleet(file);
+}
+
+std::vector<FleetRow> rows_of(const survey::Fleet& fleet, const std::vector<std::string>& asked) {
+  const bool all = asked.empty() || stands_for_all(asked);
+  std::set<std::string_view> sections;
+  for (const std::string& target : asked) {
+    sections.insert(section_of(target));
+  }
+  std::vector<FleetRow> rows;
+  for (const survey::FleetMember& member : fleet.members) {
+    for (const bool differs : {true, false}) {
+      for (const survey::FleetLeaf& leaf : differs ? member.differs : member.less_certain) {
+        if (all || sections.contains(leaf.section)) {
+          rows.push_back({.member = &member, .leaf = &leaf, .differs = differs});
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+std::size_t members_with(const std::vector<FleetRow>& rows, bool differs) {
+  std::set<const survey::FleetMember*> members;
+  for (const FleetRow& row : rows) {
+    if (row.differs == differs) {
+      members.insert(row.member);
+    }
+  }
+  return members.size();
+}
+
+std::string table(const survey::Fleet& fleet, const std::vector<FleetRow>& rows) {
+  constexpr std::size_t value_columns = 32;
+  std::vector<std::vector<std::string>> cells;
+  for (const FleetRow& row : rows) {
+    const survey::FleetMember& member = *row.member;
+    const std::string which = member.serial ? "serial " + *member.serial : member.uuid.value_or("");
+    cells.push_back({member.id, member.device, member.host.value_or(""), which,
+                     row.leaf->section + "." + row.leaf->leaf,
+                     words_of(row.differs ? Verdict::differs : Verdict::less_certain),
+                     cut(row.leaf->common, value_columns), cut(row.leaf->here, value_columns), row.leaf->note});
+  }
+  for (const survey::FleetMember& member : fleet.members) {
+    if (member.failure) {
+      cells.push_back({member.id, member.device, member.host.value_or(""), member.uuid.value_or(""), "(not counted)",
+                       *member.failure});
+    }
+  }
+  return aligned(cells) + fmt::format("{} of {} devices deviate, {} know more or less than the common profile\n",
+                                      members_with(rows, true), fleet.members.size(), members_with(rows, false));
+}
+
+Document document(const survey::Fleet& fleet, const std::vector<FleetRow>& rows) {
+  Document document{{"fleet", fleet.file},
+                    {"devices", fleet.members.size()},
+                    {"deviating", members_with(rows, true)},
+                    {"leaves", Document::array()}};
+  for (const FleetRow& row : rows) {
+    document["leaves"].push_back({{"id", row.member->id},
+                                  {"device", row.member->device},
+                                  {"host", value_or_null(row.member->host)},
+                                  {"serial", value_or_null(row.member->serial)},
+                                  {"uuid", value_or_null(row.member->uuid)},
+                                  {"section", row.leaf->section},
+                                  {"leaf", row.leaf->leaf},
+                                  {"verdict", to_string(row.differs ? Verdict::differs : Verdict::less_certain)},
+                                  {"common", value_of(row.leaf->common)},
+                                  {"here", value_of(row.leaf->here)},
+                                  {"note", row.leaf->note}});
+  }
+  return document;
+}
+
 }  // namespace
 
 ExitStatus verb_diff(Arguments arguments) {
-  const auto parsed = diff_syntax().parse(arguments, 2, 2);
+  const auto parsed = diff_syntax().parse(arguments, 1, 2);
   if (!parsed) {
     return ExitStatus::resolved;
   }
@@ -244,6 +334,14 @@ ExitStatus verb_diff(Arguments arguments) {
   Output output(parsed->text("output"));
 
   const std::vector<std::string> names = parsed->operands();
+  if (names.size() == 1) {
+    const survey::Fleet fleet = fleet_named(names.front());
+    const std::vector<FleetRow> rows = rows_of(fleet, asked);
+    output.stream() << (parsed->text("format") ? to_text(document(fleet, rows), format) : table(fleet, rows));
+    output.finish();
+    const bool deviates = std::ranges::any_of(rows, &FleetRow::differs);
+    return deviates ? ExitStatus::failure : ExitStatus::resolved;
+  }
   const model::DeviceDescription first = profile_named(names[0]);
   const model::DeviceDescription second = profile_named(names[1]);
   const Differences found{.files = {names[0], names[1]},

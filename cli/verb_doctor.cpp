@@ -83,7 +83,7 @@ Check program_check(const probe::CudaHealth& cuda) {
 }
 
 Check descriptions_check() {
-  const std::vector<std::string> names = data_file_names("configs/devices", ".yaml");
+  const std::vector<std::string> names = described_device_names();
   for (const std::string& name : names) {
     try {
       static_cast<void>(model::read_description(description_file(name)));
@@ -96,8 +96,7 @@ Check descriptions_check() {
             "install gpuinfer again, or set GPUINFER_DATA to the folder that has it"};
   }
   return {Health::ok, "published devices",
-          plural(names.size(), "description", "descriptions") + " in " + find_data_file("configs/devices")->string(),
-          ""};
+          plural(names.size(), "description", "descriptions") + " in " + find_data_file("configs")->string(), ""};
 }
 
 Check recordings_check() {

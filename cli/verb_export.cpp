@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include "cli/data_files.hpp"
 #include "cli/document.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/output.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -100,8 +99,8 @@ ExitStatus verb_export(Arguments arguments) {
   const auto form_of_document = parsed->text("format");
   const Format form = format_from(form_of_document);
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
-  const std::string file = description_file(parsed->operands().front()).string();
-  const model::DeviceDescription profile = model::read_description(file);
+  const std::string file = survey::profile_file(parsed->operands().front());
+  const model::DeviceDescription profile = survey::read_profile(file);
   const std::vector<std::string> targets = described_targets(profile, file, asked);
   Output output(parsed->text("output"));
 

@@ -1,10 +1,15 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iostream>
+#include <utility>
 
 #include "cli/common_options.hpp"
 #include "cli/inquiry.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/ranks.hpp"
 #include "cli/recordings.hpp"
+#include "cli/shared_work.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
@@ -29,7 +34,8 @@ Syntax infer_syntax() {
       {"gpuinfer infer run.h5                                       what `gpuinfer --record run.h5` found",
        "gpuinfer infer texture-*.txt --target L1tex                 chases that somebody recorded",
        "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`",
-       "gpuinfer infer sizes.csv --target L1tex                     raw rows of MT4G"});
+       "gpuinfer infer sizes.csv --target L1tex                     raw rows of MT4G",
+       "mpirun gpuinfer infer walk.h5 --mpi -o profile.yaml         the work shared among machines"});
   syntax
       .repeatable("target", "T",
                   "look at traces of this load path only, may be repeated (default: all); the name for traces that "
@@ -38,7 +44,8 @@ Syntax infer_syntax() {
       .value("seed", "N", "of every choice by chance (default: that of the recording, else 1)");
   add_limit_options(syntax);
   add_output_options(syntax);
-  syntax.flag("explain", "tell on stderr what was asked, why, and what was learned from it")
+  syntax.flag("mpi", "share the scoring of hypotheses with the other processes that mpirun started; same bytes out")
+      .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
 }
@@ -95,7 +102,7 @@ Inquiry replay(const Recording& recording, const std::vector<std::string>& targe
 }
 
 Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
-                const infer::Settings& settings, bool quiet) {
+                const infer::Settings& settings, const infer::Scorer& scorer, bool quiet) {
   const auto is_timed = [&](const std::string& target) {
     return std::ranges::any_of(recordings, [&](const Recording& recording) {
       return std::ranges::find(recording.timed_targets, target) != recording.timed_targets.end();
@@ -104,17 +111,18 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
   return inquire(recordings.front().facts, {.targets = targets, .asked = targets}, settings, quiet,
                  [&](const std::string& target, const model::DeviceDescription&, const infer::Settings& limited) {
                    const model::BufferFacts& buffer = recordings.front().facts.buffer_of(target);
-                   const char* const recorded = buffer.raster        ? "texels"
-                                                : buffer.piece_bytes ? "pieces of code"
-                                                : is_timed(target)   ? "what many threads do at once"
-                                                                     : nullptr;
+                   const char* const recorded = buffer.raster          ? "texels"
+                                                : buffer.piece_bytes   ? "pieces of code"
+                                                : buffer.averages_laps ? "averages over laps"
+                                                : is_timed(target)     ? "what many threads do at once"
+                                                                       : nullptr;
                    if (recorded != nullptr) {
                      throw InputError("--target: " + target + " was recorded as " + recorded +
                                       ", which only the recording of a whole run explains; give that one alone");
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
-                   return infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited);
+                   return infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited, scorer);
                  });
 }
 
@@ -147,9 +155,8 @@ Inquiry explain_set(const Recording& first, const std::vector<model::SetSequence
                  });
 }
 
-}  // namespace
-
-ExitStatus verb_infer(Arguments arguments) {
+// The profile from these words, of which `shared` says with whom the work is shared (none: with nobody).
+ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const auto parsed = infer_syntax().parse(arguments, 1, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
@@ -158,7 +165,17 @@ ExitStatus verb_infer(Arguments arguments) {
   const Format format = format_from(parsed->text("format"));
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
-  Output output(parsed->text("output"));
+  const std::optional<std::size_t> jobs = parsed->count("jobs");
+  infer::Scorer scorer = scorer_on_threads(jobs ? jobs : shared != nullptr ? std::optional<std::size_t>(1) : jobs);
+  if (shared != nullptr) {
+    scorer = shared->scorer(std::move(scorer));
+    // Each rank looks at a clock of its own, and they must end at the same step.
+    settings.stop_requested = [shared, deadline = std::exchange(settings.deadline, std::nullopt)] {
+      return shared->agree(InterruptWatch::stop_requested() ||
+                           (deadline && std::chrono::steady_clock::now() >= *deadline));
+    };
+  }
+  Output output(shared == nullptr || shared->is_first() ? parsed->text("output") : "/dev/null");
 
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
   const Recording& first = recordings.front();
@@ -175,7 +192,30 @@ ExitStatus verb_infer(Arguments arguments) {
     }
     warn(replay_learned_nothing(first.file));
   }
-  return conclude(explain(recordings, targets, settings, verbosity.quiet), output, format, verbosity);
+  const Inquiry inquiry = explain(recordings, targets, settings, scorer, verbosity.quiet);
+  if (shared != nullptr) {
+    const std::vector<std::size_t> of_ranks = shared->hypotheses_of_ranks();
+    if (!verbosity.quiet) {
+      note(hypotheses_of_ranks(of_ranks));
+    }
+  }
+  return conclude(inquiry, output, format, verbosity);
+}
+
+}  // namespace
+
+ExitStatus verb_infer(Arguments arguments) {
+  if (std::ranges::find(arguments, "--mpi") == arguments.end()) {
+    return infer_as_asked(arguments, nullptr);
+  }
+  const std::unique_ptr<Ranks> ranks = join_ranks();
+  if (ranks->rank() != 0) {
+    // All would say the same.
+    std::cout.rdbuf(nullptr);
+    std::cerr.rdbuf(nullptr);
+  }
+  SharedWork shared(*ranks);
+  return shared.run([&] { return infer_as_asked(arguments, &shared); });
 }
 
 }  // namespace gpuinfer::cli

@@ -58,9 +58,9 @@ void list_devices() {
     device_line(fmt::format("cuda:{}", i), gpus[i], probe::cuda_targets());
   }
   if (const auto name = probe::host_name()) {
-    list_line("host", *name + ", this CPU");
+    device_line("host", *name + ", this CPU", probe::host_targets());
   }
-  for (const std::string& name : data_file_names("configs/devices", ".yaml")) {
+  for (const std::string& name : described_device_names()) {
     const auto device = open_device({.device = "virtual:" + name});
     device_line("virtual:" + name, device->facts().name, device->facts().targets);
   }

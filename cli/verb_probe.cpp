@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "cli/answer_keeping.hpp"
 #include "cli/common_options.hpp"
 #include "cli/disturbances.hpp"
 #include "cli/output.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
+#include "cli/warnings.hpp"
 #include "model/errors.hpp"
-#include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
@@ -32,8 +33,8 @@ Syntax probe_syntax() {
       .value("repeat", "N", "ask so many times (default 1)")
       .value("target", "T", "the load path, needed, see `gpuinfer list targets`");
   add_device_options(syntax);
-  syntax.value("record", "FILE", "keep questions and answers in this archive (HDF5; default: none is kept)")
-      .value("output,o", "FILE", "write the CSV there (default: to stdout, and nowhere with --record)");
+  add_keeping_options(syntax);
+  syntax.value("output,o", "FILE", "write the CSV there (default: to stdout, and nowhere with --record or --resume)");
   return syntax;
 }
 
@@ -100,6 +101,14 @@ void write_csv(std::ostream& out, const std::vector<model::Question>& questions,
   }
 }
 
+void check_answered(const std::vector<model::Answer>& answers, const std::string& source) {
+  for (const model::Answer& answer : answers) {
+    if (answer.refusal) {
+      throw DeviceError(source + ": " + *answer.refusal);
+    }
+  }
+}
+
 }  // namespace
 
 ExitStatus verb_probe(Arguments arguments) {
@@ -113,7 +122,7 @@ ExitStatus verb_probe(Arguments arguments) {
   }
   const std::vector<model::Question> asked = questions(*parsed, spelled.front());
   const std::uint64_t repeat = parsed->count("repeat").value_or(1);
-  const auto record = parsed->text("record");
+  const std::optional<KeepingRequest> keeping = keeping_request(*parsed);
   const auto csv = parsed->text("output");
   Output output(csv);
 
@@ -122,25 +131,31 @@ ExitStatus verb_probe(Arguments arguments) {
   const auto device = open_device(request);
   static_cast<void>(offered_targets(spelled, *device));
   check_inside(asked, device->facts());
-  const auto writer = record ? probe::create_archive(*record, device->facts()) : nullptr;
-  const auto recorder = writer ? probe::recording(*device, *writer) : nullptr;
-  model::Answerer& answerer = recorder ? *recorder : *device;
-
-  for (std::uint64_t i = 0; i < repeat; ++i) {
-    const std::vector<model::Answer> answers = answerer.ask(asked);
-    for (const model::Answer& answer : answers) {
-      if (answer.refusal) {
-        throw DeviceError(device->facts().source + ": " + *answer.refusal);
+  std::optional<AnswerKeeping> kept;
+  if (keeping) {
+    kept.emplace(*device, *keeping, device->facts(), probe::RunFacts{{"targets", spelled.front()}, {"verb", "probe"}});
+  }
+  model::Answerer& answerer = kept ? kept->device() : *device;
+  try {
+    for (std::uint64_t i = 0; i < repeat; ++i) {
+      const std::vector<model::Answer> answers = answerer.ask(asked);
+      check_answered(answers, device->facts().source);
+      if (csv || !keeping) {
+        write_csv(output.stream(), asked, answers);
       }
     }
-    if (csv || !record) {
-      write_csv(output.stream(), asked, answers);
+  } catch (const DeviceError& error) {
+    if (!kept) {
+      throw;
     }
+    kept->keep_for_later();
+    throw DeviceError(std::string(error.what()) + "; " +
+                      can_be_resumed(resuming_command("probe", arguments, keeping->archive)));
   }
   output.finish();
-  tell_disturbances(answerer, writer.get());
-  if (writer) {
-    writer->close();
+  tell_disturbances(answerer, kept ? &kept->archive() : nullptr);
+  if (kept) {
+    kept->finish(false);
   }
   return ExitStatus::resolved;
 }

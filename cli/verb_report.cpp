@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "cli/data_files.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "cli/report/page.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -57,9 +56,9 @@ ExitStatus verb_report(Arguments arguments) {
   }
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   const std::vector<std::string> operands = parsed->operands();
-  const std::string file = description_file(operands.front()).string();
+  const std::string file = survey::profile_file(operands.front());
   Output output(parsed->text("output"));
-  const model::DeviceDescription profile = model::read_description(file);
+  const model::DeviceDescription profile = survey::read_profile(file);
   const std::vector<std::string> targets = described_targets(profile, file, asked);
   const std::vector<Recording> recordings = read_recordings({operands.begin() + 1, operands.end()}, asked);
   check_that_one_shows(recordings, targets);

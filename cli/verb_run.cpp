@@ -9,6 +9,7 @@
 #include "cli/inquiry.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/survey/run_together.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
@@ -23,6 +24,7 @@ Syntax run_syntax() {
       "and\nwrites a device profile. The verb may be left out.",
       {"gpuinfer --target L1tex -o profile.yaml                     the first GPU of this host",
        "gpuinfer --target L1tex --device virtual:gtx780             a published GPU, simulated",
+       "gpuinfer --target L1tex --device cuda:0 --device cuda:1     both at a time, and what they have otherwise",
        "gpuinfer --target all --device cuda:0 --record run.h5       keep every trace as well",
        "gpuinfer --target all --device cuda:0 --resume run.h5       go on after the machine went down",
        "gpuinfer --target L1tex --device recorded:run.h5            the same again, without the GPU",
@@ -30,7 +32,7 @@ Syntax run_syntax() {
   syntax.repeatable(
       "target", "T",
       "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what the device offers");
-  add_device_options(syntax);
+  add_device_options(syntax, Devices::several);
   add_limit_options(syntax);
   add_output_options(syntax);
   syntax.value("sms", "some|all",
@@ -68,6 +70,18 @@ std::vector<std::string> asked_targets(const Parsed& parsed) {
     throw InputError("--target: is missing; name one, such as L1tex, or see `gpuinfer list targets`");
   }
   return targets;
+}
+
+// With several devices.
+void check_goes_together(const Parsed& parsed) {
+  for (const char* option : {"record", "resume", "method"}) {
+    if (parsed.text(option)) {
+      throw InputError(std::string("--") + option + ": goes with one --device; ask one device after the other");
+    }
+  }
+  if (parsed.flag("explain")) {
+    throw InputError("--explain: goes with one --device; ask one device after the other");
+  }
 }
 
 // What the answers hang on besides the device, its seed and this version.
@@ -112,16 +126,29 @@ ExitStatus verb_run(Arguments arguments) {
   const bool average = by_average(*parsed);
   const bool quiet = parsed->flag("quiet");
   const Format format = format_from(parsed->text("format"));
-  DeviceRequest request = device_request(*parsed);
+  std::vector<DeviceRequest> requests = device_requests(*parsed);
   if (!stands_for_all(asked)) {
-    request.targets = asked;
+    for (DeviceRequest& each : requests) {
+      each.targets = asked;
+    }
   }
   infer::Settings settings = limits(*parsed);
+  for (DeviceRequest& each : requests) {
+    each.stop_waiting = [settings] {
+      return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
+    };
+  }
   settings.all_sms = all_sms(*parsed);
   const std::optional<KeepingRequest> keeping = keeping_request(*parsed);
+  if (requests.size() > 1) {
+    check_goes_together(*parsed);
+  }
   Output output(parsed->text("output"));
+  if (requests.size() > 1) {
+    return survey::run_together(requests, asked, parsed->count("seed"), settings, output, format, quiet);
+  }
 
-  const std::unique_ptr<model::Answerer> opened = open_device(request);
+  const std::unique_ptr<model::Answerer> opened = open_device(requests.front());
   const std::vector<std::string> targets = offered_targets(asked, *opened);
   settings.seed = inference_seed(parsed->count("seed"), opened->facts());
   const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), settings.seed);
@@ -134,23 +161,36 @@ ExitStatus verb_run(Arguments arguments) {
   probe::ArchiveWriter* archive = kept ? &kept->archive() : nullptr;
 
   ExitStatus status = ExitStatus::failure;
-  if (average) {
-    status = compare_averages(device, targets, settings, output, format, quiet);
-    tell_disturbances(device, archive);
-  } else {
-    Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, quiet, asking(device));
-    inquiry.profile.device.provenance.merge(tell_disturbances(device, archive));
-    if (kept) {
-      inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());
+  bool failed = false;
+  try {
+    if (average) {
+      status = compare_averages(device, targets, settings, output, format, quiet);
+      tell_disturbances(device, archive);
+    } else {
+      Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, quiet, asking(device));
+      inquiry.profile.device.provenance.merge(tell_disturbances(device, archive));
+      if (kept) {
+        inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());
+      }
+      failed = inquiry.device_failed;
+      status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
     }
-    status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
+  } catch (const DeviceError& error) {
+    if (!kept) {
+      throw;
+    }
+    kept->keep_for_later();
+    throw DeviceError(std::string(error.what()) + "; " +
+                      can_be_resumed(resuming_command("run", arguments, keeping->archive)));
   }
   if (kept) {
-    const bool was_cut_off = InterruptWatch::stop_requested() && status != ExitStatus::resolved;
+    const bool was_cut_off = failed || (InterruptWatch::stop_requested() && status != ExitStatus::resolved);
     kept->finish(was_cut_off);
     if (was_cut_off) {
-      note(can_be_resumed(resuming_command(arguments, keeping->archive)));
+      note(can_be_resumed(resuming_command("run", arguments, keeping->archive)));
     }
+  } else if (failed) {
+    note(nothing_is_kept());
   }
   return status;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iostream>
 
-#include "cli/data_files.hpp"
 #include "cli/explanation.hpp"
 #include "cli/ink.hpp"
 #include "cli/leaf_table.hpp"
@@ -13,10 +12,10 @@
 #include "cli/picture.hpp"
 #include "cli/report/picture_file.hpp"
 #include "cli/supposed_cache.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -89,13 +88,13 @@ ExitStatus verb_show(Arguments arguments) {
   if (parsed->text("output") && parsed->flag("explain")) {
     throw InputError("--explain: there is no room for it in a picture; leave it out, or leave out -o");
   }
-  const std::string file = description_file(parsed->operands().front()).string();
+  const std::string file = survey::profile_file(parsed->operands().front());
   const auto output_file = parsed->text("output");
   if (output_file && !output_file->ends_with(".svg")) {
     throw InputError("--output: a picture is SVG; name a file that ends in .svg");
   }
   Output output(output_file);
-  const model::DeviceDescription profile = model::read_description(file);
+  const model::DeviceDescription profile = survey::read_profile(file);
   const std::vector<std::string> targets = described_targets(profile, file, asked);
   if (output_file) {
     output.stream() << report::picture_file(profile, targets);

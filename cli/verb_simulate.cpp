@@ -8,7 +8,6 @@
 #include <set>
 
 #include "cli/common_options.hpp"
-#include "cli/data_files.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/outcome_word.hpp"
 #include "cli/output.hpp"
@@ -17,10 +16,10 @@
 #include "cli/simulate_detail.hpp"
 #include "cli/simulate_path.hpp"
 #include "cli/simulate_texture.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/cache_simulator.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -330,9 +329,9 @@ ExitStatus verb_simulate(Arguments arguments) {
     return ExitStatus::resolved;
   }
   const Request request = request_from(*parsed);
-  const std::string file = description_file(parsed->operands().front()).string();
+  const std::string file = survey::profile_file(parsed->operands().front());
   Output output(parsed->text("output"));
-  const model::DeviceDescription device = model::read_description(file);
+  const model::DeviceDescription device = survey::read_profile(file);
   const std::uint64_t address = parsed->bytes("address").value_or(0);
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   if (request.path || request.texture) {

@@ -6,16 +6,15 @@
 #include <iostream>
 
 #include "cli/common_options.hpp"
-#include "cli/data_files.hpp"
 #include "cli/document.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/parallel.hpp"
 #include "cli/recordings.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
 #include "infer/validate.hpp"
-#include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -149,11 +148,11 @@ ExitStatus verb_validate(Arguments arguments) {
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   const std::vector<std::string> operands = parsed->operands();
-  const std::string file = description_file(operands.front()).string();
+  const std::string file = survey::profile_file(operands.front());
   const auto output_file = parsed->text("output");
   Output output(output_file);
 
-  const model::DeviceDescription profile = model::read_description(file);
+  const model::DeviceDescription profile = survey::read_profile(file);
   std::vector<Comparison> compared = comparisons({operands.begin() + 1, operands.end()}, asked);
   for_each_index(compared.size(), parsed->count("jobs"), [&](std::size_t i) {
     Comparison& each = compared[i];

@@ -59,6 +59,9 @@ struct Verb {
 [[nodiscard]] Syntax doctor_syntax();
 [[nodiscard]] ExitStatus verb_doctor(Arguments arguments);
 
+[[nodiscard]] Syntax survey_syntax();
+[[nodiscard]] ExitStatus verb_survey(Arguments arguments);
+
 [[nodiscard]] Syntax serve_syntax();
 [[nodiscard]] ExitStatus verb_serve(Arguments arguments);
 

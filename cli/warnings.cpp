@@ -6,11 +6,14 @@
 
 #include <iostream>
 
+#include "model/printable.hpp"
+
 namespace gpuinfer::cli {
 
-void note(const std::string& sentence) { std::cerr << "gpuinfer: " << sentence << '\n'; }
+// In one piece, since several devices may be asked at a time.
+void note(const std::string& sentence) { std::cerr << "gpuinfer: " + printable(sentence) + '\n'; }
 
-void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " << sentence << '\n'; }
+void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " + printable(sentence) + '\n'; }
 
 std::string disturbed(const std::string& source, const std::string& disturbance) { return source + ": " + disturbance; }
 
@@ -30,6 +33,10 @@ std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes
 
 std::string can_be_resumed(const std::string& command) { return "every answer is kept; go on with: " + command; }
 
+std::string nothing_is_kept() {
+  return "the answers before the failure are not kept; with --record FILE they would be, and --resume FILE would go on";
+}
+
 std::string ended_early(const std::string& target, const infer::Finding& finding) {
   return fmt::format(
       "{}: ended after {} accesses, which were not enough to find out all; give more with --budget or --timeout, or "
@@ -42,6 +49,14 @@ std::string chance_in_validation(const std::string& target, const std::string& p
   return fmt::format(
       "{}: policy {} draws by chance, so single accesses agree only as far as chance does; compare miss rates instead",
       target, policy);
+}
+
+std::string hypotheses_of_ranks(const std::vector<std::size_t>& of_ranks) {
+  std::string text;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    text += fmt::format("{}{} on rank {}", rank == 0 ? "hypotheses scored: " : ", ", of_ranks[rank], rank);
+  }
+  return text;
 }
 
 std::string replay_learned_nothing(const std::string& file) {

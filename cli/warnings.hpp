@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "infer/finding.hpp"
 
@@ -20,8 +21,10 @@ void warn(const std::string& sentence);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
 [[nodiscard]] std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes);
 [[nodiscard]] std::string can_be_resumed(const std::string& command);
+[[nodiscard]] std::string nothing_is_kept();
 [[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);
 [[nodiscard]] std::string chance_in_validation(const std::string& target, const std::string& policy);
+[[nodiscard]] std::string hypotheses_of_ranks(const std::vector<std::size_t>& of_ranks);
 [[nodiscard]] std::string replay_learned_nothing(const std::string& file);
 
 }  // namespace gpuinfer::cli

@@ -40,6 +40,15 @@ if(GPUINFER_HAVE_PYTHON)
 This package has the module `gpuinfer`.")
 endif()
 
+if(GPUINFER_HAVE_MPI)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME gpuinfer-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "gpuinfer (= ${PROJECT_VERSION}), openmpi-bin")
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "finds out how the caches of many GPUs are built, over MPI\n${about}\n
+This package has what `gpuinfer survey` loads under mpirun, and `gpuinfer infer --mpi`.")
+endif()
+
 # What every Debian package has to have.
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(CONFIGURE OUTPUT changelog CONTENT [[gpuinfer (@PROJECT_VERSION@) unstable; urgency=medium

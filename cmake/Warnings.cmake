@@ -9,6 +9,10 @@ function(gpuinfer_warnings target)
     # Warns of overlapping copies in every "text" + std::string (GCC bug 105651).
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Clang holds a local against a name of the namespace around, too.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+  endif()
 endfunction()
 
 function(gpuinfer_library name)

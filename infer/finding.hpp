@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Finding {
   std::size_t questions = 0;
   std::size_t accesses = 0;
   bool ended_early = false;  // by budget, deadline, Ctrl-C or a device that failed; the finding holds what is known
+  std::optional<std::string> device_failure = {};  // what the device said when it failed
 
   [[nodiscard]] bool all_resolved() const;
 };

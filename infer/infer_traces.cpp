@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -44,8 +46,9 @@ struct Survivor {
 
 class TraceInference {
  public:
-  TraceInference(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings)
-      : address_of_buffer_(address_of_buffer), settings_(&settings) {
+  TraceInference(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+                 const Scorer& scorer)
+      : address_of_buffer_(address_of_buffer), settings_(&settings), scorer_(&scorer) {
     std::vector<float> all;
     for (const Trace& trace : traces) {
       all.insert(all.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
@@ -106,7 +109,7 @@ class TraceInference {
     const bool has_walks =
         std::any_of(read_.begin(), read_.end(), [](const ReadTrace& read) { return !is_lap(*read.trace); });
     if (has_walks) {
-      const WalkOutcome outcome = infer_walks(read_, address_of_buffer_, fill_, *settings_, finding_);
+      const WalkOutcome outcome = infer_walks(read_, address_of_buffer_, fill_, *settings_, *scorer_, finding_);
       const bool has_warm_laps = std::any_of(read_.begin(), read_.end(), [](const ReadTrace& read) {
         return is_warm(*read.trace) && is_lap(*read.trace);
       });
@@ -336,6 +339,8 @@ class TraceInference {
   // Every bit-field index, with equal sets, plain and sectored lines, and every deterministic policy without
   // parameters.
   void find_survivors() {
+    const std::vector<FillMisses> fills = misses_of_fills();
+    std::vector<Survivor> hypotheses;
     for (std::uint64_t sectors = 1; sectors <= most_sectors_per_line; sectors *= 2) {
       const std::uint64_t line_bytes = sectors * fill_.bytes;
       const auto line_bit = static_cast<unsigned>(std::countr_zero(line_bytes));
@@ -345,30 +350,59 @@ class TraceInference {
           for (unsigned bit = 0; bit < bits; ++bit) {
             index.bits.push_back(lowest + bit);
           }
-          try_geometry(line_bytes, index);
+          add_hypotheses(line_bytes, index, fills, hypotheses);
         }
+      }
+    }
+    const AllCompared compared = all_compared();
+    const std::vector<Scored> scored = (*scorer_)(hypotheses.size(), [&](std::size_t hypothesis) {
+      return Scored{.wrong = explains_all(hypotheses[hypothesis].cache, compared) ? 0U : 1U, .variant = 0};
+    });
+    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+      if (scored[i].wrong == 0) {
+        survivors_.push_back(std::move(hypotheses[i]));
       }
     }
   }
 
-  void try_geometry(std::uint64_t line_bytes, const model::BitsIndex& index) {
-    std::size_t at_least = 1;  // ways: as many lines as a set held without a miss
-    std::size_t fewer_than = ~std::size_t{0};
-    std::set<std::uint32_t> overflowed;
+  // Of a warm recording: how often each fill that was loaded missed, by the address of its first byte.
+  struct FillMisses {
+    std::map<std::uint64_t, std::size_t> misses;
+    std::size_t accesses = 0;
+  };
+
+  [[nodiscard]] std::vector<FillMisses> misses_of_fills() const {
+    std::vector<FillMisses> fills;
     for (const ReadTrace& read : read_) {
       if (!is_warm(*read.trace)) {
         continue;
       }
       const model::AccessSequence& record = read.trace->question.record;
+      FillMisses& of_recording = fills.emplace_back();
+      of_recording.accesses = record.size();
+      for (std::size_t i = 0; i < record.size(); ++i) {
+        of_recording.misses[address(record[i]) / fill_.bytes * fill_.bytes] +=
+            read.readings[i] == Reading::miss ? 1U : 0U;
+      }
+    }
+    return fills;
+  }
+
+  void add_hypotheses(std::uint64_t line_bytes, const model::BitsIndex& index, const std::vector<FillMisses>& fills,
+                      std::vector<Survivor>& hypotheses) const {
+    std::size_t at_least = 1;  // ways: as many lines as a set held without a miss
+    std::size_t fewer_than = ~std::size_t{0};
+    std::set<std::uint32_t> overflowed;
+    for (const FillMisses& of_recording : fills) {
       std::map<std::uint32_t, std::set<std::uint64_t>> lines_of_set;
       std::map<std::uint32_t, std::size_t> misses_of_set;
-      for (std::size_t i = 0; i < record.size(); ++i) {
-        const std::uint32_t set = index.set_of(address(record[i]));
-        lines_of_set[set].insert(address(record[i]) / line_bytes);
-        misses_of_set[set] += read.readings[i] == Reading::miss ? 1U : 0U;
+      for (const auto& [fill_address, misses] : of_recording.misses) {
+        const std::uint32_t set = index.set_of(fill_address);
+        lines_of_set[set].insert(fill_address / line_bytes);
+        misses_of_set[set] += misses;
       }
       for (const auto& [set, lines] : lines_of_set) {
-        if (misses_of_set[set] > few_misreads(record.size())) {
+        if (misses_of_set[set] > few_misreads(of_recording.accesses)) {
           fewer_than = std::min(fewer_than, lines.size());
           overflowed.insert(set);
         } else {
@@ -382,29 +416,75 @@ class TraceInference {
     for (const std::size_t ways : std::set<std::size_t>{at_least, fewer_than - 1}) {
       const std::vector<std::uint32_t> all_ways(index.sets(), static_cast<std::uint32_t>(ways));
       for (const model::Replacement& policy : model::plain_policies(all_ways)) {
-        try_hypothesis(line_bytes, index, all_ways, policy,
-                       {.cache = {}, .overflowed_sets = overflowed, .is_bracketed = at_least + 1 == fewer_than});
+        Survivor& hypothesis = hypotheses.emplace_back();
+        hypothesis.overflowed_sets = overflowed;
+        hypothesis.is_bracketed = at_least + 1 == fewer_than;
+        CacheDescription& cache = hypothesis.cache;
+        cache.line_bytes = line_bytes;
+        cache.sector_bytes = fill_.bytes;
+        cache.ways = all_ways;
+        cache.capacity_bytes = line_bytes * all_ways.front() * all_ways.size();
+        cache.index = index;
+        cache.replacement = policy;
+        cache.latency_cycles = finding_.cache.latency_cycles;
       }
     }
   }
 
-  void try_hypothesis(std::uint64_t line_bytes, const model::BitsIndex& index, const std::vector<std::uint32_t>& ways,
-                      const model::Replacement& policy, Survivor survivor) {
-    CacheDescription& cache = survivor.cache;
-    cache.line_bytes = line_bytes;
-    cache.sector_bytes = fill_.bytes;
-    cache.ways = ways;
-    cache.capacity_bytes = line_bytes * ways.front() * ways.size();
-    cache.index = index;
-    cache.replacement = policy;
-    cache.latency_cycles = finding_.cache.latency_cycles;
-    const bool explains_all = std::all_of(read_.begin(), read_.end(), [&](const ReadTrace& read) {
-      const Agreement agreement = validate(cache, *read.trace, address_of_buffer_, settings_->seed);
-      return agreement.share() >= 0.999;
-    });
-    if (explains_all) {
-      survivors_.push_back(std::move(survivor));
+  // A recording, or the first accesses of one, as it is compared with many hypotheses.
+  struct Compared {
+    const Trace* trace = nullptr;
+    std::vector<Reading> readings;
+    std::size_t most_wrong = 0;  // of a beginning: what explains the whole recording gets no more wrong
+  };
+
+  static constexpr double explained_share = 0.999;
+
+  // The beginnings of those recordings that are long and whose outcomes depend on nothing that comes later; and all
+  // recordings.
+  struct AllCompared {
+    std::vector<Compared> beginnings;
+    std::vector<Compared> whole;
+    std::deque<Trace> shortened;
+  };
+
+  [[nodiscard]] AllCompared all_compared() const {
+    constexpr std::ptrdiff_t first_accesses = 20'000;
+    AllCompared all;
+    for (const ReadTrace& read : read_) {
+      const Compared& whole = all.whole.emplace_back(Compared{
+          .trace = read.trace, .readings = read_levels(*read.trace, finding_.cache.latency_cycles), .most_wrong = 0});
+      const auto accesses = static_cast<std::ptrdiff_t>(whole.readings.size());
+      if (accesses < 4 * first_accesses || !whole.trace->start_is_known ||
+          model::may_hold_others(whole.trace->question.state)) {
+        continue;
+      }
+      Trace& shortened = all.shortened.emplace_back();
+      shortened.question = {
+          .target = whole.trace->question.target,
+          .state = whole.trace->question.state,
+          .warm = whole.trace->question.warm,
+          .record = {whole.trace->question.record.begin(), whole.trace->question.record.begin() + first_accesses}};
+      Compared& beginning = all.beginnings.emplace_back();
+      beginning.trace = &shortened;
+      beginning.readings.assign(whole.readings.begin(), whole.readings.begin() + first_accesses);
+      beginning.most_wrong = static_cast<std::size_t>(std::ceil((1 - explained_share) * static_cast<double>(accesses)));
     }
+    return all;
+  }
+
+  [[nodiscard]] bool explains_all(const CacheDescription& cache, const AllCompared& compared) const {
+    const auto agreement_with = [&](const Compared& one) {
+      return validate(cache, *one.trace, one.readings, address_of_buffer_, settings_->seed);
+    };
+    const auto is_out = [&](const Compared& beginning) {
+      const Agreement agreement = agreement_with(beginning);
+      return agreement.accesses - agreement.outliers - agreement.undetermined - agreement.agreeing >
+             beginning.most_wrong;
+    };
+    return std::none_of(compared.beginnings.begin(), compared.beginnings.end(), is_out) &&
+           std::all_of(compared.whole.begin(), compared.whole.end(),
+                       [&](const Compared& whole) { return agreement_with(whole).share() >= explained_share; });
   }
 
   void conclude() {
@@ -555,6 +635,7 @@ class TraceInference {
 
   std::uint64_t address_of_buffer_;
   const Settings* settings_;
+  const Scorer* scorer_;
   std::vector<ReadTrace> read_;
   CacheFinding finding_;
   std::vector<Survivor> survivors_;
@@ -566,8 +647,9 @@ class TraceInference {
 
 }  // namespace
 
-CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings) {
-  return TraceInference(traces, address_of_buffer, settings).run();
+CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+                          const Scorer& scorer) {
+  return TraceInference(traces, address_of_buffer, settings, scorer).run();
 }
 
 }  // namespace gpuinfer::infer

@@ -5,14 +5,16 @@
 #include <span>
 
 #include "infer/infer_cache.hpp"
+#include "infer/scorer.hpp"
 #include "model/trace.hpp"
 
 namespace gpuinfer::infer {
 
 // The same from recordings alone: nothing can be asked, so hypotheses are simulated on the accesses that somebody chose
 // to record. What the recordings do not decide is ambiguous, with the surviving alternatives and the experiment that
-// would decide. `traces` is not empty; addresses are offsets plus address_of_buffer.
+// would decide. `traces` is not empty; addresses are offsets plus address_of_buffer. What is found depends neither on
+// `scorer`, which does most of the work, nor on where else it is done.
 [[nodiscard]] CacheFinding infer_traces(std::span<const model::Trace> traces, std::uint64_t address_of_buffer,
-                                        const Settings& settings);
+                                        const Settings& settings, const Scorer& scorer = score_in_turn);
 
 }  // namespace gpuinfer::infer

@@ -12,6 +12,22 @@
 
 namespace gpuinfer::infer {
 
+namespace {
+
+// What `asking` gives. A device that fails because nobody waits for it any longer has not failed: `check_limits`
+// throws.
+template <class Asking, class CheckLimits>
+auto within_limits(Asking asking, CheckLimits check_limits) {
+  try {
+    return asking();
+  } catch (const DeviceError&) {
+    check_limits();
+    throw;
+  }
+}
+
+}  // namespace
+
 Interrogator::Interrogator(model::Answerer& device, std::string target, const Settings& settings)
     : device_(&device), target_(std::move(target)), settings_(&settings) {}
 
@@ -41,7 +57,8 @@ std::vector<model::Answer> Interrogator::ask_within_limits(std::span<const model
     accesses += question.warm.size() + question.record.size();
   }
   check_limits(accesses);
-  std::vector<model::Answer> answers = primes ? ask_primed(questions) : device_->ask(questions);
+  std::vector<model::Answer> answers = within_limits(
+      [&] { return primes ? ask_primed(questions) : device_->ask(questions); }, [this] { check_limits(0); });
   count(questions.size(), accesses);
   return answers;
 }
@@ -80,7 +97,8 @@ std::vector<model::Timing> Interrogator::time(std::span<const model::Workload> w
       loads += loads_of(workload);
     }
     check_limits(loads);
-    std::vector<model::Timing> answers = device_->time(part);
+    std::vector<model::Timing> answers =
+        within_limits([&] { return device_->time(part); }, [this] { check_limits(0); });
     count(part.size(), loads);
     std::move(answers.begin(), answers.end(), std::back_inserter(timings));
   }
@@ -95,7 +113,7 @@ std::vector<model::Timing> Interrogator::time(std::span<const model::Workload> w
 std::optional<std::vector<std::uint64_t>> Interrogator::places_of(std::span<const std::uint64_t> offsets) {
   check_limits(0);
   count(1, 0);
-  return device_->places_of(target_, offsets);
+  return within_limits([&] { return device_->places_of(target_, offsets); }, [this] { check_limits(0); });
 }
 
 // The limits are looked at before each part of a long batch, since a slow device may take minutes for all of it.

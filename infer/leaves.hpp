@@ -75,6 +75,7 @@ std::optional<std::string> Leaves::go_through(Stages stages) {
     }
     reason = std::string("the device failed: ") + failure.what();
     finding_.ended_early = true;
+    finding_.device_failure = failure.what();
     finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
                                 failure.what());
   }

@@ -117,6 +117,10 @@ std::vector<double> unblurred_shares(const Interrogator& device, const std::vect
     for (std::size_t way = 0; way < weights.size(); ++way) {
       weights[way] = std::max(0.0, weights[way] + observed[way] - simulated[way]);
     }
+    // Where the answers contradict each other so much that a simulation has no victim to follow.
+    if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
+      return observed;
+    }
   }
   return weights;
 }
@@ -214,7 +218,7 @@ Watched watch(Interrogator& device, const std::vector<const ConflictClass*>& set
 // The simplest first: even chances, then Fermi's rule, then weights fitted to the counts.
 std::vector<Replacement> hypotheses_for(const Interrogator& device, const Watched& watched) {
   std::vector<Replacement> hypotheses{policy("random")};
-  if (!watched.counts.empty() && !device.starts_flooded()) {
+  if (!watched.counts.empty() && watched.victims() > 0 && !device.starts_flooded()) {
     const std::vector<double> shares =
         unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
     const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "infer/index_fit.hpp"
 
@@ -83,6 +84,32 @@ struct Return {
   std::size_t between = 0;  // others that came between
   bool missed = false;
 };
+
+// How far into each recording pairs of fills are looked at: those that come between two loads of a fill are as many as
+// fills in the end, so the work grows with loads times fills. Beyond so much work recordings are only looked at where
+// they load fills that no other one did.
+std::vector<std::size_t> lengths_looked_at(const std::vector<std::vector<std::uint32_t>>& fill_of, std::size_t fills) {
+  constexpr std::size_t most_visits = 1'000'000'000;
+  std::vector<bool> is_seen(fills);
+  std::vector<std::size_t> lengths;
+  std::size_t visits = 0;
+  for (const std::vector<std::uint32_t>& recording : fill_of) {
+    std::vector<bool> is_here(fills);
+    std::size_t here = 0;
+    bool has_others = false;
+    for (const std::uint32_t fill : recording) {
+      here += is_here[fill] ? 0U : 1U;
+      has_others = has_others || !is_seen[fill];
+      is_here[fill] = true;
+      is_seen[fill] = true;
+    }
+    const std::size_t visits_per_load = here / 2 + 1;
+    const std::size_t room = std::max(most_visits - std::min(visits, most_visits), has_others ? most_visits / 16 : 0);
+    lengths.push_back(std::min(recording.size(), room / visits_per_load));
+    visits += lengths.back() * visits_per_load;
+  }
+  return lengths;
+}
 
 double odds_to_share(double log_odds) { return 1 / (1 + std::exp(-log_odds)); }
 
@@ -509,26 +536,31 @@ std::vector<std::vector<std::uint64_t>> LineSplit::lines_of_sets() const {
 }
 
 ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t fill_bytes) : fill_bytes_(fill_bytes) {
+  std::unordered_set<std::uint64_t> distinct;
   for (const Played& played : recordings) {
     for (const std::uint64_t address : played.addresses) {
-      fills_.push_back(address / fill_bytes);
+      distinct.insert(address / fill_bytes);
     }
   }
+  fills_.assign(distinct.begin(), distinct.end());
   std::sort(fills_.begin(), fills_.end());
-  fills_.erase(std::unique(fills_.begin(), fills_.end()), fills_.end());
   if (fills_.size() > most_fills) {
     return;
   }
   const std::size_t count = fills_.size();
   std::vector<std::vector<std::uint32_t>> fill_of;
-  std::vector<Return> returns;
   for (const Played& played : recordings) {
     std::vector<std::uint32_t>& numbers = fill_of.emplace_back();
     for (const std::uint64_t address : played.addresses) {
       const auto place = std::lower_bound(fills_.begin(), fills_.end(), address / fill_bytes);
       numbers.push_back(static_cast<std::uint32_t>(place - fills_.begin()));
     }
-    for_each_return(played, numbers, count,
+  }
+  const std::vector<std::size_t> lengths = lengths_looked_at(fill_of, count);
+  std::vector<Return> returns;
+  for (std::size_t r = 0; r < recordings.size(); ++r) {
+    fill_of[r].resize(lengths[r]);
+    for_each_return(recordings[r], fill_of[r], count,
                     [&](std::uint32_t fill, const std::vector<std::uint32_t>& between, bool missed) {
                       returns.push_back({.fill = fill, .between = between.size(), .missed = missed});
                     });

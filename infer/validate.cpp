@@ -21,20 +21,42 @@ using model::StartState;
 // For a set, states times ways.
 constexpr std::size_t most_ways_of_states = std::size_t{1} << 17U;
 
+// Plays offsets some at a time and calls visit(place, outcome); long recordings are not held twice.
+template <class Visit>
+void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets, std::uint64_t address_of_buffer,
+          const Visit& visit) {
+  constexpr std::size_t at_once = std::size_t{1} << 16U;
+  std::vector<std::uint64_t> addresses;
+  std::vector<model::Outcome> outcomes;
+  for (std::size_t first = 0; first < offsets.size(); first += at_once) {
+    const std::size_t count = std::min(at_once, offsets.size() - first);
+    addresses.resize(count);
+    outcomes.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      addresses[i] = address_of_buffer + offsets[first + i];
+    }
+    simulator.play(addresses, outcomes);
+    for (std::size_t i = 0; i < count; ++i) {
+      visit(first + i, outcomes[i]);
+    }
+  }
+}
+
 // From every start out of a few: where it is known, that one, and else an empty cache and caches that have seen the
-// same accesses forwards and backwards. For an invalidated cache it is assumed that its policy begins anew.
+// same accesses forwards, backwards, and some of them in other orders. For an invalidated cache it is assumed that its
+// policy begins anew.
 std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
                                        StartState start, std::uint64_t address_of_buffer, std::uint64_t seed) {
   std::vector<Possible> outcomes(trace.question.record.size());
+  const auto ignore = [](std::size_t, model::Outcome) {};
   const auto simulate = [&](const model::AccessSequence& before) {
-    model::Question question = trace.question;
-    question.state = StartState::clean;
-    question.warm.insert(question.warm.begin(), before.begin(), before.end());
     const auto simulator = model::CacheSimulator::make(cache, seed);
-    const auto simulated = outcomes_of(*simulator, question, address_of_buffer);
-    for (std::size_t i = 0; i < simulated.size(); ++i) {
-      (is_miss(simulated[i]) ? outcomes[i].miss : outcomes[i].hit) = true;
-    }
+    simulator->put_into(StartState::clean);
+    play(*simulator, before, address_of_buffer, ignore);
+    play(*simulator, trace.question.warm, address_of_buffer, ignore);
+    play(*simulator, trace.question.record, address_of_buffer, [&](std::size_t i, model::Outcome outcome) {
+      (is_miss(outcome) ? outcomes[i].miss : outcomes[i].hit) = true;
+    });
   };
   simulate({});
   if (model::may_hold_others(start)) {
@@ -42,14 +64,39 @@ std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, con
     simulate(seen);
     std::reverse(seen.begin(), seen.end());
     simulate(seen);
+    // In no order at all, and fewer of them.
+    constexpr std::size_t disorders = 8;
+    model::Random random(seed);
+    for (std::size_t i = 0; i < disorders; ++i) {
+      std::shuffle(seen.begin(), seen.end(), random);
+      simulate({seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(random.below(seen.size() + 1))});
+    }
   }
   return outcomes;
 }
 
+// The cache in the circumstances of the question; none: the description does not say what it is like then.
+std::optional<model::CacheDescription> in_circumstances(const model::CacheDescription& cache,
+                                                        const model::Circumstances& circumstances) {
+  const auto& [warm_target, carveout_kb, sm] = circumstances;
+  const bool is_another_cache =
+      warm_target &&
+      (!cache.shared_with || std::ranges::find(*cache.shared_with, *warm_target) == cache.shared_with->end());
+  if (is_another_cache) {
+    return std::nullopt;
+  }
+  return carveout_kb ? model::at_carveout(cache, *carveout_kb) : cache;
+}
+
 // What each recorded access may be after all that was measured before it.
-std::vector<Possible> possible_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
+std::vector<Possible> possible_outcomes(const model::CacheDescription& described, const model::Trace& trace,
                                         const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
                                         std::uint64_t seed) {
+  const auto carved = in_circumstances(described, trace.question.circumstances);
+  if (!carved) {
+    return std::vector<Possible>(readings.size(), {.hit = true, .miss = true});
+  }
+  const model::CacheDescription& cache = *carved;
   const StartState start = trace.start_is_known ? trace.question.state : StartState::keep;
   std::unique_ptr<model::PossibleStates> states;
   if (start != StartState::clean) {
@@ -89,11 +136,20 @@ double Agreement::share() const {
 
 Agreement validate(const model::CacheDescription& cache, const model::Trace& trace, std::uint64_t address_of_buffer,
                    std::uint64_t seed) {
-  const TraceLevels levels(trace.latency_cycles, cache.latency_cycles);
+  return validate(cache, trace, read_levels(trace, cache.latency_cycles), address_of_buffer, seed);
+}
+
+std::vector<Reading> read_levels(const model::Trace& trace, const model::LatencyCycles& latency_cycles) {
+  const TraceLevels levels(trace.latency_cycles, latency_cycles);
   std::vector<Reading> readings;
-  for (const float latency_cycles : trace.latency_cycles) {
-    readings.push_back(levels.read(latency_cycles));
+  for (const float latency : trace.latency_cycles) {
+    readings.push_back(levels.read(latency));
   }
+  return readings;
+}
+
+Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+                   const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
   const std::vector<Possible> possible = possible_outcomes(cache, trace, readings, address_of_buffer, seed);
   Agreement agreement;
   agreement.accesses = readings.size();

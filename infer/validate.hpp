@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "infer/level_classifier.hpp"
 #include "model/device_description.hpp"
 #include "model/trace.hpp"
 
@@ -29,5 +30,12 @@ struct Agreement {
 // leaf that a simulation needs.
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
                                  std::uint64_t address_of_buffer, std::uint64_t seed);
+
+// The same in two steps, for whoever compares many caches of these latencies with one trace: one reading for each
+// recorded access; and what a cache makes of them.
+[[nodiscard]] std::vector<Reading> read_levels(const model::Trace& trace, const model::LatencyCycles& latency_cycles);
+[[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+                                 const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                 std::uint64_t seed);
 
 }  // namespace gpuinfer::infer

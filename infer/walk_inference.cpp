@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "infer/index_fit.hpp"
+#include "infer/index_space.hpp"
 #include "infer/statistics.hpp"
 #include "infer/trace_fit.hpp"
 #include "model/description_yaml.hpp"
@@ -60,9 +61,9 @@ enum class Part { all, first_two_thirds, last_third };
 class WalkInference {
  public:
   WalkInference(std::span<const ReadTrace> traces, std::uint64_t address_of_buffer, FillSize fill,
-                const Settings& settings, CacheFinding& finding)
-      : traces_(traces), address_of_buffer_(address_of_buffer), fill_(fill), settings_(&settings), finding_(&finding),
-        all_(played(Part::all)) {}
+                const Settings& settings, const Scorer& scorer, CacheFinding& finding)
+      : traces_(traces), address_of_buffer_(address_of_buffer), fill_(fill), settings_(&settings), scorer_(&scorer),
+        finding_(&finding), all_(played(Part::all)) {}
 
   WalkOutcome run() {
     if (answers_differ()) {
@@ -200,19 +201,37 @@ class WalkInference {
   void find_fits() {
     const std::vector<Played> training = played(Part::first_two_thirds);
     const ConflictScores scores(training, fill_.bytes);
-    if (scores.fills().size() > ConflictScores::most_fills) {
+    lines_ = scores.fills().size();
+    const bool has_few_lines = lines_ <= ConflictScores::most_fills;
+    constexpr std::size_t most_lines = 65'536;
+    constexpr std::size_t fewest_per_line = 20;
+    std::size_t loads = 0;
+    for (const ReadTrace& read : traces_) {
+      loads += read.readings.size();
+    }
+    if (!has_few_lines && (lines_ > most_fills_per_line * most_lines || loads < fewest_per_line * lines_)) {
       return;
     }
+    constexpr std::size_t most_splits = 6;
+    std::map<std::uint64_t, std::vector<LineSplit>> splits;
     // Lines of the wrong size show in a part of the accesses.
     std::map<std::uint64_t, double> share_wrong;
     for (std::uint64_t fills = 1; fills <= most_fills_per_line && !stop(); fills *= 2) {
-      settings_->on_progress({.finding = "sets of lines of " + std::to_string(fills * fill_.bytes) + " bytes",
+      const std::uint64_t line_bytes = fills * fill_.bytes;
+      settings_->on_progress({.finding = "sets of lines of " + std::to_string(line_bytes) + " bytes",
                               .done = 0.1 + 0.05 * static_cast<double>(fills),
                               .questions = 0,
                               .accesses = 0});
       const SetSimulation sample =
-          SetSimulation(training, fills * fill_.bytes, fill_.bytes).beginning(accesses_of_sample);
-      if (const auto fit = fit_recordings(scores, sample, Care::quick, [this] { return stop(); })) {
+          has_few_lines ? SetSimulation::of_beginning(training, line_bytes, fill_.bytes, accesses_of_sample)
+                        : SetSimulation(training, line_bytes, fill_.bytes);
+      if (!has_few_lines && (sample.lines().size() <= ConflictScores::most_fills / most_fills_per_line ||
+                             sample.lines().size() > most_lines)) {
+        continue;
+      }
+      splits[fills] =
+          has_few_lines ? scores.guess_splits(line_bytes, most_splits) : guess_by_index(sample, most_splits);
+      if (const auto fit = fit_recordings(splits[fills], sample, Care::quick, *scorer_, [this] { return stop(); })) {
         share_wrong[fills] = static_cast<double>(fit->wrong) / static_cast<double>(sample.judged() + 1);
       }
     }
@@ -225,16 +244,25 @@ class WalkInference {
         continue;
       }
       const SetSimulation simulation(training, fills * fill_.bytes, fill_.bytes);
-      if (auto fit = fit_recordings(scores, simulation, Care::thorough, [this] { return stop(); })) {
+      if (auto fit = fit_recordings(splits[fills], simulation, Care::thorough, *scorer_, [this] { return stop(); })) {
         judged_in_training_ = simulation.judged();
         fits_.push_back(std::move(*fit));
       }
     }
     std::stable_sort(fits_.begin(), fits_.end(),
                      [](const TraceFit& a, const TraceFit& b) { return a.wrong < b.wrong; });
-    lines_ = scores.fills().size();
     constexpr std::size_t enough_per_line = 100;
     is_enough_ = judged_in_training_ > enough_per_line * lines_;
+  }
+
+  // Of too many lines for a look at all pairs.
+  std::vector<LineSplit> guess_by_index(const SetSimulation& simulation, std::size_t most) {
+    IndexGuess guess = guess_splits_by_index(simulation, most, *scorer_, [this] { return stop(); });
+    log("index functions for lines of " + std::to_string(simulation.line_bytes()) + " bytes",
+        std::to_string(simulation.lines().size()) + " lines are too many for a look at all pairs of them",
+        "some sets are predicted best by " + std::to_string(guess.splits.size()) + " functions", guess.hypotheses,
+        guess.splits.size());
+    return std::move(guess.splits);
   }
 
   [[nodiscard]] static std::string few_lines_experiment() {
@@ -252,7 +280,7 @@ class WalkInference {
     const TraceFit& best = fits_.front();
     const std::vector<Played> rest = played(Part::last_third);
     const SetSimulation held_out(rest, best.line_bytes, fill_.bytes);
-    const std::size_t wrong = wrong_of(best, held_out);
+    const std::size_t wrong = wrong_of(best, held_out, *scorer_);
     const std::size_t judged = held_out.judged();
     const double share = judged == 0 ? 1.0 : static_cast<double>(wrong) / static_cast<double>(judged);
     const double misread = std::clamp(wilson_interval(best.wrong, std::max<std::size_t>(1, judged_in_training_)).second,
@@ -402,10 +430,10 @@ class WalkInference {
   void conclude() {
     TraceFit& best = fits_.front();
     const SetSimulation simulation(all_, best.line_bytes, fill_.bytes);
-    best.wrong = wrong_of(best, simulation);
+    best.wrong = wrong_of(best, simulation, *scorer_);
     const std::size_t tolerated = tolerated_errors(best.wrong, simulation.judged());
     settings_->on_progress({.finding = "alternatives", .done = 0.7, .questions = 0, .accesses = 0});
-    const Rivals rivals = rivals_of(best, simulation, tolerated);
+    const Rivals rivals = rivals_of(best, simulation, tolerated, *scorer_);
     log_choice_of_traces(best, tolerated);
     conclude_line(tolerated);
     conclude_replacement(rivals, best);
@@ -416,7 +444,7 @@ class WalkInference {
     std::vector<std::string> possible;
     for (TraceFit& fit : fits_) {
       const SetSimulation simulation(all_, fit.line_bytes, fill_.bytes);
-      if (wrong_of(fit, simulation) <= fits_.front().wrong + tolerated) {
+      if (wrong_of(fit, simulation, *scorer_) <= fits_.front().wrong + tolerated) {
         possible.push_back(std::to_string(fit.line_bytes));
       }
     }
@@ -605,8 +633,8 @@ class WalkInference {
     return longest;
   }
 
-  [[nodiscard]] static bool holds_for_all(const IndexFit& fit, const TraceFit& best, const SetSimulation& simulation,
-                                          std::size_t tolerated) {
+  [[nodiscard]] bool holds_for_all(const IndexFit& fit, const TraceFit& best, const SetSimulation& simulation,
+                                   std::size_t tolerated) const {
     TraceFit by_index = best;
     for (std::size_t i = 0; i < best.split.lines.size(); ++i) {
       if (!model::covers(fit.index, best.split.lines[i])) {
@@ -614,7 +642,7 @@ class WalkInference {
       }
       by_index.split.set_of[i] = fit.name_of_set[model::set_of(fit.index, best.split.lines[i])];
     }
-    return wrong_of(by_index, simulation) <= best.wrong + tolerated;
+    return wrong_of(by_index, simulation, *scorer_) <= best.wrong + tolerated;
   }
 
   // A bit between those of the line and the highest one that varied, of which nothing was seen.
@@ -645,6 +673,8 @@ class WalkInference {
     for (std::size_t t = 0; t < all_.size(); ++t) {
       left.insert(t);
     }
+    // Where there are many, the first ones stand for all: which comes first changes nothing but this log.
+    constexpr std::size_t most_compared = 64;
     while (!left.empty() && alive.size() > 1 && finding_->evidence.inquiries.size() < most_logged && !stop()) {
       std::vector<Replacement> panel;
       constexpr std::size_t most_in_panel = 10;
@@ -653,7 +683,11 @@ class WalkInference {
       }
       std::size_t next = *left.begin();
       double most = -1;
+      std::size_t compared = 0;
       for (const std::size_t t : left) {
+        if (compared++ == most_compared) {
+          break;
+        }
         const double differing = differing_share(best, sets, panel, t);
         if (differing > most) {
           most = differing;
@@ -671,7 +705,7 @@ class WalkInference {
             place.push_back(i);
           }
         }
-        const auto wrong_here = simulation.wrong(sets[set], supposed);
+        const auto wrong_here = simulation.wrong(sets[set], supposed, best.wrong + tolerated);
         for (std::size_t i = 0; i < place.size(); ++i) {
           wrong[place[i]] += wrong_here[i];
         }
@@ -685,8 +719,9 @@ class WalkInference {
       const std::size_t before = alive.size();
       std::erase_if(alive, [&](const Supposition& each) { return each.wrong > least + tolerated; });
       log(traces_[next].trace->name + ", " + std::to_string(traces_[next].readings.size()) + " accesses",
-          "of the recordings left, the policies left differ most there: in " + percent(std::max(0.0, most)) +
-              " of the accesses",
+          (left.size() > most_compared ? "of the first " + std::to_string(most_compared) + " recordings left"
+                                       : std::string("of the recordings left")) +
+              ", the policies left differ most there: in " + percent(std::max(0.0, most)) + " of the accesses",
           "rules out " + std::to_string(before - alive.size()) + " policies", before, alive.size());
       finding_->evidence.inquiries.back().questions = 1;
       finding_->evidence.inquiries.back().accesses = traces_[next].readings.size();
@@ -696,11 +731,19 @@ class WalkInference {
 
   [[nodiscard]] std::span<const Played> recording(std::size_t trace) const { return {&all_[trace], 1}; }
 
-  // Share of the accesses of a recording on which two policies of the panel differ, on average.
+  // Share of the first accesses of a recording on which two policies of the panel differ, on average.
   [[nodiscard]] double differing_share(const TraceFit& best, const std::vector<std::vector<std::uint64_t>>& sets,
                                        const std::vector<Replacement>& panel, std::size_t trace) const {
-    const SetSimulation simulation(recording(trace), best.line_bytes, fill_.bytes);
-    std::vector<std::size_t> misses(all_[trace].addresses.size());
+    constexpr std::ptrdiff_t enough_judged = 200'000;
+    const Played& whole = all_[trace];
+    const auto first_judged = std::find_if(whole.measured.begin(), whole.measured.end(),
+                                           [](Measured measured) { return measured != Measured::unclear; });
+    const std::ptrdiff_t accesses =
+        first_judged - whole.measured.begin() + std::min(enough_judged, whole.measured.end() - first_judged);
+    const Played beginning{.addresses = {whole.addresses.begin(), whole.addresses.begin() + accesses},
+                           .measured = {whole.measured.begin(), whole.measured.begin() + accesses}};
+    const SetSimulation simulation({&beginning, 1}, best.line_bytes, fill_.bytes);
+    std::vector<std::size_t> misses(beginning.addresses.size());
     for (const Replacement& policy : panel) {
       std::vector<std::vector<bool>> predicted{std::vector<bool>(misses.size())};
       for (std::size_t set = 0; set < sets.size(); ++set) {
@@ -713,7 +756,7 @@ class WalkInference {
     double sum = 0;
     std::size_t judged = 0;
     for (std::size_t i = 0; i < misses.size(); ++i) {
-      if (all_[trace].measured[i] != Measured::unclear) {
+      if (beginning.measured[i] != Measured::unclear) {
         const double share = static_cast<double>(misses[i]) / static_cast<double>(panel.size());
         sum += 2 * share * (1 - share);
         ++judged;
@@ -726,6 +769,7 @@ class WalkInference {
   std::uint64_t address_of_buffer_;
   FillSize fill_;
   const Settings* settings_;
+  const Scorer* scorer_;
   CacheFinding* finding_;
   std::vector<Played> all_;
   std::vector<TraceFit> fits_;  // for lines of several sizes, the best first
@@ -755,8 +799,8 @@ bool is_lap(const Trace& trace) {
 }
 
 WalkOutcome infer_walks(std::span<const ReadTrace> traces, std::uint64_t address_of_buffer, FillSize fill,
-                        const Settings& settings, CacheFinding& finding) {
-  return WalkInference(traces, address_of_buffer, fill, settings, finding).run();
+                        const Settings& settings, const Scorer& scorer, CacheFinding& finding) {
+  return WalkInference(traces, address_of_buffer, fill, settings, scorer, finding).run();
 }
 
 }  // namespace gpuinfer::infer

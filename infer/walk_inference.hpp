@@ -8,6 +8,7 @@
 
 #include "infer/infer_cache.hpp"
 #include "infer/level_classifier.hpp"
+#include "infer/scorer.hpp"
 #include "model/trace.hpp"
 
 namespace gpuinfer::infer {
@@ -43,6 +44,6 @@ enum class WalkOutcome {
 // Otherwise the leaf is ambiguous, or unknown, with the experiment that would decide it. Writes the leaves
 // capacity_bytes, line_bytes, ways, index, replacement, and takes sector_bytes back where nothing explains the misses.
 [[nodiscard]] WalkOutcome infer_walks(std::span<const ReadTrace> traces, std::uint64_t address_of_buffer, FillSize fill,
-                                      const Settings& settings, CacheFinding& finding);
+                                      const Settings& settings, const Scorer& scorer, CacheFinding& finding);
 
 }  // namespace gpuinfer::infer

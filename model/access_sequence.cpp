@@ -11,18 +11,21 @@ namespace gpuinfer::model {
 AccessSequence cyclic(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::size_t accesses) {
   AccessSequence sequence(accesses);
   std::uint64_t offset = 0;
+  // Added up they may be more than 64 bits hold.
+  const std::uint64_t last_before_end = array_bytes - stride_bytes % array_bytes;
   for (std::uint64_t& entry : sequence) {
     entry = offset;
-    offset = (offset + stride_bytes) % array_bytes;
+    offset = offset >= last_before_end ? offset - last_before_end : offset + stride_bytes % array_bytes;
   }
   return sequence;
 }
 
 AccessSequence cold_pass(std::uint64_t first, std::uint64_t span_bytes, std::uint64_t stride_bytes) {
   AccessSequence sequence;
-  sequence.reserve(span_bytes / stride_bytes + 1);
-  for (std::uint64_t offset = 0; offset < span_bytes; offset += stride_bytes) {
-    sequence.push_back(first + offset);
+  const std::uint64_t accesses = span_bytes / stride_bytes + (span_bytes % stride_bytes == 0 ? 0 : 1);
+  sequence.reserve(accesses);
+  for (std::uint64_t i = 0; i < accesses; ++i) {
+    sequence.push_back(first + i * stride_bytes);
   }
   return sequence;
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <string>
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/joint_caches.hpp"
 #include "model/line_decoder.hpp"
 #include "model/line_table.hpp"
 #include "model/policies/table.hpp"
@@ -38,10 +40,20 @@ constexpr std::uint32_t nobody = ~std::uint32_t{0};
 // In place of a line: one that is never loaded again.
 constexpr std::uint32_t stranger = nobody - 1;
 
+// Four gigabytes for what is known of them, and few enough for their ids to be none of the numbers above.
+constexpr std::size_t most_lines_met = std::size_t{1} << 29U;
+
 // Kept together, so that an access looks in one place.
 struct KnownLine {
   std::uint32_t set = not_met;
   std::uint32_t slot = 0;  // where the line lies, if it does: that is for the occupant of the slot to say
+};
+
+// Policies that say which line goes next from a set that need not be full, and bear that it goes out of turn.
+template <class Policy>
+constexpr bool can_be_walked = requires(Policy policy, std::uint32_t number) {
+  { policy.next(number) } -> std::same_as<std::uint32_t>;
+  policy.remove(number, number);
 };
 
 template <class Policy>
@@ -49,9 +61,11 @@ class SimulatorOf final : public CacheSimulator {
  public:
   SimulatorOf(const CacheDescription& cache, std::uint64_t seed)
       : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
-        fetched_with_(fetch_masks(cache)), prefetch_lines_(cache.fill.prefetch_lines), store_(cache.store),
-        index_(*cache.index), layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
-        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()) {
+        fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
+        layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
+        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()), walk_(cache.walk),
+        banks_(cache.walk ? cache.walk->banks : 0),
+        lines_of_bank_(cache.walk ? static_cast<std::uint32_t>(*cache.store_lines / cache.walk->banks) : 0) {
     forget_lines();
   }
 
@@ -62,9 +76,15 @@ class SimulatorOf final : public CacheSimulator {
     if (state == StartState::keep) {
       return;
     }
+    steps_ = {};
+    if (walk_ && state == StartState::invalidated) {
+      take_lines_away();
+      return;
+    }
     forget_lines();
     if (state != StartState::invalidated) {
       policy_.reset();
+      std::fill(banks_.begin(), banks_.end(), Bank{});
     }
     if (state == StartState::flooded) {
       flood();
@@ -78,7 +98,7 @@ class SimulatorOf final : public CacheSimulator {
     for (std::size_t first = 0; first < addresses.size(); first += most) {
       const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
-      if (prefetch_lines_ != 0) {
+      if (fill_.prefetch_lines != 0 || walk_) {
         play_one_by_one(part, out);
       } else if (decoder_.is_sectored()) {
         play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
@@ -104,9 +124,7 @@ class SimulatorOf final : public CacheSimulator {
                       .way = std::nullopt,
                       .victim_address = std::nullopt};
     if (kind == AccessKind::store && is_here && store_->hit == StoreHit::evict) {
-      occupant_[slot] = nobody;
-      ++free_[set].count;
-      free_[set].lowest = std::min(free_[set].lowest, slot);
+      free_slot(set, slot);
       return event;
     }
     const bool may_fill = kind == AccessKind::load || store_->miss == StoreMiss::allocate;
@@ -116,6 +134,7 @@ class SimulatorOf final : public CacheSimulator {
         sectors_[slot] |= fetched_with_[sector];
       }
       event.way = slot - layout_.first_slot[set];
+      walk_after_hit(set, slot, event.outcome);
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
       if (occupant_[room] < stranger) {
@@ -123,13 +142,15 @@ class SimulatorOf final : public CacheSimulator {
       }
       place(id, room, sector);
       event.way = room - layout_.first_slot[set];
-      prefetch_after(id, sector);
+    }
+    if (may_fill) {
+      prefetch_after(id, sector, event.outcome);
     }
     return event;
   }
 
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
-    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_);
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, banks_);
   }
 
   void restore(const CacheSimulator::Snapshot& snapshot) override {
@@ -139,6 +160,8 @@ class SimulatorOf final : public CacheSimulator {
     occupant_ = state.occupant;
     sectors_ = state.sectors;
     free_ = state.free;
+    steps_ = state.steps;
+    banks_ = state.banks;
     for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
       if (occupant_[slot] < stranger) {
         lines_[occupant_[slot]].slot = slot;
@@ -154,17 +177,32 @@ class SimulatorOf final : public CacheSimulator {
     std::uint32_t lowest = 0;  // no free slot lies below
   };
 
+  // Which line was accessed last, and how many lines further than the one before.
+  struct Steps {
+    std::optional<std::uint64_t> line;
+    std::int64_t step = 0;
+  };
+
+  // Where the pointer of a bank stands, counted from its first set, and how many lines lie in its sets.
+  struct Bank {
+    std::uint32_t pointer = 0;
+    std::uint32_t lines = 0;
+  };
+
   struct SnapshotOf final : CacheSimulator::Snapshot {
     SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
-               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free)
+               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps,
+               std::vector<Bank> some_banks)
         : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
-          sectors(std::move(a_sectors)), free(std::move(a_free)) {}
+          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), banks(std::move(some_banks)) {}
 
     Policy policy;
     Random random;
     std::vector<std::uint32_t> occupant;
     std::vector<std::uint64_t> sectors;
     std::vector<FreeWays> free;
+    Steps steps;
+    std::vector<Bank> banks;
   };
 
   // One loop for each combination that saves a test in it: this is where all accesses pass.
@@ -233,9 +271,7 @@ class SimulatorOf final : public CacheSimulator {
       const std::uint32_t id = find(decoder_.line_number(addresses[i]));
       const std::uint64_t sector = decoder_.sector_of(addresses[i]);
       outcomes[i] = load(id, sector);
-      if (outcomes[i] == Outcome::line_miss) {
-        prefetch_after(id, sector);
-      }
+      prefetch_after(id, sector, outcomes[i]);
     }
   }
 
@@ -244,17 +280,40 @@ class SimulatorOf final : public CacheSimulator {
     const std::uint32_t slot = lines_[id].slot;
     if (occupant_[slot] == id) {
       policy_.hit(set, slot);
-      return touch(slot, sector);
+      const Outcome outcome = touch(slot, sector);
+      walk_after_hit(set, slot, outcome);
+      return outcome;
     }
     place(id, make_room(free_[set], set), sector);
     return Outcome::line_miss;
   }
 
-  void prefetch_after(std::uint32_t id, std::uint64_t sector) {
+  void prefetch_after(std::uint32_t id, std::uint64_t sector, Outcome outcome) {
     const std::uint64_t number = table_.number_of(id);
-    for (unsigned ahead = 1; ahead <= prefetch_lines_; ++ahead) {
-      load(find(number + ahead), sector);
+    const std::int64_t step = step_of_prefetch(number, outcome);
+    for (unsigned ahead = 1; step != 0 && ahead <= fill_.prefetch_lines; ++ahead) {
+      const std::int64_t further = static_cast<std::int64_t>(number) + ahead * step;
+      if (further < 0) {
+        return;
+      }
+      load(find(static_cast<std::uint64_t>(further)), sector);
     }
+  }
+
+  // By how many lines a prefetch goes on from an access to this line; 0: there is none.
+  std::int64_t step_of_prefetch(std::uint64_t number, Outcome outcome) {
+    switch (fill_.prefetch_on) {
+      case PrefetchOn::miss:
+        return outcome == Outcome::line_miss ? 1 : 0;
+      case PrefetchOn::access:
+        return 1;
+      case PrefetchOn::stride:
+        break;
+    }
+    const std::int64_t step = steps_.line ? static_cast<std::int64_t>(number - *steps_.line) : 0;
+    const bool is_repeated = step == steps_.step;
+    steps_ = {.line = number, .step = step};
+    return is_repeated ? step : 0;
   }
 
   [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t sector) const {
@@ -275,10 +334,86 @@ class SimulatorOf final : public CacheSimulator {
   }
 
   void place(std::uint32_t id, std::uint32_t slot, std::uint64_t sector) {
-    policy_.fill(lines_[id].set, slot);
+    const std::uint32_t set = lines_[id].set;
+    const bool replaces = occupant_[slot] != nobody;
+    policy_.fill(set, slot);
     occupant_[slot] = id;
     lines_[id].slot = slot;
     sectors_[slot] = fetched_with_[sector];
+    if (walk_) {
+      walk_after_fill(set, slot, replaces);
+    }
+  }
+
+  [[nodiscard]] std::uint32_t sets_of_bank() const {
+    return layout_.sets() / static_cast<std::uint32_t>(banks_.size());
+  }
+
+  void walk_after_hit(std::uint32_t set, std::uint32_t slot, Outcome outcome) {
+    if (walk_ && banks_[set / sets_of_bank()].lines >= lines_of_bank_) {
+      const auto awaited =
+          is_miss(outcome) ? std::optional(Awaited{.slot = slot, .counts_as_first = true}) : std::nullopt;
+      walk_on(set / sets_of_bank(), walk_->lines_on_hit, awaited);
+    }
+  }
+
+  void walk_after_fill(std::uint32_t set, std::uint32_t slot, bool replaces) {
+    Bank& bank = banks_[set / sets_of_bank()];
+    const bool was_full = bank.lines >= lines_of_bank_;
+    if (!replaces) {
+      ++bank.lines;
+    }
+    if (was_full) {
+      walk_on(set / sets_of_bank(), replaces ? walk_->lines_on_replacement : walk_->lines_on_fill,
+              Awaited{.slot = slot, .counts_as_first = false});
+    }
+  }
+
+  // The slot of a line, or sector, that is on its way: it stays, but counts as if it had gone.
+  struct Awaited {
+    std::uint32_t slot = 0;
+    bool counts_as_first = false;
+  };
+
+  void walk_on(std::uint32_t number, std::uint32_t lines, const std::optional<Awaited>& awaited) {
+    if constexpr (can_be_walked<Policy>) {
+      Bank& bank = banks_[number];
+      const std::uint32_t first_set = number * sets_of_bank();
+      const std::uint32_t most_steps = 2 * sets_of_bank();
+      std::uint32_t done = 0;
+      for (std::uint32_t step = 0; step < most_steps && done < lines; ++step) {
+        const std::uint32_t set = first_set + bank.pointer;
+        bank.pointer = (bank.pointer + 1) % sets_of_bank();
+        if (is_empty(set)) {
+          continue;
+        }
+        const std::uint32_t slot = policy_.next(set);
+        const bool is_awaited = awaited && slot == awaited->slot;
+        if (!is_awaited) {
+          policy_.remove(set, slot);
+          free_slot(set, slot);
+        }
+        if (!is_awaited || awaited->counts_as_first || done > 0) {
+          ++done;
+        }
+      }
+      std::uint32_t ahead = bank.pointer;
+      while (ahead < sets_of_bank() && is_empty(first_set + ahead)) {
+        ++ahead;
+      }
+      bank.pointer = ahead == sets_of_bank() ? 0 : bank.pointer;
+    }
+  }
+
+  [[nodiscard]] bool is_empty(std::uint32_t set) const { return free_[set].count == layout_.ways(set); }
+
+  void free_slot(std::uint32_t set, std::uint32_t slot) {
+    occupant_[slot] = nobody;
+    if (walk_) {
+      --banks_[set / sets_of_bank()].lines;
+    }
+    ++free_[set].count;
+    free_[set].lowest = std::min(free_[set].lowest, slot);
   }
 
   [[gnu::noinline]] std::uint32_t take_lowest(FreeWays& free) {
@@ -299,7 +434,14 @@ class SimulatorOf final : public CacheSimulator {
     return id;
   }
 
-  void make_room_for_lines() { lines_.resize(table_.ids()); }
+  void make_room_for_lines() {
+    if (table_.ids() > most_lines_met) {
+      throw InputError("the accesses meet lines in more than " +
+                       std::to_string(most_lines_met / LineTable::page_lines) + " stretches of " +
+                       std::to_string(LineTable::page_lines) + ", more than is simulated; leave some out");
+    }
+    lines_.resize(table_.ids());
+  }
 
   [[gnu::noinline]] std::uint32_t meet(std::uint32_t id) {
     return lines_[id].set = covered_set_of(index_, table_.number_of(id) * line_bytes_);
@@ -312,13 +454,24 @@ class SimulatorOf final : public CacheSimulator {
     }
   }
 
+  // Lines that are invalid keep their room until the pointer comes by.
+  void take_lines_away() {
+    for (std::uint32_t& occupant : occupant_) {
+      occupant = occupant == nobody ? nobody : stranger;
+    }
+  }
+
   void flood() {
     constexpr std::uint32_t times = 4;
     for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
       for (std::uint32_t i = 0; i < times * layout_.ways(set); ++i) {
         const std::uint32_t slot = make_room(free_[set], set);
+        const bool replaces = occupant_[slot] != nobody;
         policy_.fill(set, slot);
         occupant_[slot] = stranger;
+        if (walk_) {
+          walk_after_fill(set, slot, replaces);
+        }
       }
     }
   }
@@ -326,7 +479,7 @@ class SimulatorOf final : public CacheSimulator {
   std::uint64_t line_bytes_;
   LineDecoder decoder_;
   std::vector<std::uint64_t> fetched_with_;  // by sector: the sectors that come when it is missed
-  unsigned prefetch_lines_;
+  Fill fill_;
   std::optional<Store> store_;
   IndexFunction index_;
   SetLayout layout_;
@@ -337,6 +490,10 @@ class SimulatorOf final : public CacheSimulator {
   std::vector<std::uint32_t> occupant_;  // by slot: id of the line in it
   std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
   std::vector<FreeWays> free_;           // by set
+  Steps steps_;
+  std::optional<Walk> walk_;
+  std::vector<Bank> banks_;
+  std::uint32_t lines_of_bank_;  // that the store has room for
 };
 
 void require(bool known, const char* leaf) {
@@ -353,17 +510,32 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   require(cache.ways.has_value(), "ways");
   require(cache.index.has_value(), "index");
   require(cache.replacement.has_value(), "replacement");
-  if (cache.store_lines) {
+  if (cache.walk && (cache.victim_lines || cache.twin)) {
+    throw InputError("walk: cannot be simulated together with victim_lines or a twin; remove one of them");
+  }
+  if (cache.store_lines && !cache.walk) {
     throw InputError(
-        "store_lines: a store with room for fewer lines than there are tags cannot be simulated; remove it");
+        "walk: is null, and a store with room for fewer lines than there are tags needs it; give it or remove "
+        "store_lines");
   }
   check(*cache.replacement, *cache.ways);
   std::unique_ptr<CacheSimulator> simulator;
   for_each_policy([&]<class Policy>() {
     if (Policy::name == cache.replacement->policy) {
+      if (cache.walk && !can_be_walked<Policy>) {
+        throw InputError(
+            "replacement: " + cache.replacement->policy +
+            " cannot be simulated where a pointer takes lines out of turn (walk); use slru or remove walk");
+      }
       simulator = std::make_unique<SimulatorOf<Policy>>(cache, seed);
     }
   });
+  if (cache.victim_lines) {
+    simulator = with_victim_lines(std::move(simulator), cache);
+  }
+  if (cache.twin) {
+    simulator = with_twin(std::move(simulator), cache, seed);
+  }
   return simulator;
 }
 

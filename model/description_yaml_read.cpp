@@ -13,6 +13,7 @@
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
 #include "model/texel_layout.hpp"
+#include "model/yaml_limits.hpp"
 #include "model/yaml_place.hpp"
 
 namespace gpuinfer::model {
@@ -30,13 +31,15 @@ constexpr std::size_t max_set_bits = 24;
 constexpr std::uint64_t max_address_bit = 63;
 constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
+constexpr std::uint64_t max_victim_lines = 1024;
+constexpr std::uint64_t max_walked_lines = 1024;
 constexpr std::uint32_t max_carveout_kb = 1U << 20U;
 constexpr std::uint64_t max_count = std::uint64_t{1} << 53U;
 constexpr double max_cycles = 1e9;
 constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
 
 // What evidence and `assumed` may speak of.
-constexpr std::array<std::string_view, 19> cache_leaves{"capacity_bytes",
+constexpr std::array<std::string_view, 20> cache_leaves{"capacity_bytes",
                                                         "onset_bytes",
                                                         "store_lines",
                                                         "line_bytes",
@@ -44,6 +47,7 @@ constexpr std::array<std::string_view, 19> cache_leaves{"capacity_bytes",
                                                         "ways",
                                                         "index",
                                                         "replacement",
+                                                        "walk",
                                                         "fill",
                                                         "store",
                                                         "latency_cycles",
@@ -300,10 +304,20 @@ std::vector<std::string> assumed_from(const Place& place) {
   return assumed;
 }
 
+PrefetchOn prefetch_on_from(const Place& fill) {
+  const auto on = fill.find("prefetch_on");
+  const std::string word = on ? on->text() : "miss";
+  if (word != "miss" && word != "access" && word != "stride") {
+    on->fail("`" + word + "` is not known; write miss, access or stride");
+  }
+  return word == "miss" ? PrefetchOn::miss : word == "access" ? PrefetchOn::access : PrefetchOn::stride;
+}
+
 Fill fill_from(const Place& place) {
-  place.allow({"prefetch_lines", "fetch_bytes"});
+  place.allow({"prefetch_lines", "prefetch_on", "fetch_bytes"});
   return {
       .prefetch_lines = static_cast<unsigned>(place.find_whole("prefetch_lines", 0, max_prefetch_lines).value_or(0)),
+      .prefetch_on = prefetch_on_from(place),
       .fetch_bytes = place.find_whole("fetch_bytes", 1, max_line_bytes)};
 }
 
@@ -374,12 +388,30 @@ std::vector<std::uint32_t> ways_from(const Place& place) {
   return ways;
 }
 
+Walk walk_from(const Place& place, const CacheDescription& cache) {
+  place.allow({"banks", "lines_on_hit", "lines_on_replacement", "lines_on_fill"});
+  if (!cache.store_lines || !cache.ways) {
+    place.fail("needs store_lines and ways; give them or remove it");
+  }
+  const Walk walk{
+      .banks = static_cast<std::uint32_t>(place.need("banks").whole(1, cache.ways->size())),
+      .lines_on_hit = static_cast<std::uint32_t>(place.need("lines_on_hit").whole(0, max_walked_lines)),
+      .lines_on_replacement = static_cast<std::uint32_t>(place.need("lines_on_replacement").whole(0, max_walked_lines)),
+      .lines_on_fill = static_cast<std::uint32_t>(place.need("lines_on_fill").whole(1, max_walked_lines))};
+  if (cache.ways->size() % walk.banks != 0 || *cache.store_lines % walk.banks != 0) {
+    place.need("banks").fail("does not divide " + std::to_string(cache.ways->size()) + " sets and " +
+                             std::to_string(*cache.store_lines) + " lines evenly; correct it");
+  }
+  return walk;
+}
+
 Carveout carveout_from(const Place& place) {
-  place.allow({"carveout_kb", "onset_bytes", "resident_bytes", "ways"});
+  place.allow({"carveout_kb", "onset_bytes", "resident_bytes", "ways", "store_lines"});
   Carveout carveout{.carveout_kb = static_cast<std::uint32_t>(place.need("carveout_kb").whole(0, max_carveout_kb)),
                     .onset_bytes = place.find_whole("onset_bytes", 1, max_bytes),
                     .resident_bytes = resident_bytes_from(place),
-                    .ways = {}};
+                    .ways = {},
+                    .store_lines = place.find_whole("store_lines", 1, max_lines)};
   if (const auto ways = place.find("ways")) {
     carveout.ways = ways_from(*ways);
   }
@@ -395,14 +427,38 @@ LatencyCycles latency_cycles_from(const Place& place) {
   return {.hit = latency->find_real("hit", 0, max_cycles), .miss = latency->find_real("miss", 0, max_cycles)};
 }
 
+// As of a cache of its own, so that the same is checked.
+Twin twin_from(const Place& place) {
+  place.allow({"ways", "index", "replacement"});
+  CacheDescription twin;
+  twin.ways = ways_from(place.need("ways"));
+  const Place index = place.need("index");
+  twin.index = index_from(index);
+  if (!twin.index) {
+    index.fail("lacks `kind`; give it");
+  }
+  if (const auto bits = index.find("exercised_bits")) {
+    bits->fail("is told of the index of a cache, not of its twin; remove it");
+  }
+  const Place replacement = place.need("replacement");
+  twin.replacement = replacement_from(replacement, twin.ways);
+  if (!twin.replacement) {
+    replacement.fail("lacks `policy`; give it");
+  }
+  check_ways_fit_index(place, twin);
+  check_capacity(place, twin);
+  return {.ways = *twin.ways, .index = *twin.index, .replacement = *twin.replacement};
+}
+
 CacheDescription cache_from(const Place& place) {
   CacheDescription cache;
   if (place.is_null()) {
     return cache;
   }
-  place.allow({"capacity_bytes", "onset_bytes", "store_lines", "line_bytes", "sector_bytes", "ways", "index",
-               "replacement", "fill", "store", "latency_cycles", "partitions", "carveouts", "shared_with",
-               "resident_bytes", "shared_by_sms", "assumed"});
+  place.allow({"capacity_bytes", "onset_bytes",  "store_lines",    "line_bytes",     "sector_bytes",
+               "ways",           "index",        "replacement",    "fill",           "store",
+               "walk",           "victim_lines", "twin",           "latency_cycles", "partitions",
+               "carveouts",      "shared_with",  "resident_bytes", "shared_by_sms",  "assumed"});
   cache.capacity_bytes = place.find_whole("capacity_bytes", 1, max_bytes);
   cache.onset_bytes = place.find_whole("onset_bytes", 1, max_bytes);
   cache.store_lines = place.find_whole("store_lines", 1, max_lines);
@@ -425,6 +481,13 @@ CacheDescription cache_from(const Place& place) {
   }
   if (const auto store = place.find("store")) {
     cache.store = store_from(*store);
+  }
+  if (const auto walk = place.find("walk")) {
+    cache.walk = walk_from(*walk, cache);
+  }
+  cache.victim_lines = place.find_whole("victim_lines", 1, max_victim_lines);
+  if (const auto twin = place.find("twin")) {
+    cache.twin = twin_from(*twin);
   }
   cache.latency_cycles = latency_cycles_from(place);
   if (const auto partitions = place.find("partitions")) {
@@ -952,7 +1015,10 @@ DeviceDescription read_description(const std::filesystem::path& file) {
   if (!stream || std::filesystem::is_directory(file, ignored)) {
     throw InputError(file.string() + ": cannot be read; check its name and permissions");
   }
-  const std::string yaml{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  // One byte more than is taken, so that the parser sees that there is more.
+  std::string yaml(most_description_bytes + 1, '\0');
+  stream.read(yaml.data(), static_cast<std::streamsize>(yaml.size()));
+  yaml.resize(static_cast<std::size_t>(stream.gcount()));
   return parse_description(yaml, file.string());
 }
 

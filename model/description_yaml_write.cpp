@@ -131,10 +131,26 @@ FlowYaml device_leaf(const DeviceDescription::Device& device) {
 
 FlowYaml fill_leaf(const Fill& fill) {
   FlowEntries entries{{"prefetch_lines", to_text(fill.prefetch_lines)}};
+  if (fill.prefetch_on != PrefetchOn::miss) {
+    entries.emplace_back("prefetch_on", fill.prefetch_on == PrefetchOn::access ? "access" : "stride");
+  }
   if (fill.fetch_bytes) {
     entries.emplace_back("fetch_bytes", to_text(*fill.fetch_bytes));
   }
   return flow_map(entries);
+}
+
+FlowYaml walk_leaf(const Walk& walk) {
+  return flow_map({{"banks", to_text(walk.banks)},
+                   {"lines_on_hit", to_text(walk.lines_on_hit)},
+                   {"lines_on_replacement", to_text(walk.lines_on_replacement)},
+                   {"lines_on_fill", to_text(walk.lines_on_fill)}});
+}
+
+FlowYaml twin_leaf(const Twin& twin) {
+  return flow_map({{"ways", to_flow_yaml(twin.ways)},
+                   {"index", to_flow_yaml(twin.index)},
+                   {"replacement", to_flow_yaml(twin.replacement)}});
 }
 
 FlowYaml interval_leaf(const std::array<double, 2>& interval) {
@@ -168,6 +184,9 @@ FlowYaml carveout_leaf(const Carveout& carveout) {
   }
   if (carveout.ways) {
     entries.emplace_back("ways", to_flow_yaml(*carveout.ways));
+  }
+  if (carveout.store_lines) {
+    entries.emplace_back("store_lines", to_text(*carveout.store_lines));
   }
   return flow_map(entries);
 }
@@ -207,6 +226,15 @@ std::string cache_block(const CacheDescription& cache) {
   if (cache.store) {
     line("store", flow_map({{"miss", cache.store->miss == StoreMiss::allocate ? "allocate" : "bypass"},
                             {"hit", cache.store->hit == StoreHit::update ? "update" : "evict"}}));
+  }
+  if (cache.walk) {
+    line("walk", walk_leaf(*cache.walk));
+  }
+  if (cache.victim_lines) {
+    line("victim_lines", to_text(*cache.victim_lines));
+  }
+  if (cache.twin) {
+    line("twin", twin_leaf(*cache.twin));
   }
   line("latency_cycles", latency_leaf(cache.latency_cycles));
   if (cache.partitions) {

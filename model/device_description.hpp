@@ -28,9 +28,14 @@ struct LatencyCycles {
   bool operator==(const LatencyCycles&) const = default;
 };
 
+// When lines are prefetched: with every line that is missed, with every access, or once two accesses in a row went as
+// many lines further as the ones before, and then as many lines further again.
+enum class PrefetchOn { miss, access, stride };
+
 // What a miss brings.
 struct Fill {
-  unsigned prefetch_lines = 0;               // next lines that come along with a missed line
+  unsigned prefetch_lines = 0;  // how many lines further come along
+  PrefetchOn prefetch_on = PrefetchOn::miss;
   std::optional<std::uint64_t> fetch_bytes;  // aligned block of a line that a missed sector brings; none: the sector
 
   bool operator==(const Fill&) const = default;
@@ -45,6 +50,30 @@ struct Store {
   StoreHit hit = StoreHit::update;
 
   bool operator==(const Store&) const = default;
+};
+
+// What happens where there are more tags than lines of data (`store_lines`). Sets of consecutive numbers make a bank,
+// and the banks share the store evenly. While a bank holds as many lines as it has room for, every access to it sends a
+// pointer on from set to set, and of each set that it finds occupied the line goes that is next there. The pointer
+// stands still after so many lines; when it has nothing before it up to the last set of the bank, it begins anew. A
+// line that the access waits for stays, but counts; a new line does not count where it would be the first.
+struct Walk {
+  std::uint32_t banks = 1;
+  std::uint32_t lines_on_hit = 1;
+  std::uint32_t lines_on_replacement = 2;  // when the access drove a line out of its set
+  std::uint32_t lines_on_fill = 5;         // when it did not
+
+  bool operator==(const Walk&) const = default;
+};
+
+// A second cache with the same lines that answers as fast: what misses in the first is looked for in it and, where it
+// misses there too, brought into both.
+struct Twin {
+  std::vector<std::uint32_t> ways;
+  IndexFunction index;
+  Replacement replacement;
+
+  bool operator==(const Twin&) const = default;
 };
 
 // A cache in parts, as the L2 of GPUs where some of it is further from an SM than the rest.
@@ -71,6 +100,7 @@ struct Carveout {
   // What is present on an average during uniformly random loads from more than fits: an interval of 95 %.
   std::optional<std::array<double, 2>> resident_bytes;
   std::optional<std::vector<std::uint32_t>> ways;  // of virtual devices
+  std::optional<std::uint64_t> store_lines = {};   // where the store has room for fewer lines than there are tags
 
   bool operator==(const Carveout&) const = default;
 };
@@ -87,6 +117,11 @@ struct CacheDescription {
   std::optional<Replacement> replacement;
   Fill fill;
   std::optional<Store> store;
+  // Virtual devices: lines that a cache beside this one keeps of those that had to go, the most recent ones (Jouppi,
+  // ISCA 1990). A load that finds its line there takes as long as a hit, and the line goes back to its set.
+  std::optional<std::uint64_t> victim_lines;
+  std::optional<Twin> twin;  // virtual devices
+  std::optional<Walk> walk;  // where store_lines is given
   LatencyCycles latency_cycles;
   std::optional<Partitions> partitions;
   std::vector<Carveout> carveouts;
@@ -100,6 +135,9 @@ struct CacheDescription {
 
   bool operator==(const CacheDescription&) const = default;
 };
+
+// The cache while so much is set aside as shared memory; none: the description does not say what it is like then.
+[[nodiscard]] std::optional<CacheDescription> at_carveout(const CacheDescription& cache, std::uint32_t carveout_kb);
 
 // Why a leaf of a cache has the value it has.
 enum class EvidenceStatus { resolved, ambiguous, unknown };

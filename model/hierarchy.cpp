@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::model {
@@ -19,7 +20,7 @@ constexpr std::size_t block_accesses = 4096;
 const PathDescription& path_of(const DeviceDescription& device, const std::string& name) {
   const auto path = device.paths.find(name);
   if (path == device.paths.end()) {
-    throw InputError("paths." + name + ": is not described; describe it or name another path");
+    throw InputError("paths." + printable(name) + ": is not described; describe it or name another path");
   }
   return path->second;
 }
@@ -35,7 +36,7 @@ HierarchySimulator::HierarchySimulator(const DeviceDescription& device, const st
     try {
       return {.name = name, .cache = CacheSimulator::make(cache, seeds()), .partitions = cache.partitions};
     } catch (const InputError& error) {
-      throw InputError("paths." + path + ": caches." + name + "." + error.what());
+      throw InputError(printable("paths." + path + ": caches." + name + "." + error.what()));
     }
   };
   std::transform(described.caches.begin(), described.caches.end(), std::back_inserter(caches_), level);
@@ -144,7 +145,7 @@ void HierarchySimulator::look_up(const Level& level, std::span<const std::uint64
   try {
     level.cache->play(looked_up_, outcomes_);
   } catch (const InputError& error) {
-    throw InputError("caches." + level.name + "." + error.what());
+    throw InputError(printable("caches." + level.name + "." + error.what()));
   }
 }
 
@@ -164,7 +165,7 @@ std::vector<AccessClass> classes_of(HierarchySimulator& path, const Question& qu
 }
 
 PathLatencies::PathLatencies(const DeviceDescription& device, const std::string& path)
-    : name_("paths." + path), path_(path_of(device, path)) {
+    : name_("paths." + printable(path)), path_(path_of(device, path)) {
   const auto patterns_of = [&](const PathDescription& described) {
     return described.memory_latency_cycles ? described.memory_latency_cycles : device.memory_latency_cycles;
   };
@@ -245,9 +246,9 @@ double PathLatencies::second_cache_hit_cycles(const AccessClass& needed_for) con
   if (first_cache_miss_cycles_) {
     return *first_cache_miss_cycles_;
   }
-  throw InputError(said_of(needed_for) + " has no published latency; describe a path with " + path_.caches.back() +
-                   " alone, from which it could be derived, or give caches." + path_.caches.front() +
-                   ".latency_cycles.miss");
+  throw InputError(said_of(needed_for) + " has no published latency; describe a path with " +
+                   printable(path_.caches.back()) + " alone, from which it could be derived, or give caches." +
+                   printable(path_.caches.front()) + ".latency_cycles.miss");
 }
 
 double PathLatencies::cycles_of(AccessPattern pattern, const AccessClass& needed_for) const {

@@ -66,6 +66,11 @@ class HypothesisSearch {
 
   std::vector<std::size_t> run(std::optional<std::size_t> jobs) {
     group_by_partition();
+    // Callers that have threads of their own call often, and with few hypotheses.
+    if (jobs == 1U) {
+      std::for_each(groups_.begin(), groups_.end(), [this](const Group& group) { test(group); });
+      return std::move(wrong_);
+    }
     const auto work = [this] {
       tbb::parallel_for(std::size_t{0}, groups_.size(), [this](std::size_t i) { test(groups_[i]); });
     };

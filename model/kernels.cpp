@@ -13,6 +13,7 @@
 #include "model/kernel_results.hpp"
 #include "model/line_table.hpp"
 #include "model/number_text.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::model {
 
@@ -107,7 +108,8 @@ std::uint64_t needed_bytes(const DeviceDescription& device, const std::string& n
   const auto cache = device.caches.find(name);
   const auto bytes = cache == device.caches.end() ? std::nullopt : most_bytes_of(cache->second);
   if (!bytes || *bytes == 0) {
-    throw InputError("caches." + name + ".capacity_bytes is null and a simulation needs it; give it a value");
+    throw InputError("caches." + printable(name) +
+                     ".capacity_bytes is null and a simulation needs it; give it a value");
   }
   return *bytes;
 }

@@ -327,7 +327,8 @@ std::unique_ptr<PossibleStates> PossibleStates::make(const CacheDescription& cac
                                                      std::size_t most_states) {
   // For its checks.
   static_cast<void>(CacheSimulator::make(cache, 0));
-  if (!is_deterministic(*cache.replacement) || cache.fill.prefetch_lines != 0) {
+  if (!is_deterministic(*cache.replacement) || cache.fill.prefetch_lines != 0 || cache.victim_lines || cache.twin ||
+      cache.walk) {
     return nullptr;
   }
   if (cache.replacement->policy == Lru::name) {

@@ -9,6 +9,7 @@
 
 #include "model/number_text.hpp"
 #include "model/policies/table.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::model {
 
@@ -27,7 +28,7 @@ void with_policy(std::string_view name, Visitor&& visitor) {
     }
   });
   if (!found) {
-    throw InputError("policy: `" + std::string(name) + "` is not known; known are " + known);
+    throw InputError("policy: `" + printable(std::string(name)) + "` is not known; known are " + known);
   }
 }
 
@@ -125,7 +126,7 @@ std::string to_text(const Replacement& replacement) {
 void allow_parameters(const Replacement& replacement, std::initializer_list<std::string_view> names) {
   for (const auto& [name, value] : replacement.parameters) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw InputError(name + ": is no parameter of policy " + replacement.policy + "; remove it");
+      throw InputError(printable(name) + ": is no parameter of policy " + replacement.policy + "; remove it");
     }
   }
 }
@@ -183,7 +184,7 @@ std::string_view word_parameter(const Replacement& replacement, std::string_view
     for (const std::string_view each : words) {
       known += (known.empty() ? "" : ", ") + std::string(each);
     }
-    throw InputError(std::string(name) + ": `" + word + "` is not known; write one of " + known);
+    throw InputError(std::string(name) + ": `" + printable(word) + "` is not known; write one of " + known);
   }
   return *found;
 }

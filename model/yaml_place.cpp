@@ -7,6 +7,7 @@
 
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::model {
 
@@ -41,7 +42,7 @@ Place::Place(const YamlEntry& entry, const Place& parent)
       line_(entry.key.line) {}
 
 void Place::fail(const std::string& what) const {
-  throw InputError(*file_ + ":" + std::to_string(line_) + ": " + (key_.empty() ? "" : key_ + ": ") + what);
+  throw InputError(printable(*file_ + ":" + std::to_string(line_) + ": " + (key_.empty() ? "" : key_ + ": ") + what));
 }
 
 std::vector<std::pair<std::string, Place>> Place::entries() const {

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
+#include "model/yaml_limits.hpp"
 
 namespace gpuinfer::model {
 
@@ -52,13 +54,13 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value /*style*/) override {
     refuse_extras(mark, tag, anchor);
-    open_.push_back(node_at(mark, YamlNode::Kind::list));
+    open(node_at(mark, YamlNode::Kind::list));
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value /*style*/) override {
     refuse_extras(mark, tag, anchor);
-    open_.push_back(node_at(mark, YamlNode::Kind::map));
+    open(node_at(mark, YamlNode::Kind::map));
   }
   void OnMapEnd() override {
     pair_keys_with_values(open_.back());
@@ -73,6 +75,9 @@ class TreeBuilder final : public YAML::EventHandler {
       YamlNode& key = map.items[i];
       if (key.kind != YamlNode::Kind::plain && key.kind != YamlNode::Kind::quoted) {
         fail(key.line, "a key must be a word; correct it");
+      }
+      if (key.text.size() > most_key_bytes) {
+        fail(key.line, "a key has more than " + std::to_string(most_key_bytes) + " bytes; give it a shorter name");
       }
       if (!seen.insert(key.text).second) {
         fail(key.line, path_of_parents() + key.text + ": stands twice; remove one of them");
@@ -92,6 +97,14 @@ class TreeBuilder final : public YAML::EventHandler {
     return path;
   }
 
+  void open(YamlNode node) {
+    if (open_.size() == most_description_depth) {
+      fail(node.line, "lists and maps are nested more than " + std::to_string(most_description_depth) +
+                          " deep; no description needs that, take some away");
+    }
+    open_.push_back(std::move(node));
+  }
+
   void close() {
     YamlNode node = std::move(open_.back());
     open_.pop_back();
@@ -99,6 +112,10 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void add(YamlNode node) {
+    if (++values_ > most_description_values) {
+      fail(node.line,
+           "more than " + std::to_string(most_description_values) + " values are not read; split the description");
+    }
     if (open_.empty()) {
       root_ = std::move(node);
     } else {
@@ -116,11 +133,12 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   [[noreturn]] void fail(std::size_t line, const std::string& what) const {
-    throw InputError(*file_ + ":" + std::to_string(line) + ": " + what);
+    throw InputError(printable(*file_ + ":" + std::to_string(line) + ": " + what));
   }
 
   const std::string* file_;
   std::vector<YamlNode> open_;
+  std::size_t values_ = 0;
   YamlNode root_;
 };
 
@@ -191,6 +209,10 @@ nlohmann::ordered_json json_of(const YamlNode& node) {
 }  // namespace
 
 YamlNode parse_yaml(std::string_view yaml, const std::string& file) {
+  if (yaml.size() > most_description_bytes) {
+    throw InputError(file + ": is longer than " + std::to_string(most_description_bytes) +
+                     " bytes, and descriptions are not; name another file, or split it");
+  }
   check_characters(yaml, file);
   std::istringstream stream{std::string(yaml)};
   TreeBuilder builder(file);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <ctime>
@@ -18,7 +19,10 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
+#include "probe/first_try.hpp"
 #include "probe/hdf5.hpp"
+#include "probe/input_limits.hpp"
 #include "probe/journal.hpp"
 #include "probe/latency.hpp"
 #include "probe/wire.hpp"
@@ -240,16 +244,10 @@ std::vector<Element> slice(const std::vector<Element>& elements, std::uint64_t b
   return {elements.begin() + static_cast<std::ptrdiff_t>(begin), elements.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-nlohmann::json parse_object(const std::string& text, const char* what) {
-  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  require(object.is_object(), what);
-  return object;
-}
-
 model::Circumstances parse_circumstances(const std::string& text) {
   constexpr const char* damage = "dataset circumstances holds something else";
   try {
-    return wire::parse_circumstances(parse_object(text, damage));
+    return wire::parse_circumstances(wire::parse_object(text));
   } catch (const InputError&) {
     throw hdf5::Failure(damage);
   }
@@ -265,6 +263,7 @@ void unpack(const std::string& name, const LaunchGroup& launches, const model::D
           "datasets that belong together differ in length");
   require(std::all_of(launches.latency_cycles.begin(), launches.latency_cycles.end(), is_latency),
           "dataset latency_cycles holds a negative or infinite latency");
+  require(exchanges.size() + count <= most_traces, "there are more questions than are read of one archive");
 
   std::uint64_t access = 0;
   std::uint64_t latency = 0;
@@ -308,7 +307,7 @@ void unpack(const std::string& name, const LaunchGroup& launches, const model::D
 model::Workload parse_workload(const std::string& text) {
   constexpr const char* damage = "dataset workload holds something else";
   try {
-    return wire::parse_workload(parse_object(text, damage));
+    return wire::parse_workload(wire::parse_object(text));
   } catch (const InputError&) {
     throw hdf5::Failure(damage);
   }
@@ -381,6 +380,7 @@ void read_places(const hdf5::Handle& file, const std::string& name, PlacesByTarg
   const auto offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
   const auto of_offsets = hdf5::read_dataset<std::uint64_t>(group, "place", H5T_NATIVE_UINT64);
   require(offsets.size() == of_offsets.size(), "datasets that belong together differ in length");
+  require(offsets.size() <= most_places, "dataset place holds more places than are read");
   auto& of_target = places[hdf5::read_string_attribute(group, "target")];
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     of_target.emplace(offsets[i], of_offsets[i]);
@@ -409,6 +409,9 @@ void write(const hdf5::Handle& place, const model::BufferFacts& buffer) {
   if (buffer.piece_bytes) {
     hdf5::write_attribute(place, "piece_bytes", *buffer.piece_bytes);
   }
+  if (buffer.averages_laps) {
+    hdf5::write_attribute(place, "averages_laps", std::uint64_t{1});
+  }
 }
 
 model::BufferFacts read_buffer(const hdf5::Handle& place) {
@@ -427,6 +430,8 @@ model::BufferFacts read_buffer(const hdf5::Handle& place) {
     buffer.piece_bytes = hdf5::read_integer_attribute(place, "piece_bytes");
     require(*buffer.piece_bytes != 0, "the pieces of code have no bytes");
   }
+  buffer.averages_laps =
+      hdf5::has_attribute(place, "averages_laps") && hdf5::read_integer_attribute(place, "averages_laps") != 0;
   return buffer;
 }
 
@@ -481,7 +486,7 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
     constexpr const char* damage = "attribute latency_path holds something else";
     try {
       facts.latency_path =
-          wire::parse_path(parse_object(hdf5::read_string_attribute(file, latency_path_attribute), damage));
+          wire::parse_path(wire::parse_object(hdf5::read_string_attribute(file, latency_path_attribute)));
     } catch (const InputError&) {
       throw hdf5::Failure(damage);
     }
@@ -489,7 +494,7 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
   if (hdf5::has_attribute(file, heeded_attribute)) {
     constexpr const char* damage = "attribute heeded_circumstances holds something else";
     try {
-      wire::read_heeded(parse_object(hdf5::read_string_attribute(file, heeded_attribute), damage), facts);
+      wire::read_heeded(wire::parse_object(hdf5::read_string_attribute(file, heeded_attribute)), facts);
     } catch (const InputError&) {
       throw hdf5::Failure(damage);
     }
@@ -525,6 +530,22 @@ std::vector<std::string> numbered_groups(std::vector<std::string> names, std::st
   return names;
 }
 
+// HDF5 trusts much of what a file says of itself, so a copy of the process goes first. A megabyte takes some hundredths
+// of a second.
+template <class Read>
+void check_that_hdf5_survives(const std::filesystem::path& path, Read&& read) {
+#ifndef GPUINFER_READS_ARCHIVES_AT_ONCE
+  constexpr std::uintmax_t bytes_in_a_second = 1U << 20U;
+  const std::chrono::seconds longest(10 + std::filesystem::file_size(path) / bytes_in_a_second);
+  if (const auto death = how_first_try_dies(std::forward<Read>(read), longest)) {
+    throw InputError(path.string() + ": is damaged so that HDF5 " + *death + "; record it again");
+  }
+#else
+  static_cast<void>(path);
+  static_cast<void>(read);
+#endif
+}
+
 // What `read` makes of the open file. Throws InputError for a file that is no archive.
 template <class Read>
 auto read_file(const std::filesystem::path& path, Read&& read) {
@@ -532,11 +553,15 @@ auto read_file(const std::filesystem::path& path, Read&& read) {
     throw InputError(path.string() + ": there is no such file; name a trace archive");
   }
   const hdf5::Silence silence;
-  try {
+  const auto read_opened = [&] {
     return read(
         hdf5::Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "this is no whole HDF5 file"));
+  };
+  check_that_hdf5_survives(path, [&] { static_cast<void>(read_opened()); });
+  try {
+    return read_opened();
   } catch (const hdf5::Failure& failure) {
-    throw InputError(path.string() + ": " + failure.what() + "; record it again");
+    throw InputError(printable(path.string() + ": " + failure.what() + "; record it again"));
   }
 }
 
@@ -544,11 +569,16 @@ Contents read_contents(const std::filesystem::path& path) {
   return read_file(path, [](const hdf5::Handle& file) {
     Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}, .places = {}};
     const std::vector<std::string> names = hdf5::link_names(file);
+    std::uint64_t accesses = 0;
     for (const std::string& group : numbered_groups(names, launch_prefix)) {
-      unpack(group, read(file, group), contents.facts, contents.exchanges);
+      const LaunchGroup launches = read(file, group);
+      accesses += launches.offsets.size();
+      require(accesses <= most_accesses, "there are more accesses than are read of one archive");
+      unpack(group, launches, contents.facts, contents.exchanges);
     }
     for (const std::string& group : numbered_groups(names, timings_prefix)) {
       read_timings(file, group, contents.timed);
+      require(contents.timed.size() <= most_traces, "there are more workloads than are read of one archive");
     }
     for (const std::string& group : numbered_groups(names, places_prefix)) {
       read_places(file, group, contents.places);

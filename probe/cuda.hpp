@@ -28,6 +28,15 @@ struct CudaOptions {
 // Names of the CUDA devices; empty without a driver or a GPU.
 [[nodiscard]] std::vector<std::string> cuda_device_names();
 
+// A GPU under the number that this process knows it by.
+struct CudaIdentity {
+  int number = 0;
+  std::string uuid;  // GPU-01234567-89ab-...
+};
+
+// Of all CUDA devices, as cuda_device_names(). Makes no context on any.
+[[nodiscard]] std::vector<CudaIdentity> cuda_identities();
+
 // The fine-grained probe (Mei & Chu 2014, listing 4) on a real GPU. Targets: L1tex (ld.global.ca), ReadOnly
 // (ld.global.nc), Texture (tex1Dfetch; on most GPUs the same cache), ConstL1 (ld.const, indexed, in a bank of 64 KB),
 // L2 (ld.global.cg, which passes L1 by), L1TLB and L2TLB (the same; an offset stands for a line of its page of 2 MB,

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "model/errors.hpp"
+#include "probe/device_failures.hpp"
 #include "probe/process.hpp"
 #include "probe/wire.hpp"
 
@@ -24,10 +26,10 @@ bool is_sequence_target(std::string_view target) { return target != "Texture2D" 
 
 class ExecDevice final : public model::Answerer {
  public:
-  ExecDevice(const std::string& command, double timeout_seconds)
+  ExecDevice(const std::string& command, double timeout_seconds, std::function<bool()> stop_waiting)
       : source_("exec:" + command),
         timeout_(std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(timeout_seconds))),
-        process_(command) {
+        stop_waiting_(std::move(stop_waiting)), process_(command) {
     try {
       allow_lines_of(0);
       std::string_view nothing;
@@ -126,12 +128,27 @@ class ExecDevice final : public model::Answerer {
       throw DeviceError(source_ + " " + process_.how_it_ended() + "; run the command by hand to see why");
     }
     const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
-    constexpr milliseconds longest_wait{1000};
-    if (process_.exchange(unsent, said_, std::clamp(left, milliseconds{0}, longest_wait))) {
+    constexpr milliseconds longest_wait{100};
+    const bool something = process_.exchange(unsent, said_, std::clamp(left, milliseconds{0}, longest_wait));
+    check_waiting(something);
+    if (something) {
       restart_clock();
     } else if (Clock::now() >= deadline_) {
       throw DeviceError(source_ + " said nothing for " + std::to_string(timeout_.count()) +
                         " ms; run the command by hand to see why");
+    }
+  }
+
+  void check_waiting(bool something) {
+    constexpr std::chrono::seconds grace{5};
+    if (!stop_waiting_()) {
+      return;
+    }
+    if (!stopped_) {
+      stopped_ = Clock::now();
+    }
+    if (!something || Clock::now() - *stopped_ > grace) {
+      throw WaitingEnded(source_ + " had not answered when the waiting was ended; give it more time");
     }
   }
 
@@ -163,6 +180,8 @@ class ExecDevice final : public model::Answerer {
 
   std::string source_;
   milliseconds timeout_;
+  std::function<bool()> stop_waiting_;
+  std::optional<Clock::time_point> stopped_;
   Process process_;
   model::DeviceFacts facts_;
   std::vector<std::string> disturbances_;
@@ -180,8 +199,9 @@ class ExecDevice final : public model::Answerer {
 
 }  // namespace
 
-std::unique_ptr<model::Answerer> open_exec(const std::string& command, double timeout_seconds) {
-  return std::make_unique<ExecDevice>(command, timeout_seconds);
+std::unique_ptr<model::Answerer> open_exec(const std::string& command, double timeout_seconds,
+                                           std::function<bool()> stop_waiting) {
+  return std::make_unique<ExecDevice>(command, timeout_seconds, std::move(stop_waiting));
 }
 
 }  // namespace gpuinfer::probe

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -13,13 +14,17 @@ namespace gpuinfer::probe {
 
 // Starts `command` by the shell, in a process group of its own, and reads its greeting. Throws DeviceUnavailable when
 // it cannot be started or does not greet. Later failures (death, silence for timeout_seconds, nonsense) throw
-// DeviceError, and so does every question after one. What travels is sequences: targets that are none are refused.
-// Beside any answer may stand `disturbances`, a list of all sentences of model::Answerer::disturbances() so far.
-[[nodiscard]] std::unique_ptr<model::Answerer> open_exec(const std::string& command, double timeout_seconds = 60);
+// DeviceError, and so does every question after one. Once `stop_waiting` says so, a silent process is waited for no
+// longer, nor one that talks for another 5 s: WaitingEnded. What travels is sequences: targets that are none are
+// refused. Beside any answer may stand `disturbances`, a list of all sentences of model::Answerer::disturbances() so
+// far.
+[[nodiscard]] std::unique_ptr<model::Answerer> open_exec(
+    const std::string& command, double timeout_seconds = 60, std::function<bool()> stop_waiting = [] { return false; });
 
 // The other side: greets for `device`, then answers line by line, in order, until `in` ends. Bad lines get an error
-// answer. Disturbances of the device go out with the first answer and then at most once a second. Questions that `in`
-// has buffered already are asked together, so it should be a stream with a buffer of its own (std::cin after
+// answer. Throws DeviceError when the device fails, so that whoever asks sees the process end and not a refusal.
+// Disturbances of the device go out with the first answer and then at most once a second. Questions that `in` has
+// buffered already are asked together, so it should be a stream with a buffer of its own (std::cin after
 // sync_with_stdio(false)).
 void serve(model::Answerer& device, std::istream& in, std::ostream& out);
 

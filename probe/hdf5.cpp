@@ -3,6 +3,9 @@
 #include "probe/hdf5.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include "probe/input_limits.hpp"
 
 namespace gpuinfer::probe::hdf5 {
 
@@ -40,12 +43,21 @@ std::vector<std::string> split(const std::string& bytes, std::size_t length) {
   return values;
 }
 
+// Never 0, which only a damaged file has.
+std::size_t element_bytes(const Handle& type, const std::string& name) {
+  const std::size_t bytes = H5Tget_size(type.get());
+  if (bytes == 0) {
+    throw Failure(name + " has elements without bytes");
+  }
+  return bytes;
+}
+
 // The length of the strings of a type that was read.
 std::size_t string_length(const Handle& type, const std::string& name) {
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0) {
     throw Failure(name + " does not hold strings of a fixed length");
   }
-  return H5Tget_size(type.get());
+  return element_bytes(type, name);
 }
 
 Handle one_dimension(std::size_t count) {
@@ -66,6 +78,56 @@ void write_attribute(const Handle& at, const std::string& name, const Handle& ty
   const Handle attribute(H5Acreate2(at.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
                          H5Aclose, what);
   checked(H5Awrite(attribute.get(), type.get(), data), what);
+}
+
+// Whether it is one of the types that processors have: HDF5 converts from any other as its description says, and that
+// may be damaged.
+bool is_plain_number(const Handle& type) {
+  const std::array plain{H5T_STD_U8LE,  H5T_STD_U16LE, H5T_STD_U32LE,  H5T_STD_U64LE,  H5T_STD_I8LE,   H5T_STD_I16LE,
+                         H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_U16BE,  H5T_STD_U32BE,  H5T_STD_U64BE,  H5T_STD_I16BE,
+                         H5T_STD_I32BE, H5T_STD_I64BE, H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F64BE};
+  return std::ranges::any_of(plain, [&](hid_t each) { return H5Tequal(type.get(), each) > 0; });
+}
+
+// `name`, where it is the very thing in this group.
+const char* own(const Handle& group, const std::string& name, const std::string& what) {
+  H5L_info_t info{};
+  if (name.find('/') != std::string::npos) {
+    throw Failure(what + " has a path for a name");
+  }
+  checked(H5Lget_info(group.get(), name.c_str(), &info, H5P_DEFAULT), what + " is missing");
+  if (info.type != H5L_TYPE_HARD) {
+    throw Failure(what + " is a link to another place, and those are not followed");
+  }
+  return name.c_str();
+}
+
+// What lies elsewhere is not read, nor what was packed in ways that no archive is.
+void check_storage(const Handle& dataset, const Handle& type, const std::string& name) {
+  const Handle properties(H5Dget_create_plist(dataset.get()), H5Pclose, name + " cannot be read");
+  if (checked(H5Pget_external_count(properties.get()), name + " cannot be read") != 0 ||
+      H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
+    throw Failure(name + " has its data in another file, and those are not opened");
+  }
+  if (H5Pget_layout(properties.get()) == H5D_CHUNKED) {
+    hsize_t chunk = 0;
+    if (H5Pget_chunk(properties.get(), 1, &chunk) != 1) {
+      throw Failure(name + " does not have one dimension");
+    }
+    if (chunk > most_chunk_bytes / element_bytes(type, name)) {
+      throw Failure(name + " is stored in chunks of more than " + std::to_string(most_chunk_bytes) + " bytes");
+    }
+  }
+  const int filters = checked(H5Pget_nfilters(properties.get()), name + " cannot be read");
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(properties.get(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) {
+      throw Failure(name + " is packed by a filter other than deflate, shuffle and fletcher32");
+    }
+  }
 }
 
 Handle scalar() { return {H5Screate(H5S_SCALAR), H5Sclose, "no memory for a dataspace"}; }
@@ -100,7 +162,8 @@ Handle create_group(const Handle& parent, const std::string& name) {
 }
 
 Handle open_group(const Handle& parent, const std::string& name) {
-  return {H5Gopen2(parent.get(), name.c_str(), H5P_DEFAULT), H5Gclose, "group " + name + " is missing"};
+  const std::string what = "group " + name;
+  return {H5Gopen2(parent.get(), own(parent, name, what), H5P_DEFAULT), H5Gclose, what + " is missing"};
 }
 
 std::vector<std::string> link_names(const Handle& group) {
@@ -178,7 +241,8 @@ std::uint64_t read_integer_attribute(const Handle& at, const std::string& name) 
   const Handle attribute = open_attribute(at, name);
   const Handle type(H5Aget_type(attribute.get()), H5Tclose, "attribute " + name + " has no type");
   const Handle space(H5Aget_space(attribute.get()), H5Sclose, "attribute " + name + " has no extent");
-  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
+  if (!is_plain_number(type) || H5Tget_class(type.get()) != H5T_INTEGER ||
+      H5Sget_simple_extent_npoints(space.get()) != 1) {
     throw Failure("attribute " + name + " is not one whole number");
   }
   std::uint64_t value = 0;
@@ -194,7 +258,9 @@ void write_dataset(const Handle& group, const std::string& name, hid_t memory_ty
   if (count > 0) {
     constexpr std::size_t largest_chunk = 1U << 17U;
     constexpr unsigned deflate_level = 6;
-    const hsize_t chunk = std::min(count, largest_chunk);
+    constexpr std::size_t largest_chunk_bytes = 1U << 24U;
+    const hsize_t chunk =
+        std::clamp<std::size_t>(largest_chunk_bytes / H5Tget_size(file_type), 1, std::min(count, largest_chunk));
     checked(H5Pset_chunk(properties.get(), 1, &chunk), what);
     checked(H5Pset_shuffle(properties.get()), what);
     checked(H5Pset_deflate(properties.get(), deflate_level), what);
@@ -216,14 +282,26 @@ void write_strings(const Handle& group, const std::string& name, const std::vect
 
 Dataset::Dataset(const Handle& group, const std::string& name)
     : name_("dataset " + name),
-      dataset_(H5Dopen2(group.get(), name.c_str(), H5P_DEFAULT), H5Dclose, name_ + " is missing"),
+      dataset_(H5Dopen2(group.get(), own(group, name, name_), H5P_DEFAULT), H5Dclose, name_ + " is missing"),
       type_(H5Dget_type(dataset_.get()), H5Tclose, name_ + " has no type") {
+  check_storage(dataset_, type_, name_);
   const Handle space(H5Dget_space(dataset_.get()), H5Sclose, name_ + " has no extent");
   count_ = count_of(space, name_);
   // Deflate cannot shrink anything further than this.
   constexpr std::uint64_t largest_ratio = 1100;
-  if (count_ > H5Dget_storage_size(dataset_.get()) * largest_ratio / H5Tget_size(type_.get())) {
+  if (count_ > H5Dget_storage_size(dataset_.get()) * largest_ratio / element_bytes(type_, name_)) {
     throw Failure(name_ + " is longer than what is stored of it");
+  }
+  // In memory numbers may be wider.
+  if (count_ > most_dataset_bytes / std::max(H5Tget_size(type_.get()), sizeof(std::uint64_t))) {
+    throw Failure(name_ + " has " + std::to_string(count_) + " elements, more than " +
+                  std::to_string(most_dataset_bytes) + " bytes hold");
+  }
+}
+
+void Dataset::require_numbers() const {
+  if (!is_plain_number(type_)) {
+    throw Failure(name_ + " does not hold numbers");
   }
 }
 
@@ -235,6 +313,9 @@ void Dataset::read(hid_t memory_type, void* data) const {
 std::vector<std::string> read_strings(const Handle& group, const std::string& name) {
   const Dataset dataset(group, name);
   const std::size_t length = string_length(dataset.type(), "dataset " + name);
+  if (dataset.count() > most_traces) {
+    throw Failure("dataset " + name + " has more than " + std::to_string(most_traces) + " texts");
+  }
   std::string bytes(dataset.count() * length, '\0');
   dataset.read(string_type(length).get(), bytes.data());
   return split(bytes, length);

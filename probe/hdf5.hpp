@@ -4,6 +4,7 @@
 
 #include <hdf5.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -25,8 +26,9 @@ class Failure : public std::runtime_error {
 class Silence {
  public:
   Silence() {
-    static const herr_t at_exit = H5dont_atexit();
-    static_cast<void>(at_exit);
+    // HDF5 would look for filters that a file names, and load them as libraries.
+    static const std::array once{H5dont_atexit(), H5PLset_loading_state(0)};
+    static_cast<void>(once);
     H5Eget_auto2(H5E_DEFAULT, &print_, &stream_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
@@ -77,6 +79,7 @@ class Handle {
 };
 
 [[nodiscard]] Handle create_group(const Handle& parent, const std::string& name);
+// Throws Failure also where `name` is a link to another place or another file, or a path.
 [[nodiscard]] Handle open_group(const Handle& parent, const std::string& name);
 [[nodiscard]] std::vector<std::string> link_names(const Handle& group);
 [[nodiscard]] bool has_link(const Handle& group, const std::string& name);
@@ -96,13 +99,17 @@ void write_dataset(const Handle& group, const std::string& name, hid_t memory_ty
                    std::size_t count);
 void write_strings(const Handle& group, const std::string& name, const std::vector<std::string>& values);
 
-// Room for as many elements as a dataset holds is only made after its length was found believable.
+// Room for as many elements as a dataset holds is only made after its length was found believable. Throws Failure also
+// for what archives do not have and a damaged or a hostile file could use: data in other files, filters other than
+// those of write_dataset(), chunks and datasets above input_limits.hpp, links.
 class Dataset {
  public:
   Dataset(const Handle& group, const std::string& name);
 
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] const Handle& type() const { return type_; }
+  // Throws Failure unless elements are numbers as processors have them, whose conversion cannot go wrong.
+  void require_numbers() const;
   void read(hid_t memory_type, void* data) const;
 
  private:
@@ -115,6 +122,7 @@ class Dataset {
 template <class Element>
 [[nodiscard]] std::vector<Element> read_dataset(const Handle& group, const std::string& name, hid_t memory_type) {
   const Dataset dataset(group, name);
+  dataset.require_numbers();
   std::vector<Element> elements(dataset.count());
   dataset.read(memory_type, elements.data());
   return elements;

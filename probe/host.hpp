@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/answerer.hpp"
 
@@ -17,13 +18,17 @@ struct HostOptions {
 // What the CPU calls itself; none: open_host() cannot ask this kind of CPU.
 [[nodiscard]] std::optional<std::string> host_name();
 
-// The CPU that runs this program, as any user may ask it, in a virtual machine too. Target: L1D. Latencies are cycles
-// of the time stamp counter, less what an empty measurement takes. A question is played many times from the same start
-// and its latencies are averaged, see host/amplification.hpp.
+// What open_host() offers: none where it cannot ask.
+[[nodiscard]] std::vector<std::string> host_targets();
+
+// The CPU that runs this program, as any user may ask it, in a virtual machine too. Latencies are cycles of the time
+// stamp counter. Targets: L1D, whose questions are played many times from the same start and averaged, less what an
+// empty measurement takes, see host/amplification.hpp; L2, L3 and dTLB, of which laps are timed, see host/laps.hpp.
 //
 // Offsets count from an address 0, of which the bits above the 4 KB page are not physical, see
-// host/scattered_lines.hpp. States other than `invalidated` are refused: `clean` is not to be had without privileges,
-// and the others have no meaning for what is played many times. Throws DeviceUnavailable on a CPU other than x86-64,
+// host/scattered_lines.hpp; those of L2, L3 and dTLB are virtual addresses from the begin of a page of 2 MB on. States
+// other than `flooded`, and for laps `keep`, are refused: `clean` is not to be had without privileges, and the others
+// have no meaning for what is played many times. Throws DeviceUnavailable on a CPU other than x86-64,
 // and where memory for loads or for code is refused.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_host(const HostOptions& options = {});
 

@@ -12,8 +12,10 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
 #include "probe/archive.hpp"
 #include "probe/latency.hpp"
+#include "probe/line_reader.hpp"
 
 namespace gpuinfer::probe {
 
@@ -46,8 +48,11 @@ class Lines {
 
   // The next line that is not blank.
   std::optional<std::string_view> next() {
-    while (std::getline(in_, line_)) {
+    for (LineRead read{}; (read = read_line(in_, line_)) != LineRead::none;) {
       ++number_;
+      if (read == LineRead::too_long) {
+        throw error("is longer than " + std::to_string(most_line_bytes) + " bytes; name a recording in lines");
+      }
       if (const std::string_view text = trimmed(line_); !text.empty()) {
         return text;
       }
@@ -57,18 +62,31 @@ class Lines {
 
   [[nodiscard]] std::size_t number() const { return number_; }
 
-  [[nodiscard]] InputError error(const std::string& what) const { return error_at(number_, what); }
-  [[nodiscard]] InputError error_at(std::size_t line_number, const std::string& what) const {
-    return InputError(file_ + ":" + std::to_string(line_number) + ": " + what);
+  // Before there is made room for them: a few bytes can ask for a long sequence.
+  void count(std::uint64_t accesses, std::size_t sequences, std::size_t line_number) {
+    accesses_ += std::min(accesses, most_accesses + 1);
+    sequences_ += sequences;
+    if (accesses_ > most_accesses || sequences_ > most_traces) {
+      throw error_at(line_number, "the recording has more than " + std::to_string(most_accesses) + " accesses or " +
+                                      std::to_string(most_traces) + " sequences up to here; split it");
+    }
   }
 
-  [[nodiscard]] float latency(std::string_view text) const {
+  [[nodiscard]] InputError error(const std::string& what) const { return error_at(number_, what); }
+  [[nodiscard]] InputError error_at(std::size_t line_number, const std::string& what) const {
+    return InputError(printable(file_ + ":" + std::to_string(line_number) + ": " + what));
+  }
+
+  [[nodiscard]] float latency(std::string_view text) const { return static_cast<float>(number(text)); }
+
+  // The same, to the last digit.
+  [[nodiscard]] double number(std::string_view text) const {
     const auto cycles = whole_text_as<double>(text);
     if (!cycles || !is_latency(*cycles)) {
       throw error("'" + std::string(text.substr(0, 40)) +
                   "' is no latency; give a number of cycles that is not negative");
     }
-    return static_cast<float>(*cycles);
+    return *cycles;
   }
 
  private:
@@ -76,6 +94,8 @@ class Lines {
   std::ifstream in_;
   std::string line_;
   std::size_t number_ = 0;
+  std::uint64_t accesses_ = 0;
+  std::size_t sequences_ = 0;
 };
 
 struct MeiRow {
@@ -246,11 +266,13 @@ std::vector<model::Trace> read_mei(const std::filesystem::path& file) {
     if (is_rule(*line)) {
       open = false;
     } else if (line->front() == '=') {
+      lines.count(0, 1, lines.number());
       sections.push_back(section_from(*line, lines.number()));
       open = true;
     } else if (!open) {
       throw lines.error("no header `=====... array ...====` stands before this line; only chases can be read");
     } else if (!sections.back().rows.empty() || !line->starts_with("Stride")) {
+      lines.count(2, 0, lines.number());
       sections.back().rows.push_back(row_from(*line, lines));
     }
   }
@@ -293,6 +315,7 @@ model::Trace read_csv(const std::filesystem::path& file) {
     if (!offset) {
       throw lines.error("'" + std::string(offset_text.substr(0, 40)) + "' is no offset; give a whole number of bytes");
     }
+    lines.count(1, 0, lines.number());
     trace.latency_cycles.push_back(lines.latency(latency_text));
     trace.question.record.push_back(*offset);
   }
@@ -348,7 +371,7 @@ Mt4gRow mt4g_row(std::string_view line, const Lines& lines) {
     cells.pop_back();  // rows may end in a comma
   }
   for (const std::string_view cell : cells) {
-    row.numbers.push_back(lines.latency(cell));
+    row.numbers.push_back(lines.number(cell));
   }
   return row;
 }
@@ -364,6 +387,7 @@ Mt4gFile mt4g_file(Lines& lines) {
       file.has_strides = first == "stride";
     } else {
       file.rows.push_back(mt4g_row(*line, lines));
+      lines.count(file.rows.back().numbers.size(), 1, lines.number());
     }
   }
   if (file.rows.empty()) {
@@ -392,7 +416,7 @@ std::uint64_t bytes_in(double number, std::size_t line_number, const char* what,
   return static_cast<std::uint64_t>(number);
 }
 
-model::Trace mt4g_trace(const Mt4gRow& row, const std::optional<std::uint64_t>& stride_bytes, const Lines& lines) {
+model::Trace mt4g_trace(const Mt4gRow& row, const std::optional<std::uint64_t>& stride_bytes, Lines& lines) {
   const std::size_t columns_before = stride_bytes ? 1 : 2;
   if (row.numbers.size() <= columns_before) {
     throw lines.error_at(row.line_number, "no latency stands behind the size; mend the row");
@@ -405,8 +429,10 @@ model::Trace mt4g_trace(const Mt4gRow& row, const std::optional<std::uint64_t>& 
                                               " bytes is no multiple of the stride of " + std::to_string(stride) +
                                               "; mend the row");
   }
+  lines.count(size / stride, 0, row.line_number);
   model::Trace trace;
   trace.question.state = model::StartState::clean;
+  trace.question.warm.reserve(size / stride);
   for (std::uint64_t offset = 0; offset < size; offset += stride) {
     trace.question.warm.push_back(offset);
   }
@@ -504,6 +530,7 @@ std::vector<model::SetSequence> read_set_sequences(const std::filesystem::path& 
   while (const auto line = lines.next()) {
     if (line->front() != '#') {
       sequences.push_back(set_sequence(*line, lines));
+      lines.count(sequences.back().accesses.size(), 1, lines.number());
       sequences.back().name = file.string() + " (line " + std::to_string(lines.number()) + ")";
     }
   }

@@ -19,6 +19,8 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
+#include "probe/input_limits.hpp"
 #include "probe/latency.hpp"
 #include "probe/wire.hpp"
 
@@ -43,7 +45,8 @@ using nlohmann::json;
 constexpr std::string_view magic = "gpuinfer-journal/1\n";
 constexpr std::size_t number_bytes = 4;
 constexpr std::uint32_t most_payload_bytes = 1U << 30U;
-constexpr std::size_t most_frame_accesses = std::size_t{1} << 22U;
+constexpr std::size_t most_frame_accesses = std::size_t{1} << 22U;  // before its last question
+constexpr std::size_t most_frame_questions = std::size_t{1} << 16U;
 
 constexpr unsigned state_bits = 3;
 constexpr unsigned same_path_bit = 1U << 2U;
@@ -199,8 +202,13 @@ void put_answered(std::string& to, const model::Question& question, const model:
 
 std::vector<AnsweredQuestion> questions_in(std::string_view payload) {
   Bytes bytes(payload);
-  std::vector<AnsweredQuestion> all(bytes.count());
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  const std::size_t count = bytes.count();
+  std::vector<AnsweredQuestion> all;
+  std::size_t accesses = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    // A byte can ask for the sequences of the question before once more.
+    require(i < most_frame_questions && accesses < most_frame_accesses);
+    all.emplace_back();
     model::Question& question = all[i].question;
     model::Answer& answer = all[i].answer;
     const unsigned flags = bytes.byte();
@@ -214,12 +222,11 @@ std::vector<AnsweredQuestion> questions_in(std::string_view payload) {
       question.circumstances = all[i - 1].question.circumstances;
     } else {
       question.target = bytes.text();
-      const json circumstances = json::parse(bytes.text(), nullptr, false);
-      require(circumstances.is_object());
-      question.circumstances = wire::parse_circumstances(circumstances);
+      question.circumstances = wire::parse_circumstances(wire::parse_object(bytes.text()));
     }
     question.warm = same(same_warm_bit) ? all[i - 1].question.warm : bytes.sequence();
     question.record = same(same_record_bit) ? all[i - 1].question.record : bytes.sequence();
+    accesses += question.warm.size() + question.record.size();
     if ((flags & refused_bit) != 0) {
       answer.refusal = bytes.text();
       continue;
@@ -233,6 +240,35 @@ std::vector<AnsweredQuestion> questions_in(std::string_view payload) {
   }
   require(bytes.empty());
   return all;
+}
+
+// Whether lists and objects are nested so deep that going through them could exhaust the stack.
+class DepthCheck final : public json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool key(string_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*elements*/) override { return ++depth_ <= most_json_depth; }
+  bool end_object() override { return depth_-- > 0; }
+  bool start_array(std::size_t /*elements*/) override { return ++depth_ <= most_json_depth; }
+  bool end_array() override { return depth_-- > 0; }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const json::exception& /*why*/) override {
+    return false;
+  }
+
+ private:
+  std::size_t depth_ = 0;
+};
+
+json cbor_in(std::string_view payload) {
+  DepthCheck check;
+  require(json::sax_parse(payload.begin(), payload.end(), &check, json::input_format_t::cbor));
+  return json::from_cbor(payload);
 }
 
 std::string_view target_of(const AnsweredQuestion& answered) { return answered.question.target; }
@@ -269,7 +305,7 @@ TimedWorkload answered_workload(const json& from) {
 
 std::vector<TimedWorkload> workloads_in(std::string_view payload) {
   std::vector<TimedWorkload> all;
-  for (const json& each : json::from_cbor(payload)) {
+  for (const json& each : cbor_in(payload)) {
     all.push_back(answered_workload(each));
   }
   return all;
@@ -331,6 +367,9 @@ json buffer_facts(const model::BufferFacts& buffer) {
   if (buffer.piece_bytes) {
     facts["piece_bytes"] = *buffer.piece_bytes;
   }
+  if (buffer.averages_laps) {
+    facts["averages_laps"] = true;
+  }
   return facts;
 }
 
@@ -338,8 +377,8 @@ json buffer_facts(const model::BufferFacts& buffer) {
 
 RunFacts run_facts_of(const model::DeviceFacts& facts) {
   // What was so when the device was opened, or is known only after it has answered.
-  constexpr std::array<std::string_view, 5> changing{"sm_clock_mhz", "memory_clock_mhz", "watched", "disturbances",
-                                                     "resumed"};
+  constexpr std::array<std::string_view, 6> changing{"sm_clock_mhz", "memory_clock_mhz", "watched",
+                                                     "disturbances", "resumed",          "host"};
   const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
   RunFacts run{{"device", facts.name},
                {"source", facts.source},
@@ -381,7 +420,7 @@ void check_same_run(const std::filesystem::path& file, const RunFacts& begun, co
 template <class Decode>
 auto JournalReader::decoded(Decode decode) const {
   const auto damaged = [this](const std::exception& why) {
-    return InputError(file_.string() + ": holds what no gpuinfer of this version writes (" + why.what() +
+    return InputError(file_.string() + ": holds what no gpuinfer of this version writes (" + printable(why.what()) +
                       "); begin the run anew with --record");
   };
   try {
@@ -397,16 +436,19 @@ auto JournalReader::decoded(Decode decode) const {
 
 void JournalReader::take_in(char kind, std::string_view content) {
   if (kind == 'H') {
-    run_ = json::from_cbor(content).get<RunFacts>();
+    run_ = cbor_in(content).get<RunFacts>();
   } else if (kind == 'P') {
     using Located = std::tuple<std::string, std::vector<std::uint64_t>, std::vector<std::uint64_t>>;
-    const auto [target, offsets, places] = json::from_cbor(content).get<Located>();
+    const auto [target, offsets, places] = cbor_in(content).get<Located>();
     require(offsets.size() == places.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       places_[target][offsets[i]] = places[i];
     }
   } else if (kind == 'D') {
-    disturbances_ = json::from_cbor(content).get<std::vector<std::string>>();
+    disturbances_ = cbor_in(content).get<std::vector<std::string>>();
+  } else if (kind == 'X') {
+    const auto [of, target, after] = cbor_in(content).get<std::tuple<std::string, std::string, std::uint64_t>>();
+    cuts_[{of, target}].push_back({.after = after, .position = whole_bytes_});
   }
 }
 
@@ -465,6 +507,15 @@ template <class Element, class Decode>
 std::optional<Element> JournalReader::next(Cursors<Element>& cursors, const std::string& target, char kind,
                                            Decode decode) {
   Cursor<Element>& cursor = cursors.try_emplace(target, Cursor<Element>{.position = magic.size()}).first->second;
+  if (const auto cuts = cuts_.find({std::string(1, kind), target}); cuts != cuts_.end()) {
+    for (const Cut& cut : cuts->second) {
+      if (cut.after == cursor.given && cut.position >= cursor.position) {
+        cursor.elements.clear();
+        cursor.taken = 0;
+        cursor.position = cut.position;
+      }
+    }
+  }
   while (cursor.taken == cursor.elements.size()) {
     if (cursor.position == whole_bytes_) {
       return std::nullopt;
@@ -487,6 +538,7 @@ std::optional<Element> JournalReader::next(Cursors<Element>& cursors, const std:
       throw InputError(file_.string() + ": cannot be read again; look after the disk");
     }
   }
+  ++cursor.given;
   return std::move(cursor.elements[cursor.taken++]);
 }
 
@@ -561,7 +613,8 @@ void JournalWriter::write_all(std::string_view bytes) {
 void JournalWriter::append(std::span<const model::Question> questions, std::span<const model::Answer> answers) {
   for (std::size_t first = 0; first < questions.size();) {
     std::size_t end = first;
-    for (std::size_t accesses = 0; end < questions.size() && (end == first || accesses < most_frame_accesses); ++end) {
+    const std::size_t last = std::min(questions.size(), first + most_frame_questions);
+    for (std::size_t accesses = 0; end < last && (end == first || accesses < most_frame_accesses); ++end) {
       accesses += questions[end].warm.size() + questions[end].record.size();
     }
     begin_frame('Q');
@@ -595,6 +648,20 @@ void JournalWriter::append(const std::string& target, std::span<const std::uint6
 void JournalWriter::append_disturbances(const std::vector<std::string>& disturbances) {
   begin_frame('D');
   put_cbor(frame_, disturbances);
+  end_frame();
+}
+
+void JournalWriter::append_question_cut(const std::string& target, std::uint64_t questions) {
+  append_cut('Q', target, questions);
+}
+
+void JournalWriter::append_workload_cut(const std::string& target, std::uint64_t workloads) {
+  append_cut('W', target, workloads);
+}
+
+void JournalWriter::append_cut(char kind, const std::string& target, std::uint64_t count) {
+  begin_frame('X');
+  put_cbor(frame_, std::tuple(std::string(1, kind), target, count));
   end_frame();
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/answerer.hpp"
@@ -36,6 +37,9 @@
 //       counted, refusal or null]
 //   P   [target, offsets, places]
 //   D   all that had disturbed the device so far, a list of sentences
+//   X   ["Q" or "W", target, count]: of that target, questions or workloads after the first `count` that stand before
+//   this
+//       frame do not count, since the run that went on asked others
 namespace gpuinfer::probe {
 
 // What two runs must have in common for one to go on with the other, as texts by name.
@@ -79,6 +83,11 @@ class JournalReader {
     std::uint64_t position = 0;          // of the frame that is looked at next
     std::vector<Element> elements = {};  // of the target in the last frame
     std::size_t taken = 0;
+    std::uint64_t given = 0;
+  };
+  struct Cut {
+    std::uint64_t after = 0;     // so many elements
+    std::uint64_t position = 0;  // what counts goes on there
   };
 
   [[nodiscard]] std::optional<std::string> whole_frame_at(std::uint64_t position, std::uint64_t file_bytes);
@@ -98,6 +107,7 @@ class JournalReader {
   RunFacts run_;
   PlacesByTarget places_;
   std::vector<std::string> disturbances_;
+  std::map<std::pair<std::string, std::string>, std::vector<Cut>> cuts_;  // by kind and target
   std::uint64_t whole_bytes_ = 0;
   std::uint64_t dropped_bytes_ = 0;
   std::uint32_t last_checksum_ = 0;
@@ -119,6 +129,10 @@ class JournalWriter {
   void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings);
   void append(const std::string& target, std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> places);
   void append_disturbances(const std::vector<std::string>& disturbances);
+  // Of what a reader gives, nothing after so many questions, or workloads, of the target counts that stands before
+  // this.
+  void append_question_cut(const std::string& target, std::uint64_t questions);
+  void append_workload_cut(const std::string& target, std::uint64_t workloads);
   void sync();
 
   // Synced, and in the place of whatever had that name.
@@ -130,6 +144,7 @@ class JournalWriter {
   void begin_frame(char kind);
   void end_frame();
   void write_all(std::string_view bytes);
+  void append_cut(char kind, const std::string& target, std::uint64_t count);
 
   std::filesystem::path file_;
   FileDescriptor open_;

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model/errors.hpp"
+#include "probe/lead.hpp"
 
 namespace gpuinfer::probe {
 
@@ -18,35 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::size_t accesses_of(const model::Question& question) { return question.warm.size() + question.record.size(); }
-
 bool same(const model::Answer& a, const model::Answer& b) {
   return a.latency_cycles == b.latency_cycles && a.refusal == b.refusal;
 }
-
-// What was asked of one target since the state of its caches was last known.
-class Lead {
- public:
-  void add(const model::Question& question) {
-    if (question.state != model::StartState::keep) {
-      questions_.clear();
-      accesses_ = 0;
-    }
-    questions_.push_back(question);
-    accesses_ += accesses_of(question);
-    constexpr std::size_t most_accesses = 1U << 20U;
-    while (accesses_ > most_accesses && questions_.size() > 1) {
-      accesses_ -= accesses_of(questions_.front());
-      questions_.pop_front();
-    }
-  }
-
-  [[nodiscard]] std::vector<model::Question> questions() const { return {questions_.begin(), questions_.end()}; }
-
- private:
-  std::deque<model::Question> questions_;
-  std::size_t accesses_ = 0;
-};
 
 class JournalledDevice final : public model::Answerer {
  public:
@@ -79,12 +54,18 @@ class JournalledDevice final : public model::Answerer {
 
   std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
     std::vector<model::Timing> timings;
-    while (past_ && timings.size() < workloads.size()) {
-      auto next = past_->next_workload(std::string(target_of(workloads[timings.size()])));
+    while (timings.size() < workloads.size()) {
+      const std::string target(target_of(workloads[timings.size()]));
+      auto next = past_ && !left_.contains(target) ? past_->next_workload(target) : std::nullopt;
       if (!next) {
         break;
       }
-      check_asked_then(next->workload == workloads[timings.size()]);
+      if (next->workload != workloads[timings.size()]) {
+        journal_->append_workload_cut(target, taken_[target]);
+        left_.insert(target);
+        break;
+      }
+      ++taken_[target];
       timings.push_back(std::move(next->timing));
     }
     const auto past = workloads.first(timings.size());
@@ -133,9 +114,15 @@ class JournalledDevice final : public model::Answerer {
       if (!next) {
         break;
       }
-      check_asked_then(next->question == questions[answers.size()]);
+      const std::string& target = next->question.target;
+      if (next->question != questions[answers.size()]) {
+        journal_->append_question_cut(target, taken_[target]);
+        left_.insert(target);
+        break;
+      }
+      ++taken_[target];
       if (reopened_ == Reopened::answers_anew && !next->answer.refusal) {
-        leads_[next->question.target].add(next->question);
+        leads_[target].add(next->question);
       }
       answers.push_back(std::move(next->answer));
     }
@@ -144,7 +131,8 @@ class JournalledDevice final : public model::Answerer {
 
   // Where the lines of a level behind another one go hangs on pages of memory, which are others by now.
   [[nodiscard]] bool counts_past_of(const std::string& target) const {
-    return past_ && (reopened_ == Reopened::answers_the_same || !facts().buffer_of(target).nearer_bytes);
+    return past_ && !left_.contains(target) &&
+           (reopened_ == Reopened::answers_the_same || !facts().buffer_of(target).nearer_bytes);
   }
 
   // Puts the caches of the targets where the questions of the past had left them, if that is to be kept.
@@ -174,15 +162,6 @@ class JournalledDevice final : public model::Answerer {
     looked_ = Clock::now();
   }
 
-  void check_asked_then(bool same_as_now) const {
-    if (!same_as_now) {
-      throw InputError(
-          past_->file().string() +
-          ": holds another question than this run asks; resume it with the options and the version that it "
-          "was begun with, or begin another one with --record");
-    }
-  }
-
   void confirm(bool same_as_then) const {
     if (!same_as_then) {
       throw InputError(past_->file().string() + ": " + facts().source +
@@ -195,7 +174,9 @@ class JournalledDevice final : public model::Answerer {
   JournalWriter* journal_;
   std::optional<JournalReader> past_;
   Reopened reopened_;
-  std::map<std::string, Lead> leads_;  // by target
+  std::map<std::string, Lead> leads_;           // by target
+  std::map<std::string, std::uint64_t> taken_;  // from the past, by target
+  std::set<std::string> left_;                  // targets of which other questions were asked than in the past
   std::vector<std::string> told_;
   Clock::time_point looked_ = Clock::now();
 };

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/errors.hpp"
 #include "probe/exec.hpp"
+#include "probe/line_reader.hpp"
 #include "probe/wire.hpp"
 
 namespace gpuinfer::probe {
@@ -22,6 +26,8 @@ constexpr std::chrono::seconds between_disturbances{1};
 std::vector<model::Answer> ask(model::Answerer& device, const std::vector<model::Question>& questions) {
   try {
     return device.ask(questions);
+  } catch (const DeviceError&) {
+    throw;
   } catch (const Error& error) {
     return std::vector<model::Answer>(questions.size(), {.latency_cycles = {}, .refusal = error.what()});
   }
@@ -50,6 +56,23 @@ void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, Cloc
   }
 }
 
+// The question of the next line; none: there are no more.
+std::optional<wire::Asked> next_question(std::istream& in, std::string& line) {
+  switch (read_line(in, line)) {
+    case LineRead::whole:
+      return wire::parse_question(line);
+    case LineRead::too_long:
+      in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      return wire::Asked{
+          .id = {},
+          .question = {},
+          .error = "the line is longer than " + std::to_string(most_line_bytes) + " bytes; ask for less at a time"};
+    case LineRead::none:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void serve(model::Answerer& device, std::istream& in, std::ostream& out) {
@@ -57,10 +80,15 @@ void serve(model::Answerer& device, std::istream& in, std::ostream& out) {
   constexpr std::size_t most_together = 256;
   std::string line;
   Clock::time_point disturbances_due;
-  while (out && std::getline(in, line)) {
-    std::vector<wire::Asked> batch{wire::parse_question(line)};
-    while (batch.size() < most_together && in.rdbuf()->in_avail() > 0 && std::getline(in, line)) {
-      batch.push_back(wire::parse_question(line));
+  while (out) {
+    std::vector<wire::Asked> batch;
+    do {
+      if (auto asked = next_question(in, line)) {
+        batch.push_back(std::move(*asked));
+      }
+    } while (batch.size() < most_together && in.rdbuf()->in_avail() > 0);
+    if (batch.empty()) {
+      return;
     }
     answer(device, batch, disturbances_due, out);
   }

@@ -16,6 +16,7 @@
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
 #include "model/kernels.hpp"
+#include "model/printable.hpp"
 #include "model/random.hpp"
 #include "model/stream_simulator.hpp"
 #include "model/texel_layout.hpp"
@@ -388,8 +389,8 @@ class VirtualDevice final : public model::Answerer {
     }
     add_threads(description, noise, seed);
     if (facts_.targets.empty()) {
-      throw InputError(source + ": " +
-                       (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second));
+      throw InputError(printable(
+          source + ": " + (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second)));
     }
   }
 
@@ -418,15 +419,13 @@ class VirtualDevice final : public model::Answerer {
   }
 
  private:
-  // The carve-outs of which the ways are described.
+  // The carve-outs of which it is described what the cache is like then.
   void add_carveouts(const std::string& target, const model::CacheDescription& cache,
                      const model::NoiseDescription& noise, std::uint64_t seed) {
     for (const model::Carveout& carveout : cache.carveouts) {
-      if (carveout.ways) {
-        model::CacheDescription smaller = cache;
-        smaller.ways = carveout.ways;
+      if (const auto smaller = model::at_carveout(cache, carveout.carveout_kb)) {
         const model::Random seeds(seed ^ fnv1a(target + std::to_string(carveout.carveout_kb)));
-        carved_out_.try_emplace({target, carveout.carveout_kb}, smaller, noise, seeds);
+        carved_out_.try_emplace({target, carveout.carveout_kb}, *smaller, noise, seeds);
         if (std::find(facts_.carveouts_kb.begin(), facts_.carveouts_kb.end(), carveout.carveout_kb) ==
             facts_.carveouts_kb.end()) {
           facts_.carveouts_kb.push_back(carveout.carveout_kb);
@@ -580,8 +579,8 @@ class VirtualDevice final : public model::Answerer {
     }
     const auto& carveout_kb = question.circumstances.carveout_kb;
     if (carveout_kb && !carved_out_.contains({question.target, *carveout_kb})) {
-      return "caches." + question.target + ".carveouts has no ways for " + std::to_string(*carveout_kb) +
-             " KB; ask for another carve-out";
+      return "caches." + question.target + ".carveouts has neither ways nor store_lines for " +
+             std::to_string(*carveout_kb) + " KB; ask for another carve-out";
     }
     const std::uint64_t bytes = facts_.buffer_of(question.target).bytes;
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
+#include "probe/input_limits.hpp"
 #include "probe/latency.hpp"
 
 namespace gpuinfer::probe::wire {
@@ -25,13 +27,25 @@ constexpr const char* carveout_key = "carveout_kb";
 constexpr const char* sm_key = "sm";
 constexpr const char* disturbances_key = "disturbances";
 
-json parse_object(const std::string& line) {
-  json object = json::parse(line, nullptr, false);
-  if (!object.is_object()) {
-    constexpr std::size_t shown = 60;
-    throw InputError("'" + line.substr(0, shown) + "' is no JSON object; send one on each line");
+// How deep lists and objects are nested in a text that may or may not be JSON.
+std::size_t depth_of(const std::string& text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool is_in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_in_string) {
+      i += c == '\\' ? 1 : 0;
+      is_in_string = c != '"';
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      depth -= depth > 0 ? 1 : 0;
+    } else {
+      is_in_string = c == '"';
+    }
   }
-  return object;
+  return deepest;
 }
 
 // A member of an object; `form` says what it has to be.
@@ -99,10 +113,26 @@ model::BufferFacts buffer_of(const json& object) {
       throw InputError("`piece_bytes` is 0; send how many bytes of code an access runs");
     }
   }
+  if (object.contains("averages_laps")) {
+    buffer.averages_laps = member(object, "averages_laps", &json::is_boolean, "true or false").get<bool>();
+  }
   return buffer;
 }
 
 }  // namespace
+
+json parse_object(const std::string& line) {
+  if (depth_of(line) > most_json_depth) {
+    throw InputError("lists and objects are nested more than " + std::to_string(most_json_depth) +
+                     " deep; send what the protocol has");
+  }
+  json object = json::parse(line, nullptr, false);
+  if (!object.is_object()) {
+    constexpr std::size_t shown = 60;
+    throw InputError(printable("'" + line.substr(0, shown) + "' is no JSON object; send one on each line"));
+  }
+  return object;
+}
 
 json heeded_by(const model::DeviceFacts& facts) {
   json heeded = json::object();
@@ -317,6 +347,9 @@ std::string greeting_line(const model::DeviceFacts& facts) {
     if (buffer.piece_bytes) {
       own["piece_bytes"] = *buffer.piece_bytes;
     }
+    if (buffer.averages_laps) {
+      own["averages_laps"] = true;
+    }
   }
   if (json heeded = heeded_by(facts); !heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);
@@ -378,7 +411,9 @@ Asked parse_question(const std::string& line) {
   Asked asked;
   try {
     const json object = parse_object(line);
-    asked.id = object.value("id", json());
+    if (const auto id = object.find("id"); id != object.end() && id->is_primitive()) {
+      asked.id = *id;
+    }
     member(object, "id", &json::is_number_unsigned, "a whole number");
     asked.question.target = string_member(object, "target");
     const auto state = model::start_state_from(string_member(object, "state"));

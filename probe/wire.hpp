@@ -14,6 +14,9 @@
 // checked; it throws InputError with one sentence.
 namespace gpuinfer::probe::wire {
 
+// Throws InputError, also where lists and objects are nested so deep that going through them could exhaust the stack.
+[[nodiscard]] nlohmann::json parse_object(const std::string& line);
+
 [[nodiscard]] std::string greeting_line(const model::DeviceFacts& facts);
 // The source is left empty: it is the reader who knows it.
 [[nodiscard]] model::DeviceFacts parse_greeting(const std::string& line);
@@ -35,7 +38,7 @@ void read_heeded(const nlohmann::json& object, model::DeviceFacts& facts);
 [[nodiscard]] std::string question_line(std::uint64_t id, const model::Question& question);
 
 // A line that should be a question: either it is one, or `error` says what is wrong with it. The id goes back with the
-// answer as it came, null where the line has none.
+// answer as it came, null where the line has no number or text for one.
 struct Asked {
   nlohmann::json id;
   model::Question question;

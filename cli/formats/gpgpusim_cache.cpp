@@ -390,7 +390,8 @@ class Fitting {
     const CacheDescription exported = described(cache, result_.parts);
     return !same_index(cache) || !is_policy(whole_, policy_name(cache.replacement)) ||
            exported.line_bytes != whole_.line_bytes || exported.sector_bytes != whole_.sector_bytes ||
-           exported.ways != whole_.ways || whole_.store_lines || whole_.fill != model::Fill{};
+           exported.ways != whole_.ways || whole_.store_lines || whole_.victim_lines || whole_.twin ||
+           whole_.fill != model::Fill{};
   }
 
   void fit_rules() {
@@ -428,6 +429,12 @@ class Fitting {
     }
     if (whole_.fill.prefetch_lines > 0) {
       lose(".fill", fmt::format("the prefetch of {} lines is left out", whole_.fill.prefetch_lines));
+    }
+    if (whole_.victim_lines) {
+      lose(".victim_lines", fmt::format("the {} lines that are kept of victims are left out", *whole_.victim_lines));
+    }
+    if (whole_.twin) {
+      lose(".twin", "the cache beside this one is left out");
     }
     if (whole_.fill.fetch_bytes) {
       lose(".fill", fmt::format("a miss brings its sector and not the {} B around it", *whole_.fill.fetch_bytes));

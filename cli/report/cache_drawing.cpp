@@ -204,7 +204,19 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   rows.text(policy_text(cache), cache.replacement ? "" : "missing");
   if (cache.fill.prefetch_lines > 0) {
     rows.label("prefetch");
-    rows.text(fmt::format("{} lines after a miss", cache.fill.prefetch_lines));
+    rows.text(prefetch_text(cache.fill));
+  }
+  if (cache.walk && cache.store_lines) {
+    rows.label("store");
+    rows.text(fmt::format("{} lines in {} banks of sets", *cache.store_lines, cache.walk->banks));
+  }
+  if (cache.victim_lines) {
+    rows.label("victims");
+    rows.text(fmt::format("the last {} lines that had to go still hit", *cache.victim_lines));
+  }
+  if (cache.twin) {
+    rows.label("twin");
+    rows.text(fmt::format("{} sets as fast, {}", cache.twin->ways.size(), model::to_text(cache.twin->replacement)));
   }
   rows.label("latency");
   const auto cycles = [](const std::optional<double>& value) { return value ? number_text(*value) : "?"; };

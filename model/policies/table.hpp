@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "model/policies/alternating.hpp"
 #include "model/policies/automaton.hpp"
 #include "model/policies/bip.hpp"
 #include "model/policies/brrip.hpp"
@@ -18,6 +19,8 @@
 #include "model/policies/plru.hpp"
 #include "model/policies/qlru.hpp"
 #include "model/policies/random.hpp"
+#include "model/policies/set_duelling.hpp"
+#include "model/policies/slru.hpp"
 #include "model/policies/srrip.hpp"
 #include "model/policies/weighted_random.hpp"
 
@@ -33,6 +36,7 @@ using AllPolicies = std::tuple<  //
     Plru,                        //
     Nru,                         //
     Mru,                         //
+    Slru,                        //
     Clock,                       //
     Srrip,                       //
     Brrip,                       //
@@ -41,7 +45,9 @@ using AllPolicies = std::tuple<  //
     RandomPolicy,                //
     WeightedRandom,              //
     Fermi,                       //
-    Automaton>;
+    Automaton,                   //
+    SetDuelling,                 //
+    Alternating>;
 
 // Calls visitor.operator()<Policy>() for each policy.
 template <class Visitor>

@@ -282,10 +282,14 @@ bool is_asked(const CudaOptions& options, std::string_view name) {
          });
 }
 
+std::optional<cuda::Nvml> management_of(const cuda::Gpu& gpu) {
+  const auto pci_bus_id = gpu.pci_bus_id();
+  return pci_bus_id ? cuda::Nvml::find(cuda::Nvml::library_name, *pci_bus_id) : std::nullopt;
+}
+
 // None where there is nothing to look at.
 cuda::ConditionWatch::Look look_at(const cuda::Gpu& gpu) {
-  const auto pci_bus_id = gpu.pci_bus_id();
-  auto nvml = pci_bus_id ? cuda::Nvml::find(cuda::Nvml::library_name, *pci_bus_id) : std::nullopt;
+  auto nvml = management_of(gpu);
   if (!nvml) {
     return nullptr;
   }
@@ -336,6 +340,11 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     offers_.emplace(name, std::move(offer));
   }
   prepare_threads(options);
+  if (const auto nvml = management_of(gpu_)) {
+    if (auto serial = nvml->serial()) {
+      facts_.provenance["gpu_serial"] = std::move(*serial);
+    }
+  }
   facts_.provenance.merge(cuda::provenance_of(watch_.begin([this] { keep_busy(); })));
 }
 
@@ -739,6 +748,21 @@ std::vector<std::string> cuda_device_names() {
     }
   }
   return names;
+}
+
+std::vector<CudaIdentity> cuda_identities() {
+  int devices = 0;
+  std::vector<CudaIdentity> identities;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
+    return identities;
+  }
+  for (int device = 0; device < devices; ++device) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
+      identities.push_back({.number = device, .uuid = cuda::uuid_text(properties.uuid)});
+    }
+  }
+  return identities;
 }
 
 namespace {

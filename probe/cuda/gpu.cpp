@@ -2,15 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/cuda/gpu.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "model/errors.hpp"
+#include "probe/cuda/failure_advice.hpp"
+#include "probe/device_failures.hpp"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -20,6 +25,11 @@ constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 bool all_on_different_sms(std::span<const Place> places) {
   std::set<std::uint32_t> sms;
   return std::ranges::all_of(places, [&sms](const Place& place) { return sms.insert(place.sm).second; });
+}
+
+std::string name_of_host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<cudaTextureObject_t>& texture) {
@@ -37,6 +47,19 @@ cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::array<std::size_t, 4> hyphens_before{4, 6, 8, 10};
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += std::ranges::find(hyphens_before, i) == hyphens_before.end() ? "" : "-";
+    text += digits[byte >> 4U];
+    text += digits[byte & 0xfU];
+  }
+  return text;
 }
 
 cudaError_t HostMemory::reserve(std::size_t bytes) {
@@ -139,10 +162,18 @@ Reach reach_of(const Buffer& buffer) {
 }
 
 void Gpu::check(cudaError_t error, const std::string& what, const std::string& advice) const {
-  if (error != cudaSuccess) {
-    throw DeviceError("cuda:" + std::to_string(options_.device) + " could not " + what + " (" +
-                      cudaGetErrorString(error) + "); " + advice);
+  if (error == cudaSuccess) {
+    return;
   }
+  // Else the next launch would seem to fail with it.
+  static_cast<void>(cudaGetLastError());
+  const auto known = failure_advice(cudaGetErrorName(error));
+  const std::string sentence = "cuda:" + std::to_string(options_.device) + " could not " + what + " (" +
+                               cudaGetErrorString(error) + "); " + (known ? known->what_to_do : advice);
+  if (known && known->is_transient) {
+    throw TransientError(sentence);
+  }
+  throw DeviceError(sentence);
 }
 
 int Gpu::attribute(cudaDeviceAttr which) const {
@@ -248,6 +279,8 @@ model::DeviceFacts Gpu::facts() const {
   facts.carveouts_kb = carveouts_kb();
   facts.chooses_sm = true;
   facts.provenance = {
+      {"gpu_uuid", uuid_text(properties.uuid)},
+      {"host", name_of_host()},
       {"cuda_driver", version_text(driver)},
       {"cuda_runtime", version_text(runtime)},
       {"sm_clock_limit_khz", std::to_string(attribute(cudaDevAttrClockRate))},
@@ -260,6 +293,9 @@ model::DeviceFacts Gpu::facts() const {
                                               : "loads and stores past L1, every " +
                                                     std::to_string(chunk_accesses(LoadPath::global_ca)) + " accesses"},
   };
+  if (auto id = pci_bus_id()) {
+    facts.provenance["pci_bus_id"] = std::move(*id);
+  }
   return facts;
 }
 
@@ -282,8 +318,8 @@ std::vector<Played> Gpu::play_apart(const Manner& manner, std::span<const model:
       return all;
     }
   }
-  throw DeviceError("cuda:" + std::to_string(options_.device) + " put several questions on one SM " +
-                    std::to_string(tries) + " times in a row; end what else runs on it");
+  throw TransientError("cuda:" + std::to_string(options_.device) + " put several questions on one SM " +
+                       std::to_string(tries) + " times in a row; end what else runs on it");
 }
 
 std::optional<Played> Gpu::play_on(std::uint32_t sm, const Manner& manner, const model::Question& question) {

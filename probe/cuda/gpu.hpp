@@ -21,6 +21,9 @@ namespace gpuinfer::probe::cuda {
 // 13000 -> "13.0", as CUDA counts versions.
 [[nodiscard]] std::string version_text(int version);
 
+// GPU-01234567-89ab-cdef-0123-456789abcdef, as nvidia-smi has it.
+[[nodiscard]] std::string uuid_text(const cudaUUID_t& uuid);
+
 // Memory of this process that the GPU reads and writes in place, so that no copy commands come between launches.
 class HostMemory {
  public:
@@ -132,7 +135,8 @@ class Gpu {
  public:
   explicit Gpu(CudaOptions options);
 
-  // Throws DeviceError that it could not do `what`, unless there is no error.
+  // Throws DeviceError that it could not do `what`, unless there is no error; TransientError where it may be able to
+  // later. `advice` is for errors that failure_advice() does not know.
   void check(cudaError_t error, const std::string& what, const std::string& advice) const;
 
   [[nodiscard]] std::size_t sm_count() const { return sm_count_; }

@@ -10,6 +10,8 @@ std::vector<std::string> cuda_targets() { return {}; }
 
 std::vector<std::string> cuda_device_names() { return {}; }
 
+std::vector<CudaIdentity> cuda_identities() { return {}; }
+
 std::unique_ptr<model::Answerer> open_cuda(const CudaOptions& options) {
   throw DeviceUnavailable(
       "cuda:" + std::to_string(options.device) +

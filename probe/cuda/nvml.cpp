@@ -104,6 +104,12 @@ Nvml::~Nvml() {
   }
 }
 
+std::optional<std::string> Nvml::serial() const {
+  std::array<char, 96> text{};
+  const int result = call("nvmlDeviceGetSerial", device_, text.data(), static_cast<unsigned>(text.size()));
+  return result == success ? std::optional<std::string>(text.data()) : std::nullopt;
+}
+
 GpuCondition Nvml::condition() const {
   return {.sm_clock_mhz = clock_mhz(clock_sm),
           .memory_clock_mhz = clock_mhz(clock_memory),

@@ -33,6 +33,9 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
   ~Nvml();
 
+  // The number on the board, where it has one.
+  [[nodiscard]] std::optional<std::string> serial() const;
+
   // Empty where the library has no such function, or the GPU or the user's rights do not allow it. Takes milliseconds.
   [[nodiscard]] GpuCondition condition() const;
 

@@ -16,6 +16,7 @@
 #include "model/errors.hpp"
 #include "model/random.hpp"
 #include "probe/host/amplification.hpp"
+#include "probe/host/laps.hpp"
 #include "probe/host/loads.hpp"
 #include "probe/host/pages.hpp"
 #include "probe/host/scattered_lines.hpp"
@@ -27,12 +28,22 @@ namespace {
 using host::ScatteredLines;
 
 constexpr std::string_view target_name = "L1D";
+
 constexpr std::uint64_t load_bytes = 4;
 
 // So few pages that a first TLB holds them all, even where a hypervisor maps what looks like a huge page here in small
 // pages. Each of them also has a hash of its own for predictors of ways, which know addresses by few bits (Lipp et al.,
 // Take A Way, AsiaCCS 2020).
 constexpr std::uint32_t buffer_bytes = ScatteredLines::pages * ScatteredLines::page_bytes;
+
+// What is timed in laps: all targets, L1D besides single loads. The pages of dTLB are small ones.
+struct LapTarget {
+  std::string_view name;
+  std::uint64_t buffer_bytes;
+  bool huge_pages;
+};
+constexpr std::array lap_targets{LapTarget{target_name, buffer_bytes, true}, LapTarget{"L2", 16U << 20U, true},
+                                 LapTarget{"L3", 128U << 20U, true}, LapTarget{"dTLB", 32U << 20U, false}};
 
 // As many lines of each set as go through it before each play: more than any first level has ways.
 constexpr std::uint32_t emptying_pages = 16;
@@ -92,7 +103,8 @@ std::string brand() {
 class HostDevice final : public model::Answerer {
  public:
   explicit HostDevice(const HostOptions& options)
-      : pages_(host::Pages::huge_bytes, options.huge_pages), cpu_(std::max(0, sched_getcpu())) {
+      : huge_pages_(options.huge_pages), pages_(host::Pages::huge_bytes, options.huge_pages),
+        cpu_(std::max(0, sched_getcpu())) {
     const Pinned pinned(cpu_);
     tick_cycles_ = host::tick_of(host::time_stamp);
     quiet_nothing_cycles_ = look_at_nothing();
@@ -101,8 +113,11 @@ class HostDevice final : public model::Answerer {
 
     facts_.name = brand();
     facts_.source = "host";
-    facts_.targets = {std::string(target_name)};
     facts_.buffer = {.bytes = buffer_bytes, .address = 0};
+    facts_.targets = host_targets();
+    for (const LapTarget& target : lap_targets) {
+      facts_.own_buffers[std::string(target.name)] = {.bytes = target.buffer_bytes, .averages_laps = true};
+    }
     facts_.provenance["cpu"] = std::to_string(cpu_);
     facts_.provenance["pages"] = to_string(pages_.kind());
     facts_.provenance["addresses"] = "bits above 11 are not physical: they name pages, others for each line of a page";
@@ -110,6 +125,10 @@ class HostDevice final : public model::Answerer {
     facts_.provenance["amplification"] =
         "each question played " + std::to_string(plays_) +
         " times at least, latencies averaged over the groups of plays that nobody disturbed";
+    facts_.provenance["laps"] =
+        "latencies of laps are averages, of several stretches the quickest; those of dTLB are in small pages, all "
+        "others "
+        "in pages of 2 MB where the system gives some";
     facts_.provenance["flooded"] =
         "other lines driven through the sets and flushed then; those of the question stay in the next level";
   }
@@ -123,6 +142,9 @@ class HostDevice final : public model::Answerer {
     for (const model::Question& question : questions) {
       if (auto refusal = refusal_of(question)) {
         answers.push_back({.latency_cycles = {}, .refusal = std::move(refusal)});
+      } else if (const LapTarget* target = lap_target(question)) {
+        const auto cycles = static_cast<float>(laps_of(*target).cycles_of_load(question));
+        answers.push_back({.latency_cycles = std::vector<float>(question.record.size(), cycles), .refusal = {}});
       } else {
         answers.push_back({.latency_cycles = latencies_of(question, plays_), .refusal = std::nullopt});
       }
@@ -131,6 +153,25 @@ class HostDevice final : public model::Answerer {
   }
 
  private:
+  // None: it is asked what single loads take.
+  static const LapTarget* lap_target(const model::Question& question) {
+    const bool is_single = question.target == target_name && question.state != model::StartState::keep;
+    const auto* const found = std::find_if(lap_targets.begin(), lap_targets.end(),
+                                           [&](const auto& target) { return target.name == question.target; });
+    return is_single || found == lap_targets.end() ? nullptr : found;
+  }
+
+  // Their memory is taken when it is first needed, and for one target at a time.
+  host::Laps& laps_of(const LapTarget& target) {
+    if (laps_target_ != &target) {
+      laps_.reset();
+      laps_ = std::make_unique<host::Laps>(std::max(target.buffer_bytes, std::uint64_t{host::Pages::huge_bytes}),
+                                           target.huge_pages && huge_pages_);
+      laps_target_ = &target;
+    }
+    return *laps_;
+  }
+
   // What nothing takes while nobody disturbs, in one group of sixteen at least.
   double look_at_nothing() {
     constexpr std::size_t groups = 4096;
@@ -227,8 +268,12 @@ class HostDevice final : public model::Answerer {
   }
 
   std::optional<std::string> refusal_of(const model::Question& question) const {
+    if (const LapTarget* target = lap_target(question)) {
+      auto refusal = model::refusal_of(facts_, question);
+      return refusal ? refusal : host::why_no_lap(question, target->buffer_bytes);
+    }
     if (question.target != target_name) {
-      return "host has no cache " + question.target + " that it can ask about; ask for L1D";
+      return "host has no cache " + question.target + " that it can ask about; ask for L1D, L2, L3 or dTLB";
     }
     if (question.state == model::StartState::clean) {
       return "host cannot put back what a cache remembers; ask for `flooded`";
@@ -253,7 +298,10 @@ class HostDevice final : public model::Answerer {
     return std::nullopt;
   }
 
+  bool huge_pages_;
   host::Pages pages_;
+  std::unique_ptr<host::Laps> laps_;
+  const LapTarget* laps_target_ = nullptr;
   int cpu_;
   double tick_cycles_ = 0;
   std::size_t plays_ = 0;
@@ -265,6 +313,14 @@ class HostDevice final : public model::Answerer {
 }  // namespace
 
 std::optional<std::string> host_name() { return brand(); }
+
+std::vector<std::string> host_targets() {
+  std::vector<std::string> targets;
+  for (const LapTarget& target : lap_targets) {
+    targets.emplace_back(target.name);
+  }
+  return targets;
+}
 
 std::unique_ptr<model::Answerer> open_host(const HostOptions& options) { return std::make_unique<HostDevice>(options); }
 

@@ -7,6 +7,8 @@ namespace gpuinfer::probe {
 
 std::optional<std::string> host_name() { return std::nullopt; }
 
+std::vector<std::string> host_targets() { return {}; }
+
 std::unique_ptr<model::Answerer> open_host(const HostOptions& /*options*/) {
   throw DeviceUnavailable("host: only x86-64 CPUs can be asked, and this is none; name another device");
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "model/errors.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::cli {
 namespace {
@@ -59,6 +60,8 @@ TEST_F(OutputTest, WritesDevicesInPlace) {
   output.finish();
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
+
+TEST(Sentence, DoesNotSteerTheTerminal) { EXPECT_EQ(printable("\033[31m'Größe'\n\r\t\x7f"), "?[31m'Größe'????"); }
 
 }  // namespace
 }  // namespace gpuinfer::cli

@@ -30,6 +30,20 @@ TEST(SequenceOption, DrawsTheSameForTheSameSeed) {
   }
 }
 
+TEST(SequenceOption, StaysBelow64Bits) {
+  EXPECT_EQ(parse_sequence("cold:18446744073709551615,9223372036854775809", 1),
+            (model::AccessSequence{0, 9223372036854775809U}));
+  // Two offsets in an array of so many bytes, three times round: each step goes one back.
+  EXPECT_EQ(parse_sequence("cyclic:18446744073709551615,18446744073709551614,3", 1),
+            (model::AccessSequence{0, 18446744073709551614U, 18446744073709551613U, 18446744073709551612U,
+                                   18446744073709551611U, 18446744073709551610U}));
+}
+
+TEST(SequenceOption, HasNoMoreAccessesThanAllowed) {
+  EXPECT_EQ(parse_accesses("cyclic:96,32,2", 1, 6).offsets.size(), 6U);
+  EXPECT_THROW(static_cast<void>(parse_accesses("cyclic:96,32,2", 1, 5)), InputError);
+}
+
 TEST(SequenceOption, RefusesWhatItDoesNotUnderstand) {
   for (const char* text : {"", "cyclic", "cyclic:", "cyclic:96", "cyclic:96,0", "cyclic:0,4", "cyclic:96,32,2,1",
                            "cyclic:-96,32", "random:96,32", "spiral:96,32", "cyclic:16G,1,1000000000000",

@@ -62,7 +62,7 @@ class Explain(harness.ProgramTest):
         profile = str(self.folder / "profile.yaml")
         device = ("--target", "L1tex", "--device", f"virtual:{self.small}")
         done = self.expect(0, *device, "--explain", "--quiet", "-o", profile)
-        for word in ("asked: ", "why: ", "learned: ", "hypotheses 343 -> 1"):
+        for word in ("asked: ", "why: ", "learned: ", "hypotheses 344 -> 3"):
             self.assertIn(word, done.stderr)
         self.assertIn("learned: ", self.expect(0, "show", profile, "--explain").stdout)
         self.assertNotIn("learned: ", self.expect(0, "show", profile).stdout)
@@ -330,7 +330,7 @@ class Run(harness.ProgramTest):
         serve = f"{shlex.quote(str(self.program))} serve --device virtual:{self.small}"
         says = "s/^{\"id\"/{\"disturbances\":[\"it rained; wait\",\"it blew; wait\"],\"id\"/"
         device = f"--device=exec:{serve} | sed -u '{says}'"
-        done = self.expect(0, "--target=L1tex", device, "--quiet", "--record=run.h5", "--format=json")
+        done = self.expect(3, "--target=L1tex", device, "--quiet", "--record=run.h5", "--format=json")
         warnings = [line.rpartition(": ")[2] for line in done.stderr.splitlines() if ": warning: exec:" in line]
         self.assertEqual(warnings, ["it rained; wait", "it blew; wait"])
         self.assertEqual(len(done.stderr.splitlines()), 2)

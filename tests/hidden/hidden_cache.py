@@ -128,5 +128,142 @@ class DriftingCache(Cache):
         return super().play(offsets)
 
 
+class ChangingCache(Cache):
+    """Another policy holds after so many accesses, and the first one again after as many; it begins as at power-on."""
+
+    def __init__(self, cache, random):
+        super().__init__(cache, random)
+        self._random = random
+        self._every = cache["change"]["every_accesses"]
+        self._turns = [cache["replacement"], cache["change"]["replacement"]]
+        self._left = self._every
+
+    def play(self, offsets):
+        misses, done = [], 0
+        while done < len(offsets):
+            part = offsets[done : done + self._left]
+            misses += super().play(part)
+            done += len(part)
+            self._left -= len(part)
+            if self._left == 0:
+                self._left = self._every
+                self._turns.reverse()
+                self.change_policy(self._turns[0], self._random)
+        return misses
+
+
+class VictimBuffer:
+    """What the sets of an LRU cache give up goes into a small buffer, and from there back when it is loaded."""
+
+    def __init__(self, cache, _random):
+        self._ways, self._most = cache["ways"], cache["victim_lines"]
+        self._set_of, self._line_bytes = index_function(cache["index"]), cache["line_bytes"]
+        self._origin = cache["address_of_buffer"]
+        self.power_on()
+
+    def power_on(self):
+        self._sets = [[] for _ in self._ways]  # the last one used first
+        self._buffer = []  # the last one given up first
+
+    invalidate = power_on
+
+    def play(self, offsets):
+        return [self._load(self._origin + offset) for offset in offsets]
+
+    def _load(self, address):
+        line, number = address // self._line_bytes, self._set_of(address)
+        lines = self._sets[number]
+        miss = 0
+        if line in lines:
+            lines.remove(line)
+        elif line in self._buffer:
+            self._buffer.remove(line)
+        else:
+            miss = 1
+        lines.insert(0, line)
+        if len(lines) > self._ways[number]:
+            self._buffer.insert(0, lines.pop())
+            del self._buffer[self._most :]
+        return miss
+
+
+class Prefetcher(Cache):
+    """Lines come along: the `lines` next ones with a miss or with every access, the other half of an aligned pair with a
+    miss, or what lies as far ahead as the last two steps were wide."""
+
+    def __init__(self, cache, random):
+        super().__init__(cache, random)
+        self._on, self._ahead = cache["prefetch"]["on"], cache["prefetch"]["lines"]
+        self._line_bytes, self._most = cache["line_bytes"], cache["buffer_bytes"]
+
+    def power_on(self):
+        super().power_on()
+        self._last = []
+
+    def invalidate(self):
+        super().invalidate()
+        self._last = []
+
+    def _companions(self, line, miss):
+        self._last = [*self._last[-2:], line]
+        if self._on == "pair":
+            return [line ^ 1] if miss else []
+        step = 1
+        if self._on == "stride":
+            steps = [after - before for before, after in zip(self._last, self._last[1:])]
+            step = steps[0] if len(steps) == 2 and steps[0] == steps[1] else 0
+        if not step or (self._on == "miss" and not miss):
+            return []
+        return [line + step * ahead for ahead in range(1, self._ahead + 1)]
+
+    def play(self, offsets):
+        misses = []
+        for offset in offsets:
+            misses += super().play([offset])
+            for line in self._companions(offset // self._line_bytes, misses[-1]):
+                if 0 <= line * self._line_bytes < self._most:
+                    super().play([line * self._line_bytes])
+        return misses
+
+
+class TwoCaches:
+    """As fast as each other: `behind`, what the first one misses is looked for in the second; otherwise an address bit
+    says which of the two a line belongs to."""
+
+    def __init__(self, cache, random):
+        self._first = Cache(cache["first"], random)
+        self._second = Cache(cache["second"], random)
+        self._bit = cache["chosen_by_bit"]
+        self._origin = cache["address_of_buffer"]
+
+    def power_on(self):
+        self._first.power_on()
+        self._second.power_on()
+
+    def invalidate(self):
+        self._first.invalidate()
+        self._second.invalidate()
+
+    def play(self, offsets):
+        return [self._load(offset) for offset in offsets]
+
+    def _load(self, offset):
+        if self._bit is not None:
+            return (self._second if (self._origin + offset) >> self._bit & 1 else self._first).play([offset])[0]
+        return self._first.play([offset])[0] and self._second.play([offset])[0]
+
+
+STRUCTURES = {
+    "drift": DriftingCache,
+    "change": ChangingCache,
+    "victim_lines": VictimBuffer,
+    "prefetch": Prefetcher,
+    "second": TwoCaches,
+}
+
+
 def make_cache(cache, random):
-    return (DriftingCache if "drift" in cache else Cache)(cache, random)
+    for key, structure in STRUCTURES.items():
+        if key in cache:
+            return structure(cache, random)
+    return Cache(cache, random)

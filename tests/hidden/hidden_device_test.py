@@ -179,6 +179,34 @@ class Policies(unittest.TestCase):
         self.assertEqual(cache([1, 2], "lru", index).play(lines("ACBDABDC")), [1, 1, 1, 1, 1, 0, 0, 1])
 
 
+class Misleading(unittest.TestCase):
+    """What hidden_misleading.py draws."""
+
+    def played(self, text, **changes):
+        return make_cache(spec(**changes), random.Random(1)).play(lines(text))
+
+    def test_a_policy_changes_within_a_question(self):
+        change = {"every_accesses": 4, "replacement": {"policy": "fifo"}}
+        # C drives out B, which was not used last, and later B drives out A, which came first.
+        self.assertEqual(self.played("ABACABAC", ways=[2], change=change), [1, 1, 0, 1, 0, 1, 1, 1])
+
+    def test_the_last_victims_come_back(self):
+        for most, outcomes in ((1, [1, 1, 1, 0, 0, 1]), (2, [1, 1, 1, 0, 0, 0])):
+            self.assertEqual(self.played("ABCBCA", ways=[1], victim_lines=most), outcomes)
+
+    def test_lines_come_along(self):
+        for on, outcomes in (("miss", [1, 0, 1, 0, 1]), ("access", [1, 0, 0, 0, 1]), ("pair", [1, 0, 1, 0, 1])):
+            self.assertEqual(self.played("ABCDI", ways=[8], prefetch={"on": on, "lines": 1}), outcomes, on)
+        self.assertEqual(self.played("ACEGIB", ways=[8], prefetch={"on": "stride", "lines": 1}), [1, 1, 1, 0, 0, 1])
+
+    def test_two_caches_as_fast_as_each_other(self):
+        one, two = (spec(ways=[ways]) for ways in (1, 2))
+        behind = {"first": one, "second": two, "chosen_by_bit": None}
+        self.assertEqual(self.played("ABACA", **behind), [1, 1, 0, 1, 0])
+        by_bit = {"first": one, "second": two, "chosen_by_bit": 5}
+        self.assertEqual(self.played("ACABDBD", **by_bit), [1, 1, 1, 1, 1, 0, 0])
+
+
 class Indexes(unittest.TestCase):
     def test_every_kind(self):
         for index, address, number in (

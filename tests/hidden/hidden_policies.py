@@ -98,6 +98,38 @@ class Lip(Recency):
         self.order.move_to_end(way, last=False)
 
 
+class Slru(Policy):
+    """Segmented LRU with the victim named ahead, of an H200: docs/h200-l1.md."""
+
+    PARTS = ("plain", "guarded", "named")
+
+    def power_on(self):
+        self.plain, self.guarded, self.named = [], [], 0
+
+    def _first(self):
+        return (self.plain + self.guarded)[0]
+
+    def hit(self, way):
+        if self.guarded[-1:] == [way]:
+            self.plain, self.guarded = self.plain + self.guarded[:-1], [way]
+        else:
+            self.plain = [other for other in self.plain if other != way]
+            self.guarded = [other for other in self.guarded if other != way] + [way]
+        if self.named == way:
+            self.named = self._first()
+
+    def fill(self, way):
+        self.plain = [other for other in self.plain if other != way] + [way]
+        self.guarded = [other for other in self.guarded if other != way]
+        if len(self.plain) + len(self.guarded) == self.ways:
+            self.named = ([other for other in self.plain + self.guarded if other != way] or [way])[0]
+
+    def replace(self):
+        way = self.named
+        self.fill(way)
+        return way
+
+
 class Bip(Recency):
     def fill(self, way):
         self.order.move_to_end(way, last=self.chance.one_of(self.parameters.get("one_in", 32)))
@@ -549,6 +581,7 @@ LIBRARY = {
     "lru": Recency,
     "fifo": Fifo,
     "lip": Lip,
+    "slru": Slru,
     "bip": Bip,
     "plru": Plru,
     "nru": Nru,

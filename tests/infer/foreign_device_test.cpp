@@ -213,6 +213,16 @@ TEST(ForeignDevice, HalfLruHalfFifoIsNeither) {
   });
 }
 
+// The one that is otherwise lies where no experiment on single sets comes.
+TEST(ForeignDevice, OneSetOfManyThatDoesOtherwise) {
+  const auto make = [](std::size_t set) {
+    return std::make_unique<foreign::OrderedSet>(4, set == 301 ? foreign::lip : foreign::lru);
+  };
+  Device device([&] { return std::make_unique<foreign::SetArray>(512, make); }, two_levels);
+  const CacheFinding finding = infer(device, truth_of_sets(512, 4));
+  EXPECT_EQ(finding.evidence.leaves.at("capacity_bytes").alternatives.front(), std::to_string(512 * 4 * 32));
+}
+
 TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
   for (const std::size_t period : {1000U, 10000U}) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -274,6 +275,58 @@ TEST(CacheSimulator, PrefetchBringsTheNextLines) {
             (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::hit, Outcome::line_miss}));
 }
 
+TEST(CacheSimulator, PrefetchOfEveryAccessRunsAhead) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {8};
+  cache.fill = {.prefetch_lines = 1, .prefetch_on = PrefetchOn::access, .fetch_bytes = {}};
+  EXPECT_EQ(play(cache, {}, {0, 32, 64, 128, 96}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::hit, Outcome::hit, Outcome::line_miss, Outcome::hit}));
+}
+
+TEST(CacheSimulator, PrefetchOfStridesFollowsTwoEqualSteps) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {8};
+  cache.fill = {.prefetch_lines = 1, .prefetch_on = PrefetchOn::stride, .fetch_bytes = {}};
+  EXPECT_EQ(play(cache, {}, {640, 544, 448, 352, 32}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::line_miss, Outcome::line_miss, Outcome::hit,
+                                  Outcome::line_miss}));
+}
+
+// Jouppi 1990: lines that drive each other out of one set go back and forth.
+TEST(CacheSimulator, LastVictimsStillHit) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {1, 1};
+  cache.index = BitsIndex{{5}};
+  cache.victim_lines = 1;
+  const auto miss = Outcome::line_miss;
+  EXPECT_EQ(play(cache, {}, {0, 64, 0, 64, 0}), (std::vector{miss, miss, Outcome::hit, Outcome::hit, Outcome::hit}));
+  EXPECT_EQ(play(cache, {}, {0, 64, 128, 64, 0}), (std::vector{miss, miss, miss, Outcome::hit, miss}));
+}
+
+TEST(CacheSimulator, TwinAnswersAsFast) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.ways = {1};
+  cache.twin =
+      Twin{.ways = {2}, .index = BitsIndex{}, .replacement = {.policy = "fifo", .parameters = {}, .equivalent = {}}};
+  EXPECT_EQ(play(cache, {}, {0, 32, 0, 64, 0, 32}),
+            (std::vector<Outcome>{Outcome::line_miss, Outcome::line_miss, Outcome::hit, Outcome::line_miss,
+                                  Outcome::line_miss, Outcome::line_miss}));
+}
+
+TEST(CacheSimulator, RefusesWhatNobodyHasDefinedTogether) {
+  CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  cache.victim_lines = 1;
+  EXPECT_NO_THROW(static_cast<void>(CacheSimulator::make(cache, 1)));
+  cache.fill.prefetch_lines = 1;
+  EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError);
+  cache.fill.prefetch_lines = 0;
+  cache.store = Store{};
+  EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError);
+  cache.store.reset();
+  cache.line_bytes = 2 * *cache.sector_bytes;
+  EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError);
+}
+
 TEST(CacheSimulator, NamesTheLeafThatIsNull) {
   CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
   cache.ways.reset();
@@ -453,11 +506,22 @@ TEST(CacheSimulator, HashesReachHighAddressBits) {
 TEST(CacheSimulator, GoesOnFromASnapshotAsItDidBefore) {
   const std::uint64_t seed = 7;
   SCOPED_TRACE("seed " + std::to_string(seed));
-  for (const std::string policy : {"lru", "fifo", "random", "bip", "srrip", "nru", "plru"}) {
+  const std::vector<std::function<void(CacheDescription&)>> additions{
+      [](CacheDescription&) {}, [](CacheDescription& cache) { cache.victim_lines = 3; },
+      [](CacheDescription& cache) {
+        cache.twin = Twin{.ways = {5}, .index = BitsIndex{}, .replacement = *cache.replacement};
+      },
+      [](CacheDescription& cache) {
+        cache.fill = {.prefetch_lines = 2, .prefetch_on = PrefetchOn::stride, .fetch_bytes = {}};
+      }};
+  const std::vector<std::string> policies{"lru", "fifo", "random", "bip", "srrip", "nru", "plru"};
+  for (std::size_t i = 0; i < policies.size() * additions.size(); ++i) {
+    const std::string& policy = policies[i / additions.size()];
     Random random(seed);
     CacheDescription cache = small_cache({.policy = policy, .parameters = {}, .equivalent = {}});
     cache.ways = {4, 7};
     cache.index = BitsIndex{{6}};
+    additions[i % additions.size()](cache);
     const auto simulator = CacheSimulator::make(cache, 1);
     const AccessSequence lines = cold_pass(0, 1024, 32);
     const auto walk = [&] { return random_walk(lines, 300, random); };
@@ -470,7 +534,7 @@ TEST(CacheSimulator, GoesOnFromASnapshotAsItDidBefore) {
     simulator->restore(*snapshot);
     std::vector<Outcome> again(future.size());
     simulator->play(future, again);
-    EXPECT_EQ(again, first) << policy;
+    EXPECT_EQ(again, first) << policy << ", addition " << i % additions.size();
   }
 }
 

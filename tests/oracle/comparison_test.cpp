@@ -134,6 +134,20 @@ TEST(Comparison, SeesEveryPartOfTheGeometry) {
       {"sector", [](CacheDescription& other) { other.sector_bytes = 64; }},
       {"fetch", [](CacheDescription& other) { other.fill.fetch_bytes = 64; }},
       {"prefetch", [](CacheDescription& other) { other.fill.prefetch_lines = 1; }},
+      {"prefetch of strides",
+       [](CacheDescription& other) {
+         other.fill = {.prefetch_lines = 1, .prefetch_on = model::PrefetchOn::stride, .fetch_bytes = {}};
+       }},
+      {"twin",
+       [](CacheDescription& other) {
+         other.twin = model::Twin{.ways = {9}, .index = model::BitsIndex{}, .replacement = policy("lru")};
+       }},
+      {"walk",
+       [](CacheDescription& other) {
+         other.replacement = policy("slru");
+         other.store_lines = 5;
+         other.walk = model::Walk{};
+       }},
       {"index", [](CacheDescription& other) { other.index = model::BitsIndex{{7}}; }},
       {"set numbers", [](CacheDescription& other) { std::get<model::XorIndex>(*other.index).constant = 1; }},
   };

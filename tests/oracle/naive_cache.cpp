@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/oracle/naive_cache.hpp"
 
+#include <algorithm>
+
 #include "tests/oracle/naive_index.hpp"
 
 namespace gpuinfer::oracle {
@@ -10,31 +12,97 @@ using model::AccessEvent;
 using model::Outcome;
 using model::StartState;
 
+namespace {
+
+// In place of a line that is invalid, but has not been taken from its store.
+constexpr std::uint64_t no_line = ~std::uint64_t{0};
+
+}  // namespace
+
 NaiveCache::NaiveCache(const model::CacheDescription& cache, std::uint64_t seed)
     : cache_(cache), dice_(seed), sets_(cache.ways->size()) {
+  if (cache.twin) {
+    described_twin_ = std::make_unique<model::CacheDescription>(cache);
+    described_twin_->ways = cache.twin->ways;
+    described_twin_->index = cache.twin->index;
+    described_twin_->replacement = cache.twin->replacement;
+    described_twin_->victim_lines.reset();
+    described_twin_->twin.reset();
+    twin_ = std::make_unique<NaiveCache>(*described_twin_, seed);
+  }
   put_into(StartState::clean);
 }
 
 void NaiveCache::put_into(StartState state) {
   for (std::size_t i = 0; i < sets_.size(); ++i) {
     const Way ways = (*cache_.ways)[i];
-    if (state != StartState::keep) {
+    if (state == StartState::invalidated && cache_.walk) {
+      for (auto& line : sets_[i].ways) {
+        line = line ? std::optional(Line{.number = no_line, .sectors = {}}) : std::nullopt;
+      }
+    } else if (state != StartState::keep) {
       sets_[i].ways.assign(ways, std::nullopt);
     }
     if (state == StartState::clean) {
-      sets_[i].policy = make_policy(*cache_.replacement, ways, dice_);
+      sets_[i].policy = make_policy(*cache_.replacement, ways, dice_, i, community_);
+    }
+  }
+  if (state == StartState::clean) {
+    pointers_.assign(cache_.walk ? cache_.walk->banks : 0, 0);
+    community_.misses_of_first_above_second = 0;
+  }
+  if (state != StartState::keep) {
+    recent_.clear();
+    victims_.clear();
+    if (twin_) {
+      twin_->put_into(state);
     }
   }
 }
 
 AccessEvent NaiveCache::load(std::uint64_t address) {
-  const AccessEvent event = touch(address);
-  if (event.outcome == Outcome::line_miss) {
-    for (std::uint64_t next = 1; next <= cache_.fill.prefetch_lines; ++next) {
-      touch(address + next * *cache_.line_bytes);
+  AccessEvent event = touch(address);
+  for (std::uint64_t next = 1; next <= cache_.fill.prefetch_lines; ++next) {
+    const auto step = step_of_prefetch(address / *cache_.line_bytes, event.outcome);
+    const bool is_below_zero = step && (*step >> 63U) != 0 && address / *cache_.line_bytes < next * (0 - *step);
+    if (step && !is_below_zero) {
+      touch(address + next * *step * *cache_.line_bytes);
     }
   }
+  recent_.push_back(address / *cache_.line_bytes);
+  if (event.outcome != Outcome::hit && cache_.victim_lines && came_back(event, address / *cache_.line_bytes)) {
+    event.outcome = Outcome::hit;
+  }
+  if (event.outcome != Outcome::hit && twin_ && twin_->load(address).outcome == Outcome::hit) {
+    event.outcome = Outcome::hit;
+  }
   return event;
+}
+
+// Modulo 2^64 where it goes back.
+std::optional<std::uint64_t> NaiveCache::step_of_prefetch(std::uint64_t line, Outcome outcome) const {
+  if (cache_.fill.prefetch_on != model::PrefetchOn::stride) {
+    const bool prefetches = outcome == Outcome::line_miss || cache_.fill.prefetch_on == model::PrefetchOn::access;
+    return prefetches ? std::optional<std::uint64_t>(1) : std::nullopt;
+  }
+  if (recent_.size() < 2) {
+    return std::nullopt;
+  }
+  const std::uint64_t last = recent_[recent_.size() - 1];
+  const std::uint64_t step = line - last;
+  return step != 0 && last - recent_[recent_.size() - 2] == step ? std::optional(step) : std::nullopt;
+}
+
+// Whether the line was among those that had to go last; what had to go for it is from now on.
+bool NaiveCache::came_back(const AccessEvent& event, std::uint64_t line) {
+  const bool was_there = victims_.remove(line) > 0;
+  if (event.victim_address) {
+    victims_.push_back(*event.victim_address / *cache_.line_bytes);
+    if (victims_.size() > *cache_.victim_lines) {
+      victims_.pop_front();
+    }
+  }
+  return was_there;
 }
 
 AccessEvent NaiveCache::touch(std::uint64_t address) {
@@ -45,6 +113,9 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   Set& set = sets_.at(set_number);
   AccessEvent event{.outcome = Outcome::line_miss, .set = set_number, .way = 0, .victim_address = {}};
 
+  const std::size_t bank = cache_.walk ? set_number / (sets_.size() / cache_.walk->banks) : 0;
+  const bool bank_is_full = cache_.walk && lines_in_bank(bank) >= *cache_.store_lines / cache_.walk->banks;
+
   Way way = 0;
   while (way < set.ways.size() && !(set.ways[way] && set.ways[way]->number == number)) {
     ++way;
@@ -53,6 +124,9 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
     set.policy->hit(way);
     event.way = way;
     event.outcome = fetch(*set.ways[way], sector) ? Outcome::hit : Outcome::sector_miss;
+    if (bank_is_full) {
+      walk(bank, cache_.walk->lines_on_hit, event, number);
+    }
     return event;
   }
 
@@ -60,15 +134,64 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   while (way < set.ways.size() && set.ways[way]) {
     ++way;
   }
-  if (way == set.ways.size()) {
+  const bool replaces = way == set.ways.size();
+  if (replaces) {
     way = set.policy->victim();
-    event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
+    if (set.ways.at(way)->number != no_line) {
+      event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
+    }
   }
   set.ways[way] = Line{.number = number, .sectors = {}};
   fetch(*set.ways[way], sector);
   set.policy->fill(way);
   event.way = way;
+  if (bank_is_full) {
+    walk(bank, replaces ? cache_.walk->lines_on_replacement : cache_.walk->lines_on_fill, event, number);
+  }
   return event;
+}
+
+std::size_t NaiveCache::lines_in_bank(std::size_t bank) const {
+  const std::size_t sets = sets_.size() / cache_.walk->banks;
+  std::size_t lines = 0;
+  for (std::size_t i = bank * sets; i < (bank + 1) * sets; ++i) {
+    for (const auto& line : sets_[i].ways) {
+      lines += line ? 1U : 0U;
+    }
+  }
+  return lines;
+}
+
+void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& event, std::uint64_t line) {
+  const std::size_t sets = sets_.size() / cache_.walk->banks;
+  const auto is_there = [](const std::optional<Line>& any) { return any.has_value(); };
+  const auto is_empty = [&](std::size_t set) { return std::ranges::none_of(sets_[bank * sets + set].ways, is_there); };
+  std::size_t& pointer = pointers_[bank];
+  std::uint64_t found = 0;
+  for (std::size_t steps = 0; steps < 2 * sets && found < lines; ++steps) {
+    Set& set = sets_[bank * sets + pointer];
+    const bool nothing_here = is_empty(pointer);
+    pointer = pointer + 1 == sets ? 0 : pointer + 1;
+    if (nothing_here) {
+      continue;
+    }
+    auto& policy = dynamic_cast<WalkedPolicy&>(*set.policy);
+    const Way way = policy.next();
+    if (event.outcome == Outcome::hit || set.ways[way]->number != line) {
+      policy.take(way);
+      set.ways[way].reset();
+      ++found;
+    } else if (event.outcome == Outcome::sector_miss || found > 0) {
+      ++found;
+    }
+  }
+  bool something_ahead = false;
+  for (std::size_t set = pointer; set < sets; ++set) {
+    something_ahead = something_ahead || !is_empty(set);
+  }
+  if (!something_ahead) {
+    pointer = 0;
+  }
 }
 
 bool NaiveCache::fetch(Line& line, std::uint64_t sector) const {

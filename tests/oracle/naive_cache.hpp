@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,12 +39,23 @@ class NaiveCache {
   };
 
   model::AccessEvent touch(std::uint64_t address);
+  [[nodiscard]] std::optional<std::uint64_t> step_of_prefetch(std::uint64_t line, model::Outcome outcome) const;
+  bool came_back(const model::AccessEvent& event, std::uint64_t line);
+  [[nodiscard]] std::size_t lines_in_bank(std::size_t bank) const;
+  void walk(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line);
+
   // True when the sector was there.
   bool fetch(Line& line, std::uint64_t sector) const;
 
   const model::CacheDescription& cache_;
   Dice dice_;
+  Community community_;
   std::vector<Set> sets_;
+  std::vector<std::size_t> pointers_;  // by bank
+  std::vector<std::uint64_t> recent_;  // lines, in the order of their loads
+  std::list<std::uint64_t> victims_;   // lines, the last one at the end
+  std::unique_ptr<model::CacheDescription> described_twin_;
+  std::unique_ptr<NaiveCache> twin_;
 };
 
 }  // namespace gpuinfer::oracle

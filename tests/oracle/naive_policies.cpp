@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 namespace gpuinfer::oracle {
 namespace {
@@ -99,6 +100,48 @@ class Lip final : public NaivePolicy {
 
  private:
   std::list<Way> stack_;
+};
+
+// docs/h200-l1.md: lines that were hit are guarded and go last, in the order of their hits, the others in that of their
+// fills. The victim of a full set is named when its last line comes.
+class Slru final : public WalkedPolicy {
+ public:
+  Slru(const Replacement& /*replacement*/, Way ways, Dice& /*dice*/) : ways_(ways) {}
+
+  void hit(Way way) override {
+    if (!guarded_.empty() && guarded_.back() == way) {
+      plain_.splice(plain_.end(), guarded_, guarded_.begin(), std::prev(guarded_.end()));
+    } else {
+      plain_.remove(way);
+      guarded_.remove(way);
+      guarded_.push_back(way);
+    }
+    if (way == named_) {
+      named_ = first();
+    }
+  }
+  void fill(Way way) override {
+    take(way);
+    plain_.push_back(way);
+    if (plain_.size() + guarded_.size() == ways_) {
+      const bool is_first = plain_.front() == way;
+      named_ = !is_first || ways_ == 1 ? plain_.front() : guarded_.front();
+    }
+  }
+  Way victim() override { return named_; }
+  [[nodiscard]] Way next() const override { return plain_.size() + guarded_.size() == ways_ ? named_ : first(); }
+  void take(Way way) override {
+    plain_.remove(way);
+    guarded_.remove(way);
+  }
+
+ private:
+  [[nodiscard]] Way first() const { return plain_.empty() ? guarded_.front() : plain_.front(); }
+
+  std::size_t ways_;
+  std::list<Way> plain_;
+  std::list<Way> guarded_;
+  Way named_ = 0;
 };
 
 class Bip final : public NaivePolicy {
@@ -534,11 +577,88 @@ class Automaton final : public NaivePolicy {
   bool fill_of_victim_ = false;
 };
 
-using Maker = std::unique_ptr<NaivePolicy> (*)(const Replacement&, Way, Dice&);
+// Two policies, named as parameters; both are told everything, one of them is asked.
+class TwoPolicies : public NaivePolicy {
+ public:
+  TwoPolicies(const Replacement& replacement, Way ways, Dice& dice, std::size_t set, Community& community)
+      : names_{named(replacement, "first"), named(replacement, "second")}, community_(community) {
+    for (const Replacement& name : names_) {
+      policies_.push_back(make_policy(name, ways, dice, set, community));
+    }
+  }
+
+  void hit(Way way) override {
+    for (const auto& policy : policies_) {
+      policy->hit(way);
+    }
+    ++community_.accesses;
+  }
+  void fill(Way way) override {
+    for (const auto& policy : policies_) {
+      policy->fill(way);
+    }
+    ++community_.accesses;
+  }
+  Way victim() override { return policies_[is_second() ? 1 : 0]->victim(); }
+
+ protected:
+  [[nodiscard]] virtual bool is_second() const = 0;
+  [[nodiscard]] Community& community() const { return community_; }
+
+ private:
+  static Replacement named(const Replacement& replacement, const std::string& side) {
+    return {.policy = parameter<std::string>(replacement, side), .parameters = {}, .equivalent = {}};
+  }
+
+  std::vector<Replacement> names_;
+  std::vector<std::unique_ptr<NaivePolicy>> policies_;
+  Community& community_;
+};
+
+// Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007, section 5.
+class SetDuelling final : public TwoPolicies {
+ public:
+  SetDuelling(const Replacement& replacement, Way ways, Dice& dice, std::size_t set, Community& community)
+      : TwoPolicies(replacement, ways, dice, set, community), place_(set % number_or(replacement, "one_leader_in", 32)),
+        half_(std::int64_t{1} << (number_or(replacement, "psel_bits", 10) - 1)) {}
+
+  void fill(Way way) override {
+    TwoPolicies::fill(way);
+    std::int64_t& lead = community().misses_of_first_above_second;
+    lead += place_ == 0 ? 1 : place_ == 1 ? -1 : 0;
+    lead = std::clamp(lead, -half_, half_ - 1);
+  }
+
+ private:
+  [[nodiscard]] bool is_second() const override {
+    return place_ == 1 || (place_ > 1 && community().misses_of_first_above_second >= 0);
+  }
+
+  std::uint64_t place_;
+  std::int64_t half_;
+};
+
+class Alternating final : public TwoPolicies {
+ public:
+  Alternating(const Replacement& replacement, Way ways, Dice& dice, std::size_t set, Community& community)
+      : TwoPolicies(replacement, ways, dice, set, community), turn_(number_or(replacement, "every_accesses", 0)) {}
+
+ private:
+  [[nodiscard]] bool is_second() const override { return community().accesses / turn_ % 2 == 1; }
+
+  std::uint64_t turn_;
+};
+
+using Maker = std::unique_ptr<NaivePolicy> (*)(const Replacement&, Way, Dice&, std::size_t, Community&);
 
 template <class Policy>
-std::unique_ptr<NaivePolicy> make(const Replacement& replacement, Way ways, Dice& dice) {
-  return std::make_unique<Policy>(replacement, ways, dice);
+std::unique_ptr<NaivePolicy> make(const Replacement& replacement, Way ways, Dice& dice, std::size_t set,
+                                  Community& community) {
+  if constexpr (std::is_base_of_v<TwoPolicies, Policy>) {
+    return std::make_unique<Policy>(replacement, ways, dice, set, community);
+  } else {
+    return std::make_unique<Policy>(replacement, ways, dice);
+  }
 }
 
 const std::map<std::string_view, Maker>& makers() {
@@ -546,6 +666,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"lru", make<Lru>},
       {"fifo", make<Fifo>},
       {"lip", make<Lip>},
+      {"slru", make<Slru>},
       {"bip", make<Bip>},
       {"random", make<RandomPolicy>},
       {"weighted_random", make<WeightedRandom>},
@@ -559,6 +680,8 @@ const std::map<std::string_view, Maker>& makers() {
       {"qlru", make<Qlru>},
       {"permutation", make<Permutation>},
       {"automaton", make<Automaton>},
+      {"set_duelling", make<SetDuelling>},
+      {"alternating", make<Alternating>},
   };
   return all;
 }
@@ -573,8 +696,9 @@ std::vector<std::string_view> known_policies() {
   return names;
 }
 
-std::unique_ptr<NaivePolicy> make_policy(const Replacement& replacement, Way ways, Dice& dice) {
-  return makers().at(replacement.policy)(replacement, ways, dice);
+std::unique_ptr<NaivePolicy> make_policy(const Replacement& replacement, Way ways, Dice& dice, std::size_t set,
+                                         Community& community) {
+  return makers().at(replacement.policy)(replacement, ways, dice, set, community);
 }
 
 }  // namespace gpuinfer::oracle

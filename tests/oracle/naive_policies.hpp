@@ -29,10 +29,25 @@ class NaivePolicy {
   NaivePolicy() = default;
 };
 
+// A policy that also says which line of a set that need not be full goes next, and bears that one goes out of turn.
+class WalkedPolicy : public NaivePolicy {
+ public:
+  [[nodiscard]] virtual Way next() const = 0;
+  virtual void take(Way way) = 0;
+};
+
+// What all sets of one cache have in common.
+struct Community {
+  std::int64_t misses_of_first_above_second = 0;  // in leader sets, within bounds
+  std::uint64_t accesses = 0;                     // hits and fills since the cache was built
+};
+
 // Names as in descriptions.
 [[nodiscard]] std::vector<std::string_view> known_policies();
 
-// `replacement` and `dice` outlive the policy. Throws std::out_of_range for a name that is not known.
-[[nodiscard]] std::unique_ptr<NaivePolicy> make_policy(const model::Replacement& replacement, Way ways, Dice& dice);
+// Of the set of that number. `replacement`, `dice` and `community` outlive the policy. Throws std::out_of_range for a
+// name that is not known.
+[[nodiscard]] std::unique_ptr<NaivePolicy> make_policy(const model::Replacement& replacement, Way ways, Dice& dice,
+                                                       std::size_t set, Community& community);
 
 }  // namespace gpuinfer::oracle

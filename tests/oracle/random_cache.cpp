@@ -98,6 +98,18 @@ Parameters rrip_parameters(std::size_t& number) {
   return {{"promotion", promotion}, {"bits", next_of<std::int64_t>({1, 2, 3, 4, 5, 6, 7, 8}, number)}};
 }
 
+Parameters random_rivals(std::string_view policy, Dice& dice) {
+  const std::vector<std::string> names{"lru", "fifo", "lip", "plru", "nru", "mru", "clock", "srrip"};
+  Parameters parameters{{"first", dice.one_of(names)}, {"second", dice.one_of(names)}};
+  if (policy == "alternating") {
+    parameters["every_accesses"] = static_cast<std::int64_t>(dice.between(1, 1000));
+  } else {
+    parameters["one_leader_in"] = static_cast<std::int64_t>(dice.between(2, 8));
+    parameters["psel_bits"] = static_cast<std::int64_t>(dice.between(1, 10));
+  }
+  return parameters;
+}
+
 Parameters random_parameters(std::string_view policy, std::size_t number, const std::vector<std::uint32_t>& ways,
                              Dice& dice) {
   if (policy == "bip") {
@@ -137,6 +149,9 @@ Parameters random_parameters(std::string_view policy, std::size_t number, const 
     std::vector<double> weights(ways.front());
     weights[dice.below(weights.size())] = 0.5 + dice.unit();
     return {{"victim_weights", weights}};
+  }
+  if (policy == "set_duelling" || policy == "alternating") {
+    return random_rivals(policy, dice);
   }
   if (policy == "fermi") {
     return {{"favoured_way", static_cast<std::int64_t>(dice.below(2))}, {"others", std::string("random")}};
@@ -257,6 +272,38 @@ std::uint64_t random_part(std::uint64_t bytes, Dice& dice) {
   return dice.one_of(parts);
 }
 
+// A store with room for fewer lines than there are tags.
+void add_walk(CacheDescription& cache, Dice& dice) {
+  const std::size_t sets = cache.ways->size();
+  const auto tags = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+  const auto banks = static_cast<std::uint32_t>(random_part(sets, dice));
+  if (tags < banks) {
+    return;
+  }
+  cache.store_lines = banks * dice.between(1, tags / banks);
+  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+  cache.walk = model::Walk{.banks = static_cast<std::uint32_t>(banks),
+                           .lines_on_hit = static_cast<std::uint32_t>(dice.between(0, 3)),
+                           .lines_on_replacement = static_cast<std::uint32_t>(dice.between(0, 3)),
+                           .lines_on_fill = static_cast<std::uint32_t>(dice.between(1, 6))};
+}
+
+// In some of them, what lies beside a cache and answers as fast.
+void add_second_cache(CacheDescription& cache, Dice& dice) {
+  if (cache.sector_bytes == cache.line_bytes && cache.fill.prefetch_lines == 0 && dice.one_in(2)) {
+    cache.victim_lines = dice.between(1, 12);
+  }
+  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
+  if (!(table != nullptr && table->range_bytes) && dice.one_in(4)) {
+    const auto sets = static_cast<std::uint32_t>(dice.between(1, 5));
+    cache.twin = model::Twin{
+        .ways = std::vector<std::uint32_t>(sets, static_cast<std::uint32_t>(dice.between(1, 20))),
+        .index = model::ModuloIndex{.granule_bytes = *cache.line_bytes, .sets_count = sets},
+        .replacement = {
+            .policy = dice.one_of<std::string>({"lru", "fifo", "plru"}), .parameters = {}, .equivalent = {}}};
+  }
+}
+
 }  // namespace
 
 std::vector<double> random_permutation(std::size_t count, Dice& dice) {
@@ -281,6 +328,12 @@ CacheDescription random_cache(std::string_view policy, std::size_t number, Dice&
     table->range_bytes = (3 * lines + 16) * *cache.line_bytes + dice.below(1000);
   }
   cache.fill.prefetch_lines = static_cast<unsigned>(dice.one_in(2) ? dice.between(1, 3) : 0);
+  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
+  if (dice.one_in(3)) {
+    cache.fill.prefetch_on = model::PrefetchOn::access;
+  } else if (!(table != nullptr && table->range_bytes) && dice.one_in(2)) {
+    cache.fill.prefetch_on = model::PrefetchOn::stride;
+  }
   if (dice.one_in(4)) {
     cache.fill.fetch_bytes = *cache.sector_bytes * random_part(*cache.line_bytes / *cache.sector_bytes, dice);
   }
@@ -288,6 +341,11 @@ CacheDescription random_cache(std::string_view policy, std::size_t number, Dice&
                        .parameters = random_parameters(policy, number, *cache.ways, dice),
                        .equivalent = {}};
   drop_defaults(cache.replacement->parameters, dice);
+  if (policy == "slru" && dice.one_in(2)) {
+    add_walk(cache, dice);
+  } else {
+    add_second_cache(cache, dice);
+  }
   return cache;
 }
 

@@ -35,6 +35,7 @@ model::DeviceFacts some_facts() {
               {{"ConstL1", {.bytes = 65536, .address = 512}},
                {"L2TLB", {.bytes = 1U << 30U, .address = 0, .raster = {}, .nearer_bytes = 1U << 20U}},
                {"Instruction", {.bytes = 1U << 18U, .piece_bytes = 1024}},
+               {"dTLB", {.bytes = 1U << 25U, .averages_laps = true}},
                {"Texture2D",
                 {.bytes = 8192, .address = 0, .raster = model::Raster{.texel_bytes = 4, .width = 64, .height = 32}}}},
           .warm_targets = {"L1tex", "ReadOnly"},

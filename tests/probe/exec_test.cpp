@@ -225,7 +225,9 @@ say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"
                                               "L2TLB": {"buffer_bytes": 99328, "address_of_buffer": 0,
                                                         "nearer_bytes": 1024},
                                               "Instruction": {"buffer_bytes": 4096, "address_of_buffer": 0,
-                                                              "piece_bytes": 1024}}})
+                                                              "piece_bytes": 1024},
+                                              "dTLB": {"buffer_bytes": 8192, "address_of_buffer": 0,
+                                                       "averages_laps": True}}})
 )"));
   EXPECT_EQ(device->facts().buffer_of("L1tex"), (model::BufferFacts{.bytes = 1U << 20U, .address = 4096}));
   EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = 512}));
@@ -233,6 +235,7 @@ say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"
             (model::BufferFacts{.bytes = 99328, .address = 0, .raster = {}, .nearer_bytes = 1024}));
 
   EXPECT_EQ(device->facts().buffer_of("Instruction"), (model::BufferFacts{.bytes = 4096, .piece_bytes = 1024}));
+  EXPECT_EQ(device->facts().buffer_of("dTLB"), (model::BufferFacts{.bytes = 8192, .averages_laps = true}));
 
   const auto greeting = [](const std::string& own) {
     return R"(
@@ -244,6 +247,9 @@ say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex"], "buffer_
   EXPECT_TRUE(contains(
       greeting_failure_of(script(greeting(R"({"buffer_bytes": 8, "address_of_buffer": 0, "piece_bytes": 0})"))),
       "piece_bytes"));
+  EXPECT_TRUE(contains(
+      greeting_failure_of(script(greeting(R"({"buffer_bytes": 8, "address_of_buffer": 0, "averages_laps": 1})"))),
+      "averages_laps"));
 }
 
 TEST(Serve, GreetsAndAnswersInOrder) {

@@ -133,6 +133,10 @@ int nvmlDeviceGetName(void* device, char* name, unsigned room) {
   return device == &gpu ? copy("NVIDIA Fake", name, room) : invalid_argument;
 }
 
+int nvmlDeviceGetSerial(void* device, char* serial, unsigned room) {
+  return device == &gpu ? copy("1320623012345", serial, room) : invalid_argument;
+}
+
 int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
   return device == &gpu ? copy("00000000:1B:00.0", info->id, sizeof(info->id)) : invalid_argument;
 }

@@ -32,7 +32,7 @@ class Host : public testing::Test {
 TEST_F(Host, RefusesWhatItCannotGive) {
   const std::vector<model::Question> questions{
       question(model::StartState::clean, {}, {0}),
-      question(model::StartState::keep, {}, {0}),
+      question(model::StartState::keep, {}, {0, 0}),
       question(model::StartState::invalidated, {}, {0}),
       question(model::StartState::flooded, {}, {2}),
       question(model::StartState::flooded, {host_->facts().buffer.bytes}, {0}),
@@ -51,8 +51,42 @@ TEST_F(Host, AnswersEachRecordedAccess) {
   EXPECT_EQ(answers[0].latency_cycles.size(), 4U);
 }
 
+TEST_F(Host, RefusesWhatIsNoLap) {
+  const auto lap_of = [](const std::string& target, model::AccessSequence warm, model::AccessSequence record) {
+    return model::Question{
+        .target = target, .state = model::StartState::keep, .warm = std::move(warm), .record = std::move(record)};
+  };
+  for (const std::string target : {"L2", "L3", "dTLB"}) {
+    const std::uint64_t end = host_->facts().buffer_of(target).bytes;
+    EXPECT_TRUE(host_->facts().buffer_of(target).averages_laps);
+    std::vector<model::Question> questions{lap_of(target, {}, {}),        lap_of(target, {}, {0, 64, 0}),
+                                           lap_of(target, {0}, {64, 0}),  lap_of(target, {0, 64, 64}, {0, 64}),
+                                           lap_of(target, {}, {0, end}),  lap_of(target, {}, {0, 2}),
+                                           lap_of(target, {}, {0, 4096}), lap_of(target, {0, 64}, {0, 64})};
+    questions[6].state = model::StartState::flooded;
+    const std::vector<model::Answer> answers = host_->ask(questions);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(answers[i].refusal.has_value(), i + 1 < answers.size()) << target << ", question " << i;
+    }
+  }
+}
+
+TEST_F(Host, LapsHaveOneAverageThatGrowsWithThem) {
+  const auto cycles_of = [&](std::uint64_t bytes) {
+    model::AccessSequence lap = model::cold_pass(0, bytes, 64);
+    model::Random random(1);
+    random.shuffle(lap);
+    const model::Question question{.target = "L2", .state = model::StartState::keep, .warm = lap, .record = lap};
+    const std::vector<float> cycles = host_->ask({&question, 1}).front().latency_cycles;
+    EXPECT_EQ(cycles, std::vector<float>(lap.size(), cycles.front()));
+    EXPECT_GT(cycles.front(), 0);
+    return cycles.front();
+  };
+  EXPECT_LT(cycles_of(4096), cycles_of(host_->facts().buffer_of("L2").bytes));
+}
+
 TEST_F(Host, SaysHowItMeasured) {
-  for (const char* key : {"pages", "addresses", "time_stamp_tick_cycles", "amplification", "cpu"}) {
+  for (const char* key : {"laps", "pages", "addresses", "time_stamp_tick_cycles", "amplification", "cpu"}) {
     EXPECT_TRUE(host_->facts().provenance.contains(key)) << key;
   }
 }

@@ -407,12 +407,25 @@ TEST_F(JournalledRun, OfADeviceThatAnswersAnewAsksWhatLedToAKeptState) {
   EXPECT_EQ(behind.asked, questions_);
 }
 
-TEST_F(JournalledRun, ThatAsksOtherwiseIsRefused) {
+TEST_F(JournalledRun, ThatAsksOtherwiseAsksTheRestAnew) {
   Counting device;
   (void)run(device, questions_, Reopened::answers_anew);
-  const std::vector<Question> others{questions_[0], questions_[2]};
-  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)run(device, others, Reopened::answers_anew); }),
-                       "some.journal: holds another question"));
+  const std::vector<Question> others{questions_[0], questions_[2], questions_[0]};
+  Counting other;
+  const auto first = run(other, others, Reopened::answers_anew);
+  EXPECT_EQ(other.asked, (std::vector{questions_[2], questions_[0]}));
+  EXPECT_EQ(first[0], (std::vector<float>{0, 1}));
+
+  // What was asked anew is kept as well, and takes the place of what it differs from.
+  Counting third;
+  EXPECT_EQ(run(third, others, Reopened::answers_anew), first);
+  EXPECT_TRUE(third.asked.empty());
+  const std::vector<Question> once_more{questions_[0], questions_[2], questions_[2]};
+  const auto last = run(third, once_more, Reopened::answers_anew);
+  EXPECT_EQ(third.asked, (std::vector{questions_[2]}));
+  Counting fourth;
+  EXPECT_EQ(run(fourth, once_more, Reopened::answers_anew), last);
+  EXPECT_TRUE(fourth.asked.empty());
 }
 
 TEST_F(JournalledRun, GoesOnFromAnArchive) {

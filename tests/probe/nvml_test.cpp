@@ -57,6 +57,12 @@ TEST_F(NvmlOfTest, SeesTheWholeCondition) {
                                        .replaced_rows = 3}));
 }
 
+TEST_F(NvmlOfTest, ReadsTheSerialNumber) {
+  const auto nvml = Nvml::find(FAKE_NVML, known_gpu);
+  ASSERT_TRUE(nvml);
+  EXPECT_EQ(nvml->serial(), "1320623012345");
+}
+
 TEST_F(NvmlOfTest, KnowsNothingOfWhatIsNotSupportedOrNotAllowed) {
   EXPECT_EQ(condition(), GpuCondition{});
   for (const char* quantity : {"sm_clock", "memory_clock", "reasons", "processes", "corrected", "uncorrected",

@@ -39,6 +39,12 @@ std::vector<Parameters> examples(std::string_view policy, std::uint32_t ways) {
   if (policy == "nru") {
     return {{{"victim", std::string("order")}, {"order", rotation}}};
   }
+  if (policy == "set_duelling") {
+    return {{{"first", std::string("lru")}, {"second", std::string("lip")}}};
+  }
+  if (policy == "alternating") {
+    return {{{"first", std::string("lru")}, {"second", std::string("fifo")}, {"every_accesses", std::int64_t{10}}}};
+  }
   return {{}};
 }
 

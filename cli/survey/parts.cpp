@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/survey/parts.hpp"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "model/errors.hpp"
+
+namespace fs = std::filesystem;
+
+namespace gpuinfer::cli::survey {
+
+namespace {
+
+constexpr const char* facts_name = "survey.json";
+
+std::optional<std::string> content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    return std::nullopt;
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Under another name first, so that what has this one is whole.
+void write_whole(const fs::path& file, const std::string& text) {
+  const fs::path partial = file.string() + ".partial";
+  std::ofstream stream(partial, std::ios::binary);
+  stream << text;
+  stream.close();
+  std::error_code error;
+  if (stream) {
+    fs::rename(partial, file, error);
+  }
+  if (!stream || error) {
+    throw Error(file.string() + ": could not be written whole; look for a full disk");
+  }
+}
+
+SurveyFacts facts_in(const fs::path& file) {
+  const auto text = content_of(file);
+  try {
+    return nlohmann::json::parse(text.value_or("")).get<SurveyFacts>();
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(file.string() + ": does not say of which survey it is; remove its folder to begin anew");
+  }
+}
+
+void check_same(const fs::path& folder, const SurveyFacts& begun, const SurveyFacts& now) {
+  for (const auto& [name, value] : now) {
+    const auto then = begun.find(name);
+    if (then == begun.end() || then->second != value) {
+      throw InputError(folder.string() + ": is of a survey with " + name + " `" +
+                       (then == begun.end() ? "" : then->second) + "`, and this one has `" + value +
+                       "`; go on with it as it was begun, or remove the folder");
+    }
+  }
+}
+
+}  // namespace
+
+Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey) {
+  is_temporary_ = !fleet;
+  folder_ =
+      fleet ? fs::path(*fleet + ".parts") : fs::temp_directory_path() / ("gpuinfer-survey-" + std::to_string(getpid()));
+  const fs::path facts = folder_ / facts_name;
+  std::error_code error;
+  if (is_temporary_) {
+    remove();  // of an earlier process with this number
+  }
+  if (fs::exists(facts, error)) {
+    if (!resume) {
+      throw InputError(folder_.string() +
+                       ": holds results of a survey that was not complete; go on with --resume, or remove it");
+    }
+    check_same(folder_, facts_in(facts), survey);
+    return;
+  }
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw InputError(folder_.string() + ": cannot be made; name a file in a folder that exists and may be written to");
+  }
+  write_whole(facts, nlohmann::json(survey).dump(2) + '\n');
+}
+
+Parts::~Parts() {
+  if (is_temporary_) {
+    remove();
+  }
+}
+
+fs::path Parts::file_of(const Task& task) const { return folder_ / (task.key + ".json"); }
+
+void Parts::keep(const Task& task, const Result& result) const { write_whole(file_of(task), to_text(result)); }
+
+std::optional<Result> Parts::find(const Task& task) const {
+  const auto text = content_of(file_of(task));
+  if (!text) {
+    return std::nullopt;
+  }
+  try {
+    return parse_result(*text, file_of(task).string());
+  } catch (const InputError&) {
+    return std::nullopt;  // the machine went down while it was written
+  }
+}
+
+void Parts::remove() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+}  // namespace gpuinfer::cli::survey

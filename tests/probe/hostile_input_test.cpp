@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <boost/crc.hpp>
+#include <csignal>
+#include <functional>
+#include <sstream>
+
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+#include "probe/exec.hpp"
+#include "probe/first_try.hpp"
+#include "probe/importers.hpp"
+#include "probe/input_limits.hpp"
+#include "probe/journal.hpp"
+#include "probe/wire.hpp"
+#include "tests/probe/scratch.hpp"
+
+// Files and processes that mean harm: few bytes that ask for all memory, nesting that would exhaust the stack, names of
+// other files. Each gets one sentence.
+namespace gpuinfer::probe {
+namespace {
+
+class HostileFile : public ScratchTest {
+ protected:
+  // Begins with the name of the file and is one line.
+  template <class Read>
+  std::string error_of(const std::filesystem::path& file, Read read) {
+    std::string message = message_of<InputError>([&] { static_cast<void>(read(file)); });
+    EXPECT_TRUE(message.starts_with(file.string()) && !contains(message, "\n")) << message;
+    return message;
+  }
+};
+
+TEST_F(HostileFile, AFewBytesDoNotAskForALongSequence) {
+  const std::string chase = error_of(file("chase.csv", "size,latency\n# stride 4\n549755813888,33\n"), read_mt4g);
+  EXPECT_TRUE(contains(chase, ":3: ") && contains(chase, std::to_string(most_accesses) + " accesses")) << chase;
+}
+
+TEST_F(HostileFile, ASizeIsReadToItsLastDigit) {
+  // As a latency it would be rounded to 2^30.
+  const auto traces = read_mt4g(file("size.csv", "size,latency\n# stride 268435457\n1073741828,33,33\n"));
+  EXPECT_EQ(traces.front().question.warm, (model::AccessSequence{0, 268435457, 536870914, 805306371}));
+}
+
+TEST_F(HostileFile, ALineHasAnEnd) {
+  EXPECT_TRUE(contains(error_of("/dev/zero", read_csv), "/dev/zero:1: is longer than 67108864 bytes"));
+}
+
+TEST_F(HostileFile, WhatIsQuotedDoesNotBreakTheSentence) {
+  EXPECT_TRUE(contains(error_of(file("steer.csv", "\x1b[31m,33\n"), read_csv), ":1: '?[31m' is no offset"));
+}
+
+std::string little_endian(std::uint32_t number) {
+  std::string bytes;
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    bytes += static_cast<char>(number >> shift & 0xffU);
+  }
+  return bytes;
+}
+
+std::string journal_of(const std::vector<std::string>& payloads) {
+  std::string journal = "gpuinfer-journal/1\n";
+  std::uint32_t checksum = 0;
+  for (const std::string& payload : payloads) {
+    const std::string covered = little_endian(static_cast<std::uint32_t>(payload.size())) + payload;
+    const std::string chained = little_endian(checksum) + covered;
+    boost::crc_32_type crc;
+    crc.process_bytes(chained.data(), chained.size());
+    checksum = crc.checksum();
+    journal += covered + little_endian(checksum);
+  }
+  return journal;
+}
+
+const std::string header("H\xa0", 2);  // an empty object
+
+TEST_F(HostileFile, AJournalIsNotNestedWithoutEnd) {
+  const std::string deep = "D" + std::string(1'000'000, '\x81') + '\0';  // lists of one entry
+  error_of(file("deep", journal_of({header, deep})), [](const auto& path) { return JournalReader(path).run(); });
+}
+
+TEST_F(HostileFile, AByteOfAJournalDoesNotAskForTheSameSequencesAgain) {
+  // One question with many recorded loads, then such as say "the same, refused" in two bytes.
+  constexpr std::size_t loads = 1U << 18U;
+  constexpr std::size_t more = 40;
+  const auto number = [](std::size_t n) {
+    std::string bytes;
+    for (; n >= 0x80U; n >>= 7U) {
+      bytes += static_cast<char>((n & 0x7fU) | 0x80U);
+    }
+    return bytes + static_cast<char>(n);
+  };
+  std::string questions = "Q" + number(1 + more) + '\x20' + number(1) + "T" + number(2) + "{}" + number(0) +
+                          number(loads) + std::string(loads, '\0') + '\0';
+  for (std::size_t i = 0; i < more; ++i) {
+    questions += std::string("\x3c\0", 2);
+  }
+  error_of(file("again", journal_of({header, questions})), [](const auto& path) {
+    JournalReader reader(path);
+    return reader.next_question("T");
+  });
+}
+
+TEST_F(HostileFile, AJournalIsQuotedInOneLine) {
+  const std::string question =
+      std::string("Q\x01\x20\x01T\x04") + std::string("a\n\0b", 4) + std::string("\0\x01\0\0", 4);
+  const std::string message = error_of(file("quoted", journal_of({header, question})), [](const auto& path) {
+    JournalReader reader(path);
+    return reader.next_question("T");
+  });
+  EXPECT_TRUE(contains(message, "('a??b' is no JSON object")) << message;
+}
+
+TEST(HostileLine, IsQuotedInOneLine) {
+  EXPECT_TRUE(contains(message_of<InputError>([] { (void)wire::parse_object("[\n]"); }), "'[?]' is no JSON object"));
+}
+
+TEST(HostileLine, IsNotNestedWithoutEnd) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_TRUE(contains(message_of<InputError>([&] { (void)wire::parse_answer("{\"id\":0,\"latency\":" + deep + "}"); }),
+                       "nested more than 32 deep"));
+  const wire::Asked asked = wire::parse_question("{\"id\":" + deep + "}");
+  EXPECT_TRUE(asked.id.is_null());
+  EXPECT_TRUE(asked.error && contains(*asked.error, "nested more than 32 deep"));
+  // Brackets in texts are no lists.
+  EXPECT_EQ(wire::parse_answer(R"({"id":0,"error":"\")" + std::string(100, '[') + "\"}").answer.refusal,
+            "\"" + std::string(100, '['));
+}
+
+TEST(HostileLine, GetsItsIdBackOnlyIfThatIsANumberOrAText) {
+  EXPECT_EQ(wire::parse_question(R"({"id":"seven"})").id, "seven");
+  EXPECT_TRUE(wire::parse_question(R"({"id":[7]})").id.is_null());
+}
+
+model::DeviceFacts some_facts() {
+  model::DeviceFacts facts;
+  facts.name = "One";
+  facts.targets = {"T"};
+  facts.buffer.bytes = 4096;
+  return facts;
+}
+
+class OneTarget final : public model::Answerer {
+ public:
+  const model::DeviceFacts& facts() const override { return facts_; }
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    return std::vector<model::Answer>(questions.size(), {.latency_cycles = {33}, .refusal = std::nullopt});
+  }
+
+ private:
+  model::DeviceFacts facts_ = some_facts();
+};
+
+TEST(HostileLine, ThatIsTooLongIsPassedOver) {
+  std::istringstream in(std::string(most_line_bytes + 2, 'x') + "\n" +
+                        R"({"id":7,"target":"T","state":"clean","warm":[],"record":[0]})" + "\n");
+  std::ostringstream out;
+  OneTarget device;
+  serve(device, in, out);
+  const std::string said = out.str();
+  EXPECT_TRUE(contains(said, "longer than 67108864 bytes")) << said;
+  EXPECT_TRUE(contains(said, R"({"id":7,"latency":[33]})")) << said;
+}
+
+class HostileArchive : public HostileFile {
+ protected:
+  // An archive with one question, changed as somebody may who means harm.
+  std::filesystem::path archive(const std::function<void(hid_t)>& change) const {
+    const auto file = path("hostile.h5");
+    const auto writer = create_archive(file, some_facts());
+    const model::Question question{.target = "T", .warm = {}, .record = {0, 4}};
+    writer->append({&question, 1}, std::vector{model::Answer{.latency_cycles = {33, 34}, .refusal = std::nullopt}});
+    writer->close();
+    EXPECT_EQ(read_archive(file).traces.size(), 1U);
+    const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    change(opened);
+    H5Fclose(opened);
+    return file;
+  }
+
+  static constexpr const char* offsets = "launch_000000/offset";
+
+  // In place of the offsets.
+  static void replace_offsets(hid_t file, hid_t properties, hsize_t count, const hsize_t* most = nullptr) {
+    H5Ldelete(file, offsets, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(1, &count, most);
+    const hid_t dataset = H5Dcreate2(file, offsets, H5T_STD_U64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    EXPECT_GE(dataset, 0);
+    H5Dclose(dataset);
+    H5Sclose(space);
+    H5Pclose(properties);
+  }
+
+  std::string error_of_archive(const std::function<void(hid_t)>& change) {
+    return error_of(archive(change), read_archive);
+  }
+};
+
+TEST_F(HostileArchive, LinksAreNotFollowed) {
+  const auto elsewhere = archive([](hid_t) {});
+  std::filesystem::rename(elsewhere, path("elsewhere.h5"));
+  const std::string to_file = error_of_archive([&](hid_t file) {
+    H5Ldelete(file, "launch_000000", H5P_DEFAULT);
+    H5Lcreate_external(path("elsewhere.h5").c_str(), "/launch_000000", file, "launch_000000", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  EXPECT_TRUE(contains(to_file, "group launch_000000 is a link to another place")) << to_file;
+  const std::string to_dataset = error_of_archive([](hid_t file) {
+    H5Lmove(file, offsets, file, "kept", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/kept", file, offsets, H5P_DEFAULT, H5P_DEFAULT);
+  });
+  EXPECT_TRUE(contains(to_dataset, "dataset offset is a link to another place")) << to_dataset;
+}
+
+TEST_F(HostileArchive, DataInOtherFilesAreNotRead) {
+  const std::string raw = file("raw", std::string(16, '\0')).string();
+  const std::string external = error_of_archive([&](hid_t file) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(properties, raw.c_str(), 0, 16);
+    replace_offsets(file, properties, 2);
+  });
+  EXPECT_TRUE(contains(external, "dataset offset has its data in another file")) << external;
+  const std::string is_virtual = error_of_archive([&](hid_t file) {
+    const hsize_t count = 2;
+    const hid_t space = H5Screate_simple(1, &count, nullptr);
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(properties, space, raw.c_str(), "/offset", space);
+    H5Sclose(space);
+    replace_offsets(file, properties, count);
+  });
+  EXPECT_TRUE(contains(is_virtual, "dataset offset has its data in another file")) << is_virtual;
+}
+
+TEST_F(HostileArchive, AFewBytesDoNotUnpackToAllMemory) {
+  const std::string chunk = error_of_archive([](hid_t file) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t elements = hsize_t{1} << 28U;
+    H5Pset_chunk(properties, 1, &elements);
+    H5Pset_deflate(properties, 9);
+    replace_offsets(file, properties, 2, &elements);
+  });
+  EXPECT_TRUE(contains(chunk, "stored in chunks of more than 268435456 bytes")) << chunk;
+  const std::string length = error_of_archive([](hid_t file) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t elements = 1U << 16U;
+    H5Pset_chunk(properties, 1, &elements);
+    replace_offsets(file, properties, hsize_t{1} << 40U);
+  });
+  EXPECT_TRUE(contains(length, "dataset offset is longer than what is stored of it")) << length;
+}
+
+TEST_F(HostileArchive, OtherFiltersAreNotRun) {
+  const std::string filter = error_of_archive([](hid_t file) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t elements = 2;
+    H5Pset_chunk(properties, 1, &elements);
+    H5Pset_nbit(properties);
+    replace_offsets(file, properties, 2);
+  });
+  EXPECT_TRUE(contains(filter, "packed by a filter other than")) << filter;
+}
+
+TEST(FirstTry, DiesInPlaceOfTheProcess) {
+  using std::chrono::seconds;
+  EXPECT_EQ(how_first_try_dies([] {}, seconds(10)), std::nullopt);
+  EXPECT_EQ(how_first_try_dies([] { throw InputError("no"); }, seconds(10)), std::nullopt);
+  EXPECT_EQ(how_first_try_dies([] { std::raise(SIGSEGV); }, seconds(10)), "crashes on it (Segmentation fault)");
+  EXPECT_EQ(how_first_try_dies(
+                [] {
+                  for (volatile bool forever = true; forever;) {
+                  }
+                },
+                seconds(1)),
+            "does not get to its end in 1 s");
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "cli/common_options.hpp"
@@ -208,14 +210,24 @@ ExitStatus verb_infer(Arguments arguments) {
   if (std::ranges::find(arguments, "--mpi") == arguments.end()) {
     return infer_as_asked(arguments, nullptr);
   }
-  const std::unique_ptr<Ranks> ranks = join_ranks();
-  if (ranks->rank() != 0) {
+  std::unique_ptr<Ranks> ranks = join_ranks();
+  const bool is_first = ranks->rank() == 0;
+  if (!is_first) {
     // All would say the same.
     std::cout.rdbuf(nullptr);
     std::cerr.rdbuf(nullptr);
   }
   SharedWork shared(*ranks);
-  return shared.run([&] { return infer_as_asked(arguments, &shared); });
+  try {
+    return shared.run([&] { return infer_as_asked(arguments, &shared); });
+  } catch (...) {
+    ranks.reset();
+    if (!is_first) {
+      // The first process that ends with an error is the end of all, and the first rank has yet to say what is wrong.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    throw;
+  }
 }
 
 }  // namespace gpuinfer::cli

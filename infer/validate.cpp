@@ -43,7 +43,7 @@ void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets
 }
 
 // From every start out of a few: where it is known, that one, and else an empty cache and caches that have seen the
-// same accesses forwards, backwards, and some of them in other orders. For an invalidated cache it is assumed that its
+// same accesses forwards and backwards. For an invalidated cache it is assumed that its
 // policy begins anew.
 std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
                                        StartState start, std::uint64_t address_of_buffer, std::uint64_t seed) {
@@ -64,13 +64,6 @@ std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, con
     simulate(seen);
     std::reverse(seen.begin(), seen.end());
     simulate(seen);
-    // In no order at all, and fewer of them.
-    constexpr std::size_t disorders = 8;
-    model::Random random(seed);
-    for (std::size_t i = 0; i < disorders; ++i) {
-      std::shuffle(seen.begin(), seen.end(), random);
-      simulate({seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(random.below(seen.size() + 1))});
-    }
   }
   return outcomes;
 }
@@ -114,7 +107,9 @@ std::vector<Possible> possible_outcomes(const model::CacheDescription& described
   for (std::size_t i = 0; i < readings.size(); ++i) {
     const std::uint64_t address = address_of_buffer + trace.question.record[i];
     std::optional<Possible> possible = states->possible(address);
-    if (!possible) {
+    if (!possible && model::may_hold_others(start)) {
+      possible = Possible{.hit = true, .miss = true};
+    } else if (!possible) {
       if (!guesses) {
         guesses = guessed_outcomes(cache, trace, start, address_of_buffer, seed);
       }

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -141,7 +142,8 @@ class Determinism(harness.ProgramTest):
 
     def test_other_process(self):
         spec = self.write("spec.json", json.dumps(HIDDEN))
-        device = f"exec:{sys.executable} {TESTS / 'hidden' / 'hidden_device.py'} {spec}"
+        command = [sys.executable, TESTS / "hidden" / "hidden_device.py", spec]
+        device = "exec:" + shlex.join(str(word) for word in command)
         if WIDE:
             self.expect_same("--target=L1tex", "--device", device)
             return

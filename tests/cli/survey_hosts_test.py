@@ -8,6 +8,7 @@ Skipped where namespaces may not be made, or where there is no MPI.
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -66,7 +67,7 @@ class TwoHosts(harness.ProgramTest):
             f"mpirun --allow-run-as-root --oversubscribe --bind-to none --enable-recovery -np 4 --host nodea:2,nodeb:2"
             f" --mca plm_rsh_agent {agent} --mca btl tcp,self --mca oob_tcp_if_include 10.77.0.0/24"
             f" --mca btl_tcp_if_include 10.77.0.0/24"
-            f" {self.program} survey --target L1tex --devices devices.txt --jobs 1 -o fleet.yaml"
+            f" {shlex.quote(str(self.program))} survey --target L1tex --devices devices.txt --jobs 1 -o fleet.yaml"
         )
         done = subprocess.run(
             [str(agent), "nodea", survey],

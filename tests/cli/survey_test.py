@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -214,7 +215,7 @@ class Troubles(FleetTest):
 
     def lose_a_rank(self, number):
         """What a survey on three ranks says of rank 2 when that gets a signal while it waits for a device."""
-        slow = f"exec:sleep 2; exec {self.program} serve --device virtual:noisy.yaml"
+        slow = f"exec:sleep 2; exec {shlex.quote(str(self.program))} serve --device virtual:noisy.yaml"
         names = self.write("devices.txt", "".join(f"{device}\n" for device in [slow] * 3 + ["virtual:noisy.yaml"] * 6))
         command = [
             *self.mpirun(3), self.program, "survey", "--target", "L1tex", "--devices", names, "-o", "fleet.yaml",
@@ -270,7 +271,7 @@ class Troubles(FleetTest):
         self.lose_a_rank(signal.SIGSTOP)
 
     def test_interrupt_keeps_what_is_there(self):
-        slow = f"exec:sleep 20; exec {self.program} serve --device virtual:noisy.yaml"
+        slow = f"exec:sleep 20; exec {shlex.quote(str(self.program))} serve --device virtual:noisy.yaml"
         names = self.write("devices.txt", f"virtual:noisy.yaml\n{slow}\n")
         command = [self.program, "survey", "--target", "L1tex", "--devices", names, "-o", "fleet.yaml", "--jobs", "2"]
         with subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True) as job:

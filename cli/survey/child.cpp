@@ -18,26 +18,6 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
-const std::string visible_gpus = "CUDA_VISIBLE_DEVICES=";
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    variables.emplace_back(*variable);
-  }
-  return variables;
-}
-
-// As C wants them, with a null at the end.
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 struct Pipe {
   probe::FileDescriptor read_end;
   probe::FileDescriptor write_end;
@@ -58,8 +38,7 @@ Pipe make_pipe() {
 }
 
 // Between fork() and exec(), where little is allowed.
-[[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int input, int output,
-                         int errors) {
+[[noreturn]] void become(char* const* arguments, pid_t parent, int input, int output, int errors) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
   dup2(input, STDIN_FILENO);
@@ -70,7 +49,7 @@ Pipe make_pipe() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   // The parent may have ended before its end could be a signal.
   if (getppid() == parent) {
-    execve("/proc/self/exe", arguments, environment);
+    execv("/proc/self/exe", arguments);
   }
   constexpr int cannot_run = 127;
   _exit(cannot_run);
@@ -101,23 +80,20 @@ std::string last_line(std::string_view text) {
 
 }  // namespace
 
-Child::Child(std::vector<std::string> arguments, const std::optional<std::string>& visible_gpu) {
+Child::Child(std::vector<std::string> arguments) {
   const probe::FileDescriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
   arguments.insert(arguments.begin(), "gpuinfer");
-  std::vector<std::string> variables = own_environment();
-  if (visible_gpu) {
-    std::erase_if(variables, [](const std::string& each) { return each.starts_with(visible_gpus); });
-    variables.push_back(visible_gpus + *visible_gpu);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
   }
-  const std::vector<char*> pointers = pointers_to(arguments);
-  const std::vector<char*> environment = pointers_to(variables);
+  pointers.push_back(nullptr);
   const pid_t parent = getpid();
   id_ = fork();
   if (id_ == 0) {
-    become(pointers.data(), environment.data(), parent, nothing.number(), output.write_end.number(),
-           errors.write_end.number());
+    become(pointers.data(), parent, nothing.number(), output.write_end.number(), errors.write_end.number());
   }
   if (id_ < 0) {
     throw cannot_start(errno);

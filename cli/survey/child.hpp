@@ -17,9 +17,8 @@ namespace gpuinfer::cli::survey {
 // input is empty; nothing here waits.
 class Child {
  public:
-  // `visible_gpu`: the UUID of the only GPU that it is to see, as cuda:0; CUDA starts sooner the fewer there are. Throws
-  // DeviceUnavailable when there is no room for another process.
-  Child(std::vector<std::string> arguments, const std::optional<std::string>& visible_gpu);
+  // Throws DeviceUnavailable when there is no room for another process.
+  explicit Child(std::vector<std::string> arguments);
   // Ends it with all that it started.
   ~Child();
   Child(const Child&) = delete;

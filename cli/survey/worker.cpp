@@ -73,7 +73,6 @@ Worker::Worker(const Request& request, Team& team) : request_(&request), team_(&
   for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
     hello.gpus.push_back({.number = gpu.number, .uuid = gpu.uuid});
   }
-  gpus_ = hello.gpus;
   team_->send(0, to_text(hello));
 }
 
@@ -90,18 +89,14 @@ void Worker::take(const std::string& letter) {
 }
 
 void Worker::begin(const Order& order) {
-  const auto gpu = std::ranges::find_if(
-      gpus_, [&](const OwnGpu& own) { return "cuda:" + std::to_string(own.number) == order.device; });
-  const auto visible_gpu = gpu == gpus_.end() ? std::nullopt : std::optional(gpu->uuid);
-  std::vector<std::string> arguments{"run", "--quiet", "--format=yaml",
-                                     "--device=" + (visible_gpu ? std::string("cuda:0") : order.device)};
+  std::vector<std::string> arguments{"run", "--quiet", "--format=yaml", "--device=" + order.device};
   arguments.insert(arguments.end(), request_->arguments.begin(), request_->arguments.end());
   if (order.seed) {
     arguments.push_back("--seed=" + std::to_string(*order.seed));
   }
   try {
     asking_.push_back({.order = order,
-                       .child = std::make_unique<Child>(arguments, visible_gpu),
+                       .child = std::make_unique<Child>(arguments),
                        .begin = Clock::now(),
                        .told_to_end = std::nullopt});
   } catch (const DeviceUnavailable& error) {

@@ -81,7 +81,6 @@ class Worker {
   const Request* request_;
   Team* team_;
   std::string host_;
-  std::vector<OwnGpu> gpus_;
   std::list<Asking> asking_;
   Clock::time_point said_alive_ = Clock::now();
   Clock::time_point heard_ = Clock::now();

@@ -122,6 +122,12 @@ std::string prefetch_text(const model::Fill& fill) {
   return fmt::format("{} lines after {}", fill.prefetch_lines, after);
 }
 
+std::string walk_text(const model::Walk& walk) {
+  return fmt::format("{} banks; when full, a pointer takes {} {} after a hit, {} after a replacement, {} after a fill",
+                     walk.banks, walk.lines_on_hit, walk.lines_on_hit == 1 ? "line" : "lines",
+                     walk.lines_on_replacement, walk.lines_on_fill);
+}
+
 std::string policy_text(const CacheDescription& cache) {
   if (!cache.replacement) {
     return "not known";

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/cache_layout.hpp"
 #include "model/description_yaml.hpp"
 #include "model/workload.hpp"
 
@@ -98,6 +99,8 @@ LeafValues leaf_values(const CacheDescription& cache) {
       {"ways", cache.ways ? std::optional(ways_text(*cache.ways)) : std::nullopt},
       {"index", cache.index ? std::optional(index_text(*cache.index)) : std::nullopt},
       {"replacement", cache.replacement ? std::optional(model::to_flow_yaml(*cache.replacement)) : std::nullopt},
+      {"store_lines", cache.store_lines ? std::optional(grouped(*cache.store_lines)) : std::nullopt},
+      {"walk", cache.walk ? std::optional(walk_text(*cache.walk)) : std::nullopt},
       {"latency_cycles", latency_text(cache.latency_cycles)},
       {"carveouts", carveouts_text(cache.carveouts)},
       {"shared_with", targets_text(cache.shared_with)},

@@ -202,7 +202,7 @@ std::string picture_of(const std::string& target, const CacheDescription& cache,
     text += labelled("prefetch", prefetch_text(cache.fill));
   }
   if (cache.walk && cache.store_lines) {
-    text += labelled("store", fmt::format("{} lines in {} banks of sets", *cache.store_lines, cache.walk->banks));
+    text += labelled("store", fmt::format("{} lines in {}", *cache.store_lines, walk_text(*cache.walk)));
   }
   if (cache.victim_lines) {
     text += labelled("victims", fmt::format("the last {} lines that had to go still hit", *cache.victim_lines));

@@ -145,6 +145,7 @@ class CircumstanceLeaves {
   }
 
   Learned carveouts() {
+    const std::vector<model::Carveout> known = std::exchange(finding_.cache.carveouts, {});
     std::vector<model::Carveout> carveouts = find_carveouts(device_, line_or_sector_bytes());
     for (const model::Carveout& carveout : carveouts) {
       // A full cache holds as much as ever fitted, but for sets that random lines leave part empty.
@@ -155,6 +156,12 @@ class CircumstanceLeaves {
                         std::to_string(carveout.onset_bytes.value_or(0)) + " bytes fit and at most " +
                         std::to_string(std::lround(carveout.resident_bytes->at(1))) + " are present",
                 .settles = false};
+      }
+    }
+    for (const model::Carveout& stored : known) {
+      const auto same = std::ranges::find(carveouts, stored.carveout_kb, &model::Carveout::carveout_kb);
+      if (same != carveouts.end()) {
+        same->store_lines = stored.store_lines;
       }
     }
     finding_.cache.carveouts = std::move(carveouts);

@@ -65,6 +65,8 @@ bool fits(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t lines, 
   return misses_in(device.ask_voted({&question, 1}, device.votes_needed()).front()) == 0;
 }
 
+}  // namespace
+
 std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes) {
   const std::uint64_t lines_of_buffer = device.buffer().bytes / line_bytes;
   std::uint64_t fitting = 0;
@@ -79,8 +81,6 @@ std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, st
   }
   return fitting;
 }
-
-}  // namespace
 
 std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines, std::uint64_t line_bytes,
                                           std::optional<std::uint32_t> carveout_kb) {

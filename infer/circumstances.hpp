@@ -21,6 +21,9 @@ namespace gpuinfer::infer {
                                                         std::uint64_t line_bytes,
                                                         std::optional<std::uint32_t> carveout_kb = {});
 
+// How many contiguous lines stay, with such a carve-out, when they are loaded again and again. Needs a classifier.
+[[nodiscard]] std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes);
+
 // The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
 // what is present. Needs a classifier.
 [[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);

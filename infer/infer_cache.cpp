@@ -17,9 +17,11 @@
 #include "infer/latency_levels.hpp"
 #include "infer/leaves.hpp"
 #include "infer/partition.hpp"
+#include "infer/policy_questions.hpp"
 #include "infer/prediction.hpp"
 #include "infer/replacement_fit.hpp"
 #include "infer/set_map.hpp"
+#include "infer/walked_store.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
@@ -30,6 +32,14 @@ using model::EvidenceStatus;
 
 constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
                                 "ways",           "index",       "replacement", "latency_cycles"};
+// Of caches with more tags than lines of data.
+constexpr std::array store_leaf_names{"ways",        "index", "replacement", "capacity_bytes",
+                                      "store_lines", "walk",  "carveouts"};
+
+template <std::size_t count>
+bool is_among(const std::array<const char*, count>& names, const std::string& leaf) {
+  return std::find(names.begin(), names.end(), leaf) != names.end();
+}
 
 // A window is not widened further than this in search of the period of a table.
 constexpr std::size_t widest_window_lines = 4096;
@@ -53,6 +63,7 @@ class Inference {
 
   CacheFinding run() {
     go_through([this] { find_all(); });
+    go_through([this] { find_store_behind_tags(); });
     go_through([this] { settle_circumstances(device_, finding_, leaves_); });
     withdraw_unproven();
     state_confidence();
@@ -155,7 +166,7 @@ class Inference {
   void state_confidence() {
     constexpr std::size_t trials_by_chance = 500;
     leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
-      const bool is_predicted = std::find(leaf_names.begin(), leaf_names.end(), leaf) != leaf_names.end();
+      const bool is_predicted = is_among(leaf_names, leaf) || (finding_.cache.walk && is_among(store_leaf_names, leaf));
       if (!policy_proven_ || !is_predicted) {
         return questions;
       }
@@ -559,6 +570,45 @@ class Inference {
     finding_.evidence.prediction = verification.evidence;
     finding_.evidence.prediction->p_value.reset();
     finding_.evidence.prediction->assuming = "{" + assuming + "replacement: " + model::to_flow_yaml(policy) + "}";
+  }
+
+  // Where no sets explain what is seen.
+  void find_store_behind_tags() {
+    const model::CacheDescription& found = finding_.cache;
+    const model::BufferFacts& buffer = device_.buffer();
+    if (policy_proven_ || sets_are_proven_ || levels_in_doubt_ || !found.sector_bytes || !found.line_bytes ||
+        !found.onset_bytes || buffer.nearer_bytes || buffer.raster || start_of(device_) != SetStart::empty) {
+      return;
+    }
+    device_.report("more tags than lines of data", 0.95);
+    const std::size_t questions_before = device_.questions_asked();
+    model::CacheDescription known;
+    known.line_bytes = found.line_bytes;
+    known.sector_bytes = found.sector_bytes;
+    known.onset_bytes = found.onset_bytes;
+    known.fill = found.fill;
+    known.latency_cycles = found.latency_cycles;
+    std::optional<WalkedStoreFit> fit;
+    try {
+      fit = find_walked_store(device_, known);
+    } catch (const QuestionRefused& refused) {
+      device_.learned(std::string("the device refused a question: ") + refused.what());
+    }
+    if (!fit || !fit->cache) {
+      return;
+    }
+    finding_.cache = *std::move(fit->cache);
+    for (const char* leaf : store_leaf_names) {
+      if (leaf != std::string_view("carveouts") || !finding_.cache.carveouts.empty()) {
+        leaves_[leaf] = {};
+        leaves_.resolve(leaf);
+        leaves_[leaf].experiments = device_.questions_asked() - questions_before;
+      }
+    }
+    leaves_["replacement"].details = std::move(fit->policy_details);
+    finding_.evidence.prediction = fit->verification.evidence;
+    policy_proven_ = true;
+    onset_is_confirmed_ = true;
   }
 
   // Victim frequencies, too, must come out again on questions that took no part in the fit.

@@ -67,7 +67,16 @@ class Interrogator {
 
   // The question without a flood by loads of its own.
   [[nodiscard]] model::Question question_unflooded(AccessSequence warm, AccessSequence record) const {
-    return {.target = target_, .state = start_, .warm = std::move(warm), .record = std::move(record)};
+    return {.target = target_,
+            .state = start_,
+            .warm = std::move(warm),
+            .record = std::move(record),
+            .circumstances = circumstances_};
+  }
+
+  // What questions are asked under. Returns what it was before.
+  model::Circumstances ask_under(model::Circumstances circumstances) {
+    return std::exchange(circumstances_, std::move(circumstances));
   }
 
   // Finds out which of these starts the device can give. Throws QuestionRefused when it answers nothing at all.
@@ -139,6 +148,7 @@ class Interrogator {
   Progress progress_;
   model::StartState start_ = model::StartState::clean;
   Primer primer_;
+  model::Circumstances circumstances_;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
   unsigned flood_repeats_ = 1;
@@ -160,6 +170,22 @@ class Priming {
  private:
   Interrogator* device_;
   Primer before_;
+};
+
+// Has questions asked under these circumstances as long as it lives.
+class Under {
+ public:
+  Under(Interrogator& device, model::Circumstances circumstances)
+      : device_(&device), before_(device.ask_under(std::move(circumstances))) {}
+  ~Under() { device_->ask_under(std::move(before_)); }
+  Under(const Under&) = delete;
+  Under& operator=(const Under&) = delete;
+  Under(Under&&) = delete;
+  Under& operator=(Under&&) = delete;
+
+ private:
+  Interrogator* device_;
+  model::Circumstances before_;
 };
 
 }  // namespace gpuinfer::infer

@@ -38,6 +38,7 @@ struct FreshQuestion {
 struct Pool {
   std::size_t sets = 0;
   AccessSequence asked;
+  AccessSequence warm = {};  // from a start that is the same each time
   Primer conditioning;
 };
 
@@ -76,6 +77,27 @@ Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cac
   return pool;
 }
 
+// Lines from everywhere, so many times as many as the store holds, where that is fewer than the tags: evenly from all
+// sets where there are few, each loaded once before, since the store is hardly ever full where many sets are not.
+Pool pool_of_store(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                   model::Random& random) {
+  std::vector<std::uint32_t> wanted(cache.ways->size());
+  const auto lines = static_cast<std::uint64_t>(footprint * static_cast<double>(*cache.store_lines));
+  constexpr double few = 1.6;
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    ++wanted[footprint < few ? line % wanted.size() : random.below(wanted.size())];
+  }
+  Pool pool;
+  for (const Offsets& of_set : LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random)) {
+    pool.asked.insert(pool.asked.end(), of_set.begin(), of_set.end());
+  }
+  if (footprint < few) {
+    pool.warm = pool.asked;
+    random.shuffle(pool.warm);
+  }
+  return pool;
+}
+
 // Random loads of random words, so that sectors are met one by one, of lines that come back soon and late.
 FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
                              model::Random& random) {
@@ -89,7 +111,7 @@ FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescr
     return {.primer = {},
             .question = device.question_unflooded(std::move(pool.conditioning.front()), std::move(record))};
   }
-  return {.primer = std::move(pool.conditioning), .question = device.question({}, std::move(record))};
+  return {.primer = std::move(pool.conditioning), .question = device.question(std::move(pool.warm), std::move(record))};
 }
 
 using Answers = std::vector<std::vector<float>>;
@@ -339,6 +361,9 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
     Pool pool = pool_of_sets(device, cache, footprint, order, random);
     std::for_each_n(order.begin(), pool.sets, [&](std::uint32_t set) { is_asked[set] = true; });
     questions.push_back(fresh_question(device, cache, std::move(pool), random));
+    if (cache.walk) {
+      questions.push_back(fresh_question(device, cache, pool_of_store(device, cache, footprint, random), random));
+    }
   }
   if (coverage == Coverage::sample) {
     return questions;

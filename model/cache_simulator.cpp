@@ -64,7 +64,7 @@ class SimulatorOf final : public CacheSimulator {
         fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
         layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
         occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()), walk_(cache.walk),
-        banks_(cache.walk ? cache.walk->banks : 0),
+        banks_(cache.walk ? cache.walk->banks : 0), invalid_(cache.walk ? layout_.sets() : 0),
         lines_of_bank_(cache.walk ? static_cast<std::uint32_t>(*cache.store_lines / cache.walk->banks) : 0) {
     forget_lines();
   }
@@ -78,13 +78,14 @@ class SimulatorOf final : public CacheSimulator {
     }
     steps_ = {};
     if (walk_ && state == StartState::invalidated) {
-      take_lines_away();
+      invalidate_lines();
       return;
     }
     forget_lines();
     if (state != StartState::invalidated) {
       policy_.reset();
       std::fill(banks_.begin(), banks_.end(), Bank{});
+      std::fill(invalid_.begin(), invalid_.end(), 0U);
     }
     if (state == StartState::flooded) {
       flood();
@@ -150,7 +151,7 @@ class SimulatorOf final : public CacheSimulator {
   }
 
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
-    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, banks_);
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, banks_, invalid_);
   }
 
   void restore(const CacheSimulator::Snapshot& snapshot) override {
@@ -162,6 +163,7 @@ class SimulatorOf final : public CacheSimulator {
     free_ = state.free;
     steps_ = state.steps;
     banks_ = state.banks;
+    invalid_ = state.invalid;
     for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
       if (occupant_[slot] < stranger) {
         lines_[occupant_[slot]].slot = slot;
@@ -183,7 +185,7 @@ class SimulatorOf final : public CacheSimulator {
     std::int64_t step = 0;
   };
 
-  // Where the pointer of a bank stands, counted from its first set, and how many lines lie in its sets.
+  // Where the pointer of a bank stands, counted from its first set, and how many lines have room, invalid ones too.
   struct Bank {
     std::uint32_t pointer = 0;
     std::uint32_t lines = 0;
@@ -192,9 +194,10 @@ class SimulatorOf final : public CacheSimulator {
   struct SnapshotOf final : CacheSimulator::Snapshot {
     SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
                std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps,
-               std::vector<Bank> some_banks)
+               std::vector<Bank> some_banks, std::vector<std::uint32_t> some_invalid)
         : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
-          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), banks(std::move(some_banks)) {}
+          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), banks(std::move(some_banks)),
+          invalid(std::move(some_invalid)) {}
 
     Policy policy;
     Random random;
@@ -203,6 +206,7 @@ class SimulatorOf final : public CacheSimulator {
     std::vector<FreeWays> free;
     Steps steps;
     std::vector<Bank> banks;
+    std::vector<std::uint32_t> invalid;
   };
 
   // One loop for each combination that saves a test in it: this is where all accesses pass.
@@ -360,12 +364,15 @@ class SimulatorOf final : public CacheSimulator {
   void walk_after_fill(std::uint32_t set, std::uint32_t slot, bool replaces) {
     Bank& bank = banks_[set / sets_of_bank()];
     const bool was_full = bank.lines >= lines_of_bank_;
-    if (!replaces) {
+    const bool takes_invalid = !replaces && invalid_[set] > 0;
+    if (takes_invalid) {
+      --invalid_[set];
+    } else if (!replaces) {
       ++bank.lines;
     }
     if (was_full) {
-      walk_on(set / sets_of_bank(), replaces ? walk_->lines_on_replacement : walk_->lines_on_fill,
-              Awaited{.slot = slot, .counts_as_first = false});
+      walk_on(set / sets_of_bank(), replaces || takes_invalid ? walk_->lines_on_replacement : walk_->lines_on_fill,
+              Awaited{.slot = slot, .counts_as_first = takes_invalid});
     }
   }
 
@@ -384,6 +391,12 @@ class SimulatorOf final : public CacheSimulator {
       for (std::uint32_t step = 0; step < most_steps && done < lines; ++step) {
         const std::uint32_t set = first_set + bank.pointer;
         bank.pointer = (bank.pointer + 1) % sets_of_bank();
+        if (invalid_[set] > 0) {
+          --invalid_[set];
+          --bank.lines;
+          ++done;
+          continue;
+        }
         if (is_empty(set)) {
           continue;
         }
@@ -405,7 +418,9 @@ class SimulatorOf final : public CacheSimulator {
     }
   }
 
-  [[nodiscard]] bool is_empty(std::uint32_t set) const { return free_[set].count == layout_.ways(set); }
+  [[nodiscard]] bool is_empty(std::uint32_t set) const {
+    return free_[set].count == layout_.ways(set) && invalid_[set] == 0;
+  }
 
   void free_slot(std::uint32_t set, std::uint32_t slot) {
     occupant_[slot] = nobody;
@@ -454,11 +469,14 @@ class SimulatorOf final : public CacheSimulator {
     }
   }
 
-  // Lines that are invalid keep their room until the pointer comes by.
-  void take_lines_away() {
-    for (std::uint32_t& occupant : occupant_) {
-      occupant = occupant == nobody ? nobody : stranger;
+  // Lines that are invalid keep their room until a new line takes it or the pointer comes by; of what their sets
+  // remembered nothing stays.
+  void invalidate_lines() {
+    for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
+      invalid_[set] += layout_.ways(set) - free_[set].count;
     }
+    forget_lines();
+    policy_.reset();
   }
 
   void flood() {
@@ -493,7 +511,8 @@ class SimulatorOf final : public CacheSimulator {
   Steps steps_;
   std::optional<Walk> walk_;
   std::vector<Bank> banks_;
-  std::uint32_t lines_of_bank_;  // that the store has room for
+  std::vector<std::uint32_t> invalid_;  // by set: lines that are invalid and still have room
+  std::uint32_t lines_of_bank_;         // that the store has room for
 };
 
 void require(bool known, const char* leaf) {

@@ -316,7 +316,9 @@ class Fitting {
   void fit_sets() {
     GpgpusimCache& cache = result_.cache;
     const std::vector<std::uint32_t>& ways = *whole_.ways;
-    const std::uint64_t all_sets = nearest_power_of_two(static_cast<double>(ways.size()));
+    // Where the store is what lines wait for, its banks are nearer to sets than the sets of tags are.
+    const std::size_t sets = whole_.walk ? whole_.walk->banks : ways.size();
+    const std::uint64_t all_sets = nearest_power_of_two(static_cast<double>(sets));
     const std::uint64_t bytes = lines_of(whole_) * *whole_.line_bytes;
     result_.parts = std::min(most_parts_, all_sets);
     cache.sets = all_sets / result_.parts;
@@ -328,8 +330,8 @@ class Fitting {
                                 ways_text(ways), all_sets, cache.ways, bytes, exported_bytes));
     }
     if (whole_.store_lines) {
-      lose(".store_lines",
-           fmt::format("a store of {} lines behind more tags became as many tags as lines", *whole_.store_lines));
+      lose(".store_lines", fmt::format("a store of {} lines in {} banks behind more tags became {} sets",
+                                       *whole_.store_lines, sets, all_sets));
     }
   }
 

@@ -208,7 +208,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   }
   if (cache.walk && cache.store_lines) {
     rows.label("store");
-    rows.text(fmt::format("{} lines in {} banks of sets", *cache.store_lines, cache.walk->banks));
+    rows.text(fmt::format("{} lines in {}", *cache.store_lines, walk_text(*cache.walk)));
   }
   if (cache.victim_lines) {
     rows.label("victims");

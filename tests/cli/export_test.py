@@ -348,17 +348,16 @@ class Gpgpusim(ExportTest):
         self.assertTrue(told["caches.L1tex.ways"].startswith("one of 2 alternatives; 4 sets of 8 ways"))
         self.assertTrue(told["caches.L1tex.replacement"].startswith("not proven"))
 
-    def test_stand_ins_of_the_h200_are_told(self):
+    def test_banks_of_the_store_of_the_h200_become_sets(self):
         document = self.document(ROOT / "data/h200/L1tex.yaml", "gpgpusim")
         self.assertEqual((document["to"], document["profile"]), ("gpgpusim", str(ROOT / "data/h200/L1tex.yaml")))
         cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
-        self.assertEqual((cache.type, cache.sets, cache.line, cache.ways), ("S", 4, 128, 42))
-        told = {}
-        for loss in document["losses"]:
-            told.setdefault(loss["where"], []).append(loss["what"])
-        for leaf in ("capacity_bytes", "ways", "index"):
-            self.assertIn("not proven; the only alternative of the evidence stands in", told[f"caches.L1tex.{leaf}"])
-        self.assertTrue(any("90.6 % of fresh random loads" in what for what in told["caches.L1tex.replacement"]))
+        self.assertEqual((cache.type, cache.sets, cache.line, cache.ways), ("S", 4, 128, 43))
+        told = {loss["where"]: loss["what"] for loss in document["losses"]}
+        self.assertIn("172 lines in 4 banks", told["caches.L1tex.store_lines"])
+        self.assertIn("{policy: slru} became", told["caches.L1tex.replacement"])
+        # What is not known of another cache of the profile is told as before.
+        self.assertTrue(told["caches.Texture.replacement"].startswith("not known"))
 
     def test_names_of_many_lines_stay_comments(self):
         device = 'device: {name: "A\\n-gpgpu_x 1", source: "t\\n-y 2"}'
@@ -423,7 +422,7 @@ class OtherFormats(ExportTest):
                 self.assertEqual([line for line in lines if not re.match(r"$|#|\|", line)], [])
         text = self.export(ROOT / "data/h200/L1tex.yaml", "markdown").stdout
         self.assertRegex(text, r"\| ways \| not known; alternatives: \[42, 42, 42, 42\].*\| ambiguous \|")
-        self.assertRegex(text, r"\| line_bytes \| 128 B \| resolved \| 0\.98")
+        self.assertRegex(text, r"\| line_bytes \| 128 B \| resolved \| 0\.99")
 
     def test_mt4g(self):
         for profile in PUBLISHED + PROFILES:
@@ -440,9 +439,10 @@ class OtherFormats(ExportTest):
         self.assertNotIn("associativity", memory["l2Tlb"])
         self.assertEqual(memory["main"]["latency"]["mean"], 639)
         self.assertEqual(json.loads(self.export("k20", "mt4g").stdout)["gpuinfer"]["outstanding"]["entries"], 44)
-        unknown = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)["memory"]["l1"]
-        self.assertNotIn("size", unknown)
-        self.assertEqual(unknown["fetchGranularity"]["size"], 32)
+        recorded = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)["memory"]
+        self.assertEqual(recorded["l1"]["size"]["size"], 172 * 128)
+        self.assertNotIn("size", recorded["texture"])
+        self.assertEqual(recorded["l1"]["fetchGranularity"]["size"], 32)
 
     def test_ppt_gpu(self):
         for profile in PUBLISHED + PROFILES:

@@ -79,6 +79,7 @@ class Device:
     def __init__(self, spec):
         rng = random.Random(spec["seed"])
         self._cache = make_cache(spec, rng)
+        self._carveouts_kb = [carveout["carveout_kb"] for carveout in spec.get("carveouts", [])]
         self._clock = Clock(spec, rng)
         self._refused = spec["refused_states"]
         self._buffer_bytes = spec["buffer_bytes"]
@@ -92,6 +93,11 @@ class Device:
             return {"error": f"the state {state} cannot be given, ask another"}
         if any(max(part) + 4 > self._buffer_bytes or min(part) < 0 for part in (warm, record) if part):
             return {"error": f"an offset lies outside the buffer of {self._buffer_bytes} bytes"}
+        if self._carveouts_kb:
+            carveout_kb = question.get("carveout_kb")
+            if carveout_kb not in (None, *self._carveouts_kb):
+                return {"error": f"there is no carve-out of {carveout_kb} KB, ask {self._carveouts_kb}"}
+            self._cache.choose(carveout_kb)
         if state == "clean":
             self._cache.power_on()
         elif state == "invalidated":
@@ -114,6 +120,9 @@ def main():
         "buffer_bytes": spec["buffer_bytes"],
         "address_of_buffer": spec["address_of_buffer"],
     }
+    if "carveouts" in spec:
+        carveouts_kb = [carveout["carveout_kb"] for carveout in spec["carveouts"]]
+        greeting["heeded_circumstances"] = {"carveouts_kb": carveouts_kb}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         print(json.dumps(greeting), flush=True)

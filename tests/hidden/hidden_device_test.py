@@ -12,8 +12,9 @@ import sys
 import tempfile
 import unittest
 
-from hidden_cache import index_function, make_cache
+from hidden_cache import make_cache
 from hidden_device import Device
+from hidden_index import index_function
 
 ONE_SET = {"kind": "modulo", "granule_bytes": 32, "sets": 1}
 

@@ -4,13 +4,14 @@
 
 `noise_level` of a drawn cache is none, medium or high, and `category` is "library" or the name of a trap: a cache whose
 policy the library does not have, or that is read too badly. Of a trap nothing wrong may be said, and nothing need be.
+"walked" caches, of more tags than lines of data, are no traps, but "twisted" ones are.
 """
 
 import math
 from collections import Counter
 
 from hidden_alike import keeps_strangers
-from hidden_cache import index_function
+from hidden_index import index_function
 from hidden_policies import shift_register
 
 MAX_LINES = 2048
@@ -37,7 +38,16 @@ POLICIES = {
 # Those that may also be a policy of sets of different numbers of ways.
 ANY_WAYS = ("lru", "fifo", "lip", "bip", "plru", "mru", "clock", "srrip", "brrip", "qlru", "random")
 NOISE_LEVELS = {"none": 34, "medium": 36, "high": 30}
-CATEGORIES = {"library": 90, "periodic": 2, "dueling": 2, "drifting": 2, "misread": 2, "other": 2}
+CATEGORIES = {
+    "library": 86,
+    "walked": 2,
+    "twisted": 2,
+    "periodic": 2,
+    "dueling": 2,
+    "drifting": 2,
+    "misread": 2,
+    "other": 2,
+}
 MAX_BUFFER_BYTES = 8 << 20
 MAX_TABLE_ENTRIES = 512
 SET_COUNTS = {1: 3, 2: 3, 3: 1, 4: 5, 5: 1, 6: 1, 7: 1, 8: 3, 12: 1, 16: 2, 24: 1, 32: 1, 64: 1}
@@ -269,7 +279,7 @@ def cannot_be_emptied(spec):
 
 def unidentifiable(spec):
     """Why no question can tell everything about the cache, or None."""
-    if spec["category"] != "library":
+    if spec["category"] not in ("library", "walked"):
         return f"trap: {spec['category']}"
     lines = lines_of_sets(spec)
     if any(lines[number] <= ways for number, ways in enumerate(spec["ways"])):
@@ -329,6 +339,53 @@ TRAPS = {
 }
 
 
+def draw_walked(rng, most_lines):
+    """More tags than lines of data. At the largest of the sizes on offer sets overflow before the store does."""
+    ways = rng.choice((2, 3, 4, 4, 4, 6))
+    set_bits = rng.randint(5, max(5, min(9, (most_lines // ways).bit_length() - 1)))
+    bank_bits = rng.randint(0, min(3, set_bits - 4))
+    banks, tags = 1 << bank_bits, ways << set_bits
+
+    def store_lines(least, most):
+        return banks * max(6, round(tags * rng.uniform(least, most) / banks))
+
+    line = rng.choice((64, 128))
+    lowest, buffer_bits = line.bit_length() - 1, rng.randint(20, 26)
+    address = rng.randrange(1 << 20) << buffer_bits
+    highest = max(buffer_bits, min(48, address.bit_length()))
+    rows = []
+    while rank([sum(1 << bit for bit in row if bit < buffer_bits) for row in rows]) < set_bits:
+        rows = [sorted(rng.sample(range(lowest, highest), rng.randint(1, highest - lowest))) for _ in range(set_bits)]
+    sizes = [store_lines(0.15, 0.35), store_lines(0.8, 0.96), store_lines(0.15, 0.96)]
+    hit, gap = rng.randint(20, 300), rng.randint(60, 500)
+    level = rng.choice(("none", "medium"))
+    own = rng.choice(sizes)
+    on_fill = rng.randint(2, 6)
+    return {
+        "category": "walked",
+        "noise_level": level,
+        "line_bytes": line,
+        "sector_bytes": rng.choice((32, line)),
+        "ways": [ways] * (1 << set_bits),
+        "index": {"kind": "xor", "rows": rows, "constant": rng.randrange(1 << set_bits)},
+        "replacement": {"policy": "slru"},
+        "capacity_bytes": own * line,
+        "store_lines": own,
+        "walk": {
+            "banks": banks,
+            "lines_on_hit": rng.randint(0, 2),
+            "lines_on_replacement": rng.randint(0, 4),
+            "lines_on_fill": on_fill,
+        },
+        "carveouts": [{"carveout_kb": 8 * number, "store_lines": size} for number, size in enumerate(sizes, 1)],
+        "buffer_bytes": 1 << buffer_bits,
+        "address_of_buffer": address,
+        "latency_cycles": {"hit": hit, "miss": hit + gap},
+        "noise": draw_noise(rng, level, gap),
+        "refused_states": rng.choice(((), ("invalidated",))),
+    }
+
+
 def draw_cache(rng, category, most_lines):
     line = rng.choice((32, 64, 128))
     sector = rng.choice([size for size in (32, 64) if size < line]) if line > 32 and rng.random() < 0.35 else line
@@ -367,6 +424,11 @@ def draw(rng, categories=CATEGORIES, most_lines=MAX_LINES):
     In a few of them a set cannot be filled, to see that nobody claims to know its ways.
     """
     category = weighted(rng, categories)
+    if category in ("walked", "twisted"):
+        spec = draw_walked(rng, most_lines) | {"category": category}
+        if category == "twisted":
+            spec["walk"]["twist"] = rng.choice(("order", "ahead", "oldest"))
+        return spec
     small = category == "library" and rng.random() < 0.03
     while True:
         spec = draw_cache(rng, category, most_lines)

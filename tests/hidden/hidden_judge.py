@@ -6,9 +6,10 @@ import math
 from random import Random
 
 from hidden_alike import canonical, difference, draws_victims, is_deterministic, read_text
-from hidden_cache import index_function
+from hidden_index import index_function
 
 LEAVES = ("capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles")
+WALKED_LEAVES = ("store_lines", "walk", "carveouts")
 SAMPLED_LINES = 20_000
 LATENCY_TOLERANCE = 0.02
 COMPARED_WAYS = 4
@@ -43,7 +44,18 @@ def matched_sets(index, spec):
 
 
 def wrong_index(found, spec, _profile, _evidence):
-    return "splits the addresses differently" if matched_sets(found, spec) is None else None
+    match = matched_sets(found, spec)
+    if match is None:
+        return "splits the addresses differently"
+    if "walk" in spec:
+        if "twist" in spec["walk"]:
+            return "is no order in which a pointer walks the sets"
+        # A pointer goes through the sets of a bank in order; what the banks are called says nothing.
+        of_bank = len(spec["ways"]) // spec["walk"]["banks"]
+        banks = {(true // of_bank, there // of_bank) for true, there in match.items()}
+        if len(banks) > spec["walk"]["banks"] or any(true % of_bank != there % of_bank for true, there in match.items()):
+            return "orders the sets of a bank differently"
+    return None
 
 
 def wrong_ways(found, spec, profile, _evidence):
@@ -118,6 +130,19 @@ def wrong_number(leaf):
     return wrong
 
 
+def wrong_as_given(leaf):
+    def wrong(found, spec, _profile, _evidence):
+        return None if found == spec[leaf] else f"{found} instead of {spec[leaf]}"
+
+    return wrong
+
+
+def wrong_stores(found, spec, _profile, _evidence):
+    stores = {carveout["carveout_kb"]: carveout["store_lines"] for carveout in spec["carveouts"]}
+    said = {carveout["carveout_kb"]: carveout["store_lines"] for carveout in found}
+    return None if said == stores else f"{said} instead of {stores}"
+
+
 WRONG = {
     "capacity_bytes": wrong_number("capacity_bytes"),
     "line_bytes": wrong_number("line_bytes"),
@@ -126,6 +151,9 @@ WRONG = {
     "index": wrong_index,
     "replacement": wrong_replacement,
     "latency_cycles": wrong_latency,
+    "store_lines": wrong_as_given("store_lines"),
+    "walk": wrong_as_given("walk"),
+    "carveouts": wrong_stores,
 }
 
 
@@ -137,7 +165,7 @@ def judge(profile, target, spec):
     """({leaf: what is wrong}, {leaf: why it is not resolved})."""
     cache, evidence = profile["caches"][target], profile["evidence"][target]
     wrong, unresolved = {}, {}
-    for leaf in LEAVES:
+    for leaf in LEAVES + (WALKED_LEAVES if "walk" in spec else ()):
         value, known = cache.get(leaf), evidence.get(leaf, {})
         status = known.get("status", "absent")
         if status != "resolved":

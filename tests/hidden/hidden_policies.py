@@ -129,6 +129,14 @@ class Slru(Policy):
         self.fill(way)
         return way
 
+    def next_out(self):
+        """The way that a pointer takes, of a set that holds a line but need not be full."""
+        return self.named if len(self.plain) + len(self.guarded) == self.ways else self._first()
+
+    def forget(self, way):
+        self.plain = [other for other in self.plain if other != way]
+        self.guarded = [other for other in self.guarded if other != way]
+
 
 class Bip(Recency):
     def fill(self, way):

@@ -12,13 +12,6 @@ using model::AccessEvent;
 using model::Outcome;
 using model::StartState;
 
-namespace {
-
-// In place of a line that is invalid, but has not been taken from its store.
-constexpr std::uint64_t no_line = ~std::uint64_t{0};
-
-}  // namespace
-
 NaiveCache::NaiveCache(const model::CacheDescription& cache, std::uint64_t seed)
     : cache_(cache), dice_(seed), sets_(cache.ways->size()) {
   if (cache.twin) {
@@ -37,13 +30,15 @@ void NaiveCache::put_into(StartState state) {
   for (std::size_t i = 0; i < sets_.size(); ++i) {
     const Way ways = (*cache_.ways)[i];
     if (state == StartState::invalidated && cache_.walk) {
-      for (auto& line : sets_[i].ways) {
-        line = line ? std::optional(Line{.number = no_line, .sectors = {}}) : std::nullopt;
-      }
+      sets_[i].ghosts += static_cast<std::size_t>(
+          std::ranges::count_if(sets_[i].ways, [](const auto& line) { return line.has_value(); }));
     } else if (state != StartState::keep) {
+      sets_[i].ghosts = 0;
+    }
+    if (state != StartState::keep) {
       sets_[i].ways.assign(ways, std::nullopt);
     }
-    if (state == StartState::clean) {
+    if (state == StartState::clean || (state == StartState::invalidated && cache_.walk)) {
       sets_[i].policy = make_policy(*cache_.replacement, ways, dice_, i, community_);
     }
   }
@@ -125,7 +120,7 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
     event.way = way;
     event.outcome = fetch(*set.ways[way], sector) ? Outcome::hit : Outcome::sector_miss;
     if (bank_is_full) {
-      walk(bank, cache_.walk->lines_on_hit, event, number);
+      walk(bank, cache_.walk->lines_on_hit, event, number, event.outcome == Outcome::sector_miss);
     }
     return event;
   }
@@ -137,16 +132,17 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   const bool replaces = way == set.ways.size();
   if (replaces) {
     way = set.policy->victim();
-    if (set.ways.at(way)->number != no_line) {
-      event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
-    }
+    event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
   }
+  const bool takes_ghost = !replaces && set.ghosts > 0;
+  set.ghosts -= takes_ghost ? 1 : 0;
   set.ways[way] = Line{.number = number, .sectors = {}};
   fetch(*set.ways[way], sector);
   set.policy->fill(way);
   event.way = way;
   if (bank_is_full) {
-    walk(bank, replaces ? cache_.walk->lines_on_replacement : cache_.walk->lines_on_fill, event, number);
+    const bool adds_none = replaces || takes_ghost;
+    walk(bank, adds_none ? cache_.walk->lines_on_replacement : cache_.walk->lines_on_fill, event, number, takes_ghost);
   }
   return event;
 }
@@ -155,6 +151,7 @@ std::size_t NaiveCache::lines_in_bank(std::size_t bank) const {
   const std::size_t sets = sets_.size() / cache_.walk->banks;
   std::size_t lines = 0;
   for (std::size_t i = bank * sets; i < (bank + 1) * sets; ++i) {
+    lines += sets_[i].ghosts;
     for (const auto& line : sets_[i].ways) {
       lines += line ? 1U : 0U;
     }
@@ -162,10 +159,13 @@ std::size_t NaiveCache::lines_in_bank(std::size_t bank) const {
   return lines;
 }
 
-void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& event, std::uint64_t line) {
+void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& event, std::uint64_t line,
+                      bool counts_itself_first) {
   const std::size_t sets = sets_.size() / cache_.walk->banks;
   const auto is_there = [](const std::optional<Line>& any) { return any.has_value(); };
-  const auto is_empty = [&](std::size_t set) { return std::ranges::none_of(sets_[bank * sets + set].ways, is_there); };
+  const auto is_empty = [&](std::size_t set) {
+    return sets_[bank * sets + set].ghosts == 0 && std::ranges::none_of(sets_[bank * sets + set].ways, is_there);
+  };
   std::size_t& pointer = pointers_[bank];
   std::uint64_t found = 0;
   for (std::size_t steps = 0; steps < 2 * sets && found < lines; ++steps) {
@@ -175,13 +175,18 @@ void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& 
     if (nothing_here) {
       continue;
     }
+    if (set.ghosts > 0) {
+      --set.ghosts;
+      ++found;
+      continue;
+    }
     auto& policy = dynamic_cast<WalkedPolicy&>(*set.policy);
     const Way way = policy.next();
     if (event.outcome == Outcome::hit || set.ways[way]->number != line) {
       policy.take(way);
       set.ways[way].reset();
       ++found;
-    } else if (event.outcome == Outcome::sector_miss || found > 0) {
+    } else if (counts_itself_first || found > 0) {
       ++found;
     }
   }

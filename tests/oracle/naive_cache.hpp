@@ -35,6 +35,7 @@ class NaiveCache {
   };
   struct Set {
     std::vector<std::optional<Line>> ways;
+    std::size_t ghosts = 0;  // lines that are invalid and still have room
     std::unique_ptr<NaivePolicy> policy;
   };
 
@@ -42,7 +43,8 @@ class NaiveCache {
   [[nodiscard]] std::optional<std::uint64_t> step_of_prefetch(std::uint64_t line, model::Outcome outcome) const;
   bool came_back(const model::AccessEvent& event, std::uint64_t line);
   [[nodiscard]] std::size_t lines_in_bank(std::size_t bank) const;
-  void walk(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line);
+  void walk(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line,
+            bool counts_itself_first);
 
   // True when the sector was there.
   bool fetch(Line& line, std::uint64_t sector) const;

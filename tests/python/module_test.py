@@ -72,7 +72,7 @@ class Profiles(Scratch):
 
     def test_what_is_not_proven_is_none(self):
         profile = gpuinfer.Profile.load(ROOT / "data" / "h200" / "L1tex.yaml")
-        leaf = profile.leaf("L1tex", "replacement")
+        leaf = profile.leaf("Texture", "replacement")
         self.assertIsNone(leaf.value)
         self.assertNotEqual(leaf.status, "resolved")
         self.assertFalse(profile.resolved)

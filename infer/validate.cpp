@@ -143,8 +143,10 @@ std::vector<Reading> read_levels(const model::Trace& trace, const model::Latency
   return readings;
 }
 
-Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
-                   const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+namespace {
+
+Agreement compare(const model::CacheDescription& cache, const model::Trace& trace, const std::vector<Reading>& readings,
+                  std::uint64_t address_of_buffer, std::uint64_t seed) {
   const std::vector<Possible> possible = possible_outcomes(cache, trace, readings, address_of_buffer, seed);
   Agreement agreement;
   agreement.accesses = readings.size();
@@ -166,6 +168,34 @@ Agreement validate(const model::CacheDescription& cache, const model::Trace& tra
     }
   }
   return agreement;
+}
+
+// At how many places of its bank a pointer may begin as far as the description says: address bits above those that were
+// exercised add a number to those of the sets that nobody knows. Of other caches it changes names only.
+std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uint64_t address_of_buffer) {
+  if (!cache.walk || !cache.exercised_bits || cache.exercised_bits->empty() ||
+      !std::holds_alternative<model::XorIndex>(*cache.index)) {
+    return 1;
+  }
+  const unsigned highest = *std::ranges::max_element(*cache.exercised_bits);
+  return address_of_buffer >> highest >> 1U == 0 ? 1 : model::sets(*cache.index) / cache.walk->banks;
+}
+
+}  // namespace
+
+Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+                   const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+  Agreement best = compare(cache, trace, readings, address_of_buffer, seed);
+  const std::uint32_t beginnings = possible_beginnings(cache, address_of_buffer);
+  for (std::uint32_t place = 1; place < beginnings && best.first_disagreement; ++place) {
+    model::CacheDescription moved = cache;
+    std::get<model::XorIndex>(*moved.index).constant ^= place;
+    const Agreement agreement = compare(moved, trace, readings, address_of_buffer, seed);
+    if (agreement.agreeing > best.agreeing) {
+      best = agreement;
+    }
+  }
+  return best;
 }
 
 }  // namespace gpuinfer::infer

@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "cli/explanation.hpp"
 #include "cli/interrupt.hpp"
@@ -13,6 +17,7 @@
 #include "cli/progress_line.hpp"
 #include "cli/targets.hpp"
 #include "cli/warnings.hpp"
+#include "infer/disturbance.hpp"
 #include "infer/infer_bandwidth.hpp"
 #include "infer/infer_cache.hpp"
 #include "infer/infer_code.hpp"
@@ -69,37 +74,33 @@ infer::CacheFinding infer_by_laps(model::Answerer& device, const std::string& ta
   return infer::infer_level(device, target, level, settings);
 }
 
-// What disturbed the device meanwhile, besides failures that passed when it was asked again.
-std::optional<std::string> disturbed_since(const std::vector<std::string>& before, const model::Answerer& device) {
-  for (const std::string& each : device.disturbances()) {
-    if (!each.starts_with("it was asked again") && std::ranges::find(before, each) == before.end()) {
-      return each;
-    }
-  }
-  return std::nullopt;
-}
-
-// No prediction of hits and misses proves latencies, which come with the clock and with who else is there.
-infer::CacheFinding infer_disturbed_or_not(model::Answerer& device, const std::string& target,
-                                           const infer::Settings& settings) {
-  const std::vector<std::string> before = device.disturbances();
-  infer::CacheFinding found = infer::infer_cache(device, target, settings);
-  model::LeafEvidence& evidence = found.evidence.leaves["latency_cycles"];
-  const auto disturbance = disturbed_since(before, device);
-  if (!disturbance || evidence.status != model::EvidenceStatus::resolved) {
-    return found;
-  }
-  const auto& [hit, miss] = found.cache.latency_cycles;
-  const std::string measured = fmt::format("hit {}, miss {}", hit.value_or(0), miss.value_or(0));
-  evidence.status = model::EvidenceStatus::ambiguous;
-  evidence.confidence.reset();
-  evidence.reason = "not proven: " + measured + " cycles were measured, and meanwhile " + *disturbance;
-  found.cache.latency_cycles = {};
-  return found;
-}
-
 infer::Finding& finding_of(AnyFinding& found) {
   return std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
+}
+
+// Without what is resolved if something touched the answers: but for caches no fresh questions prove it.
+template <class Found>
+AnyFinding unless_disturbed(const model::Answerer& device, const std::string& target, Found found) {
+  const std::optional<std::string> disturbance = infer::disturbance_of(device);
+  if (!disturbance) {
+    return found;
+  }
+  const std::string section(section_of(target));
+  model::DeviceDescription measured;
+  Storing{.profile = &measured, .target = &target}(found);
+  const std::map<std::string, std::string> values = known_values(measured, section);
+  Found open;
+  static_cast<infer::Finding&>(open) = std::move(found);
+  for (auto& [leaf, evidence] : open.evidence.leaves) {
+    if (evidence.status == model::EvidenceStatus::resolved) {
+      const auto value = values.find(leaf);
+      evidence.status = model::EvidenceStatus::ambiguous;
+      evidence.confidence.reset();
+      evidence.reason = fmt::format("not proven: {}was measured, and meanwhile {}",
+                                    value == values.end() ? "it " : value->second + " ", *disturbance);
+    }
+  }
+  return open;
 }
 
 // What is found out with no access at all: that nothing is known, for this reason.
@@ -146,31 +147,31 @@ FindOut asking(model::Answerer& device) {
   return [&device](const std::string& target, const model::DeviceDescription& known,
                    const infer::Settings& settings) -> AnyFinding {
     if (target == "Shared") {
-      return infer::infer_shared_memory(device, target, settings);
+      return unless_disturbed(device, target, infer::infer_shared_memory(device, target, settings));
     }
     if (target == "Outstanding") {
-      return infer::infer_outstanding(device, target, settings);
+      return unless_disturbed(device, target, infer::infer_outstanding(device, target, settings));
     }
     if (target == "Latency") {
-      return infer_latency(device, target, known, settings);
+      return unless_disturbed(device, target, infer_latency(device, target, known, settings));
     }
     if (target == "Bandwidth") {
-      return infer::infer_bandwidth(device, target, settings);
+      return unless_disturbed(device, target, infer::infer_bandwidth(device, target, settings));
     }
     if (target == "Kernels") {
-      return infer::infer_kernels(device, target, known, settings);
+      return unless_disturbed(device, target, infer::infer_kernels(device, target, known, settings));
     }
     const model::BufferFacts& buffer = device.facts().buffer_of(target);
     if (buffer.raster) {
-      return infer::infer_texture(device, target, settings);
+      return unless_disturbed(device, target, infer::infer_texture(device, target, settings));
     }
     if (buffer.piece_bytes) {
-      return infer::infer_code(device, target, settings);
+      return unless_disturbed(device, target, infer::infer_code(device, target, settings));
     }
     if (buffer.averages_laps) {
       return infer_by_laps(device, target, settings);
     }
-    return infer_disturbed_or_not(device, target, settings);
+    return infer::infer_cache(device, target, settings);
   };
 }
 

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <boost/container/small_vector.hpp>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <numeric>
 #include <set>
 #include <span>
-#include <unordered_map>
 
 #include "infer/repeatability.hpp"
 #include "infer/statistics.hpp"
@@ -85,7 +86,7 @@ class CoinSet {
     const auto found = std::find(lines_.begin(), lines_.end(), line);
     return found == lines_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - lines_.begin()));
   }
-  [[nodiscard]] const std::vector<Line>& lines() const { return lines_; }
+  [[nodiscard]] std::span<const Line> lines() const { return {lines_.data(), lines_.size()}; }
 
   void hit(std::size_t place) {
     if (family_.is_bip) {
@@ -105,7 +106,7 @@ class CoinSet {
         gone = lines_.back();
         lines_.pop_back();
       }
-      lines_.insert(is_the_one ? lines_.begin() : lines_.end(), line);
+      static_cast<void>(lines_.insert(is_the_one ? lines_.begin() : lines_.end(), line));
       return gone;
     }
     const auto prediction = static_cast<std::uint8_t>(family_.distant - (is_the_one ? 1 : 0));
@@ -140,7 +141,8 @@ class CoinSet {
       const std::size_t bytes = values.size() * sizeof(values.front());
       for (std::size_t done = 0; done < bytes; done += sizeof hash) {
         std::uint64_t word = 0;
-        std::memcpy(&word, std::as_bytes(std::span(values)).data() + done, std::min(sizeof word, bytes - done));
+        std::memcpy(&word, std::as_bytes(std::span(values.data(), values.size())).data() + done,
+                    std::min(sizeof word, bytes - done));
         hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
         hash ^= hash >> 32U;
       }
@@ -154,8 +156,11 @@ class CoinSet {
  private:
   Family family_;
   std::size_t ways_;
-  std::vector<Line> lines_;  // BIP: the next victim last; BRRIP: by way
-  std::vector<std::uint8_t> predictions_;
+  // Of as many ways as most caches have without a place of their own in memory: filters copy little else.
+  template <class Value>
+  using OfWays = boost::container::small_vector<Value, 16>;
+  OfWays<Line> lines_;  // BIP: the next victim last; BRRIP: by way
+  OfWays<std::uint8_t> predictions_;
 };
 
 // Whether no accesses and no coins tell two families apart in a set of so many ways: all pairs of states are gone
@@ -367,36 +372,48 @@ class CoinFilter {
   // Paths that have come together go on as one; those that are far too unlikely end.
   void merge() {
     constexpr double negligible = 1e-8;
-    std::unordered_map<std::uint64_t, std::size_t> place_of;
-    std::vector<Path> merged;
+    merged_.clear();
+    slots_.assign(std::bit_ceil(2 * paths_.size()), {});
     for (Path& path : paths_) {
       if (path.weight < negligible) {
         continue;
       }
-      const auto [found, is_new] = place_of.try_emplace(path.set.hash(), merged.size());
-      if (is_new) {
-        merged.push_back(std::move(path));
+      const std::uint64_t hash = path.set.hash();
+      std::size_t at = hash & (slots_.size() - 1);
+      while (slots_[at].place && slots_[at].hash != hash) {
+        at = (at + 1) & (slots_.size() - 1);
+      }
+      if (!slots_[at].place) {
+        slots_[at] = {.hash = hash, .place = merged_.size()};
+        merged_.push_back(std::move(path));
         continue;
       }
-      Path& same = merged[found->second];
+      Path& same = merged_[*slots_[at].place];
       const double sum = same.weight + path.weight;
       same.rare = (same.rare * same.weight + path.rare * path.weight) / sum;
       same.coins = (same.coins * same.weight + path.coins * path.weight) / sum;
       same.weight = sum;
     }
     constexpr auto most_kept = std::ptrdiff_t{2 * most_paths};
-    if (std::ssize(merged) > most_kept) {
-      std::nth_element(merged.begin(), merged.begin() + most_kept, merged.end(),
+    if (std::ssize(merged_) > most_kept) {
+      std::nth_element(merged_.begin(), merged_.begin() + most_kept, merged_.end(),
                        [](const Path& a, const Path& b) { return a.weight > b.weight; });
-      merged.erase(merged.begin() + most_kept, merged.end());
+      merged_.erase(merged_.begin() + most_kept, merged_.end());
     }
-    paths_ = std::move(merged);
+    paths_.swap(merged_);
   }
 
   CoinSet begin_;
   double chance_;
+  struct Slot {
+    std::uint64_t hash = 0;
+    std::optional<std::size_t> place;  // in merged_
+  };
+
   MisreadRates rates_;
   std::vector<Path> paths_;
+  std::vector<Path> merged_;
+  std::vector<Slot> slots_;  // of a table of hashes, twice as many as paths
 };
 
 AccessSequence offsets_of(const ConflictClass& set, const std::vector<Line>& lines) {

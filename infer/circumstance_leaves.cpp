@@ -103,12 +103,19 @@ class CircumstanceLeaves {
   }
 
   Learned partitions() {
-    const NearAndFar found = find_near_and_far(device_, line_or_sector_bytes());
-    if (found.sms.size() == 1) {
+    // A line may lie in several parts, a sector does not.
+    const NearAndFar found = find_near_and_far(device_, *finding_.cache.sector_bytes, finding_.cache.onset_bytes);
+    if (found.sms.size() == 1 && !found.home && found.reason.empty()) {
       return {.what = "no SM is far from any line"};
     }
+    // Where what is far stays so, the median of all hits is that of neither.
+    if (found.far_cycles > 0 && !found.keeps_copies) {
+      finding_.cache.latency_cycles.hit = found.near_cycles;
+    }
     if (!found.home) {
-      leaves_["partitions"].details["parts"] = std::to_string(found.sms.size());
+      if (found.sms.size() > 1) {
+        leaves_["partitions"].details["parts"] = std::to_string(found.sms.size());
+      }
       return {.what = found.reason, .settles = false};
     }
     finding_.cache.partitions = model::Partitions{.index = *found.home,

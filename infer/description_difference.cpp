@@ -55,7 +55,7 @@ std::string change(double first, double second) {
     constexpr int digits = 4;
     const bool is_short = value == std::round(value) && std::abs(value) < 0x1p53;
     const double size = is_short ? std::abs(value) : model::rounded(std::abs(value), digits);
-    return (value < 0 ? "-" : "+") +
+    return (value < 0 ? '-' : '+') +
            (is_short ? model::to_text(static_cast<std::int64_t>(size)) : model::to_text(size));
   };
   constexpr double percent = 100;
@@ -392,7 +392,8 @@ std::string sequence_text(const std::vector<std::uint32_t>& lines) {
   constexpr std::size_t most_lines = 24;
   std::string text;
   for (std::size_t i = 0; i < std::min(lines.size(), most_lines); ++i) {
-    text += (i == 0 ? "" : " ") + std::to_string(lines[i]);
+    text += i == 0 ? "" : " ";
+    text += std::to_string(lines[i]);
   }
   return text + (lines.size() > most_lines ? " ..." : "");
 }

@@ -6,9 +6,13 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "infer/circumstance_leaves.hpp"
 #include "infer/conflicts.hpp"
+#include "infer/disturbance.hpp"
 #include "infer/even_sets.hpp"
 #include "infer/granularity.hpp"
 #include "infer/index_fit.hpp"
@@ -23,6 +27,7 @@
 #include "infer/set_map.hpp"
 #include "infer/walked_store.hpp"
 #include "model/description_yaml.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -59,13 +64,16 @@ std::size_t first_packings(const std::vector<std::uint32_t>& ways) {
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), conflicts_(device_, settings.seed), leaves_(device_, finding_, leaf_names) {}
+      : answerer_(device), device_(device, target, settings), conflicts_(device_, settings.seed),
+        leaves_(device_, finding_, leaf_names) {}
 
   CacheFinding run() {
     go_through([this] { find_all(); });
     go_through([this] { find_store_behind_tags(); });
     go_through([this] { settle_circumstances(device_, finding_, leaves_); });
+    disturbance_ = disturbance_of(answerer_);
     withdraw_unproven();
+    withdraw_disturbed_latency();
     state_confidence();
     leaves_.close();
     return std::move(finding_);
@@ -109,7 +117,7 @@ class Inference {
     if (policy_proven_) {
       return;
     }
-    if (sets_are_proven_) {
+    if (sets_are_proven_ && !disturbance_) {
       if (!onset_is_confirmed_) {
         unproven_ = "another array of so many bytes does not fit";
         withdraw("onset_bytes", finding_.cache.onset_bytes, [](std::uint64_t bytes) { return std::to_string(bytes); });
@@ -118,6 +126,9 @@ class Inference {
     }
     if (unproven_.empty()) {
       unproven_ = "no complete description could be verified on fresh sequences";
+    }
+    if (disturbance_) {
+      unproven_ += "; and meanwhile " + *disturbance_;
     }
     model::CacheDescription& cache = finding_.cache;
     if (levels_in_doubt_) {
@@ -141,16 +152,16 @@ class Inference {
     withdraw("capacity_bytes", cache.capacity_bytes, number, remark);
     // A description that was complete and predicts wrongly may be wrong anywhere, and so may one that grew from a start
     // which was not empty. Before a set was seen to overflow at the onset, nothing has confirmed that it is one, nor
-    // what was found of it.
-    const bool all_in_doubt =
-        prediction_failed_ || levels_in_doubt_ || device_.starts_flooded() || !onset_is_confirmed_;
+    // what was found of it. Whoever else loads makes misses that repeat for a while.
+    const bool all_in_doubt = prediction_failed_ || levels_in_doubt_ || device_.starts_flooded() ||
+                              !onset_is_confirmed_ || disturbance_.has_value();
     if (all_in_doubt || !line_is_certain_) {
       withdraw("line_bytes", cache.line_bytes, number);
     }
     if (all_in_doubt) {
       withdraw("onset_bytes", cache.onset_bytes, number);
     }
-    if (prediction_failed_ || levels_in_doubt_) {
+    if (prediction_failed_ || levels_in_doubt_ || disturbance_) {
       withdraw("sector_bytes", cache.sector_bytes, number);
     }
     if (!cache.capacity_bytes && cache.onset_bytes && leaves_["capacity_bytes"].status == EvidenceStatus::unknown) {
@@ -159,6 +170,18 @@ class Inference {
                          "so many contiguous bytes fit and no more, which need not be all there is room for: " +
                              leaves_["capacity_bytes"].reason);
     }
+  }
+
+  // No prediction of hits and misses proves latencies, which come with the clock and with who else is there.
+  void withdraw_disturbed_latency() {
+    if (!disturbance_ || leaves_["latency_cycles"].status != EvidenceStatus::resolved) {
+      return;
+    }
+    const auto& [hit, miss] = finding_.cache.latency_cycles;
+    leaves_.leave_open("latency_cycles", EvidenceStatus::ambiguous,
+                       "not proven: hit " + model::to_text(hit.value_or(0)) + ", miss " +
+                           model::to_text(miss.value_or(0)) + " cycles were measured, and meanwhile " + *disturbance_);
+    finding_.cache.latency_cycles = {};
   }
 
   // For what a whole description predicts, the trials are the fresh accesses that were judged (of a cache with chance,
@@ -541,6 +564,15 @@ class Inference {
     if (!model::is_deterministic(*finding_.cache.replacement) && verification.holds) {
       check_fresh_victims(verification);
     }
+    if (verification.holds && *finding_.cache.onset_bytes > *finding_.cache.capacity_bytes) {
+      verification.holds = false;
+      verification.reason = std::to_string(*finding_.cache.onset_bytes) +
+                            " contiguous bytes fit, and these sets hold " +
+                            std::to_string(*finding_.cache.capacity_bytes);
+    }
+    if (verification.holds && disturbance_of(answerer_)) {
+      check_lines_side_by_side(verification);
+    }
     finding_.evidence.prediction = verification.evidence;
     policy_proven_ = verification.holds;
     if (!policy_proven_) {
@@ -550,6 +582,16 @@ class Inference {
     contradicted_ = verification.contradicted;
     levels_in_doubt_ = verification.levels_in_doubt;
     unproven_ = verification.reason;
+  }
+
+  // Somebody else's loads may have split a line into what looked like several.
+  void check_lines_side_by_side(Verification& verification) {
+    device_.inquire("fresh random sequences over lines side by side",
+                    "something touched answers, and a line of twice the size would show there");
+    const Verification neighbours = verify_side_by_side(device_, finding_.cache);
+    device_.learned(neighbours.holds ? "the description predicts them, too" : neighbours.reason);
+    verification.holds = neighbours.holds;
+    verification.reason = neighbours.reason;
   }
 
   // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single
@@ -597,6 +639,9 @@ class Inference {
     if (!fit || !fit->cache) {
       return;
     }
+    if (disturbance_of(answerer_) && !verify_side_by_side(device_, *fit->cache).holds) {
+      return;
+    }
     finding_.cache = *std::move(fit->cache);
     for (const char* leaf : store_leaf_names) {
       if (leaf != std::string_view("carveouts") || !finding_.cache.carveouts.empty()) {
@@ -628,6 +673,7 @@ class Inference {
     }
   }
 
+  const model::Answerer& answerer_;
   Interrogator device_;
   Conflicts conflicts_;
   CacheFinding finding_;
@@ -637,6 +683,7 @@ class Inference {
   std::vector<ConflictClass> sets_;
   PackingCheck packings_;
   std::string unproven_;  // why what was found is not proven
+  std::optional<std::string> disturbance_;
   bool line_is_certain_ = true;
   bool onset_is_confirmed_ = false;
   bool policy_proven_ = false;

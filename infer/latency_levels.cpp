@@ -33,8 +33,8 @@ LatencyLevels find_latency_levels(Interrogator& device) {
             .warning = {}};
   }
   if (classifier.misreads_are_too_frequent()) {
-    const double worst = std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) - classifier.overlap();
-    const std::string found = "hits and misses are misread in " + std::to_string(100 * worst) + " % of the accesses";
+    const std::string found = "hits or misses are misread in " +
+                              std::to_string(100 * classifier.unexplained_misreads()) + " % of the accesses";
     device.learned(found);
     return {.cycles = {},
             .reason = found + ", and more than 2 % leave nothing certain",

@@ -362,15 +362,25 @@ LevelClassifier::Excesses LevelClassifier::plausible_excesses() const {
   return excesses;
 }
 
+// A delay that makes a hit look like a miss carries misses as far beyond, where it can be counted.
+double LevelClassifier::unexplained_hits() const {
+  return std::max(0.0, misread_hits_ - delayed_share_ * static_cast<double>(known_hits_));
+}
+
+double LevelClassifier::unexplained_misses() const { return std::max(0.0, misread_misses_); }
+
+double LevelClassifier::unexplained_misreads() const {
+  return std::max(unexplained_hits() / static_cast<double>(known_hits_),
+                  unexplained_misses() / static_cast<double>(known_misses_));
+}
+
 bool LevelClassifier::misreads_are_too_frequent() const {
   constexpr double most = 0.02;
   constexpr double confidence = 0.9999;  // a device at the limit is to be worked with
   const auto beyond = [](double misread, std::size_t known) {
-    return wilson_interval(static_cast<std::size_t>(std::max(0.0, misread)), known, confidence).first > most;
+    return wilson_interval(static_cast<std::size_t>(misread), known, confidence).first > most;
   };
-  // A delay that makes a hit look like a miss carries misses as far beyond, where it can be counted.
-  const double delayed_hits = delayed_share_ * static_cast<double>(known_hits_);
-  return beyond(misread_hits_ - delayed_hits, known_hits_) || beyond(misread_misses_, known_misses_);
+  return beyond(unexplained_hits(), known_hits_) || beyond(unexplained_misses(), known_misses_);
 }
 
 LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {

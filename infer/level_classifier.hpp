@@ -89,8 +89,10 @@ class LevelClassifier {
   // that were fitted. Zero where levels do not touch.
   [[nodiscard]] double overlap() const;
 
-  // True when more than one access in fifty is misread beyond what overlap and delays explain (99.99 % sure, so that a
-  // device at that limit is not refused).
+  // Larger share of the known hits and of the known misses that is misread beyond what overlap and delays explain.
+  [[nodiscard]] double unexplained_misreads() const;
+
+  // True when that is more than one access in fifty (99.99 % sure, so that a device at that limit is not refused).
   [[nodiscard]] bool misreads_are_too_frequent() const;
 
   // The smallest number of readings of one access whose sum of log ratios is wrong with less than this probability; at
@@ -156,6 +158,8 @@ class LevelClassifier {
   [[nodiscard]] double log_ratio_of(const Densities& densities) const;
   void tabulate();
   void update_rates();
+  [[nodiscard]] double unexplained_hits() const;
+  [[nodiscard]] double unexplained_misses() const;
 
   Mixture hits_;
   Mixture misses_;

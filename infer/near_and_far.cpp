@@ -3,8 +3,10 @@
 #include "infer/near_and_far.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -21,6 +23,9 @@ constexpr std::uint64_t page_bytes = 2ULL << 20U;
 // slow for another reason, others in one line of as many as there are parts or in more.
 constexpr double few = 0.1;
 constexpr double many = 0.2;
+
+// Of a full set nobody knows which line has to go, so in a set of so many ways one line at a time is surely kept.
+constexpr std::uint64_t most_ways = 16;
 
 // What SM `by` brought is loaded by SM `then`, twice.
 struct Loads {
@@ -40,14 +45,9 @@ Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, con
   return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
 }
 
-// Halfway between the two kinds of latencies that first loads have; none if there is but one kind.
-std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
-  std::vector<double> firsts;
-  for (const Loads& loads : of_sms) {
-    firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
-  }
-  std::sort(firsts.begin(), firsts.end());
-  const std::span<const double> sorted(firsts.data(), firsts.size() - firsts.size() / 100);  // the slowest are strays
+// Halfway between two kinds of latencies, less than this share of which are strays and slow; none if there is but one.
+std::optional<double> limit_of_near(std::span<const double> sorted, double strays) {
+  sorted = sorted.first(sorted.size() - static_cast<std::size_t>(strays * static_cast<double>(sorted.size())));
   // Two means (Lloyd); sorted, a split is a position.
   auto limit = std::midpoint(sorted.front(), sorted.back());
   Spread low;
@@ -67,20 +67,74 @@ std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
   return are_two ? std::optional(limit) : std::nullopt;
 }
 
-// Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it.
+// The same of first loads, of which few are strays or a few more.
+std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
+  std::vector<double> firsts;
+  for (const Loads& loads : of_sms) {
+    firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
+  }
+  std::sort(firsts.begin(), firsts.end());
+  const auto limit = limit_of_near(firsts, 0.01);
+  return limit ? limit : limit_of_near(firsts, 0.05);
+}
+
+// Whether SMs, or two loads of one, agree more than chance lets them on which lines take longer, however little longer:
+// the sum of squared covariances against those of rows in which the lines were mixed.
+bool lines_differ(const std::vector<Loads>& of_sms, model::Random& random) {
+  constexpr int mixtures = 20;
+  constexpr double deviations = 8;
+  std::vector<std::vector<double>> rows;
+  for (const Loads& loads : of_sms) {
+    for (const std::vector<float>* cycles : {&loads.first, &loads.second}) {
+      std::vector<double> row(cycles->begin(), cycles->end());
+      // A stray counts no more than others that are slow.
+      std::vector<double> sorted = row;
+      std::sort(sorted.begin(), sorted.end());
+      const double highest = sorted[sorted.size() * 9 / 10];
+      const double lowest = sorted[sorted.size() / 10];
+      std::ranges::transform(row, row.begin(), [&](double value) { return std::clamp(value, lowest, highest); });
+      const double mean = spread_of(row).mean;
+      std::ranges::transform(row, row.begin(), [mean](double value) { return value - mean; });
+      rows.push_back(std::move(row));
+    }
+  }
+  const auto agreement = [&rows] {
+    double sum = 0;
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const double product = std::inner_product(rows[i].begin(), rows[i].end(), rows[j].begin(), 0.0);
+        sum += product * product;
+      }
+    }
+    return sum;
+  };
+  const double seen = agreement();
+  std::vector<double> by_chance;
+  for (int mixture = 0; mixture < mixtures; ++mixture) {
+    std::ranges::for_each(rows, [&random](std::vector<double>& row) { random.shuffle(row); });
+    by_chance.push_back(agreement());
+  }
+  const Spread chance = spread_of(by_chance);
+  return seen > chance.mean + deviations * chance.deviation;
+}
+
+// Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
 std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
-                                std::uint64_t line_bytes, double limit) {
-  std::vector<std::size_t> order(page_bytes / line_bytes);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+                                std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
   model::Random random(device.settings().seed ^ page);
-  random.shuffle(order);
-  AccessSequence lines;
-  std::transform(order.begin(), order.end(), std::back_inserter(lines),
-                 [&](std::size_t line) { return page + line * line_bytes; });
-  const Loads loads = load_after(device, by, then, lines);
-  std::vector<bool> homes(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    homes[order[i]] = loads.first[i] > limit;
+  std::vector<bool> homes(page_bytes / line_bytes);
+  const std::size_t lines_of_block = block_bytes / line_bytes;
+  for (std::size_t first = 0; first < homes.size(); first += lines_of_block) {
+    std::vector<std::size_t> order(lines_of_block);
+    std::iota(order.begin(), order.end(), first);
+    random.shuffle(order);
+    AccessSequence lines;
+    std::transform(order.begin(), order.end(), std::back_inserter(lines),
+                   [&](std::size_t line) { return page + line * line_bytes; });
+    const Loads loads = load_after(device, by, then, lines);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      homes[order[i]] = loads.first[i] > limit;
+    }
   }
   return homes;
 }
@@ -106,7 +160,9 @@ std::optional<std::uint64_t> parity_mask(const std::vector<bool>& homes, std::ui
 
 class Search {
  public:
-  Search(Interrogator& device, std::uint64_t line_bytes) : device_(&device), line_bytes_(line_bytes) {}
+  Search(Interrogator& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
+      : device_(&device), line_bytes_(line_bytes), kept_bytes_(std::max(fits_bytes / most_ways, line_bytes)),
+        block_bytes_(std::min(std::bit_floor(kept_bytes_), page_bytes)) {}
 
   NearAndFar find() {
     const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
@@ -114,13 +170,21 @@ class Search {
     std::iota(left.begin(), left.end(), 0U);
     const std::vector<Loads> loads = after(0, left);
     const auto limit = limit_of_near(loads);
-    if (!limit) {
+    limit_ = limit.value_or(std::numeric_limits<double>::infinity());
+    if (limit) {
+      describe(loads);
+      group(loads);
+    } else {
       found_.sms = {left};
+    }
+    if (found_.sms.size() == 1 && share_of_far(loads) <= few) {
+      model::Random random(device_->settings().seed);
+      if (found_.reason.empty() && lines_differ(again_and_again(loads, left), random)) {
+        found_.reason =
+            "some lines take longer than others again and again, but not so clearly that near could be told from far";
+      }
       return std::move(found_);
     }
-    limit_ = *limit;
-    describe(loads);
-    group(loads);
     if (found_.reason.empty()) {
       find_home();
     }
@@ -131,15 +195,42 @@ class Search {
   }
 
  private:
+  // Of lines from everywhere. Where they might not all find room at once, of a few in a row at a time, which do.
   std::vector<Loads> after(std::uint32_t by, const std::vector<std::uint32_t>& sms) {
     constexpr std::size_t lines = 96;
+    constexpr std::uint64_t room_for_all = 4 * lines;
+    constexpr std::uint64_t few_in_a_row = 4;
+    const std::uint64_t fitting = kept_bytes_ / line_bytes_;
+    const std::uint64_t in_a_row = fitting < room_for_all ? std::clamp(fitting, std::uint64_t{1}, few_in_a_row) : 1;
     model::Random random(device_->settings().seed ^ by);
-    AccessSequence spread(lines);
-    std::generate(spread.begin(), spread.end(),
-                  [&] { return line_bytes_ * random.below(device_->buffer().bytes / line_bytes_); });
+    std::vector<AccessSequence> together(fitting < room_for_all ? lines / in_a_row : 1);
+    for (AccessSequence& sequence : together) {
+      for (std::size_t row = 0; row < lines / together.size(); row += in_a_row) {
+        const std::uint64_t begin = random.below(device_->buffer().bytes / line_bytes_ / in_a_row) * in_a_row;
+        const AccessSequence lines_in_a_row =
+            model::cold_pass(begin * line_bytes_, in_a_row * line_bytes_, line_bytes_);
+        sequence.insert(sequence.end(), lines_in_a_row.begin(), lines_in_a_row.end());
+      }
+    }
     std::vector<Loads> loads;
-    std::transform(sms.begin(), sms.end(), std::back_inserter(loads),
-                   [&](std::uint32_t sm) { return load_after(*device_, by, sm, spread); });
+    for (const std::uint32_t sm : sms) {
+      Loads& of_sm = loads.emplace_back();
+      for (const AccessSequence& sequence : together) {
+        const Loads more = load_after(*device_, by, sm, sequence);
+        of_sm.first.insert(of_sm.first.end(), more.first.begin(), more.first.end());
+        of_sm.second.insert(of_sm.second.end(), more.second.begin(), more.second.end());
+      }
+    }
+    return loads;
+  }
+
+  // Of few SMs more than one load of each.
+  std::vector<Loads> again_and_again(std::vector<Loads> loads, const std::vector<std::uint32_t>& sms) {
+    constexpr std::size_t enough = 24;
+    while (loads.size() < enough) {
+      const std::vector<Loads> more = after(0, sms);
+      loads.insert(loads.end(), more.begin(), more.end());
+    }
     return loads;
   }
 
@@ -179,6 +270,17 @@ class Search {
     }
   }
 
+  [[nodiscard]] double share_of_far(const std::vector<Loads>& of_sms) const {
+    std::size_t far = 0;
+    std::size_t all = 0;
+    for (const Loads& loads : of_sms) {
+      far += static_cast<std::size_t>(
+          std::ranges::count_if(loads.first, [this](float cycles) { return cycles > limit_; }));
+      all += loads.first.size();
+    }
+    return static_cast<double>(far) / static_cast<double>(all);
+  }
+
   // Of the lines that one of two SMs finds far.
   [[nodiscard]] double share_of_others(const Loads& a, const Loads& b) const {
     std::size_t differ = 0;
@@ -190,8 +292,8 @@ class Search {
 
   // Two pages must agree, but for a swap.
   void find_home() {
-    if (found_.sms.size() != 2) {
-      found_.reason = found_.sms.size() > 2 ? "homes are told for two parts only" : "";
+    if (found_.sms.size() > 2) {
+      found_.reason = "homes are told for two parts only";
       return;
     }
     const std::uint64_t begin = device_->buffer().address;
@@ -199,8 +301,8 @@ class Search {
     std::optional<std::uint64_t> mask;
     constexpr std::uint64_t pages_apart = 5;
     for (const std::uint64_t page : {first_page, first_page + pages_apart * page_bytes}) {
-      const std::vector<bool> homes =
-          homes_in_page(*device_, found_.sms[0].front(), found_.sms[1].front(), page, line_bytes_, limit_);
+      const std::vector<bool> homes = homes_in_page(*device_, found_.sms.front().front(), found_.sms.back().front(),
+                                                    page, block_bytes_, line_bytes_, limit_);
       const auto found = parity_mask(homes, line_bytes_);
       if (!found || *found == 0 || (mask && *found != *mask)) {
         found_.reason = "the home of a line is no parity of address bits inside a page of 2 MB";
@@ -257,14 +359,16 @@ class Search {
 
   Interrogator* device_;
   std::uint64_t line_bytes_;
+  std::uint64_t kept_bytes_;   // contiguous ones, which find room side by side whoever has to go for them
+  std::uint64_t block_bytes_;  // of a page that is asked at once
   double limit_ = 0;
   NearAndFar found_;
 };
 
 }  // namespace
 
-NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes) {
-  return Search(device, line_bytes).find();
+NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
+  return Search(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
 }
 
 }  // namespace gpuinfer::infer

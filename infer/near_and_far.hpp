@@ -17,7 +17,8 @@
 namespace gpuinfer::infer {
 
 struct NearAndFar {
-  // SMs that have the same part near, the ones of SM 0 first; one list if no SM is far from any line.
+  // SMs that have the same part near, the ones of SM 0 first. One list if no SM is far from any line; then there is no
+  // home, and a reason only if that is not sure. One list and a home: all SMs find the same lines far.
   std::vector<std::vector<std::uint32_t>> sms;
   double near_cycles = 0;
   double far_cycles = 0;                // more than near, at the first load
@@ -30,8 +31,9 @@ struct NearAndFar {
   std::string reason;  // why something is not told
 };
 
-// Needs a device that chooses_sm, and whose cache can be flooded and be kept as it is. Two parts can be told; of more,
-// only which SMs belong together.
-[[nodiscard]] NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes);
+// Needs a device that chooses_sm, and whose cache can be flooded and be kept as it is. `fits_bytes`: contiguous bytes
+// that fit; none: at least a page of 2 MB. Two parts can be told; of more, only which SMs belong together.
+[[nodiscard]] NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes,
+                                           std::optional<std::uint64_t> fits_bytes = std::nullopt);
 
 }  // namespace gpuinfer::infer

@@ -42,10 +42,12 @@ struct Pool {
   Primer conditioning;
 };
 
+enum class Lying : std::uint8_t { everywhere, side_by_side };
+
 // Lines of the first sets of `order`, as many as together hold enough for a sequence that fills them several times
 // over, which the sets of a small cache all are.
 Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
-                  std::span<const std::uint32_t> order, model::Random& random) {
+                  std::span<const std::uint32_t> order, Lying lying, model::Random& random) {
   constexpr std::uint64_t most_capacity_lines = 512;
   const SetStart start = start_of(device);
   std::vector<std::uint32_t> asked(cache.ways->size());
@@ -62,7 +64,9 @@ Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cac
     capacity_lines += ways;
     ++pool.sets;
   }
-  const std::vector<Offsets> drawn = LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random);
+  const LinesOfSets lines_of_sets(device, *cache.index, *cache.line_bytes);
+  const std::vector<Offsets> drawn =
+      lying == Lying::everywhere ? lines_of_sets.draw(wanted, random) : lines_of_sets.draw_strided(wanted, 0, random);
   for (std::size_t set = 0; set < drawn.size(); ++set) {
     const Offsets& lines = drawn[set];
     const std::size_t most_asked = std::min<std::size_t>(lines.size(), asked[set]);
@@ -349,7 +353,7 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
 enum class Coverage : std::uint8_t { sample, every_set };
 
 std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
-                                           std::uint64_t attempt, Coverage coverage) {
+                                           std::uint64_t attempt, Coverage coverage, Lying lying = Lying::everywhere) {
   constexpr std::size_t most_questions = 64;
   model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
   std::vector<FreshQuestion> questions;
@@ -358,7 +362,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
   for (const double footprint : footprints) {
     std::iota(order.begin(), order.end(), 0U);
     random.shuffle(order);
-    Pool pool = pool_of_sets(device, cache, footprint, order, random);
+    Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
     std::for_each_n(order.begin(), pool.sets, [&](std::uint32_t set) { is_asked[set] = true; });
     questions.push_back(fresh_question(device, cache, std::move(pool), random));
     if (cache.walk) {
@@ -371,7 +375,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
   std::erase_if(order, [&](std::uint32_t set) { return is_asked[set]; });
   std::span<const std::uint32_t> left = order;
   while (!left.empty() && questions.size() < most_questions) {
-    Pool pool = pool_of_sets(device, cache, footprints[questions.size() % footprints.size()], left, random);
+    Pool pool = pool_of_sets(device, cache, footprints[questions.size() % footprints.size()], left, lying, random);
     left = left.subspan(pool.sets);
     questions.push_back(fresh_question(device, cache, std::move(pool), random));
   }
@@ -461,14 +465,23 @@ bool does_as_described(Interrogator& device, const model::CacheDescription& cach
     model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt) ^ set);
     std::vector<FreshQuestion> questions;
     for (const double footprint : footprints) {
-      questions.push_back(
-          fresh_question(device, cache, pool_of_sets(device, cache, footprint, {&set, 1}, random), random));
+      questions.push_back(fresh_question(
+          device, cache, pool_of_sets(device, cache, footprint, {&set, 1}, Lying::everywhere, random), random));
     }
     if (verify_deterministic(device, cache, questions, ask_for_votes(device, questions)).holds) {
       return true;
     }
   }
   return false;
+}
+
+Verification judged(Interrogator& device, const model::CacheDescription& cache,
+                    const std::vector<FreshQuestion>& questions) {
+  Verification result = model::is_deterministic(*cache.replacement)
+                            ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
+                            : verify_stochastic(device, cache, questions);
+  doubt_levels(device.classifier(), result);
+  return result;
 }
 
 }  // namespace
@@ -478,11 +491,7 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
   std::set<std::uint32_t> odd_sets;  // of a sequence that failed, too
   // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
   for (const std::uint64_t attempt : {1ULL, 2ULL}) {
-    const std::vector<FreshQuestion> questions = fresh_questions(device, cache, attempt, Coverage::every_set);
-    result = model::is_deterministic(*cache.replacement)
-                 ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
-                 : verify_stochastic(device, cache, questions);
-    doubt_levels(device.classifier(), result);
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::every_set));
     odd_sets.insert(result.odd_sets.begin(), result.odd_sets.end());
     if (result.holds) {
       break;
@@ -498,6 +507,17 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
     result.holds = false;
     result.contradicted = true;
     result.reason = "some lines stay for ever, whatever is loaded: no start can be given that is free of them";
+  }
+  return result;
+}
+
+Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache) {
+  Verification result;
+  for (const std::uint64_t attempt : {5ULL, 6ULL}) {
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::sample, Lying::side_by_side));
+    if (result.holds) {
+      break;
+    }
   }
   return result;
 }

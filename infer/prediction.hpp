@@ -23,6 +23,10 @@ struct Verification {
 // again in sequences of their own; a stochastic one when miss counts fit what many simulations spread over (p > 0.01).
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache);
 
+// The same over lines side by side, some of them of every set as far as verify() goes. Of lines from everywhere few are
+// neighbours in a small cache, so there a line of twice the size would hardly show.
+[[nodiscard]] Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache);
+
 // The deterministic policy, of several (one at least), that predicts such sequences best in a cache that is otherwise
 // described; all are judged by the same answers.
 struct BestPrediction {

@@ -27,7 +27,7 @@ std::string flow_interval(std::pair<double, double> interval) {
     text.erase(text.find_last_not_of('0') + 1);
     return text.back() == '.' ? text + '0' : text;
   };
-  return "[" + rounded(interval.first) + ", " + rounded(interval.second) + "]";
+  return '[' + rounded(interval.first) + ", " + rounded(interval.second) + "]";
 }
 
 Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }

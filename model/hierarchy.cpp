@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "model/errors.hpp"
+#include "model/partitions.hpp"
 #include "model/printable.hpp"
 #include "model/random.hpp"
 
@@ -34,7 +35,10 @@ HierarchySimulator::HierarchySimulator(const DeviceDescription& device, const st
   const auto level = [&](const std::string& name) -> Level {
     const CacheDescription& cache = device.caches.at(name);
     try {
-      return {.name = name, .cache = CacheSimulator::make(cache, seeds()), .partitions = cache.partitions};
+      return {.name = name,
+              .cache = CacheSimulator::make(cache, seeds()),
+              .partitions = cache.partitions,
+              .sector_bytes = *cache.sector_bytes};
     } catch (const InputError& error) {
       throw InputError(printable("paths." + path + ": caches." + name + "." + error.what()));
     }
@@ -94,10 +98,9 @@ void HierarchySimulator::look_up_data(std::uint8_t cache, std::span<const std::u
       continue;
     }
     classes_[position].cache = cache;
-    if (level.partitions) {
-      const std::uint64_t address = addresses[position];
-      classes_[position].far = covered_set_of(level.partitions->index, address,
-                                              "caches." + level.name + ".partitions.index") != level.partitions->near;
+    if (level.partitions && !level.partitions->keeps_copies) {
+      classes_[position].far = home_of(*level.partitions, level.sector_bytes, addresses[position],
+                                       "caches." + level.name + ".partitions.index") != level.partitions->near;
     }
   }
   missing.resize(still_missing);

@@ -28,7 +28,9 @@ enum class Translation : std::uint8_t {
 struct AccessClass {
   std::optional<std::uint8_t> cache;  // position in PathDescription::caches of the one that had the data; none: memory
   Translation translation = Translation::not_needed;
-  bool far = false;  // the data lay in another partition of that cache than the near one
+  // The data lay in another partition of that cache than the near one. Where copies are kept, no second load of the one
+  // SM that loads is far.
+  bool far = false;
 
   bool operator==(const AccessClass&) const = default;
 };
@@ -61,6 +63,7 @@ class HierarchySimulator {
     std::string name;
     std::unique_ptr<CacheSimulator> cache;
     std::optional<Partitions> partitions;
+    std::uint64_t sector_bytes = 0;
   };
 
   // Positions of accesses in a block of addresses, in order.

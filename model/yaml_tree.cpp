@@ -170,11 +170,13 @@ bool could_be_more_than_text(const std::string& text) {
 }
 
 template <class Range, class Text>
-std::string joined(const Range& range, Text&& text_of) {
-  std::string line;
+std::string joined(char begin, const Range& range, Text&& text_of, char end) {
+  std::string line(1, begin);
   for (const auto& element : range) {
-    line += (line.empty() ? "" : ", ") + text_of(element);
+    line += line.size() == 1 ? "" : ", ";
+    line += text_of(element);
   }
+  line += end;
   return line;
 }
 
@@ -245,12 +247,12 @@ std::string to_flow_yaml(const YamlNode& node) {
     case YamlNode::Kind::quoted:
       return quoted(node.text);
     case YamlNode::Kind::list:
-      return "[" + joined(node.items, [](const YamlNode& item) { return to_flow_yaml(item); }) + "]";
+      return joined(
+          '[', node.items, [](const YamlNode& item) { return to_flow_yaml(item); }, ']');
     case YamlNode::Kind::map:
-      return "{" +
-             joined(node.entries,
-                    [](const YamlEntry& entry) { return to_flow_yaml(entry.key) + ": " + to_flow_yaml(entry.value); }) +
-             "}";
+      return joined(
+          '{', node.entries,
+          [](const YamlEntry& entry) { return to_flow_yaml(entry.key) + ": " + to_flow_yaml(entry.value); }, '}');
   }
   return "null";
 }
@@ -266,11 +268,13 @@ std::string to_yaml_scalar(const std::string& text) {
 }
 
 std::string flow_map(const std::vector<std::pair<std::string, std::string>>& entries) {
-  return "{" + joined(entries, [](const auto& entry) { return entry.first + ": " + entry.second; }) + "}";
+  return joined(
+      '{', entries, [](const auto& entry) { return entry.first + ": " + entry.second; }, '}');
 }
 
 std::string flow_list(const std::vector<std::string>& items) {
-  return "[" + joined(items, [](const std::string& item) { return item; }) + "]";
+  return joined(
+      '[', items, [](const std::string& item) { return item; }, ']');
 }
 
 std::string to_json(const YamlNode& node) {

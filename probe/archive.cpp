@@ -813,6 +813,20 @@ class RecordedDevice final : public model::Answerer {
     return kept_places(contents_.places, target, offsets);
   }
 
+  // As cli/disturbances.cpp puts them together.
+  std::vector<std::string> disturbances() const override {
+    constexpr std::string_view between = ". ";
+    std::vector<std::string> sentences;
+    const auto told = facts().provenance.find("disturbances");
+    std::string_view left = told == facts().provenance.end() ? "" : std::string_view(told->second);
+    while (!left.empty()) {
+      const std::size_t end = std::min(left.find(between), left.size());
+      sentences.emplace_back(left.substr(0, end));
+      left.remove_prefix(std::min(end + between.size(), left.size()));
+    }
+    return sentences;
+  }
+
  private:
   // To one question, in the order in which it was asked.
   template <class Reply>

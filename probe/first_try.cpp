@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -22,10 +23,16 @@ namespace {
   if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
     dup2(nowhere, STDERR_FILENO);
   }
-  for (const int each : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
+  for (const int each : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM, SIGXCPU}) {
     std::signal(each, SIG_DFL);
   }
-  alarm(static_cast<unsigned>(longest.count()));
+  constexpr unsigned patience = 10;
+  const auto seconds = static_cast<unsigned>(longest.count());
+  rlimit processor{};
+  getrlimit(RLIMIT_CPU, &processor);
+  processor.rlim_cur = std::min<rlim_t>(seconds, processor.rlim_max);
+  setrlimit(RLIMIT_CPU, &processor);
+  alarm(patience * seconds);
   try {
     work();
   } catch (...) {
@@ -48,7 +55,7 @@ std::optional<std::string> how_first_try_dies(const std::function<void()>& work,
   if (ended != copy || !WIFSIGNALED(status)) {
     return std::nullopt;
   }
-  if (WTERMSIG(status) == SIGALRM) {
+  if (WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGXCPU) {
     return "does not get to its end in " + std::to_string(longest.count()) + " s";
   }
   return "crashes on it (" + std::string(strsignal(WTERMSIG(status))) + ")";

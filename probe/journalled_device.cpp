@@ -44,7 +44,7 @@ class JournalledDevice final : public model::Answerer {
     }
     if (!rest.empty()) {
       lead_to(rest);
-      std::vector<model::Answer> given = device_->ask(rest);
+      std::vector<model::Answer> given = telling_disturbances([&] { return device_->ask(rest); });
       journal_->append(rest, given);
       tell_disturbances();
       std::ranges::move(given, std::back_inserter(answers));
@@ -74,7 +74,7 @@ class JournalledDevice final : public model::Answerer {
       confirm(device_->time(past) == timings);
     }
     if (!rest.empty()) {
-      std::vector<model::Timing> given = device_->time(rest);
+      std::vector<model::Timing> given = telling_disturbances([&] { return device_->time(rest); });
       journal_->append(rest, given);
       tell_disturbances();
       std::ranges::move(given, std::back_inserter(timings));
@@ -149,17 +149,31 @@ class JournalledDevice final : public model::Answerer {
     }
   }
 
-  // To look takes a device some time.
+  // A run that goes on where this one failed has to know what touched the answers until then.
+  template <class Asking>
+  auto telling_disturbances(Asking asking) -> decltype(asking()) {
+    try {
+      return asking();
+    } catch (const DeviceError&) {
+      look_due_ = {};
+      tell_disturbances();
+      throw;
+    }
+  }
+
+  // To look takes some devices milliseconds, others nothing.
   void tell_disturbances() {
-    constexpr std::chrono::seconds between_looks{2};
-    if (Clock::now() - looked_ < between_looks) {
+    constexpr int share_of_time = 100;
+    const auto begin = Clock::now();
+    if (begin < look_due_) {
       return;
     }
     if (std::vector<std::string> all = disturbances(); all != told_) {
       journal_->append_disturbances(all);
       told_ = std::move(all);
     }
-    looked_ = Clock::now();
+    const auto end = Clock::now();
+    look_due_ = end + share_of_time * (end - begin);
   }
 
   void confirm(bool same_as_then) const {
@@ -178,7 +192,7 @@ class JournalledDevice final : public model::Answerer {
   std::map<std::string, std::uint64_t> taken_;  // from the past, by target
   std::set<std::string> left_;                  // targets of which other questions were asked than in the past
   std::vector<std::string> told_;
-  Clock::time_point looked_ = Clock::now();
+  Clock::time_point look_due_;
 };
 
 }  // namespace

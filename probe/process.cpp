@@ -15,33 +15,11 @@
 #include <system_error>
 #include <thread>
 
-#include "model/errors.hpp"
-
 namespace gpuinfer::probe {
 
 namespace {
 
 using std::chrono::milliseconds;
-
-struct Pipe {
-  FileDescriptor read_end;
-  FileDescriptor write_end;
-};
-
-DeviceUnavailable cannot_start(int error) {
-  return DeviceUnavailable("another process cannot be started (" + std::generic_category().message(error) +
-                           "); end others and try again");
-}
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw cannot_start(errno);
-  }
-  return {.read_end = FileDescriptor(ends[0]), .write_end = FileDescriptor(ends[1])};
-}
-
-void make_nonblocking(const FileDescriptor& file) { fcntl(file.number(), F_SETFL, O_NONBLOCK); }
 
 pid_t spawn(const std::string& command, const Pipe& input, const Pipe& output, const Pipe& errors) {
   posix_spawn_file_actions_t actions;
@@ -69,7 +47,7 @@ pid_t spawn(const std::string& command, const Pipe& input, const Pipe& output, c
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
-    throw cannot_start(error);
+    throw no_more_processes(error);
   }
   return id;
 }
@@ -124,6 +102,26 @@ void FileDescriptor::close() {
   if (is_open()) {
     ::close(std::exchange(number_, -1));
   }
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw no_more_processes(errno);
+  }
+  return {.read_end = FileDescriptor(ends[0]), .write_end = FileDescriptor(ends[1])};
+}
+
+void make_nonblocking(const FileDescriptor& file) { fcntl(file.number(), F_SETFL, O_NONBLOCK); }
+
+DeviceUnavailable no_more_processes(int error) {
+  return DeviceUnavailable("another process cannot be started (" + std::generic_category().message(error) +
+                           "); end others and try again");
+}
+
+std::string with_last_words(const std::string& how, std::string_view errors) {
+  const std::string words = last_line(errors);
+  return words.empty() ? how : how + ", saying '" + words + "'";
 }
 
 Process::Process(const std::string& command) {
@@ -212,8 +210,7 @@ std::string Process::how_it_ended() {
     text = std::string(info.si_code == CLD_EXITED ? "ended with status " : "was ended by signal ") +
            std::to_string(info.si_status);
   }
-  const std::string words = last_line(last_error_lines_);
-  return words.empty() ? text : text + ", saying '" + words + "'";
+  return with_last_words(text, last_error_lines_);
 }
 
 // Leaves the process to be reaped, so that its number stays its own.

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "model/errors.hpp"
+
 namespace gpuinfer::probe {
 
 // Owns a file descriptor; closed when it is negative.
@@ -30,6 +32,23 @@ class FileDescriptor {
  private:
   int number_ = -1;
 };
+
+struct Pipe {
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+
+// One that no other process inherits. Throws what no_more_processes() says when there are no more files.
+[[nodiscard]] Pipe make_pipe();
+
+void make_nonblocking(const FileDescriptor& file);
+
+// Why another process cannot be started, by an error number of the system.
+[[nodiscard]] DeviceUnavailable no_more_processes(int error);
+
+// `how`, and the last line of what a process has written to its standard error, if it has: "ended with status 3, saying
+// 'no such GPU'".
+[[nodiscard]] std::string with_last_words(const std::string& how, std::string_view errors);
 
 // A command of the shell, in a process group of its own, with its three streams. Ended with all that it started, if it
 // does not end by itself when its input ends, and reaped on destruction. SIGPIPE never comes out of here.

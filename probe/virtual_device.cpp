@@ -11,11 +11,13 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
 #include "model/kernels.hpp"
+#include "model/partitions.hpp"
 #include "model/printable.hpp"
 #include "model/random.hpp"
 #include "model/stream_simulator.hpp"
@@ -115,31 +117,100 @@ class Noise {
   model::Random random_;
 };
 
+// Which hits of a cache in parts are far. A copy stays for as long as what it is a copy of.
+class VirtualParts {
+ public:
+  VirtualParts(const model::Partitions& partitions, std::uint64_t sector_bytes)
+      : partitions_(partitions), sector_bytes_(sector_bytes) {}
+
+  void put_into(model::StartState state) {
+    if (state != model::StartState::keep) {
+      copied_to_.clear();
+    }
+  }
+
+  // How much longer a load takes than if all were near. Throws InputError where a table does not cover the address.
+  double extra_cycles(std::uint64_t address, std::optional<std::uint32_t> sm, bool is_miss) {
+    const std::uint32_t near = model::near_part(partitions_, sm);
+    bool is_far = model::home_of(partitions_, sector_bytes_, address, "partitions.index") != near;
+    if (partitions_.keeps_copies && (is_far || is_miss)) {
+      std::vector<std::uint32_t>& parts = copied_to_[address / sector_bytes_];
+      if (is_miss) {
+        parts.clear();
+      }
+      if (std::find(parts.begin(), parts.end(), near) != parts.end()) {
+        is_far = false;
+      } else if (is_far) {
+        parts.push_back(near);
+      }
+    }
+    return is_far && !is_miss ? partitions_.far_cycles : 0;
+  }
+
+ private:
+  model::Partitions partitions_;
+  std::uint64_t sector_bytes_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> copied_to_;  // sector -> the parts besides its home
+};
+
 // One load path to a cache, with random streams of its own, so that what is asked of another does not show in its
 // answers. Several paths may lead to one cache.
 class VirtualCache {
  public:
   VirtualCache(const model::CacheDescription& cache, const model::NoiseDescription& noise, model::Random seeds)
       : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss),
-        simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {}
+        simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {
+    if (cache.partitions) {
+      parts_ = std::make_shared<VirtualParts>(*cache.partitions, *cache.sector_bytes);
+    }
+  }
 
-  void share_cache_of(const VirtualCache& other) { simulator_ = other.simulator_; }
+  void share_cache_of(const VirtualCache& other) {
+    simulator_ = other.simulator_;
+    parts_ = other.parts_;
+  }
   [[nodiscard]] bool shares_cache_with(const VirtualCache& other) const { return simulator_ == other.simulator_; }
 
   std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+    if (parts_) {
+      return answer_in_parts(question, address_of_buffer);
+    }
     const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
     std::vector<float> latency_cycles(outcomes.size());
-    std::transform(outcomes.begin(), outcomes.end(), latency_cycles.begin(), [this](model::Outcome outcome) {
-      const bool seen_as_miss = model::is_miss(outcome) != noise_.misreads();
-      return noise_.timed(seen_as_miss ? miss_cycles_ : hit_cycles_);
-    });
+    std::transform(outcomes.begin(), outcomes.end(), latency_cycles.begin(),
+                   [this](model::Outcome outcome) { return timed(outcome); });
     return latency_cycles;
   }
 
  private:
+  float timed(model::Outcome outcome, double extra_cycles = 0) {
+    const bool seen_as_miss = model::is_miss(outcome) != noise_.misreads();
+    return noise_.timed(seen_as_miss ? miss_cycles_ : hit_cycles_ + extra_cycles);
+  }
+
+  // What is near depends on the warm-up as well.
+  std::vector<float> answer_in_parts(const model::Question& question, std::uint64_t address_of_buffer) {
+    model::Question whole = question;
+    whole.warm.clear();
+    whole.record.insert(whole.record.begin(), question.warm.begin(), question.warm.end());
+    const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, whole, address_of_buffer);
+    parts_->put_into(question.state);
+    std::vector<float> latency_cycles;
+    latency_cycles.reserve(question.record.size());
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const double extra_cycles = parts_->extra_cycles(address_of_buffer + whole.record[i], question.circumstances.sm,
+                                                       model::is_miss(outcomes[i]));
+      if (i >= question.warm.size()) {
+        latency_cycles.push_back(timed(outcomes[i], extra_cycles));
+      }
+    }
+    return latency_cycles;
+  }
+
   double hit_cycles_;
   double miss_cycles_;
   std::shared_ptr<model::CacheSimulator> simulator_;
+  std::shared_ptr<VirtualParts> parts_;  // null: all is near
   Noise noise_;
 };
 

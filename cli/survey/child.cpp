@@ -10,32 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <system_error>
-
-#include "model/errors.hpp"
 
 namespace gpuinfer::cli::survey {
 
 namespace {
-
-struct Pipe {
-  probe::FileDescriptor read_end;
-  probe::FileDescriptor write_end;
-};
-
-DeviceUnavailable cannot_start(int error) {
-  return DeviceUnavailable("another process cannot be started (" + std::generic_category().message(error) +
-                           "); end others and try again");
-}
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw cannot_start(errno);
-  }
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return {.read_end = probe::FileDescriptor(ends[0]), .write_end = probe::FileDescriptor(ends[1])};
-}
 
 // Between fork() and exec(), where little is allowed.
 [[noreturn]] void become(char* const* arguments, pid_t parent, int input, int output, int errors) {
@@ -69,21 +47,14 @@ void read_all(probe::FileDescriptor& file, std::string& text) {
   }
 }
 
-std::string last_line(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \r\n");
-  if (end == std::string_view::npos) {
-    return "";
-  }
-  text = text.substr(0, end + 1);
-  return std::string(text.substr(text.find_last_of('\n') + 1));
-}
-
 }  // namespace
 
 Child::Child(std::vector<std::string> arguments) {
   const probe::FileDescriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  Pipe output = make_pipe();
-  Pipe errors = make_pipe();
+  probe::Pipe output = probe::make_pipe();
+  probe::Pipe errors = probe::make_pipe();
+  make_nonblocking(output.read_end);
+  make_nonblocking(errors.read_end);
   arguments.insert(arguments.begin(), "gpuinfer");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) {
@@ -96,7 +67,7 @@ Child::Child(std::vector<std::string> arguments) {
     become(pointers.data(), parent, nothing.number(), output.write_end.number(), errors.write_end.number());
   }
   if (id_ < 0) {
-    throw cannot_start(errno);
+    throw probe::no_more_processes(errno);
   }
   output_ = std::move(output.read_end);
   errors_ = std::move(errors.read_end);
@@ -146,8 +117,7 @@ std::string Child::how_it_ended() const {
   const auto status = exit_status();
   const std::string text = status ? "ended with status " + std::to_string(*status)
                                   : "was ended by signal " + std::to_string(WTERMSIG(wait_status_.value_or(0)));
-  const std::string words = last_line(last_error_lines_);
-  return words.empty() ? text : text + ", saying '" + words + "'";
+  return probe::with_last_words(text, last_error_lines_);
 }
 
 void Child::signal(int number) const { kill(-id_, number); }

@@ -70,8 +70,11 @@ std::string letter_of_kind(const std::string& kind) { return json{{"kind", kind}
 
 Worker::Worker(const Request& request, Team& team) : request_(&request), team_(&team), host_(name_of_host()) {
   Hello hello{.host = host_, .gpus = {}, .cores = std::max(1U, std::thread::hardware_concurrency())};
-  for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
-    hello.gpus.push_back({.number = gpu.number, .uuid = gpu.uuid});
+  // To look for GPUs starts the driver, which nobody waits for who wants none.
+  if (std::ranges::any_of(request.devices, [](const std::string& device) { return device.starts_with("cuda:"); })) {
+    for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
+      hello.gpus.push_back({.number = gpu.number, .uuid = gpu.uuid});
+    }
   }
   team_->send(0, to_text(hello));
 }

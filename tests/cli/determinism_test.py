@@ -25,18 +25,14 @@ WIDE = os.environ.get("GPUINFER_TEST_WIDE") == "1"
 JOBS = ("1", "2", "4", "7")
 
 # Drawn by chance are the victims of one cache and the noise of both.
-NOISY = """
-schema: gpuinfer/1
-device: {name: Noisy, source: test}
-caches:
-  L1tex:
-    capacity_bytes: 1024
-    line_bytes: 64
-    sector_bytes: 32
-    ways: [4, 4, 4, 4]
-    index: {kind: xor, rows: [[6, 9], [7, 10]], constant: 0}
-    replacement: {policy: srrip, bits: 2, promotion: hit}
-    latency_cycles: {hit: 30, miss: 200}
+CHANGES = {
+    "name: Small": "name: Noisy",
+    "{kind: bits, bits: [6, 7]}": "{kind: xor, rows: [[6, 9], [7, 10]], constant: 0}",
+    "{policy: lru}": "{policy: srrip, bits: 2, promotion: hit}",
+}
+NOISY = (
+    harness.changed(harness.CACHE, CHANGES)
+    + """
   L2:
     capacity_bytes: 512
     line_bytes: 64
@@ -45,8 +41,9 @@ caches:
     index: {kind: bits, bits: [6]}
     replacement: {policy: random}
     latency_cycles: {hit: 200, miss: 400}
-noise: {jitter_cycles: 3, outlier_probability: 0.001, outlier_cycles: 400, misread_probability: 0.001}
 """
+    + harness.NOISE
+)
 
 HIDDEN = {
     "line_bytes": 64,

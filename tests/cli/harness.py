@@ -22,6 +22,17 @@ caches:
     latency_cycles: {hit: 30, miss: 200}
 """
 
+NOISE = "noise: {jitter_cycles: 3, outlier_probability: 0.001, outlier_cycles: 400, misread_probability: 0.001}\n"
+
+
+def changed(text, changes):
+    """The text with these pieces of it, each of which must be there, changed for others."""
+    for old, new in changes.items():
+        if old not in text:
+            raise ValueError(f"{old!r} is not in {text!r}")
+        text = text.replace(old, new)
+    return text
+
 
 class ProgramTest(unittest.TestCase):
     """A scratch folder, and the program in it."""

@@ -48,22 +48,19 @@ TOO_WIDE = """
   !element.closest(".scroll > *, .skip") && element.getBoundingClientRect().right > WIDTH + 1).map((element) => element.outerHTML.slice(0, 80))
 """
 
-ATTACK = """
-schema: gpuinfer/1
-device: {name: "</script><script>window.attacked = 1</script>", source: "<img src=x onerror='window.attacked = 1'>"}
-caches:
-  L1tex:
-    capacity_bytes: 1024
-    line_bytes: 64
-    sector_bytes: 32
-    ways: [4, 4, 4, 4]
-    index: {kind: bits, bits: [6, 7]}
-    replacement: {policy: lru}
-    latency_cycles: {hit: 30, miss: null}
+ATTACK_CHANGES = {
+    "name: Small": 'name: "</script><script>window.attacked = 1</script>"',
+    "source: test": 'source: "<img src=x onerror=\'window.attacked = 1\'>"',
+    "miss: 200": "miss: null",
+}
+ATTACK = (
+    harness.changed(harness.CACHE, ATTACK_CHANGES)
+    + """
 evidence:
   L1tex:
     latency_cycles: {status: ambiguous, reason: "</script><script>window.attacked = 1</script>", alternatives: []}
 """
+)
 
 
 @unittest.skipUnless(shutil.which("chromium"), "needs chromium (scripts/packages.txt)")

@@ -22,7 +22,7 @@ KILLS = int(os.environ.get("GPUINFER_TEST_KILLS", "12"))
 SEED = int(os.environ.get("GPUINFER_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 
 # Loads and workloads, disturbed by chance.
-DEVICE = """
+DEVICE = harness.NOISE + """
 schema: gpuinfer/1
 device: {name: Noisy, source: test, compute_capability: "3.5", sm_count: 2}
 caches:
@@ -43,7 +43,6 @@ caches:
     replacement: {policy: lru}
     latency_cycles: {hit: 30, miss: 200}
 shared_memory: {banks: 32, bank_width_bytes: 4, latency_cycles: {broadcast: 50, two_way: 88, per_way: 38}}
-noise: {jitter_cycles: 3, outlier_probability: 0.001, outlier_cycles: 400, misread_probability: 0.001}
 """
 
 
@@ -103,7 +102,8 @@ class Resume(harness.ProgramTest):
         recording = [*self.arguments, "--record=run.h5", "-o", "part.yaml"]
         resuming = [*self.arguments, "--resume=run.h5", "-o", "part.yaml"]
         killed = resumed = 0
-        while killed < KILLS:
+        # On a busy machine many runs are killed before they have kept anything.
+        while killed < KILLS or resumed <= KILLS // 4:
             returncode, _ = self.cut_off(signal.SIGKILL, moments.random() * seconds, *recording)
             killed += returncode == -signal.SIGKILL
             if self.journal.exists() and moments.random() < 0.3:
@@ -114,7 +114,6 @@ class Resume(harness.ProgramTest):
                 self.expect_resumed(profile, status)
             for left in self.folder.glob("run.h5*"):
                 left.unlink()
-        self.assertGreater(resumed, KILLS // 4)
 
     def test_a_torn_or_damaged_journal_counts_up_to_there(self):
         print(f"seed {SEED}", flush=True)

@@ -294,6 +294,39 @@ class Run(harness.ProgramTest):
                 self.assertEqual(replayed["caches"], whole["caches"])
                 self.assertEqual(replayed["evidence"], whole["evidence"])
 
+    def test_parts_of_an_l2_are_found_or_left_open(self):
+        """Against the description itself; sets of 8 ways, so that not even a page of 2 MB fits."""
+        cache = (
+            "schema: gpuinfer/1\ndevice: {name: parts, sm_count: 6}\nnoise: {jitter_cycles: 2}\ncaches:\n"
+            "  L2: {line_bytes: 64, sector_bytes: 32, ways: [8, 8, 8, 8, 8, 8, 8, 8],\n"
+            "    index: {kind: bits, bits: [6, 7, 8]}, replacement: {policy: lru}, latency_cycles: {hit: 260, miss: 600}"
+        )
+        halves = "sms: [[1, 2, 5], [0, 3, 4]]"
+        found = {"status": "resolved", "bits": [[5, 12, 19]], "far": 90, "sms": [[0, 3, 4], [1, 2, 5]]}
+        index = "index: {kind: xor, rows: [[5, 12, 19, 22]], constant: 1}, "
+        for parts, expected in (
+            ("", {"status": "resolved"}),
+            (index + "far_cycles: 90, keeps_copies: true, " + halves, found | {"copies": True}),
+            (index + "far_cycles: 90, " + halves, found),
+            (index + "far_cycles: 90, near: 1", found | {"sms": [[0, 1, 2, 3, 4, 5]]}),
+            (index + "far_cycles: 6, " + halves, {"status": "unknown"}),
+            ("index: {kind: bits, bits: [12, 13]}, far_cycles: 90, " + halves, {"status": "unknown"}),
+        ):
+            device = self.write("parts.yaml", cache + (f", partitions: {{{parts}}}}}\n" if parts else "}\n"))
+            status = 0 if expected["status"] == "resolved" else 3
+            arguments = ("--target=L2", f"--device=virtual:{device}", "--quiet", "--format=json")
+            profile = json.loads(self.expect(status, *arguments).stdout)
+            with self.subTest(parts):
+                l2 = profile["caches"]["L2"]
+                told = {"status": profile["evidence"]["L2"]["partitions"]["status"]}
+                if l2.get("partitions"):
+                    told |= {"bits": l2["partitions"]["index"]["rows"], "sms": l2["partitions"]["sms"]}
+                    told |= {"copies": True} if l2["partitions"].get("keeps_copies") else {}
+                    told["far"] = 90 if abs(l2["partitions"]["far_cycles"] - 90) <= 2 else l2["partitions"]["far_cycles"]
+                self.assertEqual(told, expected)
+                self.assertAlmostEqual(l2["latency_cycles"]["hit"], 260, delta=6)
+                self.assertEqual(l2["ways"], [8] * 8)
+
     def test_the_profile_is_a_virtual_device(self):
         self.expect(0, *self.arguments, "-o", "profile.yaml")
         self.expect(0, "--target=L1tex", "--device=virtual:profile.yaml", "--quiet")
@@ -336,8 +369,9 @@ class Run(harness.ProgramTest):
         self.assertEqual(len(done.stderr.splitlines()), 2)
         kept = json.loads(done.stdout)["device"]["provenance"]["disturbances"]
         self.assertEqual(kept, "it rained; wait. it blew; wait")
-        again = json.loads(self.expect(0, "infer", "run.h5", "--format=json", "--quiet").stdout)
+        again = json.loads(self.expect(3, "infer", "run.h5", "--format=json", "--quiet").stdout)
         self.assertEqual(again["device"]["provenance"]["disturbances"], kept)
+        self.assertEqual(again["caches"], json.loads(done.stdout)["caches"])
         probing = ("probe", "--target=L1tex", "--sequence=cyclic:96,32", device)
         self.assertEqual(self.expect(0, *probing).stderr.count("warning: "), 2)
         self.assertNotIn("disturbances", self.expect(0, *self.arguments).stdout)

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cli"))
 import harness
 import run_faults
-from hidden_judge import LEAVES
+from hidden_judge import LEAVES, judge
 
 TWO_CACHES = harness.CACHE + harness.CACHE.split("caches:\n")[1].replace("L1tex", "ConstL1")
 
@@ -55,6 +55,36 @@ class Faults(harness.ProgramTest):
         done = self.run_program(*shlex.split(command))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.folder / "profile.json").read_text() == whole, "the profiles differ")
+
+    def test_what_another_tenant_made_of_a_line_is_not_resolved(self):
+        # Its loads make a line of two sectors look like two lines.
+        for drawn_from, fault in (("22112 483", "tenant@113"), ("22112 539", "tenant@48")):
+            spec = run_faults.draw_spec(random.Random(drawn_from))
+            spec["buffer_bytes"] = 64 << 20
+            device = f"virtual:{self.write('device.yaml', run_faults.description_of(spec))}"
+            served = f"exec:{shlex.join([self.program, 'serve', '--device', device])}"
+            interrupted = (f"faulty:{fault},lost@600:{served}", "--record=run.h5")
+            for arguments in ((f"faulty:{fault}:{device}",), interrupted, (served, "--resume=run.h5")):
+                done = self.run_on(*arguments)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                profile = json.loads((self.folder / "profile.json").read_text())
+                self.assertEqual(judge(profile, "L1tex", spec)[0], {}, arguments)
+                self.assertNotEqual(profile["evidence"]["L1tex"]["onset_bytes"]["status"], "resolved", arguments)
+                self.assertIn("another process", profile["device"]["provenance"]["disturbances"], arguments)
+            self.assertEqual(self.run_on(device).returncode, 0)
+            (self.folder / "run.h5").unlink()
+
+    def test_what_was_timed_while_the_device_was_disturbed_is_not_resolved(self):
+        for target, fault in (("Shared", "clock_change@1"), ("ConstImmediate", "tenant@1"), ("Bandwidth", "clock_change@20")):
+            device = f"faulty:{fault}:virtual:{ROOT}/data/h200/{target}.yaml"
+            done = self.run_program(f"--target={target}", f"--device={device}", "--quiet", "--format=json")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            profile = json.loads(done.stdout)
+            (section,) = profile["evidence"].values()
+            leaves = {name: leaf for name, leaf in section.items() if "status" in leaf}
+            self.assertEqual([name for name, leaf in leaves.items() if leaf["status"] == "resolved"], [], target)
+            reasons = [leaf["reason"] for leaf in leaves.values()]
+            self.assertTrue(any(" was measured, and meanwhile " in reason for reason in reasons), reasons)
 
     def test_without_record_it_is_said_that_nothing_is_kept(self):
         done = self.run_on(f"faulty:lost@80:{self.virtual}")

@@ -217,7 +217,7 @@ def main():
     parser.add_argument("--gpuinfer", required=True, type=lambda text: str(pathlib.Path(text).resolve()))
     parser.add_argument("--each", action="store_true")
     parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--only", type=int)
+    parser.add_argument("--only", type=int, nargs="+", help="numbers of runs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("GPUINFER_TEST_SEED", random.SystemRandom().randrange(1 << 32))))
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after so many")
@@ -233,17 +233,18 @@ def main():
         runs = []
         for number, (kind, faults) in enumerate(drawn):
             spec = draw_spec(random.Random(f"{options.seed} {number}"))
-            if options.only in (None, number):
+            if options.only is None or number in options.only:
                 runs.append(Run(number, kind, faults, spec, folder, options))
         in_time = lambda run: run.carry_out() if time.monotonic() - began < options.seconds else None
+        done = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            runs = [run for run in pool.map(in_time, runs) if run]
-        for run in runs:
-            if run.problems:
-                print(run)
-    report(runs)
-    bad = sum(bool(run.problems) for run in runs)
-    print(f"{len(runs)} runs, {bad} with problems, {time.monotonic() - began:.0f} s")
+            for run in filter(None, pool.map(in_time, runs)):
+                done.append(run)
+                if run.problems:
+                    print(run, flush=True)
+    report(done)
+    bad = sum(bool(run.problems) for run in done)
+    print(f"{len(done)} runs, {bad} with problems, {time.monotonic() - began:.0f} s")
     return 1 if bad else 0
 
 

@@ -2,39 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/journal.hpp"
 
-#include <boost/crc.hpp>
+#include <vector>
 
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/probe/journal_bytes.hpp"
 
 // Input: with an even first byte the bytes of a journal. With an odd one payloads, each behind its length in two bytes,
 // of which a journal with right checksums is made: no mutation would ever hit those.
 namespace gpuinfer::fuzz {
 namespace {
 
-std::string little_endian(std::uint32_t number) {
-  std::string bytes;
-  for (unsigned shift = 0; shift < 32; shift += 8) {
-    bytes += static_cast<char>(number >> shift & 0xffU);
+std::string journal_of(std::string_view lengths_and_payloads) {
+  std::vector<std::string> payloads;
+  while (lengths_and_payloads.size() > 2) {
+    const std::size_t length = static_cast<unsigned char>(lengths_and_payloads[0]) +
+                               std::size_t{256} * static_cast<unsigned char>(lengths_and_payloads[1]);
+    payloads.emplace_back(lengths_and_payloads.substr(2, length));
+    lengths_and_payloads.remove_prefix(2 + payloads.back().size());
   }
-  return bytes;
-}
-
-std::string journal_of(std::string_view payloads) {
-  std::string journal = "gpuinfer-journal/1\n";
-  std::uint32_t checksum = 0;
-  while (payloads.size() > 2) {
-    const std::size_t length =
-        static_cast<unsigned char>(payloads[0]) + std::size_t{256} * static_cast<unsigned char>(payloads[1]);
-    const std::string_view payload = payloads.substr(2, length);
-    payloads.remove_prefix(2 + payload.size());
-    const std::string covered = little_endian(static_cast<std::uint32_t>(payload.size())) + std::string(payload);
-    const std::string chained = little_endian(checksum) + covered;
-    boost::crc_32_type crc;
-    crc.process_bytes(chained.data(), chained.size());
-    checksum = crc.checksum();
-    journal += covered + little_endian(checksum);
-  }
-  return journal;
+  return probe::journal_of(payloads);
 }
 
 void read(std::string_view bytes) {

@@ -25,6 +25,7 @@ POLICIES = {
     "plru": 9,
     "nru": 10,
     "mru": 3,
+    "slru": 5,
     "clock": 5,
     "srrip": 7,
     "brrip": 4,
@@ -36,7 +37,7 @@ POLICIES = {
     "automaton": 5,
 }
 # Those that may also be a policy of sets of different numbers of ways.
-ANY_WAYS = ("lru", "fifo", "lip", "bip", "plru", "mru", "clock", "srrip", "brrip", "qlru", "random")
+ANY_WAYS = ("lru", "fifo", "lip", "bip", "plru", "mru", "slru", "clock", "srrip", "brrip", "qlru", "random")
 NOISE_LEVELS = {"none": 34, "medium": 36, "high": 30}
 CATEGORIES = {
     "library": 86,

@@ -235,8 +235,21 @@ TEST(LevelClassifier, MisreadsBeyondTwoInAHundredAreTooFrequent) {
       const LevelClassifier classifier(samples.with_some_of(hits, misses, misreads),
                                        samples.with_some_of(misses, hits, misreads), {});
       EXPECT_EQ(classifier.misreads_are_too_frequent(), misreads > 0.02) << misreads << ' ' << miss_cycles;
+      // Two levels of the same width that are three deviations apart from their middle overlap in 0.13 %.
+      EXPECT_NEAR(classifier.unexplained_misreads(), misreads, 0.004) << misreads << ' ' << miss_cycles;
     }
   }
+}
+
+// A level of its own overlap is not to be charged with, or excused by, that of the other.
+TEST(LevelClassifier, WhatOverlapsOnOneSideExcusesNoMisreadsOnTheOther) {
+  Samples samples;
+  constexpr std::size_t many = 16000;
+  const std::vector<float> hits = samples.normal(100, 2, many);
+  const std::vector<float> misses = joined(samples.normal(300, 2, many - 600), samples.normal(101, 6, 600));
+  const LevelClassifier classifier(samples.with_some_of(hits, samples.normal(300, 2, many), 0.03), misses, {});
+  EXPECT_TRUE(classifier.misreads_are_too_frequent());
+  EXPECT_NEAR(classifier.unexplained_misreads(), 0.03, 0.01);
 }
 
 // A hit in a hundred is delayed by what a miss takes longer, and so is a miss.

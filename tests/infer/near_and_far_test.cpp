@@ -29,7 +29,8 @@ struct Parts {
   std::function<std::size_t(std::uint64_t address)> home_of;
   std::function<std::size_t(std::uint32_t sm)> near_to;
   bool keeps_copies = true;
-  std::size_t lines_of_part = std::size_t{1} << 30U;  // random ones leave
+  std::size_t lines_of_part = std::size_t{1} << 15U;  // two pages; random ones leave
+  double far_cycles = 165;
 };
 
 class DeviceInParts final : public model::Answerer {
@@ -70,7 +71,7 @@ class DeviceInParts final : public model::Answerer {
     const std::size_t near = parts_.near_to(sm);
     double cycles = 280;
     if (!present_.contains(in_part(near, line))) {
-      cycles = bring(home, line) ? 700 : 445;
+      cycles = bring(home, line) ? 700 : 280 + parts_.far_cycles;
     }
     if (parts_.keeps_copies) {
       bring(near, line);
@@ -154,6 +155,32 @@ TEST(NearAndFar, OnePartIsNoParts) {
                                      .near_to = [](std::uint32_t) { return std::size_t{0}; }});
   EXPECT_EQ(found.sms.size(), 1U);
   EXPECT_FALSE(found.home);
+  EXPECT_EQ(found.reason, "");
+}
+
+TEST(NearAndFar, AllSmsMayBeFarFromTheSameLines) {
+  const NearAndFar found = found_of(
+      {.home_of = parity_home, .near_to = [](std::uint32_t) { return std::size_t{0}; }, .keeps_copies = false});
+  EXPECT_EQ(found.reason, "");
+  EXPECT_EQ(found.sms.size(), 1U);
+  ASSERT_TRUE(found.home);
+  EXPECT_EQ(found.home->row_masks, std::vector<std::uint64_t>{mask & ((2ULL << 20U) - 1)});
+  EXPECT_NEAR(found.near_cycles, 280, 5);
+  EXPECT_NEAR(found.far_cycles, 165, 5);
+}
+
+// A load deviates by twelve cycles.
+TEST(NearAndFar, PartsThatAreHardlyFartherAreNotDenied) {
+  for (const bool keeps_copies : {true, false}) {
+    for (const std::uint32_t nearer_sms : {2U, 8U, 24U}) {
+      const NearAndFar found = found_of({.home_of = parity_home,
+                                         .near_to = [&](std::uint32_t sm) { return std::size_t{sm % nearer_sms == 0}; },
+                                         .keeps_copies = keeps_copies,
+                                         .far_cycles = 30});
+      EXPECT_FALSE(found.home);
+      EXPECT_NE(found.reason, "") << nearer_sms;
+    }
+  }
 }
 
 TEST(NearAndFar, HomesThatFollowNoParityAreNotTold) {

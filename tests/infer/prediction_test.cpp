@@ -75,5 +75,31 @@ TEST(Prediction, MisreadsAreNoOldLines) {
   }
 }
 
+// In a small cache fresh lines from everywhere hardly ever are the two halves of one line.
+TEST(Prediction, OfLinesThatAreHalves) {
+  for (const char* policy : {"lru", "random"}) {
+    model::CacheDescription cache =
+        cache_of(std::vector<std::uint32_t>(2, 3), model::BitsIndex{.bits = {7}}, replacement(policy));
+    cache.line_bytes = 64;
+    *cache.capacity_bytes *= 2;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const auto device = device_of(cache, {}, seed);
+      Settings settings;
+      settings.seed = seed;
+      Interrogator interrogator(*device, "L1tex", settings);
+      interrogator.choose_start();
+      ASSERT_TRUE(calibrate(interrogator));
+      interrogator.set_fill_granularity(*cache.sector_bytes);
+      EXPECT_TRUE(verify_side_by_side(interrogator, cache).holds) << policy << ", seed " << seed;
+      model::CacheDescription halves = cache;
+      halves.line_bytes = cache.sector_bytes;
+      *halves.capacity_bytes /= 2;
+      const Verification verification = verify_side_by_side(interrogator, halves);
+      EXPECT_FALSE(verification.holds) << policy << ", seed " << seed;
+      EXPECT_FALSE(verification.reason.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpuinfer::infer

@@ -226,6 +226,9 @@ TEST(Hierarchy, FarPartitionsTakeLonger) {
   const ClassLatency far = path.latency({0}, 0);
   EXPECT_EQ(far.pattern, AccessPattern::P1);
   EXPECT_TRUE(far.derived);
+
+  device.caches["L2"].partitions->keeps_copies = true;
+  EXPECT_EQ(Path(device, "data").cycles({}, sequence), (std::vector<double>{40, 40, 10, 10}));
 }
 
 TEST(Hierarchy, TheFirstCacheSaysWhatAHitInTheNextOneTakes) {

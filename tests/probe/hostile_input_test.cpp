@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <boost/crc.hpp>
 #include <csignal>
 #include <functional>
 #include <sstream>
+#include <thread>
 
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
@@ -16,6 +16,7 @@
 #include "probe/input_limits.hpp"
 #include "probe/journal.hpp"
 #include "probe/wire.hpp"
+#include "tests/probe/journal_bytes.hpp"
 #include "tests/probe/scratch.hpp"
 
 // Files and processes that mean harm: few bytes that ask for all memory, nesting that would exhaust the stack, names of
@@ -51,28 +52,6 @@ TEST_F(HostileFile, ALineHasAnEnd) {
 
 TEST_F(HostileFile, WhatIsQuotedDoesNotBreakTheSentence) {
   EXPECT_TRUE(contains(error_of(file("steer.csv", "\x1b[31m,33\n"), read_csv), ":1: '?[31m' is no offset"));
-}
-
-std::string little_endian(std::uint32_t number) {
-  std::string bytes;
-  for (unsigned shift = 0; shift < 32; shift += 8) {
-    bytes += static_cast<char>(number >> shift & 0xffU);
-  }
-  return bytes;
-}
-
-std::string journal_of(const std::vector<std::string>& payloads) {
-  std::string journal = "gpuinfer-journal/1\n";
-  std::uint32_t checksum = 0;
-  for (const std::string& payload : payloads) {
-    const std::string covered = little_endian(static_cast<std::uint32_t>(payload.size())) + payload;
-    const std::string chained = little_endian(checksum) + covered;
-    boost::crc_32_type crc;
-    crc.process_bytes(chained.data(), chained.size());
-    checksum = crc.checksum();
-    journal += covered + little_endian(checksum);
-  }
-  return journal;
 }
 
 const std::string header("H\xa0", 2);  // an empty object
@@ -274,6 +253,8 @@ TEST(FirstTry, DiesInPlaceOfTheProcess) {
                 },
                 seconds(1)),
             "does not get to its end in 1 s");
+  // Other programs have the processor meanwhile.
+  EXPECT_EQ(how_first_try_dies([] { std::this_thread::sleep_for(seconds(2)); }, seconds(1)), std::nullopt);
 }
 
 }  // namespace

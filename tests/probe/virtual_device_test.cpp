@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
@@ -64,6 +66,59 @@ TEST(VirtualDevice, AnswersHitsAndMissesOfItsCache) {
   const auto device = open_virtual(small_device(), "virtual:small", 1);
   EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, {}, {0, 4, 32, 0})),
             (std::vector<float>{200, 100, 200, 100}));
+}
+
+// Addresses 0 to 63 lie in part 0, 64 to 127 in part 1; a set has 8 lines, each 128 bytes apart. All times by hand.
+TEST(VirtualDevice, PlaysNearAndFarPartsOfACache) {
+  model::DeviceDescription description = small_device();
+  description.caches["L2"] = small_cache();
+  description.caches["L2"].partitions =
+      model::Partitions{.index = model::BitsIndex{{6}}, .near = 0, .far_cycles = 30, .sms = {{0}, {1}}};
+  const auto asked = [&description](const std::vector<std::pair<std::uint32_t, model::AccessSequence>>& by_sm) {
+    const auto device = open_virtual(description, "virtual:small", 1);
+    Question each = question("L2", StartState::flooded, {}, {});
+    std::vector<float> cycles;
+    for (const auto& [sm, offsets] : by_sm) {
+      each.record = offsets;
+      each.circumstances.sm = sm;
+      cycles = latencies(*device, each);
+      each.state = StartState::keep;
+    }
+    return cycles;
+  };
+  EXPECT_EQ(asked({{0, {0, 64, 0, 64, 68}}}), (std::vector<float>{200, 200, 100, 130, 130}));
+  EXPECT_EQ(asked({{0, {0, 64}}, {1, {0, 64, 0, 64}}}), (std::vector<float>{130, 100, 130, 100}));
+
+  description.caches["L2"].partitions->keeps_copies = true;
+  EXPECT_EQ(asked({{0, {0, 64, 0, 64}}}), (std::vector<float>{200, 200, 100, 100}));
+  EXPECT_EQ(asked({{0, {0, 64}}, {1, {0, 64, 0, 64}}}), (std::vector<float>{130, 100, 100, 100}));
+  EXPECT_EQ(asked({{0, {0, 64}}, {1, {0, 64}}, {0, {0, 64}}}), (std::vector<float>{100, 100}));
+  // Line 0 has to go for the eight that come, and with it the copy near SM 1.
+  const model::AccessSequence eight{128, 256, 384, 512, 640, 768, 896, 1024};
+  EXPECT_EQ(asked({{0, {0}}, {1, {0}}, {0, eight}, {0, {0}}, {1, {0, 0}}}), (std::vector<float>{130, 100}));
+  // So it does for what empties the cache.
+  const auto device = open_virtual(description, "virtual:small", 1);
+  Question by_other = question("L2", StartState::clean, {0}, {0});
+  by_other.circumstances.sm = 1;
+  EXPECT_EQ(latencies(*device, by_other), std::vector<float>{100}) << "what an SM brought is near it";
+  EXPECT_EQ(latencies(*device, question("L2", StartState::clean, {0}, {0})), std::vector<float>{100});
+  by_other.state = StartState::keep;
+  by_other.warm.clear();
+  EXPECT_EQ(latencies(*device, by_other), std::vector<float>{130});
+}
+
+TEST(VirtualDevice, OfASmThatIsNotToldThePartNearIsTheOneThatIsCalledSo) {
+  model::DeviceDescription description = small_device();
+  description.caches["L2"] = small_cache();
+  description.caches["L2"].partitions =
+      model::Partitions{.index = model::BitsIndex{{6}}, .near = 1, .far_cycles = 30, .sms = {{0}}};
+  const auto device = open_virtual(description, "virtual:small", 1);
+  Question asked = question("L2", StartState::clean, {0, 64}, {0, 64});
+  EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
+  asked.circumstances.sm = 0;
+  EXPECT_EQ(latencies(*device, asked), (std::vector<float>{100, 130}));
+  asked.circumstances.sm = 1;
+  EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
 }
 
 TEST(VirtualDevice, KeepsAndClearsItsStatePerCache) {

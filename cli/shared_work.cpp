@@ -3,7 +3,7 @@
 #include "cli/shared_work.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -25,15 +25,18 @@ struct AllKnow {
 
 template <class Value>
 std::string bytes_of(std::span<const Value> values) {
-  std::string bytes(values.size_bytes(), '\0');
-  std::memcpy(bytes.data(), values.data(), values.size_bytes());
-  return bytes;
+  const auto bytes = std::as_bytes(values);
+  std::string text(bytes.size(), '\0');
+  std::ranges::transform(bytes, text.begin(), [](std::byte byte) { return static_cast<char>(byte); });
+  return text;
 }
 
 template <class Value>
 std::vector<Value> values_of(const std::string& bytes) {
   std::vector<Value> values(bytes.size() / sizeof(Value));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Value));
+  const auto places = std::as_writable_bytes(std::span(values));
+  std::ranges::transform(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(places.size()), places.begin(),
+                         [](char byte) { return static_cast<std::byte>(byte); });
   return values;
 }
 

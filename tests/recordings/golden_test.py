@@ -49,7 +49,7 @@ class Recordings(unittest.TestCase):
 
     def test_descriptions_predict_every_access(self):
         found, predicted = ROOT / "data" / "h200" / "L1tex", ROOT / "data" / "predicted" / "h200.h5"
-        # The last one is what the program found out from other loads, at other addresses of another GPU.
+        # The last one is what the program found out from other loads, at other addresses.
         for device, recording in (
             ("h200", predicted),
             ("h200", found.with_suffix(".h5")),

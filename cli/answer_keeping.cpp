@@ -30,11 +30,13 @@ probe::Reopened reopened(const model::DeviceFacts& facts) {
 
 // Journals what an archive holds; an archive that is there without a journal was written whole.
 void begin_from_archive(const fs::path& archive, const probe::RunFacts& run) {
-  probe::check_same_run(archive, probe::run_facts_of(probe::read_archive_facts(archive)), run);
-  const fs::path begun = journal_of(archive).string() + ".begun";
+  probe::RunFacts begun = probe::run_facts_of(probe::read_archive_facts(archive));
+  probe::check_same_run(archive, begun, run);
+  begun.insert(run.begin(), run.end());
+  const fs::path unfinished = journal_of(archive).string() + ".begun";
   std::error_code ignored;
-  fs::remove(begun, ignored);
-  probe::JournalWriter journal(begun, run);
+  fs::remove(unfinished, ignored);
+  probe::JournalWriter journal(unfinished, begun);
   probe::append_archive(archive, journal);
   journal.move_to(journal_of(archive));
 }
@@ -117,6 +119,16 @@ AnswerKeeping::AnswerKeeping(model::Answerer& opened, const KeepingRequest& requ
   if (request.resumes) {
     past.emplace(past_of(request.archive, run));
     journal_ = std::make_unique<probe::JournalWriter>(*past);
+    const std::vector<std::string> elsewhere = probe::targets_elsewhere(facts.targets, past->run(), run);
+    if (!elsewhere.empty()) {
+      for (const std::string& target : elsewhere) {
+        journal_->append_question_cut(target, 0);
+        journal_->append_workload_cut(target, 0);
+      }
+      journal_->append_run(run);
+      past.emplace(std::filesystem::path(past->file()));
+      warn(buffers_lie_elsewhere(elsewhere));
+    }
     if (reopened(facts) == probe::Reopened::answers_anew) {
       provenance_["resumed"] = "some of the answers are those of an earlier run";
     }

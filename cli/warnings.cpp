@@ -31,6 +31,11 @@ std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes
       dropped_bytes);
 }
 
+std::string buffers_lie_elsewhere(const std::vector<std::string>& targets) {
+  return fmt::format("the device gave other addresses than when the run began, so what {} answered is asked again",
+                     fmt::join(targets, ", "));
+}
+
 std::string can_be_resumed(const std::string& command) { return "every answer is kept; go on with: " + command; }
 
 std::string nothing_is_kept() {

@@ -20,6 +20,7 @@ void warn(const std::string& sentence);
 [[nodiscard]] std::string took_device(const std::string& device);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
 [[nodiscard]] std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes);
+[[nodiscard]] std::string buffers_lie_elsewhere(const std::vector<std::string>& targets);
 [[nodiscard]] std::string can_be_resumed(const std::string& command);
 [[nodiscard]] std::string nothing_is_kept();
 [[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);

@@ -203,7 +203,7 @@ void ChaseDesigner::put_into(StartState start) {
   }
 }
 
-std::vector<std::optional<AccessPattern>> ChaseDesigner::play(const AccessSequence& offsets, std::size_t step) {
+std::vector<std::optional<AccessClass>> ChaseDesigner::play(const AccessSequence& offsets, std::size_t step) {
   AccessSequence addresses = offsets;
   for (std::uint64_t& address : addresses) {
     address += address_;
@@ -217,13 +217,13 @@ std::vector<std::optional<AccessPattern>> ChaseDesigner::play(const AccessSequen
       agree[j] = agree[j] != 0 && agreed[j] == classes[j] ? 1 : 0;
     }
   }
-  std::vector<std::optional<AccessPattern>> patterns(offsets.size());
+  std::vector<std::optional<AccessClass>> played(offsets.size());
   for (std::size_t j = 0; j < offsets.size(); ++j) {
     if (agree[j] != 0) {
-      patterns[j] = pattern_of(agreed[j]);
+      played[j] = agreed[j];
     }
   }
-  return patterns;
+  return played;
 }
 
 std::uint64_t ChaseDesigner::new_line(std::uint64_t page) {
@@ -290,12 +290,12 @@ void ChaseDesigner::try_laps() {
           Laps tried{
               .log_pages = log_pages, .log_lines = log_lines, .page_by_page = page_by_page, .anywhere = anywhere};
           const AccessSequence sequence = laps(tried).offsets;
-          const std::vector<std::optional<AccessPattern>> patterns = play(sequence, others);
-          for (std::size_t i = 1; i < patterns.size(); ++i) {
-            if (patterns[i]) {
-              const auto pattern = static_cast<std::size_t>(*patterns[i]);
-              ++met.at(pattern);
-              tried.yields.at(pattern) += 1 / static_cast<double>(sequence.size());
+          const std::vector<std::optional<AccessClass>> played = play(sequence, others);
+          for (std::size_t i = 1; i < played.size(); ++i) {
+            if (const auto pattern = played[i] ? pattern_of(*played[i]) : std::nullopt) {
+              const auto number = static_cast<std::size_t>(*pattern);
+              ++met.at(number);
+              tried.yields.at(number) += 1 / static_cast<double>(sequence.size());
             }
           }
           laps_.push_back(tried);
@@ -343,10 +343,11 @@ Chase ChaseDesigner::next(StartState start, std::size_t times) {
     }
     ++tried.at(*rarest);
     const Part part = laps(laps_for(*rarest));
-    const std::vector<std::optional<AccessPattern>> patterns = play(part.offsets, 1);
-    for (const std::optional<AccessPattern>& pattern : patterns) {
-      if (pattern) {
-        ++met.at(static_cast<std::size_t>(*pattern));
+    for (const std::optional<AccessClass>& access : play(part.offsets, 1)) {
+      chase.patterns.push_back(access ? pattern_of(*access) : std::nullopt);
+      chase.controls.push_back(access && is_control(*access) ? 1 : 0);
+      if (chase.patterns.back()) {
+        ++met.at(static_cast<std::size_t>(*chase.patterns.back()));
       }
     }
     for (std::size_t i = 0; i < part.offsets.size(); ++i) {
@@ -357,11 +358,11 @@ Chase ChaseDesigner::next(StartState start, std::size_t times) {
     }
     laps_before += 3;
     chase.offsets.insert(chase.offsets.end(), part.offsets.begin(), part.offsets.end());
-    chase.patterns.insert(chase.patterns.end(), patterns.begin(), patterns.end());
   }
   // The first access after an unknown start may find anything.
   if (!chase.patterns.empty()) {
     chase.patterns.front().reset();
+    chase.controls.front() = 0;
   }
 
   std::unordered_map<std::uint64_t, std::size_t> last_of_page;
@@ -378,6 +379,13 @@ Chase ChaseDesigner::next(StartState start, std::size_t times) {
                                .line = recency(last_of_line, address / line_bytes_, i)});
   }
   return chase;
+}
+
+bool ChaseDesigner::needs_controls() const { return path_.caches.size() > 1 && !path_.tlbs.empty(); }
+
+bool ChaseDesigner::is_control(const AccessClass& access) const {
+  return needs_controls() && access.cache && *access.cache > 0 && !access.far &&
+         access.translation == model::Translation::first_tlb;
 }
 
 bool ChaseDesigner::meets(AccessPattern pattern) const { return meets_.at(static_cast<std::size_t>(pattern)); }

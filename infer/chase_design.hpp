@@ -32,6 +32,9 @@ struct Recency {
 struct Chase {
   model::AccessSequence offsets;
   std::vector<std::optional<model::AccessPattern>> patterns;  // of each access; none: of no pattern, or not sure
+  // Accesses of no pattern whose data lies behind the first cache, as that of P2 and P3, and whose translation lies in
+  // the first TLB: what P2 and P3 are slower than.
+  std::vector<char> controls;
   std::vector<Recency> recencies;
   // Accesses with one number loaded the same page in the same lap, so they found its translation in the same place.
   std::vector<std::uint32_t> visits;
@@ -54,6 +57,8 @@ class ChaseDesigner {
   [[nodiscard]] std::optional<std::string> why_absent(model::AccessPattern pattern) const;
   // Whether sequences were found that meet it.
   [[nodiscard]] bool meets(model::AccessPattern pattern) const;
+  // Whether P1 is no control of P2 and P3, since its data lies in another cache; see Chase::controls.
+  [[nodiscard]] bool needs_controls() const;
   [[nodiscard]] std::string said_of(model::AccessPattern pattern) const;  // data in L2, translation in L1TLB
 
   // A sequence that was never designed before, to be asked from this start, and before the next one is designed. Each
@@ -90,9 +95,10 @@ class ChaseDesigner {
   [[nodiscard]] const Laps& laps_for(std::size_t pattern);
   void put_into(model::StartState start);
   // On every `step`-th simulator.
-  [[nodiscard]] std::vector<std::optional<model::AccessPattern>> play(const model::AccessSequence& offsets,
-                                                                      std::size_t step);
+  [[nodiscard]] std::vector<std::optional<model::AccessClass>> play(const model::AccessSequence& offsets,
+                                                                    std::size_t step);
   [[nodiscard]] std::optional<model::AccessPattern> pattern_of(const model::AccessClass& access);
+  [[nodiscard]] bool is_control(const model::AccessClass& access) const;
 
   std::string path_name_;
   model::PathDescription path_;

@@ -90,8 +90,8 @@ std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t li
   const AccessSequence all = first_lines(lines, line_bytes);
   std::vector<model::Question> questions;
   for (std::size_t walk = 0; walk < walks; ++walk) {
-    questions.push_back(
-        device.question(model::random_walk(all, 4 * lines, random), model::random_walk(all, recorded, random)));
+    const AccessSequence asked = model::random_walk(all, recorded, random);
+    questions.push_back(device.question(model::random_walk(all, 4 * lines, random), asked));
     questions.back().circumstances.carveout_kb = carveout_kb;
   }
   std::size_t hits = 0;
@@ -198,8 +198,9 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
   const std::uint64_t lines = std::min(device.buffer().bytes, onset_bytes + onset_bytes / 4) / line_bytes;
   model::Random random(device.settings().seed);
   const AccessSequence all = first_lines(lines, line_bytes);
-  const std::vector<model::Question> questions = on_every_sm(
-      device, device.question(model::random_walk(all, 2 * lines, random), model::random_walk(all, recorded, random)));
+  const AccessSequence asked = model::random_walk(all, recorded, random);
+  const std::vector<model::Question> questions =
+      on_every_sm(device, device.question(model::random_walk(all, 2 * lines, random), asked));
   const std::vector<std::vector<Reading>> readings = read_once(device, questions);
   const std::vector<Reading> common = majority(readings);
   const double misread = std::max(device.classifier().hit_misread_rate(), device.classifier().miss_misread_rate());

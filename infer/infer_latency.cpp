@@ -236,6 +236,9 @@ class Inference {
               .push_back({.cycles = cycles[i], .recency = chase.recencies[i], .visit = visits_ + chase.visits[i]});
           ++accesses;
         }
+        if (chase.controls[i] != 0) {
+          controls_.push_back(cycles[i]);
+        }
       }
       visits_ += chase.offsets.size();
       if (sequence + 1 >= fewest_sequences && is_precise(groups_.at(round))) {
@@ -270,6 +273,7 @@ class Inference {
       }
     }
     compare();
+    compare_with_controls();
     compare_deviations();
     for (std::size_t i = 0; i < patterns_count; ++i) {
       if (cycles_.at(i) && leaves_[leaf_names.at(i)].status == EvidenceStatus::resolved) {
@@ -413,6 +417,31 @@ class Inference {
     }
   }
 
+  // Where P1 is in another cache than P2, a TLB that has what it is taken not to have shows nowhere else.
+  void compare_with_controls() {
+    using enum AccessPattern;
+    if (!chases_->needs_controls()) {
+      return;
+    }
+    for (const AccessPattern pattern : {P2, P3}) {
+      const auto& cycles = cycles_.at(static_cast<std::size_t>(pattern));
+      if (!cycles) {
+        continue;
+      }
+      const std::string leaf = leaf_names.at(static_cast<std::size_t>(pattern));
+      if (controls_.size() < fewest_accesses) {
+        leaves_.leave_open(leaf, EvidenceStatus::unknown,
+                           "no accesses were found that differ from it in the translation alone, which shows that the "
+                           "first TLB did not have it");
+      } else if (const double translated = bulk_of(controls_).middle; *cycles < translated + rounding_cycles) {
+        leaves_.leave_open(leaf, EvidenceStatus::ambiguous,
+                           "it takes no longer than " + text_of(translated) +
+                               " cycles, as such data does with its translation in the first TLB, so what is known of "
+                               "the TLBs is not right");
+      }
+    }
+  }
+
   Interrogator device_;
   LatencyFinding finding_;
   Leaves leaves_;
@@ -420,6 +449,7 @@ class Inference {
   std::string path_;
   std::optional<ChaseDesigner> chases_;
   std::array<std::array<Group, patterns_count>, rounds> groups_;
+  std::vector<double> controls_;  // cycles of Chase::controls
   std::array<std::optional<double>, patterns_count> cycles_;
   std::array<Deviation, patterns_count> deviations_;
   std::map<std::string, std::size_t> trials_;

@@ -346,7 +346,8 @@ class Search {
       }
       return loads;
     };
-    model::Question question = device_->question_unflooded(random_blocks(laps * blocks), random_blocks(recorded));
+    const AccessSequence asked = random_blocks(recorded);
+    model::Question question = device_->question_unflooded(random_blocks(laps * blocks), asked);
     question.state = model::StartState::flooded;
     question.circumstances.sm = 0;
     const std::vector<float> cycles = device_->latencies({&question, 1}).front();

@@ -573,7 +573,7 @@ Contents read_contents(const std::filesystem::path& path) {
     for (const std::string& group : numbered_groups(names, launch_prefix)) {
       const LaunchGroup launches = read(file, group);
       accesses += launches.offsets.size();
-      require(accesses <= most_accesses, "there are more accesses than are read of one archive");
+      require(accesses <= most_archive_accesses, "there are more accesses than are read of one archive");
       unpack(group, launches, contents.facts, contents.exchanges);
     }
     for (const std::string& group : numbered_groups(names, timings_prefix)) {
@@ -898,14 +898,19 @@ std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
     const std::vector<std::string> names = hdf5::link_names(file);
     for (const std::string& name : numbered_groups(names, launch_prefix)) {
       const hdf5::Handle group = hdf5::open_group(file, name);
-      std::vector<std::string> targets = hdf5::read_strings(group, "target");
+      const std::vector<std::string> targets = hdf5::read_strings(group, "target");
+      std::vector<bool> refused(targets.size());
       if (hdf5::has_link(group, "refused")) {
         for (const std::uint64_t at : hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64)) {
           require(at < targets.size(), "dataset refused names questions that are not there");
-          targets[at].clear();
+          refused[at] = true;
         }
       }
-      answered.insert(targets.begin(), targets.end());
+      for (std::size_t i = 0; i < targets.size(); ++i) {
+        if (!refused[i]) {
+          answered.insert(targets[i]);
+        }
+      }
     }
     std::vector<TimedWorkload> timed;
     for (const std::string& name : numbered_groups(names, timings_prefix)) {

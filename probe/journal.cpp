@@ -373,6 +373,25 @@ json buffer_facts(const model::BufferFacts& buffer) {
   return facts;
 }
 
+const std::string own_buffer = "buffer of ";
+
+bool differs_in_address(const std::string& name, const RunFacts& begun, const RunFacts& now) {
+  const auto before = begun.find(name);
+  const auto after = now.find(name);
+  if ((name != "buffer" && !name.starts_with(own_buffer)) || before == begun.end() || after == now.end() ||
+      before->second == after->second) {
+    return false;
+  }
+  json facts_before = json::parse(before->second, nullptr, false);
+  json facts_after = json::parse(after->second, nullptr, false);
+  if (!facts_before.is_object() || !facts_after.is_object()) {
+    return false;
+  }
+  facts_before.erase("address");
+  facts_after.erase("address");
+  return facts_before == facts_after;
+}
+
 }  // namespace
 
 RunFacts run_facts_of(const model::DeviceFacts& facts) {
@@ -389,7 +408,7 @@ RunFacts run_facts_of(const model::DeviceFacts& facts) {
                {"heeded circumstances", text(wire::heeded_by(facts))},
                {"latency path", facts.latency_path ? text(wire::to_json(*facts.latency_path)) : "none"}};
   for (const auto& [target, buffer] : facts.own_buffers) {
-    run["buffer of " + target] = text(buffer_facts(buffer));
+    run[own_buffer + target] = text(buffer_facts(buffer));
   }
   for (const auto& [name, value] : facts.provenance) {
     if (std::ranges::find(changing, name) == changing.end()) {
@@ -397,6 +416,16 @@ RunFacts run_facts_of(const model::DeviceFacts& facts) {
     }
   }
   return run;
+}
+
+std::vector<std::string> targets_elsewhere(std::span<const std::string> targets, const RunFacts& begun,
+                                           const RunFacts& now) {
+  std::vector<std::string> elsewhere;
+  std::ranges::copy_if(targets, std::back_inserter(elsewhere), [&](const std::string& target) {
+    const std::string own = own_buffer + target;
+    return differs_in_address(begun.contains(own) ? own : "buffer", begun, now);
+  });
+  return elsewhere;
 }
 
 void check_same_run(const std::filesystem::path& file, const RunFacts& begun, const RunFacts& now) {
@@ -410,7 +439,7 @@ void check_same_run(const std::filesystem::path& file, const RunFacts& begun, co
     return found == facts.end() ? std::string("nothing") : "`" + found->second + "`";
   };
   for (const std::string& name : names) {
-    if (begun.contains(name) && shown(begun, name) != shown(now, name)) {
+    if (begun.contains(name) && shown(begun, name) != shown(now, name) && !differs_in_address(name, begun, now)) {
       throw InputError(file.string() + ": was begun with " + name + " " + shown(begun, name) + ", and this run has " +
                        shown(now, name) + "; resume it as it was begun, or begin another one with --record");
     }
@@ -435,7 +464,7 @@ auto JournalReader::decoded(Decode decode) const {
 }
 
 void JournalReader::take_in(char kind, std::string_view content) {
-  if (kind == 'H') {
+  if (kind == 'H' || kind == 'R') {
     run_ = cbor_in(content).get<RunFacts>();
   } else if (kind == 'P') {
     using Located = std::tuple<std::string, std::vector<std::uint64_t>, std::vector<std::uint64_t>>;
@@ -642,6 +671,12 @@ void JournalWriter::append(const std::string& target, std::span<const std::uint6
   begin_frame('P');
   put_cbor(frame_, json::array({target, json(std::vector(offsets.begin(), offsets.end())),
                                 json(std::vector(places.begin(), places.end()))}));
+  end_frame();
+}
+
+void JournalWriter::append_run(const RunFacts& run) {
+  begin_frame('R');
+  put_cbor(frame_, run);
   end_frame();
 }
 

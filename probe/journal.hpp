@@ -37,6 +37,7 @@
 //       counted, refusal or null]
 //   P   [target, offsets, places]
 //   D   all that had disturbed the device so far, a list of sentences
+//   R   as H, of the run that went on from here
 //   X   ["Q" or "W", target, count]: of that target, questions or workloads after the first `count` that stand before
 //   this
 //       frame do not count, since the run that went on asked others
@@ -48,8 +49,13 @@ using RunFacts = std::map<std::string, std::string>;
 // What a device is, without what may change between two runs on the same one, such as its clock at the moment.
 [[nodiscard]] RunFacts run_facts_of(const model::DeviceFacts& facts);
 
-// Throws InputError when `now` has another value, or lacks one, for a name in `begun`. `file`: where that stands.
+// Throws InputError when `now` has another value, or lacks one, for a name in `begun`, unless all that differs is the
+// address of a buffer. `file`: where that stands.
 void check_same_run(const std::filesystem::path& file, const RunFacts& begun, const RunFacts& now);
+
+// Of these targets those whose buffer has another address by now: what was answered of them does not count.
+[[nodiscard]] std::vector<std::string> targets_elsewhere(std::span<const std::string> targets, const RunFacts& begun,
+                                                         const RunFacts& now);
 
 struct AnsweredQuestion {
   model::Question question;
@@ -129,6 +135,7 @@ class JournalWriter {
   void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings);
   void append(const std::string& target, std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> places);
   void append_disturbances(const std::vector<std::string>& disturbances);
+  void append_run(const RunFacts& run);
   // Of what a reader gives, nothing after so many questions, or workloads, of the target counts that stands before
   // this.
   void append_question_cut(const std::string& target, std::uint64_t questions);

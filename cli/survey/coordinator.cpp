@@ -264,8 +264,9 @@ void Coordinator::hand_out() {
 }
 
 void Coordinator::give_up_unreachable() {
-  for (auto& [host, waiting] : on_hosts_) {
-    std::erase_if(waiting, [&](std::size_t task) {
+  for (auto& on_host : on_hosts_) {
+    const std::string& host = on_host.first;
+    std::erase_if(on_host.second, [&](std::size_t task) {
       const bool is_reachable = std::ranges::any_of(ranks_, [&](const Rank& rank) {
         const bool is_there =
             rank.hello && rank.hello->host == host && !lost_ranks_.contains(static_cast<int>(&rank - ranks_.data()));

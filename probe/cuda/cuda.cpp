@@ -232,6 +232,7 @@ class CudaProbe final : public model::Answerer {
 
   void prepare_buffers(const CudaOptions& options, std::span<const Target> targets);
   void bring_raster_to_l2();
+  void bring_buffer_to_l2(const Offer& offer);
   void prepare_threads(const CudaOptions& options);
   [[nodiscard]] cuda::Reach reach_of(const Target& target) const;
   void try_states(Offer& offer);
@@ -257,6 +258,7 @@ class CudaProbe final : public model::Answerer {
   cuda::Gpu gpu_;
   cuda::ConditionWatch watch_;
   cuda::Buffer buffer_;
+  bool buffer_is_in_l2_ = false;
   cuda::Buffer l2_buffer_;
   cuda::Buffer pages_;
   cuda::RasterTexture raster_;
@@ -400,6 +402,15 @@ void CudaProbe::bring_raster_to_l2() {
   }
   static_cast<void>(
       gpu_.play_apart({.paths = {.path = LoadPath::texture_2d, .warm = LoadPath::texture_2d}, .reach = reach}, shares));
+}
+
+// The same of what the caches of an SM are asked with, once other targets have loaded what is theirs.
+void CudaProbe::bring_buffer_to_l2(const Offer& offer) {
+  const bool is_asked = offer.reach.address == buffer_.address();
+  if (is_asked && !buffer_is_in_l2_) {
+    gpu_.clear(buffer_);
+  }
+  buffer_is_in_l2_ = is_asked;
 }
 
 std::optional<std::vector<std::uint64_t>> CudaProbe::places_of(const std::string& target,
@@ -690,6 +701,7 @@ std::vector<model::Timing> CudaProbe::time(std::span<const model::Workload> work
   if (!threads_) {
     return Answerer::time(workloads);
   }
+  buffer_is_in_l2_ = false;
   std::vector<model::Timing> timings = threads_->run(workloads);
   watch_.look_if_due();
   return timings;
@@ -706,6 +718,7 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
       continue;
     }
     const Offer& offer = offers_.find(first.target)->second;
+    bring_buffer_to_l2(offer);
     if (goes_apart(offer.target, first.state)) {
       for (auto& played : play_apart(offer, left.first(batch_size(left)))) {
         answers.push_back({.latency_cycles = std::move(played.latency_cycles), .refusal = std::nullopt});

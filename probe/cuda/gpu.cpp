@@ -116,8 +116,10 @@ cudaError_t Buffer::allocate(std::uint64_t bytes, std::uint64_t alignment_bytes)
   const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
   memory_ = static_cast<char*>(allocation_) + (alignment_bytes - address % alignment_bytes) % alignment_bytes;
   bytes_ = bytes;
-  return cudaMemset(memory_, 0, bytes);
+  return clear();
 }
+
+cudaError_t Buffer::clear() { return cudaMemset(memory_, 0, bytes_); }
 
 cudaError_t Buffer::make_texture() { return texture_.make(memory_, bytes_, 1); }
 
@@ -253,6 +255,8 @@ void Gpu::allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_
   check(buffer.allocate(bytes, alignment_bytes), "make a buffer of " + std::to_string(bytes) + " bytes",
         "free memory on it or ask for a smaller buffer");
 }
+
+void Gpu::clear(Buffer& buffer) const { check(buffer.clear(), "clear a buffer", "check it with nvidia-smi"); }
 
 void Gpu::make_texture(Buffer& buffer) const {
   check(buffer.make_texture(), "make a texture of the buffer", "check it with nvidia-smi");

@@ -71,6 +71,8 @@ class Buffer {
 
   // Takes bytes + alignment_bytes (a power of two) of memory.
   [[nodiscard]] cudaError_t allocate(std::uint64_t bytes, std::uint64_t alignment_bytes);
+  // With zeros, which leaves it in L2 as far as it fits.
+  [[nodiscard]] cudaError_t clear();
   [[nodiscard]] cudaError_t make_texture();
 
   [[nodiscard]] const void* memory() const { return memory_; }
@@ -150,6 +152,7 @@ class Gpu {
   // That a block may have.
   [[nodiscard]] std::uint64_t largest_shared_bytes() const { return largest_shared_bytes_; }
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
+  void clear(Buffer& buffer) const;
   void make_texture(Buffer& buffer) const;
   void allocate(RasterTexture& raster) const;
 

@@ -206,6 +206,25 @@ class Resume(harness.ProgramTest):
         ways = [profile.split("ways:")[1].split("\n")[0] for profile in profiles]
         self.assertEqual(ways[0], ways[1])
 
+    def test_what_lies_elsewhere_by_now_is_asked_again(self):
+        buffers = r'"own_buffers":{"ConstL1":{"address_of_buffer":$(cat address),"buffer_bytes":65536}}'
+        own = f'1s/"gpuinfer":1/&,{buffers}/'.replace('"', r"\"")
+        serve = f"{shlex.quote(str(self.program))} serve {self.arguments[1]}"
+        self.arguments = ["--target=ConstL1", "--target=L1tex", f'--device=exec:{serve} | sed -u "{own}"', "--quiet"]
+        self.write("address", "0")
+        profile, status, _ = self.uninterrupted()
+        self.assertEqual(self.run_program(*self.arguments, "--record=run.h5", "--budget=10000").returncode, 3)
+        self.assertNotIn("addresses", self.resume(status).stderr)
+        self.write("address", "64")
+        self.assertIn("other addresses than when the run began, so what ConstL1 answered is asked again", self.resume(status).stderr)
+        self.assertNotIn("addresses", self.resume(status).stderr)
+        resumed = (self.folder / "resumed.yaml").read_text()
+        for leaf in (" ways:", " replacement:", " latency_cycles:"):
+            found = [[line for line in text.splitlines() if leaf in line][:2] for text in (profile, resumed)]
+            self.assertEqual(found[0], found[1])
+        replayed = self.run_program("infer", "run.h5", "--quiet")
+        self.assertEqual(replayed.returncode, status, replayed.stderr)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 
 import harness
@@ -69,17 +70,22 @@ class TwoHosts(harness.ProgramTest):
             f" --mca btl_tcp_if_include 10.77.0.0/24"
             f" {shlex.quote(str(self.program))} survey --target L1tex --devices devices.txt --jobs 1 -o fleet.yaml"
         )
-        done = subprocess.run(
+        ranks = subprocess.Popen(
             [str(agent), "nodea", survey],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
-            check=False,
+            start_new_session=True,
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("4 rank(s) on 2 host(s)", done.stderr)
+        try:
+            _, said = ranks.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(ranks.pid, signal.SIGKILL)
+            self.fail(f"no end in a minute: {ranks.communicate()[1]}")
+        self.assertEqual(ranks.returncode, 0, said)
+        self.assertIn("4 rank(s) on 2 host(s)", said)
         fleet = yaml.safe_load((self.folder / "fleet.yaml").read_text())
         self.assertEqual({one["host"] for one in fleet["devices"]}, {"nodea", "nodeb"})
         self.assertEqual([one["id"] for one in fleet["deviations"]], [7])

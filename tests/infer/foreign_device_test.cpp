@@ -119,9 +119,9 @@ TEST(ForeignDevice, NoCleanStart) {
        [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }},
       {{.policy = "mru", .parameters = {}, .equivalent = {}},
        [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }}};
-  for (const auto& [policy, make] : policies) {
+  for (const auto& [policy, make_set] : policies) {
     SCOPED_TRACE(policy.policy);
-    Device device([&] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
+    Device device([&make = make_set] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
     device.refuse_clean_starts();
     model::CacheDescription truth = truth_of_sets(4, 8);
     truth.replacement = policy;

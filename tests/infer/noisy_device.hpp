@@ -59,7 +59,7 @@ class Device final : public model::Answerer {
       }
       model::Answer& answer = answers.emplace_back();
       for (const std::uint64_t offset : question.record) {
-        answer.latency_cycles.push_back(time(offset / 32, load(offset)));
+        answer.latency_cycles.push_back(cycles_of(offset / 32, load(offset)));
       }
     }
     return answers;
@@ -80,7 +80,7 @@ class Device final : public model::Answerer {
     return false;
   }
 
-  float time(std::uint64_t line, bool hit) {
+  float cycles_of(std::uint64_t line, bool hit) {
     ++accesses_;
     const bool as_hit = hit != (unit() < timing_.misreads);
     double cycles = as_hit ? timing_.hit_cycles[line % timing_.hit_cycles.size()]

@@ -297,7 +297,13 @@ TEST_F(JournalFile, RunsThatDifferAreToldApart) {
   check_same_run("run.h5", run, run_facts_of(other));
   other.buffer.address = std::uint64_t{1} << 40U;
   check_same_run("run.h5", run, run_facts_of(other));
+  const std::vector<std::string>& targets = other.targets;
+  EXPECT_TRUE(targets_elsewhere(targets, run, run_facts_of(other)).empty());
   other.buffer.address += 4;
+  check_same_run("run.h5", run, run_facts_of(other));
+  EXPECT_EQ(targets_elsewhere(targets, run, run_facts_of(other)), targets);
+  other.buffer.bytes *= 2;
+  EXPECT_TRUE(targets_elsewhere(targets, run, run_facts_of(other)).empty());
   EXPECT_TRUE(contains(message_of<InputError>([&] { check_same_run("run.h5", run, run_facts_of(other)); }), "buffer"));
   const auto seeded = open_virtual(small_device(), "virtual:small", 8);
   EXPECT_EQ(message_of<InputError>([&] { check_same_run("run.h5", run, run_facts_of(seeded->facts())); }),

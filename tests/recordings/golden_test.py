@@ -49,11 +49,12 @@ class Recordings(unittest.TestCase):
 
     def test_descriptions_predict_every_access(self):
         found, predicted = ROOT / "data" / "h200" / "L1tex", ROOT / "data" / "predicted" / "h200.h5"
-        # The last one is what the program found out from other loads, at other addresses.
+        # The last ones are what the program found out from other loads, at other addresses, one of them on an H100.
         for device, recording in (
             ("h200", predicted),
             ("h200", found.with_suffix(".h5")),
             (found.with_suffix(".yaml"), predicted),
+            (ROOT / "data" / "h100" / "L1tex.yaml", predicted),
         ):
             command = [self.gpuinfer, "validate", device, recording, "--target", "L1tex", "--format", "json"]
             done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -213,4 +213,22 @@ void settle_circumstances(Interrogator& device, CacheFinding& finding, Leaves& l
   CircumstanceLeaves(device, finding, leaves).settle_all();
 }
 
+void withdraw_circumstances(CacheFinding& finding, Leaves& leaves, const std::string& disturbance) {
+  model::CacheDescription& cache = finding.cache;
+  if (cache.shared_with) {
+    leaves["shared_with"].alternatives = {model::to_flow_yaml(*cache.shared_with)};
+  }
+  cache.partitions.reset();
+  cache.resident_bytes.reset();
+  cache.shared_by_sms.clear();
+  cache.carveouts.clear();
+  cache.shared_with.reset();
+  for (const char* leaf : {"partitions", "resident_bytes", "shared_by_sms", "carveouts", "shared_with", "sms"}) {
+    const auto settled = finding.evidence.leaves.find(leaf);
+    if (settled != finding.evidence.leaves.end() && settled->second.status == EvidenceStatus::resolved) {
+      leaves.leave_open(leaf, EvidenceStatus::ambiguous, "not proven: it was measured, and meanwhile " + disturbance);
+    }
+  }
+}
+
 }  // namespace gpuinfer::infer

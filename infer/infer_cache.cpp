@@ -73,6 +73,9 @@ class Inference {
     go_through([this] { settle_circumstances(device_, finding_, leaves_); });
     disturbance_ = disturbance_of(answerer_);
     withdraw_unproven();
+    if (disturbance_) {
+      withdraw_circumstances(finding_, leaves_, *disturbance_);
+    }
     withdraw_disturbed_latency();
     state_confidence();
     leaves_.close();

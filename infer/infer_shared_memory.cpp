@@ -44,7 +44,8 @@ constexpr double clearly = 5;
 constexpr double same_cycles = 0.1;
 constexpr double same_share = 0.002;
 
-double rounded(double cycles) { return std::round(cycles * 1000) / 1000; }
+// Without the sign of a zero.
+double rounded(double cycles) { return std::round(cycles * 1000) / 1000 + 0.0; }
 
 // The mean of the middle half: not moved by outliers, and not by whole cycles as a median is.
 double middle_mean(std::vector<double> values) {
@@ -527,8 +528,8 @@ class Inference {
     }
     device_.learned(std::to_string(wrong) + " of " + std::to_string(loads.size()) + " take another time");
     auto& details = leaves_["latency_cycles"].details;
-    details["residuals"] = "[" + model::to_text(rounded(residuals.first) + 0.0) + ", " +
-                           model::to_text(rounded(residuals.second) + 0.0) + "]";
+    details["residuals"] =
+        "[" + model::to_text(rounded(residuals.first)) + ", " + model::to_text(rounded(residuals.second)) + "]";
     details["degree_by_stride"] = degrees_of(std::span(cycles).first(most_stride_words + 1), law);
     law_ = law;
     if (wrong == 0) {

@@ -340,8 +340,7 @@ void read_timings(const hdf5::Handle& file, const std::string& name, std::vector
               timings.not_counted.size() == timings.workloads.size() &&
               timings.counted.size() == timings.counted_workloads.size() * counts.size(),
           "datasets that belong together differ in length");
-  const auto is_time = [](double time) { return std::isfinite(time) && time >= 0; };
-  require(std::ranges::all_of(timings.cycles, is_time) && std::ranges::all_of(timings.seconds, is_time),
+  require(std::ranges::all_of(timings.cycles, is_latency) && std::ranges::all_of(timings.seconds, is_latency),
           "dataset cycles or seconds holds a negative or infinite time");
   std::size_t refusal = 0;
   std::size_t counted = 0;

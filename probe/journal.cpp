@@ -284,20 +284,42 @@ json to_json(const model::Workload& workload, const model::Timing& timing) {
                       timing.why_not_counted, timing.refusal ? json(*timing.refusal) : json()});
 }
 
+std::uint64_t whole_number(const json& number) {
+  require(number.is_number_unsigned());
+  return number.get<std::uint64_t>();
+}
+
+std::vector<std::uint64_t> whole_numbers(const json& list) {
+  require(list.is_array());
+  std::vector<std::uint64_t> numbers(list.size());
+  std::ranges::transform(list, numbers.begin(), whole_number);
+  return numbers;
+}
+
+std::vector<double> times(const json& list, std::size_t count) {
+  auto all = list.get<std::vector<double>>();
+  require(all.size() == count && std::ranges::all_of(all, is_latency));
+  return all;
+}
+
 TimedWorkload answered_workload(const json& from) {
   TimedWorkload answered{.workload = wire::parse_workload(from.at(0)),
-                         .timing = {.cycles = from.at(1).get<std::vector<double>>(),
-                                    .seconds = from.at(2).get<std::vector<double>>(),
-                                    .why_not_counted = from.at(4).get<std::string>()}};
+                         .timing = {.cycles = {}, .seconds = {}, .why_not_counted = from.at(4).get<std::string>()}};
+  const json& refusal = from.at(5);
+  const std::size_t runs =
+      refusal.is_null() ? std::visit([](const auto& any) { return any.runs; }, answered.workload) : 0;
+  answered.timing.cycles = times(from.at(1), runs);
+  answered.timing.seconds = times(from.at(2), model::has_seconds(answered.workload) ? runs : 0);
   if (const json& counted = from.at(3); !counted.is_null()) {
-    const auto bytes = counted.get<std::array<std::uint64_t, 5>>();
+    const auto bytes = whole_numbers(counted);
+    require(bytes.size() == 5);
     answered.timing.counted = model::CacheTraffic{.l1_sectors = bytes[0],
                                                   .l2_load_bytes = bytes[1],
                                                   .l2_store_bytes = bytes[2],
                                                   .dram_load_bytes = bytes[3],
                                                   .dram_store_bytes = bytes[4]};
   }
-  if (const json& refusal = from.at(5); !refusal.is_null()) {
+  if (!refusal.is_null()) {
     answered.timing.refusal = refusal.get<std::string>();
   }
   return answered;
@@ -467,17 +489,20 @@ void JournalReader::take_in(char kind, std::string_view content) {
   if (kind == 'H' || kind == 'R') {
     run_ = cbor_in(content).get<RunFacts>();
   } else if (kind == 'P') {
-    using Located = std::tuple<std::string, std::vector<std::uint64_t>, std::vector<std::uint64_t>>;
-    const auto [target, offsets, places] = cbor_in(content).get<Located>();
+    const json located = cbor_in(content);
+    auto& places_of_target = places_[located.at(0).get<std::string>()];
+    const std::vector<std::uint64_t> offsets = whole_numbers(located.at(1));
+    const std::vector<std::uint64_t> places = whole_numbers(located.at(2));
     require(offsets.size() == places.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-      places_[target][offsets[i]] = places[i];
+      places_of_target[offsets[i]] = places[i];
     }
   } else if (kind == 'D') {
     disturbances_ = cbor_in(content).get<std::vector<std::string>>();
   } else if (kind == 'X') {
-    const auto [of, target, after] = cbor_in(content).get<std::tuple<std::string, std::string, std::uint64_t>>();
-    cuts_[{of, target}].push_back({.after = after, .position = whole_bytes_});
+    const json cut = cbor_in(content);
+    cuts_[{cut.at(0).get<std::string>(), cut.at(1).get<std::string>()}].push_back(
+        {.after = whole_number(cut.at(2)), .position = whole_bytes_});
   }
 }
 

@@ -39,8 +39,7 @@
 //   D   all that had disturbed the device so far, a list of sentences
 //   R   as H, of the run that went on from here
 //   X   ["Q" or "W", target, count]: of that target, questions or workloads after the first `count` that stand before
-//   this
-//       frame do not count, since the run that went on asked others
+//       this frame do not count, since the run that went on asked others
 namespace gpuinfer::probe {
 
 // What two runs must have in common for one to go on with the other, as texts by name.

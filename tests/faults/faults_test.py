@@ -86,6 +86,20 @@ class Faults(harness.ProgramTest):
             reasons = [leaf["reason"] for leaf in leaves.values()]
             self.assertTrue(any(" was measured, and meanwhile " in reason for reason in reasons), reasons)
 
+    def test_what_no_prediction_proves_of_a_cache_is_not_resolved_while_the_device_is_disturbed(self):
+        shared = TWO_CACHES.replace("L1tex:", "L1tex:\n    shared_with: [ReadOnly]").replace("ConstL1:", "ReadOnly:\n    shared_with: [L1tex]")
+        device = "virtual:" + self.write("shared.yaml", shared)
+        self.assertEqual(self.run_on(device).returncode, 0)
+        leaf = json.loads((self.folder / "profile.json").read_text())["evidence"]["L1tex"]["shared_with"]
+        self.assertEqual(leaf["status"], "resolved")
+        self.assertEqual(self.run_on(f"faulty:clock_change@1:{device}").returncode, 3)
+        profile = json.loads((self.folder / "profile.json").read_text())
+        leaf = profile["evidence"]["L1tex"]["shared_with"]
+        self.assertEqual((leaf["status"], leaf["alternatives"]), ("ambiguous", [["ReadOnly"]]))
+        self.assertIn("the SM clock changed", leaf["reason"])
+        self.assertNotIn("shared_with", profile["caches"]["L1tex"])
+        self.assertEqual(profile["evidence"]["L1tex"]["ways"]["status"], "resolved")
+
     def test_without_record_it_is_said_that_nothing_is_kept(self):
         done = self.run_on(f"faulty:lost@80:{self.virtual}")
         self.assertEqual(done.returncode, 3)

@@ -188,7 +188,7 @@ TEST_F(JournalFile, HoldsTimingsPlacesAndDisturbances) {
   const std::vector<model::Workload> workloads{model::strided(8, 4, 3), model::KernelRun{.is_counted = true},
                                                model::KernelRun{}};
   std::vector<model::Timing> timings(3);
-  timings[0].cycles = {1, 0.1, 1e300};
+  timings[0].cycles = {1, 0.1, 1e38};
   timings[1].counted = model::CacheTraffic{.l1_sectors = std::numeric_limits<std::uint64_t>::max(),
                                            .l2_load_bytes = 2,
                                            .l2_store_bytes = 3,
@@ -216,6 +216,17 @@ TEST_F(JournalFile, HoldsTimingsPlacesAndDisturbances) {
   EXPECT_FALSE(reader.next_workload("Kernels"));
   EXPECT_EQ(reader.places().at("Texture2D").at(4), 1ULL << 63U);
   EXPECT_EQ(reader.disturbances(), (std::vector<std::string>{"it rained", "it blew"}));
+}
+
+TEST_F(JournalFile, RefusesTimingsThatAreNoneOfTheirWorkload) {
+  const std::vector<model::Workload> workloads{model::strided(8, 4, 2)};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::vector<double>& cycles : std::vector<std::vector<double>>{{1}, {1, -1}, {1, nan}, {1, 1e300}}) {
+    JournalWriter(some(), some_run).append(workloads, std::vector<model::Timing>{{.cycles = cycles, .seconds = {}}});
+    JournalReader reader(some());
+    EXPECT_THROW(static_cast<void>(reader.next_workload("Shared")), InputError);
+    std::filesystem::remove(some());
+  }
 }
 
 TEST_F(JournalFile, CutOffAnywhereHoldsWhatWasBefore) {

@@ -82,10 +82,10 @@ class Determinism(harness.ProgramTest):
         self.assertIn(done.returncode, (0, 3), done.stderr)
         return (folder / "profile.yaml").read_bytes()
 
-    def expect_same(self, *arguments):
-        """Of a run repeated in all these ways; returns its bytes."""
+    def expect_same(self, *arguments, surroundings=len(SURROUNDINGS)):
+        """Of a run repeated in the last so many of these surroundings; returns its bytes."""
         first = self.profile(*arguments)
-        for jobs, environment in zip(JOBS, SURROUNDINGS, strict=True):
+        for jobs, environment in tuple(zip(JOBS, SURROUNDINGS, strict=True))[-surroundings:]:
             with self.subTest(jobs=jobs, **environment):
                 self.assertEqual(first, self.profile(*arguments, "--jobs", jobs, **environment))
         if self.may_fix_addresses():
@@ -119,7 +119,7 @@ class Determinism(harness.ProgramTest):
     def test_published_devices(self):
         for file in sorted((ROOT / "configs" / "devices").glob("*.yaml")):
             with self.subTest(file.stem):
-                self.expect_same("--target=all", f"--device=virtual:{file}")
+                self.expect_same("--target=all", f"--device=virtual:{file}", surroundings=1)
 
     def test_recorded_run(self):
         self.expect_same("infer", str(ROOT / "data" / "h200" / "ConstL1.h5"))
@@ -128,7 +128,7 @@ class Determinism(harness.ProgramTest):
     def test_recorded_runs(self):
         for file in sorted((ROOT / "data" / "h200").glob("*.h5")):
             with self.subTest(file.stem):
-                self.expect_same("infer", str(file))
+                self.expect_same("infer", str(file), surroundings=1)
 
     def test_recordings(self):
         """What is searched on threads: a walk, and laps."""

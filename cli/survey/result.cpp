@@ -199,9 +199,11 @@ std::string to_text(const Result& result) {
 Result parse_result(const std::string& text, const std::string& from) {
   try {
     const json object = json::parse(text);
+    // get() would convert what is no whole number.
+    const auto whole = [&object](const char* key) { return object.at(key).get_ref<const json::number_unsigned_t&>(); };
     Result result;
-    result.task = object.at("task").get<std::size_t>();
-    result.rank = object.at("rank").get<int>();
+    result.task = whole("task");
+    result.rank = static_cast<int>(whole("rank"));
     result.seconds = object.at("seconds").get<double>();
     result.identity = {.name = object.at("name").get<std::string>(),
                        .host = object.at("host").get<std::string>(),
@@ -214,7 +216,7 @@ Result parse_result(const std::string& text, const std::string& from) {
     }
     result.summary = {.structure = object.at("structure").get<std::string>(),
                       .measured = object.at("measured").get<std::map<std::string, double>>(),
-                      .resolved = object.at("resolved").get<std::size_t>(),
+                      .resolved = whole("resolved"),
                       .all_resolved = object.at("all_resolved").get<bool>()};
     result.profile = object.at("profile").get<std::string>();
     return result;

@@ -36,6 +36,16 @@ std::optional<Number> whole_text_as(std::string_view text) {
 }
 
 // The options as the parser and the text of --help want them.
+// As what(), which puts names in for their placeholder until there is none, and so without end where a name holds it.
+std::string sentence_of(const po::error_with_option_name& error) {
+  constexpr std::string_view placeholder = "%canonical_option%";
+  std::string sentence = error.m_error_template;
+  if (const std::size_t begin = sentence.find(placeholder); begin != std::string::npos) {
+    sentence.replace(begin, placeholder.size(), error.get_option_name());
+  }
+  return sentence;
+}
+
 po::options_description described(const std::vector<Option>& options) {
   constexpr unsigned columns = 110;
   po::options_description all("Options", columns);
@@ -202,6 +212,8 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
                   .style(style)
                   .run(),
               values);
+  } catch (const po::error_with_option_name& error) {
+    throw InputError(sentence_of(error) + see_help());
   } catch (const po::error& error) {
     throw InputError(error.what() + see_help());
   }

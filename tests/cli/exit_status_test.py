@@ -17,6 +17,11 @@ class BadCommandLine(harness.ProgramTest):
     def test_unknown_option(self):
         self.assertIn("--frobnicate", self.expect(2, "--target", "L1tex", "--frobnicate").stderr)
 
+    def test_options_with_the_name_of_a_placeholder(self):
+        for option in ("--%canonical_option%", "--%canonical_option%=", "-%canonical_option%", "--%option%", "--%value%"):
+            with self.subTest(option):
+                self.assertIn(f"'{option.rstrip('=')}'", self.expect(2, "--target", "L1tex", option).stderr)
+
     def test_abbreviated_option(self):
         self.expect(2, "--targ", "L1tex")
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -78,45 +79,67 @@ std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
   return limit ? limit : limit_of_near(firsts, 0.05);
 }
 
-// Whether SMs, or two loads of one, agree more than chance lets them on which lines take longer, however little longer:
-// the sum of squared covariances against those of rows in which the lines were mixed.
-bool lines_differ(const std::vector<Loads>& of_sms, model::Random& random) {
-  constexpr int mixtures = 20;
-  constexpr double deviations = 8;
-  std::vector<std::vector<double>> rows;
-  for (const Loads& loads : of_sms) {
-    for (const std::vector<float>* cycles : {&loads.first, &loads.second}) {
-      std::vector<double> row(cycles->begin(), cycles->end());
-      // A stray counts no more than others that are slow.
-      std::vector<double> sorted = row;
-      std::sort(sorted.begin(), sorted.end());
-      const double highest = sorted[sorted.size() * 9 / 10];
-      const double lowest = sorted[sorted.size() / 10];
-      std::ranges::transform(row, row.begin(), [&](double value) { return std::clamp(value, lowest, highest); });
-      const double mean = spread_of(row).mean;
-      std::ranges::transform(row, row.begin(), [mean](double value) { return value - mean; });
-      rows.push_back(std::move(row));
-    }
+// By how much lines differ for one SM, which loads them again and again: what is a line's own comes again in every
+// round, so the covariance of two rounds is its variance.
+class LineDifference {
+ public:
+  // The same lines in the same order every time.
+  void add(const std::vector<float>& latency_cycles) {
+    std::vector<double> row = without_strays(latency_cycles);
+    sum_.resize(row.size());
+    std::ranges::transform(sum_, row, sum_.begin(), std::plus<>());
+    sum_of_squares_ += std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+    ++rounds_;
   }
-  const auto agreement = [&rows] {
-    double sum = 0;
-    for (std::size_t i = 1; i < rows.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const double product = std::inner_product(rows[i].begin(), rows[i].end(), rows[j].begin(), 0.0);
-        sum += product * product;
-      }
-    }
-    return sum;
-  };
-  const double seen = agreement();
-  std::vector<double> by_chance;
-  for (int mixture = 0; mixture < mixtures; ++mixture) {
-    std::ranges::for_each(rows, [&random](std::vector<double>& row) { random.shuffle(row); });
-    by_chance.push_back(agreement());
+
+  [[nodiscard]] bool is_seen() const {
+    constexpr double deviations = 8;
+    return rounds_ > 1 && variance() > deviations * deviation();
   }
-  const Spread chance = spread_of(by_chance);
-  return seen > chance.mean + deviations * chance.deviation;
-}
+
+  // What a far line might take longer at most, as long as a quarter of the lines is far, or near.
+  [[nodiscard]] double unseen_far_cycles() const {
+    constexpr double deviations = 4;
+    constexpr double share_of_far = 0.25;
+    if (rounds_ < 2) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return std::sqrt((std::max(variance(), 0.0) + deviations * deviation()) / (share_of_far * (1 - share_of_far)));
+  }
+
+ private:
+  [[nodiscard]] double lines() const { return static_cast<double>(sum_.size()); }
+  [[nodiscard]] double pairs() const { return static_cast<double>(rounds_) * static_cast<double>(rounds_ - 1); }
+
+  [[nodiscard]] double variance() const {
+    const double square_of_sum = std::inner_product(sum_.begin(), sum_.end(), sum_.begin(), 0.0);
+    return (square_of_sum - sum_of_squares_) / (pairs() * lines());
+  }
+
+  // Of that, if lines do not differ.
+  [[nodiscard]] double deviation() const {
+    const double of_load = sum_of_squares_ / (static_cast<double>(rounds_) * lines());
+    return of_load * std::sqrt(2 / (pairs() * lines()));
+  }
+
+  // From the mean; the slowest and the fastest count no more than those next to them.
+  static std::vector<double> without_strays(const std::vector<float>& latency_cycles) {
+    std::vector<double> row(latency_cycles.begin(), latency_cycles.end());
+    std::vector<double> sorted = row;
+    std::ranges::sort(sorted);
+    const std::size_t strays = sorted.size() / 48;
+    std::ranges::transform(row, row.begin(), [&](double cycles) {
+      return std::clamp(cycles, sorted[strays], sorted[sorted.size() - 1 - strays]);
+    });
+    const double mean = spread_of(row).mean;
+    std::ranges::transform(row, row.begin(), [mean](double cycles) { return cycles - mean; });
+    return row;
+  }
+
+  std::vector<double> sum_;  // over the rounds, of each line
+  double sum_of_squares_ = 0;
+  std::size_t rounds_ = 0;
+};
 
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
 std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
@@ -178,10 +201,8 @@ class Search {
       found_.sms = {left};
     }
     if (found_.sms.size() == 1 && share_of_far(loads) <= few) {
-      model::Random random(device_->settings().seed);
-      if (found_.reason.empty() && lines_differ(again_and_again(loads, left), random)) {
-        found_.reason =
-            "some lines take longer than others again and again, but not so clearly that near could be told from far";
+      if (found_.reason.empty()) {
+        found_.reason = why_some_may_be_far(loads, left);
       }
       return std::move(found_);
     }
@@ -224,14 +245,31 @@ class Search {
     return loads;
   }
 
-  // Of few SMs more than one load of each.
-  std::vector<Loads> again_and_again(std::vector<Loads> loads, const std::vector<std::uint32_t>& sms) {
-    constexpr std::size_t enough = 24;
-    while (loads.size() < enough) {
-      const std::vector<Loads> more = after(0, sms);
-      loads.insert(loads.end(), more.begin(), more.end());
+  // Where near cannot be told from far: why it is not sure that no line is far, if it is not. Every SM loads the same
+  // lines again until parts would have shown however little farther they are.
+  std::string why_some_may_be_far(std::vector<Loads> loads, const std::vector<std::uint32_t>& sms) {
+    constexpr double least_far_cycles = 1;
+    constexpr std::size_t most_loads = 8192;
+    std::vector<LineDifference> of_sms(sms.size());
+    for (std::size_t asked = loads.size();; asked += loads.size()) {
+      double unseen_cycles = 0;
+      for (std::size_t sm = 0; sm < loads.size(); ++sm) {
+        of_sms[sm].add(loads[sm].first);
+        if (of_sms[sm].is_seen()) {
+          return "some lines take longer than others again and again, but not so clearly that near could be told from "
+                 "far";
+        }
+        unseen_cycles = std::max(unseen_cycles, of_sms[sm].unseen_far_cycles());
+      }
+      if (unseen_cycles < least_far_cycles) {
+        return {};
+      }
+      if (asked >= most_loads) {
+        return "lines that are far by up to " + std::to_string(std::lround(std::ceil(unseen_cycles))) +
+               " cycles would not have been seen";
+      }
+      loads = after(0, sms);
     }
-    return loads;
   }
 
   void describe(const std::vector<Loads>& of_sms) {

@@ -43,7 +43,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view magic = "gpuinfer-journal/1\n";
-constexpr std::size_t number_bytes = 4;
+constexpr std::size_t word_bytes = 4;
 constexpr std::uint32_t most_payload_bytes = 1U << 30U;
 constexpr std::size_t most_frame_accesses = std::size_t{1} << 22U;  // before its last question
 constexpr std::size_t most_frame_questions = std::size_t{1} << 16U;
@@ -97,12 +97,9 @@ void put_sequence(std::string& to, const model::AccessSequence& sequence) {
 }
 
 bool are_narrow(const std::vector<float>& latency_cycles) {
-  for (const float cycles : latency_cycles) {
-    if (!(cycles >= 0 && cycles <= 0xffff && cycles == std::floor(cycles)) || std::signbit(cycles)) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::all_of(latency_cycles, [](float cycles) {
+    return cycles >= 0 && cycles <= 0xffff && cycles == std::floor(cycles) && !std::signbit(cycles);
+  });
 }
 
 // Takes a payload apart.
@@ -337,7 +334,7 @@ void put_cbor(std::string& to, const json& value) { json::to_cbor(value, to); }
 
 std::uint32_t checksum_of(std::uint32_t before, std::string_view length_and_payload) {
   std::string chained;
-  put_fixed(chained, before, number_bytes);
+  put_fixed(chained, before, word_bytes);
   boost::crc_32_type crc;
   crc.process_bytes(chained.data(), chained.size());
   crc.process_bytes(length_and_payload.data(), length_and_payload.size());
@@ -522,7 +519,7 @@ JournalReader::JournalReader(const std::filesystem::path& file) : file_(file), s
     }
     decoded([&] { take_in(kind, std::string_view(*payload).substr(1)); });
     first = false;
-    whole_bytes_ += payload->size() + 2 * number_bytes;
+    whole_bytes_ += payload->size() + 2 * word_bytes;
   }
   if (first) {
     throw InputError(file.string() + ": ends before the first answer; begin the run anew with --record");
@@ -531,30 +528,30 @@ JournalReader::JournalReader(const std::filesystem::path& file) : file_(file), s
 }
 
 std::optional<std::string> JournalReader::whole_frame_at(std::uint64_t position, std::uint64_t file_bytes) {
-  std::string length(number_bytes, '\0');
+  std::string length(word_bytes, '\0');
   stream_.clear();
   stream_.seekg(static_cast<std::streamoff>(position));
-  if (position + 2 * number_bytes > file_bytes ||
+  if (position + 2 * word_bytes > file_bytes ||
       !stream_.read(length.data(), static_cast<std::streamsize>(length.size()))) {
     return std::nullopt;
   }
-  const std::uint32_t payload_bytes = Bytes(length).fixed(number_bytes);
+  const std::uint32_t payload_bytes = Bytes(length).fixed(word_bytes);
   if (payload_bytes == 0 || payload_bytes > most_payload_bytes ||
-      position + payload_bytes + 2 * number_bytes > file_bytes) {
+      position + payload_bytes + 2 * word_bytes > file_bytes) {
     return std::nullopt;
   }
   std::string frame = length;
-  frame.resize(number_bytes + payload_bytes + number_bytes);
-  if (!stream_.read(frame.data() + number_bytes, static_cast<std::streamsize>(payload_bytes + number_bytes))) {
+  frame.resize(word_bytes + payload_bytes + word_bytes);
+  if (!stream_.read(frame.data() + word_bytes, static_cast<std::streamsize>(payload_bytes + word_bytes))) {
     return std::nullopt;
   }
-  const std::string_view covered = std::string_view(frame).substr(0, number_bytes + payload_bytes);
+  const std::string_view covered = std::string_view(frame).substr(0, word_bytes + payload_bytes);
   const std::uint32_t checksum = checksum_of(last_checksum_, covered);
-  if (checksum != Bytes(std::string_view(frame).substr(covered.size())).fixed(number_bytes)) {
+  if (checksum != Bytes(std::string_view(frame).substr(covered.size())).fixed(word_bytes)) {
     return std::nullopt;
   }
   last_checksum_ = checksum;
-  return frame.substr(number_bytes, payload_bytes);
+  return frame.substr(word_bytes, payload_bytes);
 }
 
 template <class Element, class Decode>
@@ -574,13 +571,13 @@ std::optional<Element> JournalReader::next(Cursors<Element>& cursors, const std:
     if (cursor.position == whole_bytes_) {
       return std::nullopt;
     }
-    std::string begin(number_bytes + 1, '\0');
+    std::string begin(word_bytes + 1, '\0');
     std::string payload;
     stream_.clear();
     stream_.seekg(static_cast<std::streamoff>(cursor.position));
     stream_.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-    const std::uint32_t payload_bytes = Bytes(begin).fixed(number_bytes);
-    cursor.position += payload_bytes + 2 * number_bytes;
+    const std::uint32_t payload_bytes = Bytes(begin).fixed(word_bytes);
+    cursor.position += payload_bytes + 2 * word_bytes;
     if (begin.back() == kind) {
       payload.resize(payload_bytes - 1);
       stream_.read(payload.data(), static_cast<std::streamsize>(payload.size()));
@@ -607,7 +604,7 @@ std::optional<TimedWorkload> JournalReader::next_workload(const std::string& tar
 JournalWriter::JournalWriter(const std::filesystem::path& file, const RunFacts& run)
     : file_(partial_of(file)), open_(opened(file_, O_CREAT | O_TRUNC)) {
   write_all(magic);
-  whole_bytes_ = magic.size();
+  whole_bytes_ += magic.size();
   begin_frame('H');
   put_cbor(frame_, run);
   end_frame();
@@ -624,21 +621,21 @@ JournalWriter::JournalWriter(const JournalReader& read)
 }
 
 void JournalWriter::begin_frame(char kind) {
-  frame_.assign(number_bytes, '\0');
+  frame_.assign(word_bytes, '\0');
   frame_ += kind;
 }
 
 void JournalWriter::end_frame() {
-  const std::size_t payload_bytes = frame_.size() - number_bytes;
+  const std::size_t payload_bytes = frame_.size() - word_bytes;
   if (payload_bytes > most_payload_bytes) {
     throw Error(file_.string() + ": a batch of " + std::to_string(payload_bytes) +
                 " bytes is more than a frame holds; run without --record");
   }
   std::string length;
-  put_fixed(length, static_cast<std::uint32_t>(payload_bytes), number_bytes);
-  frame_.replace(0, number_bytes, length);
+  put_fixed(length, static_cast<std::uint32_t>(payload_bytes), word_bytes);
+  frame_.replace(0, word_bytes, length);
   const std::uint32_t checksum = checksum_of(last_checksum_, frame_);
-  put_fixed(frame_, checksum, number_bytes);
+  put_fixed(frame_, checksum, word_bytes);
   write_all(frame_);
   whole_bytes_ += frame_.size();
   last_checksum_ = checksum;

@@ -7,11 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -31,6 +33,7 @@ struct Parts {
   bool keeps_copies = true;
   std::size_t lines_of_part = std::size_t{1} << 15U;  // two pages; random ones leave
   double far_cycles = 165;
+  double deviation_cycles = 12;
 };
 
 class DeviceInParts final : public model::Answerer {
@@ -77,7 +80,7 @@ class DeviceInParts final : public model::Answerer {
       bring(near, line);
     }
     const double stray = random_.unit() < 0.002 ? 300 : 0;
-    return static_cast<float>(std::round(cycles + 12 * random_.normal() + stray));
+    return static_cast<float>(std::round(cycles + parts_.deviation_cycles * random_.normal() + stray));
   }
 
   static std::uint64_t in_part(std::size_t part, std::uint64_t line) { return line * 64 + part; }
@@ -151,11 +154,15 @@ TEST(NearAndFar, WhatIsPresentNearAnSm) {
 }
 
 TEST(NearAndFar, OnePartIsNoParts) {
-  const NearAndFar found = found_of({.home_of = [](std::uint64_t) { return std::size_t{0}; },
-                                     .near_to = [](std::uint32_t) { return std::size_t{0}; }});
+  Parts parts{.home_of = [](std::uint64_t) { return std::size_t{0}; },
+              .near_to = [](std::uint32_t) { return std::size_t{0}; },
+              .deviation_cycles = 4};
+  const NearAndFar found = found_of(parts);
   EXPECT_EQ(found.sms.size(), 1U);
   EXPECT_FALSE(found.home);
   EXPECT_EQ(found.reason, "");
+  parts.deviation_cycles = 40;
+  EXPECT_NE(found_of(parts).reason.find("would not have been seen"), std::string::npos);
 }
 
 TEST(NearAndFar, AllSmsMayBeFarFromTheSameLines) {
@@ -169,16 +176,22 @@ TEST(NearAndFar, AllSmsMayBeFarFromTheSameLines) {
   EXPECT_NEAR(found.far_cycles, 165, 5);
 }
 
-// A load deviates by twelve cycles.
 TEST(NearAndFar, PartsThatAreHardlyFartherAreNotDenied) {
-  for (const bool keeps_copies : {true, false}) {
-    for (const std::uint32_t nearer_sms : {2U, 8U, 24U}) {
-      const NearAndFar found = found_of({.home_of = parity_home,
-                                         .near_to = [&](std::uint32_t sm) { return std::size_t{sm % nearer_sms == 0}; },
-                                         .keeps_copies = keeps_copies,
-                                         .far_cycles = 30});
-      EXPECT_FALSE(found.home);
-      EXPECT_NE(found.reason, "") << nearer_sms;
+  const std::vector<std::pair<double, double>> far_and_deviation{{30, 12}, {3, 4}, {1.5, 4}, {3, 0.5}};
+  for (const auto& [far_cycles, deviation_cycles] : far_and_deviation) {
+    for (const bool keeps_copies : {true, false}) {
+      for (const std::vector<std::uint32_t>& sms_of_part :
+           {std::vector<std::uint32_t>{0}, {5}, {0, 8, 16}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}) {
+        const NearAndFar found = found_of(
+            {.home_of = parity_home,
+             .near_to = [&](std::uint32_t sm) { return std::size_t{std::ranges::count(sms_of_part, sm) != 0}; },
+             .keeps_copies = keeps_copies,
+             .far_cycles = far_cycles,
+             .deviation_cycles = deviation_cycles});
+        EXPECT_FALSE(found.home);
+        EXPECT_NE(found.reason, "") << far_cycles << " cycles farther, deviation " << deviation_cycles << ", "
+                                    << sms_of_part.size() << " SMs near the other part";
+      }
     }
   }
 }

@@ -61,7 +61,7 @@ std::string paragraph(const std::string& text) {
 std::string option_entry(const Option& option) {
   std::string names;
   if (option.letter) {
-    names = fmt::format("\\fB\\-{}\\fR, ", *option.letter);
+    names = fmt::format(R"(\fB\-{}\fR, )", *option.letter);
   }
   names += "\\fB" + escaped("--" + option.name) + "\\fR";
   if (!option.value_name.empty()) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "infer/conflicts.hpp"
@@ -30,8 +31,8 @@ class FullSetWitness {
   [[nodiscard]] std::optional<Offsets> members(const std::vector<bool>& known) const;
 
  private:
-  FullSetWitness(Interrogator& device, const Conflicts& conflicts, const Offsets& overflowing)
-      : device_(&device), conflicts_(&conflicts), lines_(overflowing) {}
+  FullSetWitness(Interrogator& device, const Conflicts& conflicts, Offsets overflowing)
+      : device_(&device), conflicts_(&conflicts), lines_(std::move(overflowing)) {}
 
   [[nodiscard]] std::optional<std::size_t> first_driven_out() const;
   [[nodiscard]] bool learn_pattern();

@@ -179,9 +179,10 @@ std::string text_of(double cycles) { return model::to_text(std::round(cycles * 1
 
 class Inference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
-            const std::string& path, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), known_(&known), path_(path) {}
+  Inference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known, std::string path,
+            const Settings& settings)
+      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), known_(&known),
+        path_(std::move(path)) {}
 
   LatencyFinding run() {
     const auto stopped = leaves_.go_through([this] {

@@ -106,7 +106,7 @@ Replacement weighted_random(std::vector<double> weights) {
 // simulation, blurred alike, shows what was observed.
 std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts,
                                      const ReadingRates& rates) {
-  const std::vector<double> observed = shares_of(counts);
+  std::vector<double> observed = shares_of(counts);
   std::vector<double> weights = observed;
   const auto ways = static_cast<std::uint32_t>(counts.size());
   for (int round = 0; round < 2; ++round) {

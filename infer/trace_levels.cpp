@@ -66,15 +66,12 @@ TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted, std::op
 TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::LatencyCycles& guide) {
   std::vector<double> sorted(latency_cycles.begin(), latency_cycles.end());
   std::sort(sorted.begin(), sorted.end());
-  std::size_t split = sorted.size();
   if (guide.hit && guide.miss) {
-    const double middle = (*guide.hit + *guide.miss) / 2;
-    split = static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), middle) - sorted.begin());
-    threshold_ = middle;
+    threshold_ = (*guide.hit + *guide.miss) / 2;
   } else {
     // A few strays must not make a level: the split ignores the largest one in a thousand.
     std::vector<double> usual(sorted.begin(), sorted.end() - static_cast<std::ptrdiff_t>(sorted.size() / 1000));
-    split = most_explaining_split(usual);
+    std::size_t split = most_explaining_split(usual);
     if (split < usual.size()) {
       const std::span<const double> low(usual.data(), split);
       const std::span<const double> high(usual.data() + split, usual.size() - split);
@@ -84,8 +81,9 @@ TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::Lat
       }
     }
     threshold_ = split < usual.size() ? (usual[split - 1] + usual[split]) / 2 : std::numeric_limits<double>::infinity();
-    split = static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), threshold_) - sorted.begin());
   }
+  const auto split =
+      static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), threshold_) - sorted.begin());
   hit_ = level_of(std::span(sorted).first(split), guide.hit);
   miss_ = level_of(std::span(sorted).subspan(split), guide.miss);
 }

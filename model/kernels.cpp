@@ -154,7 +154,7 @@ class FirstLevel {
 // Numbers, of which it is to be known whether they are new.
 class Seen {
  public:
-  explicit Seen(std::size_t most_numbers) : shift_(64) {
+  explicit Seen(std::size_t most_numbers) {
     std::size_t places = 1;
     while (places < 2 * most_numbers) {
       places *= 2;
@@ -183,7 +183,7 @@ class Seen {
     std::uint64_t epoch = 0;
   };
   std::vector<Entry> places_;
-  unsigned shift_;
+  unsigned shift_ = 64;
   std::uint64_t epoch_ = 1;
 };
 
@@ -305,11 +305,10 @@ std::span<const std::uint64_t> Coalescer::sectors_of(const WarpAccess& access) {
 }
 
 KernelProgram::KernelProgram(const KernelRun& run, const MatrixAddresses& matrices)
-    : run_(run), matrices_(matrices), is_vector_(run.variant == KernelVariant::texture_vector) {
-  results_ = results_of_thread(run.kernel, run.variant);
-  elements_ = is_vector_ ? vector_elements : 1;
-  blocks_x_ = (run.size / results_ + KernelRun::block_columns - 1) / KernelRun::block_columns;
-  blocks_y_ = run.size / KernelRun::block_warps;
+    : run_(run), matrices_(matrices), is_vector_(run.variant == KernelVariant::texture_vector),
+      results_(results_of_thread(run.kernel, run.variant)), elements_(is_vector_ ? vector_elements : 1),
+      blocks_x_((run.size / results_ + KernelRun::block_columns - 1) / KernelRun::block_columns),
+      blocks_y_(run.size / KernelRun::block_warps) {
   describe();
   loop_steps_ = run.size / elements_ * static_cast<std::uint32_t>(loop_.size());
 }

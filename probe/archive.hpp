@@ -68,7 +68,7 @@ struct Archive {
 
 // The targets of which the archive has answers, as open_recording() offers them, without reading what they are. Throws
 // as read_archive() does.
-[[nodiscard]] std::vector<std::string> recorded_targets(const std::filesystem::path& file);
+[[nodiscard]] std::vector<std::string> recorded_targets(const std::filesystem::path& path);
 
 // The facts of the device that an archive was recorded from. Throws InputError as read_archive() does.
 [[nodiscard]] model::DeviceFacts read_archive_facts(const std::filesystem::path& file);

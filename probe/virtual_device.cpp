@@ -120,8 +120,8 @@ class Noise {
 // Which hits of a cache in parts are far. A copy stays for as long as what it is a copy of.
 class VirtualParts {
  public:
-  VirtualParts(const model::Partitions& partitions, std::uint64_t sector_bytes)
-      : partitions_(partitions), sector_bytes_(sector_bytes) {}
+  VirtualParts(model::Partitions partitions, std::uint64_t sector_bytes)
+      : partitions_(std::move(partitions)), sector_bytes_(sector_bytes) {}
 
   void put_into(model::StartState state) {
     if (state != model::StartState::keep) {

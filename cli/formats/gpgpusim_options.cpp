@@ -214,7 +214,7 @@ class Builder {
     for (const model::Carveout* carveout : known) {
       // As the simulator rounds.
       const double share = 1 - static_cast<double>(carveout->carveout_kb) / static_cast<double>(unified_kb);
-      const auto ways = static_cast<std::uint64_t>(static_cast<double>(l1.ways * multiple) * share + 0.5);
+      const auto ways = static_cast<std::uint64_t>(std::llround(static_cast<double>(l1.ways * multiple) * share));
       options.push_back(carveout->carveout_kb);
       sizes.push_back(fmt::format("{} KB: {} B, measured {}", carveout->carveout_kb, l1.sets * l1.line_bytes * ways,
                                   *carveout->onset_bytes));

@@ -84,7 +84,7 @@ struct LoadShape {
   std::uint32_t threads_per_line = 1;
   std::uint32_t loads_per_thread = 1;
 
-  auto operator<=>(const LoadShape&) const = default;
+  auto operator<=>(const LoadShape&) const = default;  // NOLINT(*-implicit-bool-conversion)
 };
 
 std::string loads_text(std::uint32_t loads) { return fmt::format("{} load{} each", loads, loads == 1 ? "" : "s"); }

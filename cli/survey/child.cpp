@@ -62,13 +62,14 @@ Child::Child(std::vector<std::string> arguments) {
   }
   pointers.push_back(nullptr);
   const pid_t parent = getpid();
-  id_ = fork();
-  if (id_ == 0) {
+  const pid_t id = fork();
+  if (id == 0) {
     become(pointers.data(), parent, nothing.number(), output.write_end.number(), errors.write_end.number());
   }
-  if (id_ < 0) {
+  if (id < 0) {
     throw probe::no_more_processes(errno);
   }
+  id_ = id;
   output_ = std::move(output.read_end);
   errors_ = std::move(errors.read_end);
 }

@@ -102,7 +102,7 @@ cudaError_t LinearTexture::make(const void* memory, std::uint64_t bytes, std::ui
   bytes_ = std::min(bytes, most_texels * words * word_bytes);
   cudaResourceDesc resource{};
   resource.resType = cudaResourceTypeLinear;
-  resource.res.linear.devPtr = const_cast<void*>(memory);  // which a texture only reads
+  resource.res.linear.devPtr = const_cast<void*>(memory);  // NOLINT(*-const-cast): a texture only reads
   resource.res.linear.desc = texel;
   resource.res.linear.sizeInBytes = bytes_;
   return make_texture_object(resource, texture_);
@@ -346,7 +346,7 @@ void Gpu::stream_through_l2() {
 }
 
 // Unmapping memory of the host invalidates every translation there is.
-void Gpu::drop_translations() {
+void Gpu::drop_translations() const {
   constexpr std::size_t some_bytes = std::size_t{4} << 20U;
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, some_bytes, cudaHostAllocMapped), "map memory of the host", "free memory");

@@ -169,7 +169,7 @@ class Gpu {
   void stream_through_l2();
 
   // Empties all TLBs: some milliseconds.
-  void drop_translations();
+  void drop_translations() const;
 
  private:
   [[nodiscard]] int attribute(cudaDeviceAttr which) const;

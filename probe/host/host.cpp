@@ -47,7 +47,8 @@ constexpr std::array lap_targets{LapTarget{target_name, buffer_bytes, true}, Lap
 
 // As many lines of each set as go through it before each play: more than any first level has ways.
 constexpr std::uint32_t emptying_pages = 16;
-static_assert((ScatteredLines::pages + emptying_pages) * ScatteredLines::page_bytes <= host::Pages::huge_bytes);
+static_assert((ScatteredLines::pages + emptying_pages) * std::uint64_t{ScatteredLines::page_bytes} <=
+              host::Pages::huge_bytes);
 
 // A play begins anywhere in so many ticks.
 constexpr std::uint64_t dither_ticks = 8;
@@ -87,9 +88,9 @@ class Pinned {
 
 std::string brand() {
   std::array<unsigned, 12> words{};
-  for (unsigned part = 0; part < 3; ++part) {
+  for (std::size_t part = 0; part < 3; ++part) {
     unsigned* four = words.data() + 4 * part;
-    if (__get_cpuid(0x80000002U + part, four, four + 1, four + 2, four + 3) == 0) {
+    if (__get_cpuid(0x80000002U + static_cast<unsigned>(part), four, four + 1, four + 2, four + 3) == 0) {
       return "x86-64 CPU";
     }
   }
@@ -107,7 +108,7 @@ class HostDevice final : public model::Answerer {
         cpu_(std::max(0, sched_getcpu())) {
     const Pinned pinned(cpu_);
     tick_cycles_ = host::tick_of(host::time_stamp);
-    quiet_nothing_cycles_ = look_at_nothing();
+    quiet_nothing_cycles_ = look_at_nothing();  // NOLINT(*-prefer-member-initializer): on that CPU, by that tick
     const double gap_cycles = look_at_gap();
     plays_ = host::plays_needed(tick_cycles_, std::max(1.0, gap_cycles));
 
@@ -189,7 +190,7 @@ class HostDevice final : public model::Answerer {
   // What lines take longer that were driven out than those that were loaded last.
   double look_at_gap() {
     constexpr std::size_t plays = 1024;
-    constexpr std::size_t many = 2 * ScatteredLines::pages;
+    constexpr std::size_t many = std::size_t{2} * ScatteredLines::pages;
     model::Question hits{.target = std::string(target_name), .warm = {0}, .record = model::AccessSequence(many, 0)};
     model::Question misses = hits;
     misses.warm = model::cold_pass(0, buffer_bytes, ScatteredLines::page_bytes);

@@ -54,8 +54,8 @@ std::string to_string(PageKind kind) {
   return "4 KB";
 }
 
-Pages::Pages(std::size_t bytes, bool try_huge) : mapped_bytes_(bytes) {
-  mapped_ = try_huge ? map(bytes, MAP_HUGETLB) : nullptr;
+Pages::Pages(std::size_t bytes, bool try_huge)
+    : mapped_(try_huge ? map(bytes, MAP_HUGETLB) : nullptr), mapped_bytes_(bytes) {
   if (mapped_ != nullptr) {
     data_ = static_cast<std::uint8_t*>(mapped_);
     std::memset(data_, 0, bytes);

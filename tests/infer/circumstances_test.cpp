@@ -103,12 +103,11 @@ TEST(Circumstances, CarveOutsThatContradictThemselvesAreNotClaimed) {
 // A device of which one SM has another cache, and one a longer way.
 class OddSms final : public model::Answerer {
  public:
-  OddSms() : common_(probe::open_virtual(probe::small_device(), "virtual:small", 1)) {
+  OddSms() : common_(probe::open_virtual(probe::small_device(), "virtual:small", 1)), facts_(common_->facts()) {
     model::DeviceDescription other = probe::small_device();
     other.caches["L1tex"].ways = {8, 8, 7, 8};
     other.caches["L1tex"].capacity_bytes = 31 * 32;
     other_ = probe::open_virtual(other, "virtual:other", 1);
-    facts_ = common_->facts();
     facts_.sm_count = 20;
     facts_.chooses_sm = true;
   }

@@ -206,9 +206,9 @@ TEST(Conflicts, GroupsAreJudgedByTheirOwnLines) {
   interrogator.choose_start();
   ASSERT_TRUE(calibrate(interrogator));
   Conflicts conflicts(interrogator, 1);
-  const std::vector<Offsets> fitting{lines(10), {}, model::cold_pass(32 * 10, 32 * 10, 32)};
+  const std::vector<Offsets> fitting{lines(10), {}, model::cold_pass(320, 320, 32)};
   EXPECT_EQ(conflicts.overflows(fitting), (std::vector<bool>{false, false, false}));
-  const std::vector<Offsets> too_many{lines(10), model::cold_pass(32 * 10, 32 * 11, 32)};
+  const std::vector<Offsets> too_many{lines(10), model::cold_pass(320, 352, 32)};
   EXPECT_EQ(conflicts.overflows(too_many), (std::vector<bool>{true, true})) << "one set holds them all";
   const std::size_t known_hits = interrogator.classifier().known_hits();
   static_cast<void>(conflicts.overflows(fitting));

@@ -20,7 +20,7 @@ struct Parts {
   std::string index = "{kind: bits, bits: [6, 7]}";
   std::string policy = "{policy: lru}";
   std::string latency = "{hit: 30, miss: 200}";
-  std::string more = "";
+  std::string more{};
 };
 
 model::DeviceDescription cache(const Parts& parts) {

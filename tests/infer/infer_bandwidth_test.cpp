@@ -282,7 +282,7 @@ TEST(InferBandwidth, RandomDevicesAreNeverWrong) {
         if (stream.path == StreamPath::constant) {
           return "constant";
         }
-        const double bytes = static_cast<double>(stream.dataset_bytes);
+        const auto bytes = static_cast<double>(stream.dataset_bytes);
         const std::string work = stream.work == StreamWork::load ? "_load" : "_copy";
         if (stream.path != StreamPath::global_cg && bytes <= l1_bytes) {
           return stream.path == StreamPath::texture ? "texture" : "L1";

@@ -229,9 +229,9 @@ TEST(LevelClassifier, MisreadsBeyondTwoInAHundredAreTooFrequent) {
   Samples samples;
   for (const double misreads : {0.0, 0.02, 0.03, 0.08}) {
     for (const double miss_cycles : {106.0, 108.0, 300.0}) {
-      constexpr std::size_t many = 16000;
-      const std::vector<float> hits = samples.normal(100, 2, many);
-      const std::vector<float> misses = samples.normal(miss_cycles, 2, many);
+      constexpr std::size_t loads = 16000;
+      const std::vector<float> hits = samples.normal(100, 2, loads);
+      const std::vector<float> misses = samples.normal(miss_cycles, 2, loads);
       const LevelClassifier classifier(samples.with_some_of(hits, misses, misreads),
                                        samples.with_some_of(misses, hits, misreads), {});
       EXPECT_EQ(classifier.misreads_are_too_frequent(), misreads > 0.02) << misreads << ' ' << miss_cycles;

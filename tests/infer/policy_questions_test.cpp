@@ -68,7 +68,7 @@ TEST(PolicyQuestions, ThreeSequencesNameAPolicyOnAverage) {
   for (const std::uint32_t ways : {4U, 8U}) {
     const std::vector<model::Replacement> policies = model::guessed_policies({ways});
     Tally tally;
-    follow_all(policies, frame_of(ways, 4 * ways, SetStart::empty), 0, 0, tally);
+    follow_all(policies, frame_of(ways, std::size_t{4} * ways, SetStart::empty), 0, 0, tally);
     ASSERT_EQ(tally.policies, policies.size());
     const double mean = static_cast<double>(tally.sequences) / static_cast<double>(tally.policies);
     std::cout << ways << " ways, " << tally.policies << " policies: mean " << mean << " sequences, most " << tally.most
@@ -99,7 +99,7 @@ TEST(PolicyQuestions, ASharperQuestionIsWorthMore) {
 // goes when new ones are hit, too, which hardly happens in walks that load lines once.
 TEST(PolicyQuestions, PairsTellWhoGoesAmongLinesThatWereHit) {
   constexpr std::uint32_t ways = 26;
-  const SetFrame frame = frame_of(ways, 2 * ways, SetStart::flooded);
+  const SetFrame frame = frame_of(ways, std::size_t{2} * ways, SetStart::flooded);
   const PolicyOnSet lip({.policy = "lip", .parameters = {}, .equivalent = {}}, frame, SetStart::flooded, few_histories);
   const PolicyOnSet qlru({.policy = "qlru", .parameters = {{"variant", std::string("H00_M3_R0_U0")}}, .equivalent = {}},
                          frame, SetStart::flooded, few_histories);
@@ -140,7 +140,7 @@ TEST(PolicyQuestions, ConditioningBringsPermutationsTogether) {
     const auto ways = static_cast<std::uint32_t>(miss.size());
     const model::Replacement policy{
         .policy = "permutation", .parameters = {{"hits", hits}, {"miss", miss}}, .equivalent = {}};
-    const SetFrame frame = frame_of(ways, 3 * ways, SetStart::invalidated);
+    const SetFrame frame = frame_of(ways, std::size_t{3} * ways, SetStart::invalidated);
     std::set<std::vector<std::uint32_t>> before;
     std::set<std::vector<std::uint32_t>> after;
     model::Random random(1);

@@ -418,8 +418,7 @@ TEST(ReplacementFit, ForeignSetsAfterAFlood) {
     auto device =
         std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
     device->refuse_clean_starts();
-    const ReplacementFit fit = Sets(std::move(device), 4, 8, 1).fit();
-    return fit;
+    return Sets(std::move(device), 4, 8, 1).fit();
   };
   const auto ordered = [](foreign::OrderRules rules) {
     return foreign::MakeSet([=](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, rules); });

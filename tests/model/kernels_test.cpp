@@ -345,7 +345,7 @@ TEST(KernelTraffic, MissesAreThoseOfANaiveCache) {
       const KernelRun run{.kernel = kernel, .size = 128};
       const KernelTraffic traffic = traffic_of(device_with(lines * 128, plenty_bytes, 2), run);
       const KernelProgram program(run, matrices);
-      EXPECT_EQ(traffic.l2_load_bytes, std::max(program.loaded_bytes(), 2 * 32 * naive_misses(run, lines)))
+      EXPECT_EQ(traffic.l2_load_bytes, std::max(program.loaded_bytes(), 2UL * 32 * naive_misses(run, lines)))
           << to_string(kernel) << ' ' << lines;
     }
   }
@@ -353,7 +353,7 @@ TEST(KernelTraffic, MissesAreThoseOfANaiveCache) {
 
 TEST(KernelTraffic, ADescribedCacheIsPlayedAsDescribed) {
   const KernelRun run{.kernel = KernelName::syrk, .size = 128};
-  DeviceDescription device = device_with(100 * 128, plenty_bytes, 2);
+  DeviceDescription device = device_with(100UL * 128, plenty_bytes, 2);
   const KernelTraffic assumed = traffic_of(device, run);
   EXPECT_EQ(assumed.assuming.size(), 1U);
   CacheDescription& l1 = device.caches["L1tex"];

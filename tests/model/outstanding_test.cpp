@@ -42,7 +42,8 @@ bool is_knee(const OutstandingDescription& outstanding, std::uint32_t threads, s
 TEST(Outstanding, WhereNothingElseTakesTimeEachFillOfTheTableTakesALatency) {
   const OutstandingDescription mshr = table(OutstandingKind::mshr, 6);
   for (std::uint32_t threads = 1; threads <= 64; ++threads) {
-    EXPECT_EQ(cycles(mshr, threads), latency * ((threads + 5) / 6)) << threads;
+    const std::uint32_t fills = (threads + 5) / 6;
+    EXPECT_EQ(cycles(mshr, threads), latency * fills) << threads;
   }
   const OutstandingDescription prt = table(OutstandingKind::prt, 3);
   EXPECT_EQ(cycles(prt, 96), latency);

@@ -277,7 +277,7 @@ void add_walk(CacheDescription& cache, Dice& dice) {
   const std::size_t sets = cache.ways->size();
   const auto tags = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
   const auto banks = static_cast<std::uint32_t>(random_part(sets, dice));
-  if (tags < banks) {
+  if (banks == 0 || tags < banks) {
     return;
   }
   cache.store_lines = banks * dice.between(1, tags / banks);

@@ -5,6 +5,7 @@
 // FAKE_NVML_<quantity>: numbers, or `error` and a number of nvmlReturn_t. One that is not set is not supported. Built
 // twice: with FAKE_NVML_OTHER_NAMES it has other functions for some quantities and none for the errors.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -68,9 +69,9 @@ int copy(std::string_view text, char* to, unsigned room) {
 }
 
 struct PciInfo {
-  char short_id[16];
-  unsigned numbers[5];
-  char id[32];
+  std::array<char, 16> short_id;
+  std::array<unsigned, 5> numbers;
+  std::array<char, 32> id;
 };
 
 struct Memory {
@@ -138,7 +139,7 @@ int nvmlDeviceGetSerial(void* device, char* serial, unsigned room) {
 }
 
 int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
-  return device == &gpu ? copy("00000000:1B:00.0", info->id, sizeof(info->id)) : invalid_argument;
+  return device == &gpu ? copy("00000000:1B:00.0", info->id.data(), sizeof(info->id)) : invalid_argument;
 }
 
 int nvmlDeviceGetComputeMode(void* device, unsigned* mode) { return say(device, "compute_mode", mode); }
@@ -195,7 +196,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(void* device, unsigned* count, Proce
 }
 
 #ifdef FAKE_NVML_OTHER_NAMES
-int nvmlDeviceGetRetiredPages(void* device, unsigned cause, unsigned* count, unsigned long long* addresses) {
+int nvmlDeviceGetRetiredPages(void* device, unsigned cause, unsigned* count, const unsigned long long* addresses) {
   if (addresses != nullptr) {
     return invalid_argument;
   }

@@ -92,7 +92,7 @@ TEST_F(Host, SaysHowItMeasured) {
 }
 
 TEST_F(Host, LinesThatWereDrivenOutTakeLonger) {
-  if (sysconf(_SC_LEVEL1_DCACHE_SIZE) <= 0 || sysconf(_SC_LEVEL1_DCACHE_SIZE) > 64 * 1024) {
+  if (sysconf(_SC_LEVEL1_DCACHE_SIZE) <= 0 || sysconf(_SC_LEVEL1_DCACHE_SIZE) > 64L * 1024) {
     GTEST_SKIP() << "the system does not say that the L1D is smaller than half of the buffer";
   }
   // All lines of one place in their page: more than a set has ways.

@@ -148,7 +148,7 @@ class HostileArchive : public HostileFile {
  protected:
   // An archive with one question, changed as somebody may who means harm.
   std::filesystem::path archive(const std::function<void(hid_t)>& change) const {
-    const auto file = path("hostile.h5");
+    auto file = path("hostile.h5");
     const auto writer = create_archive(file, some_facts());
     const model::Question question{.target = "T", .warm = {}, .record = {0, 4}};
     writer->append({&question, 1}, std::vector{model::Answer{.latency_cycles = {33, 34}, .refusal = std::nullopt}});

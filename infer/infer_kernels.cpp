@@ -100,9 +100,9 @@ std::string dominant_of(const Shares& shares) {
 
 class Inference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
+  Inference(model::Answerer& device, const std::string& target, model::DeviceDescription known,
             const Settings& settings)
-      : device_(device, target, settings), known_(known), rows_(all_rows()),
+      : device_(device, target, settings), known_(std::move(known)), rows_(all_rows()),
         leaves_(device_, finding_, names_of(rows_)) {
     if (!known_.device.sm_count) {
       known_.device.sm_count = device_.facts().sm_count;

@@ -26,6 +26,7 @@ constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  
 constexpr std::uint64_t line_bytes = 64;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t smallest_bytes = 8192;
+constexpr std::uint64_t smallest_lines = smallest_bytes / line_bytes;
 constexpr double sizes_per_octave = 4;
 
 constexpr std::size_t fewest_points = 4;
@@ -101,8 +102,8 @@ class Inference {
     std::uint64_t bytes = smallest_bytes;
     for (int step = 1; bytes <= largest_bytes; ++step) {
       curve_.push_back({.array_bytes = bytes, .cycles = {}});
-      bytes = line_bytes * static_cast<std::uint64_t>(
-                               std::llround(smallest_bytes / line_bytes * std::exp2(step / sizes_per_octave)));
+      bytes =
+          line_bytes * static_cast<std::uint64_t>(std::llround(smallest_lines * std::exp2(step / sizes_per_octave)));
     }
   }
 

@@ -35,7 +35,7 @@ constexpr std::uint32_t most_loads = ConcurrentLoads::most_loads;
 constexpr std::array<std::uint32_t, 6> patterns{1, 2, 4, 8, 16, 32};  // threads per line
 constexpr std::uint32_t runs_of_sweep = 5;
 constexpr std::uint32_t runs_of_trial = 15;
-constexpr std::size_t points_of_stop = 3 * most_loads;
+constexpr std::size_t points_of_stop = std::size_t{3} * most_loads;
 constexpr double significance = 1e-4;  // of a jump that is none, for each curve
 
 // 1 to 64, then every other one.

@@ -12,7 +12,8 @@ double LapMeter::cycles(AccessSequence lap) {
   model::Question question{.target = device_->target(),
                            .state = model::StartState::keep,
                            .warm = model::repeated(lap, warm_laps),
-                           .record = std::move(lap)};
+                           .record = {}};
+  question.record = std::move(lap);
   return device_->latencies({&question, 1}).front().front();
 }
 

@@ -3,6 +3,7 @@
 #include "infer/walked_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -171,7 +172,7 @@ class WalkedStoreSearch {
 
   // Contiguous lines say how many fit to within a factor: their sets may overflow first.
   void see_several_go_at_once() {
-    constexpr double steps[] = {1.25, 2, 3, 4.5};
+    constexpr std::array steps{1.25, 2.0, 3.0, 4.5};
     device_.inquire("when each of some lines goes that are loaded once",
                     "in a cache of sets alone a load drives out one line");
     const Under small(device_, smallest_.circumstances());
@@ -461,7 +462,8 @@ class WalkedStoreSearch {
     constexpr std::size_t most_wrong = 2;
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < outcomes.size() && wrong <= most_wrong; ++i) {
-      wrong += run.readings[i] != Reading::unclear && (run.readings[i] == Reading::miss) != is_miss(outcomes[i]);
+      wrong +=
+          run.readings[i] != Reading::unclear && (run.readings[i] == Reading::miss) != is_miss(outcomes[i]) ? 1U : 0U;
     }
     return wrong <= most_wrong;
   }

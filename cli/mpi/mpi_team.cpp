@@ -27,6 +27,7 @@ class MpiTeam final : public Team {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
 
+  // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): forget_what_arrived() asks how it ended
   void send(int to, std::string text) override {
     Sending& sending = sendings_.emplace_back(Sending{.text = std::move(text), .request = MPI_REQUEST_NULL});
     if (MPI_Isend(sending.text.data(), static_cast<int>(sending.text.size()), MPI_CHAR, to, letter_tag, MPI_COMM_WORLD,
@@ -34,6 +35,7 @@ class MpiTeam final : public Team {
       sendings_.pop_back();
     }
   }
+  // NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
   [[nodiscard]] std::optional<Letter> receive() override {
     forget_what_arrived();

@@ -212,7 +212,8 @@ void Coordinator::take_up_parts() {
 std::size_t Coordinator::room_for_processors(const Rank& rank) const {
   const auto on_same_host = static_cast<std::size_t>(std::ranges::count_if(
       ranks_, [&](const Rank& other) { return other.hello && other.hello->host == rank.hello->host; }));
-  const std::size_t most = request_->jobs.value_or(std::max<std::size_t>(1, rank.hello->cores / on_same_host));
+  const std::size_t own_cores = rank.hello->cores / on_same_host;  // NOLINT(*.DivideZero): itself is there
+  const std::size_t most = request_->jobs.value_or(std::max<std::size_t>(1, own_cores));
   const auto used = static_cast<std::size_t>(
       std::ranges::count_if(rank.under_way, [&](std::size_t task) { return request_->jobs || !tasks_[task].uuid; }));
   return most - std::min(most, used);

@@ -64,8 +64,8 @@ class Coordinator {
   void take_up_parts();
   void look_for_lost_ranks();
   void hand_out();
-  // A task for this rank; takes it out of the queue.
-  [[nodiscard]] std::optional<Order> next_for(int rank);
+  // A task for the rank of this number; takes it out of the queue.
+  [[nodiscard]] std::optional<Order> next_for(int number);
   [[nodiscard]] std::size_t room_for_processors(const Rank& rank) const;
   void give_up_unreachable();
   [[nodiscard]] std::string name_of(int rank) const;

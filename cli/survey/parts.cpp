@@ -65,10 +65,10 @@ void check_same(const fs::path& folder, const SurveyFacts& begun, const SurveyFa
 
 }  // namespace
 
-Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey) {
-  is_temporary_ = !fleet;
-  folder_ =
-      fleet ? fs::path(*fleet + ".parts") : fs::temp_directory_path() / ("gpuinfer-survey-" + std::to_string(getpid()));
+Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey)
+    : folder_(fleet ? fs::path(*fleet + ".parts")
+                    : fs::temp_directory_path() / ("gpuinfer-survey-" + std::to_string(getpid()))),
+      is_temporary_(!fleet) {
   const fs::path facts = folder_ / facts_name;
   std::error_code error;
   if (is_temporary_) {

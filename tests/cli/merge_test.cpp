@@ -99,7 +99,7 @@ TEST(MergeTest, RoundedNumbersOfManyDevicesAreNoDeviation) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   model::Random random(seed);
-  const model::DeviceDescription profile = profile_that_says({});
+  model::DeviceDescription profile = profile_that_says({});
   const std::string structure = summary_of(profile).structure;
   for (const double deviation_cycles : {0.0, 0.3, 0.5, 0.7, 1.0, 3.0}) {
     Merge merge;

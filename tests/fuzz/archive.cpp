@@ -59,7 +59,7 @@ class Builder {
     H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
     file_ = H5Fcreate(to.path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
     H5Pclose(access);
-    group_ = H5Gopen2(file_, "/", H5P_DEFAULT);
+    group_ = H5Gopen2(file_, "/", H5P_DEFAULT);  // NOLINT(*-prefer-member-initializer): of the file
   }
   ~Builder() {
     H5Gclose(group_);

@@ -24,7 +24,7 @@ struct Level {
 LapDevice device_of(std::vector<Level> levels, double memory_cycles) {
   levels.push_back({.capacity_bytes = 1e18, .cycles = memory_cycles});
   return {"L3", 4U << 20U, [levels](const model::AccessSequence& lap) {
-            const double bytes = static_cast<double>(lap.size() * line_bytes);
+            const auto bytes = static_cast<double>(lap.size() * line_bytes);
             double cycles = levels.front().cycles;
             for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
               const double overflow = (bytes / levels[i].capacity_bytes - 0.75) / 0.75;

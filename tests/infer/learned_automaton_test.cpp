@@ -145,9 +145,8 @@ SetOracle with_errors(const SetOracle& right, double rate, std::uint64_t seed) {
   return [right, rate, random = std::mt19937_64(seed)](const Sequences& sequences) mutable {
     std::vector<std::vector<bool>> missed = right(sequences);
     for (std::vector<bool>& answer : missed) {
-      for (std::size_t i = 0; i < answer.size(); ++i) {
-        answer[i] = answer[i] != std::bernoulli_distribution(rate)(random);
-      }
+      std::transform(answer.begin(), answer.end(), answer.begin(),
+                     [&random, rate](bool is_miss) { return is_miss != std::bernoulli_distribution(rate)(random); });
     }
     return missed;
   };

@@ -122,7 +122,7 @@ NearAndFar found_of(const Parts& parts) {
 TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
   for (const bool keeps_copies : {true, false}) {
     const NearAndFar found = found_of({.home_of = parity_home,
-                                       .near_to = [](std::uint32_t sm) { return std::size_t{sm / 2 % 3 == 1}; },
+                                       .near_to = [](std::uint32_t sm) { return sm / 2 % 3 == 1 ? std::size_t{1} : 0; },
                                        .keeps_copies = keeps_copies});
     EXPECT_EQ(found.reason, "");
     ASSERT_EQ(found.sms.size(), 2U);
@@ -184,7 +184,7 @@ TEST(NearAndFar, PartsThatAreHardlyFartherAreNotDenied) {
            {std::vector<std::uint32_t>{0}, {5}, {0, 8, 16}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}) {
         const NearAndFar found = found_of(
             {.home_of = parity_home,
-             .near_to = [&](std::uint32_t sm) { return std::size_t{std::ranges::count(sms_of_part, sm) != 0}; },
+             .near_to = [&](std::uint32_t sm) { return static_cast<std::size_t>(std::ranges::count(sms_of_part, sm)); },
              .keeps_copies = keeps_copies,
              .far_cycles = far_cycles,
              .deviation_cycles = deviation_cycles});

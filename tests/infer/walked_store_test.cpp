@@ -66,7 +66,7 @@ TEST(Departures, OfAFifo) {
   Settings settings;
   Interrogator interrogator(*device, "L1tex", settings);
   ASSERT_TRUE(find_latency_levels(interrogator).cycles.has_value());
-  const std::vector<Departure> departures = find_departures(interrogator, model::cold_pass(0, 10 * 32, 32));
+  const std::vector<Departure> departures = find_departures(interrogator, model::cold_pass(0, 320, 32));
   ASSERT_EQ(departures.size(), 10U);
   for (std::size_t line = 0; line < departures.size(); ++line) {
     EXPECT_TRUE(departures[line].is_clear);

@@ -195,11 +195,11 @@ TEST(SharedMemory, CyclesByDegree) {
 
 TEST(SharedMemory, NamesWhatIsNull) {
   const SharedMemoryDescription whole = published("gtx560ti");
-  const auto message_without = [&whole](auto take_away, std::uint32_t stride) {
+  const auto message_without = [&whole](auto take_away, std::uint32_t stride_bytes) {
     SharedMemoryDescription rest = whole;
     take_away(rest);
     try {
-      static_cast<void>(cycles_of(rest, strided(stride, word_bytes, 1)));
+      static_cast<void>(cycles_of(rest, strided(stride_bytes, word_bytes, 1)));
       return std::string("nothing");
     } catch (const InputError& error) {
       return std::string(error.what());

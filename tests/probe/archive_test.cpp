@@ -118,7 +118,7 @@ TEST_F(ArchiveFile, ARecorderPassesOnWhatDisturbedTheDevice) {
   class Disturbed final : public model::Answerer {
    public:
     [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
-    [[nodiscard]] std::vector<Answer> ask(std::span<const Question>) override { return {}; }
+    [[nodiscard]] std::vector<Answer> ask(std::span<const Question> /*questions*/) override { return {}; }
     [[nodiscard]] std::vector<std::string> disturbances() const override { return {"it rained; wait"}; }
 
    private:

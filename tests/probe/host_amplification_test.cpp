@@ -130,7 +130,7 @@ TEST(ScatteredLines, GoToPlacesOfTheirOwnAndKeepTheirPlaceInThePage) {
 }
 
 TEST(ScatteredLines, NoWalkGoesAlongAPage) {
-  for (std::uint64_t offset = 64; offset < 128 * 1024; offset += 64) {
+  for (std::uint64_t offset = 64; offset < 128UL * 1024; offset += 64) {
     EXPECT_NE(ScatteredLines::place_of(offset) / 4096, ScatteredLines::place_of(offset - 64) / 4096) << offset;
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/document.hpp"
-#include "infer/average_method.hpp"
+#include "infer/laps/average_method.hpp"
 
 namespace gpuinfer::cli {
 

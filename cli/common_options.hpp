@@ -8,7 +8,7 @@
 
 #include "cli/open_device.hpp"
 #include "cli/syntax.hpp"
-#include "infer/settings.hpp"
+#include "infer/asking/settings.hpp"
 
 // Options that several verbs have.
 namespace gpuinfer::cli {

@@ -10,8 +10,8 @@
 
 #include "cli/exit_status.hpp"
 #include "cli/output.hpp"
-#include "infer/finding.hpp"
-#include "infer/settings.hpp"
+#include "infer/asking/finding.hpp"
+#include "infer/asking/settings.hpp"
 #include "model/answerer.hpp"
 
 // What `run` and `infer` have in common: one target after another is found out, the findings become a profile.

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <string>
 
-#include "infer/settings.hpp"
+#include "infer/asking/settings.hpp"
 
 namespace gpuinfer::cli {
 

@@ -10,7 +10,7 @@
 
 #include "cli/exit_status.hpp"
 #include "cli/ranks.hpp"
-#include "infer/scorer.hpp"
+#include "infer/recordings/scorer.hpp"
 
 // Who scores hypotheses: threads, and the ranks of an MPI job.
 namespace gpuinfer::cli {

@@ -14,7 +14,7 @@
 #include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
-#include "infer/description_difference.hpp"
+#include "infer/comparing/description_difference.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/yaml_tree.hpp"

@@ -15,8 +15,8 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
-#include "infer/infer_set_sequences.hpp"
-#include "infer/infer_traces.hpp"
+#include "infer/recordings/infer_set_sequences.hpp"
+#include "infer/recordings/infer_traces.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
 

@@ -14,7 +14,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
-#include "infer/validate.hpp"
+#include "infer/recordings/validate.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/finding.hpp"
+#include "infer/asking/finding.hpp"
 
 // What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
 // what, and what to do about it; those of the inference come with its findings, those of a device

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "infer/infer_cache.hpp"
-#include "infer/infer_traces.hpp"
+#include "infer/cache/infer_cache.hpp"
+#include "infer/recordings/infer_traces.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"

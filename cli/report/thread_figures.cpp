@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-#include "infer/statistics.hpp"
+#include "infer/asking/statistics.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli::report {

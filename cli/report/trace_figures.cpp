@@ -11,8 +11,8 @@
 
 #include "cli/leaf_table.hpp"
 #include "cli/parallel.hpp"
-#include "infer/statistics.hpp"
-#include "infer/trace_levels.hpp"
+#include "infer/asking/statistics.hpp"
+#include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 

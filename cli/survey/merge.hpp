@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/survey/result.hpp"
-#include "infer/description_difference.hpp"
+#include "infer/comparing/description_difference.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::cli::survey {

@@ -11,7 +11,7 @@
 #include "cli/exit_status.hpp"
 #include "cli/open_device.hpp"
 #include "cli/output.hpp"
-#include "infer/settings.hpp"
+#include "infer/asking/settings.hpp"
 
 namespace gpuinfer::cli::survey {
 

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "infer/index_space.hpp"
+#include "infer/recordings/index_space.hpp"
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "infer/granularity.hpp"
-#include "infer/index_search.hpp"
-#include "infer/infer_cache.hpp"
-#include "infer/partition.hpp"
-#include "infer/replacement_fit.hpp"
-#include "infer/set_map.hpp"
+#include "infer/cache/granularity.hpp"
+#include "infer/cache/index_search.hpp"
+#include "infer/cache/infer_cache.hpp"
+#include "infer/cache/partition.hpp"
+#include "infer/cache/set_map.hpp"
+#include "infer/policy/replacement_fit.hpp"
 #include "model/policy_classes.hpp"
 #include "probe/virtual_device.hpp"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "infer/index_fit.hpp"
-#include "infer/infer_cache.hpp"
+#include "infer/cache/index_fit.hpp"
+#include "infer/cache/infer_cache.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <vector>
 
-#include "infer/infer_cache.hpp"
+#include "infer/cache/infer_cache.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 #include "probe/virtual_device.hpp"

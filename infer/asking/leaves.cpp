@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/asking/leaves.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpuinfer::infer {
+
+using model::EvidenceStatus;
+using model::LeafEvidence;
+
+Leaves::Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names)
+    : device_(device), finding_(finding) {
+  for (const char* name : names) {
+    (*this)[name].reason = "the stages that come before it did not end";
+  }
+}
+
+bool Leaves::knows_nothing() const {
+  const auto& leaves = finding_.evidence.leaves;
+  return std::all_of(leaves.begin(), leaves.end(),
+                     [](const auto& leaf) { return leaf.second.status == EvidenceStatus::unknown; });
+}
+
+void Leaves::resolve(const std::string& leaf) {
+  LeafEvidence& entry = (*this)[leaf];
+  entry.status = EvidenceStatus::resolved;
+  entry.reason.clear();
+  entry.experiments = device_.questions_asked() - questions_before_;
+  questions_before_ = device_.questions_asked();
+}
+
+void Leaves::begin(const std::string& leaf, std::string reason) {
+  questions_before_ = device_.questions_asked();
+  leave_open(leaf, EvidenceStatus::unknown, std::move(reason));
+}
+
+void Leaves::leave_open(const std::string& leaf, EvidenceStatus status, std::string reason) {
+  LeafEvidence& entry = (*this)[leaf];
+  entry.status = status;
+  entry.reason = std::move(reason);
+}
+
+void Leaves::give_up_rest(const std::string& reason) {
+  for (auto& [leaf, entry] : finding_.evidence.leaves) {
+    if (entry.status == EvidenceStatus::unknown) {
+      entry.reason = reason;
+    }
+  }
+}
+
+void Leaves::state_confidence(const std::function<std::size_t(const std::string&, std::size_t)>& trials_of) {
+  for (auto& [leaf, entry] : finding_.evidence.leaves) {
+    if (entry.status == EvidenceStatus::resolved) {
+      const std::size_t trials = trials_of(leaf, entry.experiments);
+      entry.confidence = (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6;
+    }
+  }
+}
+
+void Leaves::close() {
+  finding_.evidence.inquiries = device_.inquiries();
+  finding_.questions = device_.questions_asked();
+  finding_.accesses = device_.accesses_asked();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,590 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/asking/level_classifier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// Timers count whole cycles, so no spread is believed to be smaller than this.
+constexpr double smallest_deviation_cycles = 0.6;
+
+// Density of latencies that no level explains: one access in ten thousand, anywhere in 10,000 cycles.
+constexpr double stray_density = 1e-8;
+
+// No timing is quite normal: so many latencies of a level are spread so much wider.
+constexpr double share_of_tails = 0.02;
+constexpr double widening_of_tails = 2.5;
+
+// A part of a sample that is smaller is taken for strays.
+constexpr double smallest_share = 0.02;
+constexpr double smallest_share_of_echoes = 0.002;
+constexpr std::size_t fewest_of_a_component = 8;
+constexpr std::size_t most_components = 4;
+constexpr double most_misreads = 1.0 / 3;
+
+constexpr std::size_t whole_cycles = 4096;
+
+// Fineness of sums over a normal distribution.
+constexpr double step_deviations = 0.1;
+constexpr int steps_to_the_end = 80;
+
+// Readings of an answer are silenced where so many strays lie within this reach of them.
+constexpr std::size_t strays_of_a_burst = 3;
+constexpr std::size_t reach_of_a_burst = 8;
+
+// Never quite zero: only so many were looked at.
+double rate_of(double count, std::size_t trials) { return (count + 0.1) / (static_cast<double>(trials) + 1); }
+
+double normal_density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
+
+}  // namespace
+
+double LevelClassifier::Component::density(double x) const {
+  const double z = (x - mean) / deviation;
+  return weight / deviation *
+         ((1 - share_of_tails) * normal_density(z) +
+          share_of_tails / widening_of_tails * normal_density(z / widening_of_tails));
+}
+
+double LevelClassifier::density(const Mixture& mixture, double x) {
+  return std::accumulate(mixture.begin(), mixture.end(), 0.0,
+                         [x](double sum, const Component& component) { return sum + component.density(x); });
+}
+
+LevelClassifier::Sample::Sample(std::span<const float> values, double share_of_hits) : hit_share(share_of_hits) {
+  std::map<float, double> counts;
+  for (const float value : values) {
+    counts[value] += 1;
+  }
+  counted.assign(counts.begin(), counts.end());
+}
+
+double LevelClassifier::Sample::size() const {
+  return std::accumulate(counted.begin(), counted.end(), 0.0,
+                         [](double sum, const auto& entry) { return sum + entry.second; });
+}
+
+// Expectation maximisation (Dempster, Laird, Rubin 1977): the components and, for each sample, the share of hits in it.
+// The density of strays keeps far values from pulling at a component.
+void LevelClassifier::refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples) {
+  constexpr int steps = 40;
+  struct Sums {
+    double mass = 1e-9;
+    double offset = 0;
+    double square = 0;
+  };
+  for (int step = 0; step < steps; ++step) {
+    std::array<std::vector<Sums>, 2> sums{std::vector<Sums>(hits.size()), std::vector<Sums>(misses.size())};
+    for (Sample& sample : samples) {
+      std::array<double, 2> mass_of_level{1e-9, 1e-9};
+      for (const auto& [value, count] : sample.counted) {
+        const double x = value;
+        std::array<std::vector<double>, 2> parts;
+        double total = stray_density + density(strays, x);
+        for (const std::size_t level : {0U, 1U}) {
+          const double share = level == 0 ? sample.hit_share : 1 - sample.hit_share;
+          for (const Component& component : level == 0 ? hits : misses) {
+            const double z = (x - component.mean) / component.deviation;
+            parts[level].push_back(share * component.weight * normal_density(z) / component.deviation);
+            total += parts[level].back();
+          }
+        }
+        for (const std::size_t level : {0U, 1U}) {
+          const Mixture& mixture = level == 0 ? hits : misses;
+          for (std::size_t k = 0; k < mixture.size(); ++k) {
+            const double mass = count * parts[level][k] / total;
+            const double offset = x - mixture[k].mean;
+            sums[level][k].mass += mass;
+            sums[level][k].offset += mass * offset;
+            sums[level][k].square += mass * offset * offset;
+            mass_of_level[level] += mass;
+          }
+        }
+      }
+      if (!hits.empty() && !misses.empty()) {
+        sample.hit_share =
+            std::clamp(mass_of_level[0] / (mass_of_level[0] + mass_of_level[1]), sample.fewest_hits, sample.most_hits);
+      }
+    }
+    for (const std::size_t level : {0U, 1U}) {
+      Mixture& mixture = level == 0 ? hits : misses;
+      const double all = std::accumulate(sums[level].begin(), sums[level].end(), 0.0,
+                                         [](double sum, const Sums& part) { return sum + part.mass; });
+      for (std::size_t k = 0; k < mixture.size(); ++k) {
+        const Sums& part = sums[level][k];
+        const double shift = part.offset / part.mass;
+        mixture[k].weight = part.mass / all;
+        mixture[k].mean += shift;
+        mixture[k].deviation =
+            std::max(smallest_deviation_cycles, std::sqrt(std::max(0.0, part.square / part.mass - shift * shift)));
+      }
+    }
+  }
+}
+
+// One component after the other, each where what the others do not explain lies closest together.
+void LevelClassifier::add_components(Mixture& found, std::vector<float> values, double least_share) {
+  std::sort(values.begin(), values.end());
+  std::array<Sample, 1> whole{Sample(values, 1.0)};
+  const auto fewest =
+      std::max(fewest_of_a_component, static_cast<std::size_t>(least_share * static_cast<double>(values.size())));
+  Mixture none;
+  std::vector<float> rest = std::move(values);
+  const auto leave_out_found = [&] {
+    std::erase_if(rest, [&](float value) {
+      return std::any_of(found.begin(), found.end(), [&](const Component& component) {
+        return std::abs(value - component.mean) < 5 * component.deviation;
+      });
+    });
+  };
+  leave_out_found();
+  for (unsigned added = 0; added < most_components && rest.size() >= fewest; ++added) {
+    const std::size_t quarter = std::max(fewest_of_a_component / 2, rest.size() / 4);
+    std::size_t densest = 0;
+    for (std::size_t i = 1; i + quarter <= rest.size(); ++i) {
+      if (rest[i + quarter - 1] - rest[i] < rest[densest + quarter - 1] - rest[densest]) {
+        densest = i;
+      }
+    }
+    // The inner quarter of a normal distribution is 0.64 deviations wide.
+    const double width = rest[densest + quarter - 1] - rest[densest];
+    found.push_back({.weight = static_cast<double>(rest.size()) / whole.front().size(),
+                     .mean = rest[densest + quarter / 2],
+                     .deviation = std::max(smallest_deviation_cycles, width / 0.64)});
+    refine(found, none, none, whole);
+    leave_out_found();
+  }
+}
+
+LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> values) {
+  Mixture found;
+  add_components(found, std::move(values), smallest_share);
+  std::erase_if(found, [&](const Component& component) { return component.weight < smallest_share; });
+  return found;
+}
+
+// Loads of one level that something always delays by the same time: as narrow as a level, and apart from both.
+LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& values) const {
+  constexpr double widest = 2;  // in deviations of a level
+  constexpr double apart = 4;   // likewise
+  Mixture found = hits_;
+  found.insert(found.end(), misses_.begin(), misses_.end());
+  const double deviation = std::max_element(found.begin(), found.end(), [](const Component& a, const Component& b) {
+                             return a.deviation < b.deviation;
+                           })->deviation;
+  const Mixture levels = found;
+  add_components(found, values, smallest_share_of_echoes);
+  found.erase(found.begin(), found.begin() + std::ssize(levels));
+  std::erase_if(found, [&](const Component& component) {
+    const bool is_in_a_level = std::any_of(levels.begin(), levels.end(), [&](const Component& level) {
+      return std::abs(component.mean - level.mean) < apart * level.deviation;
+    });
+    return is_in_a_level || component.weight < smallest_share_of_echoes || component.deviation > widest * deviation;
+  });
+  return found;
+}
+
+LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
+                                 std::span<const float> evicted) {
+  const std::vector<float> hits(known_hits.begin(), known_hits.end());
+  const std::vector<float> misses(known_misses.begin(), known_misses.end());
+  hit_median_ = median({known_hits.begin(), known_hits.end()});
+  miss_median_ = median({known_misses.begin(), known_misses.end()});
+  miss_median_interval_ = median_interval({known_misses.begin(), known_misses.end()});
+
+  const auto by_weight = [](const Component& a, const Component& b) { return a.weight < b.weight; };
+  const auto or_one = [&](Mixture mixture, double middle) {
+    return mixture.empty() ? Mixture{{.weight = 1, .mean = middle, .deviation = smallest_deviation_cycles}}
+                           : std::move(mixture);
+  };
+  hits_ = or_one(find_components(hits), hit_median_);
+  misses_ = or_one(find_components(misses), miss_median_);
+  // A small part of one sample that lies where the other has a larger one is misreads, not a level of its own.
+  const auto without_misreads = [&](const Mixture& own, const Mixture& other) {
+    const Component main = *std::max_element(own.begin(), own.end(), by_weight);
+    Mixture kept;
+    std::copy_if(own.begin(), own.end(), std::back_inserter(kept), [&](const Component& part) {
+      return part.weight >= std::min(main.weight, most_misreads) ||
+             std::none_of(other.begin(), other.end(), [&](const Component& there) {
+               return there.weight > part.weight &&
+                      std::abs(there.mean - part.mean) < 3 * std::max(there.deviation, part.deviation);
+             });
+    });
+    return kept;
+  };
+  const Mixture hits_found = hits_;
+  hits_ = without_misreads(hits_, misses_);
+  misses_ = without_misreads(misses_, hits_found);
+
+  const auto high_end = [](const Mixture& mixture) {
+    double end = mixture.front().mean;
+    for (const Component& component : mixture) {
+      end = std::max(end, component.mean + 6 * component.deviation);
+    }
+    return end;
+  };
+  // Beyond the slowest first touch nothing but strays is expected of an evicted line.
+  const double hit_high = high_end(hits_);
+  const double slowest_miss = high_end(misses_);
+  std::vector<float> next_level;
+  std::copy_if(evicted.begin(), evicted.end(), std::back_inserter(next_level),
+               [&](double value) { return value > hit_high && value <= slowest_miss; });
+  if (next_level.size() >= fewest_of_a_component) {
+    for (const Component& part : find_components(next_level)) {
+      misses_.push_back(part);
+      misses_.back().weight *= 0.1;
+    }
+  }
+  for (const std::vector<float>& sample : {hits, misses}) {
+    const Mixture echoes = find_echoes(sample);
+    strays_.insert(strays_.end(), echoes.begin(), echoes.end());
+  }
+  std::vector<Sample> samples{Sample(hits, 0.99), Sample(misses, 0.01), Sample(next_level, 0.01)};
+  samples[0].fewest_hits = 1 - most_misreads;
+  samples[1].most_hits = most_misreads;
+  samples[2].most_hits = most_misreads;
+  refine(hits_, misses_, strays_, samples);
+  if (next_level.size() >= fewest_of_a_component) {
+    // The next level is the quickest one that evicted lines came from; some may have been driven beyond it.
+    std::sort(next_level.begin(), next_level.end());
+    const double quick = next_level[fewest_of_a_component / 2];
+    const Component& level =
+        *std::min_element(misses_.begin(), misses_.end(), [quick](const Component& a, const Component& b) {
+          return std::abs(a.mean - quick) < std::abs(b.mean - quick);
+        });
+    std::vector<double> of_level;
+    const auto take = [&](const std::vector<float>& sample) {
+      std::copy_if(sample.begin(), sample.end(), std::back_inserter(of_level),
+                   [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
+    };
+    take(misses);
+    take(next_level);
+    miss_median_ = of_level.empty() ? quick : median(of_level);
+    miss_median_interval_ = of_level.empty() ? std::pair(quick, quick) : median_interval(std::move(of_level));
+  }
+
+  known_hits_ = hits.size();
+  known_misses_ = misses.size();
+  misread_hits_ = (1 - samples[0].hit_share) * samples[0].size();
+  misread_misses_ = samples[1].hit_share * samples[1].size();
+  measure_overlap();
+  tabulate();
+  const auto count = [this](std::span<const float> sample, Reading wrong) {
+    return static_cast<std::size_t>(
+        std::count_if(sample.begin(), sample.end(), [&](float value) { return read(value) == wrong; }));
+  };
+  hits_read_as_misses_ = count(known_hits, Reading::miss);
+  misses_read_as_hits_ = count(known_misses, Reading::hit);
+  const double gap = miss_median_ - hit_median_;
+  const auto delayed = static_cast<double>(std::count_if(misses.begin(), misses.end(), [&](double value) {
+    return read(static_cast<float>(value)) == Reading::unclear &&
+           read(static_cast<float>(value - gap)) == Reading::miss;
+  }));
+  // Two standard deviations more than were met.
+  delayed_share_ = (delayed + 2 * std::sqrt(delayed)) / static_cast<double>(misses.size());
+  update_rates();
+  constexpr double most_wrong = 0.2;
+  constexpr double most_wrong_plausible = 0.4;
+  levels_are_apart_ = miss_median_ > hit_median_ && std::max(hit_misread_rate_, miss_misread_rate_) < most_wrong &&
+                      std::max(hit_misread_bound_, miss_misread_bound_) < most_wrong_plausible;
+}
+
+// Of each level as it was fitted, in fine steps across its components.
+void LevelClassifier::measure_overlap() {
+  for (const bool of_hits : {true, false}) {
+    double overlap = 0;
+    for (const Component& component : of_hits ? hits_ : misses_) {
+      for (int step = -steps_to_the_end; step <= steps_to_the_end; ++step) {
+        const double z = step * step_deviations;
+        const double x = component.mean + z * component.deviation;
+        const bool reads_as_miss = density(misses_, x) > density(hits_, x);
+        overlap += reads_as_miss == of_hits ? component.weight * normal_density(z) * step_deviations : 0.0;
+      }
+    }
+    (of_hits ? hit_overlap_ : miss_overlap_) = overlap;
+  }
+}
+
+double LevelClassifier::overlap() const { return std::max(hit_overlap_, miss_overlap_); }
+
+void LevelClassifier::learn_hits(std::size_t accesses, std::size_t read_as_misses) {
+  known_hits_ += accesses;
+  hits_read_as_misses_ += read_as_misses;
+  misread_hits_ += static_cast<double>(read_as_misses) - hit_overlap_ * static_cast<double>(accesses);
+  update_rates();
+}
+
+void LevelClassifier::update_rates() {
+  const bool none_seen = hits_read_as_misses_ + misses_read_as_hits_ == 0;
+  const std::size_t hits = known_hits_ + (none_seen ? known_misses_ : 0);
+  const std::size_t misses = known_misses_ + (none_seen ? known_hits_ : 0);
+  hit_misread_share_ = static_cast<double>(hits_read_as_misses_) / static_cast<double>(known_hits_);
+  miss_misread_share_ = static_cast<double>(misses_read_as_hits_) / static_cast<double>(known_misses_);
+  hit_misread_rate_ = rate_of(static_cast<double>(hits_read_as_misses_), hits);
+  miss_misread_rate_ = rate_of(static_cast<double>(misses_read_as_hits_), misses);
+  hit_misread_bound_ = wilson_interval(hits_read_as_misses_, hits).second;
+  miss_misread_bound_ = wilson_interval(misses_read_as_hits_, misses).second;
+  // As if one more had been misread: a miss that was seen is taken for a misread rather than for a miss too soon.
+  hit_contamination_ = rate_of(1 + std::max(0.0, misread_hits_), hits);
+  miss_contamination_ = rate_of(std::max(0.0, misread_misses_), misses);
+}
+
+// Counts of rare events, seen from their number, follow a gamma distribution, whose cube root is nearly normal (Wilson,
+// Hilferty 1931). Overlap makes hits read as misses, too, and so adds to the uncertainty.
+LevelClassifier::Excesses LevelClassifier::plausible_excesses() const {
+  const double rate = hit_contamination_ + hit_overlap_;
+  const double count = rate * static_cast<double>(known_hits_);
+  const double lowest = -0.9 * hit_contamination_;
+  Excesses excesses;
+  double sum = 0;
+  for (int i = 0; i <= 2 * excess_deviations; ++i) {
+    const double z = i - excess_deviations;
+    const double root = std::max(0.0, 1 - 1 / (9 * count) + z / (3 * std::sqrt(count)));
+    Excess& excess = excesses.at(static_cast<std::size_t>(i));
+    excess = {.probability = normal_density(z), .rate = std::max(lowest, rate * (root * root * root - 1))};
+    sum += excess.probability;
+  }
+  for (Excess& excess : excesses) {
+    excess.probability /= sum;
+  }
+  return excesses;
+}
+
+// A delay that makes a hit look like a miss carries misses as far beyond, where it can be counted.
+double LevelClassifier::unexplained_hits() const {
+  return std::max(0.0, misread_hits_ - delayed_share_ * static_cast<double>(known_hits_));
+}
+
+double LevelClassifier::unexplained_misses() const { return std::max(0.0, misread_misses_); }
+
+double LevelClassifier::unexplained_misreads() const {
+  return std::max(unexplained_hits() / static_cast<double>(known_hits_),
+                  unexplained_misses() / static_cast<double>(known_misses_));
+}
+
+bool LevelClassifier::misreads_are_too_frequent() const {
+  constexpr double most = 0.02;
+  constexpr double confidence = 0.9999;  // a device at the limit is to be worked with
+  const auto beyond = [](double misread, std::size_t known) {
+    return wilson_interval(static_cast<std::size_t>(misread), known, confidence).first > most;
+  };
+  return beyond(unexplained_hits(), known_hits_) || beyond(unexplained_misses(), known_misses_);
+}
+
+LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {
+  return {.hit = density(hits_, hit_shift_, latency_cycles),
+          .miss = density(misses_, miss_shift_, latency_cycles),
+          .stray = stray_density + density(strays_, hit_shift_, latency_cycles)};
+}
+
+double LevelClassifier::density(const Mixture& mixture, const Shift& shift, double x) {
+  const double taken_along = density(mixture, x - shift.taken_along);
+  return shift.seen == shift.taken_along ? taken_along : std::max(taken_along, density(mixture, x - shift.seen));
+}
+
+void LevelClassifier::tabulate() {
+  of_whole_cycles_.clear();
+  of_whole_cycles_.reserve(whole_cycles);
+  for (std::size_t cycles = 0; cycles < whole_cycles; ++cycles) {
+    of_whole_cycles_.push_back(weigh(static_cast<double>(cycles)));
+  }
+}
+
+LevelClassifier::Densities LevelClassifier::densities_at(float latency_cycles) const {
+  const auto whole = static_cast<std::size_t>(std::max(0.0F, latency_cycles));
+  const bool is_whole = whole < of_whole_cycles_.size() && static_cast<float>(whole) == latency_cycles;
+  return is_whole ? of_whole_cycles_[whole] : weigh(latency_cycles);
+}
+
+double LevelClassifier::log_ratio_of(const Densities& densities) const {
+  const auto mixed = [&](double own, double other, double misreads) {
+    return (1 - misreads) * own + misreads * other + densities.stray;
+  };
+  return std::log(mixed(densities.miss, densities.hit, miss_contamination_) /
+                  mixed(densities.hit, densities.miss, hit_contamination_));
+}
+
+Reading LevelClassifier::read(float latency_cycles) const {
+  const Densities densities = densities_at(latency_cycles);
+  if (std::max(densities.hit, densities.miss) < densities.stray) {
+    return Reading::unclear;
+  }
+  return densities.hit >= densities.miss ? Reading::hit : Reading::miss;
+}
+
+double LevelClassifier::log_ratio(float latency_cycles) const {
+  return read(latency_cycles) == Reading::unclear ? 0.0 : log_ratio_of(densities_at(latency_cycles));
+}
+
+std::vector<Reading> LevelClassifier::readings(std::span<const float> answer_cycles) const {
+  std::vector<Reading> readings;
+  readings.reserve(answer_cycles.size());
+  std::vector<std::size_t> strays;
+  for (const float latency : answer_cycles) {
+    readings.push_back(read(latency));
+    if (readings.back() == Reading::unclear) {
+      strays.push_back(readings.size() - 1);
+    }
+  }
+  for (std::size_t i = 0; i + strays_of_a_burst <= strays.size(); ++i) {
+    const std::size_t first = strays[i];
+    const std::size_t last = strays[i + strays_of_a_burst - 1];
+    if (last - first <= 2 * reach_of_a_burst) {
+      const std::size_t begin = first - std::min(first, reach_of_a_burst);
+      const std::size_t end = std::min(readings.size(), last + reach_of_a_burst + 1);
+      std::fill(readings.begin() + static_cast<std::ptrdiff_t>(begin),
+                readings.begin() + static_cast<std::ptrdiff_t>(end), Reading::unclear);
+    }
+  }
+  return readings;
+}
+
+std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cycles) const {
+  const std::vector<Reading> read_as = readings(answer_cycles);
+  std::vector<double> ratios;
+  ratios.reserve(answer_cycles.size());
+  for (std::size_t i = 0; i < answer_cycles.size(); ++i) {
+    ratios.push_back(read_as[i] == Reading::unclear ? 0.0 : log_ratio_of(densities_at(answer_cycles[i])));
+  }
+  return ratios;
+}
+
+LevelClassifier::Offset LevelClassifier::offset_from(const Mixture& mixture, double shift,
+                                                     std::span<const double> members) {
+  std::vector<double> offsets;
+  double deviation = 0;
+  for (const double latency : members) {
+    const Component& nearest =
+        *std::max_element(mixture.begin(), mixture.end(), [&](const Component& a, const Component& b) {
+          return a.density(latency - shift) < b.density(latency - shift);
+        });
+    offsets.push_back(latency - shift - nearest.mean);
+    deviation = std::max(deviation, nearest.deviation);
+  }
+  return {.median = median(std::move(offsets)), .deviation = deviation};
+}
+
+void LevelClassifier::follow(std::span<const float> answer_cycles) {
+  constexpr double no_overlap = 1e-6;
+  constexpr std::size_t enough = 16;
+  constexpr std::size_t looked_at = 8192;
+  if (overlap() > no_overlap) {
+    return;
+  }
+  const std::size_t step = std::max<std::size_t>(1, answer_cycles.size() / looked_at);
+  const auto before_all = std::pair(hit_shift_, miss_shift_);
+  std::optional<double> hit_move;  // where enough was seen to know
+  std::optional<double> miss_move;
+  for (const Reading level : {Reading::hit, Reading::miss}) {
+    const Mixture& mixture = level == Reading::hit ? hits_ : misses_;
+    Shift& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
+    std::vector<double> members;
+    for (std::size_t i = 0; i < answer_cycles.size(); i += step) {
+      if (read(answer_cycles[i]) == level) {
+        members.push_back(answer_cycles[i]);
+      }
+    }
+    if (members.size() < enough) {
+      continue;
+    }
+    const Offset from_seen = offset_from(mixture, shift.seen, members);
+    const Offset from_taken_along = offset_from(mixture, shift.taken_along, members);
+    const bool was_taken_along = std::abs(from_taken_along.median) <= std::abs(from_seen.median);
+    const double before = was_taken_along ? shift.taken_along : shift.seen;
+    const auto& [offset, deviation] = was_taken_along ? from_taken_along : from_seen;
+    // Four standard errors of a median, and more than rounding to whole cycles can make.
+    const double significant = 1 + 5 * deviation / std::sqrt(static_cast<double>(members.size()));
+    // A few readings among many of the other level may be strays of that one; a clock that drifts takes both along.
+    const bool is_minority = 4 * members.size() * step < answer_cycles.size();
+    const double other_shift = level == Reading::hit ? miss_shift_.taken_along : hit_shift_.taken_along;
+    const double farthest = std::max(4 * deviation, std::abs(before - other_shift));
+    const bool is_plausible = !is_minority || std::abs(before + offset - other_shift) <= farthest;
+    if (is_plausible) {
+      const double after = before + (std::abs(offset) > significant ? offset : 0);
+      (level == Reading::hit ? hit_move : miss_move) = after - shift.seen;
+      shift = {.seen = after, .taken_along = after};
+    }
+  }
+  if (!hit_move) {
+    hit_shift_.taken_along += miss_move.value_or(0);
+  }
+  if (!miss_move) {
+    miss_shift_.taken_along += hit_move.value_or(0);
+  }
+  if (std::pair(hit_shift_, miss_shift_) != before_all) {
+    tabulate();
+    double gap = miss_median_;
+    for (const Component& hit : hits_) {
+      for (const Component& miss : misses_) {
+        gap = std::min(gap, std::abs(miss.mean - hit.mean));
+      }
+    }
+    drifts_away_ =
+        drifts_away_ || std::max(std::abs(hit_shift_.taken_along), std::abs(miss_shift_.taken_along)) > gap / 2;
+  }
+}
+
+// The distribution of the log ratio of one reading, convolved with itself.
+unsigned LevelClassifier::votes_needed(double wrong_probability) const {
+  if (std::max(hit_misread_bound_, miss_misread_bound_) < wrong_probability) {
+    return 1;
+  }
+  constexpr double step = 0.25;
+  constexpr std::size_t zero = 80;  // ratios from -20 to 20
+  constexpr unsigned most_votes = 31;
+  const auto single = [&](bool of_hits) {
+    std::vector<double> probability(2 * zero + 1);
+    for (const bool reads_of_hits : {true, false}) {
+      const double misreads = of_hits ? hit_contamination_ : miss_contamination_;
+      const double share = reads_of_hits == of_hits ? 1 - misreads : misreads;
+      for (const Component& component : reads_of_hits ? hits_ : misses_) {
+        for (int i = -steps_to_the_end; i <= steps_to_the_end; ++i) {
+          const double z = i * step_deviations;
+          const double x = component.mean + z * component.deviation;
+          const double ratio = log_ratio_of(
+              {.hit = density(hits_, x), .miss = density(misses_, x), .stray = stray_density + density(strays_, x)});
+          // A wrong vote is one for the other level, so that both levels are counted in one direction.
+          const double wrong = std::clamp(of_hits ? ratio : -ratio, -step * zero, step * zero);
+          probability[static_cast<std::size_t>(std::lround(wrong / step) + static_cast<long>(zero))] +=
+              share * component.weight * normal_density(z) * step_deviations;
+        }
+      }
+    }
+    return probability;
+  };
+  const std::array<std::vector<double>, 2> once{single(true), single(false)};
+  std::array<std::vector<double>, 2> sum = once;
+  for (unsigned votes = 2; votes < most_votes; ++votes) {
+    double worst = 0;
+    for (const std::size_t level : {0U, 1U}) {
+      std::vector<double> next(sum[level].size() + 2 * zero);
+      for (std::size_t i = 0; i < sum[level].size(); ++i) {
+        for (std::size_t k = 0; k < once[level].size(); ++k) {
+          next[i + k] += sum[level][i] * once[level][k];
+        }
+      }
+      sum[level] = std::move(next);
+      const auto first_wrong =
+          static_cast<std::ptrdiff_t>(votes * zero + static_cast<std::size_t>(conclusive_log_ratio / step));
+      worst = std::max(worst, std::accumulate(sum[level].begin() + first_wrong, sum[level].end(), 0.0));
+    }
+    if (worst < wrong_probability) {
+      return votes;
+    }
+  }
+  return most_votes;
+}
+
+}  // namespace gpuinfer::infer

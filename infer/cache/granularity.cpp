@@ -1,0 +1,479 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/granularity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::uint64_t load_bytes = 4;
+
+// Sectors per line, the largest first: powers of two, and three times one.
+constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
+
+// The larger part of the lines in so wide a window are not in the nearer level when they are loaded in random order.
+AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes) {
+  constexpr std::uint64_t windows = 4;
+  constexpr std::uint64_t lines = 64;
+  return model::cold_pass(0, windows * nearer_bytes, std::max(load_bytes, nearer_bytes / lines));
+}
+
+// Far enough apart that no fill granule holds two, in a buffer that holds many.
+std::uint64_t far_stride(std::uint64_t buffer_bytes) {
+  return std::max<std::uint64_t>(256, std::bit_floor(buffer_bytes) / 64);
+}
+
+// Somewhere in the first half of a stride, since what lies strides apart may be equally near or far in the next level.
+std::uint64_t anywhere_after(std::uint64_t offset, std::uint64_t stride, model::Random& random) {
+  constexpr std::uint64_t large = 4096;  // the half of it still holds any fill granule
+  return stride < large ? offset : offset + load_bytes * random.below(stride / 2 / load_bytes);
+}
+
+}  // namespace
+
+std::uint64_t aligned_start(const Interrogator& device) {
+  const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.buffer().bytes) / 8);
+  const std::uint64_t beyond = device.buffer().address % alignment;
+  return beyond == 0 ? 0 : alignment - beyond;
+}
+
+namespace {
+
+constexpr std::size_t evicted_places = 16;
+
+// A few places that were loaded, and then driven out by loads of a span elsewhere: what they take now comes from the
+// next level, where first touches may come from further away. Places that are still present read as hits, and are left
+// out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
+// large span would empty as well.
+std::vector<model::Question> eviction_questions(const Interrogator& device) {
+  constexpr std::size_t most_loads = 8192;  // more lines than any first level holds
+  constexpr std::uint64_t smallest_stride = 32;
+  constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
+  const std::uint64_t buffer_bytes = device.buffer().bytes;
+  if (device.buffer().nearer_bytes) {
+    // Lines may be too long to leave small spans between them.
+    const AccessSequence lap = model::cold_pass(0, buffer_bytes, std::max(smallest_stride, buffer_bytes / most_loads));
+    return {device.question(lap, lap)};
+  }
+  const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
+  std::vector<model::Question> questions;
+  for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
+    const std::uint64_t stride = std::max(smallest_stride, span_bytes / most_loads);
+    if (half + evicted_places * (stride + place_stride) > buffer_bytes) {
+      break;
+    }
+    const std::uint64_t apart = stride + place_stride;
+    const AccessSequence kept = model::cold_pass(half, evicted_places * apart, apart);
+    AccessSequence warm = kept;
+    const AccessSequence elsewhere = model::cold_pass(0, span_bytes, stride);
+    warm.insert(warm.end(), elsewhere.begin(), elsewhere.end());
+    questions.push_back(device.question(std::move(warm), kept));
+  }
+  return questions;
+}
+
+// To three in a thousand, by the spread around it.
+bool median_is_known(const std::vector<float>& sample_cycles) {
+  const std::vector<double> sample(sample_cycles.begin(), sample_cycles.end());
+  const double centre = median(sample);
+  std::vector<double> distances;
+  for (const double value : sample) {
+    distances.push_back(std::abs(value - centre));
+  }
+  const double deviation = 1.4826 * median(std::move(distances));
+  return 1.25 * deviation / std::sqrt(static_cast<double>(sample.size())) <= 0.003 * centre;
+}
+
+}  // namespace
+
+std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads) {
+  constexpr std::size_t in_places = 16;
+  const std::uint64_t stride = far_stride(device.buffer().bytes);
+  const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
+  model::Random random(device.settings().seed);
+  std::vector<model::Question> questions;
+  // Hits in a nearer level are hits, too, but few.
+  const auto& nearer_bytes = device.buffer().nearer_bytes;
+  const std::size_t near_loads = nearer_bytes ? loads / 8 : loads;
+  for (std::uint64_t i = 0; i < in_places; ++i) {
+    const std::uint64_t offset = anywhere_after((i * 7 % places) * stride, stride, random);
+    questions.push_back(device.question({offset, offset}, AccessSequence(near_loads / in_places, offset)));
+  }
+  if (nearer_bytes) {
+    AccessSequence lines = beyond_nearer_level(*nearer_bytes);
+    model::Question& walks = questions.emplace_back(device.question(lines, {}));
+    while (walks.record.size() < loads - near_loads) {
+      random.shuffle(lines);
+      walks.record.insert(walks.record.end(), lines.begin(), lines.end());
+    }
+    walks.record.resize(loads - near_loads);
+  }
+  return questions;
+}
+
+namespace {
+
+// Loads of known outcome, and what they took.
+class Looks {
+ public:
+  explicit Looks(Interrogator& device)
+      : device_(&device), stride_(far_stride(device.buffer().bytes)),
+        places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
+        // A flood costs more than the loads it makes room for, and needs room itself.
+        first_touches_(device.starts_flooded() ? places_ / 4 : places_), random_(device.settings().seed) {}
+
+  void look_first() {
+    look(hit_looks, device_->starts_flooded() ? miss_looks / 4 : miss_looks);
+    look_at_evicted();
+  }
+
+  void look_longer() {
+    constexpr std::size_t more = 14;
+    look(more * hit_looks, device_->starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
+  }
+
+  [[nodiscard]] LevelClassifier fit() const { return {hits_, misses_, evicted_}; }
+  [[nodiscard]] const std::vector<float>& misses() const { return misses_; }
+
+ private:
+  static constexpr std::size_t hit_looks = 1152;
+  static constexpr std::size_t miss_looks = 1024;
+
+  void ask(const std::vector<model::Question>& questions, std::vector<float>& sample) {
+    for (const std::vector<float>& answer : device_->latencies(questions)) {
+      sample.insert(sample.end(), answer.begin(), answer.end());
+    }
+  }
+
+  void look(std::size_t at_hits, std::size_t at_misses) {
+    ask(known_hits(*device_, at_hits), hits_);
+    std::vector<model::Question> of_misses;
+    for (std::uint64_t i = 0; i * first_touches_ < at_misses; ++i) {
+      const std::uint64_t first = first_touches_ == places_ ? 0 : (i % 4) * first_touches_ * stride_;
+      AccessSequence touches = model::cold_pass(first, first_touches_ * stride_, stride_);
+      std::transform(touches.begin(), touches.end(), touches.begin(),
+                     [&](std::uint64_t offset) { return anywhere_after(offset, stride_, random_); });
+      of_misses.push_back(device_->question({}, std::move(touches)));
+    }
+    if (const auto& nearer_bytes = device_->buffer().nearer_bytes) {
+      // What lies close together may share a part of the way: the upper levels of a page table.
+      const std::uint64_t close = *nearer_bytes / 8;
+      const AccessSequence walk = model::cold_pass(0, device_->buffer().bytes / 2 / close * close, close);
+      of_misses.insert(of_misses.end(), std::max<std::size_t>(1, at_misses / walk.size()), device_->question({}, walk));
+    }
+    ask(of_misses, misses_);
+  }
+
+  void look_at_evicted() {
+    const LevelClassifier first_look(hits_, misses_, {});
+    for (const model::Question& question : eviction_questions(*device_)) {
+      std::vector<float> looked_at;
+      ask({question}, looked_at);
+      const auto driven_out = static_cast<std::size_t>(std::count_if(
+          looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
+      if (4 * driven_out >= 3 * evicted_places) {
+        constexpr unsigned most_repeats = 12;
+        for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
+          ask({question}, looked_at);
+        }
+      }
+      evicted_.insert(evicted_.end(), looked_at.begin(), looked_at.end());
+      // The next span would only drive them further away.
+      if (4 * driven_out >= 3 * evicted_places) {
+        break;
+      }
+    }
+  }
+
+  Interrogator* device_;
+  std::uint64_t stride_;
+  std::uint64_t places_;
+  std::uint64_t first_touches_;
+  model::Random random_;
+  std::vector<float> hits_;
+  std::vector<float> misses_;
+  std::vector<float> evicted_;
+};
+
+// Readings that are hardly ever wrong, by overlap or by misreads.
+bool is_crisp(const LevelClassifier& classifier) {
+  constexpr double crisp = 1e-3;
+  return std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate()) <= crisp / 2 &&
+         classifier.overlap() <= crisp;
+}
+
+// More first touches hit, as `classifier` reads them, than its own do. They were no first touches then.
+bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifier& classifier) {
+  constexpr double by_chance = 1e-3;
+  const auto hits =
+      static_cast<std::size_t>(std::count_if(first_touches.begin(), first_touches.end(),
+                                             [&](float latency) { return classifier.read(latency) == Reading::hit; }));
+  return classifier.levels_are_apart() &&
+         binomial_upper_tail(hits, first_touches.size(), classifier.miss_misread_rate()) < by_chance;
+}
+
+}  // namespace
+
+bool calibrate(Interrogator& device) {
+  Looks looks(device);
+  looks.look_first();
+  LevelClassifier classifier = looks.fit();
+  if (!is_crisp(classifier) && device.floods_by_loads()) {
+    // What looks like misreads may be lines that were hit once and that no flood has driven out since.
+    constexpr unsigned repeats = 2;
+    device.flood_in_repeats(repeats);
+    Looks after_repeats(device);
+    after_repeats.look_first();
+    LevelClassifier fitted = after_repeats.fit();
+    if (hit_more_often(looks.misses(), fitted)) {
+      looks = std::move(after_repeats);
+      classifier = std::move(fitted);
+    } else {
+      device.flood_in_repeats(1);
+    }
+  }
+  // Where readings were wrong, it must be known well how often, to tell that from rare real misses.
+  if (!is_crisp(classifier)) {
+    looks.look_longer();
+    classifier = looks.fit();
+  }
+  const bool apart = classifier.levels_are_apart();
+  device.set_classifier(std::move(classifier));
+  return apart;
+}
+
+namespace {
+
+FillGranularity look_at_fills(Interrogator& device) {
+  const std::uint64_t start = aligned_start(device);
+  const std::uint64_t room_bytes = device.buffer().bytes - start;
+  const unsigned votes = device.votes_needed();
+
+  // Smallest power of two at which a second load misses after one at the start.
+  std::vector<model::Question> pairs;
+  std::vector<std::uint64_t> distances;
+  for (std::uint64_t distance = load_bytes; distance < room_bytes / 2; distance *= 2) {
+    distances.push_back(distance);
+    pairs.push_back(device.question({start}, {start + distance}));
+  }
+  const auto pair_readings = device.ask_voted(pairs, votes);
+  const auto first_miss = std::find_if(pair_readings.begin(), pair_readings.end(),
+                                       [](const auto& readings) { return readings[0] == Reading::miss; });
+  if (first_miss == pair_readings.end()) {
+    return {.sector_bytes = {}, .reason = "one load brings the whole buffer, or levels cannot be told apart"};
+  }
+  const std::uint64_t reach = distances[static_cast<std::size_t>(first_miss - pair_readings.begin())];
+
+  // A cold walk over several granules: the misses stand where granules begin, whatever their size.
+  const std::uint64_t step = std::max(load_bytes, reach / 32);
+  const std::uint64_t span_bytes = std::min(room_bytes, 12 * reach);
+  const model::Question walk = device.question({}, model::cold_pass(start, span_bytes, step));
+  const auto walked = device.ask_voted({&walk, 1}, votes).front();
+  Offsets begins;
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    if (walked[i] == Reading::miss) {
+      begins.push_back(walk.record[i]);
+    }
+  }
+  if (begins.size() < 4) {
+    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
+  }
+  const std::uint64_t spacing = begins[2] - begins[1];
+  for (std::size_t i = 2; i < begins.size(); ++i) {
+    if (begins[i] - begins[i - 1] != spacing) {
+      return {.sector_bytes = {}, .reason = "the misses of a cold walk are not evenly spaced: fills differ in size"};
+    }
+  }
+  if (device.address_of(begins[1]) % spacing != 0) {
+    return {.sector_bytes = {}, .reason = "fill granules do not begin at multiples of their size"};
+  }
+
+  // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or
+  // after.
+  const std::uint64_t first = begins[1];
+  const std::uint64_t last = first + spacing - load_bytes;
+  const std::array<model::Question, 4> checks{device.question({last}, {first}), device.question({first}, {last}),
+                                              device.question({last}, {first + spacing}),
+                                              device.question({first}, {first - load_bytes})};
+  const auto checked = device.ask_voted(checks, votes);
+  if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
+      checked[3][0] != Reading::miss) {
+    return {.sector_bytes = {},
+            .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
+  }
+  return {.sector_bytes = spacing, .reason = {}};
+}
+
+}  // namespace
+
+// A misread that no vote caught makes fills look uneven; fills that are so show it again.
+FillGranularity find_fill_granularity(Interrogator& device) {
+  FillGranularity fill = look_at_fills(device);
+  return fill.sector_bytes ? fill : look_at_fills(device);
+}
+
+Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {
+  const auto most = static_cast<std::size_t>((device.buffer().bytes - start) / granule_bytes);
+  // A cache of 64 MB that misses where it should takes half of that.
+  constexpr std::size_t most_accesses = 100'000'000;
+  const std::size_t asked_before = device.accesses_asked();
+  const auto array = [&](std::size_t granules) {
+    if (device.accesses_asked() - asked_before > most_accesses) {
+      throw Undecided(std::to_string(most_accesses) + " accesses did not tell where misses begin");
+    }
+    return model::cold_pass(start, granules * granule_bytes, granule_bytes);
+  };
+  struct Bounds {
+    std::size_t fits = 1;
+    std::size_t too_many = 2;
+  };
+  const auto search = [&](const auto& overflows) {
+    Bounds bounds;
+    auto& [fits, too_many] = bounds;
+    while (too_many <= most && !overflows(too_many)) {
+      fits = too_many;
+      too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+    }
+    while (too_many <= most && too_many - fits > 1) {
+      const std::size_t middle = fits + (too_many - fits) / 2;
+      (overflows(middle) ? too_many : fits) = middle;
+    }
+    return bounds;
+  };
+  const auto thoroughly = [&](std::size_t granules) { return conflicts.overflow(array(granules)); };
+  // That many granules fit is dear to show among many misreads; what fits contains all that is smaller, so that is
+  // shown of the largest one only.
+  bool leaves_open = false;
+  Bounds found = search([&](std::size_t granules) {
+    const std::optional<bool> verdict = conflicts.overflow_at_a_glance(array(granules));
+    leaves_open = leaves_open || !verdict;
+    return verdict.value_or(false);
+  });
+  bool is_shown = false;
+  if (leaves_open) {
+    const bool has_end = found.too_many <= most;
+    is_shown = has_end && !thoroughly(found.fits);
+    found = is_shown ? found : search(thoroughly);
+  }
+  if (found.too_many > most) {
+    return {.granules = {}, .repeats = true, .largest_tried = most};
+  }
+  // That one more does not fit shows again when its set is looked for.
+  return {.granules = found.fits, .repeats = is_shown || !thoroughly(found.fits), .largest_tried = found.too_many};
+}
+
+namespace {
+
+// The sectors of a contiguous array, block by block.
+class Blocks {
+ public:
+  Blocks(const Interrogator& device, std::uint64_t block_bytes, std::uint64_t start, std::uint64_t sector_bytes,
+         std::size_t granules) {
+    std::map<std::uint64_t, Offsets> blocks;
+    for (std::size_t i = 0; i < granules; ++i) {
+      const std::uint64_t offset = start + i * sector_bytes;
+      blocks[device.address_of(offset) / block_bytes].push_back(offset);
+    }
+    for (auto& [block, offsets] : blocks) {
+      sectors_.push_back(std::move(offsets));
+    }
+  }
+
+  [[nodiscard]] Offsets one_of_each(model::Random& random) const {
+    Offsets picked;
+    for (const Offsets& block : sectors_) {
+      picked.push_back(block[random.below(block.size())]);
+    }
+    return picked;
+  }
+
+ private:
+  std::vector<Offsets> sectors_;
+};
+
+// Whichever sector of a block is picked, there are too many blocks.
+bool always_overflows(Conflicts& conflicts, const Blocks& blocks, model::Random& random) {
+  // One pick lets a wrong block size pass with a probability of at most one half (a direct-mapped pair).
+  constexpr int picks = 20;
+  for (int pick = 0; pick < picks; ++pick) {
+    if (!conflicts.overflow(blocks.one_of_each(random))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whichever sector of a block is picked, the same blocks miss: answers to different picks differ no more than answers
+// to the same pick do, which is not at all unless chance or misreads play a part.
+bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& random) {
+  constexpr std::size_t others = 6;  // picks other than the first, and repeats of the first
+  constexpr std::size_t enough_accesses = 96;
+  std::vector<model::Question> questions;
+  for (std::size_t pick = 0; pick <= others; ++pick) {
+    const Offsets picked = blocks.one_of_each(random);
+    const std::size_t laps = std::max<std::size_t>(2, enough_accesses / picked.size());
+    questions.push_back(device.question(picked, model::repeated(picked, laps)));
+  }
+  questions.insert(questions.end(), others, questions.front());
+  const auto answers = device.ask_voted(questions, 1);
+  const auto differences = [&](std::size_t first, std::size_t last) {
+    std::size_t count = 0;
+    for (std::size_t question = first; question < last; ++question) {
+      for (std::size_t i = 0; i < answers[0].size(); ++i) {
+        const bool clear = answers[0][i] != Reading::unclear && answers[question][i] != Reading::unclear;
+        count += clear && answers[0][i] != answers[question][i] ? 1U : 0U;
+      }
+    }
+    return static_cast<double>(count);
+  };
+  const double between_picks = differences(1, 1 + others);
+  const double between_repeats = differences(1 + others, questions.size());
+  return between_picks <= between_repeats + 6 * std::sqrt(between_picks + between_repeats) + 2;
+}
+
+}  // namespace
+
+LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
+                         std::size_t onset_granules) {
+  model::Random random(device.settings().seed ^ 0x11e5ULL);
+  bool is_certain = true;
+  const auto is_line = [&](std::uint64_t block_bytes) {
+    const std::uint64_t start = aligned_start(device);
+    const Blocks blocks(device, block_bytes, start, sector_bytes, onset_granules + 1);
+    if (!always_overflows(conflicts, blocks, random)) {
+      return false;
+    }
+    if (!same_misses(device, blocks, random)) {
+      is_certain = false;
+      return false;
+    }
+    // The picks of a block that the array cuts off are no choice, so it must begin with a whole one.
+    const std::uint64_t beyond = device.address_of(start) % block_bytes;
+    if (beyond == 0) {
+      return true;
+    }
+    const std::uint64_t whole_block = start + block_bytes - beyond;
+    const Onset onset = find_onset(device, conflicts, sector_bytes, whole_block);
+    return onset.granules &&
+           always_overflows(conflicts, Blocks(device, block_bytes, whole_block, sector_bytes, *onset.granules + 1),
+                            random);
+  };
+  // From the largest down: a block of at most half a line always passes, because each line holds a whole one.
+  for (const std::uint64_t sectors : line_candidates) {
+    if (is_line(sectors * sector_bytes)) {
+      return {.bytes = sectors * sector_bytes, .is_certain = is_certain};
+    }
+  }
+  return {.bytes = sector_bytes, .is_certain = is_certain};
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "infer/asking/interrogator.hpp"
+#include "infer/asking/leaves.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+struct LatencyLevels {
+  std::optional<model::LatencyCycles> cycles;
+  std::string reason;                  // why there are none, or only that of a hit
+  std::optional<std::string> warning;  // that something else runs on the device
+};
+
+// Chooses a start and gives the device its classifier. Where hits and misses do not come apart, or are misread too
+// often, nothing more can be asked.
+[[nodiscard]] LatencyLevels find_latency_levels(Interrogator& device);
+
+// Resolves `latency_cycles`, or leaves it open where only hits take a time of their own. Needs `cycles`.
+void settle_latency(Leaves& leaves, const LatencyLevels& levels);
+
+}  // namespace gpuinfer::infer

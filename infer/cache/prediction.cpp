@@ -1,0 +1,553 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/prediction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+#include "infer/cache/set_map.hpp"
+#include "infer/policy/policy_questions.hpp"
+#include "model/cache_simulator.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::array<double, 5> footprints{1.2, 1.5, 2.0, 2.5, 3.0};  // in capacities
+constexpr std::size_t simulations = 24;
+constexpr std::uint64_t load_bytes = 4;
+
+// More latencies than these belong to no level: then the levels are not what they were taken for.
+constexpr double most_outliers = 0.02;
+
+// A fresh sequence, and what is loaded before it so that it does not matter what was there.
+struct FreshQuestion {
+  Primer primer;  // in questions of its own
+  model::Question question;
+};
+
+// What fresh sequences load, and what brings the sets in line before.
+struct Pool {
+  std::size_t sets = 0;
+  AccessSequence asked;
+  AccessSequence warm = {};  // from a start that is the same each time
+  Primer conditioning;
+};
+
+enum class Lying : std::uint8_t { everywhere, side_by_side };
+
+// Lines of the first sets of `order`, as many as together hold enough for a sequence that fills them several times
+// over, which the sets of a small cache all are.
+Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                  std::span<const std::uint32_t> order, Lying lying, model::Random& random) {
+  constexpr std::uint64_t most_capacity_lines = 512;
+  const SetStart start = start_of(device);
+  std::vector<std::uint32_t> asked(cache.ways->size());
+  std::vector<std::uint32_t> wanted(cache.ways->size());
+  std::uint64_t capacity_lines = 0;
+  Pool pool;
+  for (const std::uint32_t set : order) {
+    const std::uint32_t ways = (*cache.ways)[set];
+    if (capacity_lines > 0 && capacity_lines + ways > most_capacity_lines) {
+      break;
+    }
+    asked[set] = std::max(2U, static_cast<std::uint32_t>(std::lround(footprint * ways)));
+    wanted[set] = start == SetStart::empty ? asked[set] : std::max(asked[set], 4 * ways);
+    capacity_lines += ways;
+    ++pool.sets;
+  }
+  const LinesOfSets lines_of_sets(device, *cache.index, *cache.line_bytes);
+  const std::vector<Offsets> drawn =
+      lying == Lying::everywhere ? lines_of_sets.draw(wanted, random) : lines_of_sets.draw_strided(wanted, 0, random);
+  for (std::size_t set = 0; set < drawn.size(); ++set) {
+    const Offsets& lines = drawn[set];
+    const std::size_t most_asked = std::min<std::size_t>(lines.size(), asked[set]);
+    pool.asked.insert(pool.asked.end(), lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(most_asked));
+    const std::vector<SetLines> walks = frame_of((*cache.ways)[set], lines.size(), start).conditioning;
+    pool.conditioning.resize(walks.size());
+    for (std::size_t walk = 0; walk < walks.size(); ++walk) {
+      std::transform(walks[walk].begin(), walks[walk].end(), std::back_inserter(pool.conditioning[walk]),
+                     [&](std::uint32_t line) { return lines[line]; });
+    }
+  }
+  return pool;
+}
+
+// Lines from everywhere, so many times as many as the store holds, where that is fewer than the tags: evenly from all
+// sets where there are few, each loaded once before, since the store is hardly ever full where many sets are not.
+Pool pool_of_store(const Interrogator& device, const model::CacheDescription& cache, double footprint,
+                   model::Random& random) {
+  std::vector<std::uint32_t> wanted(cache.ways->size());
+  const auto lines = static_cast<std::uint64_t>(footprint * static_cast<double>(*cache.store_lines));
+  constexpr double few = 1.6;
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    ++wanted[footprint < few ? line % wanted.size() : random.below(wanted.size())];
+  }
+  Pool pool;
+  for (const Offsets& of_set : LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random)) {
+    pool.asked.insert(pool.asked.end(), of_set.begin(), of_set.end());
+  }
+  if (footprint < few) {
+    pool.warm = pool.asked;
+    random.shuffle(pool.warm);
+  }
+  return pool;
+}
+
+// Random loads of random words, so that sectors are met one by one, of lines that come back soon and late.
+FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
+                             model::Random& random) {
+  random.shuffle(pool.asked);
+  AccessSequence record;
+  for (const std::uint32_t line : model::returning_walk(static_cast<std::uint32_t>(pool.asked.size()),
+                                                        std::max<std::size_t>(2000, 2 * pool.asked.size()), random)) {
+    record.push_back(pool.asked[line] + random.below(*cache.line_bytes / load_bytes) * load_bytes);
+  }
+  if (device.starts_flooded()) {
+    return {.primer = {},
+            .question = device.question_unflooded(std::move(pool.conditioning.front()), std::move(record))};
+  }
+  return {.primer = std::move(pool.conditioning), .question = device.question(std::move(pool.warm), std::move(record))};
+}
+
+using Answers = std::vector<std::vector<float>>;
+
+double share_of_strays(const LevelClassifier& classifier, const Answers& answers) {
+  std::size_t strays = 0;
+  std::size_t accesses = 0;
+  for (const std::vector<float>& answer : answers) {
+    strays += static_cast<std::size_t>(
+        std::ranges::count_if(answer, [&](float latency) { return classifier.read(latency) == Reading::unclear; }));
+    accesses += answer.size();
+  }
+  return static_cast<double>(strays) / static_cast<double>(std::max<std::size_t>(1, accesses));
+}
+
+// What `ask` returns. Lines that were not loaded for long may come from beyond the next level and take longer than any
+// known miss; asked again right away they come from there.
+template <class Ask>
+Answers ask_until_near(const Interrogator& device, Ask&& ask) {
+  constexpr int most_repeats = 2;
+  Answers answers = ask();
+  for (int repeat = 0; repeat < most_repeats && share_of_strays(device.classifier(), answers) > most_outliers;
+       ++repeat) {
+    answers = ask();
+  }
+  return answers;
+}
+
+// All questions, then all of them again, as often as votes need of which few may be wrong: they are counted, so crisp
+// levels need none.
+Answers ask_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
+  const unsigned votes = device.votes_needed(1e-3) == 1 ? 1 : device.votes_needed();
+  if (start_of(device) != SetStart::invalidated) {
+    std::vector<model::Question> batch;
+    for (unsigned vote = 0; vote < votes; ++vote) {
+      std::transform(questions.begin(), questions.end(), std::back_inserter(batch),
+                     [](const FreshQuestion& each) { return each.question; });
+    }
+    return device.latencies(batch);
+  }
+  Answers answers;
+  for (unsigned vote = 0; vote < votes; ++vote) {
+    for (const FreshQuestion& each : questions) {
+      const Priming priming(device, each.primer);
+      answers.push_back(device.latencies({&each.question, 1}).front());
+    }
+  }
+  return answers;
+}
+
+Answers ask_for_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
+  return ask_until_near(device, [&] { return ask_votes(device, questions); });
+}
+
+// What a description predicts, by access, as far as that does not depend on what was there before: on which of so many
+// histories.
+std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
+                                                  const FreshQuestion& fresh, std::uint64_t histories) {
+  constexpr std::size_t longest_history = 4000;
+  const std::uint64_t address_of_buffer = device.buffer().address;
+  const bool from_empty = start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
+  // A flood of the device is one history more.
+  const model::StartState left = device.starts_flooded() ? model::StartState::keep : fresh.question.state;
+  model::Question question = fresh.question;
+  question.state = from_empty ? model::StartState::clean : left;
+  std::vector<std::optional<bool>> predicted;
+  for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
+    const auto simulator = model::CacheSimulator::make(cache, 0);
+    if (!from_empty) {
+      model::Random random(history);
+      model::Question before = fresh.question;
+      before.state = model::StartState::keep;
+      before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
+      before.record.clear();
+      static_cast<void>(outcomes_of(*simulator, before, address_of_buffer));
+      for (const AccessSequence& loads : fresh.primer) {
+        model::Question primer = fresh.question;
+        primer.state = left;
+        primer.warm = loads;
+        primer.record.clear();
+        static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
+      }
+    }
+    const auto outcomes = outcomes_of(*simulator, question, address_of_buffer);
+    predicted.resize(outcomes.size(), std::nullopt);
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const bool miss = model::is_miss(outcomes[i]);
+      predicted[i] = history == 0 || predicted[i] == miss ? std::optional(miss) : std::nullopt;
+    }
+  }
+  return predicted;
+}
+
+// What was judged of each set. A few sets of many that do otherwise hardly show in a sum over all.
+class SetTally {
+ public:
+  SetTally(const Interrogator& device, const model::CacheDescription& cache)
+      : address_of_buffer_(device.buffer().address), line_bytes_(*cache.line_bytes), index_(*cache.index),
+        counts_(cache.ways->size()) {}
+
+  void judge(std::uint64_t offset, bool is_wrong) {
+    const std::uint64_t address = address_of_buffer_ + offset;
+    Count& count = counts_[model::set_of(index_, address - address % line_bytes_)];
+    ++count.judged;
+    count.wrong += is_wrong ? 1U : 0U;
+  }
+
+  // The sets with more wrong predictions than so frequent misreads often make in one (p < 0.001), a few of the oddest.
+  [[nodiscard]] std::vector<std::uint32_t> odd_sets(double misread_rate) const {
+    constexpr std::size_t most_sets = 8;
+    std::vector<std::pair<double, std::uint32_t>> odd;
+    for (std::uint32_t set = 0; set < counts_.size(); ++set) {
+      const Count& count = counts_[set];
+      const double p_value = count.wrong == 0 ? 1 : binomial_upper_tail(count.wrong, count.judged, misread_rate);
+      if (p_value < 0.001) {
+        odd.emplace_back(p_value, set);
+      }
+    }
+    std::sort(odd.begin(), odd.end());
+    odd.resize(std::min(odd.size(), most_sets));
+    std::vector<std::uint32_t> sets(odd.size());
+    std::transform(odd.begin(), odd.end(), sets.begin(), [](const auto& each) { return each.second; });
+    return sets;
+  }
+
+ private:
+  struct Count {
+    std::size_t judged = 0;
+    std::size_t wrong = 0;
+  };
+
+  std::uint64_t address_of_buffer_;
+  std::uint64_t line_bytes_;
+  model::IndexFunction index_;
+  std::vector<Count> counts_;
+};
+
+Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
+                                  const std::vector<FreshQuestion>& questions, const Answers& answers) {
+  constexpr std::uint64_t histories = 48;  // large sets have many states
+  const auto votes = static_cast<unsigned>(answers.size() / questions.size());
+  const LevelClassifier& classifier = device.classifier();
+
+  Verification result;
+  std::size_t raw_judged = 0;
+  std::size_t raw_wrong = 0;
+  std::size_t voted_judged = 0;
+  std::size_t voted_wrong = 0;
+  std::size_t misses_judged = 0;
+  std::size_t accesses = 0;
+  std::size_t undetermined = 0;
+  SetTally of_sets(device, cache);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    const auto predicted = predicted_misses(device, cache, questions[q], histories);
+    accesses += predicted.size();
+    undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
+    std::vector<double> for_miss(predicted.size());
+    for (unsigned vote = 0; vote < votes; ++vote) {
+      const std::vector<float>& answer = answers[vote * questions.size() + q];
+      const std::vector<double> ratios = classifier.log_ratios(answer);
+      const std::vector<Reading> readings = classifier.readings(answer);
+      for (std::size_t i = 0; i < predicted.size(); ++i) {
+        if (!predicted[i]) {
+          continue;
+        }
+        const bool miss = *predicted[i];
+        misses_judged += miss ? 1U : 0U;
+        for_miss[i] += ratios[i];
+        if (readings[i] == Reading::unclear) {
+          ++result.evidence.outliers;
+          continue;
+        }
+        const bool is_wrong = (readings[i] == Reading::miss) != miss;
+        ++raw_judged;
+        raw_wrong += is_wrong ? 1U : 0U;
+        of_sets.judge(questions[q].question.record[i], is_wrong);
+      }
+    }
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      // Where the votes leave it open, they say nothing.
+      if (std::abs(for_miss[i]) >= conclusive_log_ratio) {
+        ++voted_judged;
+        voted_wrong += (for_miss[i] > 0) != *predicted[i] ? 1U : 0U;
+      }
+    }
+  }
+  const double miss_share =
+      static_cast<double>(misses_judged) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
+  const double expected_rate =
+      miss_share * classifier.miss_misread_bound() + (1 - miss_share) * classifier.hit_misread_bound();
+  const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
+  result.evidence.accesses = raw_judged;
+  result.evidence.sequences = questions.size();
+  result.evidence.agreement = 1 - wrong_rate;
+  result.evidence.voted_agreement =
+      1 - static_cast<double>(voted_wrong) / static_cast<double>(std::max<std::size_t>(1, voted_judged));
+  result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
+  result.holds = *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
+  result.contradicted = !result.holds;
+  if (!result.holds) {
+    result.reason =
+        "fresh random sequences are not predicted well enough: agreement " + std::to_string(*result.evidence.agreement);
+  }
+  result.odd_sets = of_sets.odd_sets(std::max(classifier.miss_misread_bound(), classifier.hit_misread_bound()));
+  if (4 * undetermined > accesses) {
+    result.holds = false;
+    result.reason = "too much of what happens on fresh sequences depends on what was in the cache before";
+  }
+  return result;
+}
+
+Verification verify_stochastic(Interrogator& device, const model::CacheDescription& cache,
+                               const std::vector<FreshQuestion>& fresh) {
+  const LevelClassifier& classifier = device.classifier();
+  std::vector<model::Question> questions;
+  for (const FreshQuestion& each : fresh) {
+    questions.push_back(each.question);
+  }
+  const Answers answers = ask_until_near(device, [&] { return device.latencies(questions); });
+  Verification result;
+  double squares = 0;
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    std::size_t judged = 0;
+    std::size_t misses = 0;
+    for (const float latency : answers[q]) {
+      const Reading reading = classifier.read(latency);
+      judged += reading != Reading::unclear ? 1U : 0U;
+      misses += reading == Reading::miss ? 1U : 0U;
+    }
+    result.evidence.outliers += answers[q].size() - judged;
+    result.evidence.accesses += judged;
+    double sum = 0;
+    double sum_of_squares = 0;
+    for (std::size_t run = 0; run < simulations; ++run) {
+      const auto simulator = model::CacheSimulator::make(cache, device.settings().seed + 1000 * q + run);
+      const auto outcomes = outcomes_of(*simulator, questions[q], device.buffer().address);
+      const auto count = static_cast<double>(std::count_if(outcomes.begin(), outcomes.end(), model::is_miss));
+      const auto hits = static_cast<double>(outcomes.size()) - count;
+      const double read = (count * (1 - classifier.miss_misread_rate()) + hits * classifier.hit_misread_rate()) *
+                          static_cast<double>(judged) / static_cast<double>(outcomes.size());
+      sum += read;
+      sum_of_squares += read * read;
+    }
+    const double mean = sum / simulations;
+    const double stray_variance =
+        static_cast<double>(judged) * (classifier.hit_misread_rate() + classifier.miss_misread_rate());
+    const double variance =
+        (sum_of_squares / simulations - mean * mean) * (1 + 1.0 / simulations) * simulations / (simulations - 1.0) +
+        stray_variance + 1.0 / 12;
+    squares += (static_cast<double>(misses) - mean) * (static_cast<double>(misses) - mean) / variance;
+  }
+  result.evidence.sequences = questions.size();
+  result.evidence.p_value = chi_square_upper_tail(squares, questions.size());
+  result.holds = *result.evidence.p_value > 0.01;
+  if (!result.holds) {
+    result.reason = "miss counts on fresh random sequences do not fit: p = " + std::to_string(*result.evidence.p_value);
+  }
+  return result;
+}
+
+// Of a cache that is larger than what five sequences can fill: whether there are more of them, until all sets were in
+// one, since a few may follow another policy than the rest (Qureshi et al., ISCA 2007).
+enum class Coverage : std::uint8_t { sample, every_set };
+
+std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
+                                           std::uint64_t attempt, Coverage coverage, Lying lying = Lying::everywhere) {
+  constexpr std::size_t most_questions = 64;
+  model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
+  std::vector<FreshQuestion> questions;
+  std::vector<std::uint32_t> order(cache.ways->size());
+  std::vector<bool> is_asked(order.size());
+  for (const double footprint : footprints) {
+    std::iota(order.begin(), order.end(), 0U);
+    random.shuffle(order);
+    Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
+    std::for_each_n(order.begin(), pool.sets, [&](std::uint32_t set) { is_asked[set] = true; });
+    questions.push_back(fresh_question(device, cache, std::move(pool), random));
+    if (cache.walk) {
+      questions.push_back(fresh_question(device, cache, pool_of_store(device, cache, footprint, random), random));
+    }
+  }
+  if (coverage == Coverage::sample) {
+    return questions;
+  }
+  std::erase_if(order, [&](std::uint32_t set) { return is_asked[set]; });
+  std::span<const std::uint32_t> left = order;
+  while (!left.empty() && questions.size() < most_questions) {
+    Pool pool = pool_of_sets(device, cache, footprints[questions.size() % footprints.size()], left, lying, random);
+    left = left.subspan(pool.sets);
+    questions.push_back(fresh_question(device, cache, std::move(pool), random));
+  }
+  return questions;
+}
+
+// A flood is taken to leave nothing behind of what was there before. Under a policy that keeps some lines for ever that
+// is wrong, and the rest of the cache may look like a smaller one with another policy. Such lines show when everything
+// in reach is loaded again and again; forwards and backwards, because a policy that replaces what was hit last hands
+// the place on to a neighbour, and back.
+bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache) {
+  const std::uint64_t line_bytes = *cache.line_bytes;
+  const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
+  const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
+  AccessSequence there_and_back = all;
+  there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
+  const unsigned votes = device.votes_needed();
+  // A line that is loaded again while it is present takes the place even of lines that were hit before (LIP).
+  AccessSequence warm;
+  for (const std::uint64_t offset : there_and_back) {
+    warm.insert(warm.end(), device.floods_by_loads() ? 2 : 1, offset);
+  }
+  const model::Question passes = device.question_unflooded(std::move(warm), model::repeated(there_and_back, votes));
+  constexpr std::uint64_t histories = 12;  // passes over everything leave little of them
+  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes}, histories);
+  const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < there_and_back.size(); ++i) {
+    double for_miss = 0;
+    bool is_predicted = true;
+    for (std::size_t place = i; place < predicted.size(); place += there_and_back.size()) {
+      for_miss += ratios[place];
+      is_predicted = is_predicted && predicted[place] && predicted[place] == predicted[i];
+    }
+    const bool is_clear = std::abs(for_miss) >= conclusive_log_ratio;
+    wrong += is_predicted && is_clear && (for_miss > 0) != *predicted[i] ? 1U : 0U;
+  }
+  return binomial_upper_tail(wrong, there_and_back.size(), 1e-6) < 0.01;
+}
+
+// What stays for ever shows again, and misreads hardly do.
+bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
+  return shows_old_lines(device, cache) && shows_old_lines(device, cache);
+}
+
+void doubt_levels(const LevelClassifier& classifier, Verification& result) {
+  const auto outliers = static_cast<double>(result.evidence.outliers);
+  std::string reason;
+  if (outliers > most_outliers * (outliers + static_cast<double>(result.evidence.accesses))) {
+    reason = std::to_string(result.evidence.outliers) + " latencies on fresh sequences belong to neither level";
+  } else if (classifier.misreads_are_too_frequent()) {
+    reason = "more than one access in fifty is misread";
+  } else if (classifier.drifts_away()) {
+    reason = "the latencies drift further than they can be followed";
+  }
+  if (!reason.empty()) {
+    result.holds = false;
+    result.levels_in_doubt = true;
+    result.reason = reason;
+  }
+}
+
+}  // namespace
+
+BestPrediction predict_best(Interrogator& device, const model::CacheDescription& cache,
+                            std::span<const model::Replacement> policies) {
+  const std::vector<FreshQuestion> questions = fresh_questions(device, cache, 1, Coverage::sample);
+  const Answers answers = ask_for_votes(device, questions);
+  std::optional<BestPrediction> best;
+  for (const model::Replacement& policy : policies) {
+    model::CacheDescription assumed = cache;
+    assumed.replacement = policy;
+    Verification tried = verify_deterministic(device, assumed, questions, answers);
+    doubt_levels(device.classifier(), tried);
+    if (!best || *best->verification.evidence.agreement < *tried.evidence.agreement) {
+      best = {.policy = policy, .verification = std::move(tried)};
+    }
+  }
+  return *best;
+}
+
+namespace {
+
+// Over that set alone, and so long that chance can hardly make it look odd once more.
+bool does_as_described(Interrogator& device, const model::CacheDescription& cache, std::uint32_t set) {
+  for (const std::uint64_t attempt : {3ULL, 4ULL}) {
+    model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt) ^ set);
+    std::vector<FreshQuestion> questions;
+    for (const double footprint : footprints) {
+      questions.push_back(fresh_question(
+          device, cache, pool_of_sets(device, cache, footprint, {&set, 1}, Lying::everywhere, random), random));
+    }
+    if (verify_deterministic(device, cache, questions, ask_for_votes(device, questions)).holds) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Verification judged(Interrogator& device, const model::CacheDescription& cache,
+                    const std::vector<FreshQuestion>& questions) {
+  Verification result = model::is_deterministic(*cache.replacement)
+                            ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
+                            : verify_stochastic(device, cache, questions);
+  doubt_levels(device.classifier(), result);
+  return result;
+}
+
+}  // namespace
+
+Verification verify(Interrogator& device, const model::CacheDescription& cache) {
+  Verification result;
+  std::set<std::uint32_t> odd_sets;  // of a sequence that failed, too
+  // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
+  for (const std::uint64_t attempt : {1ULL, 2ULL}) {
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::every_set));
+    odd_sets.insert(result.odd_sets.begin(), result.odd_sets.end());
+    if (result.holds) {
+      break;
+    }
+  }
+  if (result.holds && std::any_of(odd_sets.begin(), odd_sets.end(),
+                                  [&](std::uint32_t set) { return !does_as_described(device, cache, set); })) {
+    result.holds = false;
+    result.contradicted = true;
+    result.reason = "fresh random sequences over one set are not predicted, which does otherwise than the rest";
+  }
+  if (result.holds && device.starts_flooded() && keeps_old_lines(device, cache)) {
+    result.holds = false;
+    result.contradicted = true;
+    result.reason = "some lines stay for ever, whatever is loaded: no start can be given that is free of them";
+  }
+  return result;
+}
+
+Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache) {
+  Verification result;
+  for (const std::uint64_t attempt : {5ULL, 6ULL}) {
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::sample, Lying::side_by_side));
+    if (result.holds) {
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace gpuinfer::infer

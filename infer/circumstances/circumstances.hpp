@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+#include "model/device_description.hpp"
+
+// What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
+namespace gpuinfer::infer {
+
+// What is present on an average while uniformly random lines of the first so many are loaded: an interval of 95 %. Such
+// a load hits with the probability that its line is present, whatever was loaded before and whatever the policy, so the
+// share of hits times the lines is the mean of what is present. Needs a classifier.
+[[nodiscard]] std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines,
+                                                        std::uint64_t line_bytes,
+                                                        std::optional<std::uint32_t> carveout_kb = {});
+
+// How many contiguous lines stay, with such a carve-out, when they are loaded again and again. Needs a classifier.
+[[nodiscard]] std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes);
+
+// The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
+// what is present. Needs a classifier.
+[[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);
+
+struct Sharing {
+  std::vector<std::string> shared_with;
+  std::vector<std::string> apart;
+  std::vector<std::string> in_doubt;  // their answers are neither those of hits nor those of misses
+};
+
+// Which other paths find the lines that this one brought.
+[[nodiscard]] Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes);
+
+struct SmSurvey {
+  std::size_t asked = 0;
+  std::vector<std::uint32_t> other_misses;   // SMs where other accesses miss than on most, or more or fewer
+  std::vector<std::uint32_t> other_latency;  // SMs where a hit takes another time than on most
+};
+
+// The same sequence over more than `onset_bytes` on every SM. Where most SMs answer alike, each access is compared;
+// where chance decides, the number of misses. Needs a classifier and a device that knows its number of SMs and
+// chooses_sm.
+[[nodiscard]] SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,413 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/circumstances/near_and_far.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "infer/asking/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// Inside a page of this size, which GPUs map large buffers with, virtual address bits are physical ones.
+constexpr std::uint64_t page_bytes = 2ULL << 20U;
+
+// Shares of the lines that two SMs find at different distances: SMs near the same part differ only where a load was
+// slow for another reason, others in one line of as many as there are parts or in more.
+constexpr double few = 0.1;
+constexpr double many = 0.2;
+
+// Of a full set nobody knows which line has to go, so in a set of so many ways one line at a time is surely kept.
+constexpr std::uint64_t most_ways = 16;
+
+// What SM `by` brought is loaded by SM `then`, twice.
+struct Loads {
+  std::vector<float> first;
+  std::vector<float> second;
+};
+
+Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
+  model::Question bring = device.question_unflooded({}, lines);
+  bring.state = model::StartState::flooded;
+  bring.circumstances.sm = by;
+  model::Question look = device.question_unflooded({}, model::repeated(lines, 2));
+  look.state = model::StartState::keep;
+  look.circumstances.sm = then;
+  const std::vector<std::vector<float>> answers = device.latencies(std::vector{bring, look});
+  const auto half = answers[1].begin() + static_cast<std::ptrdiff_t>(lines.size());
+  return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
+}
+
+// Halfway between two kinds of latencies, less than this share of which are strays and slow; none if there is but one.
+std::optional<double> limit_of_near(std::span<const double> sorted, double strays) {
+  sorted = sorted.first(sorted.size() - static_cast<std::size_t>(strays * static_cast<double>(sorted.size())));
+  // Two means (Lloyd); sorted, a split is a position.
+  auto limit = std::midpoint(sorted.front(), sorted.back());
+  Spread low;
+  Spread high;
+  for (int step = 0; step < 64; ++step) {
+    const auto split = static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), limit) - sorted.begin());
+    if (split == 0 || split == sorted.size()) {
+      return std::nullopt;
+    }
+    low = spread_of(sorted.first(split));
+    high = spread_of(sorted.subspan(split));
+    limit = std::midpoint(low.mean, high.mean);
+  }
+  // Halves of one kind are less than three deviations apart.
+  constexpr double deviations_apart = 5;
+  const bool are_two = high.mean - low.mean >= deviations_apart * std::max({low.deviation, high.deviation, 1.0});
+  return are_two ? std::optional(limit) : std::nullopt;
+}
+
+// The same of first loads, of which few are strays or a few more.
+std::optional<double> limit_of_near(const std::vector<Loads>& of_sms) {
+  std::vector<double> firsts;
+  for (const Loads& loads : of_sms) {
+    firsts.insert(firsts.end(), loads.first.begin(), loads.first.end());
+  }
+  std::sort(firsts.begin(), firsts.end());
+  const auto limit = limit_of_near(firsts, 0.01);
+  return limit ? limit : limit_of_near(firsts, 0.05);
+}
+
+// By how much lines differ for one SM, which loads them again and again: what is a line's own comes again in every
+// round, so the covariance of two rounds is its variance.
+class LineDifference {
+ public:
+  // The same lines in the same order every time.
+  void add(const std::vector<float>& latency_cycles) {
+    std::vector<double> row = without_strays(latency_cycles);
+    sum_.resize(row.size());
+    std::ranges::transform(sum_, row, sum_.begin(), std::plus<>());
+    sum_of_squares_ += std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+    ++rounds_;
+  }
+
+  [[nodiscard]] bool is_seen() const {
+    constexpr double deviations = 8;
+    return rounds_ > 1 && variance() > deviations * deviation();
+  }
+
+  // What a far line might take longer at most, as long as a quarter of the lines is far, or near.
+  [[nodiscard]] double unseen_far_cycles() const {
+    constexpr double deviations = 4;
+    constexpr double share_of_far = 0.25;
+    if (rounds_ < 2) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return std::sqrt((std::max(variance(), 0.0) + deviations * deviation()) / (share_of_far * (1 - share_of_far)));
+  }
+
+ private:
+  [[nodiscard]] double lines() const { return static_cast<double>(sum_.size()); }
+  [[nodiscard]] double pairs() const { return static_cast<double>(rounds_) * static_cast<double>(rounds_ - 1); }
+
+  [[nodiscard]] double variance() const {
+    const double square_of_sum = std::inner_product(sum_.begin(), sum_.end(), sum_.begin(), 0.0);
+    return (square_of_sum - sum_of_squares_) / (pairs() * lines());
+  }
+
+  // Of that, if lines do not differ.
+  [[nodiscard]] double deviation() const {
+    const double of_load = sum_of_squares_ / (static_cast<double>(rounds_) * lines());
+    return of_load * std::sqrt(2 / (pairs() * lines()));
+  }
+
+  // From the mean; the slowest and the fastest count no more than those next to them.
+  static std::vector<double> without_strays(const std::vector<float>& latency_cycles) {
+    std::vector<double> row(latency_cycles.begin(), latency_cycles.end());
+    std::vector<double> sorted = row;
+    std::ranges::sort(sorted);
+    const std::size_t strays = sorted.size() / 48;
+    std::ranges::transform(row, row.begin(), [&](double cycles) {
+      return std::clamp(cycles, sorted[strays], sorted[sorted.size() - 1 - strays]);
+    });
+    const double mean = spread_of(row).mean;
+    std::ranges::transform(row, row.begin(), [mean](double cycles) { return cycles - mean; });
+    return row;
+  }
+
+  std::vector<double> sum_;  // over the rounds, of each line
+  double sum_of_squares_ = 0;
+  std::size_t rounds_ = 0;
+};
+
+// Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
+std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
+                                std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
+  model::Random random(device.settings().seed ^ page);
+  std::vector<bool> homes(page_bytes / line_bytes);
+  const std::size_t lines_of_block = block_bytes / line_bytes;
+  for (std::size_t first = 0; first < homes.size(); first += lines_of_block) {
+    std::vector<std::size_t> order(lines_of_block);
+    std::iota(order.begin(), order.end(), first);
+    random.shuffle(order);
+    AccessSequence lines;
+    std::transform(order.begin(), order.end(), std::back_inserter(lines),
+                   [&](std::size_t line) { return page + line * line_bytes; });
+    const Loads loads = load_after(device, by, then, lines);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      homes[order[i]] = loads.first[i] > limit;
+    }
+  }
+  return homes;
+}
+
+// The address bits that swap the part whenever they change; none if some bit does so for some lines only. A few lines
+// may be misread.
+std::optional<std::uint64_t> parity_mask(const std::vector<bool>& homes, std::uint64_t line_bytes) {
+  constexpr double misread = 0.01;
+  std::uint64_t mask = 0;
+  for (std::size_t bit = 1; bit < homes.size(); bit *= 2) {
+    std::size_t swaps = 0;
+    for (std::size_t line = 0; line < homes.size(); ++line) {
+      swaps += homes[line] != homes[line ^ bit] ? 1U : 0U;
+    }
+    const double share = static_cast<double>(swaps) / static_cast<double>(homes.size());
+    if (share > misread && share < 1 - misread) {
+      return std::nullopt;
+    }
+    mask |= share > 0.5 ? bit * line_bytes : 0;
+  }
+  return mask;
+}
+
+class Search {
+ public:
+  Search(Interrogator& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
+      : device_(&device), line_bytes_(line_bytes), kept_bytes_(std::max(fits_bytes / most_ways, line_bytes)),
+        block_bytes_(std::min(std::bit_floor(kept_bytes_), page_bytes)) {}
+
+  NearAndFar find() {
+    const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
+    std::vector<std::uint32_t> left(sms);
+    std::iota(left.begin(), left.end(), 0U);
+    const std::vector<Loads> loads = after(0, left);
+    const auto limit = limit_of_near(loads);
+    limit_ = limit.value_or(std::numeric_limits<double>::infinity());
+    if (limit) {
+      describe(loads);
+      group(loads);
+    } else {
+      found_.sms = {left};
+    }
+    if (found_.sms.size() == 1 && share_of_far(loads) <= few) {
+      if (found_.reason.empty()) {
+        found_.reason = why_some_may_be_far(loads, left);
+      }
+      return std::move(found_);
+    }
+    if (found_.reason.empty()) {
+      find_home();
+    }
+    if (found_.keeps_copies) {
+      find_resident();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Of lines from everywhere. Where they might not all find room at once, of a few in a row at a time, which do.
+  std::vector<Loads> after(std::uint32_t by, const std::vector<std::uint32_t>& sms) {
+    constexpr std::size_t lines = 96;
+    constexpr std::uint64_t room_for_all = 4 * lines;
+    constexpr std::uint64_t few_in_a_row = 4;
+    const std::uint64_t fitting = kept_bytes_ / line_bytes_;
+    const std::uint64_t in_a_row = fitting < room_for_all ? std::clamp(fitting, std::uint64_t{1}, few_in_a_row) : 1;
+    model::Random random(device_->settings().seed ^ by);
+    std::vector<AccessSequence> together(fitting < room_for_all ? lines / in_a_row : 1);
+    for (AccessSequence& sequence : together) {
+      for (std::size_t row = 0; row < lines / together.size(); row += in_a_row) {
+        const std::uint64_t begin = random.below(device_->buffer().bytes / line_bytes_ / in_a_row) * in_a_row;
+        const AccessSequence lines_in_a_row =
+            model::cold_pass(begin * line_bytes_, in_a_row * line_bytes_, line_bytes_);
+        sequence.insert(sequence.end(), lines_in_a_row.begin(), lines_in_a_row.end());
+      }
+    }
+    std::vector<Loads> loads;
+    for (const std::uint32_t sm : sms) {
+      Loads& of_sm = loads.emplace_back();
+      for (const AccessSequence& sequence : together) {
+        const Loads more = load_after(*device_, by, sm, sequence);
+        of_sm.first.insert(of_sm.first.end(), more.first.begin(), more.first.end());
+        of_sm.second.insert(of_sm.second.end(), more.second.begin(), more.second.end());
+      }
+    }
+    return loads;
+  }
+
+  // Where near cannot be told from far: why it is not sure that no line is far, if it is not. Every SM loads the same
+  // lines again until parts would have shown however little farther they are.
+  std::string why_some_may_be_far(std::vector<Loads> loads, const std::vector<std::uint32_t>& sms) {
+    constexpr double least_far_cycles = 1;
+    constexpr std::size_t most_loads = 8192;
+    std::vector<LineDifference> of_sms(sms.size());
+    for (std::size_t asked = loads.size();; asked += loads.size()) {
+      double unseen_cycles = 0;
+      for (std::size_t sm = 0; sm < loads.size(); ++sm) {
+        of_sms[sm].add(loads[sm].first);
+        if (of_sms[sm].is_seen()) {
+          return "some lines take longer than others again and again, but not so clearly that near could be told from "
+                 "far";
+        }
+        unseen_cycles = std::max(unseen_cycles, of_sms[sm].unseen_far_cycles());
+      }
+      if (unseen_cycles < least_far_cycles) {
+        return {};
+      }
+      if (asked >= most_loads) {
+        return "lines that are far by up to " + std::to_string(std::lround(std::ceil(unseen_cycles))) +
+               " cycles would not have been seen";
+      }
+      loads = after(0, sms);
+    }
+  }
+
+  void describe(const std::vector<Loads>& of_sms) {
+    std::vector<double> near;
+    std::vector<double> far;
+    std::size_t far_seconds = 0;
+    for (const Loads& loads : of_sms) {
+      for (std::size_t i = 0; i < loads.first.size(); ++i) {
+        (loads.first[i] > limit_ ? far : near).push_back(loads.first[i]);
+        far_seconds += loads.first[i] > limit_ && loads.second[i] > limit_ ? 1U : 0U;
+      }
+    }
+    found_.near_cycles = median(near);
+    found_.far_cycles = median(far) - found_.near_cycles;
+    found_.keeps_copies = static_cast<double>(far_seconds) < few * static_cast<double>(far.size());
+  }
+
+  // SMs that have the same part near find the same lines far.
+  void group(const std::vector<Loads>& of_sms) {
+    for (std::uint32_t sm = 0; sm < of_sms.size(); ++sm) {
+      auto of_alike = found_.sms.end();
+      for (auto group = found_.sms.begin(); group != found_.sms.end(); ++group) {
+        const double share = share_of_others(of_sms[sm], of_sms[group->front()]);
+        if (share > few && share < many) {
+          found_.reason = "SM " + std::to_string(sm) + " is neither like SM " + std::to_string(group->front()) +
+                          " nor clearly unlike it";
+          return;
+        }
+        of_alike = share <= few ? group : of_alike;
+      }
+      if (of_alike == found_.sms.end()) {
+        found_.sms.push_back({sm});
+      } else {
+        of_alike->push_back(sm);
+      }
+    }
+  }
+
+  [[nodiscard]] double share_of_far(const std::vector<Loads>& of_sms) const {
+    std::size_t far = 0;
+    std::size_t all = 0;
+    for (const Loads& loads : of_sms) {
+      far += static_cast<std::size_t>(
+          std::ranges::count_if(loads.first, [this](float cycles) { return cycles > limit_; }));
+      all += loads.first.size();
+    }
+    return static_cast<double>(far) / static_cast<double>(all);
+  }
+
+  // Of the lines that one of two SMs finds far.
+  [[nodiscard]] double share_of_others(const Loads& a, const Loads& b) const {
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < a.first.size(); ++i) {
+      differ += (a.first[i] > limit_) != (b.first[i] > limit_) ? 1U : 0U;
+    }
+    return static_cast<double>(differ) / static_cast<double>(a.first.size());
+  }
+
+  // Two pages must agree, but for a swap.
+  void find_home() {
+    if (found_.sms.size() > 2) {
+      found_.reason = "homes are told for two parts only";
+      return;
+    }
+    const std::uint64_t begin = device_->buffer().address;
+    const std::uint64_t first_page = (begin + page_bytes - 1) / page_bytes * page_bytes - begin;
+    std::optional<std::uint64_t> mask;
+    constexpr std::uint64_t pages_apart = 5;
+    for (const std::uint64_t page : {first_page, first_page + pages_apart * page_bytes}) {
+      const std::vector<bool> homes = homes_in_page(*device_, found_.sms.front().front(), found_.sms.back().front(),
+                                                    page, block_bytes_, line_bytes_, limit_);
+      const auto found = parity_mask(homes, line_bytes_);
+      if (!found || *found == 0 || (mask && *found != *mask)) {
+        found_.reason = "the home of a line is no parity of address bits inside a page of 2 MB";
+        return;
+      }
+      mask = found;
+    }
+    found_.home = model::XorIndex{.row_masks = {*mask}, .constant = 0};
+    found_.block_bytes = page_bytes;
+  }
+
+  // Whatever the order of loads and the policy, a random load finds its line near with the probability that it is
+  // there.
+  void find_resident() {
+    constexpr std::uint64_t smallest_bytes = 1ULL << 20U;
+    constexpr std::size_t recorded = 1U << 15U;
+    constexpr double overflows = 0.7;
+    for (std::uint64_t bytes = smallest_bytes; bytes <= device_->buffer().bytes; bytes *= 2) {
+      const std::size_t near = near_blocks(bytes, recorded);
+      if (static_cast<double>(near) < overflows * recorded) {
+        const auto [low, high] = wilson_interval(near, recorded);
+        const auto all = static_cast<double>(bytes);
+        found_.resident_bytes = {std::floor(low * all), std::ceil(high * all)};
+        return;
+      }
+    }
+  }
+
+  // How many of `recorded` random blocks are near, out of so many bytes, after four times as many blocks were loaded as
+  // there are. A block holds whole lines, however long they are, and is loaded whole; its first line stands for it.
+  std::size_t near_blocks(std::uint64_t bytes, std::size_t recorded) {
+    constexpr std::uint64_t block_bytes = 256;
+    constexpr std::uint64_t laps = 4;
+    const std::uint64_t blocks = bytes / block_bytes;
+    model::Random random(device_->settings().seed ^ bytes);
+    const auto random_blocks = [&](std::uint64_t count) {
+      AccessSequence loads;
+      for (std::uint64_t block = 0; block < count; ++block) {
+        const AccessSequence lines = model::cold_pass(random.below(blocks) * block_bytes, block_bytes, line_bytes_);
+        loads.insert(loads.end(), lines.begin(), lines.end());
+      }
+      return loads;
+    };
+    const AccessSequence asked = random_blocks(recorded);
+    model::Question question = device_->question_unflooded(random_blocks(laps * blocks), asked);
+    question.state = model::StartState::flooded;
+    question.circumstances.sm = 0;
+    const std::vector<float> cycles = device_->latencies({&question, 1}).front();
+    std::size_t near = 0;
+    for (std::size_t first = 0; first < cycles.size(); first += cycles.size() / recorded) {
+      near += cycles[first] <= limit_ ? 1U : 0U;
+    }
+    return near;
+  }
+
+  Interrogator* device_;
+  std::uint64_t line_bytes_;
+  std::uint64_t kept_bytes_;   // contiguous ones, which find room side by side whoever has to go for them
+  std::uint64_t block_bytes_;  // of a page that is asked at once
+  double limit_ = 0;
+  NearAndFar found_;
+};
+
+}  // namespace
+
+NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
+  return Search(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/circumstances/sm_groups.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+
+#include "infer/asking/statistics.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// Lines that the first SM of a group brings.
+constexpr std::uint64_t lines_of_group = 16;
+
+class Search {
+ public:
+  Search(Interrogator& device, std::uint64_t line_bytes)
+      : device_(&device), line_bytes_(line_bytes), ballast_lines_(2 * *device.buffer().nearer_bytes / line_bytes + 1),
+        most_groups_((device.buffer().bytes / line_bytes - ballast_lines_) / lines_of_group) {}
+
+  SmGroups find() {
+    if (device_->starts_flooded()) {
+      return {.groups = {}, .reason = "it cannot be emptied, so what other SMs brought cannot be told from the rest"};
+    }
+    SmGroups found;
+    const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
+    for (std::uint32_t sm = 0; sm < sms; ++sm) {
+      const auto of_sm = group_of(sm, found.groups);
+      if (!of_sm) {
+        return {.groups = {}, .reason = "SM " + std::to_string(sm) + " finds only some of what others have brought"};
+      }
+      if (*of_sm == found.groups.size()) {
+        found.groups.emplace_back();
+      }
+      found.groups[*of_sm].push_back(sm);
+    }
+    return found;
+  }
+
+ private:
+  // Lines that nobody has brought, so many that they drive all others out of the nearer level.
+  [[nodiscard]] AccessSequence ballast() const {
+    return model::cold_pass(0, ballast_lines_ * line_bytes_, line_bytes_);
+  }
+
+  [[nodiscard]] AccessSequence lines_of(std::size_t group) const {
+    const std::uint64_t begin = (ballast_lines_ + group * lines_of_group) * line_bytes_;
+    return model::cold_pass(begin, lines_of_group * line_bytes_, line_bytes_);
+  }
+
+  [[nodiscard]] model::Question on(std::uint32_t sm, model::StartState state, AccessSequence warm,
+                                   AccessSequence record) const {
+    model::Question question = device_->question_unflooded(std::move(warm), std::move(record));
+    question.state = state;
+    question.circumstances.sm = sm;
+    return question;
+  }
+
+  // By how much longer the SM takes for what each group has brought than when it has just loaded it itself, and for the
+  // ballast, which nobody has brought.
+  struct Delays {
+    double noise = 0;  // no smaller delay is one
+    double of_ballast = 0;
+    std::vector<double> of_groups;
+  };
+
+  Delays delays(std::uint32_t sm, const std::vector<std::vector<std::uint32_t>>& groups) {
+    constexpr std::size_t laps = 6;  // until the data are as near as they come
+    AccessSequence all = ballast();
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const AccessSequence lines = lines_of(group);
+      all.insert(all.end(), lines.begin(), lines.end());
+    }
+    std::vector<model::Question> questions{
+        on(sm, model::StartState::keep, model::repeated(all, laps), model::repeated(all, 2))};
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const auto state = group == 0 ? model::StartState::invalidated : model::StartState::keep;
+      questions.push_back(on(groups[group].front(), state, {}, lines_of(group)));
+    }
+    questions.push_back(on(sm, model::StartState::keep, {}, all));
+    const std::vector<std::vector<float>> answers = device_->latencies(questions);
+    const std::vector<float>& own = answers.front();
+    const auto delay = [&](std::size_t begin, std::size_t end) {
+      std::vector<double> differences;
+      for (std::size_t i = begin; i < end; ++i) {
+        differences.push_back(answers.back()[i] - own[i]);
+      }
+      return median(std::move(differences));
+    };
+    std::vector<double> between_laps;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      between_laps.push_back(std::abs(own[all.size() + i] - own[i]));
+    }
+    // Six standard errors of the median of a group's lines, and the step of the clock.
+    Delays found{.noise = 2 + 6 * 1.25 * median(std::move(between_laps)) / std::sqrt(lines_of_group),
+                 .of_ballast = delay(0, ballast_lines_),
+                 .of_groups = {}};
+    for (std::size_t begin = ballast_lines_; begin < all.size(); begin += lines_of_group) {
+      found.of_groups.push_back(delay(begin, begin + lines_of_group));
+    }
+    return found;
+  }
+
+  // The number of its group, which is a new one where it finds nothing; none when it finds half, or what several groups
+  // have brought.
+  std::optional<std::size_t> group_of(std::uint32_t sm, const std::vector<std::vector<std::uint32_t>>& groups) {
+    constexpr int tries = 3;
+    if (groups.size() >= most_groups_) {
+      return std::nullopt;
+    }
+    if (groups.empty()) {
+      return 0;
+    }
+    for (int i = 0; i < tries; ++i) {
+      const Delays found = delays(sm, groups);
+      std::vector<std::size_t> finds_of;
+      bool in_doubt = found.of_ballast < 2 * found.noise;
+      for (std::size_t group = 0; group < groups.size(); ++group) {
+        // What a level behind has is found sooner than what nobody has, but later than what this one has.
+        const double delay = found.of_groups[group];
+        if (delay < found.noise) {
+          finds_of.push_back(group);
+        }
+        in_doubt = in_doubt || (delay >= found.noise && delay < 2 * found.noise);
+      }
+      if (!in_doubt && finds_of.size() <= 1) {
+        return finds_of.empty() ? groups.size() : finds_of.front();
+      }
+    }
+    return std::nullopt;
+  }
+
+  Interrogator* device_;
+  std::uint64_t line_bytes_;
+  std::uint64_t ballast_lines_;
+  std::uint64_t most_groups_;
+};
+
+}  // namespace
+
+SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) { return Search(device, line_bytes).find(); }
+
+}  // namespace gpuinfer::infer

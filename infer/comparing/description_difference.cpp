@@ -1,0 +1,735 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/comparing/description_difference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "infer/cache/gf2.hpp"
+#include "infer/cache/index_fit.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "model/number_text.hpp"
+#include "model/policy_classes.hpp"
+#include "model/random.hpp"
+#include "model/yaml_tree.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::CacheDescription;
+using model::IndexFunction;
+using model::LeafEvidence;
+using model::Replacement;
+using model::YamlEntry;
+using model::YamlNode;
+
+struct Judgement {
+  Verdict verdict = Verdict::same;
+  std::string note;
+};
+
+Judgement same(std::string note = "") { return {.verdict = Verdict::same, .note = std::move(note)}; }
+Judgement different(std::string note = "") { return {.verdict = Verdict::differs, .note = std::move(note)}; }
+
+struct Interval {
+  double least = 0;
+  double most = 0;
+
+  [[nodiscard]] bool overlaps(const Interval& other) const { return least <= other.most && other.least <= most; }
+};
+
+// "+5 (+4.5 %)"
+std::string change(double first, double second) {
+  const auto with_sign = [](double value) {
+    constexpr int digits = 4;
+    const bool is_short = value == std::round(value) && std::abs(value) < 0x1p53;
+    const double size = is_short ? std::abs(value) : model::rounded(std::abs(value), digits);
+    return (value < 0 ? '-' : '+') +
+           (is_short ? model::to_text(static_cast<std::int64_t>(size)) : model::to_text(size));
+  };
+  constexpr double percent = 100;
+  return with_sign(second - first) +
+         (first == 0 ? "" : " (" + with_sign(percent * (second - first) / std::abs(first)) + " %)");
+}
+
+const YamlNode* find(const YamlNode& map, std::string_view key) {
+  const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
+  return found == map.entries.end() ? nullptr : &found->value;
+}
+
+bool is_null(const YamlNode* node) { return node == nullptr || node->kind == YamlNode::Kind::null; }
+
+std::optional<double> number(const YamlNode* node) {
+  return node != nullptr && node->kind == YamlNode::Kind::plain ? model::number_from<double>(node->text) : std::nullopt;
+}
+
+// Of two numbers in a list.
+std::optional<Interval> interval(const YamlNode* node) {
+  if (node == nullptr || node->kind != YamlNode::Kind::list || node->items.size() != 2) {
+    return std::nullopt;
+  }
+  const auto least = number(&node->items.front());
+  const auto most = number(&node->items.back());
+  return least && most ? std::optional(Interval{.least = *least, .most = *most}) : std::nullopt;
+}
+
+// A finding of a kind of its own that stands beside the status of a leaf.
+std::optional<YamlNode> detail(const LeafEvidence* evidence, const std::string& name) {
+  if (evidence == nullptr) {
+    return std::nullopt;
+  }
+  const auto found = evidence->details.find(name);
+  return found == evidence->details.end() ? std::nullopt : std::optional(model::parse_yaml(found->second, name));
+}
+
+std::optional<double> number_detail(const LeafEvidence* evidence, const std::string& name) {
+  const auto node = detail(evidence, name);
+  return node ? number(&*node) : std::nullopt;
+}
+
+std::vector<std::string> keys_of(const YamlNode& first, const YamlNode& second) {
+  std::vector<std::string> keys;
+  for (const YamlNode* map : {&first, &second}) {
+    for (const YamlEntry& entry : map->entries) {
+      if (std::ranges::find(keys, entry.key.text) == keys.end()) {
+        keys.push_back(entry.key.text);
+      }
+    }
+  }
+  return keys;
+}
+
+// Of what stands inside a leaf, under this key: a part that only one of them has makes no difference.
+Judgement judge_nodes(const std::string& key, const YamlNode& first, const YamlNode& second);
+
+void add(std::string& notes, const std::string& note) {
+  if (!note.empty()) {
+    notes += (notes.empty() ? "" : ", ") + note;
+  }
+}
+
+// All parts of a leaf together. `judge_part`: (key, first, second) of parts that both have.
+template <class JudgePart>
+Judgement judge_maps(const YamlNode& first, const YamlNode& second, JudgePart&& judge_part) {
+  Judgement all;
+  bool any_in_both = false;
+  bool any_in_one = false;
+  for (const std::string& key : keys_of(first, second)) {
+    const YamlNode* const a = find(first, key);
+    const YamlNode* const b = find(second, key);
+    if (is_null(a) || is_null(b)) {
+      any_in_one = any_in_one || is_null(a) != is_null(b);
+      continue;
+    }
+    any_in_both = true;
+    const Judgement part = judge_part(key, *a, *b);
+    if (part.verdict == Verdict::differs) {
+      all.verdict = Verdict::differs;
+      add(all.note, key + (part.note.empty() ? "" : " " + part.note));
+    } else if (part.verdict == Verdict::less_certain) {
+      any_in_one = true;
+    }
+  }
+  if (all.verdict == Verdict::same && any_in_one) {
+    return {.verdict = Verdict::less_certain, .note = "in part known to one only"};
+  }
+  if (all.verdict == Verdict::same && !any_in_both) {
+    all.verdict = Verdict::open;
+  }
+  return all;
+}
+
+// What tells the entries of a list apart, where they are no mere sequence.
+constexpr std::array<std::string_view, 3> names_of_entries{"carveout_kb", "element_bits", "degree"};
+
+std::optional<std::string> name_of_entry(const YamlNode& entry) {
+  for (const std::string_view key : names_of_entries) {
+    if (const YamlNode* name = find(entry, key)) {
+      return std::string(key) + " " + name->text;
+    }
+  }
+  return std::nullopt;
+}
+
+// The list as a map by the names of its entries; none where they have no names.
+std::optional<YamlNode> by_name(const YamlNode& list) {
+  YamlNode map{.kind = YamlNode::Kind::map, .line = list.line, .text = {}, .items = {}, .entries = {}};
+  for (const YamlNode& item : list.items) {
+    const auto name = name_of_entry(item);
+    if (!name) {
+      return std::nullopt;
+    }
+    map.entries.push_back(
+        {.key = {.kind = YamlNode::Kind::plain, .line = item.line, .text = *name, .items = {}, .entries = {}},
+         .value = item});
+  }
+  return map;
+}
+
+Judgement judge_lists(const std::string& key, const YamlNode& first, const YamlNode& second) {
+  if (const auto a = by_name(first), b = by_name(second); a && b && !first.items.empty()) {
+    return judge_maps(*a, *b, judge_nodes);
+  }
+  if (first.items.size() != second.items.size()) {
+    return different(std::to_string(first.items.size()) + " and " + std::to_string(second.items.size()) + " entries");
+  }
+  std::size_t others = 0;
+  std::string note;
+  for (std::size_t i = 0; i < first.items.size(); ++i) {
+    const Judgement item = judge_nodes(key, first.items[i], second.items[i]);
+    if (item.verdict == Verdict::differs) {
+      ++others;
+      note = item.note;
+    }
+  }
+  if (others == 0) {
+    return same();
+  }
+  return different(others == 1 ? note
+                               : std::to_string(others) + " of " + std::to_string(first.items.size()) + " entries");
+}
+
+// Of an index function inside another leaf.
+Judgement judge_index_nodes(const YamlNode& first, const YamlNode& second);
+
+Judgement judge_nodes(const std::string& key, const YamlNode& first, const YamlNode& second) {
+  if (key == "resident_bytes") {
+    const auto a = interval(&first);
+    const auto b = interval(&second);
+    if (a && b) {
+      return a->overlaps(*b) ? same("the intervals overlap") : different("the intervals do not overlap");
+    }
+  }
+  if (key == "index") {
+    return judge_index_nodes(first, second);
+  }
+  if (first.kind == YamlNode::Kind::map && second.kind == YamlNode::Kind::map) {
+    return judge_maps(first, second, judge_nodes);
+  }
+  if (first.kind == YamlNode::Kind::list && second.kind == YamlNode::Kind::list) {
+    return judge_lists(key, first, second);
+  }
+  if (const auto a = number(&first), b = number(&second); a && b) {
+    return *a == *b ? same() : different(change(*a, *b));
+  }
+  return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
+}
+
+// The masks of address bits whose parities are the bits of the set number, where the function is of that kind.
+std::optional<std::vector<std::uint64_t>> parity_masks(const IndexFunction& index) {
+  std::vector<std::uint64_t> masks;
+  if (const auto* bits = std::get_if<model::BitsIndex>(&index)) {
+    for (const unsigned bit : bits->bits) {
+      masks.push_back(std::uint64_t{1} << bit);
+    }
+    return masks;
+  }
+  if (const auto* rows = std::get_if<model::XorIndex>(&index)) {
+    return rows->row_masks;
+  }
+  if (const auto* modulo = std::get_if<model::ModuloIndex>(&index);
+      modulo != nullptr && std::has_single_bit(modulo->sets_count) &&
+      (modulo->sets_count == 1 || std::has_single_bit(modulo->granule_bytes))) {
+    for (std::uint32_t bit = 0; std::uint32_t{1} << bit < modulo->sets_count; ++bit) {
+      masks.push_back(modulo->granule_bytes << bit);
+    }
+    return masks;
+  }
+  return std::nullopt;
+}
+
+bool same_row_space(const std::vector<std::uint64_t>& first, const std::vector<std::uint64_t>& second,
+                    std::uint64_t bits) {
+  const auto basis_of = [bits](const std::vector<std::uint64_t>& masks) {
+    EchelonBasis basis;
+    for (const std::uint64_t mask : masks) {
+      basis.add(mask & bits);
+    }
+    return basis;
+  };
+  const EchelonBasis a = basis_of(first);
+  const EchelonBasis b = basis_of(second);
+  return a.rank() == b.rank() &&
+         std::ranges::all_of(b.rows(), [&](std::uint64_t row) { return a.remainder(row) == 0; });
+}
+
+std::uint64_t mask_of(const std::optional<std::vector<unsigned>>& bits) {
+  return bits ? std::accumulate(bits->begin(), bits->end(), std::uint64_t{0},
+                                [](std::uint64_t mask, unsigned bit) { return mask | (std::uint64_t{1} << bit); })
+              : ~std::uint64_t{0};
+}
+
+// Of which both descriptions say something: contiguous lines, and such that differ in any of the bits that took part.
+std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const CacheDescription& second,
+                                            std::uint64_t bits) {
+  constexpr std::size_t contiguous = std::size_t{1} << 16U;
+  constexpr std::size_t random_ones = std::size_t{1} << 16U;
+  constexpr std::uint64_t widest_bits = (std::uint64_t{1} << 40U) - 1;
+  constexpr std::uint64_t unknown_line_bytes = 32;
+  const std::uint64_t line_bytes = std::min(first.line_bytes.value_or(second.line_bytes.value_or(unknown_line_bytes)),
+                                            second.line_bytes.value_or(~std::uint64_t{0}));
+  std::vector<std::uint64_t> addresses;
+  const auto add_if_covered = [&](std::uint64_t address) {
+    if (covers(*first.index, address) && covers(*second.index, address)) {
+      addresses.push_back(address);
+    }
+  };
+  model::Random random(1);
+  for (const CacheDescription* cache : {&first, &second}) {
+    const auto* table = std::get_if<model::TableIndex>(&*cache->index);
+    const std::uint64_t origin = table == nullptr ? 0 : table->origin;
+    for (std::size_t i = 0; i < contiguous; ++i) {
+      add_if_covered(origin + i * line_bytes);
+    }
+    const bool ends = table != nullptr && table->range_bytes;
+    for (std::size_t i = 0; i < random_ones; ++i) {
+      add_if_covered(ends ? origin + random.below(*table->range_bytes) : random() & bits & widest_bits);
+    }
+  }
+  return addresses;
+}
+
+Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
+  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
+  const bool took_other_parts = first.exercised_bits != second.exercised_bits;
+  const auto a = parity_masks(*first.index);
+  const auto b = parity_masks(*second.index);
+  if (a && b) {
+    return same_row_space(*a, *b, bits) ? same(took_other_parts ? "on the address bits that both say something of" : "")
+                                        : different("the addresses are split differently");
+  }
+  const std::vector<std::uint64_t> addresses = common_addresses(first, second, bits);
+  if (addresses.empty()) {
+    return {.verdict = Verdict::less_certain, .note = "no address is covered by both"};
+  }
+  return same_partition(*first.index, *second.index, addresses)
+             ? same("on " + std::to_string(addresses.size()) + " addresses")
+             : different("the addresses are split differently");
+}
+
+std::string sets_text(const std::vector<std::uint32_t>& ways) {
+  return std::to_string(ways.size()) + " sets with " +
+         std::to_string(std::accumulate(ways.begin(), ways.end(), std::uint64_t{0})) + " ways in all";
+}
+
+// Set numbers are only names: where both indices split the addresses alike, the sets of the same addresses are
+// compared, else how many ways there are how often.
+Judgement judge_ways(const CacheDescription& first, const CacheDescription& second) {
+  std::vector<std::uint32_t> a = *first.ways;
+  std::vector<std::uint32_t> b = *second.ways;
+  std::ranges::sort(a);
+  std::ranges::sort(b);
+  if (a != b) {
+    return different(sets_text(a) + ", and " + sets_text(b));
+  }
+  if (a.front() == a.back()) {
+    return same();
+  }
+  if (!first.index || !second.index || judge_indices(first, second).verdict != Verdict::same) {
+    return same("but for which set has how many");
+  }
+  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
+  const bool alike = std::ranges::all_of(common_addresses(first, second, bits), [&](std::uint64_t address) {
+    return first.ways->at(set_of(*first.index, address)) == second.ways->at(set_of(*second.index, address));
+  });
+  return alike ? same() : different("other sets have them");
+}
+
+// The probabilities of the ways to be replaced, as intervals: as measured where that was, else as they are stated.
+std::optional<std::vector<Interval>> victim_probabilities(const Replacement& replacement,
+                                                          const LeafEvidence* evidence) {
+  std::vector<Interval> intervals;
+  if (const auto measured = detail(evidence, "victim_probability_intervals")) {
+    for (const YamlNode& item : measured->items) {
+      if (const auto each = interval(&item)) {
+        intervals.push_back(*each);
+      }
+    }
+    return intervals;
+  }
+  const auto weights = replacement.parameters.find("victim_weights");
+  const auto* list =
+      weights == replacement.parameters.end() ? nullptr : std::get_if<std::vector<double>>(&weights->second);
+  if (list == nullptr) {
+    return std::nullopt;
+  }
+  const double sum = std::accumulate(list->begin(), list->end(), 0.0);
+  for (const double weight : *list) {
+    intervals.push_back({.least = weight / sum, .most = weight / sum});
+  }
+  return intervals;
+}
+
+Judgement judge_chances(const Replacement& first, const LeafEvidence* first_evidence, const Replacement& second,
+                        const LeafEvidence* second_evidence) {
+  const auto a = victim_probabilities(first, first_evidence);
+  const auto b = victim_probabilities(second, second_evidence);
+  if (first.policy != second.policy || !a || !b || a->size() != b->size()) {
+    return different();
+  }
+  // Proportions written with few digits.
+  constexpr double rounding = 1e-6;
+  const bool overlap = std::equal(a->begin(), a->end(), b->begin(), [](const Interval& x, const Interval& y) {
+    return Interval{.least = x.least - rounding, .most = x.most + rounding}.overlaps(y);
+  });
+  return overlap ? same("the probabilities are as far as they are known")
+                 : different("the probabilities of the ways differ");
+}
+
+// Of a set that begins empty: a line for each number.
+std::string sequence_text(const std::vector<std::uint32_t>& lines) {
+  constexpr std::size_t most_lines = 24;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(lines.size(), most_lines); ++i) {
+    text += i == 0 ? "" : " ";
+    text += std::to_string(lines[i]);
+  }
+  return text + (lines.size() > most_lines ? " ..." : "");
+}
+
+Judgement judge_policies(const CacheDescription& first, const LeafEvidence* first_evidence,
+                         const CacheDescription& second, const LeafEvidence* second_evidence) {
+  const Replacement& a = *first.replacement;
+  const Replacement& b = *second.replacement;
+  if (to_text(a) == to_text(b)) {
+    return same();
+  }
+  if (!is_deterministic(a) || !is_deterministic(b)) {
+    return is_deterministic(a) == is_deterministic(b) ? judge_chances(a, first_evidence, b, second_evidence)
+                                                      : different("only one of them draws by chance");
+  }
+  std::set<std::uint32_t> ways_of_sets;
+  for (const auto* ways : {&first.ways, &second.ways}) {
+    if (*ways) {
+      ways_of_sets.insert((*ways)->begin(), (*ways)->end());
+    }
+  }
+  if (ways_of_sets.empty()) {
+    const bool named = std::ranges::find(a.equivalent, to_text(b)) != a.equivalent.end() ||
+                       std::ranges::find(b.equivalent, to_text(a)) != b.equivalent.end();
+    return named ? same("they behave alike") : different();
+  }
+  std::string note = "they behave alike";
+  for (const std::uint32_t ways : ways_of_sets) {
+    constexpr std::uint32_t ways_for_all_states = 8;
+    const model::ComparisonLimits limits{.pairs_of_states = std::size_t{1}
+                                                            << (ways <= ways_for_all_states ? 18U : 12U)};
+    try {
+      const model::Comparison comparison = model::compare(a, b, ways, limits);
+      if (comparison.difference) {
+        return different("the last of " + sequence_text(*comparison.difference) + " tells them apart in a set of " +
+                         std::to_string(ways) + " ways");
+      }
+      if (comparison.depth_accesses) {
+        note += ", in " + std::to_string(*comparison.depth_accesses) + " accesses at least";
+      }
+    } catch (const InputError&) {
+      return different("one of them does not go with " + std::to_string(ways) + " ways");
+    }
+  }
+  return same(note);
+}
+
+// Of what was timed: the intervals that are known, else the numbers themselves.
+Judgement judge_timed(double first, const std::optional<Interval>& around_first, double second,
+                      const std::optional<Interval>& around_second) {
+  if (first == second) {
+    return same();
+  }
+  const Interval a = around_first.value_or(Interval{.least = first, .most = first});
+  const Interval b = around_second.value_or(Interval{.least = second, .most = second});
+  return a.overlaps(b) ? same(change(first, second) + ", as far as it spreads") : different(change(first, second));
+}
+
+std::optional<Interval> interval_detail(const LeafEvidence* evidence, const std::string& name) {
+  const auto node = detail(evidence, name);
+  return node ? interval(&*node) : std::nullopt;
+}
+
+// Two processes on one GPU differ by up to that on either side, whatever the spread inside of one.
+constexpr double spread_of_processes = 0.005;
+
+// Between a measurement and its repetition, with the spread of each.
+std::optional<Interval> bandwidth_interval(double bytes_per_second, const LeafEvidence* evidence) {
+  auto spread = number_detail(evidence, "spread");
+  if (!spread) {
+    return std::nullopt;
+  }
+  spread = std::max(*spread, spread_of_processes);
+  constexpr double giga = 1e9;
+  const auto again = number_detail(evidence, "asked_again_gb_per_second");
+  const double other = again ? *again * giga : bytes_per_second;
+  return Interval{.least = std::min(bytes_per_second, other) * (1 - *spread),
+                  .most = std::max(bytes_per_second, other) * (1 + *spread)};
+}
+
+std::optional<Interval> seconds_interval(double seconds, const LeafEvidence* evidence) {
+  const auto again = number_detail(evidence, "seconds_again");
+  return again ? std::optional(Interval{.least = std::min(seconds, *again) * (1 - spread_of_processes),
+                                        .most = std::max(seconds, *again) * (1 + spread_of_processes)})
+               : std::nullopt;
+}
+
+Judgement judge_bandwidths(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
+                           const LeafEvidence* second_evidence) {
+  const auto a = number(find(first, "bytes_per_second"));
+  const auto b = number(find(second, "bytes_per_second"));
+  if (!a || !b) {
+    return judge_maps(first, second, judge_nodes);
+  }
+  return judge_timed(*a, bandwidth_interval(*a, first_evidence), *b, bandwidth_interval(*b, second_evidence));
+}
+
+// Bytes that counters of a device say, which take in what else it does.
+Judgement judge_counted(const YamlNode& first, const YamlNode& second) {
+  return judge_maps(first, second, [](const std::string& key, const YamlNode& x, const YamlNode& y) {
+    constexpr double as_good_as_same = 0.1;
+    const auto a = number(&x);
+    const auto b = number(&y);
+    return a && b && std::abs(*a - *b) <= as_good_as_same * std::max(*a, *b) ? same() : judge_nodes(key, x, y);
+  });
+}
+
+// The share follows from the time and the bandwidths.
+Judgement judge_kernels(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
+                        const LeafEvidence* second_evidence) {
+  return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
+    if (key == "share") {
+      return same();
+    }
+    if (key == "level_bytes" && detail(first_evidence, "simulated_over_counted") &&
+        detail(second_evidence, "simulated_over_counted")) {
+      return judge_counted(x, y);
+    }
+    const auto a = number(&x);
+    const auto b = number(&y);
+    return key == "seconds" && a && b
+               ? judge_timed(*a, seconds_interval(*a, first_evidence), *b, seconds_interval(*b, second_evidence))
+               : judge_nodes(key, x, y);
+  });
+}
+
+Judgement judge_shared_latency(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
+                               const LeafEvidence* second_evidence) {
+  return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
+    const auto a = number(&x);
+    const auto b = number(&y);
+    constexpr const char* interval_name = "per_way_interval_95_percent";
+    return key == "per_way" && a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
+                                                    interval_detail(second_evidence, interval_name))
+                                      : judge_nodes(key, x, y);
+  });
+}
+
+Judgement judge_pattern(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
+                        const LeafEvidence* second_evidence) {
+  constexpr const char* interval_name = "interval_95_percent";
+  const auto a = number(&first);
+  const auto b = number(&second);
+  return a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
+                              interval_detail(second_evidence, interval_name))
+                : judge_nodes("", first, second);
+}
+
+const LeafEvidence* evidence_of(const model::DeviceDescription& description, const std::string& section,
+                                const std::string& leaf) {
+  const auto found = description.evidence.find(section);
+  if (found == description.evidence.end()) {
+    return nullptr;
+  }
+  const auto entry = found->second.leaves.find(leaf);
+  return entry == found->second.leaves.end() ? nullptr : &entry->second;
+}
+
+// The one leaf of a cache as a description of its own; none when it cannot stand alone.
+std::optional<CacheDescription> cache_with(const std::string& leaf, const model::FlowYaml& value,
+                                           CacheDescription others) {
+  const std::string yaml = "schema: gpuinfer/1\ndevice: {name: supposed, source: supposed}\ncaches:\n  L1tex: {" +
+                           leaf + ": " + value + "}\n";
+  try {
+    const CacheDescription supposed = model::parse_description(yaml, "alternative").caches.at("L1tex");
+    others.index = leaf == "index" ? supposed.index : others.index;
+    others.replacement = leaf == "replacement" ? supposed.replacement : others.replacement;
+    return others;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+Judgement judge_index_nodes(const YamlNode& first, const YamlNode& second) {
+  const auto a = cache_with("index", model::to_flow_yaml(first), {});
+  const auto b = cache_with("index", model::to_flow_yaml(second), {});
+  return a && b ? judge_indices(*a, *b) : judge_maps(first, second, judge_nodes);
+}
+
+// Whether a value is one of the alternatives that the other description leaves. `known`: the cache that has it, if it
+// is of one.
+bool is_an_alternative(const std::string& leaf, const YamlNode& value, const CacheDescription* known,
+                       const std::vector<model::FlowYaml>& alternatives) {
+  const bool by_meaning = known != nullptr && (leaf == "index" || leaf == "replacement");
+  return std::ranges::any_of(alternatives, [&](const model::FlowYaml& alternative) {
+    if (const auto supposed = by_meaning ? cache_with(leaf, alternative, *known) : std::nullopt) {
+      return (leaf == "index" ? judge_indices(*known, *supposed) : judge_policies(*known, nullptr, *supposed, nullptr))
+                 .verdict == Verdict::same;
+    }
+    return judge_nodes(leaf, model::parse_yaml(alternative, "alternative"), value).verdict == Verdict::same;
+  });
+}
+
+class Comparison {
+ public:
+  Comparison(const model::DeviceDescription& first, const model::DeviceDescription& second)
+      : first_(first), second_(second), first_tree_(model::parse_yaml(model::to_yaml(first), "first")),
+        second_tree_(model::parse_yaml(model::to_yaml(second), "second")) {}
+
+  std::vector<LeafDifference> run() {
+    for (const char* key : {"caches", "textures", "code"}) {
+      compare_named(key);
+    }
+    for (const char* key : {"shared_memory", "memory_latency_cycles", "outstanding", "bandwidth", "kernels"}) {
+      compare_section(key, find(first_tree_, key), find(second_tree_, key));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Sections that stand under a name each.
+  void compare_named(const char* key) {
+    const YamlNode none;
+    const YamlNode* const a = find(first_tree_, key);
+    const YamlNode* const b = find(second_tree_, key);
+    for (const std::string& name : keys_of(a == nullptr ? none : *a, b == nullptr ? none : *b)) {
+      compare_section(name, a == nullptr ? nullptr : find(*a, name), b == nullptr ? nullptr : find(*b, name));
+    }
+  }
+
+  void compare_section(const std::string& section, const YamlNode* first, const YamlNode* second) {
+    if (first == nullptr || second == nullptr) {
+      if (first != second) {
+        found_.push_back({.section = section,
+                          .leaf = "",
+                          .verdict = Verdict::less_certain,
+                          .first = "null",
+                          .second = "null",
+                          .note = std::string("only in the ") + (first == nullptr ? "second" : "first")});
+      }
+      return;
+    }
+    for (const std::string& leaf : keys_of(*first, *second)) {
+      // Where a value comes from.
+      if (leaf != "assumed") {
+        compare_leaf(section, leaf, find(*first, leaf), find(*second, leaf));
+      }
+    }
+  }
+
+  void compare_leaf(const std::string& section, const std::string& leaf, const YamlNode* first,
+                    const YamlNode* second) {
+    const LeafEvidence* const a = evidence_of(first_, section, leaf);
+    const LeafEvidence* const b = evidence_of(second_, section, leaf);
+    LeafDifference result{.section = section,
+                          .leaf = leaf,
+                          .verdict = Verdict::open,
+                          .first = first == nullptr ? "null" : model::to_flow_yaml(*first),
+                          .second = second == nullptr ? "null" : model::to_flow_yaml(*second),
+                          .note = ""};
+    if (is_null(first) != is_null(second)) {
+      result.verdict = Verdict::less_certain;
+      result.note = is_null(first) ? why_open("first", section, leaf, a, *second, second_)
+                                   : why_open("second", section, leaf, b, *first, first_);
+    } else if (!is_null(first)) {
+      const Judgement judgement = judge(section, leaf, *first, a, *second, b);
+      result.verdict = judgement.verdict;
+      result.note = judgement.note;
+    }
+    found_.push_back(std::move(result));
+  }
+
+  [[nodiscard]] static std::string why_open(const std::string& which, const std::string& section,
+                                            const std::string& leaf, const LeafEvidence* evidence,
+                                            const YamlNode& value, const model::DeviceDescription& knows) {
+    const std::string begin = "the " + which + " ";
+    if (evidence == nullptr) {
+      return begin + "does not say";
+    }
+    std::string text = begin + "says " + std::string(to_string(evidence->status));
+    if (evidence->alternatives.empty()) {
+      return text;
+    }
+    const auto cache = knows.caches.find(section);
+    const bool is_one =
+        is_an_alternative(leaf, value, cache == knows.caches.end() ? nullptr : &cache->second, evidence->alternatives);
+    return text + (is_one ? ", this among others" : ", and this is none of its alternatives");
+  }
+
+  [[nodiscard]] Judgement judge(const std::string& section, const std::string& leaf, const YamlNode& first,
+                                const LeafEvidence* a, const YamlNode& second, const LeafEvidence* b) const {
+    const auto first_cache = first_.caches.find(section);
+    const auto second_cache = second_.caches.find(section);
+    if (first_cache != first_.caches.end() && second_cache != second_.caches.end()) {
+      const CacheDescription& x = first_cache->second;
+      const CacheDescription& y = second_cache->second;
+      if (leaf == "index") {
+        return judge_indices(x, y);
+      }
+      if (leaf == "ways") {
+        return judge_ways(x, y);
+      }
+      if (leaf == "replacement") {
+        return judge_policies(x, a, y, b);
+      }
+    }
+    if (section == "bandwidth") {
+      return judge_bandwidths(first, a, second, b);
+    }
+    if (section == "kernels") {
+      return judge_kernels(first, a, second, b);
+    }
+    if (section == "memory_latency_cycles") {
+      return judge_pattern(first, a, second, b);
+    }
+    if (section == "shared_memory" && leaf == "latency_cycles") {
+      return judge_shared_latency(first, a, second, b);
+    }
+    return judge_nodes(leaf, first, second);
+  }
+
+  const model::DeviceDescription& first_;
+  const model::DeviceDescription& second_;
+  YamlNode first_tree_;
+  YamlNode second_tree_;
+  std::vector<LeafDifference> found_;
+};
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::same:
+      return "same";
+    case Verdict::differs:
+      return "differs";
+    case Verdict::less_certain:
+      return "less_certain";
+    case Verdict::open:
+      break;
+  }
+  return "open";
+}
+
+std::vector<LeafDifference> differences(const model::DeviceDescription& first, const model::DeviceDescription& second) {
+  return Comparison(first, second).run();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "infer/asking/interrogator.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+
+// Asks a device that averages laps (model::BufferFacts::averages_laps).
+class LapMeter {
+ public:
+  explicit LapMeter(Interrogator& device) : device_(&device), random_(device.settings().seed) {}
+
+  // Cycles of a load on an average, in laps in this order after two that bring everything in; all places differ.
+  [[nodiscard]] double cycles(AccessSequence lap);
+  // The same in an order by chance, of which no prefetcher knows the next place.
+  [[nodiscard]] double cycles_in_random_order(AccessSequence lap);
+
+  [[nodiscard]] model::Random& random() { return random_; }
+
+ private:
+  Interrogator* device_;
+  model::Random random_;
+};
+
+// To a hundredth of a cycle: shorter than what a clock with coarse ticks makes of a stretch.
+[[nodiscard]] double rounded(double cycles);
+
+}  // namespace gpuinfer::infer

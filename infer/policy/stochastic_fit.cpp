@@ -1,0 +1,409 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/policy/stochastic_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+#include "infer/policy/bimodal_fit.hpp"
+#include "infer/policy/pseudo_random.hpp"
+#include "infer/policy/repeatability.hpp"
+#include "infer/policy/victims.hpp"
+#include "model/errors.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::Replacement;
+
+std::string flow_interval(std::pair<double, double> interval) {
+  const auto rounded = [](double value) {
+    std::string text = std::to_string(std::round(value * 1e4) / 1e4);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.back() == '.' ? text + '0' : text;
+  };
+  return '[' + rounded(interval.first) + ", " + rounded(interval.second) + "]";
+}
+
+Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }
+
+constexpr std::size_t simulated_per_observed = 4;
+constexpr std::size_t simulated_victims = 200000;  // for shares: so many that their own chance does not show
+constexpr std::size_t fewest_per_set = 300;
+
+// Beyond so many victims, what the simulation leaves out (strays, say) would begin to show.
+constexpr std::size_t most_pooled = 40000;
+
+// How often accesses are misread is known within limits only, so several rates are tried: as counted, never quite
+// zero, and up to the bounds. After a flood, hits that were counted as misread may have been misses, as chance keeps
+// lines or not.
+std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::vector<VictimSequence>& observed) {
+  const LevelClassifier& classifier = device.classifier();
+  const ReadingRates counted = reading_rates(classifier, observed);
+  std::vector<ReadingRates> rates{counted,
+                                  {.hit_misreads = classifier.hit_misread_rate(),
+                                   .miss_misreads = classifier.miss_misread_rate(),
+                                   .unclear = unclear_share(observed)}};
+  for (const double part : {0.5, 1.0}) {
+    rates.push_back(counted);
+    rates.back().hit_misreads = std::lerp(counted.hit_misreads, classifier.hit_misread_bound(), part);
+    rates.back().miss_misreads = std::lerp(counted.miss_misreads, classifier.miss_misread_bound(), part);
+  }
+  if (device.starts_flooded()) {
+    for (const double share : {0.8, 0.65, 0.5, 0.35, 0.2, 0.0}) {
+      rates.push_back(counted);
+      rates.back().hit_misreads *= share;
+    }
+  }
+  return rates;
+}
+
+// With the rates that fit best.
+double fit_of(const Interrogator& device, const std::vector<VictimSequence>& observed, const Replacement& policy,
+              std::uint32_t ways) {
+  const std::size_t victims = victims_in(observed);
+  constexpr double never = 1e-9;
+  double best = 0;
+  for (const ReadingRates& rates : possible_rates(device, observed)) {
+    const auto simulated =
+        simulate_victims(device, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
+                         device.settings().seed, rates);
+    double fit = same_source(observed, simulated, ways);
+    if (device.starts_flooded()) {
+      const double even = as_even(observed, simulated, ways);
+      if (even < never) {
+        return even;  // at any rate: misreads leave chances as even as they are
+      }
+      fit = std::min(fit, even);
+    }
+    best = std::max(best, fit);
+    if (best > 0.01) {
+      break;
+    }
+  }
+  return best;
+}
+
+std::vector<double> shares_of(const std::vector<std::size_t>& counts) {
+  const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  std::vector<double> shares;
+  for (const std::size_t count : counts) {
+    shares.push_back(static_cast<double>(count) / total);
+  }
+  return shares;
+}
+
+Replacement weighted_random(std::vector<double> weights) {
+  return {.policy = "weighted_random", .parameters = {{"victim_weights", std::move(weights)}}, .equivalent = {}};
+}
+
+// Misreads, and the end of an answer before the last victim is met, blur what is seen, so the weights are those whose
+// simulation, blurred alike, shows what was observed.
+std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts,
+                                     const ReadingRates& rates) {
+  std::vector<double> observed = shares_of(counts);
+  std::vector<double> weights = observed;
+  const auto ways = static_cast<std::uint32_t>(counts.size());
+  for (int round = 0; round < 2; ++round) {
+    const auto simulated =
+        shares_of(count_ways(simulate_victims(device, weighted_random(weights), ways, simulated_victims,
+                                              device.settings().seed + static_cast<std::uint64_t>(round), rates),
+                             ways));
+    for (std::size_t way = 0; way < weights.size(); ++way) {
+      weights[way] = std::max(0.0, weights[way] + observed[way] - simulated[way]);
+    }
+    // Where the answers contradict each other so much that a simulation has no victim to follow.
+    if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
+      return observed;
+    }
+  }
+  return weights;
+}
+
+// Weights as the smallest whole numbers within the statistical error of the shares, else the shares themselves.
+std::vector<double> simplest_weights(std::vector<double> shares, std::size_t victims) {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  const double largest = *std::max_element(shares.begin(), shares.end());
+  for (int scale = 1; scale <= 9; ++scale) {
+    std::vector<double> weights;
+    for (const double share : shares) {
+      weights.push_back(std::round(scale * share / largest));
+    }
+    const double weight_sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    double squares = 0;
+    bool possible = true;
+    for (std::size_t way = 0; way < weights.size(); ++way) {
+      const double expected = weights[way] / weight_sum;
+      const double difference = shares[way] / sum - expected;
+      possible = possible && expected > 0;
+      squares += possible ? difference * difference / expected * static_cast<double>(victims) : 0.0;
+    }
+    if (possible && chi_square_upper_tail(squares, weights.size() - 1) > 0.01) {
+      return weights;
+    }
+  }
+  for (double& share : shares) {
+    share = std::round(share / sum * 1e4) / 1e4;
+  }
+  return shares;
+}
+
+// What the policy says of each way in the long run.
+std::vector<double> long_run_shares(const Replacement& policy, std::uint32_t ways) {
+  std::vector<double> shares(ways, 1.0 / ways);
+  if (policy.policy == "fermi") {
+    shares.assign(ways, 0.5 / (ways - 1));
+    shares[static_cast<std::size_t>(std::get<std::int64_t>(policy.parameters.at("favoured_way")))] = 0.5;
+  } else if (policy.policy == "weighted_random") {
+    shares = std::get<std::vector<double>>(policy.parameters.at("victim_weights"));
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    std::transform(shares.begin(), shares.end(), shares.begin(), [sum](double weight) { return weight / sum; });
+  }
+  return shares;
+}
+
+// Intervals each of which holds the probability of its way with this confidence, freed of what the watching does to a
+// policy like this one.
+std::string probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
+                                  const ReadingRates& rates, const Replacement& policy, double confidence) {
+  const auto ways = static_cast<std::uint32_t>(counts.size());
+  const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::vector<double> true_shares = long_run_shares(policy, ways);
+  const std::vector<double> watched_shares = shares_of(
+      count_ways(simulate_victims(device, policy, ways, simulated_victims, device.settings().seed, rates), ways));
+  std::string intervals;
+  for (std::size_t way = 0; way < counts.size(); ++way) {
+    const auto [low, high] = wilson_interval(counts[way], victims, confidence);
+    const double shift = true_shares[way] - watched_shares[way];
+    intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
+  }
+  return intervals + "]";
+}
+
+// Victims of all sets that were watched.
+struct Watched {
+  std::vector<std::vector<VictimSequence>> of_set;
+  std::vector<VictimSequence> pooled;  // of all sets, as many of each
+  std::vector<std::size_t> counts;     // by way; empty where sets differ in ways
+
+  [[nodiscard]] std::size_t victims() const { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
+};
+
+Watched watch(Interrogator& device, const std::vector<const ConflictClass*>& sets, std::size_t wanted,
+              bool equal_ways) {
+  Watched watched;
+  watched.counts.resize(equal_ways ? sets.front()->ways : 0);
+  for (const ConflictClass* set : sets) {
+    const auto& observed = watched.of_set.emplace_back(observe_victims(device, *set, wanted));
+    std::size_t pooled = 0;
+    for (auto sequence = observed.begin(); sequence != observed.end() && pooled * sets.size() < most_pooled;
+         ++sequence) {
+      watched.pooled.push_back(*sequence);
+      pooled += sequence->way.size();
+    }
+    if (equal_ways) {
+      const auto counted = count_ways(observed, set->ways);
+      std::transform(watched.counts.begin(), watched.counts.end(), counted.begin(), watched.counts.begin(),
+                     std::plus<>());
+    }
+  }
+  return watched;
+}
+
+// The simplest first: even chances, then Fermi's rule, then weights fitted to the counts.
+std::vector<Replacement> hypotheses_for(const Interrogator& device, const Watched& watched) {
+  std::vector<Replacement> hypotheses{policy("random")};
+  if (!watched.counts.empty() && watched.victims() > 0 && !device.starts_flooded()) {
+    const std::vector<double> shares =
+        unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
+    const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+    hypotheses.push_back({.policy = "fermi",
+                          .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
+                          .equivalent = {}});
+    hypotheses.push_back(weighted_random(simplest_weights(shares, watched.victims())));
+  }
+  return hypotheses;
+}
+
+bool explains(const Interrogator& device, const std::vector<const ConflictClass*>& sets, const Watched& watched,
+              const Replacement& hypothesis) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    try {
+      model::check(hypothesis, {sets[i]->ways});
+    } catch (const InputError&) {
+      return false;  // Fermi's rule needs a second way
+    }
+    if (fit_of(device, watched.of_set[i], hypothesis, sets[i]->ways) <= 1e-4 / static_cast<double>(sets.size())) {
+      return false;
+    }
+  }
+  // What no set by itself shows, all of them together may.
+  return watched.counts.empty() || fit_of(device, watched.pooled, hypothesis, sets.front()->ways) > 1e-3;
+}
+
+// Only a set that fills from empty numbers its ways; in others, uneven chances must be seen to be absent.
+bool would_be_uneven(const Interrogator& device, const std::vector<const ConflictClass*>& sets,
+                     const Watched& watched) {
+  constexpr double rarer_than = 1e-6;
+  const auto is_refuted = [&](const std::vector<VictimSequence>& observed, std::uint32_t ways) {
+    std::vector<double> weights;
+    for (std::uint32_t way = 0; way < ways; ++way) {
+      weights.push_back(1 + way % 2);
+    }
+    return as_even(observed,
+                   simulate_victims(device, weighted_random(std::move(weights)), ways, simulated_victims,
+                                    device.settings().seed, reading_rates(device.classifier(), observed)),
+                   ways) < rarer_than;
+  };
+  if (!watched.counts.empty()) {
+    return is_refuted(watched.pooled, sets.front()->ways);
+  }
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!is_refuted(watched.of_set[i], sets[i]->ways)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+constexpr std::size_t long_chase_accesses = 8000;
+
+// Of Fermi's rule, every second victim is no matter of chance. The others, without the favoured way.
+void leave_out(std::vector<VictimSequence>& sequences, std::uint32_t favoured_way) {
+  for (VictimSequence& sequence : sequences) {
+    VictimSequence others;
+    for (std::size_t i = 0; i < sequence.way.size(); ++i) {
+      if (sequence.way[i] != favoured_way) {
+        others.way.push_back(sequence.way[i] - (sequence.way[i] > favoured_way ? 1 : 0));
+        others.recency_rank.push_back(sequence.recency_rank[i]);
+        others.access.push_back(sequence.access[i]);
+      }
+    }
+    sequence = std::move(others);
+  }
+}
+
+// `law`: of chance, which explains the victims. Whatever it says of them betrays no generator.
+std::optional<Generator> generator_of(Interrogator& device, const ConflictClass& set, const Watched& watched,
+                                      const std::optional<Replacement>& law) {
+  // So long that periods of a thousand victims are met twice, every second line or so being one.
+  const std::size_t accesses = device.starts_flooded()
+                                   ? std::max<std::size_t>(long_chase_accesses, 1100UL * (set.ways + 1))
+                                   : long_chase_accesses;
+  std::vector<VictimSequence> chases = observe_long(device, set, accesses, 2);
+  std::vector<VictimSequence> short_ones = watched.of_set.front();
+  std::uint32_t ways = set.ways;
+  if (law && law->policy == "fermi") {
+    const auto favoured = static_cast<std::uint32_t>(std::get<std::int64_t>(law->parameters.at("favoured_way")));
+    leave_out(chases, favoured);
+    leave_out(short_ones, favoured);
+    --ways;
+  }
+  const auto generator = find_generator(chases, ways);
+  return generator ? generator : find_generator(short_ones, ways);
+}
+
+// How long a period would have shown: it is met twice in the longest sequence.
+std::size_t periods_excluded(const Watched& watched) {
+  std::size_t longest = 0;
+  for (const VictimSequence& sequence : watched.of_set.front()) {
+    longest = std::max(longest, sequence.way.size());
+  }
+  return longest / 2;
+}
+
+}  // namespace
+
+ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets) {
+  if (auto bimodal = fit_bimodal(device, sets)) {
+    return *std::move(bimodal);
+  }
+  ReplacementFit fit;
+  // A set that repeats what the others leave to chance has a policy of its own.
+  for (const ConflictClass* set : sets) {
+    if (repeats_for_long(device, *set, [&](AccessSequence walk) { return device.question({}, std::move(walk)); })) {
+      fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
+      return fit;
+    }
+  }
+  constexpr std::size_t most_flooded = 4;  // sets that are watched
+  constexpr std::size_t fewest_flooded = 2000;
+  const bool floods = device.starts_flooded();
+  if (floods) {
+    sets.resize(std::min(sets.size(), most_flooded));
+  }
+  const std::uint32_t ways = sets.front()->ways;
+  const std::size_t most_ways = (*std::max_element(sets.begin(), sets.end(), [](const auto* a, const auto* b) {
+                                  return a->ways < b->ways;
+                                }))->ways;
+  const bool equal_ways =
+      std::all_of(sets.begin(), sets.end(), [&](const ConflictClass* set) { return set->ways == ways; });
+  // Chance may make a true hypothesis look bad once; more victims then decide.
+  for (const std::size_t effort : {1U, 4U}) {
+    const std::size_t wanted =
+        effort * std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(),
+                          floods ? std::max(fewest_flooded, 100UL * most_ways) : fewest_per_set);
+    const std::string of_sets = std::to_string(sets.size()) + (sets.size() == 1 ? " set" : " sets");
+    device.inquire("victims of " + of_sets + ", at least " + std::to_string(wanted) + " each",
+                   effort == 1 ? "the same question is answered differently, so victims are drawn by chance"
+                               : "no law of chance fits, which chance itself may do; more victims decide");
+    const Watched watched = watch(device, sets, wanted, equal_ways);
+    const std::vector<Replacement> hypotheses = hypotheses_for(device, watched);
+    const auto fitting = std::find_if(hypotheses.begin(), hypotheses.end(), [&](const Replacement& hypothesis) {
+      return explains(device, sets, watched, hypothesis);
+    });
+    const bool is_told = fitting != hypotheses.end() && (!floods || would_be_uneven(device, sets, watched));
+    const std::optional<Replacement> law = !is_told ? std::nullopt : std::optional<Replacement>(*fitting);
+    if (effort == 1 || law) {
+      if (const auto generator = generator_of(device, *sets.front(), watched, law)) {
+        if (generator->period_victims) {
+          fit.details["period"] = std::to_string(*generator->period_victims);
+        }
+        if (generator->linear_complexity) {
+          fit.details["linear_complexity"] = std::to_string(*generator->linear_complexity);
+        }
+        fit.reason = "pseudo-random: the victims " + to_text(*generator);
+        device.learned(fit.reason);
+        return fit;
+      }
+    }
+    if (!is_told) {
+      device.learned("none of the known laws of chance draws such victims", hypotheses.size(), 0);
+      continue;
+    }
+    device.learned("the victims are those of " + model::to_text(*fitting), hypotheses.size(), 1);
+    fit.candidates.push_back(*fitting);
+    fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
+    if (equal_ways && !floods) {
+      const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
+      fit.details["victim_probability_intervals"] =
+          probability_intervals(device, watched.counts, rates, *fitting, 1 - 0.01 / static_cast<double>(ways));
+      fit.details["victim_probability_intervals_95_percent_each"] =
+          probability_intervals(device, watched.counts, rates, *fitting, 0.95);
+      fit.details["victims_observed"] = std::to_string(watched.victims());
+    }
+    return fit;
+  }
+  fit.reason =
+      floods
+          ? "chance decides, and by which law cannot be told: even chances do not explain the victims, or too few were "
+            "followed for long enough, and only a set that fills from empty numbers its ways"
+          : "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
+  return fit;
+}
+
+double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy,
+                         std::size_t wanted) {
+  if (is_bimodal(policy)) {
+    constexpr std::size_t answers = 60;
+    return fresh_bimodal_fit(device, {&set}, policy, answers);
+  }
+  return fit_of(device, observe_victims(device, set, wanted), policy, set.ways);
+}
+
+}  // namespace gpuinfer::infer

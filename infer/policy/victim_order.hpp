@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "infer/policy/learned_automaton.hpp"
+#include "infer/policy/policy_questions.hpp"
+#include "model/replacement.hpp"
+
+namespace gpuinfer::infer {
+
+// The policies `nru` with `victim: order` that explain which ways go when only misses follow the filling of a set that
+// is empty or invalidated: all of them in that order, again and again, but for one that keeps its mark, and, after an
+// invalidation, for those whose marks were left. None where the victims are not in such runs, and where so many
+// accesses do not show it. `lines_available`: as for learn_policy(); every sequence begins with the policy in the same
+// state.
+[[nodiscard]] std::vector<model::Replacement> ordered_policies(const SetOracle& oracle, std::uint32_t ways,
+                                                               std::size_t lines_available, std::size_t most_accesses,
+                                                               SetStart start);
+
+}  // namespace gpuinfer::infer

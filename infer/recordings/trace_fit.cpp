@@ -1,0 +1,856 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/recordings/trace_fit.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+
+#include "model/cache_simulator.hpp"
+#include "model/errors.hpp"
+#include "model/line_decoder.hpp"
+#include "model/line_table.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::Measured;
+using model::Replacement;
+using Supposed = SetSimulation::Supposed;
+using Lines = std::vector<std::uint64_t>;
+
+Replacement plain(const char* name) { return {.policy = name, .parameters = {}, .equivalent = {}}; }
+
+bool fits(const Replacement& policy, std::uint32_t ways) {
+  try {
+    model::check(policy, {ways});
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// For each policy, the number of ways that suits a set best.
+struct BestWays {
+  std::uint32_t ways = 1;
+  std::size_t wrong = SetSimulation::does_not_fit;
+
+  [[nodiscard]] static BestWays from(const Scored& scored) {
+    return {.ways = static_cast<std::uint32_t>(scored.variant), .wrong = scored.wrong};
+  }
+  [[nodiscard]] Scored scored() const { return {.wrong = wrong, .variant = ways}; }
+};
+
+// Those that get more than `most` wrong do not suit.
+BestWays best_ways(const SetSimulation& simulation, const Lines& lines, const Replacement& policy,
+                   const std::set<std::uint32_t>& ways, std::size_t most = SetSimulation::does_not_fit) {
+  std::vector<Supposed> supposed;
+  for (const std::uint32_t count : ways) {
+    supposed.push_back({.ways = count, .policy = policy});
+  }
+  const auto best = simulation.best(lines, supposed, most);
+  return best ? BestWays{.ways = supposed[best->supposition].ways, .wrong = best->wrong} : BestWays{};
+}
+
+std::set<std::uint32_t> around(const std::set<std::uint32_t>& ways, std::uint32_t reach, std::size_t lines) {
+  std::set<std::uint32_t> all;
+  for (const std::uint32_t count : ways) {
+    const std::uint32_t low = count > reach ? count - reach : 1;
+    for (std::uint32_t near = low; near <= std::min<std::size_t>(count + reach, lines); ++near) {
+      all.insert(near);
+    }
+  }
+  return all;
+}
+
+// What the number of ways may be. Loads drawn evenly and independently hit in as many cases as the set holds of its
+// lines, whatever the policy; other loads are tried under the two policies that most others are near to.
+std::set<std::uint32_t> likely_ways(const SetSimulation& simulation, const Lines& lines) {
+  const SetSimulation::Counts counts = simulation.counts(lines);
+  if (counts.judged == 0 || lines.empty()) {
+    return {1};
+  }
+  const auto size = static_cast<double>(lines.size());
+  const double share_of_hits = static_cast<double>(counts.judged - counts.misses) / static_cast<double>(counts.judged);
+  std::set<std::uint32_t> ways{static_cast<std::uint32_t>(std::max(1.0, std::round(size * share_of_hits)))};
+  constexpr std::uint32_t most_tried = 64;
+  const auto step = static_cast<std::uint32_t>((lines.size() + most_tried - 1) / most_tried);
+  for (const char* name : {"lru", "fifo"}) {
+    std::set<std::uint32_t> tried;
+    for (std::uint32_t count = 1; count <= lines.size(); count += step) {
+      tried.insert(count);
+    }
+    BestWays best = best_ways(simulation, lines, plain(name), tried);
+    if (step > 1) {
+      best = best_ways(simulation, lines, plain(name), around({best.ways}, step, lines.size()));
+    }
+    ways.insert(best.ways);
+  }
+  return ways;
+}
+
+// One split, while ways and policy are looked for and lines are moved.
+class SplitFit {
+ public:
+  // `sample`: a part of the recordings that is enough to see which policies to try.
+  SplitFit(const LineSplit& split, const SetSimulation& simulation, const SetSimulation& sample, const Scorer& scorer)
+      : simulation_(&simulation), sample_(&sample), scorer_(&scorer), lines_(split.lines),
+        sets_(split.lines_of_sets()) {
+    // Of many sets some stand for all: where these do not have the same ways, few of the lines will fit.
+    constexpr std::size_t most_looked_at = 256;
+    constexpr std::size_t looked_at = 16;
+    std::set<std::uint32_t> of_all;
+    for (std::size_t i = 0; sets_.size() > most_looked_at && i < looked_at; ++i) {
+      of_all.merge(likely_ways(sample, sets_[i * sets_.size() / looked_at]));
+    }
+    for (const Lines& lines : sets_) {
+      likeliest_.push_back(of_all.empty() ? likely_ways(sample, lines) : of_all);
+      likely_.push_back(around(likeliest_.back(), 1 + *likeliest_.back().rbegin() / 8, lines.size()));
+    }
+  }
+
+  // Policies that fit a busy set best are tried on all.
+  void choose_policy() {
+    std::size_t busiest = 0;
+    std::size_t most = 0;
+    for (std::size_t set = 0; set < sets_.size(); ++set) {
+      const SetSimulation::Counts counts = sample_->counts(sets_[set]);
+      const std::size_t weight = std::min(counts.misses, counts.judged - counts.misses);
+      if (weight > most) {
+        most = weight;
+        busiest = set;
+      }
+    }
+    std::vector<Supposed> supposed = guesses(likeliest_[busiest]);
+    // A few hundred accesses show which are out of the question.
+    constexpr std::size_t few_accesses = 400;
+    constexpr std::size_t most_in_question = 60;
+    const SetSimulation few = sample_->beginning(few_accesses * sets_.size() + 4 * lines_.size());
+    keep_best(supposed, few.wrong(sets_[busiest], supposed), most_in_question);
+    std::set<std::string> in_question;
+    for (const Supposed& each : supposed) {
+      in_question.insert(model::to_text(each.policy));
+    }
+    supposed = guesses(likely_[busiest]);
+    std::erase_if(supposed, [&](const Supposed& each) { return !in_question.contains(model::to_text(each.policy)); });
+    const std::vector<std::size_t> wrong = sample_->wrong(sets_[busiest], supposed);
+    std::map<std::string, std::pair<std::size_t, Replacement>> best_of;
+    for (std::size_t i = 0; i < supposed.size(); ++i) {
+      const auto [place, is_new] =
+          best_of.emplace(model::to_text(supposed[i].policy), std::pair(wrong[i], supposed[i].policy));
+      if (!is_new && wrong[i] < place->second.first) {
+        place->second.first = wrong[i];
+      }
+    }
+    std::vector<std::pair<std::size_t, Replacement>> ranked;
+    for (auto& [text, entry] : best_of) {
+      ranked.push_back(std::move(entry));
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    constexpr std::size_t most_policies = 12;
+    ranked.resize(std::min(ranked.size(), most_policies));
+    in_question_.clear();
+    for (const auto& [wrong_in_busiest, policy] : ranked) {
+      settle(policy);
+      in_question_.push_back(policy);
+    }
+  }
+
+  // The same sets, by all accesses in place of some.
+  [[nodiscard]] SplitFit by_all(const SetSimulation& all) const {
+    const TraceFit found = fit();
+    SplitFit same(found.split, all, *sample_, *scorer_);
+    for (std::size_t set = 0; set < same.sets_.size(); ++set) {
+      same.likely_[set] = around({found.ways[set]}, 1, same.sets_[set].size());
+    }
+    same.settle(policy_);
+    // What does not explain them is not worth a choice among policies.
+    for (std::size_t i = 0; i < in_question_.size() && !same.is_bad(); ++i) {
+      same.settle(in_question_[i]);
+    }
+    return same;
+  }
+
+  // Takes the policy over when it is better.
+  void settle(const Replacement& policy) {
+    // The same number whoever scores, so that the same sets are looked at.
+    constexpr std::size_t sets_at_once = 16;
+    std::vector<BestWays> best;
+    std::size_t total = 0;
+    while (best.size() < sets_.size() && total < wrong_) {
+      const std::size_t first = best.size();
+      const std::size_t most = wrong_ - total - 1;
+      const auto scored = (*scorer_)(std::min(sets_at_once, sets_.size() - first), [&](std::size_t i) {
+        return best_ways(*simulation_, sets_[first + i], policy, likely_[first + i], most).scored();
+      });
+      for (std::size_t i = 0; i < scored.size() && total < wrong_; ++i) {
+        best.push_back(BestWays::from(scored[i]));
+        total += best.back().wrong;
+      }
+    }
+    if (total < wrong_) {
+      wrong_ = total;
+      policy_ = policy;
+      best_ = std::move(best);
+    }
+  }
+
+  // Lines of sets that fit badly go where they make the predictions better.
+  void move_lines(const std::function<bool()>& stop) {
+    constexpr int most_rounds = 6;
+    for (int round = 0; round < most_rounds && is_bad() && !stop(); ++round) {
+      const std::size_t before = wrong_;
+      for (const std::uint64_t line : lines_) {
+        if (is_bad() && !stop()) {
+          move(line);
+        }
+      }
+      if (wrong_ + wrong_ / 50 >= before) {
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t wrong() const { return wrong_; }
+  [[nodiscard]] const Replacement& policy() const { return policy_; }
+
+  [[nodiscard]] TraceFit fit() const {
+    TraceFit fit{.line_bytes = simulation_->line_bytes(),
+                 .split = {.lines = lines_, .set_of = {}, .support = 0},
+                 .ways = {},
+                 .policy = policy_,
+                 .wrong = wrong_};
+    std::map<std::uint64_t, std::uint32_t> set_of;
+    std::uint32_t number = 0;
+    for (std::size_t set = 0; set < sets_.size(); ++set) {
+      if (!sets_[set].empty()) {
+        for (const std::uint64_t line : sets_[set]) {
+          set_of[line] = number;
+        }
+        fit.ways.push_back(best_[set].ways);
+        ++number;
+      }
+    }
+    for (const std::uint64_t line : lines_) {
+      fit.split.set_of.push_back(set_of.at(line));
+    }
+    return fit;
+  }
+
+ private:
+  // More wrong than misreads of 1 in 500 explain: beyond that it is worth a try whether lines are at fault.
+  [[nodiscard]] bool is_bad() const { return wrong_ * 500 > simulation_->judged(); }
+
+  static std::vector<Supposed> guesses(const std::set<std::uint32_t>& possible_ways) {
+    std::vector<Supposed> guesses;
+    for (const std::uint32_t ways : possible_ways) {
+      for (Replacement& policy : model::guessed_policies({ways})) {
+        guesses.push_back({.ways = ways, .policy = std::move(policy)});
+      }
+    }
+    return guesses;
+  }
+
+  static void keep_best(std::vector<Supposed>& supposed, const std::vector<std::size_t>& wrong, std::size_t most) {
+    if (supposed.size() <= most) {
+      return;
+    }
+    std::vector<std::size_t> sorted = wrong;
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(most), sorted.end());
+    std::vector<Supposed> kept;
+    for (std::size_t i = 0; i < supposed.size(); ++i) {
+      if (wrong[i] <= sorted[most]) {
+        kept.push_back(std::move(supposed[i]));
+      }
+    }
+    supposed = std::move(kept);
+  }
+
+  [[nodiscard]] BestWays best_near(const Lines& lines, std::uint32_t ways, std::size_t most) const {
+    return lines.empty() ? BestWays{.ways = ways, .wrong = 0}
+                         : best_ways(*simulation_, lines, policy_, around({ways}, 1, lines.size()), most);
+  }
+
+  void move(std::uint64_t line) {
+    const auto from = static_cast<std::size_t>(
+        std::find_if(sets_.begin(), sets_.end(),
+                     [line](const Lines& lines) { return std::binary_search(lines.begin(), lines.end(), line); }) -
+        sets_.begin());
+    if (best_[from].wrong == 0) {
+      return;
+    }
+    Lines rest = sets_[from];
+    rest.erase(std::lower_bound(rest.begin(), rest.end(), line));
+    const BestWays without = best_near(rest, best_[from].ways, best_[from].wrong - 1);
+    if (without.wrong >= best_[from].wrong) {
+      return;
+    }
+    const auto with_it = [&](std::size_t to) {
+      Lines more = sets_[to];
+      more.insert(std::lower_bound(more.begin(), more.end(), line), line);
+      return more;
+    };
+    const auto in_sets = (*scorer_)(sets_.size(), [&](std::size_t to) {
+      const bool may_go = to != from && !sets_[to].empty();
+      const std::size_t most = best_[from].wrong + best_[to].wrong - without.wrong - 1;
+      return (may_go ? best_near(with_it(to), best_[to].ways, most) : BestWays{}).scored();
+    });
+    std::size_t best_total = best_[from].wrong;  // of what changes, beside the sets that it may go to
+    std::optional<std::size_t> target;
+    for (std::size_t to = 0; to < sets_.size(); ++to) {
+      const std::size_t total = without.wrong + in_sets[to].wrong;
+      if (total < best_total + best_[to].wrong && (!target || total - best_[to].wrong < best_total)) {
+        best_total = total - std::min(total, best_[to].wrong);
+        target = to;
+      }
+    }
+    if (target) {
+      const BestWays in_target = BestWays::from(in_sets[*target]);
+      wrong_ = wrong_ + without.wrong + in_target.wrong - best_[from].wrong - best_[*target].wrong;
+      sets_[from] = std::move(rest);
+      sets_[*target] = with_it(*target);
+      best_[from] = without;
+      best_[*target] = in_target;
+    }
+  }
+
+  const SetSimulation* simulation_;
+  const SetSimulation* sample_;
+  const Scorer* scorer_;
+  Lines lines_;
+  std::vector<Lines> sets_;
+  std::vector<std::set<std::uint32_t>> likeliest_;
+  std::vector<std::set<std::uint32_t>> likely_;
+  std::vector<BestWays> best_;
+  std::vector<Replacement> in_question_;
+  Replacement policy_ = plain("lru");
+  std::size_t wrong_ = SetSimulation::does_not_fit;
+};
+
+}  // namespace
+
+namespace {
+
+bool is_judged(Measured measured) { return measured != Measured::unclear; }
+
+std::vector<std::size_t> whole(std::span<const Played> recordings) {
+  std::vector<std::size_t> lengths;
+  for (const Played& played : recordings) {
+    lengths.push_back(played.addresses.size());
+  }
+  return lengths;
+}
+
+}  // namespace
+
+SetSimulation::SetSimulation(std::span<const Played> recordings, std::uint64_t line_bytes, std::uint64_t sector_bytes)
+    : SetSimulation(recordings, whole(recordings), line_bytes, sector_bytes) {}
+
+SetSimulation SetSimulation::of_beginning(std::span<const Played> recordings, std::uint64_t line_bytes,
+                                          std::uint64_t sector_bytes, std::size_t accesses, std::size_t fewest) {
+  std::vector<std::size_t> lengths = whole(recordings);
+  const std::size_t total = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  std::size_t of_each = accesses / recordings.size();
+  std::size_t step = 1;
+  if (of_each < fewest) {
+    of_each = accesses / 4;
+    const std::size_t taken = accesses / std::max<std::size_t>(1, std::min(of_each, total / recordings.size()));
+    step = std::max<std::size_t>(1, recordings.size() / std::max<std::size_t>(1, taken));
+  }
+  for (std::size_t r = 0; r < recordings.size(); ++r) {
+    const std::vector<Measured>& measured = recordings[r].measured;
+    const auto first_judged = std::find_if(measured.begin(), measured.end(), is_judged);
+    const auto unseen = static_cast<std::size_t>(first_judged - measured.begin());
+    lengths[r] = r % step == 0 ? std::min(lengths[r], unseen + of_each) : 0;
+  }
+  return {recordings, lengths, line_bytes, sector_bytes};
+}
+
+SetSimulation::SetSimulation(std::span<const Played> recordings, const std::vector<std::size_t>& lengths,
+                             std::uint64_t line_bytes, std::uint64_t sector_bytes)
+    : recordings_(recordings), line_bytes_(line_bytes), sector_bytes_(sector_bytes) {
+  const std::size_t total = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  if (total > std::numeric_limits<std::uint32_t>::max()) {
+    throw InputError("the recordings hold " + std::to_string(total) +
+                     " accesses, of which 4,294,967,295 are looked at together; name fewer recordings");
+  }
+  model::LineTable table;
+  std::vector<std::uint32_t> id_of;  // by access
+  id_of.reserve(total);
+  first_of_recording_.push_back(0);
+  for (std::size_t r = 0; r < recordings.size(); ++r) {
+    for (std::size_t i = 0; i < lengths[r]; ++i) {
+      id_of.push_back(table.id_of(recordings[r].addresses[i] / line_bytes));
+      judged_ += is_judged(recordings[r].measured[i]) ? 1U : 0U;
+    }
+    first_of_recording_.push_back(static_cast<std::uint32_t>(id_of.size()));
+  }
+  std::vector<std::uint32_t> accesses_of_id(table.ids());
+  for (const std::uint32_t id : id_of) {
+    ++accesses_of_id[id];
+  }
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < table.ids(); ++id) {
+    if (accesses_of_id[id] > 0) {
+      ids.push_back(id);
+    }
+  }
+  std::sort(ids.begin(), ids.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return table.number_of(a) < table.number_of(b); });
+  std::vector<std::uint32_t> next_of_id(table.ids());
+  std::uint32_t next = 0;
+  for (const std::uint32_t id : ids) {
+    lines_.push_back(table.number_of(id) * line_bytes);
+    first_of_line_.push_back(next);
+    next_of_id[id] = next;
+    next += accesses_of_id[id];
+  }
+  first_of_line_.push_back(next);
+  accesses_.resize(total);
+  for (std::uint32_t access = 0; access < id_of.size(); ++access) {
+    accesses_[next_of_id[id_of[access]]++] = access;
+  }
+}
+
+std::span<const std::uint32_t> SetSimulation::accesses_to_line(std::uint64_t line) const {
+  const auto found = std::lower_bound(lines_.begin(), lines_.end(), line);
+  if (found == lines_.end() || *found != line) {
+    return {};
+  }
+  const auto place = static_cast<std::size_t>(found - lines_.begin());
+  return std::span(accesses_).subspan(first_of_line_[place], first_of_line_[place + 1] - first_of_line_[place]);
+}
+
+std::size_t SetSimulation::count_accesses_to(std::span<const std::uint64_t> lines) const {
+  std::size_t count = 0;
+  for (const std::uint64_t line : lines) {
+    count += accesses_to_line(line).size();
+  }
+  return count;
+}
+
+std::vector<std::uint32_t> SetSimulation::accesses_to(std::span<const std::uint64_t> lines, std::uint32_t end) const {
+  std::vector<std::uint32_t> accesses;
+  for (const std::uint64_t line : lines) {
+    const std::span<const std::uint32_t> all = accesses_to_line(line);
+    accesses.insert(accesses.end(), all.begin(), std::lower_bound(all.begin(), all.end(), end));
+  }
+  // Where there are many, marking them costs less than sorting.
+  constexpr std::size_t few_in = 256;
+  if (accesses.size() < end / few_in) {
+    std::sort(accesses.begin(), accesses.end());
+    return accesses;
+  }
+  constexpr unsigned bits = 64;
+  std::vector<std::uint64_t> marks(end / bits + 1);
+  for (const std::uint32_t access : accesses) {
+    marks[access / bits] |= std::uint64_t{1} << (access % bits);
+  }
+  std::size_t place = 0;
+  for (std::size_t word = 0; word < marks.size(); ++word) {
+    for (std::uint64_t left = marks[word]; left != 0; left &= left - 1) {
+      accesses[place++] = static_cast<std::uint32_t>(word * bits) + static_cast<std::uint32_t>(std::countr_zero(left));
+    }
+  }
+  return accesses;
+}
+
+std::uint32_t SetSimulation::end_of_first(std::size_t accesses, std::span<const std::uint64_t> lines) const {
+  const std::uint32_t all = first_of_recording_.back();
+  if (accesses >= all) {
+    return all;
+  }
+  const std::size_t there = count_accesses_to(lines);
+  return accesses >= there ? all : static_cast<std::uint32_t>(std::uint64_t{all} * accesses / there);
+}
+
+template <class Visit>
+void SetSimulation::for_each_access(std::span<const std::uint64_t> lines, std::uint32_t end, const Visit& visit) const {
+  std::size_t r = 0;
+  for (const std::uint32_t access : accesses_to(lines, end)) {
+    while (access >= first_of_recording_[r + 1]) {
+      ++r;
+    }
+    visit(r, access - first_of_recording_[r]);
+  }
+}
+
+std::vector<std::size_t> SetSimulation::wrong_before(std::uint32_t end, std::span<const std::uint64_t> lines,
+                                                     std::span<const Supposed> suppositions) const {
+  model::HypothesisTester tester(line_bytes_, sector_bytes_);
+  std::vector<std::uint64_t> addresses;
+  std::vector<Measured> measured;
+  std::size_t recording = 0;
+  const auto add = [&] {
+    if (!addresses.empty()) {
+      tester.add(addresses, measured);
+      addresses.clear();
+      measured.clear();
+    }
+  };
+  for_each_access(lines, end, [&](std::size_t r, std::size_t i) {
+    if (r != recording) {
+      add();
+      recording = r;
+    }
+    addresses.push_back(recordings_[r].addresses[i]);
+    measured.push_back(recordings_[r].measured[i]);
+  });
+  add();
+  std::vector<model::Hypothesis> hypotheses;
+  std::vector<std::size_t> place;
+  for (std::size_t i = 0; i < suppositions.size(); ++i) {
+    if (fits(suppositions[i].policy, suppositions[i].ways)) {
+      hypotheses.push_back(
+          {.index = model::BitsIndex{}, .ways = {suppositions[i].ways}, .replacement = suppositions[i].policy});
+      place.push_back(i);
+    }
+  }
+  std::vector<std::size_t> result(suppositions.size(), does_not_fit);
+  // Whoever scores has threads for several sets or policies.
+  const std::vector<std::size_t> counted = tester.wrong(hypotheses, 1);
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    result[place[i]] = counted[i];
+  }
+  return result;
+}
+
+namespace {
+
+// Most of what is wrong shows in the first accesses, and most of the rest in a few times as many.
+constexpr std::size_t first_accesses = 4096;
+constexpr std::size_t times_as_many = 8;
+
+}  // namespace
+
+std::vector<std::size_t> SetSimulation::wrong(std::span<const std::uint64_t> lines,
+                                              std::span<const Supposed> suppositions, std::size_t most) const {
+  const std::uint32_t all = first_of_recording_.back();
+  std::vector<std::size_t> result(suppositions.size(), does_not_fit);
+  std::vector<std::size_t> left(suppositions.size());
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  std::vector<Supposed> supposed(suppositions.begin(), suppositions.end());
+  // No more can be wrong than is judged, so that such a bound spares nothing.
+  std::size_t accesses = most < judged_ ? first_accesses : std::numeric_limits<std::size_t>::max();
+  for (bool is_last = false; !is_last && !left.empty(); accesses *= times_as_many) {
+    const std::uint32_t end = end_of_first(accesses, lines);
+    is_last = end == all;
+    const std::vector<std::size_t> counted = wrong_before(end, lines, supposed);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      result[left[i]] = counted[i];
+      if (counted[i] <= most) {
+        left[kept] = left[i];
+        supposed[kept++] = supposed[i];
+      }
+    }
+    left.resize(kept);
+    supposed.resize(kept);
+  }
+  return result;
+}
+
+std::optional<SetSimulation::Best> SetSimulation::best(std::span<const std::uint64_t> lines,
+                                                       std::span<const Supposed> suppositions, std::size_t most) const {
+  if (suppositions.empty()) {
+    return std::nullopt;
+  }
+  std::vector<std::size_t> counted;
+  const std::uint32_t end = end_of_first(first_accesses, lines);
+  if (suppositions.size() == 1) {
+    counted = wrong(lines, suppositions, most);
+  } else if (counted = wrong_before(end, lines, suppositions); end < first_of_recording_.back()) {
+    // What the one that leads gets wrong in all shows what is too much.
+    const auto leader = static_cast<std::size_t>(std::min_element(counted.begin(), counted.end()) - counted.begin());
+    const std::size_t of_leader = wrong(lines, suppositions.subspan(leader, 1), most).front();
+    std::vector<Supposed> others(suppositions.begin(), suppositions.end());
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(leader));
+    counted = wrong(lines, others, std::min(most, of_leader));
+    counted.insert(counted.begin() + static_cast<std::ptrdiff_t>(leader), of_leader);
+  }
+  const auto least = std::min_element(counted.begin(), counted.end());
+  if (*least > most || *least == does_not_fit) {
+    return std::nullopt;
+  }
+  return Best{.supposition = static_cast<std::size_t>(least - counted.begin()), .wrong = *least};
+}
+
+SetSimulation::Counts SetSimulation::counts_of_first(std::size_t accesses, std::span<const std::uint64_t> lines) const {
+  Counts counts;
+  for_each_access(lines, end_of_first(accesses, lines), [&](std::size_t r, std::size_t i) {
+    const Measured measured = recordings_[r].measured[i];
+    counts.judged += is_judged(measured) ? 1U : 0U;
+    counts.misses += measured == Measured::miss ? 1U : 0U;
+  });
+  return counts;
+}
+
+// Calls visit(recording, access in it, whether a miss is predicted).
+template <class Visit>
+void SetSimulation::simulate(std::span<const std::uint64_t> lines, const Supposed& supposed, const Visit& visit) const {
+  model::CacheDescription set;
+  set.line_bytes = line_bytes_;
+  set.sector_bytes = sector_bytes_;
+  set.ways = std::vector<std::uint32_t>{supposed.ways};
+  set.index = model::BitsIndex{};
+  set.replacement = supposed.policy;
+  const auto simulator = model::CacheSimulator::make(set, 1);
+  std::optional<std::size_t> current;
+  for_each_access(lines, first_of_recording_.back(), [&](std::size_t r, std::size_t i) {
+    if (current != r) {
+      simulator->put_into(model::StartState::clean);
+      current = r;
+    }
+    const model::AccessEvent event = simulator->step(recordings_[r].addresses[i], model::AccessKind::load);
+    visit(r, i, is_miss(event.outcome));
+  });
+}
+
+void SetSimulation::predict(std::span<const std::uint64_t> lines, const Supposed& supposed,
+                            std::vector<std::vector<bool>>& misses) const {
+  simulate(lines, supposed, [&](std::size_t r, std::size_t i, bool is_miss) { misses[r][i] = is_miss; });
+}
+
+std::vector<SetSimulation::Prediction> SetSimulation::predictions(std::span<const std::uint64_t> lines,
+                                                                  const Supposed& supposed) const {
+  struct Load {
+    std::size_t recording = 0;
+    std::uint32_t place = 0;  // among the accesses to these lines
+  };
+  std::vector<Prediction> predictions;
+  std::unordered_map<std::uint64_t, Load> last_load;  // by line
+  std::uint32_t place = 0;
+  simulate(lines, supposed, [&](std::size_t r, std::size_t i, bool is_miss) {
+    const std::uint64_t line = recordings_[r].addresses[i] / line_bytes_ * line_bytes_;
+    const auto [last, is_first] = last_load.try_emplace(line, Load{.recording = r, .place = place});
+    const bool is_new = is_first || last->second.recording != r;
+    const Measured measured = recordings_[r].measured[i];
+    if (is_judged(measured)) {
+      predictions.push_back({.line = line,
+                             .age = is_new ? std::nullopt : std::optional(place - last->second.place),
+                             .miss = is_miss,
+                             .is_wrong = is_miss != (measured == Measured::miss)});
+    }
+    last->second = {.recording = r, .place = place++};
+  });
+  return predictions;
+}
+
+std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const SetSimulation& simulation, Care care,
+                                       const Scorer& scorer, const std::function<bool()>& stop) {
+  constexpr std::size_t accesses_of_sample = 4000;
+  constexpr std::size_t accesses_of_line = 100;  // where there are too many lines to see enough of each otherwise
+  constexpr std::size_t accesses_of_fit = 100'000;
+  const std::size_t lines = simulation.lines().size();
+  const std::size_t many = lines > ConflictScores::most_fills ? accesses_of_line * lines : 0;
+  const SetSimulation sample = simulation.beginning(std::max(accesses_of_sample, many));
+  // What so many accesses do not show is left to the check by all of them.
+  const std::size_t enough = std::max(accesses_of_fit, 2 * many);
+  const bool is_long = simulation.judged() > 2 * enough;
+  const SetSimulation beginning = is_long ? simulation.beginning(enough, enough / 4) : sample;
+  const SetSimulation& fitted = is_long ? beginning : simulation;
+  const std::size_t judged = fitted.judged();
+  std::optional<SplitFit> best;
+  for (const LineSplit& split : splits) {
+    SplitFit fit(split, fitted, sample, scorer);
+    // Once a policy explains most, other splits are tried under that one.
+    if (best && best->wrong() * 25 < judged) {
+      fit.settle(best->policy());
+    } else {
+      fit.choose_policy();
+    }
+    if (!best || fit.wrong() < best->wrong()) {
+      best = std::move(fit);
+    }
+    if (stop() || best->wrong() * 1000 < judged) {
+      break;
+    }
+  }
+  if (!best) {
+    return std::nullopt;
+  }
+  // Where much is wrong, more than a few lines are at fault.
+  const std::size_t before = best->wrong();
+  if (care == Care::thorough && before * 8 < judged) {
+    best->move_lines(stop);
+    if (best->wrong() < before) {
+      best->choose_policy();
+      best->move_lines(stop);
+    }
+  }
+  return is_long ? best->by_all(simulation).fit() : best->fit();
+}
+
+std::size_t wrong_of(const TraceFit& fit, const SetSimulation& simulation, const Scorer& scorer) {
+  const std::vector<Lines> sets = fit.split.lines_of_sets();
+  const std::vector<Scored> of_sets = scorer(sets.size(), [&](std::size_t set) {
+    const Supposed supposed{.ways = fit.ways[set], .policy = fit.policy};
+    return Scored{.wrong = simulation.wrong(sets[set], {&supposed, 1}).front(), .variant = 0};
+  });
+  return std::accumulate(of_sets.begin(), of_sets.end(), std::size_t{0},
+                         [](std::size_t sum, const Scored& of_set) { return sum + of_set.wrong; });
+}
+
+namespace {
+
+// A fit with all that rivals may get wrong.
+class Rivalry {
+ public:
+  Rivalry(const TraceFit& fit, const SetSimulation& simulation, std::size_t tolerated, const Scorer& scorer)
+      : fit_(&fit), simulation_(&simulation), tolerated_(tolerated), scorer_(&scorer),
+        sets_(fit.split.lines_of_sets()) {}
+
+  Rivals find() {
+    find_policies();
+    find_ways();
+    find_undecided_lines();
+    return std::move(rivals_);
+  }
+
+ private:
+  void find_policies() {
+    std::vector<Replacement> policies;
+    std::set<std::string> known;
+    for (const std::uint32_t ways : fit_->ways) {
+      for (Replacement& policy : model::guessed_policies({ways})) {
+        if (known.insert(model::to_text(policy)).second) {
+          policies.push_back(std::move(policy));
+        }
+      }
+    }
+    const std::vector<Scored> scored = (*scorer_)(policies.size(), [&](std::size_t p) {
+      const bool is_rival = suiting_ways(policies[p]).has_value();
+      return Scored{.wrong = is_rival ? 0U : 1U, .variant = 0};
+    });
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      if (scored[p].wrong == 0) {
+        rivals_.policies.emplace_back(policies[p], *suiting_ways(policies[p]));
+      }
+    }
+  }
+
+  // None when the policy gets too much wrong whatever the ways.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> suiting_ways(const Replacement& policy) const {
+    std::vector<std::uint32_t> ways;
+    std::size_t left = fit_->wrong + tolerated_;
+    for (std::size_t set = 0; set < sets_.size(); ++set) {
+      const auto near = around({fit_->ways[set]}, 1, std::max<std::size_t>(sets_[set].size(), 2));
+      const BestWays best = best_ways(*simulation_, sets_[set], policy, near, left);
+      if (best.wrong > left) {
+        return std::nullopt;
+      }
+      left -= best.wrong;
+      ways.push_back(best.ways);
+    }
+    return ways;
+  }
+
+  [[nodiscard]] std::vector<Supposed> rival_policies_with(std::uint32_t ways) const {
+    std::vector<Supposed> supposed;
+    for (const auto& [policy, suited] : rivals_.policies) {
+      supposed.push_back({.ways = ways, .policy = policy});
+    }
+    return supposed;
+  }
+
+  void find_ways() {
+    struct WaysOfSet {
+      std::size_t set = 0;
+      std::uint32_t ways = 0;
+    };
+    std::vector<WaysOfSet> all;
+    std::vector<std::vector<Supposed>> of_sets(sets_.size());
+    for (std::size_t set = 0; set < sets_.size(); ++set) {
+      const std::uint32_t reach = std::max<std::uint32_t>(2, fit_->ways[set] / 2);
+      // One way more than there are lines stands for all larger numbers.
+      for (const std::uint32_t ways : around({fit_->ways[set]}, reach, sets_[set].size() + 1)) {
+        all.push_back({.set = set, .ways = ways});
+        const std::vector<Supposed> with = rival_policies_with(ways);
+        of_sets[set].insert(of_sets[set].end(), with.begin(), with.end());
+      }
+    }
+    for (const Scored& least : (*scorer_)(sets_.size(), [&](std::size_t set) {
+           return Scored{.wrong = simulation_->best(sets_[set], of_sets[set]).value().wrong, .variant = 0};
+         })) {
+      wrong_of_set_.push_back(least.wrong);
+    }
+    const std::vector<Scored> scored = (*scorer_)(all.size(), [&](std::size_t i) {
+      const auto& [set, ways] = all[i];
+      const auto best = simulation_->best(sets_[set], rival_policies_with(ways), wrong_of_set_[set] + tolerated_);
+      return Scored{.wrong = best ? 0U : 1U, .variant = 0};
+    });
+    rivals_.ways_of_set.resize(sets_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (scored[i].wrong == 0) {
+        rivals_.ways_of_set[all[i].set].push_back(all[i].ways);
+      }
+    }
+  }
+
+  void find_undecided_lines() {
+    for (const Scored& scored : (*scorer_)(fit_->split.lines.size(), [&](std::size_t line) {
+           return Scored{.wrong = is_decided(line) ? 0U : 1U, .variant = 0};
+         })) {
+      rivals_.line_is_decided.push_back(scored.wrong == 0);
+    }
+  }
+
+  // Whether this line of the split would do nowhere else.
+  [[nodiscard]] bool is_decided(std::size_t line) const {
+    const std::uint64_t moved = fit_->split.lines[line];
+    const std::uint32_t from = fit_->split.set_of[line];
+    Lines rest = sets_[from];
+    rest.erase(std::lower_bound(rest.begin(), rest.end(), moved));
+    const auto near = [&](const Lines& lines, std::uint32_t ways, std::size_t most) {
+      return lines.empty() ? 0U
+                           : best_ways(*simulation_, lines, fit_->policy, around({ways}, 1, lines.size()), most).wrong;
+    };
+    const std::size_t may_be_wrong = wrong_of_set_[from] + tolerated_;
+    // Without the line its set may be so wrong that no other set makes up for it.
+    const std::size_t most = may_be_wrong + *std::max_element(wrong_of_set_.begin(), wrong_of_set_.end());
+    const std::size_t without = near(rest, fit_->ways[from], most);
+    if (without > most) {
+      return true;
+    }
+    // A set of its own is possible as well.
+    const Supposed alone{.ways = 1, .policy = fit_->policy};
+    if (without <= may_be_wrong) {
+      const std::size_t left = may_be_wrong - without;
+      if (simulation_->wrong({&moved, 1}, {&alone, 1}, left).front() <= left) {
+        return false;
+      }
+    }
+    for (std::uint32_t to = 0; to < sets_.size(); ++to) {
+      const std::size_t with_both = may_be_wrong + wrong_of_set_[to];
+      if (to != from && without <= with_both) {
+        Lines more = sets_[to];
+        more.insert(std::lower_bound(more.begin(), more.end(), moved), moved);
+        if (near(more, fit_->ways[to], with_both - without) <= with_both - without) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  const TraceFit* fit_;
+  const SetSimulation* simulation_;
+  std::size_t tolerated_;
+  const Scorer* scorer_;
+  std::vector<Lines> sets_;
+  std::vector<std::size_t> wrong_of_set_;  // by the best of the rivals
+  Rivals rivals_;
+};
+
+}  // namespace
+
+Rivals rivals_of(const TraceFit& fit, const SetSimulation& simulation, std::size_t tolerated, const Scorer& scorer) {
+  return Rivalry(fit, simulation, tolerated, scorer).find();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "infer/asking/level_classifier.hpp"
+#include "model/device_description.hpp"
+#include "model/trace.hpp"
+
+namespace gpuinfer::infer {
+
+// How a description predicts a recording, access by access.
+struct Agreement {
+  std::size_t accesses = 0;  // recorded ones
+  std::size_t agreeing = 0;
+  std::size_t outliers = 0;      // latencies that are neither a hit nor a miss: not judged
+  std::size_t undetermined = 0;  // the outcome depends on what came before the trace: not judged
+  std::array<std::array<std::size_t, 2>, 2> confusion{};  // [predicted miss][measured miss]
+  std::optional<std::size_t> first_disagreement;          // index into the recorded accesses
+
+  // Share of the accesses that were judged.
+  [[nodiscard]] double share() const;
+};
+
+// Simulates the sequence of `trace` on `cache` and compares. Levels are told apart by the latencies of the trace
+// itself, with the description's latencies as a guide where it has them. Throws InputError when the description lacks a
+// leaf that a simulation needs. Where a pointer walks sets and addresses have bits above the exercised ones, the place
+// at which it begins is not known, and the one that agrees best is taken.
+[[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+                                 std::uint64_t address_of_buffer, std::uint64_t seed);
+
+// The same in two steps, for whoever compares many caches of these latencies with one trace: one reading for each
+// recorded access; and what a cache makes of them.
+[[nodiscard]] std::vector<Reading> read_levels(const model::Trace& trace, const model::LatencyCycles& latency_cycles);
+[[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+                                 const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                 std::uint64_t seed);
+
+}  // namespace gpuinfer::infer

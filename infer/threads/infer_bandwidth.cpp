@@ -1,0 +1,518 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/threads/infer_bandwidth.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+#include "infer/asking/leaves.hpp"
+#include "model/bandwidth.hpp"
+#include "model/number_text.hpp"
+#include "model/workload.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::EvidenceStatus;
+using model::percent_text;
+using model::Stream;
+using model::StreamPath;
+using model::StreamWork;
+
+constexpr double bits_of_byte = 8;
+constexpr std::array<std::uint32_t, 3> element_sizes_bits{32, 64, 128};
+constexpr std::array<std::uint32_t, 4> all_in_flight{1, 2, 4, 8};
+
+// Blocks of so many threads, so many of them for each SM.
+struct Shape {
+  std::uint32_t block_threads;
+  std::uint32_t blocks_of_sm;
+};
+constexpr std::array<Shape, 5> shapes{{{256, 8}, {512, 4}, {1024, 2}, {1024, 1}, {256, 2}}};
+constexpr Shape usual_shape = shapes[2];
+
+// Beyond this a larger dataset of a cache is none any more.
+constexpr std::uint64_t smallest_dataset_bytes = 4096;
+constexpr std::uint64_t largest_texture_bytes = 64ULL << 20U;
+
+constexpr double same = 0.05;  // what two measurements of one peak may differ by
+
+// What came out of a stream in the best of its runs.
+struct Flow {
+  Stream stream;
+  double bytes_per_second = 0;
+  double elements_per_sm_clock = 0;
+  double clock_hz = 0;
+  double spread = 0;  // of its runs: (fastest - slowest) / fastest
+
+  [[nodiscard]] double bytes_under_way() const {
+    return double{1} * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits /
+           bits_of_byte;
+  }
+};
+
+bool is_slower(const Flow& a, const Flow& b) { return a.bytes_per_second < b.bytes_per_second; }
+
+// Of those that give as much, to one per cent, the one with the smallest elements.
+const Flow& best_of(const std::vector<Flow>& flows) {
+  constexpr double as_much = 0.99;
+  const double most = std::ranges::max_element(flows, is_slower)->bytes_per_second;
+  const auto bits_of = [most](const Flow& flow) {
+    return std::pair(flow.bytes_per_second < as_much * most ? 1 : 0, flow.stream.element_bits);
+  };
+  return *std::ranges::min_element(flows, [&](const Flow& a, const Flow& b) {
+    return bits_of(a) != bits_of(b) ? bits_of(a) < bits_of(b) : is_slower(b, a);
+  });
+}
+
+// None: there is no such flow.
+template <class Condition>
+std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition condition) {
+  std::vector<Flow> chosen;
+  std::ranges::copy_if(flows, std::back_inserter(chosen), condition);
+  return chosen.empty() ? std::nullopt : std::optional(best_of(chosen));
+}
+
+// To so many digits, about as many as a measurement repeats.
+double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
+
+model::ElementBandwidth element_bandwidth(const Flow& flow) {
+  return {.element_bits = flow.stream.element_bits,
+          .bytes_per_second = rounded(flow.bytes_per_second),
+          .elements_per_sm_clock = rounded(flow.elements_per_sm_clock)};
+}
+
+std::string gigabytes_text(double bytes_per_second) { return model::to_text(rounded(bytes_per_second / 1e9)); }
+
+// `name` is one of model::bandwidth_names.
+struct Memory {
+  const char* name;
+  StreamPath path;
+  StreamWork work;
+};
+constexpr Memory l1{"L1", StreamPath::global_ca, StreamWork::load};
+constexpr Memory texture{"texture", StreamPath::texture, StreamWork::load};
+constexpr Memory shared{"shared", StreamPath::shared, StreamWork::swap};
+constexpr Memory shared_by_copies{"shared", StreamPath::shared, StreamWork::copy};
+constexpr Memory constant{"constant", StreamPath::constant, StreamWork::load};
+constexpr Memory l2_load{"L2_load", StreamPath::global_cg, StreamWork::load};
+constexpr Memory l2_copy{"L2_copy", StreamPath::global_cg, StreamWork::copy};
+constexpr Memory dram_load{"DRAM_load", StreamPath::global_cg, StreamWork::load};
+constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy};
+
+constexpr std::array leaf_names{"L1", "texture", "shared", "constant", "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
+
+class Inference {
+ public:
+  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
+      : device_(device, target, settings), leaves_(device_, finding_, leaf_names) {}
+
+  BandwidthFinding run() {
+    for (const char* name : leaf_names) {
+      finding_.bandwidth[name];
+    }
+    static_cast<void>(leaves_.go_through([this] { find_all(); }));
+    leaves_.close();
+    return std::move(finding_);
+  }
+
+ private:
+  void find_all() {
+    if (!device_.facts().sm_count) {
+      leaves_.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
+      return;
+    }
+    sms_ = *device_.facts().sm_count;
+    const std::uint64_t largest_bytes = device_.buffer().bytes;
+    find_of_memory(l2_load, dram_load, largest_bytes);
+    find_of_memory(l2_copy, dram_copy, largest_bytes);
+    find_of_cache(l1, largest_texture_bytes, "ld.global.ca");
+    find_of_cache(texture, largest_texture_bytes, "texture fetches");
+    find_on_chip(shared, {shared, shared_by_copies}, "what threads swap and copy in shared memory");
+    find_on_chip(constant, {constant}, "one constant for all lanes of a warp");
+    device_.report("done", 1.0);
+  }
+
+  // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
+  // several SMs ask for at a time may be fetched for all of them at once.
+  void find_of_memory(const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
+    begin(cache);
+    const bool loads = cache.work == StreamWork::load;
+    device_.inquire(
+        std::string(loads ? "loads" : "copies") + " past L1 of datasets of every size, each block in a part of its own",
+        "what fits L2 comes faster than what does not");
+    std::vector<Flow> by_size;
+    for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= largest_bytes; bytes *= 2) {
+      if (auto flow = best_in_parts(cache, bytes)) {
+        by_size.push_back(*flow);
+      }
+    }
+    if (by_size.size() < 2) {
+      throw Undecided("the device has too little memory for streams");
+    }
+    const Flow& last = by_size.back();
+    const Flow& before_last = by_size[by_size.size() - 2];
+    const std::vector<Flow> of_cache = by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
+    settle(cache, of_cache, by_size,
+           best_of(of_cache).bytes_per_second > (1 + 3 * same) * last.bytes_per_second
+               ? ""
+               : "no size of the dataset gives more than memory does");
+    if (loads) {
+      leaves_[cache.name].details["gb_per_second_by_dataset_of_all_blocks"] =
+          by_dataset_text(sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
+    } else {
+      state_l2_saving(cache, largest_bytes);
+    }
+    begin(memory);
+    device_.inquire("the same from the largest dataset", "it does not fit any cache");
+    const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same;
+    settle(memory, by_shape_in_parts(memory, largest_bytes), {},
+           is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
+  }
+
+  // Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
+  // Baniasadi 2015, section 3.1): what that saves grows until L2 is full.
+  void state_l2_saving(const Memory& cache, std::uint64_t largest_bytes) {
+    constexpr std::uint64_t smallest_bytes = 64U << 10U;
+    constexpr std::uint64_t most_bytes = 512U << 20U;
+    constexpr std::uint32_t runs = 5;
+    device_.inquire("copies of one element by each thread, in L2 or driven out of it before",
+                    "what L2 saves grows with the dataset until L2 is full");
+    std::string saved;
+    try {
+      for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
+        Stream stream = stream_of(cache, bytes);
+        stream.element_bits = 64;
+        stream.elements_in_flight = 1;
+        stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
+        stream.elements_per_thread = 1;
+        stream.runs = runs;
+        const double in_l2 = std::ranges::min(time_of(stream).seconds);
+        stream.drops_l2 = true;
+        const double dropped = std::ranges::min(time_of(stream).seconds);
+        saved += (saved.empty() ? "" : ", ") + model::to_text(bytes) + ": " +
+                 model::to_text(std::round((dropped - in_l2) * 1e8) / 1e2);
+      }
+      leaves_[cache.name].details["microseconds_saved_by_l2_by_bytes"] = "{" + saved + "}";
+      device_.learned("L2 saves microseconds, by bytes: " + saved);
+    } catch (const QuestionRefused& refused) {
+      device_.learned(std::string("refused: ") + refused.what());
+    }
+  }
+
+  // A first cache, which is one if it gives more than what is behind it.
+  void find_of_cache(const Memory& cache, std::uint64_t largest_bytes, const std::string& how) {
+    begin(cache);
+    device_.inquire(how + " from datasets of every size, and in blocks and elements of every shape",
+                    "what fits the cache comes faster than what does not");
+    const std::vector<Flow> by_size = sweep(cache, std::min(largest_bytes, device_.buffer().bytes));
+    const std::vector<Flow> all = by_shape(best_of(by_size).stream);
+    const auto& behind = finding_.bandwidth.at(l2_load.name).best;
+    const double behind_bytes_per_second = behind ? behind->bytes_per_second : by_size.back().bytes_per_second;
+    settle(cache, all, by_size,
+           best_of(all).bytes_per_second > (1 + same) * behind_bytes_per_second
+               ? ""
+               : "it is no faster than L2, so it is not known to be read at all");
+  }
+
+  void find_on_chip(const Memory& name, const std::vector<Memory>& ways, const std::string& how) {
+    begin(name);
+    device_.inquire(how + ", in blocks and elements of every shape", "it never leaves the SM");
+    std::vector<Flow> all;
+    for (const Memory& way : ways) {
+      std::ranges::move(by_shape(stream_of(way, 0)), std::back_inserter(all));
+    }
+    settle(name, all, {}, "");
+  }
+
+  void begin(const Memory& memory) {
+    leaves_.begin(memory.name, "its streams were not all asked for");
+    device_.report(memory.name, static_cast<double>(begun_++) / leaf_names.size());
+  }
+
+  [[nodiscard]] Stream stream_of(const Memory& memory, std::uint64_t dataset_bytes) const {
+    return {.path = memory.path,
+            .work = memory.work,
+            .element_bits = 128,
+            .elements_in_flight = 4,
+            .dataset_bytes = dataset_bytes,
+            .block_threads = usual_shape.block_threads,
+            .blocks = usual_shape.blocks_of_sm * sms_};
+  }
+
+  // Ascending by size; two at least.
+  std::vector<Flow> sweep(const Memory& memory, std::uint64_t largest_bytes) {
+    std::vector<Flow> flows;
+    for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= std::max(largest_bytes, 2 * smallest_dataset_bytes);
+         bytes *= 2) {
+      flows.push_back(flow_of(stream_of(memory, bytes)));
+    }
+    return flows;
+  }
+
+  // The stream with parts that make up so many bytes at most, or none where a block has more than that under way.
+  static std::optional<Stream> in_parts(Stream stream, std::uint64_t most_bytes) {
+    stream.part_bytes = std::bit_floor(most_bytes / stream.blocks);
+    stream.dataset_bytes = stream.part_bytes * stream.blocks;
+    const std::uint64_t under_way_bytes =
+        std::uint64_t{stream.block_threads} * stream.elements_in_flight * stream.element_bits / 8;
+    return stream.part_bytes >= under_way_bytes ? std::optional(stream) : std::nullopt;
+  }
+
+  // Of a few streams with little or much under way.
+  std::optional<Flow> best_in_parts(const Memory& memory, std::uint64_t most_bytes) {
+    std::optional<Flow> best;
+    for (const std::uint32_t in_flight : {1U, 8U}) {
+      for (const Shape& shape : {shapes[3], shapes[4]}) {
+        Stream stream = stream_of(memory, 0);
+        stream.elements_in_flight = in_flight;
+        stream.block_threads = shape.block_threads;
+        stream.blocks = shape.blocks_of_sm * sms_;
+        if (const auto fitting = in_parts(stream, most_bytes)) {
+          const Flow flow = flow_of(*fitting);
+          if (!best || is_slower(*best, flow)) {
+            best = flow;
+          }
+        }
+      }
+    }
+    return best;
+  }
+
+  std::vector<Flow> by_shape_in_parts(const Memory& memory, std::uint64_t most_bytes) {
+    return by_shape(stream_of(memory, 0), [most_bytes](const Stream& stream) { return in_parts(stream, most_bytes); });
+  }
+
+  std::vector<Flow> by_shape(const Stream& stream) {
+    return by_shape(stream, [](const Stream& each) {
+      const std::uint64_t warp_bytes =
+          std::uint64_t{each.element_bits} / 8 * each.elements_in_flight * model::warp_lanes;
+      return each.dataset_bytes == 0 || each.dataset_bytes >= warp_bytes ? std::optional(each) : std::nullopt;
+    });
+  }
+
+  // The stream in all shapes, with all sizes of elements and numbers of them under way.
+  template <class Fit>
+  std::vector<Flow> by_shape(Stream stream, Fit fit) {
+    std::vector<Flow> flows;
+    for (const Shape& shape : shapes) {
+      stream.block_threads = shape.block_threads;
+      stream.blocks = shape.blocks_of_sm * sms_;
+      for (const std::uint32_t bits : element_sizes_bits) {
+        stream.element_bits = bits;
+        for (const std::uint32_t in_flight : all_in_flight) {
+          stream.elements_in_flight = in_flight;
+          const std::optional<Stream> fitting = fit(stream);
+          if (auto flow = fitting ? flow_if_answered(*fitting) : std::nullopt) {
+            flows.push_back(*flow);
+          }
+        }
+      }
+    }
+    if (flows.empty()) {
+      throw Undecided("the device carries out none of the streams");
+    }
+    return flows;
+  }
+
+  // Where most may be under way.
+  static const Flow& largest_of_the_best(const std::vector<Flow>& by_size) {
+    const double enough = (1 - same) * best_of(by_size).bytes_per_second;
+    return *std::find_if(by_size.rbegin(), by_size.rend(),
+                         [enough](const Flow& flow) { return flow.bytes_per_second >= enough; });
+  }
+
+  // Some shapes are too large for a device.
+  std::optional<Flow> flow_if_answered(const Stream& stream) {
+    try {
+      return flow_of(stream);
+    } catch (const QuestionRefused&) {
+      return std::nullopt;
+    }
+  }
+
+  // As long as it takes for begin and end not to matter.
+  Flow flow_of(Stream stream) {
+    constexpr double long_enough_seconds = 7e-4;
+    constexpr double most_elements = 1U << 26U;
+    constexpr std::uint32_t first_rounds = 16;
+    constexpr std::uint32_t runs = 3;
+    double elements = first_rounds * stream.elements_in_flight;
+    // All of the dataset, at least once.
+    const double threads = static_cast<double>(stream.blocks) * stream.block_threads;
+    elements =
+        std::max(elements, static_cast<double>(stream.dataset_bytes) * bits_of_byte / (threads * stream.element_bits));
+    for (int pilot = 0; pilot < 2; ++pilot) {
+      stream.elements_per_thread = whole_rounds(elements, stream);
+      const double seconds = std::max(time_of(stream).seconds.front(), 1e-7);
+      if (seconds >= long_enough_seconds) {
+        break;
+      }
+      elements = std::min(most_elements, stream.elements_per_thread * long_enough_seconds / seconds);
+    }
+    stream.elements_per_thread = whole_rounds(elements, stream);
+    stream.runs = runs;
+    const model::Timing timing = time_of(stream);
+    const auto fastest = std::ranges::min_element(timing.seconds);
+    const double seconds = *fastest;
+    const double cycles = timing.cycles[static_cast<std::size_t>(fastest - timing.seconds.begin())];
+    const auto bytes = static_cast<double>(bytes_moved(stream));
+    return {
+        .stream = stream,
+        .bytes_per_second = bytes / seconds,
+        .elements_per_sm_clock = bytes * bits_of_byte / (stream.element_bits * cycles * std::min(sms_, stream.blocks)),
+        .clock_hz = cycles / seconds,
+        .spread = 1 - seconds / std::ranges::max(timing.seconds)};
+  }
+
+  static std::uint32_t whole_rounds(double elements, const Stream& stream) {
+    const double rounds = std::max(1.0, std::ceil(elements / stream.elements_in_flight));
+    return static_cast<std::uint32_t>(rounds) * stream.elements_in_flight;
+  }
+
+  model::Timing time_of(const Stream& stream) {
+    const model::Workload workload = stream;
+    model::Timing timing = device_.time({&workload, 1}).front();
+    if (std::ranges::any_of(timing.seconds, [](double seconds) { return seconds <= 0; })) {
+      throw Undecided("a stream took no time at all");
+    }
+    return timing;
+  }
+
+  // `doubt`: why the memory is not known to be the one that answered.
+  void settle(const Memory& memory, const std::vector<Flow>& flows, const std::vector<Flow>& by_size,
+              const std::string& doubt) {
+    const Flow best = best_of(flows);
+    const Flow again = flow_of(best.stream);
+    model::LeafEvidence& leaf = leaves_[memory.name];
+    describe(leaf, best, again, flows, by_size);
+    const double gain = gain_of_more_under_way(flows);
+    const double difference = std::abs(again.bytes_per_second / best.bytes_per_second - 1);
+    device_.learned(gigabytes_text(best.bytes_per_second) + " GB/s at most, " + gigabytes_text(again.bytes_per_second) +
+                    " when asked again");
+    if (!doubt.empty()) {
+      leaves_.leave_open(memory.name, EvidenceStatus::unknown, doubt);
+    } else if (difference > same) {
+      leaves_.leave_open(memory.name, EvidenceStatus::ambiguous,
+                         "two rounds of the same stream differ by " + percent_text(difference));
+      leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
+                           model::to_text(rounded(again.bytes_per_second))};
+    } else if (gain > 2 * same) {
+      leaves_.leave_open(memory.name, EvidenceStatus::ambiguous,
+                         "it still gives " + percent_text(gain) +
+                             " more when twice as much is under way, so this may not be the most");
+      leaf.alternatives = {model::to_text(rounded(best.bytes_per_second))};
+    } else {
+      model::Bandwidth& found = finding_.bandwidth[memory.name];
+      found.best = element_bandwidth(best);
+      for (const std::uint32_t bits : element_sizes_bits) {
+        if (const auto best_of_size =
+                best_where(flows, [bits](const Flow& flow) { return flow.stream.element_bits == bits; })) {
+          found.by_element_bits.push_back(element_bandwidth(*best_of_size));
+        }
+      }
+      leaves_.resolve(memory.name);
+    }
+    state_one_sm(memory, best.stream);
+  }
+
+  // What one SM draws while the others rest: as much under way as a block can have.
+  void state_one_sm(const Memory& memory, const Stream& of_all_sms) {
+    constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
+    Stream stream = of_all_sms;
+    stream.blocks = 1;
+    if (&memory == &dram_load || &memory == &dram_copy) {
+      stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(device_.buffer().bytes));
+      stream.drops_l2 = true;
+    }
+    if (stream.part_bytes != 0) {
+      stream.dataset_bytes = stream.part_bytes;
+    }
+    for (const std::uint32_t threads : {model::most_block_threads, of_all_sms.block_threads}) {
+      stream.block_threads = threads;
+      if (const auto flow = flow_if_answered(stream)) {
+        leaves_[memory.name].details["one_sm_gb_per_second"] = gigabytes_text(flow->bytes_per_second);
+        return;
+      }
+    }
+  }
+
+  // What comes of the most that may be under way, over what comes of half of that at most.
+  static double gain_of_more_under_way(const std::vector<Flow>& flows) {
+    const auto under_way = [](const Flow& flow) { return flow.bytes_under_way(); };
+    const double most = std::ranges::max(flows, {}, under_way).bytes_under_way();
+    double best = 0;
+    double best_of_half = 0;
+    for (const Flow& flow : flows) {
+      best = std::max(best, flow.bytes_per_second);
+      if (flow.bytes_under_way() <= most / 2) {
+        best_of_half = std::max(best_of_half, flow.bytes_per_second);
+      }
+    }
+    return best_of_half > 0 ? best / best_of_half - 1 : 0;
+  }
+
+  void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
+                const std::vector<Flow>& by_size) const {
+    const Stream& stream = best.stream;
+    leaf.details["clock_hz"] = model::to_text(rounded(best.clock_hz));
+    leaf.details["spread"] = model::to_text(rounded(std::max(best.spread, again.spread), 2));
+    leaf.details["asked_again_gb_per_second"] = gigabytes_text(again.bytes_per_second);
+    leaf.details["stream"] =
+        "{dataset_bytes: " + model::to_text(stream.dataset_bytes) + ", work: " + std::string(to_string(stream.work)) +
+        ", elements_in_flight: " + model::to_text(stream.elements_in_flight) +
+        ", block_threads: " + model::to_text(stream.block_threads) + ", blocks: " + model::to_text(stream.blocks) + "}";
+    leaf.details["gb_per_second_by_shape"] = by_shape_text(flows);
+    if (!by_size.empty()) {
+      leaf.details["gb_per_second_by_dataset"] = by_dataset_text(by_size);
+    }
+  }
+
+  static std::string by_dataset_text(const std::vector<Flow>& flows) {
+    std::string text;
+    for (const Flow& flow : flows) {
+      text += (text.empty() ? "[" : ", [") + model::to_text(flow.stream.dataset_bytes) + ", " +
+              gigabytes_text(flow.bytes_per_second) + "]";
+    }
+    return "[" + text + "]";
+  }
+
+  // The best of each shape.
+  [[nodiscard]] std::string by_shape_text(const std::vector<Flow>& flows) const {
+    std::string text;
+    for (const Shape& shape : shapes) {
+      if (const auto best = best_where(flows, [&](const Flow& flow) {
+            return flow.stream.block_threads == shape.block_threads && flow.stream.blocks == shape.blocks_of_sm * sms_;
+          })) {
+        text += (text.empty() ? "" : ", ") + ("\"" + model::to_text(shape.blocks_of_sm) + " x ") +
+                model::to_text(shape.block_threads) + "\": " + gigabytes_text(best->bytes_per_second);
+      }
+    }
+    return "{" + text + "}";
+  }
+
+  Interrogator device_;
+  BandwidthFinding finding_;
+  Leaves leaves_;
+  std::uint32_t sms_ = 1;
+  std::size_t begun_ = 0;
+};
+
+}  // namespace
+
+BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
+  return Inference(device, target, settings).run();
+}
+
+}  // namespace gpuinfer::infer

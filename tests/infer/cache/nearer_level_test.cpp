@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A TLB behind another one. What would prove the inference wrong: a value of the nearer level taken for one of the
+// level that is asked about, an onset called resolved that holds at one place only, sets where lines are not dealt to
+// them in turn or go by another rule, SMs in a group whose lines they do not find.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <list>
+#include <map>
+#include <set>
+
+#include "infer/cache/infer_cache.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+using model::EvidenceStatus;
+
+class Sets {
+ public:
+  using SetOf = std::function<std::uint64_t(std::uint64_t entry)>;
+
+  enum class Victim { oldest, first_in, any };
+
+  Sets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
+      : ways_(ways), set_of_(std::move(set_of)), victim_(victim) {}
+  void make_every_other_set_larger() { more_ways_ = 2; }
+  // One tag for so many entries in a row, each of which is brought by itself.
+  void tag_together(std::uint64_t entries) { entries_of_tag_ = entries; }
+
+  bool load(std::uint64_t entry) {
+    const std::uint64_t tag = entry / entries_of_tag_;
+    const std::uint64_t number = set_of_(tag);
+    std::list<std::uint64_t>& set = sets_[number];
+    const auto found = std::find(set.begin(), set.end(), tag);
+    const bool has_tag = found != set.end();
+    const bool hits = has_tag && !present_.insert(entry).second;
+    if (has_tag && victim_ != Victim::oldest) {
+      return hits;
+    }
+    if (has_tag) {
+      set.erase(found);
+    } else if (set.size() == ways_ + number % 2 * more_ways_) {
+      const auto gone = victim_ == Victim::any
+                            ? std::next(set.begin(), static_cast<std::ptrdiff_t>(random_.below(set.size())))
+                            : std::prev(set.end());
+      for (std::uint64_t each = 0; each < entries_of_tag_; ++each) {
+        present_.erase(*gone * entries_of_tag_ + each);
+      }
+      set.erase(gone);
+    }
+    set.push_front(tag);
+    present_.insert(entry);
+    return hits;
+  }
+
+  void empty() {
+    sets_.clear();
+    present_.clear();
+  }
+
+ private:
+  std::size_t ways_;
+  SetOf set_of_;
+  Victim victim_;
+  std::size_t more_ways_ = 0;
+  std::uint64_t entries_of_tag_ = 1;
+  std::set<std::uint64_t> present_;
+  model::Random random_{5};
+  std::map<std::uint64_t, std::list<std::uint64_t>> sets_;
+};
+
+constexpr std::uint64_t near_page_bytes = 16ULL << 20U;
+constexpr std::uint64_t page_bytes = 32ULL << 20U;
+constexpr std::size_t near_entries = 16;
+constexpr std::size_t sets = 64;
+constexpr std::size_t ways = 4;
+constexpr std::uint32_t sms = 12;
+
+std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
+
+// Each SM has a first TLB, groups of SMs a second one. A load that walks finds the upper levels of the page tables
+// near, if the one before did, or not.
+class TwoTlbs final : public model::Answerer {
+ public:
+  TwoTlbs(const Sets& second, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
+      : random_(seed), group_of_(std::move(group_of)), first_(sms, Sets(near_entries, [](std::uint64_t) { return 0; })),
+        second_(sms, second) {
+    facts_.name = "two TLBs";
+    facts_.sm_count = sms;
+    facts_.chooses_sm = true;
+    facts_.targets = {"L2TLB"};
+    facts_.buffer = {.bytes = 32ULL << 30U, .address = 64ULL << 30U, .raster = {}, .nearer_bytes = 1ULL << 30U};
+  }
+
+  const model::DeviceFacts& facts() const override { return facts_; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state == model::StartState::clean || question.state == model::StartState::flooded) {
+        answers.push_back({.latency_cycles = {}, .refusal = "no such start"});
+        continue;
+      }
+      if (question.state == model::StartState::invalidated) {
+        std::for_each(first_.begin(), first_.end(), [](Sets& tlb) { tlb.empty(); });
+        std::for_each(second_.begin(), second_.end(), [](Sets& tlb) { tlb.empty(); });
+        walked_.clear();
+      }
+      const std::uint32_t sm = question.circumstances.sm.value_or(0);
+      std::vector<float> cycles;
+      for (const std::uint64_t offset : question.warm) {
+        static_cast<void>(load(offset, sm));
+      }
+      for (const std::uint64_t offset : question.record) {
+        cycles.push_back(load(offset, sm));
+      }
+      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+    }
+    return answers;
+  }
+
+ private:
+  float load(std::uint64_t offset, std::uint32_t sm) {
+    const std::uint64_t address = facts_.buffer.address + offset;
+    double cycles = 283;
+    if (!first_[sm].load(address / near_page_bytes)) {
+      constexpr std::uint64_t directory_bytes = 8ULL << 30U;
+      const bool hits = second_[group_of_(sm)].load(address / page_bytes);
+      cycles = hits ? 293 : walked_.insert(address / directory_bytes).second ? 700 : 385;
+    }
+    // SMs are not equally far from the data.
+    return static_cast<float>(std::round(cycles + 7 * (sm % 5) + 2.5 * random_.normal()));
+  }
+
+  model::Random random_;
+  model::DeviceFacts facts_;
+  std::function<std::size_t(std::uint32_t)> group_of_;
+  std::vector<Sets> first_;
+  std::vector<Sets> second_;
+  std::set<std::uint64_t> walked_;
+};
+
+CacheFinding found_of(const Sets& second, const std::function<std::size_t(std::uint32_t)>& group_of) {
+  constexpr std::uint64_t seed = 20261122;
+  std::cout << "seed " << seed << '\n';
+  TwoTlbs device(second, group_of, seed);
+  return infer_cache(device, "L2TLB", Settings{});
+}
+
+TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
+  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm / 3; });
+  const auto status = [&](const std::string& leaf) { return found.evidence.leaves.at(leaf).status; };
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes);
+  EXPECT_EQ(found.cache.onset_bytes, sets * ways * page_bytes);
+  EXPECT_EQ(status("onset_bytes"), EvidenceStatus::resolved);
+  EXPECT_NEAR(found.cache.latency_cycles.hit.value(), 293, 2);
+  EXPECT_NEAR(found.cache.latency_cycles.miss.value(), 385, 4);
+  ASSERT_TRUE(found.cache.resident_bytes);
+  EXPECT_LE(found.cache.resident_bytes->at(0), sets * ways * page_bytes);
+  EXPECT_GE(found.cache.resident_bytes->at(1), sets * ways * page_bytes);
+  EXPECT_EQ(found.cache.shared_by_sms,
+            (std::vector<std::vector<std::uint32_t>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}));
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+  EXPECT_EQ(found.cache.capacity_bytes, sets * ways * page_bytes);
+  EXPECT_EQ(found.cache.line_bytes, page_bytes);
+  for (const char* leaf : {"index", "replacement"}) {
+    EXPECT_EQ(status(leaf), EvidenceStatus::unknown) << leaf;
+  }
+  EXPECT_FALSE(found.cache.replacement);
+}
+
+TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {
+  const CacheFinding found = found_of(Sets(ways, modulo_set, Sets::Victim::first_in), [](std::uint32_t) { return 0; });
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+}
+
+TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreNotCounted) {
+  Sets larger(ways, modulo_set);
+  larger.make_every_other_set_larger();
+  Sets sectored(ways, modulo_set);
+  sectored.tag_together(2);
+  Sets small_and_sectored(ways / 2, modulo_set);
+  small_and_sectored.tag_together(2);
+  const std::map<std::string, Sets> strange{
+      {"a tag for two", sectored},
+      {"half as many tags for two", small_and_sectored},
+      {"sets of 4 and 6 ways", larger},
+      {"any victim", Sets(ways, modulo_set, Sets::Victim::any)},
+      {"two in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 2 % sets; })},
+      {"a hash", Sets(ways, [](std::uint64_t page) { return page * 0x9E3779B97F4A7C15ULL >> 58U; })},
+      {"three in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 3 % sets; })}};
+  for (const auto& [name, second] : strange) {
+    const CacheFinding found = found_of(second, [](std::uint32_t) { return 0; });
+    EXPECT_FALSE(found.cache.ways) << name;
+    EXPECT_FALSE(found.cache.capacity_bytes) << name;
+  }
+}
+
+TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
+  const auto uneven = [](std::uint64_t page) { return page < 2306 ? page % sets : page % 2; };
+  CacheFinding found = found_of(Sets(ways, uneven), [](std::uint32_t) { return 0; });
+  EXPECT_FALSE(found.cache.onset_bytes);
+  EXPECT_NE(found.evidence.leaves.at("onset_bytes").status, EvidenceStatus::resolved);
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
+  EXPECT_EQ(found.cache.shared_by_sms.size(), 1U) << found.evidence.leaves["shared_by_sms"].reason;
+}
+
+TEST(NearerLevel, EverySmMayHaveItsOwn) {
+  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm; });
+  EXPECT_EQ(found.cache.shared_by_sms.size(), sms);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

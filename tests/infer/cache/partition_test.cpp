@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove it wrong: a set that is said to have other lines than it has, or none found where most of its lines
+// stay for ever; an onset that is not where misses begin, or a verdict dearer than what tells it.
+#include "infer/cache/partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <iostream>
+
+#include "infer/cache/full_set_witness.hpp"
+#include "infer/cache/granularity.hpp"
+#include "tests/infer/foreign_device.hpp"
+#include "tests/infer/noisy_device.hpp"
+#include "tests/infer/virtual_cache.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+constexpr std::uint64_t line_bytes = 32;
+constexpr std::uint64_t seed = 20261122;
+
+// A virtual device whose levels are known.
+class Known {
+ public:
+  Known(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy, double misreads,
+        std::uint64_t granule_lines = 1)
+      : device_(device_of(
+            cache_of(std::vector<std::uint32_t>(sets, ways),
+                     model::ModuloIndex{.granule_bytes = granule_lines * line_bytes, .sets_count = sets}, policy),
+            {.jitter_cycles = 2, .misread_probability = misreads})) {
+    interrogator_.choose_start();
+    EXPECT_TRUE(calibrate(interrogator_));
+    interrogator_.set_line(line_bytes);
+  }
+
+  Interrogator& interrogator() { return interrogator_; }
+  Conflicts& conflicts() { return conflicts_; }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+  Settings settings_;
+  Interrogator interrogator_{*device_, "L1tex", settings_};
+  Conflicts conflicts_{interrogator_, seed};
+};
+
+model::Replacement qlru(const char* variant) {
+  return {.policy = "qlru", .parameters = {{"variant", std::string(variant)}}, .equivalent = {}};
+}
+
+TEST(Partitioner, TheFirstSetIsFoundWhereMostOfItsLinesStay) {
+  struct Case {
+    std::uint32_t sets;
+    std::uint32_t ways;
+    model::Replacement policy;
+  };
+  for (const auto& [sets, ways, policy] : {Case{8, 82, replacement("lip")}, Case{24, 56, replacement("brrip")},
+                                           Case{8, 71, qlru("H10_M2_R2_U0")}, Case{16, 56, qlru("H21_M3_R0_U1_UMO")}}) {
+    Known device(sets, ways, policy, 0.012);
+    const std::size_t before = device.interrogator().accesses_asked();
+    Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, std::size_t{sets} * ways);
+    std::string reason;
+    const std::optional<ConflictClass> set = partitioner.first_set(reason);
+    std::cout << policy.policy << ": " << device.interrogator().accesses_asked() - before << " accesses\n";
+    ASSERT_TRUE(set) << policy.policy << ": " << reason;
+    EXPECT_EQ(set->ways, ways) << policy.policy;
+    ASSERT_EQ(set->lines.size(), ways + 1) << policy.policy;
+    for (const std::uint64_t line : set->lines) {
+      EXPECT_EQ(line / line_bytes % sets, 0U) << policy.policy;
+    }
+  }
+}
+
+// More neighbours go to one set than it holds, so few of them in a row fit, and no more say how many there is room for.
+TEST(Partitioner, SetsOfManyNeighboursAreNotFoundAFewLinesAtATime) {
+  constexpr std::uint32_t sets = 12;
+  constexpr std::uint32_t ways = 7;
+  const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{4}}}, .equivalent = {}};
+  Known device(sets, ways, coin, 0.01, ways + 1);
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, ways);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  ASSERT_TRUE(first) << reason;
+  const std::size_t before = device.interrogator().accesses_asked();
+  const Partition partition = partitioner.find(*std::move(first));
+  const std::size_t asked = device.interrogator().accesses_asked() - before;
+  std::cout << asked << " accesses\n";
+  ASSERT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+  for (const ConflictClass& set : partition.classes) {
+    EXPECT_EQ(set.ways, ways);
+    for (const std::uint64_t line : set.lines) {
+      EXPECT_EQ(line / line_bytes / (ways + 1) % sets, set.lines.front() / line_bytes / (ways + 1) % sets);
+    }
+  }
+  EXPECT_LT(asked, 700'000U);
+}
+
+// Who goes differs each time, so no single load tells whether the set is full.
+TEST(FullSetWitness, ChanceHasNone) {
+  Known device(4, 32, replacement("random"), 0.01);
+  EXPECT_FALSE(FullSetWitness::find(device.interrogator(), device.conflicts(),
+                                    model::cold_pass(0, 129 * line_bytes, line_bytes)));
+}
+
+TEST(FullSetWitness, MembersThatAreKnownNeedNotBeAsked) {
+  Known device(4, 24, replacement("lip"), 0.01);
+  const Offsets lines = model::cold_pass(0, 97 * line_bytes, line_bytes);
+  const auto witness = FullSetWitness::find(device.interrogator(), device.conflicts(), lines);
+  ASSERT_TRUE(witness);
+  std::size_t asked_for_all = 0;
+  for (const std::size_t known_every : {97U, 8U}) {
+    std::vector<bool> known(lines.size());
+    for (std::size_t i = 0; i < known.size(); i += known_every) {
+      known[i] = true;
+    }
+    const std::size_t before = device.interrogator().accesses_asked();
+    const std::optional<Offsets> members = witness->members(known);
+    ASSERT_TRUE(members);
+    EXPECT_EQ(*members, model::cold_pass(0, 97 * line_bytes, 4 * line_bytes));
+    const std::size_t asked = device.interrogator().accesses_asked() - before;
+    EXPECT_TRUE(asked_for_all == 0 || asked < asked_for_all);
+    asked_for_all = asked;
+  }
+}
+
+TEST(Conflicts, ALineThatMissesInEveryLapShowsSoonAmongManyMisreads) {
+  Known device(8, 71, replacement("lip"), 0.012);
+  const std::size_t before = device.interrogator().accesses_asked();
+  EXPECT_TRUE(device.conflicts().overflow(model::cold_pass(0, 569 * line_bytes, line_bytes)));
+  EXPECT_LT(device.interrogator().accesses_asked() - before, 50'000U);
+}
+
+TEST(Conflicts, LinesThatFitAreNotTakenForOneThatAlwaysMisses) {
+  constexpr int verdicts = 200;
+  for (int i = 0; i < verdicts; ++i) {
+    noisy::Device device(70, noisy::Policy::lru, {.misreads = 0.018}, seed + static_cast<std::uint64_t>(i));
+    const Settings settings;
+    Interrogator interrogator(device, "L1tex", settings);
+    interrogator.choose_start();
+    ASSERT_TRUE(calibrate(interrogator));
+    Conflicts conflicts(interrogator, seed);
+    EXPECT_FALSE(conflicts.overflow(model::cold_pass(0, 70 * line_bytes, line_bytes))) << i;
+  }
+}
+
+TEST(Onset, ThatLinesFitIsShownOnlyOfTheLargestArray) {
+  for (const noisy::Policy policy : {noisy::Policy::lru, noisy::Policy::random}) {
+    constexpr std::size_t ways = 1300;
+    noisy::Device device(ways, policy, {.misreads = 0.015}, seed);
+    const Settings settings;
+    Interrogator interrogator(device, "L1tex", settings);
+    interrogator.choose_start();
+    ASSERT_TRUE(calibrate(interrogator));
+    Conflicts conflicts(interrogator, seed);
+    const std::size_t before = interrogator.accesses_asked();
+    const Onset onset = find_onset(interrogator, conflicts, line_bytes, 0);
+    EXPECT_EQ(onset.granules, ways);
+    EXPECT_TRUE(onset.repeats);
+    const std::size_t asked = interrogator.accesses_asked() - before;
+    std::cout << asked << " accesses\n";
+    if (policy == noisy::Policy::lru) {
+      EXPECT_LT(asked, 4'000'000U);
+    }
+  }
+}
+
+// A flood drives out few lines of a policy that lets a new line go first; what was there before must make room.
+TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
+  constexpr std::size_t sets = 4;
+  constexpr std::size_t ways = 6;
+  foreign::Device device(
+      [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip)); },
+      {{.cycles = 100}, {.cycles = 220}});
+  device.refuse_clean_starts();
+  const Settings settings;
+  Interrogator interrogator(device, "L1tex", settings);
+  interrogator.choose_start();
+  ASSERT_TRUE(calibrate(interrogator));
+  interrogator.set_line(foreign::line_bytes);
+  Conflicts conflicts(interrogator, seed);
+  const auto lines = [](std::size_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); };
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_FALSE(conflicts.overflow(lines(sets * ways)));
+    EXPECT_TRUE(conflicts.overflow(lines(sets * ways + 1)));
+  }
+}
+
+// A device that cannot empty its cache.
+class Kept {
+ public:
+  explicit Kept(const foreign::MakeCache& make) : device_(make, {{.cycles = 100}, {.cycles = 220}}, 1U << 16U) {
+    device_.refuse_clean_starts();
+    interrogator_.choose_start();
+    EXPECT_TRUE(calibrate(interrogator_));
+    interrogator_.set_line(foreign::line_bytes);
+  }
+
+  Interrogator& interrogator() { return interrogator_; }
+  Conflicts& conflicts() { return conflicts_; }
+
+ private:
+  foreign::Device device_;
+  Settings settings_;
+  Interrogator interrogator_{device_, "L1tex", settings_};
+  Conflicts conflicts_{interrogator_, seed};
+};
+
+// All sets, from a first one that must be found.
+template <class Device>
+Partition partition_of(Device& device, std::size_t capacity_lines) {
+  Partitioner partitioner(device.interrogator(), device.conflicts(), line_bytes, capacity_lines);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  EXPECT_TRUE(first) << reason;
+  return first ? partitioner.find(*std::move(first)) : Partition{};
+}
+
+// What was loaded last and often stays, so the lines that are asked about must not be those.
+TEST(Partitioner, SetsAreToldWhereLinesStayThatWereThereBefore) {
+  constexpr std::size_t sets = 6;
+  constexpr std::size_t ways = 9;
+  Kept device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip)); });
+  const Partition partition = partition_of(device, sets * ways);
+  EXPECT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+  for (const ConflictClass& set : partition.classes) {
+    EXPECT_EQ(set.ways, ways);
+    for (const std::uint64_t line : set.lines) {
+      EXPECT_EQ(line / line_bytes % sets, set.lines.front() / line_bytes % sets);
+    }
+  }
+  std::cout << device.interrogator().accesses_asked() << " accesses\n";
+}
+
+// Among misreads a tree looks as if every line missed in every lap, so lines that survive a lap seem to be of no set.
+TEST(Partitioner, LinesThatSurviveALapAreNotLeftOver) {
+  constexpr std::uint32_t sets = 7;
+  constexpr std::uint32_t ways = 8;
+  const model::Replacement tree{.policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
+  Known device(sets, ways, tree, 0.012);
+  const Partition partition = partition_of(device, std::size_t{sets} * ways);
+  EXPECT_TRUE(partition.complete) << partition.reason;
+  EXPECT_EQ(partition.classes.size(), sets);
+}
+
+// A tree of bits, each pointing to the part that was not touched last, over any number of ways: the first part of each
+// holds the largest power of two that leaves some for the other.
+class UnevenTreeSet final : public foreign::WaySet {
+ public:
+  explicit UnevenTreeSet(std::size_t ways) : WaySet(ways), points_to_second_(ways) {}
+
+ private:
+  // A part is known by its first way and, as parts that begin there hold others, by where its second half begins.
+  void touch(std::size_t way) override {
+    for (std::size_t first = 0, count = ways(); count > 1;) {
+      const std::size_t half = std::bit_ceil(count) / 2;
+      const bool in_second = way >= first + half;
+      points_to_second_[first + half] = !in_second;
+      first += in_second ? half : 0;
+      count = in_second ? count - half : half;
+    }
+  }
+
+  std::size_t victim() override {
+    std::size_t first = 0;
+    for (std::size_t count = ways(); count > 1;) {
+      const std::size_t half = std::bit_ceil(count) / 2;
+      const bool in_second = points_to_second_[first + half];
+      first += in_second ? half : 0;
+      count = in_second ? count - half : half;
+    }
+    return first;
+  }
+
+  std::vector<bool> points_to_second_;
+};
+
+// Laps that are all alike may never point such a tree to the line that a flood has left.
+TEST(Conflicts, LinesFitInATreeOfAnyNumberOfWays) {
+  for (const std::size_t ways : {5U, 6U, 12U}) {
+    Kept device([ways] {
+      return std::make_unique<foreign::SetArray>(2,
+                                                 [ways](std::size_t) { return std::make_unique<UnevenTreeSet>(ways); });
+    });
+    const auto lines = [](std::size_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); };
+    for (int again = 0; again < 3; ++again) {
+      EXPECT_FALSE(device.conflicts().overflow(lines(2 * ways))) << ways << " ways";
+      EXPECT_TRUE(device.conflicts().overflow(lines(2 * ways + 1))) << ways << " ways";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

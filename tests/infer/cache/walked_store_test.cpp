@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// tests/hidden has caches of this kind that share nothing with the simulator, and others that only look like them.
+#include "infer/cache/walked_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include "infer/cache/departures.hpp"
+#include "infer/cache/latency_levels.hpp"
+#include "tests/infer/finding_check.hpp"
+#include "tests/infer/virtual_cache.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+TEST(WalkedStore, TheL1OfAnH200IsFoundAsItWasByHand) {
+  const model::DeviceDescription truth = published("h200");
+  const auto device = probe::open_virtual(truth, "virtual:h200", 1);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  const model::CacheDescription& expected = truth.caches.at("L1tex");
+  const model::CacheDescription& found = finding.cache;
+  for (const char* leaf : {"capacity_bytes", "onset_bytes", "line_bytes", "sector_bytes", "ways", "index",
+                           "replacement", "store_lines", "walk", "carveouts", "latency_cycles"}) {
+    EXPECT_TRUE(is_resolved(finding, leaf)) << leaf;
+  }
+  EXPECT_EQ(found.ways, expected.ways);
+  EXPECT_EQ(found.replacement, expected.replacement);
+  EXPECT_EQ(found.store_lines, expected.store_lines);
+  EXPECT_EQ(found.walk, expected.walk);
+  EXPECT_EQ(found.carveouts, expected.carveouts);
+  EXPECT_EQ(found.capacity_bytes, expected.capacity_bytes);
+  ASSERT_TRUE(found.index.has_value());
+  // The numbers themselves: a pointer walks the sets in their order.
+  const std::uint64_t bytes = device->facts().buffer.bytes;
+  model::Random random(1);
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint64_t address = random.below(bytes);
+    EXPECT_EQ(model::set_of(*found.index, address), model::set_of(*expected.index, address));
+  }
+}
+
+// A cache whose sets alone decide is never taken for one, whatever its policy.
+TEST(WalkedStore, SetsAloneAreNotTakenForOne) {
+  for (const char* policy : {"lru", "slru", "random"}) {
+    SCOPED_TRACE(policy);
+    const model::CacheDescription cache =
+        cache_of(std::vector<std::uint32_t>(16, 4), model::BitsIndex{{5, 6, 7, 8}}, replacement(policy));
+    const auto device = device_of(cache);
+    Settings settings;
+    Interrogator interrogator(*device, "L1tex", settings);
+    ASSERT_TRUE(find_latency_levels(interrogator).cycles.has_value());
+    model::CacheDescription known;
+    known.line_bytes = known.sector_bytes = 32;
+    known.onset_bytes = *cache.capacity_bytes;
+    const WalkedStoreFit fit = find_walked_store(interrogator, known);
+    EXPECT_FALSE(fit.cache.has_value());
+    EXPECT_NE(fit.reason, "");
+  }
+}
+
+// Of a set of four ways, each line goes with the fourth load after its own.
+TEST(Departures, OfAFifo) {
+  const auto device = device_of(cache_of({4}, model::BitsIndex{}, replacement("fifo")));
+  Settings settings;
+  Interrogator interrogator(*device, "L1tex", settings);
+  ASSERT_TRUE(find_latency_levels(interrogator).cycles.has_value());
+  const std::vector<Departure> departures = find_departures(interrogator, model::cold_pass(0, 320, 32));
+  ASSERT_EQ(departures.size(), 10U);
+  for (std::size_t line = 0; line < departures.size(); ++line) {
+    EXPECT_TRUE(departures[line].is_clear);
+    EXPECT_EQ(departures[line].load, line < 6 ? std::optional(line + 4) : std::nullopt) << line;
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

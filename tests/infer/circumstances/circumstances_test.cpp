@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove these wrong: a carve-out whose room is not what its ways hold, under a policy other than LRU as
+// well; paths said to share a cache that do not; an SM that differs and is not named, or one that is named and does
+// not.
+#include "infer/circumstances/circumstances.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "infer/cache/infer_cache.hpp"
+#include "probe/virtual_device.hpp"
+#include "tests/probe/descriptions.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+using model::EvidenceStatus;
+
+model::DeviceDescription with_carveouts(const std::string& policy) {
+  model::DeviceDescription device = probe::small_device();
+  model::CacheDescription& cache = device.caches["L1tex"];
+  cache.replacement->policy = policy;
+  cache.shared_with = {"ReadOnly"};
+  cache.carveouts = {{.carveout_kb = 16, .onset_bytes = {}, .resident_bytes = {}, .ways = {{6, 6, 6, 6}}},
+                     {.carveout_kb = 48, .onset_bytes = {}, .resident_bytes = {}, .ways = {{2, 2, 2, 2}}}};
+  device.caches["ReadOnly"] = cache;
+  device.caches["ReadOnly"].shared_with = {"L1tex"};
+  device.caches["Texture"] = probe::small_cache();
+  device.caches["Texture"].shared_with.emplace();
+  device.device.sm_count = 12;
+  device.noise = model::NoiseDescription{.jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400};
+  return device;
+}
+
+class Circumstances : public testing::TestWithParam<std::string> {};
+
+TEST_P(Circumstances, AreFoundOutWithTheCache) {
+  const auto device = probe::open_virtual(with_carveouts(GetParam()), "virtual:small", 3);
+  Settings settings;
+  settings.all_sms = true;
+  const CacheFinding finding = infer_cache(*device, "L1tex", settings);
+  EXPECT_TRUE(finding.all_resolved());
+  ASSERT_EQ(finding.cache.carveouts.size(), 2U);
+  for (const auto& [carveout_kb, lines] : {std::pair(16U, 24U), std::pair(48U, 8U)}) {
+    const model::Carveout& carveout = finding.cache.carveouts[carveout_kb == 16 ? 0 : 1];
+    EXPECT_EQ(carveout.carveout_kb, carveout_kb);
+    EXPECT_EQ(carveout.onset_bytes, lines * 32U);
+    const auto [low, high] = carveout.resident_bytes.value();
+    EXPECT_NEAR(std::midpoint(low, high), lines * 32, 0.02 * lines * 32);
+    EXPECT_LE(high - low, 0.04 * lines * 32);
+  }
+  EXPECT_EQ(finding.cache.shared_with, std::vector<std::string>{"ReadOnly"});
+  const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
+  EXPECT_EQ(sms.details.at("asked"), "12");
+  EXPECT_EQ(sms.details.at("other_misses"), "[]");
+  EXPECT_EQ(sms.details.at("other_latency"), "[]");
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Circumstances, testing::Values("lru", "fifo", "random"),
+                         [](const auto& policy) { return policy.param; });
+
+TEST(Circumstances, AreNotSpokenOfWhereTheDeviceHeedsNone) {
+  const auto device = probe::open_virtual(probe::small_device(), "virtual:small", 3);
+  const CacheFinding finding = infer_cache(*device, "L1tex", {});
+  EXPECT_TRUE(finding.cache.carveouts.empty());
+  for (const char* leaf : {"carveouts", "shared_with", "sms", "partitions"}) {
+    EXPECT_FALSE(finding.evidence.leaves.contains(leaf)) << leaf;
+  }
+}
+
+// With one carve-out nothing stays at all, as when levels were lost.
+class LosingCarveout final : public model::Answerer {
+ public:
+  LosingCarveout() : device_(probe::open_virtual(with_carveouts("lru"), "virtual:small", 1)) {}
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers = device_->ask(questions);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (questions[i].circumstances.carveout_kb == 48U) {
+        std::fill(answers[i].latency_cycles.begin(), answers[i].latency_cycles.end(), 220.0F);
+      }
+    }
+    return answers;
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+};
+
+TEST(Circumstances, CarveOutsThatContradictThemselvesAreNotClaimed) {
+  LosingCarveout device;
+  const CacheFinding finding = infer_cache(device, "L1tex", {});
+  EXPECT_TRUE(finding.cache.carveouts.empty());
+  EXPECT_EQ(finding.evidence.leaves.at("carveouts").status, EvidenceStatus::unknown);
+  EXPECT_TRUE(finding.cache.shared_with.has_value());
+}
+
+// A device of which one SM has another cache, and one a longer way.
+class OddSms final : public model::Answerer {
+ public:
+  OddSms() : common_(probe::open_virtual(probe::small_device(), "virtual:small", 1)), facts_(common_->facts()) {
+    model::DeviceDescription other = probe::small_device();
+    other.caches["L1tex"].ways = {8, 8, 7, 8};
+    other.caches["L1tex"].capacity_bytes = 31 * 32;
+    other_ = probe::open_virtual(other, "virtual:other", 1);
+    facts_.sm_count = 20;
+    facts_.chooses_sm = true;
+  }
+
+  const model::DeviceFacts& facts() const override { return facts_; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (model::Question question : questions) {
+      const auto sm = std::exchange(question.circumstances.sm, std::nullopt);
+      answers.push_back((sm == 7 ? *other_ : *common_).ask({&question, 1}).front());
+      for (float& cycles : answers.back().latency_cycles) {
+        cycles += sm == 13 ? 20.0F : 0.0F;
+      }
+    }
+    return answers;
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> common_;
+  std::unique_ptr<model::Answerer> other_;
+  model::DeviceFacts facts_;
+};
+
+TEST(Circumstances, OddSmsAreNamed) {
+  OddSms device;
+  Settings settings;
+  settings.all_sms = true;
+  const CacheFinding finding = infer_cache(device, "L1tex", settings);
+  const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
+  EXPECT_EQ(sms.status, EvidenceStatus::resolved);
+  EXPECT_EQ(sms.details.at("other_misses"), "[7]");
+  EXPECT_EQ(sms.details.at("other_latency"), "[13]");
+  EXPECT_EQ(finding.warnings.size(), 1U);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

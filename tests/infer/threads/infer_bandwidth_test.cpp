@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/threads/infer_bandwidth.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+using model::EvidenceStatus;
+using model::Stream;
+using model::StreamPath;
+using model::StreamWork;
+
+BandwidthFinding infer(model::Answerer& device) { return infer_bandwidth(device, "Bandwidth", Settings{}); }
+
+EvidenceStatus status(const BandwidthFinding& finding, const std::string& memory) {
+  return finding.evidence.leaves.at(memory).status;
+}
+
+double bytes_per_second(const BandwidthFinding& finding, const std::string& memory) {
+  const auto& best = finding.bandwidth.at(memory).best;
+  return best ? best->bytes_per_second : 0;
+}
+
+// K16 table III: GB/s, and 32-bit elements per SM and clock.
+TEST(InferBandwidth, PublishedGpusGiveTheirPublishedBandwidths) {
+  struct Published {
+    const char* device;
+    std::map<std::string, std::pair<double, double>> memories;
+  };
+  const std::vector<Published> published{
+      {"gtx480",
+       {{"L1", {1341, 16.0}},
+        {"texture", {336, 4.0}},
+        {"shared", {1340, 15.9}},
+        {"constant", {1990, 23.7}},
+        {"L2_load", {255, 3.0}},
+        {"L2_copy", {394, 4.7}},
+        {"DRAM_load", {164, 2.0}}}},
+      {"gtx660",
+       {{"texture", {717, 32.7}},
+        {"shared", {1434, 65.4}},
+        {"constant", {1812, 82.6}},
+        {"L2_load", {178, 8.1}},
+        {"L2_copy", {306, 13.9}},
+        {"DRAM_load", {119, 5.4}}}},
+      {"gtx960",
+       {{"L1", {718, 16.9}},
+        {"texture", {718, 16.9}},
+        {"shared", {1285, 30.2}},
+        {"constant", {1806, 42.5}},
+        {"L2_load", {319, 7.5}},
+        {"L2_copy", {511, 12.0}},
+        {"DRAM_load", {89, 2.1}}}},
+  };
+  for (const auto& [name, memories] : published) {
+    const auto device = probe::open_virtual(model::read_description("configs/devices/" + std::string(name) + ".yaml"),
+                                            "virtual:" + std::string(name), 1);
+    const BandwidthFinding finding = infer(*device);
+    for (const auto& [memory, figures] : memories) {
+      EXPECT_EQ(status(finding, memory), EvidenceStatus::resolved) << name << ' ' << memory;
+      EXPECT_NEAR(bytes_per_second(finding, memory), figures.first * 1e9, figures.first * 1e7) << name << ' ' << memory;
+      const auto& best = finding.bandwidth.at(memory).best;
+      ASSERT_TRUE(best);
+      EXPECT_NEAR(best->elements_per_sm_clock * best->element_bits / 32, figures.second, figures.second / 100)
+          << name << ' ' << memory;
+    }
+  }
+}
+
+// Global loads of the GTX 660 pass its L1 by: what comes out is what L2 gives.
+TEST(InferBandwidth, ACacheThatIsNoFasterThanTheNextIsNotKnown) {
+  const auto device = probe::open_virtual(model::read_description("configs/devices/gtx660.yaml"), "virtual:gtx660", 1);
+  const BandwidthFinding finding = infer(*device);
+  EXPECT_EQ(status(finding, "L1"), EvidenceStatus::unknown);
+  EXPECT_FALSE(finding.bandwidth.at("L1").best);
+  EXPECT_FALSE(finding.all_resolved());
+}
+
+// A device that is nothing but a law for seconds.
+class Streams final : public foreign::TimedDevice<Stream> {
+ public:
+  using Law = std::function<double(const Stream&)>;
+
+  explicit Streams(Law law) : law_(std::move(law)) {
+    facts_.sm_count = sms;
+    facts_.own_buffers["Bandwidth"] = {.bytes = 1ULL << 30U};
+  }
+
+  static constexpr unsigned sms = 16;
+  static constexpr double clock_hz = 1e9;
+
+  void hide_sm_count() { facts_.sm_count.reset(); }
+
+ protected:
+  model::Timing timing_of(const Stream& stream) override {
+    if (const auto reason = model::why_malformed(stream)) {
+      return refused(*reason);
+    }
+    const double seconds = law_(stream);
+    return {.cycles = std::vector(stream.runs, seconds * clock_hz),
+            .seconds = std::vector(stream.runs, seconds),
+            .refusal = {}};
+  }
+
+ private:
+  Law law_;
+};
+
+double seconds_at(const Stream& stream, double gigabytes_per_second) {
+  return static_cast<double>(model::bytes_moved(stream)) / (gigabytes_per_second * 1e9);
+}
+
+// 100 GB/s from memory, 500 from 4 MB of L2, 2,000 from within an SM.
+double plain_law(const Stream& stream) {
+  const bool on_chip = stream.path == StreamPath::shared || stream.path == StreamPath::constant;
+  const bool in_l1 = (stream.path == StreamPath::global_ca || stream.path == StreamPath::texture) &&
+                     stream.dataset_bytes <= (64U << 10U);
+  return seconds_at(stream, on_chip || in_l1 ? 2000 : stream.dataset_bytes <= (4U << 20U) ? 500 : 100);
+}
+
+TEST(InferBandwidth, WhatSeveralSmsFetchAtATimeIsNotTakenForL2) {
+  // Blocks that go through the same dataset get what one of them fetched, four times as fast.
+  Streams device([](const Stream& stream) {
+    const bool shares = stream.path == StreamPath::global_cg && stream.part_bytes == 0;
+    return plain_law(stream) / (shares ? 4 : 1);
+  });
+  const BandwidthFinding finding = infer(device);
+  EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::resolved);
+  EXPECT_NEAR(bytes_per_second(finding, "L2_load"), 500e9, 1e9);
+  EXPECT_NEAR(bytes_per_second(finding, "DRAM_load"), 100e9, 1e9);
+}
+
+// What L2 saves stops growing where it is full: 1 MB of what is loaded and as much that is stored.
+TEST(InferBandwidth, CopiesShowWhatL2Saves) {
+  Streams device([](const Stream& stream) {
+    const auto bytes = static_cast<double>(model::bytes_moved(stream));
+    const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, 2.0 * (1U << 20U));
+    return (bytes - in_l2) / 100e9 + in_l2 / 400e9;
+  });
+  const BandwidthFinding finding = infer(device);
+  const std::string& saved = finding.evidence.leaves.at("L2_copy").details.at("microseconds_saved_by_l2_by_bytes");
+  EXPECT_NE(saved.find("524288: 7.86, 1048576: 15.73, 2097152: 15.73, 4194304: 15.73"), std::string::npos) << saved;
+}
+
+// All of what is its own, and of what is shared as much as it can ask for.
+TEST(InferBandwidth, OneSmHasItsShare) {
+  Streams device([](const Stream& stream) {
+    const bool is_own = stream.path != StreamPath::global_cg;
+    const double of_one_sm = is_own ? 200e9 : 60e9;
+    const double most = is_own ? 16 * 200e9 : 500e9;
+    return static_cast<double>(model::bytes_moved(stream)) / std::min(most, of_one_sm * stream.blocks);
+  });
+  const BandwidthFinding finding = infer(device);
+  const auto of_one_sm = [&](const char* memory) {
+    return std::stod(finding.evidence.leaves.at(memory).details.at("one_sm_gb_per_second"));
+  };
+  EXPECT_NEAR(of_one_sm("L1"), 200, 2);
+  EXPECT_NEAR(of_one_sm("DRAM_load"), 60, 1);
+}
+
+TEST(InferBandwidth, APeakThatStillRisesIsNone) {
+  // Twice the elements under way, twice the bytes: no end is seen.
+  Streams device([](const Stream& stream) {
+    const double under_way =
+        1e-4 * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits / Streams::sms;
+    return stream.path == StreamPath::shared ? seconds_at(stream, under_way) : plain_law(stream);
+  });
+  const BandwidthFinding finding = infer(device);
+  EXPECT_EQ(status(finding, "shared"), EvidenceStatus::ambiguous);
+  EXPECT_FALSE(finding.bandwidth.at("shared").best);
+  EXPECT_FALSE(finding.evidence.leaves.at("shared").alternatives.empty());
+  EXPECT_EQ(status(finding, "L1"), EvidenceStatus::resolved);
+}
+
+TEST(InferBandwidth, ADeviceThatSlowsDownIsNotResolved) {
+  double pace = 1;
+  Streams device([&pace](const Stream& stream) {
+    pace *= 1.002;
+    return pace * plain_law(stream);
+  });
+  const BandwidthFinding finding = infer(device);
+  for (const auto& [memory, leaf] : finding.evidence.leaves) {
+    EXPECT_NE(leaf.status, EvidenceStatus::resolved) << memory;
+  }
+}
+
+TEST(InferBandwidth, MemoryThatIsNoSlowerThanItsCacheLeavesTheCacheUnknown) {
+  Streams device([](const Stream& stream) { return seconds_at(stream, 100); });
+  const BandwidthFinding finding = infer(device);
+  EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::unknown);
+  EXPECT_EQ(status(finding, "L1"), EvidenceStatus::unknown);
+  EXPECT_EQ(status(finding, "DRAM_load"), EvidenceStatus::resolved);
+}
+
+TEST(InferBandwidth, MemoryWhoseLargestDatasetsDifferIsUnknown) {
+  Streams device([](const Stream& stream) {
+    return seconds_at(stream, stream.path == StreamPath::global_cg
+                                  ? 1e6 / std::sqrt(static_cast<double>(stream.dataset_bytes))
+                                  : 2000);
+  });
+  EXPECT_EQ(status(infer(device), "DRAM_load"), EvidenceStatus::unknown);
+}
+
+TEST(InferBandwidth, SmallElementsMayBeSlower) {
+  Streams device([](const Stream& stream) {
+    return plain_law(stream) * (stream.path == StreamPath::texture && stream.element_bits == 32 ? 2 : 1);
+  });
+  const BandwidthFinding finding = infer(device);
+  const auto& by_bits = finding.bandwidth.at("texture").by_element_bits;
+  ASSERT_EQ(by_bits.size(), 3U);
+  EXPECT_NEAR(by_bits[0].bytes_per_second, 1000e9, 1e9);
+  EXPECT_NEAR(by_bits[1].bytes_per_second, 2000e9, 1e9);
+}
+
+TEST(InferBandwidth, WithoutANumberOfSmsNothingIsKnown) {
+  Streams device(plain_law);
+  device.hide_sm_count();
+  const BandwidthFinding finding = infer(device);
+  EXPECT_EQ(finding.questions, 0U);
+  EXPECT_EQ(status(finding, "DRAM_load"), EvidenceStatus::unknown);
+}
+
+TEST(InferBandwidth, KeepsWhatWasKnownWhenTheDeviceFails) {
+  Streams device(plain_law);
+  device.fail_after(400);
+  const BandwidthFinding finding = infer(device);
+  EXPECT_TRUE(finding.ended_early);
+  EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::resolved);
+  EXPECT_EQ(status(finding, "constant"), EvidenceStatus::unknown);
+  Streams dead(plain_law);
+  dead.fail_after(0);
+  EXPECT_THROW(infer(dead), DeviceError);
+}
+
+// Peaks, capacities and noise at random: what is resolved is within two per cent.
+TEST(InferBandwidth, RandomDevicesAreNeverWrong) {
+  constexpr unsigned devices = 100;
+  const unsigned first_seed = 20261122;
+  std::size_t resolved = 0;
+  for (unsigned seed = first_seed; seed < first_seed + devices; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto uniform = [&random](double least, double most) {
+      return std::exp(std::uniform_real_distribution(std::log(least), std::log(most))(random));
+    };
+    const double dram = uniform(50, 5000);
+    const std::map<std::string, double> peaks{{"L1", dram * uniform(2, 30)},
+                                              {"texture", dram * uniform(2, 30)},
+                                              {"shared", dram * uniform(2, 30)},
+                                              {"constant", dram * uniform(2, 30)},
+                                              {"L2_load", dram * uniform(0.8, 6)},
+                                              {"L2_copy", dram * uniform(0.8, 6)},
+                                              {"DRAM_load", dram},
+                                              {"DRAM_copy", dram * uniform(0.6, 1)}};
+    const double l1_bytes = uniform(16e3, 256e3);
+    const double l2_bytes = uniform(512e3, 100e6);
+    const double noise = uniform(1e-4, 1e-2);
+    Streams device([&](const Stream& stream) {
+      const auto memory = [&]() -> std::string {
+        if (stream.path == StreamPath::shared) {
+          return "shared";
+        }
+        if (stream.path == StreamPath::constant) {
+          return "constant";
+        }
+        const auto bytes = static_cast<double>(stream.dataset_bytes);
+        const std::string work = stream.work == StreamWork::load ? "_load" : "_copy";
+        if (stream.path != StreamPath::global_cg && bytes <= l1_bytes) {
+          return stream.path == StreamPath::texture ? "texture" : "L1";
+        }
+        return (bytes <= l2_bytes ? "L2" : "DRAM") + work;
+      };
+      return seconds_at(stream, peaks.at(memory())) * (1 + std::abs(std::normal_distribution(0.0, noise)(random)));
+    });
+    const BandwidthFinding finding = infer(device);
+    for (const auto& [memory, peak] : peaks) {
+      if (status(finding, memory) == EvidenceStatus::resolved) {
+        ++resolved;
+        EXPECT_NEAR(bytes_per_second(finding, memory), peak * 1e9, peak * 2e7) << "seed " << seed << ' ' << memory;
+      }
+    }
+  }
+  EXPECT_GT(resolved, devices * 8 * 8 / 10);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

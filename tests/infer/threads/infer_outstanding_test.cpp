@@ -1,0 +1,437 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/threads/infer_outstanding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "infer/threads/outstanding_fit.hpp"
+#include "model/description_yaml.hpp"
+#include "model/errors.hpp"
+#include "model/random.hpp"
+#include "probe/virtual_device.hpp"
+#include "tests/infer/timed_device.hpp"
+#include "tests/model/configured_devices.hpp"
+
+// What would prove the inference wrong: anything resolved that is not so. A table where there is none (memory that is
+// merely slow, rows of DRAM, a cache, a limit on threads); another kind, number of entries or of merges than the device
+// has; a stop of the scoreboard that is the table's; a bound that the device does not keep. And on the published
+// devices anything left open that the paper found.
+namespace gpuinfer::infer {
+namespace {
+
+using model::ConcurrentLoads;
+using model::EvidenceStatus;
+using model::OutstandingDescription;
+using model::OutstandingKind;
+
+OutstandingFinding infer(model::Answerer& device) { return infer_outstanding(device, "Outstanding", Settings{}); }
+
+OutstandingFinding infer(const OutstandingDescription& outstanding, const model::NoiseDescription& noise,
+                         std::uint64_t seed) {
+  model::DeviceDescription description;
+  description.outstanding = outstanding;
+  description.noise = noise;
+  return infer(*probe::open_virtual(description, "virtual:table", seed));
+}
+
+bool is_resolved(const OutstandingFinding& finding, const std::string& leaf) {
+  const auto found = finding.evidence.leaves.find(leaf);
+  return found != finding.evidence.leaves.end() && found->second.status == EvidenceStatus::resolved;
+}
+
+std::string text_of(const OutstandingFinding& finding) {
+  model::DeviceDescription profile;
+  profile.outstanding = finding.outstanding;
+  profile.evidence["outstanding"] = finding.evidence;
+  return model::to_yaml(profile);
+}
+
+std::uint32_t detail(const OutstandingFinding& finding, const std::string& leaf, const std::string& name) {
+  return static_cast<std::uint32_t>(std::stoul(finding.evidence.leaves.at(leaf).details.at(name)));
+}
+
+// Whatever is resolved is true, and everything else is null.
+void expect_nothing_wrong(const OutstandingFinding& finding, const OutstandingDescription& truth) {
+  const OutstandingDescription& found = finding.outstanding;
+  EXPECT_EQ(found.kind.has_value(), is_resolved(finding, "kind"));
+  EXPECT_EQ(found.entries.has_value(), is_resolved(finding, "entries"));
+  EXPECT_EQ(found.merges.has_value(), is_resolved(finding, "merges"));
+  EXPECT_EQ(found.loads_per_warp.has_value(), is_resolved(finding, "loads_per_warp"));
+  EXPECT_TRUE(!found.kind || found.kind == truth.kind) << "kind is wrong";
+  EXPECT_TRUE(!found.entries || found.entries == truth.entries) << "entries is wrong";
+  EXPECT_TRUE(!found.merges || found.merges == truth.merges) << "merges is wrong";
+  EXPECT_TRUE(!found.merges_at_least || !truth.merges || *found.merges_at_least <= *truth.merges)
+      << "merges_at_least is wrong";
+  EXPECT_TRUE(!found.loads_per_warp || found.loads_per_warp == truth.loads_per_warp) << "loads_per_warp is wrong";
+  for (const auto& [leaf, evidence] : finding.evidence.leaves) {
+    EXPECT_EQ(evidence.status == EvidenceStatus::resolved, evidence.reason.empty()) << leaf;
+  }
+  const auto& entries = finding.evidence.leaves.at("entries").details;
+  if (truth.kind == OutstandingKind::mshr && entries.contains("lines_at_least")) {
+    EXPECT_LE(detail(finding, "entries", "lines_at_least"), truth.entries);
+  }
+  if (truth.kind == OutstandingKind::prt && entries.contains("warp_loads_at_least")) {
+    EXPECT_LE(detail(finding, "entries", "warp_loads_at_least"), truth.entries);
+  }
+}
+
+// A machine given as a formula, with noise and rare outliers.
+class Formula final : public foreign::TimedDevice<ConcurrentLoads> {
+ public:
+  using Cycles = std::function<double(const ConcurrentLoads&)>;
+
+  explicit Formula(Cycles cycles) : cycles_(std::move(cycles)) {}
+
+  void refuse_what_is_not_in_l2() { only_l2_ = true; }
+
+ protected:
+  model::Timing timing_of(const ConcurrentLoads& loads) override {
+    if (only_l2_ && !loads.from_l2) {
+      return refused("nothing drives lines out of L2; ask for lines in L2");
+    }
+    model::Timing timing;
+    const double cycles = cycles_(loads);
+    for (std::uint32_t run = 0; run < loads.runs; ++run) {
+      timing.cycles.push_back(std::round(cycles + 1.5 * random_.normal() + (random_.below(500) == 0 ? 350 : 0)));
+    }
+    return timing;
+  }
+
+ private:
+  Cycles cycles_;
+  model::Random random_{11};
+  bool only_l2_ = false;
+};
+
+double lines_of(const ConcurrentLoads& loads) { return model::mshr_entries_of(loads, model::warp_lanes); }
+double warp_loads_of(const ConcurrentLoads& loads) { return model::prt_entries_of(loads); }
+
+TEST(InferOutstanding, TheM2070) {
+  const auto device = probe::open_virtual(model::configured_device("m2070"), "virtual:m2070", 1);
+  const OutstandingFinding finding = infer(*device);
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.outstanding.kind, OutstandingKind::mshr);
+  EXPECT_EQ(finding.outstanding.entries, 128U);
+  EXPECT_EQ(finding.outstanding.merges, std::nullopt);
+  EXPECT_EQ(finding.outstanding.merges_at_least, 8U);
+  EXPECT_EQ(finding.outstanding.loads_per_warp, 4U);
+  const std::string knees = finding.evidence.leaves.at("kind").details.at("knees");
+  for (const char* knee :
+       {"{loads: 1, threads_per_line: 1, threads: [128, 130]", "{loads: 2, threads_per_line: 1, threads: [64, 66]",
+        "{loads: 1, threads_per_line: 2, threads: [256, 258]", "{loads: 2, threads_per_line: 4, threads: [256, 258]",
+        "{loads: 4, threads_per_line: 8, threads: [256, 258]"}) {
+    EXPECT_NE(knees.find(knee), std::string::npos) << knee;
+  }
+  std::cout << knees << '\n' << finding.questions << " questions, " << finding.accesses << " loads\n";
+}
+
+TEST(InferOutstanding, TheK20) {
+  const auto device = probe::open_virtual(model::configured_device("k20"), "virtual:k20", 1);
+  const OutstandingFinding finding = infer(*device);
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.outstanding.kind, OutstandingKind::prt);
+  EXPECT_EQ(finding.outstanding.entries, 44U);
+  EXPECT_EQ(finding.outstanding.loads_per_warp, 3U);
+  EXPECT_TRUE(finding.all_resolved());
+  const std::string knees = finding.evidence.leaves.at("kind").details.at("knees");
+  EXPECT_EQ(knees.find("loads: 1,"), std::string::npos);
+  EXPECT_NE(knees.find("{loads: 2, threads_per_line: 1, threads: [704, 706]"), std::string::npos);
+  EXPECT_NE(knees.find("{loads: 3, threads_per_line: 1, threads: [448, 450]"), std::string::npos);
+}
+
+TEST(InferOutstanding, NinetySixEntriesThatMergeFour) {
+  const OutstandingDescription truth{
+      .kind = OutstandingKind::mshr,
+      .entries = 96,
+      .merges = 4,
+      .merges_at_least = {},
+      .loads_per_warp = 6,
+      .timing = model::OutstandingTiming{
+          .latency = 400, .issue_per_request = 2, .write_back_per_request = 0.1, .memory_per_line = 0.7}};
+  const OutstandingFinding finding = infer(truth, {.jitter_cycles = 3}, 7);
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_TRUE(finding.all_resolved());
+  expect_nothing_wrong(finding, truth);
+}
+
+// The curves of Lashgar et al. 2015, figure 1, in closed form: a ramp of one warp, a slow rise, and a latency more each
+// time the table has filled.
+double staircase(double entries, double table, const ConcurrentLoads& loads) {
+  const double ramp = 2.0 * std::min(loads.threads, model::warp_lanes);
+  const double latency = loads.from_l2 ? 420 : 640;
+  return 25 + ramp + 0.1 * loads.threads * loads.loads_per_thread + latency * std::ceil(entries / table);
+}
+
+TEST(InferOutstanding, StaircasesInClosedForm) {
+  Formula by_lines([](const ConcurrentLoads& loads) { return staircase(lines_of(loads), 77, loads); });
+  const OutstandingFinding mshr = infer(by_lines);
+  EXPECT_EQ(mshr.outstanding.kind, OutstandingKind::mshr) << text_of(mshr);
+  EXPECT_EQ(mshr.outstanding.entries, 77U);
+  EXPECT_EQ(mshr.outstanding.merges, std::nullopt);
+  EXPECT_EQ(mshr.outstanding.merges_at_least, 32U);
+  EXPECT_EQ(mshr.outstanding.loads_per_warp, std::nullopt);
+  EXPECT_EQ(detail(mshr, "loads_per_warp", "loads_per_warp_at_least"), 8U);
+
+  Formula by_warp_loads([](const ConcurrentLoads& loads) { return staircase(warp_loads_of(loads), 29, loads); });
+  const OutstandingFinding prt = infer(by_warp_loads);
+  EXPECT_EQ(prt.outstanding.kind, OutstandingKind::prt) << text_of(prt);
+  EXPECT_EQ(prt.outstanding.entries, 29U);
+}
+
+// Much of the time of a load is none in which it is under way.
+TEST(InferOutstanding, ALongTimingIsNeverAWrongTable) {
+  for (const double timing : {0.0, 100.0, 200.0, 300.0, 500.0}) {
+    Formula device([timing](const ConcurrentLoads& loads) {
+      return timing + (loads.from_l2 ? 300 : 500) * std::ceil(lines_of(loads) / 150) + 0.2 * lines_of(loads);
+    });
+    const OutstandingFinding finding = infer(device);
+    EXPECT_EQ(finding.outstanding.kind.value_or(OutstandingKind::mshr), OutstandingKind::mshr) << text_of(finding);
+    EXPECT_EQ(finding.outstanding.entries.value_or(150), 150U) << text_of(finding);
+    EXPECT_TRUE(finding.outstanding.entries || timing > 100) << text_of(finding);
+  }
+}
+
+// An entry that has merged its fill makes the other threads of its line wait until the line has come.
+TEST(InferOutstanding, EntriesThatWaitWhereTheyCannotMerge) {
+  Formula device([](const ConcurrentLoads& loads) {
+    constexpr double merges = 5;
+    const double rounds_of_line = std::ceil(std::min(loads.threads, loads.threads_per_line) / merges);
+    return 30 + 1.5 * std::min(loads.threads, model::warp_lanes) +
+           (loads.from_l2 ? 400 : 600) * std::ceil(lines_of(loads) / 90) * rounds_of_line;
+  });
+  const OutstandingFinding finding = infer(device);
+  EXPECT_EQ(finding.outstanding.kind, OutstandingKind::mshr) << text_of(finding);
+  EXPECT_EQ(finding.outstanding.entries, 90U);
+  EXPECT_EQ(finding.outstanding.merges, 5U);
+}
+
+// As an H200 answers: a line each 1.04 cycles, whatever is under way.
+TEST(InferOutstanding, SlowMemoryIsNoTable) {
+  Formula device([](const ConcurrentLoads& loads) {
+    return (loads.from_l2 ? 340 : 700) + 1.04 * lines_of(loads) + 3 * loads.loads_per_thread;
+  });
+  const OutstandingFinding finding = infer(device);
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.outstanding, OutstandingDescription{});
+  // By Little's law 340 / 1.04 or 700 / 1.04 lines are under way.
+  EXPECT_GT(detail(finding, "entries", "lines_at_least"), 327U);
+  EXPECT_LE(detail(finding, "entries", "lines_at_least"), 673U);
+  EXPECT_EQ(detail(finding, "entries", "warp_loads_at_least"), 256U);
+  std::cout << finding.evidence.leaves.at("kind").reason << '\n';
+}
+
+// The first line is in the near half of L2, others are in the far one, almost two latencies away.
+TEST(InferOutstanding, FarLinesAreNoTable) {
+  for (const double first_far_line : {2.0, 3.0, 7.0, 30.0}) {
+    Formula device([=](const ConcurrentLoads& loads) {
+      const double far = lines_of(loads) >= first_far_line ? 230 : 0;
+      return (loads.from_l2 ? 262 : 700) + far + 1.04 * lines_of(loads);
+    });
+    const OutstandingFinding finding = infer(device);
+    SCOPED_TRACE(text_of(finding));
+    EXPECT_EQ(finding.outstanding, OutstandingDescription{});
+    EXPECT_GT(detail(finding, "entries", "lines_at_least"), 100U);
+  }
+}
+
+TEST(InferOutstanding, ATableThatNeverFillsIsNoLimit) {
+  Formula device([](const ConcurrentLoads& loads) { return 500 + 0.01 * lines_of(loads); });
+  const OutstandingFinding finding = infer(device);
+  EXPECT_EQ(finding.outstanding.kind, OutstandingKind::no_limit_seen) << text_of(finding);
+  EXPECT_EQ(finding.outstanding.entries, std::nullopt);
+  EXPECT_EQ(detail(finding, "entries", "lines_at_least"), 8192U);
+
+  // The same table, of which the scoreboard lets nobody see the end.
+  Formula stopped([](const ConcurrentLoads& loads) { return 500.0 * std::ceil(loads.loads_per_thread / 2.0); });
+  const OutstandingFinding after_two = infer(stopped);
+  EXPECT_EQ(after_two.outstanding.kind, std::nullopt) << text_of(after_two);
+  EXPECT_EQ(after_two.outstanding.loads_per_warp, 2U);
+}
+
+// Rising edges at the same number of lines in every plot, or of loads of warps, or of threads.
+TEST(InferOutstanding, WavesAreNoTable) {
+  for (const double period : {12.0, 150.0, 600.0}) {
+    for (const double height : {120.0, 400.0}) {
+      for (const int over : {0, 1, 2}) {
+        Formula device([=](const ConcurrentLoads& loads) {
+          const double phase = over == 0 ? lines_of(loads) : over == 1 ? 32 * warp_loads_of(loads) : loads.threads;
+          const double edge = std::fmod(phase / period, 1) < 0.5 ? -1 : 1;  // the steepest of all waves
+          const double wave = period < 100 ? edge : std::sin(2 * std::numbers::pi * phase / period);
+          return 500 + 0.4 * lines_of(loads) + height * (1 + wave);
+        });
+        const OutstandingFinding finding = infer(device);
+        EXPECT_EQ(finding.outstanding.kind.value_or(OutstandingKind::no_limit_seen), OutstandingKind::no_limit_seen)
+            << "period " << period << ", height " << height << ", over " << over << text_of(finding);
+        EXPECT_EQ(finding.outstanding.entries, std::nullopt);
+      }
+    }
+  }
+}
+
+// What more lines undo was no table that was full.
+TEST(InferOutstanding, AHillIsNoTable) {
+  Formula device(
+      [](const ConcurrentLoads& loads) { return lines_of(loads) > 300 && lines_of(loads) <= 380 ? 1100 : 500; });
+  EXPECT_EQ(infer(device).outstanding.kind, OutstandingKind::no_limit_seen);
+}
+
+// 500 threads at a time, whatever they load; also where a thread has but one load under way, so that a table of 500
+// loads would look the same.
+TEST(InferOutstanding, ALimitOnThreadsIsNoTable) {
+  for (const bool one_after_another : {false, true}) {
+    Formula device([=](const ConcurrentLoads& loads) {
+      return 500 * std::ceil(loads.threads / 500.0) * (one_after_another ? loads.loads_per_thread : 1);
+    });
+    const OutstandingFinding finding = infer(device);
+    EXPECT_EQ(finding.outstanding.kind, std::nullopt) << text_of(finding);
+    EXPECT_EQ(finding.outstanding.entries, std::nullopt);
+  }
+}
+
+// More lines than a cache holds drive each other out of it, and memory answers 2.3 times as late.
+TEST(InferOutstanding, ACacheIsNoTable) {
+  for (const auto& [cache_lines, cycles_per_line] : {std::pair(200, 1.1), std::pair(1500, 0.13)}) {
+    for (const bool only_l2 : {false, true}) {
+      Formula device([lines = cache_lines, per_line = cycles_per_line](const ConcurrentLoads& loads) {
+        const bool hits = loads.from_l2 && lines_of(loads) <= lines;
+        return (hits ? 300 : 700) + per_line * lines_of(loads);
+      });
+      if (only_l2) {
+        device.refuse_what_is_not_in_l2();
+      }
+      const OutstandingFinding finding = infer(device);
+      EXPECT_EQ(finding.outstanding.kind, std::nullopt) << text_of(finding);
+      EXPECT_EQ(finding.outstanding.entries, std::nullopt);
+    }
+  }
+}
+
+// Four parts of an SM with 11 entries each, one warp after another in turn: what fills depends on how the loads divide.
+TEST(InferOutstanding, ATableInPartsIsNotTakenForOneOfAnotherSize) {
+  Formula device([](const ConcurrentLoads& loads) {
+    const double warps = std::ceil(loads.threads / 32.0);
+    return 40 + 450 * std::ceil(std::ceil(warps / 4) * loads.loads_per_thread / 11) + 0.05 * lines_of(loads);
+  });
+  const OutstandingFinding finding = infer(device);
+  EXPECT_EQ(finding.outstanding.entries, std::nullopt) << text_of(finding);
+}
+
+TEST(InferOutstanding, TheStopOfAWarpMayBeTheTablesOwn) {
+  for (const std::uint32_t loads_per_warp : {2U, 5U}) {
+    for (const std::uint32_t entries : {1U, 2U, 3U, 5U, 6U}) {
+      for (const OutstandingKind kind : {OutstandingKind::mshr, OutstandingKind::prt}) {
+        const OutstandingDescription truth{.kind = kind,
+                                           .entries = entries,
+                                           .merges = 2,
+                                           .merges_at_least = {},
+                                           .loads_per_warp = loads_per_warp,
+                                           .timing = model::OutstandingTiming{.latency = 300}};
+        const OutstandingFinding finding = infer(truth, {.jitter_cycles = 2}, 3);
+        SCOPED_TRACE(text_of(finding));
+        expect_nothing_wrong(finding, truth);
+      }
+    }
+  }
+}
+
+TEST(InferOutstanding, RefusalsFailuresAndBudgetsAreTold) {
+  Formula device([](const ConcurrentLoads& loads) { return 500 + lines_of(loads); });
+  device.fail_after(10);
+  EXPECT_THROW(static_cast<void>(infer(device)), DeviceError);
+
+  Formula failing([](const ConcurrentLoads& loads) { return 100.0 * loads.loads_per_thread; });
+  Settings settings;
+  settings.budget_accesses = 100'000;
+  const OutstandingFinding ended = infer_outstanding(failing, "Outstanding", settings);
+  EXPECT_TRUE(ended.ended_early);
+  EXPECT_EQ(ended.outstanding, OutstandingDescription{});
+  EXPECT_NE(ended.evidence.leaves.at("kind").reason.find("budget"), std::string::npos);
+}
+
+TEST(InferOutstanding, EntriesThatTablesNeed) {
+  const TableHypothesis waiting{.kind = OutstandingKind::mshr, .merges = 4, .when_merged = WhenMerged::waits_for_line};
+  EXPECT_EQ(waiting.entries_for({.threads = 9, .threads_per_line = 4}), 3U);
+  EXPECT_EQ(waiting.entries_for({.threads = 9, .threads_per_line = 8}), std::nullopt);
+  EXPECT_EQ(waiting.threads_that_fit({.threads_per_line = 8}, 100), 4U);
+  const TableHypothesis prt{.kind = OutstandingKind::prt};
+  EXPECT_EQ(prt.threads_that_fit({.loads_per_thread = 3}, 44), 448U);
+  EXPECT_EQ(prt.threads_that_fit({.loads_per_thread = 1}, 44), 1024U);
+  EXPECT_EQ(prt.threads_that_fit({.loads_per_thread = 3}, 2), 0U);
+}
+
+// Now and then of a machine in which everything else takes so long that a table is hard to see.
+OutstandingDescription random_table(model::Random& random) {
+  const auto up_to = [&random](double most) { return most * random.unit(); };
+  const auto number = [&random](std::uint32_t low, std::uint32_t high) {
+    return low + static_cast<std::uint32_t>(random.below(high - low + 1));
+  };
+  const bool mshr = random.below(2) == 0;
+  const bool slow = random.below(5) == 0;
+  OutstandingDescription table{.kind = mshr ? OutstandingKind::mshr : OutstandingKind::prt,
+                               .entries = mshr ? number(1, 1U << number(3, 9)) : number(1, 100),
+                               .merges = {},
+                               .merges_at_least = {},
+                               .loads_per_warp = number(1, 10),
+                               .timing = model::OutstandingTiming{.latency = (slow ? 40 : 150) + up_to(600),
+                                                                  .issue_per_request = up_to(slow ? 20 : 4),
+                                                                  .write_back_per_request = up_to(slow ? 3 : 0.4),
+                                                                  .memory_per_line = up_to(slow ? 10 : 1.5),
+                                                                  .beyond_l2 = up_to(500)}};
+  if (mshr) {
+    table.merges = random.below(2) == 0 ? 1U << number(0, 5) : number(1, 40);
+  }
+  return table;
+}
+
+TEST(InferOutstanding, RandomTablesAreNeverTakenForOthers) {
+  const char* chosen = std::getenv("GPUINFER_TEST_SEED");
+  const std::uint64_t seed = chosen == nullptr ? 2015 : std::stoull(chosen);
+  const char* count = std::getenv("GPUINFER_TEST_TABLES");
+  const int tables = count == nullptr ? 20 : std::stoi(count);
+  std::cout << "seed " << seed << " (GPUINFER_TEST_SEED)\n";
+  model::Random random(seed);
+  int kinds = 0;
+  int entries = 0;
+  int merges = 0;
+  int loads_per_warp = 0;
+  int mshr = 0;
+  for (int i = 0; i < tables; ++i) {
+    const OutstandingDescription truth = random_table(random);
+    const model::NoiseDescription noise{.jitter_cycles = (random.below(8) == 0 ? 60 : 4) * random.unit(),
+                                        .outlier_probability = 0.004 * random.unit(),
+                                        .outlier_cycles = 400,
+                                        .misread_probability = 0};
+    const OutstandingFinding finding = infer(truth, noise, random());
+    model::DeviceDescription device;
+    device.outstanding = truth;
+    SCOPED_TRACE("device " + std::to_string(i) + "\n" + model::to_yaml(device) + text_of(finding));
+    expect_nothing_wrong(finding, truth);
+    mshr += truth.kind == OutstandingKind::mshr ? 1 : 0;
+    kinds += finding.outstanding.kind ? 1 : 0;
+    entries += finding.outstanding.entries ? 1 : 0;
+    merges += finding.outstanding.merges ? 1 : 0;
+    loads_per_warp += finding.outstanding.loads_per_warp ? 1 : 0;
+  }
+  std::cout << kinds << " kinds, " << entries << " entries, " << merges << " merges of " << mshr << " mshr, "
+            << loads_per_warp << " loads_per_warp resolved of " << tables << '\n';
+  if (tables >= 100) {
+    EXPECT_GT(kinds, tables / 2);
+  }
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-
-#include "infer/asking/interrogator.hpp"
+#include <vector>
 
 namespace gpuinfer::infer {
+
+using Offsets = std::vector<std::uint64_t>;
 
 // One set: lines known to map to it, and how many of them it holds.
 struct ConflictClass {

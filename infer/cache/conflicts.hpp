@@ -9,12 +9,11 @@
 #include <tuple>
 #include <vector>
 
+#include "infer/asking/conflict_class.hpp"
 #include "infer/asking/interrogator.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
-
-using Offsets = std::vector<std::uint64_t>;
 
 // Log likelihood ratio of "some share of the accesses miss" against "all hit", with equal prior odds for each of a few
 // shares.

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "infer/asking/finding.hpp"
+#include "infer/asking/settings.hpp"
 #include "infer/recordings/scorer.hpp"
 #include "model/trace.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "infer/asking/finding.hpp"
 #include "infer/asking/level_classifier.hpp"
+#include "infer/asking/settings.hpp"
 #include "infer/recordings/scorer.hpp"
 #include "model/trace.hpp"
 

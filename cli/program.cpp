@@ -29,6 +29,7 @@ constexpr std::array verbs{
     Verb{"report", "a page with the figures of a profile and of recordings", report_syntax, verb_report},
     Verb{"export", "a profile in the form of another program", export_syntax, verb_export},
     Verb{"diff", "what two profiles say differently", diff_syntax, verb_diff},
+    Verb{"merge", "one profile of several of one device", merge_syntax, verb_merge},
     Verb{"survey", "ask all devices of a fleet and say which deviate", survey_syntax, verb_survey},
     Verb{"doctor", "what works on this machine, what does not, and what to do about it", doctor_syntax, verb_doctor},
     Verb{"serve", "answer questions of another process about a device", serve_syntax, verb_serve},

@@ -10,6 +10,7 @@
 #include "cli/common_options.hpp"
 #include "cli/document.hpp"
 #include "cli/inquiry.hpp"
+#include "cli/pieces.hpp"
 #include "cli/recordings.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
@@ -24,10 +25,11 @@ namespace gpuinfer::cli {
 
 Syntax diff_syntax() {
   Syntax syntax(
-      "diff PROFILE [PROFILE] [--target T] [--all]",
+      "diff PROFILE [PROFILE...] [--target T] [--all]",
       "What two profiles say differently, a line for each leaf. Each is a file, the name of a published device, the "
       "recording\nof a run (HDF5), which is asked again, or FLEET@MEMBER, a device of a fleet by its id, serial or "
       "UUID. "
+      "Of more than two, those of one device are taken as one, as `merge` does: they must be of two devices. "
       "Of a fleet alone:\nwhich devices deviate from the common profile, and in what. What means the same is the same: "
       "index functions that split "
       "the "
@@ -85,6 +87,40 @@ model::DeviceDescription profile_of_recording(const std::string& file) {
 model::DeviceDescription profile_named(const std::string& name_or_file) {
   const std::string file = survey::profile_file(name_or_file);
   return begins_as_hdf5(file) ? profile_of_recording(file) : survey::read_profile(file);
+}
+
+struct Side {
+  std::string files;
+  model::DeviceDescription profile;
+};
+
+// Two profiles, also of one device; of more, those of each of the two devices that they are of.
+std::array<Side, 2> sides_named(const std::vector<std::string>& names) {
+  if (names.size() == 2) {
+    return {Side{.files = names[0], .profile = profile_named(names[0])},
+            Side{.files = names[1], .profile = profile_named(names[1])}};
+  }
+  std::vector<std::vector<infer::Piece>> devices;
+  for (const std::string& name : names) {
+    infer::Piece piece{.file = name, .description = profile_named(name)};
+    const auto same = std::ranges::find_if(devices, [&](const std::vector<infer::Piece>& device) {
+      return !infer::are_of_other_devices(device.front().description, piece.description);
+    });
+    (same == devices.end() ? devices.emplace_back() : *same).push_back(std::move(piece));
+  }
+  if (devices.size() != 2) {
+    throw InputError(fmt::format(
+        "of more than two profiles those of two devices are compared, and these are of {}; merge them first",
+        devices.size()));
+  }
+  const auto side_of = [](const std::vector<infer::Piece>& device) {
+    std::vector<std::string> files;
+    for (const infer::Piece& piece : device) {
+      files.push_back(piece.file);
+    }
+    return Side{.files = text_of_files(files), .profile = merged(device)};
+  };
+  return {side_of(devices[0]), side_of(devices[1])};
 }
 
 std::map<std::string, std::string> facts_of(const model::DeviceDescription& profile) {
@@ -324,7 +360,7 @@ Document document(const survey::Fleet& fleet, const std::vector<FleetRow>& rows)
 }  // namespace
 
 ExitStatus verb_diff(Arguments arguments) {
-  const auto parsed = diff_syntax().parse(arguments, 1, 2);
+  const auto parsed = diff_syntax().parse(arguments, 1, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
   }
@@ -342,9 +378,10 @@ ExitStatus verb_diff(Arguments arguments) {
     const bool deviates = std::ranges::any_of(rows, &FleetRow::differs);
     return deviates ? ExitStatus::failure : ExitStatus::resolved;
   }
-  const model::DeviceDescription first = profile_named(names[0]);
-  const model::DeviceDescription second = profile_named(names[1]);
-  const Differences found{.files = {names[0], names[1]},
+  const std::array<Side, 2> sides = sides_named(names);
+  const model::DeviceDescription& first = sides[0].profile;
+  const model::DeviceDescription& second = sides[1].profile;
+  const Differences found{.files = {sides[0].files, sides[1].files},
                           .device = different_facts(first, second),
                           .leaves = of_targets(infer::differences(first, second), asked)};
 

@@ -5,7 +5,7 @@
 #include "cli/document.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/output.hpp"
-#include "cli/survey/fleet.hpp"
+#include "cli/pieces.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
@@ -15,12 +15,13 @@
 namespace gpuinfer::cli {
 
 Syntax export_syntax() {
-  Syntax syntax("export PROFILE --to FORMAT [-o FILE] [--strict]",
-                "Writes a profile in the form of another program, and on stderr what that form cannot say and what "
-                "stands in. PROFILE is a file or the name of a published device.",
-                {"gpuinfer export profile.yaml --to gpgpusim -o caches.config      options for GPGPU-Sim and Accel-Sim",
-                 "gpuinfer export gtx780 --to markdown --target L1tex              tables of one cache",
-                 "gpuinfer list formats                                            what FORMAT can be"});
+  Syntax syntax(
+      "export PROFILE... --to FORMAT [-o FILE] [--strict]",
+      "Writes a profile in the form of another program, and on stderr what that form cannot say and what "
+      "stands in. PROFILE is a file or the name of a published device; several are taken as one, as `merge` does.",
+      {"gpuinfer export profile.yaml --to gpgpusim -o caches.config      options for GPGPU-Sim and Accel-Sim",
+       "gpuinfer export gtx780 --to markdown --target L1tex              tables of one cache",
+       "gpuinfer list formats                                            what FORMAT can be"});
   std::string formats;
   for (const ExportFormat& format : export_formats()) {
     formats += (formats.empty() ? "" : "|") + std::string(format.name);
@@ -87,7 +88,7 @@ Document document_of(const ExportFormat& format, const std::string& profile, con
 }  // namespace
 
 ExitStatus verb_export(Arguments arguments) {
-  const auto parsed = export_syntax().parse(arguments, 1, 1);
+  const auto parsed = export_syntax().parse(arguments, 1, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
   }
@@ -99,14 +100,15 @@ ExitStatus verb_export(Arguments arguments) {
   const auto form_of_document = parsed->text("format");
   const Format form = format_from(form_of_document);
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
-  const std::string file = survey::profile_file(parsed->operands().front());
-  const model::DeviceDescription profile = survey::read_profile(file);
-  const std::vector<std::string> targets = described_targets(profile, file, asked);
+  const std::vector<std::string> files = parsed->operands();
+  const model::DeviceDescription profile = read_merged(files);
+  const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
   Output output(parsed->text("output"));
 
   const bool whole = asked.empty() || stands_for_all(asked);
   const Exported exported = format.write(whole ? profile : part_of(profile, targets));
-  output.stream() << (form_of_document ? to_text(document_of(format, file, exported), form) : exported.text);
+  output.stream() << (form_of_document ? to_text(document_of(format, text_of_files(files), exported), form)
+                                       : exported.text);
   output.finish();
   if (!parsed->flag("quiet")) {
     for (const ExportLoss& loss : exported.losses) {

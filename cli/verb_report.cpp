@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cli/output.hpp"
+#include "cli/pieces.hpp"
 #include "cli/recordings.hpp"
 #include "cli/report/page.hpp"
-#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
@@ -14,12 +14,12 @@
 namespace gpuinfer::cli {
 
 Syntax report_syntax() {
-  Syntax syntax(
-      "report PROFILE [TRACE...] [--target T] [-o report.html]",
-      "Writes one HTML page with pictures, plots and tables of a profile that needs no network. PROFILE is a "
-      "file or the name of a published device. Recordings show what was measured beside what the profile says.",
-      {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
-       "gpuinfer report gtx780 -o report.html                        a published GPU"});
+  Syntax syntax("report PROFILE... [TRACE...] [--target T] [-o report.html]",
+                "Writes one HTML page with pictures, plots and tables of a profile that needs no network. PROFILE is a "
+                "file or the name of a published device; several are taken as one, as `merge` does. Recordings show "
+                "what was measured beside what the profile says.",
+                {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
+                 "gpuinfer report gtx780 -o report.html                        a published GPU"});
   syntax
       .repeatable("target", "T",
                   "these only; may be repeated (default: all of the profile); the name for traces that name none "
@@ -56,13 +56,17 @@ ExitStatus verb_report(Arguments arguments) {
   }
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   const std::vector<std::string> operands = parsed->operands();
-  const std::string file = survey::profile_file(operands.front());
+  std::vector<std::string> files;
+  std::vector<std::string> traces;
+  for (const std::string& operand : operands) {
+    (files.empty() || names_profile(operand) ? files : traces).push_back(operand);
+  }
   Output output(parsed->text("output"));
-  const model::DeviceDescription profile = survey::read_profile(file);
-  const std::vector<std::string> targets = described_targets(profile, file, asked);
-  const std::vector<Recording> recordings = read_recordings({operands.begin() + 1, operands.end()}, asked);
+  const model::DeviceDescription profile = read_merged(files);
+  const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
+  const std::vector<Recording> recordings = read_recordings(traces, asked);
   check_that_one_shows(recordings, targets);
-  output.stream() << report::page_of(profile, operands.front(), targets, recordings);
+  output.stream() << report::page_of(profile, text_of_files(files), targets, recordings);
   output.finish();
   return ExitStatus::resolved;
 }

@@ -10,9 +10,9 @@
 #include "cli/leaf_table.hpp"
 #include "cli/output.hpp"
 #include "cli/picture.hpp"
+#include "cli/pieces.hpp"
 #include "cli/report/picture_file.hpp"
 #include "cli/supposed_cache.hpp"
-#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
@@ -22,9 +22,9 @@ namespace gpuinfer::cli {
 
 Syntax show_syntax() {
   Syntax syntax(
-      "show PROFILE [--target T] [--explain] [-o picture.svg]",
+      "show PROFILE... [--target T] [--explain] [-o picture.svg]",
       "Draws the caches of a profile in 100 columns, in colours where stdout is a terminal and NO_COLOR is not "
-      "set.\nPROFILE is a file or the name of a published device.",
+      "set.\nPROFILE is a file or the name of a published device; several are taken as one, as `merge` does.",
       {"gpuinfer show profile.yaml                                  all of its caches",
        "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU",
        "gpuinfer show gtx780 --target L1tex -o picture.svg          the same as a vector picture"});
@@ -80,7 +80,7 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
 }  // namespace
 
 ExitStatus verb_show(Arguments arguments) {
-  const auto parsed = show_syntax().parse(arguments, 1, 1);
+  const auto parsed = show_syntax().parse(arguments, 1, std::string::npos);
   if (!parsed) {
     return ExitStatus::resolved;
   }
@@ -88,14 +88,14 @@ ExitStatus verb_show(Arguments arguments) {
   if (parsed->text("output") && parsed->flag("explain")) {
     throw InputError("--explain: there is no room for it in a picture; leave it out, or leave out -o");
   }
-  const std::string file = survey::profile_file(parsed->operands().front());
+  const std::vector<std::string> files = parsed->operands();
   const auto output_file = parsed->text("output");
   if (output_file && !output_file->ends_with(".svg")) {
     throw InputError("--output: a picture is SVG; name a file that ends in .svg");
   }
   Output output(output_file);
-  const model::DeviceDescription profile = survey::read_profile(file);
-  const std::vector<std::string> targets = described_targets(profile, file, asked);
+  const model::DeviceDescription profile = read_merged(files);
+  const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
   if (output_file) {
     output.stream() << report::picture_file(profile, targets);
     output.finish();

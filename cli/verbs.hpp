@@ -56,6 +56,9 @@ struct Verb {
 [[nodiscard]] Syntax diff_syntax();
 [[nodiscard]] ExitStatus verb_diff(Arguments arguments);
 
+[[nodiscard]] Syntax merge_syntax();
+[[nodiscard]] ExitStatus verb_merge(Arguments arguments);
+
 [[nodiscard]] Syntax doctor_syntax();
 [[nodiscard]] ExitStatus verb_doctor(Arguments arguments);
 

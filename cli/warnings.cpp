@@ -42,6 +42,14 @@ std::string nothing_is_kept() {
   return "the answers before the failure are not kept; with --record FILE they would be, and --resume FILE would go on";
 }
 
+std::string no_identity(const std::vector<std::string>& files) {
+  const std::string others = files.size() == 1 ? " does" : fmt::format(" and {} more do", files.size() - 1);
+  return fmt::format(
+      "{}{} not say which device of its kind was asked, so nothing proves that the profiles are of one; see "
+      "`device.provenance`",
+      files.front(), others);
+}
+
 std::string ended_early(const std::string& target, const infer::Finding& finding) {
   return fmt::format(
       "{}: ended after {} accesses, which were not enough to find out all; give more with --budget or --timeout, or "

@@ -19,7 +19,7 @@ def rows(done):
 
 class Help(harness.ProgramTest):
     def test_every_verb_begins_with_examples(self):
-        for verb in ("run", "probe", "infer", "validate", "simulate", "list", "show", "report", "export", "diff", "doctor", "serve", "completion", "man"):
+        for verb in ("run", "probe", "infer", "validate", "simulate", "list", "show", "report", "export", "diff", "merge", "doctor", "serve", "completion", "man"):
             with self.subTest(verb):
                 lines = self.expect(0, verb, "--help").stdout.splitlines()
                 self.assertTrue(lines[0].startswith("gpuinfer "))
@@ -55,6 +55,42 @@ class List(harness.ProgramTest):
         self.expect(2, "list", "policies", "--classes", "--ways", "0")
         self.expect(2, "list", "policies", "--ways", "4")
         self.expect(2, "list", "devices", "--classes")
+
+
+PIECE = """
+schema: gpuinfer/1
+device: {name: Small, source: test, provenance: {gpu_id: aa}}
+caches:
+  L2: {line_bytes: 128}
+"""
+
+
+class Merge(harness.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.l2 = self.write("l2.yaml", PIECE)
+
+    def test_one_profile_of_several(self):
+        done = self.expect(0, "merge", self.small, self.l2, "--format", "json")
+        self.assertEqual(set(json.loads(done.stdout)["caches"]), {"L1tex", "L2"})
+        self.assertIn("small.yaml does not say which device", done.stderr)
+        self.assertEqual(self.expect(0, "merge", self.l2, self.l2).stderr, "")
+
+    def test_what_cannot_be_of_one_device(self):
+        other = self.write("other.yaml", PIECE.replace("aa", "bb"))
+        wider = self.write("wider.yaml", PIECE.replace("128", "64"))
+        self.assertIn("is of another device", self.expect(2, "merge", self.l2, other).stderr)
+        self.assertIn("L2.line_bytes is 64", self.expect(2, "merge", self.l2, wider).stderr)
+
+    def test_verbs_take_several(self):
+        drawn = self.expect(0, "show", self.small, self.l2).stdout
+        self.assertIn("L1tex", drawn)
+        self.assertIn("L2", drawn)
+        self.assertIn("L2", self.expect(0, "report", self.small, self.l2).stdout)
+        self.assertIn("L2", self.expect(0, "export", self.small, self.l2, "--to", "csv").stdout)
+        other = self.write("other.yaml", PIECE.replace("aa", "bb").replace("Small", "Other"))
+        self.assertIn("L2.line_bytes", self.expect(0, "diff", self.small, self.l2, other, "--all").stdout)
+        self.expect(2, "diff", self.small, self.l2, self.l2)
 
 
 class Explain(harness.ProgramTest):

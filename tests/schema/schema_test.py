@@ -173,7 +173,9 @@ class Schema(unittest.TestCase):
 
     def test_every_key_that_the_source_reads_is_a_property(self):
         known = {name for each in objects_of(SCHEMA) for name in each["properties"]}
-        sources = [(ROOT / "model" / "description_yaml_read.cpp", r"allow\(\{(.*?)\}\)")]
+        rows = r"(?:\bleaf|section)\((.*?),"
+        files = sorted((ROOT / "model" / "description").glob("*.cpp"))
+        sources = [(path, pattern) for path in files for pattern in (rows, r"allow\(\{(.*?)\}\)")]
         policies = (ROOT / "model" / "policies").glob("*.hpp")
         sources += [(path, r"allow_parameters\(replacement, \{(.*?)\}\)") for path in policies]
         read = set()

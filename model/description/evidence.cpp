@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/description/evidence.hpp"
+
+#include <algorithm>
+
+#include "model/description/values.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+using codec::max_count;
+using codec::Real;
+using Size = codec::Whole<std::size_t>;
+
+constexpr Real probability{.most = 1};
+constexpr Size count{.most = max_count};
+
+// A value of any kind.
+struct AnyValue {
+  [[nodiscard]] static FlowYaml read(const Place& place) { return to_flow_yaml(place.node()); }
+  [[nodiscard]] static std::string write(const FlowYaml& value) { return value; }
+};
+
+const Leaves<LeafEvidence>& leaf_evidence_leaves() {
+  static const Leaves<LeafEvidence> leaves{
+      leaf("status", &LeafEvidence::status,
+           codec::Words<EvidenceStatus>{.words = {{"resolved", EvidenceStatus::resolved},
+                                                  {"ambiguous", EvidenceStatus::ambiguous},
+                                                  {"unknown", EvidenceStatus::unknown}},
+                                        .refusal = "is not a status"})
+          .needed(),
+      leaf("confidence", &LeafEvidence::confidence, probability).sparse(),
+      leaf("experiments", &LeafEvidence::experiments, count).sparse(),
+      leaf("alternatives", &LeafEvidence::alternatives, codec::List<AnyValue>{}).sparse(),
+      leaf("reason", &LeafEvidence::reason, codec::Text{}).sparse(),
+      leaf("decided_by", &LeafEvidence::decided_by, codec::Text{}).sparse(),
+  };
+  return leaves;
+}
+
+const codec::Map<PredictionEvidence>& prediction() {
+  static const codec::Map<PredictionEvidence> map{
+      .leaves = {leaf("agreement", &PredictionEvidence::agreement, probability),
+                 leaf("accesses", &PredictionEvidence::accesses, count),
+                 leaf("sequences", &PredictionEvidence::sequences, count),
+                 leaf("outliers", &PredictionEvidence::outliers, count),
+                 leaf("voted_agreement", &PredictionEvidence::voted_agreement, probability).sparse(),
+                 leaf("p_value", &PredictionEvidence::p_value, probability).sparse(),
+                 leaf("assuming", &PredictionEvidence::assuming, AnyValue{}).sparse()}};
+  return map;
+}
+
+const codec::Map<Inquiry>& inquiry() {
+  static const codec::Map<Inquiry> map{
+      .leaves = {leaf("asked", &Inquiry::asked, codec::Text{}), leaf("why", &Inquiry::why, codec::Text{}),
+                 leaf("learned", &Inquiry::learned, codec::Text{}), leaf("questions", &Inquiry::questions, count),
+                 leaf("accesses", &Inquiry::accesses, count),
+                 leaf("hypotheses_before", &Inquiry::hypotheses_before, count).sparse(),
+                 leaf("hypotheses_after", &Inquiry::hypotheses_after, count).sparse()}};
+  return map;
+}
+
+// Its entries, and findings that a leaf alone has.
+LeafEvidence leaf_evidence_from(const Place& place) {
+  const Leaves<LeafEvidence>& leaves = leaf_evidence_leaves();
+  LeafEvidence evidence;
+  for (const Leaf<LeafEvidence>& each : leaves) {
+    if (const auto entry = each.is_needed ? place.need(each.name) : place.find(each.name)) {
+      each.read(*entry, evidence);
+    }
+  }
+  for (const auto& [name, value] : place.entries()) {
+    if (std::ranges::find(leaves, name, &Leaf<LeafEvidence>::name) == leaves.end()) {
+      evidence.details.emplace(name, AnyValue::read(value));
+    }
+  }
+  return evidence;
+}
+
+std::string leaf_evidence_text(const LeafEvidence& evidence) {
+  auto entries = written_leaves(evidence, leaf_evidence_leaves());
+  for (const auto& [name, value] : evidence.details) {
+    entries.emplace_back(to_yaml_scalar(name), value);
+  }
+  return flow_map(entries);
+}
+
+}  // namespace
+
+CacheEvidence evidence_from(const Place& place, std::string_view of_what, Names names) {
+  CacheEvidence evidence;
+  for (const auto& [name, value] : place.entries()) {
+    if (name == "prediction") {
+      evidence.prediction = value.is_null() ? std::nullopt : std::optional(prediction().read(value));
+    } else if (name == "inquiries") {
+      evidence.inquiries = codec::List<codec::Map<Inquiry>>{.item = inquiry()}.read(value);
+    } else if (!names.empty() && !contains(names, name)) {
+      value.fail("is not a leaf of a " + std::string(of_what) + "; write `" + nearest(name, names) + "` or remove it");
+    } else {
+      evidence.leaves.emplace(name, leaf_evidence_from(value));
+    }
+  }
+  return evidence;
+}
+
+std::string evidence_block(const CacheEvidence& evidence) {
+  std::string block;
+  for (const auto& [name, leaf] : evidence.leaves) {
+    block += "    " + to_yaml_scalar(name) + ": " + leaf_evidence_text(leaf) + "\n";
+  }
+  if (evidence.prediction) {
+    block += "    prediction: " + prediction().write(*evidence.prediction) + "\n";
+  }
+  if (!evidence.inquiries.empty()) {
+    block += "    inquiries:\n";
+    for (const Inquiry& each : evidence.inquiries) {
+      block += "      - " + inquiry().write(each) + "\n";
+    }
+  }
+  return block;
+}
+
+}  // namespace gpuinfer::model

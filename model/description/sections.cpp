@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/description/sections.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "model/description/checks.hpp"
+#include "model/description/evidence.hpp"
+#include "model/description/threads.hpp"
+#include "model/description/values.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+constexpr std::size_t max_path_caches = 2;  // the published access patterns know no more
+
+struct TextMap {
+  [[nodiscard]] static std::map<std::string, std::string> read(const Place& place) {
+    std::map<std::string, std::string> texts;
+    for (const auto& [name, value] : place.entries()) {
+      texts.emplace(name, value.text());
+    }
+    return texts;
+  }
+  [[nodiscard]] static std::string write(const std::map<std::string, std::string>& texts) {
+    std::vector<std::pair<std::string, std::string>> entries;
+    for (const auto& [name, text] : texts) {
+      entries.emplace_back(to_yaml_scalar(name), to_yaml_scalar(text));
+    }
+    return flow_map(entries);
+  }
+};
+
+Section<DeviceDescription> device_section() {
+  using Device = DeviceDescription::Device;
+  const codec::Map<Device> device{
+      .leaves = {
+          leaf("name", &Device::name, codec::TextOrNull{}),
+          leaf("source", &Device::source, codec::TextOrNull{}),
+          leaf("compute_capability", &Device::compute_capability, codec::Text{}).sparse(),
+          leaf("sm_count", &Device::sm_count, codec::Whole<unsigned>{.least = 1, .most = codec::max_lines}).sparse(),
+          leaf("provenance", &Device::provenance, TextMap{}).sparse(),
+      }};
+  Section<DeviceDescription> section;
+  section.key = "device";
+  section.read = [device](const Place& place, DeviceDescription& description) {
+    description.device = device.read(place);
+  };
+  section.write = [device](const DeviceDescription& description) {
+    return "device: " + device.write(description.device) + "\n";
+  };
+  return section;
+}
+
+Leaves<PathDescription> path_leaves() {
+  const codec::List<codec::Text> names{.item = {}, .most = max_path_caches};
+  return {leaf("caches", &PathDescription::caches, names).needed(), leaf("tlbs", &PathDescription::tlbs, names),
+          leaf("translated_from", &PathDescription::translated_from, codec::Text{}).sparse(),
+          leaf("page_window_bytes", &PathDescription::page_window_bytes,
+               codec::Bytes{.least = 1, .most = codec::max_bytes}),
+          leaf("memory_latency_cycles", &PathDescription::memory_latency_cycles, codec::pattern_latencies()).sparse()};
+}
+
+void check_names(const Place& names, const DeviceDescription& description) {
+  for (const Place& item : names.items()) {
+    if (!description.caches.contains(item.text())) {
+      item.fail("`" + item.text() + "` is no cache of this description; describe it under `caches` or name another");
+    }
+  }
+}
+
+void check_path(const Place& place, const PathDescription& path, const DeviceDescription& description) {
+  check_names(place.need("caches"), description);
+  if (path.caches.empty()) {
+    place.need("caches").fail("is empty; name a data cache");
+  }
+  if (const auto tlbs = place.find("tlbs")) {
+    check_names(*tlbs, description);
+  }
+  std::set<std::string> names(path.caches.begin(), path.caches.end());
+  names.insert(path.tlbs.begin(), path.tlbs.end());
+  if (names.size() != path.caches.size() + path.tlbs.size()) {
+    place.fail("names a cache twice; name each one once, in `caches` or in `tlbs`");
+  }
+  if (path.translated_from && std::ranges::find(path.caches, *path.translated_from) == path.caches.end()) {
+    place.need("translated_from")
+        .fail("`" + *path.translated_from + "` is none of the data caches of this path; name one of them");
+  }
+  if (path.page_window_bytes && path.tlbs.empty()) {
+    place.need("page_window_bytes").fail("says when page tables are switched, but no TLB is there; name `tlbs`");
+  }
+}
+
+Section<DeviceDescription> noise_section() {
+  using Noise = NoiseDescription;
+  const codec::Real probability{.most = 1};
+  return single_section(
+      "noise", "", "", &DeviceDescription::noise, {},
+      codec::Map<Noise>{.leaves = {leaf("jitter_cycles", &Noise::jitter_cycles, codec::Real{}),
+                                   leaf("outlier_probability", &Noise::outlier_probability, probability),
+                                   leaf("outlier_cycles", &Noise::outlier_cycles, codec::Real{}),
+                                   leaf("misread_probability", &Noise::misread_probability, probability)}});
+}
+
+Sections<DeviceDescription> without_evidence() {
+  using Description = DeviceDescription;
+  return {
+      device_section(),
+      named_section(
+          "caches", "cache", &Description::caches, cache_leaves(),
+          [](const Place& place, const CacheDescription& cache, const Description&) { check(place, cache); },
+          WhenEmpty::written),
+      named_section("paths", "", &Description::paths, path_leaves(), check_path),
+      named_section("textures", "texture", &Description::textures, texture_leaves(),
+                    [](const Place& place, const TextureDescription& texture, const Description& description) {
+                      check(place, texture, description);
+                    }),
+      named_section("code", "code", &Description::code, code_leaves(),
+                    [](const Place& place, const CodeDescription& code, const Description&) { check(place, code); }),
+      shared_memory_section(),
+      single_section("memory_latency_cycles", "Latency", "latency", &Description::memory_latency_cycles,
+                     std::vector<std::string_view>(pattern_names.begin(), pattern_names.end()),
+                     codec::pattern_latencies()),
+      outstanding_section(),
+      bandwidth_section(),
+      kernels_section(),
+      noise_section(),
+  };
+}
+
+}  // namespace
+
+const Sections<DeviceDescription>& sections() {
+  static const Sections<DeviceDescription> all = [] {
+    Sections<DeviceDescription> found = without_evidence();
+    found.push_back(evidence_section(found));
+    return found;
+  }();
+  return all;
+}
+
+}  // namespace gpuinfer::model

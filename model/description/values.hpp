@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/description/codec.hpp"
+#include "model/device_description.hpp"
+
+// Values that stand in more than one section. All that reads throws InputError.
+namespace gpuinfer::model::codec {
+
+[[nodiscard]] std::vector<unsigned> distinct_address_bits(const Place& place);
+
+// Of a map that has `kind`; none where that is null.
+[[nodiscard]] std::optional<IndexFunction> index_from(const Place& place);
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> index_entries(const IndexFunction& index);
+
+// An index that is not one of a cache by itself, but of its `of_what`.
+struct Index {
+  std::string_view of_what;
+
+  [[nodiscard]] IndexFunction read(const Place& place) const;
+  [[nodiscard]] std::string write(const IndexFunction& index) const;
+};
+
+// `ways`: of the cache, where they are known. None where `policy` is null.
+[[nodiscard]] std::optional<Replacement> replacement_from(const Place& place,
+                                                          const std::optional<std::vector<std::uint32_t>>& ways);
+[[nodiscard]] std::string replacement_text(const Replacement& replacement);
+
+// One for each set, at least one.
+struct Ways {
+  [[nodiscard]] std::vector<std::uint32_t> read(const Place& place) const;
+  [[nodiscard]] std::string write(const std::vector<std::uint32_t>& ways) const;
+};
+
+using SmLists = List<List<Count>>;
+
+[[nodiscard]] Map<LatencyCycles> latency_cycles();
+[[nodiscard]] Map<PatternLatencyCycles> pattern_latencies();
+[[nodiscard]] Map<TexelBlock> texel_block();
+[[nodiscard]] List<Map<CodeLevel>> code_levels();
+
+// Fails at the entry of the map that `message` begins with, "ENTRY: ...".
+[[noreturn]] void fail_in(const Place& place, std::string_view message);
+
+}  // namespace gpuinfer::model::codec

@@ -9,7 +9,9 @@
 #include <iostream>
 #include <new>
 #include <string_view>
+#include <vector>
 
+#include "cli/nearest_word.hpp"
 #include "cli/verbs.hpp"
 #include "model/errors.hpp"
 #include "model/printable.hpp"
@@ -53,9 +55,31 @@ void print_help(std::ostream& out) {
   for (const Verb& verb : verbs) {
     out << fmt::format("  {:<10} {}\n", verb.name, verb.what);
   }
-  out << "\n`gpuinfer VERB --help` tells more; --version names the version.\n"
+  out << "\n`gpuinfer help VERB` and `gpuinfer VERB --help` tell more; `gpuinfer version` names the version.\n"
          "Exit status: 0 all resolved; 1 failure, or what was compared differs; 2 bad command line or input file;\n"
          "3 finished, but something is ambiguous or unknown; 4 no usable device.\n";
+}
+
+const Verb& verb_named(const std::string& name) {
+  const auto* verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb& known) { return known.name == name; });
+  if (verb == verbs.end()) {
+    std::vector<std::string> names{"help", "version"};
+    for (const Verb& known : verbs) {
+      names.emplace_back(known.name);
+    }
+    throw InputError("`" + name + "` is no verb" + did_you_mean(name, names) + "; verbs are " + verb_names());
+  }
+  return *verb;
+}
+
+// Of the program, or of the verb that is named.
+ExitStatus help(Arguments arguments) {
+  if (arguments.empty()) {
+    print_help(std::cout);
+    return ExitStatus::resolved;
+  }
+  const std::vector<std::string> of_verb{"--help"};
+  return verb_named(arguments.front()).function(of_verb);
 }
 
 ExitStatus dispatch(Arguments arguments) {
@@ -67,18 +91,17 @@ ExitStatus dispatch(Arguments arguments) {
     print_help(std::cout);
     return ExitStatus::resolved;
   }
-  if (first == "--version") {
+  if (first == "help") {
+    return help(arguments.subspan(1));
+  }
+  if (first == "--version" || first == "version") {
     std::cout << program_version() << '\n';
     return ExitStatus::resolved;
   }
   if (first.starts_with('-')) {
     return verb_run(arguments);
   }
-  const auto* verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb& known) { return known.name == first; });
-  if (verb == verbs.end()) {
-    throw InputError("`" + first + "` is no verb; verbs are " + verb_names());
-  }
-  return verb->function(arguments.subspan(1));
+  return verb_named(first).function(arguments.subspan(1));
 }
 
 ExitStatus fail(ExitStatus status, const std::exception& error) {

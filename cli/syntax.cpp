@@ -15,6 +15,7 @@
 #include <limits>
 #include <sstream>
 
+#include "cli/nearest_word.hpp"
 #include "model/errors.hpp"
 
 namespace po = boost::program_options;
@@ -212,6 +213,14 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
                   .style(style)
                   .run(),
               values);
+  } catch (const po::unknown_option& error) {
+    const std::string named = error.get_option_name();
+    const std::string given = named.substr(0, named.find('='));
+    std::vector<std::string> names;
+    for (const Option& option : options_) {
+      names.push_back("--" + option.name);
+    }
+    throw InputError(sentence_of(error) + did_you_mean(given, names) + see_help());
   } catch (const po::error_with_option_name& error) {
     throw InputError(sentence_of(error) + see_help());
   } catch (const po::error& error) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 
+#include "cli/nearest_word.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -65,9 +66,11 @@ std::string_view spelled(const std::string& asked) {
   const auto* known = std::find_if(targets.begin(), targets.end(),
                                    [&](const Target& target) { return same_letters(target.name, asked); });
   if (known == targets.end()) {
-    std::vector<std::string_view> names;
-    std::transform(targets.begin(), targets.end(), std::back_inserter(names), [](const Target& t) { return t.name; });
-    throw InputError("--target: `" + asked + "` is no target; targets are " + joined(names) + ", all");
+    std::vector<std::string> names;
+    std::transform(targets.begin(), targets.end(), std::back_inserter(names),
+                   [](const Target& t) { return std::string(t.name); });
+    throw InputError("--target: `" + asked + "` is no target" + did_you_mean(asked, names) + "; targets are " +
+                     joined(names) + ", all");
   }
   return known->name;
 }

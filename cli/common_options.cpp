@@ -29,9 +29,8 @@ std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
 void add_device_options(Syntax& syntax, Devices devices) {
   constexpr const char* what =
       "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host (this CPU), "
-      "faulty:FAULTS:DEVICE (see docs/faults.md), or auto (default): the first CUDA device, else a bundled recording "
-      "of "
-      "a real GPU";
+      "faulty:FAULTS:DEVICE (see docs/faults.md), gpu: the first CUDA device, or auto (default): the same, else a "
+      "bundled recording of another machine's GPU";
   if (devices == Devices::several) {
     const std::string repeatable = std::string(what) + "; may be repeated: all at a time, and a fleet is written";
     syntax.repeatable("device", "D", repeatable.c_str());

@@ -14,15 +14,23 @@
 #include "probe/exec.hpp"
 #include "probe/faulty_device.hpp"
 #include "probe/host.hpp"
+#include "probe/pci_gpus.hpp"
 #include "probe/persistent_device.hpp"
 #include "probe/virtual_device.hpp"
 
 namespace gpuinfer::cli {
 
-std::string automatic_device(const std::vector<std::string>& targets) {
-  if (!probe::cuda_device_names().empty()) {
-    return "cuda:0";
+std::vector<std::string> bundled_recordings() {
+  std::vector<std::string> files;
+  for (const std::string& name : data_file_names("data/h200", ".h5")) {
+    files.push_back(find_data_file("data/h200/" + name + ".h5")->string());
   }
+  return files;
+}
+
+namespace {
+
+std::string recording_for(const std::vector<std::string>& targets) {
   auto recording = targets.size() == 1 ? find_data_file("data/h200/" + targets.front() + ".h5") : std::nullopt;
   if (!recording) {
     recording = find_data_file("data/h200/L1tex.h5");
@@ -32,10 +40,26 @@ std::string automatic_device(const std::vector<std::string>& targets) {
         "--device auto: there is no CUDA device and no bundled recording; name a device, such as "
         "virtual:gtx780");
   }
-  return "recorded:" + recording->string();
+  return recording->string();
 }
 
-namespace {
+// Why there is no GPU to ask, from what the PCI bus shows.
+std::string no_gpu_sentence() {
+  const std::vector<probe::PciGpu> gpus = probe::pci_gpus();
+  std::string seen;
+  bool any_nvidia = false;
+  for (const probe::PciGpu& gpu : gpus) {
+    seen += (seen.empty() ? "" : ", ") + probe::vendor_of(gpu) + " at " + gpu.bus_id;
+    any_nvidia = any_nvidia || gpu.vendor_id == probe::nvidia_vendor_id;
+  }
+  const std::string begin = "--device gpu: CUDA shows no GPU, and the PCI bus shows ";
+  if (any_nvidia) {
+    return begin + seen + "; `gpuinfer doctor` says what keeps CUDA from it";
+  }
+  const std::string next =
+      "; ask a GPU of NVIDIA of another machine with --device \"exec:ssh NODE gpuinfer serve --device gpu\"";
+  return begin + (seen.empty() ? "none" : seen + ", which cannot be asked, as only those of NVIDIA can") + next;
+}
 
 // What stands before the first colon, and what after it.
 std::pair<std::string, std::string> kind_and_rest(const std::string& name) {
@@ -71,8 +95,9 @@ std::unique_ptr<model::Answerer> open_plain(const std::string& name, const Devic
       return probe::open_exec(rest, request.patience_seconds, request.stop_waiting);
     }
   }
-  throw InputError("--device: `" + name +
-                   "` is no device; write cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host or auto");
+  throw InputError(
+      "--device: `" + name +
+      "` is no device; write cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host, gpu or auto");
 }
 
 std::shared_ptr<probe::FaultSchedule> schedule_from(const std::string& faults) {
@@ -85,6 +110,21 @@ std::shared_ptr<probe::FaultSchedule> schedule_from(const std::string& faults) {
 
 }  // namespace
 
+ChosenDevice chosen_device(const std::string& device, const std::vector<std::string>& targets) {
+  if (device != "auto" && device != "gpu") {
+    return {.name = device};
+  }
+  if (!probe::cuda_device_names().empty()) {
+    note(took_device(device, "cuda:0"));
+    return {.name = "cuda:0"};
+  }
+  if (device == "gpu") {
+    throw DeviceUnavailable(no_gpu_sentence());
+  }
+  const std::string file = recording_for(targets);
+  return {.name = "recorded:" + file, .stands_in = probe::read_archive_facts(file).name};
+}
+
 std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   std::string name = request.device;
   std::shared_ptr<probe::FaultSchedule> schedule;
@@ -93,9 +133,10 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
     schedule = schedule_from(faults);
     name = device;
   }
-  if (name == "auto") {
-    name = automatic_device(request.targets);
-    note(took_device(name));
+  const ChosenDevice chosen = chosen_device(name, request.targets);
+  name = chosen.name;
+  if (chosen.stands_in) {
+    note(plays_recording(*chosen.stands_in, name));
   }
   const auto open = [name, request, schedule] {
     auto device = open_plain(name, request);

@@ -15,7 +15,7 @@ namespace gpuinfer::cli {
 
 struct DeviceRequest {
   std::string device = "auto";  // cuda:N | virtual:NAME-or-FILE | recorded:FILE | exec:COMMAND | host | auto |
-                                // faulty:FAULTS:DEVICE
+                                // gpu | faulty:FAULTS:DEVICE
   std::uint64_t seed = 1;       // of the chance in virtual devices
   std::optional<std::uint32_t> carveout_kb = {};  // of CUDA devices
   // That will be asked, so that a CUDA device prepares for no others; none: whatever it offers.
@@ -25,12 +25,23 @@ struct DeviceRequest {
   std::function<bool()> stop_waiting = [] { return false; };
 };
 
-// What `auto` stands for here: the first CUDA device, else a bundled recording of a real GPU, that of the target where
-// one is asked for that has its own. Throws DeviceUnavailable when there is neither.
-[[nodiscard]] std::string automatic_device(const std::vector<std::string>& targets);
+// What a name of --device stands for on this machine.
+struct ChosenDevice {
+  std::string name;  // neither `auto` nor `gpu`
+  // The GPU of another machine whose recording plays, since there is none here. Whoever asks it says so to the user.
+  std::optional<std::string> stands_in = {};
+};
 
-// Throws InputError for a name that says nothing, DeviceUnavailable when the named device is not there. Says on stderr
-// which device `auto` took. GPUs and other processes are asked again where that may help (probe::persistent()).
+// `gpu` is the first CUDA device, and `auto` too, but where there is none the bundled recording of a real GPU, that of
+// the target where one is asked for that has its own. Says on stderr which GPU it took. Any other name is itself.
+// Throws DeviceUnavailable where there is no such device.
+[[nodiscard]] ChosenDevice chosen_device(const std::string& device, const std::vector<std::string>& targets);
+
+// All recordings of the GPU of which one stands in.
+[[nodiscard]] std::vector<std::string> bundled_recordings();
+
+// Throws InputError for a name that says nothing, DeviceUnavailable when the named device is not there. Chooses
+// as chosen_device() does. GPUs and other processes are asked again where that may help (probe::persistent()).
 [[nodiscard]] std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request);
 
 }  // namespace gpuinfer::cli

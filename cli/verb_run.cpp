@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
 
 #include "cli/answer_keeping.hpp"
@@ -8,12 +9,15 @@
 #include "cli/disturbances.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/pieces.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/report/page.hpp"
 #include "cli/survey/run_together.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
+#include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
@@ -23,6 +27,7 @@ Syntax run_syntax() {
       "Finds out how the cache behind a load path is built: asks the device, fits, verifies on fresh sequences, "
       "and\nwrites a device profile. The verb may be left out.",
       {"gpuinfer --target L1tex -o profile.yaml                     the first GPU of this host",
+       "gpuinfer --target all -o gpu.yaml --report gpu.html         all of it, and a page of it",
        "gpuinfer --target L1tex --device virtual:gtx780             a published GPU, simulated",
        "gpuinfer --target L1tex --device cuda:0 --device cuda:1     both at a time, and what they have otherwise",
        "gpuinfer --target all --device cuda:0 --record run.h5       keep every trace as well",
@@ -38,6 +43,7 @@ Syntax run_syntax() {
   syntax.value("sms", "some|all",
                "some (default): whichever SMs answer, or all: every SM is asked whether it is as the others");
   add_keeping_options(syntax);
+  syntax.value("report", "FILE.html", "write the page of `gpuinfer report` there as well (default: none)");
   syntax
       .value("method", "predict|average",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")
@@ -74,7 +80,7 @@ std::vector<std::string> asked_targets(const Parsed& parsed) {
 
 // With several devices.
 void check_goes_together(const Parsed& parsed) {
-  for (const char* option : {"record", "resume", "method"}) {
+  for (const char* option : {"record", "resume", "method", "report"}) {
     if (parsed.text(option)) {
       throw InputError(std::string("--") + option + ": goes with one --device; ask one device after the other");
     }
@@ -115,6 +121,37 @@ ExitStatus compare_averages(model::Answerer& device, std::span<const std::string
   return contradictory ? ExitStatus::unresolved : ExitStatus::resolved;
 }
 
+// All recordings of one GPU, one after another, and of all of them one profile.
+Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings,
+                 const std::optional<std::uint64_t>& seed, bool quiet) {
+  Inquiry all;
+  std::vector<infer::Piece> pieces;
+  const std::optional<std::size_t> budget_accesses = settings.budget_accesses;
+  for (const std::string& file : files) {
+    if (budget_accesses) {
+      settings.budget_accesses = *budget_accesses - std::min(*budget_accesses, all.accesses);
+    }
+    const std::unique_ptr<model::Answerer> device = probe::open_recording(file, "recorded:" + file);
+    settings.seed = inference_seed(seed, device->facts());
+    const model::DeviceFacts facts = facts_of_inquiry(device->facts(), settings.seed);
+    Inquiry inquiry =
+        inquire(facts, plan_for(offered_targets({{"all"}}, *device), facts), settings, quiet, asking(*device));
+    all.all_resolved = all.all_resolved && inquiry.all_resolved;
+    all.questions += inquiry.questions;
+    all.accesses += inquiry.accesses;
+    all.time += inquiry.time;
+    pieces.push_back({.file = file, .description = std::move(inquiry.profile)});
+  }
+  all.profile = infer::merge_pieces(pieces).description;
+  return all;
+}
+
+void write_page(Output& page, const model::DeviceDescription& profile, const std::optional<std::string>& file) {
+  const std::string name = file.value_or(profile.device.source);
+  page.stream() << report::page_of(profile, name, described_targets(profile, name, {}), {});
+  page.finish();
+}
+
 }  // namespace
 
 ExitStatus verb_run(Arguments arguments) {
@@ -143,9 +180,38 @@ ExitStatus verb_run(Arguments arguments) {
   if (requests.size() > 1) {
     check_goes_together(*parsed);
   }
+  if (average && parsed->text("report")) {
+    throw InputError("--report: shows a profile, which --method average does not make; leave one of them out");
+  }
   Output output(parsed->text("output"));
+  std::optional<Output> page;
+  if (parsed->text("report")) {
+    page.emplace(parsed->text("report"));
+  }
   if (requests.size() > 1) {
     return survey::run_together(requests, asked, parsed->count("seed"), settings, output, format, quiet);
+  }
+
+  const ChosenDevice chosen = chosen_device(requests.front().device, requests.front().targets);
+  requests.front().device = chosen.name;
+  const bool plays_all = chosen.stands_in && stands_for_all(asked) && !keeping && !average;
+  const std::vector<std::string> recordings = plays_all ? bundled_recordings() : std::vector<std::string>{};
+  if (chosen.stands_in) {
+    note(plays_recording(*chosen.stands_in, plays_all ? text_of_files(recordings) : chosen.name));
+  }
+  const Verbosity verbosity{.quiet = quiet, .explain = parsed->flag("explain")};
+  const auto end = [&](ExitStatus status) {
+    if (chosen.stands_in) {
+      note(was_recording(*chosen.stands_in));
+    }
+    return status;
+  };
+  if (plays_all) {
+    const Inquiry inquiry = play_all(recordings, settings, parsed->count("seed"), quiet);
+    if (page) {
+      write_page(*page, inquiry.profile, parsed->text("output"));
+    }
+    return end(conclude(inquiry, output, format, verbosity));
   }
 
   const std::unique_ptr<model::Answerer> opened = open_device(requests.front());
@@ -173,7 +239,10 @@ ExitStatus verb_run(Arguments arguments) {
         inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());
       }
       failed = inquiry.device_failed;
-      status = conclude(inquiry, output, format, {.quiet = quiet, .explain = parsed->flag("explain")});
+      if (page) {
+        write_page(*page, inquiry.profile, parsed->text("output"));
+      }
+      status = conclude(inquiry, output, format, verbosity);
     }
   } catch (const DeviceError& error) {
     if (!kept) {
@@ -192,7 +261,7 @@ ExitStatus verb_run(Arguments arguments) {
   } else if (failed) {
     note(nothing_is_kept());
   }
-  return status;
+  return end(status);
 }
 
 }  // namespace gpuinfer::cli

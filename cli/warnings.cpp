@@ -17,7 +17,20 @@ void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " + pr
 
 std::string disturbed(const std::string& source, const std::string& disturbance) { return source + ": " + disturbance; }
 
-std::string took_device(const std::string& device) { return "--device auto took " + device; }
+std::string took_device(const std::string& asked, const std::string& device) {
+  return "--device " + asked + " took " + device;
+}
+
+std::string plays_recording(const std::string& gpu, const std::string& file) {
+  return fmt::format(
+      "no GPU is here, so --device auto plays what was recorded of another machine's GPU, {} ({}); --device gpu "
+      "insists on one of this machine",
+      gpu, file);
+}
+
+std::string was_recording(const std::string& gpu) {
+  return fmt::format("that was a recording of another machine's GPU, {}, and says nothing of this machine", gpu);
+}
 
 std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {
   return fmt::format(

@@ -17,7 +17,9 @@ void note(const std::string& sentence);
 void warn(const std::string& sentence);
 
 [[nodiscard]] std::string disturbed(const std::string& source, const std::string& disturbance);
-[[nodiscard]] std::string took_device(const std::string& device);
+[[nodiscard]] std::string took_device(const std::string& asked, const std::string& device);
+[[nodiscard]] std::string plays_recording(const std::string& gpu, const std::string& file);
+[[nodiscard]] std::string was_recording(const std::string& gpu);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
 [[nodiscard]] std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes);
 [[nodiscard]] std::string buffers_lie_elsewhere(const std::vector<std::string>& targets);

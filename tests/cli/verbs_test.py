@@ -29,6 +29,19 @@ class Help(harness.ProgramTest):
         self.assertRegex(self.expect(0, "--version").stdout, r"^gpuinfer \d+\.\d+\.\d+\n$")
 
 
+    def test_help_and_version_are_verbs(self):
+        self.assertEqual(self.expect(0, "help").stdout, self.expect(0, "--help").stdout)
+        self.assertEqual(self.expect(0, "help", "show").stdout, self.expect(0, "show", "--help").stdout)
+        self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
+
+    def test_did_you_mean(self):
+        self.assertIn("did you mean `report`?", self.expect(2, "reprot").stderr)
+        self.assertIn("did you mean `doctor`?", self.expect(2, "help", "docter").stderr)
+        self.assertIn("did you mean `--device`?", self.expect(2, "--target=L1tex", "--devise=host").stderr)
+        self.assertIn("did you mean `L1tex`?", self.expect(2, "--target=L1text").stderr)
+        self.assertNotIn("did you mean", self.expect(2, "frobnicate").stderr)
+
+
 class List(harness.ProgramTest):
     def test_published_devices(self):
         devices = self.expect(0, "list", "devices").stdout
@@ -91,6 +104,16 @@ class Merge(harness.ProgramTest):
         other = self.write("other.yaml", PIECE.replace("aa", "bb").replace("Small", "Other"))
         self.assertIn("L2.line_bytes", self.expect(0, "diff", self.small, self.l2, other, "--all").stdout)
         self.expect(2, "diff", self.small, self.l2, self.l2)
+
+
+class ReportOfRun(harness.ProgramTest):
+    def test_a_run_writes_its_page_too(self):
+        run = ("--target=L1tex", f"--device=virtual:{self.small}", "--quiet", "--report=gpu.html")
+        self.expect(0, *run, "-o", "gpu.yaml")
+        page = self.expect(0, "report", "gpu.yaml").stdout
+        self.assertEqual((self.folder / "gpu.html").read_text(), page)
+        self.expect(2, *run, "--method=average")
+        self.expect(2, *run, f"--device=virtual:{self.small}")
 
 
 class Explain(harness.ProgramTest):
@@ -416,11 +439,26 @@ class Run(harness.ProgramTest):
         without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
         done = self.expect(0, "--target=instruction", "--quiet", "-o", "code.yaml", env=without_gpu)
         self.assertIn("data/h200/Instruction.h5", done.stderr)
+        for line in (done.stderr.splitlines()[0], done.stderr.splitlines()[-1]):
+            self.assertIn("another machine's GPU, NVIDIA H200", line)
+        self.assertIn("--device gpu: CUDA shows no GPU", self.expect(4, "--target=L1tex", "--device=gpu", env=without_gpu).stderr)
         drawn = self.expect(0, "show", "code.yaml").stdout
         self.assertIn("up to 32,768 B      77 cycles", drawn)
         served = self.expect(0, "--target=Instruction", "--device=virtual:code.yaml", "--quiet", "--format=json")
         levels = json.loads(served.stdout)["code"]["Instruction"]["levels"]
         self.assertEqual([level["fits_bytes"] for level in levels], [32768, 133120, None])
+
+    def test_without_a_gpu_all_is_every_recording_of_one(self):
+        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "GPUINFER_DATA": str(self.folder)}
+        recordings = self.folder / "data" / "h200"
+        recordings.mkdir(parents=True)
+        for target in ("L1tex", "L2"):
+            small = self.write("one.yaml", harness.CACHE.replace("L1tex", target))
+            self.expect(0, f"--target={target}", f"--device=virtual:{small}", "--quiet", f"--record={recordings / target}.h5")
+        done = self.expect(0, "--target=all", "--format=json", env=without_gpu)
+        self.assertEqual(set(json.loads(done.stdout)["caches"]), {"L1tex", "L2"})
+        self.assertIn("L2.h5", done.stderr.splitlines()[0])
+        self.assertIn("another machine's GPU, Small", done.stderr.splitlines()[-1])
 
     def test_average_methods(self):
         done = self.run_program("--target=L1tex", "--device=virtual:gtx780", "--method=average", "--format=json")

@@ -12,7 +12,7 @@ class BadCommandLine(harness.ProgramTest):
         self.assertIn("--help", self.expect(2).stderr)
 
     def test_unknown_verb_names_the_verbs(self):
-        self.assertIn("run, probe, infer, validate, simulate, list, show, report, export, diff, survey, doctor, serve, completion, man", self.expect(2, "frobnicate").stderr)
+        self.assertIn("run, probe, infer, validate, simulate, list, show, report, export, diff, merge, survey, doctor, serve, completion, man", self.expect(2, "frobnicate").stderr)
 
     def test_unknown_option(self):
         self.assertIn("--frobnicate", self.expect(2, "--target", "L1tex", "--frobnicate").stderr)
@@ -61,7 +61,7 @@ class BadCommandLine(harness.ProgramTest):
         self.expect(2, "infer")
         self.expect(2, "validate", self.small)
         self.expect(2, "show")
-        self.expect(2, "show", self.small, self.small)
+        self.expect(2, "doctor", self.small)
         self.expect(2, "list", "everything")
 
 

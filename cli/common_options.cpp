@@ -41,6 +41,8 @@ void add_device_options(Syntax& syntax, Devices devices) {
       .value("carveout", "KB",
              "kilobytes that each SM of a CUDA device sets aside as shared memory, of the memory that is its L1 too "
              "(default: the least it can)")
+      .flag("identify",
+            "keep the UUID and the serial number of a CUDA device in clear (default: a hash of the UUID alone)")
       .value("patience", "S",
              "how many seconds a process behind exec: may say nothing before it counts as hung (default 60)")
       .value("seed", "N",
@@ -52,6 +54,7 @@ namespace {
 DeviceRequest request_for(const Parsed& parsed, const std::string& device) {
   DeviceRequest request{
       .device = device, .seed = seed_or_default(parsed.count("seed")), .carveout_kb = carveout_kb(parsed)};
+  request.identify = parsed.flag("identify");
   request.patience_seconds = parsed.seconds("patience").value_or(request.patience_seconds);
   return request;
 }

@@ -82,8 +82,10 @@ std::unique_ptr<model::Answerer> open_plain(const std::string& name, const Devic
       if (number > 1023) {
         throw DeviceUnavailable("--device " + name + ": no host has so many GPUs; `gpuinfer list devices` shows yours");
       }
-      return probe::open_cuda(
-          {.device = static_cast<int>(number), .carveout_kb = request.carveout_kb, .targets = request.targets});
+      return probe::open_cuda({.device = static_cast<int>(number),
+                               .carveout_kb = request.carveout_kb,
+                               .identify = request.identify,
+                               .targets = request.targets});
     }
     if (kind == "virtual") {
       return probe::open_virtual(survey::read_profile(survey::profile_file(rest)), name, request.seed);

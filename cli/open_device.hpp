@@ -18,6 +18,7 @@ struct DeviceRequest {
                                 // gpu | faulty:FAULTS:DEVICE
   std::uint64_t seed = 1;       // of the chance in virtual devices
   std::optional<std::uint32_t> carveout_kb = {};  // of CUDA devices
+  bool identify = false;                          // UUID and serial number of a CUDA device in clear
   // That will be asked, so that a CUDA device prepares for no others; none: whatever it offers.
   std::vector<std::string> targets = {};
   double patience_seconds = 60;  // how long a process may say nothing

@@ -18,6 +18,8 @@ struct CudaOptions {
   // facts().carveouts_kb. None: the least.
   std::optional<std::uint32_t> carveout_kb = {};
   std::uint64_t buffer_bytes = 64ULL << 20U;
+  // Whether the provenance has the UUID and the serial number in clear as well.
+  bool identify = false;
   // Those that will be asked; none: all. Some take much of the memory of the GPU.
   std::vector<std::string> targets = {};
 };
@@ -31,7 +33,7 @@ struct CudaOptions {
 // A GPU under the number that this process knows it by.
 struct CudaIdentity {
   int number = 0;
-  std::string uuid;  // GPU-01234567-89ab-...
+  std::string id;  // cuda::gpu_id()
 };
 
 // Of all CUDA devices, as cuda_device_names(). Makes no context on any.

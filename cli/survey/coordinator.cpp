@@ -182,7 +182,7 @@ void Coordinator::add_tasks_of_hosts(std::size_t named, const std::string& devic
       const std::string name = fmt::format("cuda:{}", gpu.number);
       // Where each rank of a host is given a GPU of its own, all know theirs as cuda:0.
       if (device == all_gpus || (device == name && is_first_of_host)) {
-        add(rank.hello->host, name, gpu.uuid);
+        add(rank.hello->host, name, gpu.id);
         is_known = true;
       }
     }
@@ -227,7 +227,7 @@ std::optional<Order> Coordinator::next_for(int number) {
     const Task& task = tasks_[*waiting];
     std::optional<std::string> device = task.uuid ? std::nullopt : std::optional(task.device);
     for (const OwnGpu& gpu : rank.hello->gpus) {
-      if (gpu.uuid == task.uuid) {
+      if (gpu.id == task.uuid) {
         device = fmt::format("cuda:{}", gpu.number);
       }
     }
@@ -272,7 +272,7 @@ void Coordinator::give_up_unreachable() {
         const bool is_there =
             rank.hello && rank.hello->host == host && !lost_ranks_.contains(static_cast<int>(&rank - ranks_.data()));
         return is_there && (!tasks_[task].uuid || std::ranges::find(rank.hello->gpus, *tasks_[task].uuid,
-                                                                    &OwnGpu::uuid) != rank.hello->gpus.end());
+                                                                    &OwnGpu::id) != rank.hello->gpus.end());
       });
       if (!is_reachable) {
         settle_failure(task, "was not asked, as no rank is left on " + host + " that reaches it");

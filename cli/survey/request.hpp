@@ -27,7 +27,7 @@ struct Task {
   std::string key;                       // the same in every survey of the same devices; fit for a file name
   std::string device;                    // as --device takes it, on the first rank of its host
   std::optional<std::string> host = {};  // the only one that it can be asked on
-  std::optional<std::string> uuid = {};  // of a GPU
+  std::optional<std::string> uuid = {};  // of a GPU: probe::CudaIdentity::id
   std::optional<std::uint64_t> seed = {};
 };
 

@@ -162,7 +162,7 @@ Result result_of(model::DeviceDescription profile, const std::string& host) {
   result.identity = {.name = profile.device.name,
                      .host = fact("host").value_or(host),
                      .serial = fact("gpu_serial"),
-                     .uuid = fact("gpu_uuid"),
+                     .uuid = fact("gpu_uuid") ? fact("gpu_uuid") : fact("gpu_id"),
                      .pci_bus_id = fact("pci_bus_id")};
   result.summary = summary_of(profile);
   result.profile = model::to_yaml(profile);

@@ -33,7 +33,7 @@ json parsed(const std::string& text) {
 std::string to_text(const Hello& hello) {
   json gpus = json::array();
   for (const OwnGpu& gpu : hello.gpus) {
-    gpus.push_back({{"number", gpu.number}, {"uuid", gpu.uuid}});
+    gpus.push_back({{"number", gpu.number}, {"id", gpu.id}});
   }
   return json{{"kind", "hello"}, {"host", hello.host}, {"gpus", std::move(gpus)}, {"cores", hello.cores}}.dump();
 }
@@ -42,7 +42,7 @@ Hello parse_hello(const std::string& text) {
   const json object = parsed(text);
   Hello hello{.host = object.at("host"), .gpus = {}, .cores = object.at("cores")};
   for (const json& gpu : object.at("gpus")) {
-    hello.gpus.push_back({.number = gpu.at("number"), .uuid = gpu.at("uuid")});
+    hello.gpus.push_back({.number = gpu.at("number"), .id = gpu.at("id")});
   }
   return hello;
 }
@@ -73,7 +73,7 @@ Worker::Worker(const Request& request, Team& team) : request_(&request), team_(&
   // To look for GPUs starts the driver, which nobody waits for who wants none.
   if (std::ranges::any_of(request.devices, [](const std::string& device) { return device.starts_with("cuda:"); })) {
     for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
-      hello.gpus.push_back({.number = gpu.number, .uuid = gpu.uuid});
+      hello.gpus.push_back({.number = gpu.number, .id = gpu.id});
     }
   }
   team_->send(0, to_text(hello));

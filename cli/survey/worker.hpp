@@ -20,7 +20,7 @@ namespace gpuinfer::cli::survey {
 // A GPU of this host under the number that this process knows it by.
 struct OwnGpu {
   int number = 0;
-  std::string uuid;
+  std::string id;  // probe::CudaIdentity::id
 };
 
 // What a rank tells the coordinator, rank 0, when it begins, and what it is told to do. JSON.

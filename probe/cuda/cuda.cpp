@@ -17,6 +17,7 @@
 #include "probe/cuda/constant_banks.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/gpu_condition.hpp"
+#include "probe/cuda/gpu_id.hpp"
 #include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
 #include "probe/cuda/thread_runner.hpp"
@@ -342,7 +343,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     offers_.emplace(name, std::move(offer));
   }
   prepare_threads(options);
-  if (const auto nvml = management_of(gpu_)) {
+  if (const auto nvml = options.identify ? management_of(gpu_) : std::nullopt) {
     if (auto serial = nvml->serial()) {
       facts_.provenance["gpu_serial"] = std::move(*serial);
     }
@@ -772,7 +773,7 @@ std::vector<CudaIdentity> cuda_identities() {
   for (int device = 0; device < devices; ++device) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
-      identities.push_back({.number = device, .uuid = cuda::uuid_text(properties.uuid)});
+      identities.push_back({.number = device, .id = cuda::gpu_id(cuda::uuid_text(properties.uuid))});
     }
   }
   return identities;

@@ -15,6 +15,7 @@
 
 #include "model/errors.hpp"
 #include "probe/cuda/failure_advice.hpp"
+#include "probe/cuda/gpu_id.hpp"
 #include "probe/device_failures.hpp"
 
 namespace gpuinfer::probe::cuda {
@@ -283,7 +284,7 @@ model::DeviceFacts Gpu::facts() const {
   facts.carveouts_kb = carveouts_kb();
   facts.chooses_sm = true;
   facts.provenance = {
-      {"gpu_uuid", uuid_text(properties.uuid)},
+      {"gpu_id", gpu_id(uuid_text(properties.uuid))},
       {"host", name_of_host()},
       {"cuda_driver", version_text(driver)},
       {"cuda_runtime", version_text(runtime)},
@@ -297,6 +298,9 @@ model::DeviceFacts Gpu::facts() const {
                                               : "loads and stores past L1, every " +
                                                     std::to_string(chunk_accesses(LoadPath::global_ca)) + " accesses"},
   };
+  if (options_.identify) {
+    facts.provenance["gpu_uuid"] = uuid_text(properties.uuid);
+  }
   if (auto id = pci_bus_id()) {
     facts.provenance["pci_bus_id"] = std::move(*id);
   }

@@ -587,6 +587,43 @@ bool is_an_alternative(const std::string& leaf, const YamlNode& value, const Cac
   });
 }
 
+// How much was set aside as shared memory when a section was found out, of those that say it.
+std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description, const std::string& section) {
+  constexpr const char* key = "carveout_kb_asked";
+  const auto& provenance = description.device.provenance;
+  const auto own = provenance.find(section + "." + key);
+  const auto found = own == provenance.end() ? provenance.find(key) : own;
+  return found == provenance.end() ? std::nullopt : model::number_from<std::uint32_t>(found->second);
+}
+
+bool depends_on_carveout(std::string_view leaf) {
+  constexpr std::array<std::string_view, 4> leaves{"capacity_bytes", "onset_bytes", "store_lines", "resident_bytes"};
+  return std::ranges::find(leaves, leaf) != leaves.end();
+}
+
+// Such a leaf of a cache at another carve-out than its own; null where the cache does not say.
+YamlNode at_carveout(const YamlNode& cache, const std::string& leaf, std::uint32_t carveout_kb) {
+  const YamlNode* const list = find(cache, "carveouts");
+  const std::string wanted = model::to_text(carveout_kb);
+  const YamlNode none;
+  for (const YamlNode& item : list == nullptr ? none.items : list->items) {
+    const YamlNode* const kb = find(item, "carveout_kb");
+    if (kb == nullptr || kb->text != wanted) {
+      continue;
+    }
+    if (leaf != "capacity_bytes") {
+      const YamlNode* const value = find(item, leaf);
+      return value == nullptr ? none : *value;
+    }
+    const auto lines = number(find(item, "store_lines"));
+    const auto line_bytes = number(find(cache, "line_bytes"));
+    return lines && line_bytes
+               ? model::parse_yaml(model::to_text(static_cast<std::uint64_t>(*lines * *line_bytes)), "carveouts")
+               : none;
+  }
+  return none;
+}
+
 class Comparison {
  public:
   Comparison(const model::DeviceDescription& first, const model::DeviceDescription& second)
@@ -628,10 +665,43 @@ class Comparison {
     }
     for (const std::string& leaf : keys_of(*first, *second)) {
       // Where a value comes from.
-      if (leaf != "assumed") {
+      if (leaf == "assumed") {
+        continue;
+      }
+      const auto a = carveout_of(first_, section);
+      const auto b = carveout_of(second_, section);
+      if (a && b && a != b && depends_on_carveout(leaf) &&
+          (find(*first, "carveouts") != nullptr || find(*second, "carveouts") != nullptr)) {
+        compare_carved(section, leaf, *first, *a, *second, *b);
+      } else {
         compare_leaf(section, leaf, find(*first, leaf), find(*second, leaf));
       }
     }
+  }
+
+  // What hangs on the carve-out, at one that both say something of.
+  void compare_carved(const std::string& section, const std::string& leaf, const YamlNode& first,
+                      std::uint32_t first_kb, const YamlNode& second, std::uint32_t second_kb) {
+    const YamlNode* const own_first = find(first, leaf);
+    const YamlNode* const own_second = find(second, leaf);
+    const YamlNode second_there = at_carveout(second, leaf, first_kb);
+    const YamlNode first_there = at_carveout(first, leaf, second_kb);
+    const auto at = [](std::uint32_t kb) { return "at a carve-out of " + std::to_string(kb) + " KB"; };
+    std::string where;
+    if (!is_null(own_first) && !is_null(&second_there)) {
+      compare_leaf(section, leaf, own_first, &second_there);
+      where = at(first_kb);
+    } else if (!is_null(own_second) && !is_null(&first_there)) {
+      compare_leaf(section, leaf, &first_there, own_second);
+      where = at(second_kb);
+    } else {
+      compare_leaf(section, leaf, own_first, own_second);
+      found_.back().verdict = Verdict::open;
+      found_.back().note = "";
+      where = "cannot be compared: the first is " + at(first_kb) + ", the second " + at(second_kb);
+    }
+    std::string& note = found_.back().note;
+    note += (note.empty() ? "" : ", ") + where;
   }
 
   void compare_leaf(const std::string& section, const std::string& leaf, const YamlNode* first,

@@ -56,6 +56,24 @@ TEST(DescriptionDifference, NothingDiffersFromItself) {
   }
 }
 
+model::DeviceDescription carved(const std::string& carveout_kb, const std::string& leaves) {
+  model::DeviceDescription description = cache({.more = "    " + leaves + "\n"});
+  description.device.provenance["carveout_kb_asked"] = carveout_kb;
+  return description;
+}
+
+TEST(DescriptionDifference, SizesAtTwoCarveOutsAreComparedAtOne) {
+  const std::string list = "carveouts: [{carveout_kb: 8, onset_bytes: 1024}, {carveout_kb: 16, onset_bytes: 512}]";
+  const auto small = carved("16", "onset_bytes: 512\n    " + list);
+  const LeafDifference same = difference_of("onset_bytes", small, carved("8", "onset_bytes: 1024\n    " + list));
+  EXPECT_EQ(same.verdict, Verdict::same);
+  EXPECT_EQ(same.note, "at a carve-out of 16 KB");
+  const LeafDifference other = difference_of("onset_bytes", small, carved("8", "onset_bytes: 960"));
+  EXPECT_EQ(other.verdict, Verdict::differs);
+  EXPECT_EQ(other.note, "-64 (-6.25 %), at a carve-out of 8 KB");
+  EXPECT_EQ(difference_of("onset_bytes", small, carved("32", "onset_bytes: 960")).verdict, Verdict::open);
+}
+
 TEST(DescriptionDifference, SetNumbersAreOnlyNames) {
   const std::string bits = "{kind: bits, bits: [6, 7]}";
   EXPECT_EQ(index_verdict(bits, "{kind: bits, bits: [7, 6]}"), Verdict::same);

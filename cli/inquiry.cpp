@@ -198,7 +198,9 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
       progress.done = (static_cast<double>(i) + progress.done) / static_cast<double>(plan.targets.size());
       progress.questions += inquiry.questions;
       progress.accesses += inquiry.accesses;
-      line.update(target, progress);
+      line.update(
+          plan.targets.size() == 1 ? target : fmt::format("target {} of {}, {}", i + 1, plan.targets.size(), target),
+          progress);
     };
     AnyFinding found = [&] {
       try {

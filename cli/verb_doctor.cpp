@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "cli/common_options.hpp"
 #include "cli/data_files.hpp"
@@ -74,12 +75,27 @@ std::string plural(std::uint64_t count, std::string_view one, std::string_view m
   return fmt::format("{} {}", grouped(count), count == 1 ? one : more);
 }
 
+// 7.5, 8.0, 9.0 and newer
+std::string capabilities_text(const std::vector<unsigned>& built_for) {
+  if (built_for.empty()) {
+    return "of the GPU where it was built";
+  }
+  std::string text;
+  for (const unsigned capability : built_for) {
+    text += (text.empty() ? "" : ", ") + fmt::format("{}.{}", capability / 10, capability % 10);
+  }
+  return text + " and newer";
+}
+
 Check program_check(const probe::CudaHealth& cuda) {
   if (!cuda.is_built_in) {
     return {Health::fail, "program", program_version() + ", built without CUDA",
             "build it where nvcc is to ask GPUs; virtual and recorded devices work"};
   }
-  return {Health::ok, "program", program_version() + ", built with CUDA " + cuda.runtime_version, ""};
+  return {Health::ok, "program",
+          program_version() + ", built with CUDA " + cuda.runtime_version + " for compute capability " +
+              capabilities_text(cuda.built_for),
+          ""};
 }
 
 Check descriptions_check() {
@@ -250,6 +266,25 @@ class GpuChecks {
     return true;
   }
 
+  // Whether this build has code for it.
+  void capability(const probe::CudaDevice& device, const std::vector<unsigned>& built_for) {
+    unsigned major = 0;
+    unsigned minor = 0;
+    char dot = 0;
+    std::istringstream text(device.compute_capability);
+    if (!(text >> major >> dot >> minor) || built_for.empty()) {
+      return;
+    }
+    if (major * 10 + minor < built_for.front()) {
+      add(Health::fail, "compute capability",
+          fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
+          "GPUs before 7.5 cannot be reached with CUDA 13; build it with an older CUDA and "
+          "-DCMAKE_CUDA_ARCHITECTURES of that GPU, which nobody has tried");
+    } else {
+      add(Health::ok, "compute capability", device.compute_capability);
+    }
+  }
+
   void memory(const probe::CudaDevice& device) {
     const std::uint64_t free_bytes = device.free_bytes.value_or(0);
     std::vector<std::string> too_large;
@@ -287,8 +322,9 @@ bool same_gpu(std::string_view a, std::string_view b) {
 }
 
 void check_gpu(Examination& found, const std::string& name, const probe::CudaDevice& device,
-               const probe::DriverHealth& driver) {
+               const std::vector<unsigned>& built_for, const probe::DriverHealth& driver) {
   GpuChecks checks(name, found.checks);
+  checks.capability(device, built_for);
   const bool is_usable = checks.context(device);
   found.is_usable = found.is_usable || is_usable;
   const auto gpu = std::ranges::find_if(
@@ -338,7 +374,7 @@ void check_gpus(Examination& found, const std::optional<std::uint64_t>& number) 
   found.checks.push_back(mps_check());
   for (std::size_t i = 0; i < cuda.devices.size(); ++i) {
     if (!number || *number == i) {
-      check_gpu(found, fmt::format("cuda:{}", i), cuda.devices[i], driver);
+      check_gpu(found, fmt::format("cuda:{}", i), cuda.devices[i], cuda.built_for, driver);
     }
   }
   if (!number) {

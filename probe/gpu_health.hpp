@@ -58,6 +58,8 @@ struct CudaHealth {
   std::string runtime_version;         // 13.0; empty when it is not built in
   std::optional<std::string> trouble;  // why no device is there, half a sentence
   std::vector<CudaDevice> devices;     // cuda:0, cuda:1, ...
+  // Compute capabilities times ten, ascending, for which it has machine code; the last one's serves newer ones too.
+  std::vector<unsigned> built_for = {};
 };
 
 // Makes a context on each device, which takes some hundred milliseconds.

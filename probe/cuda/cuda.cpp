@@ -824,7 +824,11 @@ CudaDevice health_of(int number) {
 }  // namespace
 
 CudaHealth cuda_health() {
-  CudaHealth health{.is_built_in = true, .runtime_version = "", .trouble = std::nullopt, .devices = {}};
+  CudaHealth health{.is_built_in = true,
+                    .runtime_version = "",
+                    .trouble = std::nullopt,
+                    .devices = {},
+                    .built_for = {GPUINFER_CUDA_BUILT_FOR}};
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) == cudaSuccess) {
     health.runtime_version = cuda::version_text(runtime);

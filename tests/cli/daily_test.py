@@ -77,6 +77,8 @@ class Doctor(harness.ProgramTest):
 
     def test_without_a_gpu(self):
         lines = self.doctor(4).splitlines()
+        if "built with CUDA" in lines[0]:
+            self.assertRegex(lines[0], r"for compute capability \d+\.\d(, \d+\.\d)* and newer")
         for line in lines:
             self.assertRegex(line, r"^(ok|warn|fail) ")
             # What does not work has a next action.

@@ -275,6 +275,12 @@ std::string replacement_text(const Replacement& replacement) {
 }
 
 std::vector<std::uint32_t> Ways::read(const Place& place) const {
+  if (place.node().kind == YamlNode::Kind::map) {
+    place.allow({"sets", "each"});
+    const std::uint64_t each = place.need("each").whole(1, max_lines);
+    const std::uint64_t sets = place.need("sets").whole(1, max_lines / each);
+    return std::vector<std::uint32_t>(sets, static_cast<std::uint32_t>(each));
+  }
   std::vector<std::uint32_t> ways = place.wholes<std::uint32_t>(1, max_lines);
   if (ways.empty()) {
     place.fail("is empty; give one number of ways for each set, or null");

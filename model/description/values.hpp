@@ -32,7 +32,7 @@ struct Index {
                                                           const std::optional<std::vector<std::uint32_t>>& ways);
 [[nodiscard]] std::string replacement_text(const Replacement& replacement);
 
-// One for each set, at least one.
+// One for each set, at least one; read also as {sets: 512, each: 4}.
 struct Ways {
   [[nodiscard]] std::vector<std::uint32_t> read(const Place& place) const;
   [[nodiscard]] std::string write(const std::vector<std::uint32_t>& ways) const;

@@ -527,6 +527,14 @@ TEST(DescriptionYaml, FilesThatCannotBeReadAreNamed) {
   }
 }
 
+TEST(DescriptionYaml, WaysOfEqualSetsMayBeCounted) {
+  const std::string begin = "schema: gpuinfer/1\ndevice: {name: one, source: test}\ncaches:\n  L1tex: {ways: ";
+  EXPECT_EQ(parse_description(begin + "{sets: 3, each: 4}}\n", "d.yaml"),
+            parse_description(begin + "[4, 4, 4]}\n", "d.yaml"));
+  EXPECT_THROW(static_cast<void>(parse_description(begin + "{sets: 67108864, each: 4}}\n", "d.yaml")), InputError);
+  EXPECT_THROW(static_cast<void>(parse_description(begin + "{sets: 3}}\n", "d.yaml")), InputError);
+}
+
 TEST(DescriptionYaml, ReadsTableOfAMillionGranules) {
   DeviceDescription description;
   TableIndex table{.granule_bytes = 128, .sets_of = {}, .origin = 0, .range_bytes = {}};

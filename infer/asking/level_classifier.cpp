@@ -181,9 +181,7 @@ LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& 
   constexpr double apart = 4;   // likewise
   Mixture found = hits_;
   found.insert(found.end(), misses_.begin(), misses_.end());
-  const double deviation = std::max_element(found.begin(), found.end(), [](const Component& a, const Component& b) {
-                             return a.deviation < b.deviation;
-                           })->deviation;
+  const double deviation = widest_deviation(found);
   const Mixture levels = found;
   add_components(found, values, smallest_share_of_echoes);
   found.erase(found.begin(), found.begin() + std::ssize(levels));
@@ -461,19 +459,55 @@ std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cy
   return ratios;
 }
 
-LevelClassifier::Offset LevelClassifier::offset_from(const Mixture& mixture, double shift,
-                                                     std::span<const double> members) {
-  std::vector<double> offsets;
-  double deviation = 0;
-  for (const double latency : members) {
-    const Component& nearest =
-        *std::max_element(mixture.begin(), mixture.end(), [&](const Component& a, const Component& b) {
-          return a.density(latency - shift) < b.density(latency - shift);
-        });
-    offsets.push_back(latency - shift - nearest.mean);
-    deviation = std::max(deviation, nearest.deviation);
+double LevelClassifier::widest_deviation(const Mixture& mixture) {
+  return std::max_element(mixture.begin(), mixture.end(),
+                          [](const Component& a, const Component& b) { return a.deviation < b.deviation; })
+      ->deviation;
+}
+
+double LevelClassifier::median_offset(const Component& component, std::span<const double> members) {
+  return median({members.begin(), members.end()}) - component.mean;
+}
+
+bool LevelClassifier::explains(const Mixture& mixture, double shift, std::span<const double> members) {
+  constexpr double within_deviations = 3;
+  constexpr double most_of_them = 0.9;
+  const auto explained = std::count_if(members.begin(), members.end(), [&](double latency) {
+    return std::any_of(mixture.begin(), mixture.end(), [&](const Component& component) {
+      return std::abs(latency - shift - component.mean) <= within_deviations * component.deviation;
+    });
+  });
+  return static_cast<double>(explained) >= most_of_them * static_cast<double>(members.size());
+}
+
+// A level of one place: its median tells where it is.
+double LevelClassifier::shift_of_place(const Component& place, const Shift& before, std::span<const double> members) {
+  const double shift = median_offset(place, members);
+  const double nearest =
+      std::abs(shift - before.taken_along) <= std::abs(shift - before.seen) ? before.taken_along : before.seen;
+  // Four standard errors of a median, and more than rounding to whole cycles can make.
+  const double significant = 1 + 5 * place.deviation / std::sqrt(static_cast<double>(members.size()));
+  return std::abs(shift - nearest) > significant ? shift : nearest;
+}
+
+// A level of several places (near and far halves of an outer level, memory behind it): which of them the lines of one
+// answer come from moves its median, and is no drift. So the level stays as long as its places explain the members.
+std::optional<double> LevelClassifier::shift_of_places(const Mixture& places, const Shift& before,
+                                                       std::span<const double> members) {
+  for (const double shift : {before.taken_along, before.seen}) {
+    if (explains(places, shift, members)) {
+      return shift;
+    }
   }
-  return {.median = median(std::move(offsets)), .deviation = deviation};
+  std::optional<double> nearest;
+  for (const Component& place : places) {
+    const double shift = median_offset(place, members);
+    const bool is_nearer = !nearest || std::abs(shift - before.seen) < std::abs(*nearest - before.seen);
+    if (is_nearer && explains(places, shift, members)) {
+      nearest = shift;
+    }
+  }
+  return nearest;
 }
 
 void LevelClassifier::follow(std::span<const float> answer_cycles) {
@@ -499,22 +533,20 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     if (members.size() < enough) {
       continue;
     }
-    const Offset from_seen = offset_from(mixture, shift.seen, members);
-    const Offset from_taken_along = offset_from(mixture, shift.taken_along, members);
-    const bool was_taken_along = std::abs(from_taken_along.median) <= std::abs(from_seen.median);
-    const double before = was_taken_along ? shift.taken_along : shift.seen;
-    const auto& [offset, deviation] = was_taken_along ? from_taken_along : from_seen;
-    // Four standard errors of a median, and more than rounding to whole cycles can make.
-    const double significant = 1 + 5 * deviation / std::sqrt(static_cast<double>(members.size()));
+    const std::optional<double> after = mixture.size() == 1 ? shift_of_place(mixture.front(), shift, members)
+                                                            : shift_of_places(mixture, shift, members);
+    if (!after) {
+      continue;
+    }
     // A few readings among many of the other level may be strays of that one; a clock that drifts takes both along.
     const bool is_minority = 4 * members.size() * step < answer_cycles.size();
     const double other_shift = level == Reading::hit ? miss_shift_.taken_along : hit_shift_.taken_along;
-    const double farthest = std::max(4 * deviation, std::abs(before - other_shift));
-    const bool is_plausible = !is_minority || std::abs(before + offset - other_shift) <= farthest;
+    const double farthest = std::max(
+        {4 * widest_deviation(mixture), std::abs(shift.seen - other_shift), std::abs(shift.taken_along - other_shift)});
+    const bool is_plausible = !is_minority || std::abs(*after - other_shift) <= farthest;
     if (is_plausible) {
-      const double after = before + (std::abs(offset) > significant ? offset : 0);
-      (level == Reading::hit ? hit_move : miss_move) = after - shift.seen;
-      shift = {.seen = after, .taken_along = after};
+      (level == Reading::hit ? hit_move : miss_move) = *after - shift.seen;
+      shift = {.seen = *after, .taken_along = *after};
     }
   }
   if (!hit_move) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -147,12 +148,15 @@ class LevelClassifier {
   [[nodiscard]] static Mixture find_components(std::vector<float> values);
   [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
   void measure_overlap();
-  // How far members of a level are from its nearest component, and the widest of those.
-  struct Offset {
-    double median = 0;
-    double deviation = 0;
-  };
-  [[nodiscard]] static Offset offset_from(const Mixture& mixture, double shift, std::span<const double> members);
+  [[nodiscard]] static double widest_deviation(const Mixture& mixture);
+  [[nodiscard]] static double median_offset(const Component& component, std::span<const double> members);
+  // Whether nearly all members of a level lie in one of its components, shifted so.
+  [[nodiscard]] static bool explains(const Mixture& mixture, double shift, std::span<const double> members);
+  [[nodiscard]] static double shift_of_place(const Component& place, const Shift& before,
+                                             std::span<const double> members);
+  // Nothing: no shift explains the members.
+  [[nodiscard]] static std::optional<double> shift_of_places(const Mixture& places, const Shift& before,
+                                                             std::span<const double> members);
   [[nodiscard]] Densities weigh(double latency_cycles) const;
   [[nodiscard]] Densities densities_at(float latency_cycles) const;
   [[nodiscard]] double log_ratio_of(const Densities& densities) const;

@@ -119,6 +119,35 @@ TEST(LevelClassifier, ALevelThatWasNotSeenIsFoundAgainWhereItWas) {
   EXPECT_FALSE(classifier.drifts_away());
 }
 
+// An outer level of two halves with memory behind it: which of them the lines of an answer come from is no drift.
+TEST(LevelClassifier, PlacesOfTheNextLevelAreNoDrift) {
+  Samples samples;
+  const std::vector<float> misses =
+      joined(joined(samples.normal(268, 7.5), samples.normal(296, 7.7)), samples.normal(598, 155));
+  LevelClassifier classifier(samples.normal(34, 0.6), misses, {});
+  for (int answer = 0; answer < 1000; ++answer) {
+    const std::vector<float> hits = samples.normal(34, 0.6, 60);
+    classifier.follow(joined(hits, samples.normal(answer % 2 == 0 ? 262 : 308, 5, 20)));
+    classifier.follow(samples.normal(answer % 3 == 0 ? 320 : 255, 4, 20));
+    ASSERT_FALSE(classifier.drifts_away()) << answer;
+    for (const float cycles : {250.0F, 262.0F, 282.0F, 308.0F, 320.0F, 598.0F}) {
+      ASSERT_EQ(classifier.read(cycles), Reading::miss) << cycles << ", " << answer;
+    }
+    ASSERT_EQ(classifier.read(34), Reading::hit) << answer;
+  }
+}
+
+TEST(LevelClassifier, ALevelOfSeveralPlacesIsFollowed) {
+  Samples samples;
+  LevelClassifier classifier(samples.normal(110, 2), joined(samples.normal(300, 3), samples.normal(360, 3)), {});
+  for (int drift = 0; drift <= 20; ++drift) {
+    classifier.follow(joined(samples.normal(300 + drift, 3), samples.normal(360 + drift, 3)));
+  }
+  EXPECT_FALSE(classifier.drifts_away());
+  EXPECT_EQ(classifier.read(130), Reading::hit);
+  EXPECT_EQ(classifier.read(380), Reading::miss);
+}
+
 TEST(LevelClassifier, ExcessesAreAsLikelyAsTheySay) {
   for (const std::size_t looked_at : {500U, 4000U}) {
     Samples samples;

@@ -66,7 +66,8 @@ void read(unsigned verb, std::string_view text) {
     read_value(**parsed, option);
   }
   require((*parsed)->operands().size() <= arguments.size(), "operands are arguments");
-  if (const cli::Option* const device = find(syntax, "device")) {
+  const cli::Option* const device = find(syntax, "device");
+  if (device != nullptr && find(syntax, "identify") != nullptr) {  // as every verb that asks a device has it
     done_or_refused([&] {
       if (device->is_repeatable) {
         static_cast<void>(cli::device_requests(**parsed));

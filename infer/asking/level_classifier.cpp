@@ -465,24 +465,28 @@ double LevelClassifier::widest_deviation(const Mixture& mixture) {
       ->deviation;
 }
 
-double LevelClassifier::median_offset(const Component& component, std::span<const double> members) {
-  return median({members.begin(), members.end()}) - component.mean;
-}
-
-bool LevelClassifier::explains(const Mixture& mixture, double shift, std::span<const double> members) {
+LevelClassifier::Explained LevelClassifier::explained(const Mixture& mixture, double shift,
+                                                      std::span<const double> members) {
   constexpr double within_deviations = 3;
   constexpr double most_of_them = 0.9;
-  const auto explained = std::count_if(members.begin(), members.end(), [&](double latency) {
-    return std::any_of(mixture.begin(), mixture.end(), [&](const Component& component) {
-      return std::abs(latency - shift - component.mean) <= within_deviations * component.deviation;
-    });
-  });
-  return static_cast<double>(explained) >= most_of_them * static_cast<double>(members.size());
+  constexpr double some_of_them = 0.1;
+  std::vector<double> of_place(mixture.size());
+  for (const double latency : members) {
+    const auto nearest = std::ranges::max_element(
+        mixture, {}, [&](const Component& component) { return component.density(latency - shift); });
+    if (std::abs(latency - shift - nearest->mean) <= within_deviations * nearest->deviation) {
+      of_place[static_cast<std::size_t>(nearest - mixture.begin())] += 1;
+    }
+  }
+  const auto all = static_cast<double>(members.size());
+  return {.nearly_all = std::accumulate(of_place.begin(), of_place.end(), 0.0) >= most_of_them * all,
+          .by_several_places =
+              std::ranges::count_if(of_place, [&](double count) { return count >= some_of_them * all; }) > 1};
 }
 
 // A level of one place: its median tells where it is.
 double LevelClassifier::shift_of_place(const Component& place, const Shift& before, std::span<const double> members) {
-  const double shift = median_offset(place, members);
+  const double shift = median({members.begin(), members.end()}) - place.mean;
   const double nearest =
       std::abs(shift - before.taken_along) <= std::abs(shift - before.seen) ? before.taken_along : before.seen;
   // Four standard errors of a median, and more than rounding to whole cycles can make.
@@ -491,20 +495,26 @@ double LevelClassifier::shift_of_place(const Component& place, const Shift& befo
 }
 
 // A level of several places (near and far halves of an outer level, memory behind it): which of them the lines of one
-// answer come from moves its median, and is no drift. So the level stays as long as its places explain the members.
+// answer come from moves its median, and is no drift. So the level stays as long as its places explain the members, and
+// moves only where several of them are seen, as far from each other as ever.
 std::optional<double> LevelClassifier::shift_of_places(const Mixture& places, const Shift& before,
                                                        std::span<const double> members) {
   for (const double shift : {before.taken_along, before.seen}) {
-    if (explains(places, shift, members)) {
+    if (explained(places, shift, members).nearly_all) {
       return shift;
     }
   }
+  std::vector<double> sorted(members.begin(), members.end());
+  std::ranges::sort(sorted);
   std::optional<double> nearest;
   for (const Component& place : places) {
-    const double shift = median_offset(place, members);
-    const bool is_nearer = !nearest || std::abs(shift - before.seen) < std::abs(*nearest - before.seen);
-    if (is_nearer && explains(places, shift, members)) {
-      nearest = shift;
+    for (const std::size_t quarter : {1U, 2U, 3U}) {
+      const double shift = sorted[quarter * sorted.size() / 4] - place.mean;
+      const bool is_nearer = !nearest || std::abs(shift - before.seen) < std::abs(*nearest - before.seen);
+      const Explained by_it = explained(places, shift, members);
+      if (is_nearer && by_it.nearly_all && by_it.by_several_places) {
+        nearest = shift;
+      }
     }
   }
   return nearest;

@@ -149,9 +149,12 @@ class LevelClassifier {
   [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
   void measure_overlap();
   [[nodiscard]] static double widest_deviation(const Mixture& mixture);
-  [[nodiscard]] static double median_offset(const Component& component, std::span<const double> members);
-  // Whether nearly all members of a level lie in one of its components, shifted so.
-  [[nodiscard]] static bool explains(const Mixture& mixture, double shift, std::span<const double> members);
+  // Which members of a level its components, shifted so, explain.
+  struct Explained {
+    bool nearly_all = false;
+    bool by_several_places = false;
+  };
+  [[nodiscard]] static Explained explained(const Mixture& mixture, double shift, std::span<const double> members);
   [[nodiscard]] static double shift_of_place(const Component& place, const Shift& before,
                                              std::span<const double> members);
   // Nothing: no shift explains the members.

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of the house: who may include whom, who may print, what every file begins with."""
 
+import graphlib
 import pathlib
 import re
 import tempfile
@@ -16,6 +17,20 @@ MAY_INCLUDE = {
     "probe": {"probe", "model"},
     "cli": {"cli", "infer", "probe", "model"},
     "python": {"infer", "model"},
+}
+# Which folder of infer/ may include which others. What lies beside the folders ties them together, and none may need it.
+INFER_MAY_INCLUDE = {
+    "asking": set(),
+    "circumstances": {"asking"},
+    "code": {"asking"},
+    "latency": {"asking"},
+    "policy": {"asking"},
+    "threads": {"asking"},
+    "cache": {"asking", "circumstances", "policy"},
+    "comparing": {"cache"},
+    "laps": {"asking", "cache"},
+    "recordings": {"asking", "cache"},
+    "texture": {"asking", "cache"},
 }
 SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 HEADERS = {".hpp", ".cuh"}
@@ -48,6 +63,18 @@ def include_violations(root, folder, path, text):
             yield f'{own}: includes "{name}", which is no path from the root of the project'
         elif first not in MAY_INCLUDE[folder]:
             yield f'{own}: includes "{name}", {folder} may include only {", ".join(sorted(MAY_INCLUDE[folder]))}'
+        elif own.parts[0] == first == "infer" and len(own.parts) > 2:
+            yield from arrow_violations(own, name)
+
+
+def arrow_violations(own, name):
+    """Arrows between the folders of infer/ that are not in the table."""
+    here, there = own.parts[1], name.split("/")[1]
+    allowed = INFER_MAY_INCLUDE.get(here)
+    if allowed is None:
+        yield f"{own}: infer/{here} is not in the table of arrows; say there what it may include"
+    elif there != here and there not in allowed:
+        yield f'{own}: includes "{name}", infer/{here} may include only {", ".join(sorted(allowed | {here}))}'
 
 
 def code_violations(root, folder, path):
@@ -98,6 +125,15 @@ class House(unittest.TestCase):
     def test_the_rules_are_kept(self):
         self.assertEqual(list(violations(ROOT)), [])
 
+    def test_folders_of_infer_have_no_cycle_and_no_arrow_that_nothing_uses(self):
+        list(graphlib.TopologicalSorter(INFER_MAY_INCLUDE).static_order())  # raises CycleError
+        used = {folder: set() for folder in INFER_MAY_INCLUDE}
+        for path in sources(ROOT, "infer"):
+            here = path.relative_to(ROOT / "infer").parts[0]
+            names = [name.split("/") for _, name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
+            used.get(here, set()).update(name[1] for name in names if name[0] == "infer" and name[1] != here)
+        self.assertEqual(used, INFER_MAY_INCLUDE)
+
     def test_contributing_names_files_that_exist(self):
         text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
         named = [name for name in re.findall(r"`([\w.]+/[\w./]*)`", text) if "NAME" not in name]
@@ -112,6 +148,9 @@ class Checker(unittest.TestCase):
         "model/a.hpp": "#pragma once\n#include <vector>\n",
         "probe/b.hpp": '#pragma once\n#include "model/a.hpp"\n',
         "probe/cuda/c.cu": "#include <cuda_runtime.h>\n",
+        "infer/asking/g.hpp": '#pragma once\n',
+        "infer/policy/h.hpp": '#pragma once\n#include "infer/asking/g.hpp"\n',
+        "infer/all.cpp": '#include "infer/policy/h.hpp"\n',
         "infer/d.cpp": '#include "model/a.hpp"\n// std::cout is for cli\nauto text = "printf(";\nint sprints(int);\n',
         "cli/e.cpp": '#include "probe/b.hpp"\nvoid say() { std::cout << 1; }\n',
         "model/policies/table.hpp": '#pragma once\n#include "model/policies/lru.hpp"\n',
@@ -144,6 +183,11 @@ class Checker(unittest.TestCase):
         self.assert_found("only probe/cuda", "cli/f.cpp", "#include <cuda_runtime_api.h>\n")
         self.assert_found("no path from the root", "probe/f.cpp", '#include "b.hpp"\n')
         self.assert_found("no path from the root", "probe/f.cpp", '#include "../model/a.hpp"\n')
+
+    def test_arrows_between_folders_of_infer(self):
+        self.assert_found("infer/asking may include only asking", "infer/asking/f.cpp", '#include "infer/policy/h.hpp"\n')
+        self.assert_found("may include only asking, policy", "infer/policy/f.cpp", '#include "infer/all.cpp"\n')
+        self.assert_found("not in the table", "infer/elsewhere/f.cpp", '#include "infer/policy/h.hpp"\n')
 
     def test_printing(self):
         for code in ("std::cout << 1;", "std::cerr << 1;", "printf(text);", "std::fprintf(stderr, text);", "puts(text);"):

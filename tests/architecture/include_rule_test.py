@@ -140,6 +140,12 @@ class House(unittest.TestCase):
         self.assertGreater(len(named), 10)
         self.assertEqual([name for name in named if not (ROOT / name).exists()], [])
 
+    def test_the_version_is_the_same_everywhere(self):
+        version = re.search(r"project\(gpuinfer VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        released = dict(re.findall(r"^## \[([\d.]+)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))
+        cited = dict(re.findall(r"^(version|date-released): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+        self.assertEqual(cited, {"version": version, "date-released": released[version]})
+
 
 class Checker(unittest.TestCase):
     """A checker that finds nothing must have looked."""

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "infer/recordings/recorded.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 
@@ -72,42 +73,35 @@ CacheFinding infer_set_sequences(std::span<const SetSequence> sequences, const S
     finding.accesses += sequence.accesses.size();
     lines = std::max(lines, distinct_lines(sequence));
   }
-  const auto open = [&](const char* leaf, EvidenceStatus status, std::string reason) -> model::LeafEvidence& {
-    model::LeafEvidence& evidence = finding.evidence.leaves[leaf];
-    evidence.status = status;
-    evidence.reason = std::move(reason);
-    evidence.experiments = sequences.size();
-    return evidence;
-  };
+  const RecordedLeaves leaves(finding, sequences.size());
   for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "latency_cycles"}) {
-    open(leaf, EvidenceStatus::unknown, "sequences over one set, whose lines have no addresses, do not tell");
+    leaves.open(leaf, EvidenceStatus::unknown, "sequences over one set, whose lines have no addresses, do not tell");
   }
 
   // More ways than lines are no longer told from as many.
   const Survivors survivors = survivors_of(sequences, static_cast<std::uint32_t>(lines), settings);
+  leaves["replacement"].details["policies_tried"] = std::to_string(survivors.tried);
   if (survivors.by_ways.empty()) {
-    open("replacement", EvidenceStatus::unknown,
-         "no deterministic policy that is known here explains every sequence with up to " + std::to_string(lines) +
-             " ways")
-        .details["policies_tried"] = std::to_string(survivors.tried);
+    leaves.open("replacement", EvidenceStatus::unknown,
+                "no deterministic policy that is known here explains every sequence with up to " +
+                    std::to_string(lines) + " ways");
     return finding;
   }
-  model::LeafEvidence& replacement =
-      open("replacement", EvidenceStatus::ambiguous,
-           "policies that are not known here may explain the sequences as well, and are not ruled out");
   std::vector<std::string> ways;
+  std::vector<std::string> alternatives;
   for (const auto& [count, policies] : survivors.by_ways) {
     ways.push_back(std::to_string(count) + (count == lines ? " or more" : ""));
     for (const Replacement& policy : policies) {
       const std::string alternative = model::to_flow_yaml(policy);
-      if (std::ranges::find(replacement.alternatives, alternative) == replacement.alternatives.end()) {
-        replacement.alternatives.push_back(alternative);
+      if (std::ranges::find(alternatives, alternative) == alternatives.end()) {
+        alternatives.push_back(alternative);
       }
     }
   }
-  replacement.details["policies_tried"] = std::to_string(survivors.tried);
-  replacement.details["ways_of_the_set"] = model::to_flow_yaml(ways);
-  replacement.decided_by = "an inference on the device itself, which tries whatever else is left";
+  leaves.open("replacement", EvidenceStatus::ambiguous,
+              "policies that are not known here may explain the sequences as well, and are not ruled out",
+              "an inference on the device itself, which tries whatever else is left", std::move(alternatives));
+  leaves["replacement"].details["ways_of_the_set"] = model::to_flow_yaml(ways);
   return finding;
 }
 

@@ -189,6 +189,10 @@ class OthersRecordings(harness.ProgramTest):
         self.assertIsNone(cache["ways"])
         self.assertIsNone(cache.get("onset_bytes"))
         self.assertIn("arrays of 768 bytes fit, and of 2048 bytes do not", evidence["onset_bytes"]["reason"])
+        details = evidence["capacity_bytes"]
+        self.assertEqual(details["largest_array_without_miss_bytes"], 768)
+        self.assertEqual(details["smallest_array_with_misses_bytes"], 2048)
+        self.assertEqual(evidence["index"]["bytes_that_miss_together"], [[0, 2047]])
 
     def test_rows_with_strides(self):
         rows = [[stride, size] + chase(size, stride, 2) for stride in (4, 8, 16, 32, 64, 128) for size in (1024, 2048)]

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/devices/kind.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
 #include "probe/journalled_device.hpp"
@@ -21,11 +22,9 @@ constexpr const char* journal_suffix = ".journal";
 
 fs::path journal_of(const fs::path& archive) { return archive.string() + journal_suffix; }
 
-// Virtual devices and recordings answer the same questions in the same way; of others nothing is known.
 probe::Reopened reopened(const model::DeviceFacts& facts) {
-  return facts.source.starts_with("virtual:") || facts.source.starts_with("recorded:")
-             ? probe::Reopened::answers_the_same
-             : probe::Reopened::answers_anew;
+  return parse_device(facts.source).kind->answers_repeat ? probe::Reopened::answers_the_same
+                                                         : probe::Reopened::answers_anew;
 }
 
 // Journals what an archive holds; an archive that is there without a journal was written whole.

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cli/devices/kind.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/program.hpp"
 #include "cli/warnings.hpp"
@@ -27,15 +28,18 @@ std::optional<std::uint32_t> carveout_kb(const Parsed& parsed) {
 }  // namespace
 
 void add_device_options(Syntax& syntax, Devices devices) {
-  constexpr const char* what =
-      "what is asked: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, host (this CPU), "
-      "faulty:FAULTS:DEVICE (see docs/faults.md), gpu: the first CUDA device, or auto (default): the same, else a "
-      "bundled recording of another machine's GPU";
+  const std::string what =
+      "what is asked: " +
+      either_of(device_kinds(),
+                [](const DeviceKind& kind) {
+                  return form_of(kind) + (kind.what.empty() ? "" : " (" + std::string(kind.what) + ")");
+                }) +
+      ", each also as faulty:FAULTS:DEVICE (see docs/faults.md)";
   if (devices == Devices::several) {
-    const std::string repeatable = std::string(what) + "; may be repeated: all at a time, and a fleet is written";
+    const std::string repeatable = what + "; may be repeated: all at a time, and a fleet is written";
     syntax.repeatable("device", "D", repeatable.c_str());
   } else {
-    syntax.value("device", "D", what);
+    syntax.value("device", "D", what.c_str());
   }
   syntax
       .value("carveout", "KB",
@@ -52,8 +56,9 @@ void add_device_options(Syntax& syntax, Devices devices) {
 namespace {
 
 DeviceRequest request_for(const Parsed& parsed, const std::string& device) {
-  DeviceRequest request{
-      .device = device, .seed = seed_or_default(parsed.count("seed")), .carveout_kb = carveout_kb(parsed)};
+  DeviceRequest request{.device = parse_device(device),
+                        .seed = seed_or_default(parsed.count("seed")),
+                        .carveout_kb = carveout_kb(parsed)};
   request.identify = parsed.flag("identify");
   request.patience_seconds = parsed.seconds("patience").value_or(request.patience_seconds);
   return request;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/open_device.hpp"
+#include "cli/devices/open_device.hpp"
 #include "cli/syntax.hpp"
 #include "infer/asking/settings.hpp"
 

@@ -5,11 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cli/data_files.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 
@@ -146,19 +147,34 @@ std::string bash_verb(const Verb& verb) {
       verb.name, joined(options), of_values, bash_values(operand_values(syntax)));
 }
 
-// {0}: published devices, {1}: verbs with |, {2}: verbs with blanks, {3}: a case for each verb.
+// What a kind of device is completed to: its name, or with the colon for what has to follow.
+std::string begin_of(const DeviceKind& kind) {
+  return std::string(kind.name) + (kind.completion == Completion::zero ? ":0" : kind.rest.empty() ? "" : ":");
+}
+
+// All kinds, or those of one completion, as `text` writes each.
+template <class Text>
+std::string of_kinds(Text text, std::optional<Completion> completion = std::nullopt) {
+  std::string all;
+  for (const DeviceKind& kind : device_kinds()) {
+    if (!completion || kind.completion == *completion) {
+      all += text(kind);
+    }
+  }
+  return all;
+}
+
+// {0}: published devices, {1}: verbs with |, {2}: verbs with blanks, {3}: a case for each verb, {4}: a case for each
+// kind of device of which a file follows, {5}: begins of addresses, {6}: what published devices follow.
 constexpr std::string_view bash_script = R"script(# bash completion of gpuinfer, written by `gpuinfer completion bash`
 
 _gpuinfer_device() {{
   local name
   case $value in
-    recorded:*)
-      mapfile -t COMPREPLY < <(compgen -f -P recorded: -- "${{value#recorded:}}")
-      ;;
-    *)
-      names='auto cuda:0 virtual: recorded: exec:'
+{4}    *)
+      names='{5}'
       for name in $published; do
-        names+=" virtual:$name"
+        names+="{6}"
       done
       ;;
   esac
@@ -241,6 +257,15 @@ std::string zsh_values(const Values& values) {
   return " ";
 }
 
+// What follows the colon; empty where nothing is known of that.
+std::string zsh_branch(const DeviceKind& kind) {
+  if (kind.completion != Completion::files && kind.completion != Completion::descriptions) {
+    return "";
+  }
+  return fmt::format("  if compset -P {}:; then\n    {}\n    return\n  fi\n", kind.name,
+                     kind.completion == Completion::files ? "_files" : "_gpuinfer_descriptions");
+}
+
 std::string zsh_verb(const Verb& verb) {
   const Syntax syntax = verb.syntax();
   std::vector<std::string> specifications;
@@ -263,7 +288,8 @@ std::string zsh_verb(const Verb& verb) {
                      joined(specifications, " \\\n        "));
 }
 
-// {0}: published devices, {1}: verbs with |, {2}: verbs with what they do, {3}: a case for each verb.
+// {0}: published devices, {1}: verbs with |, {2}: verbs with what they do, {3}: a case for each verb, {4}: a branch for
+// each kind of device of which a file or a published device follows, {5}: whole addresses, {6}: begins of others.
 constexpr std::string_view zsh_script = R"script(#compdef gpuinfer
 # zsh completion of gpuinfer, written by `gpuinfer completion zsh`
 
@@ -273,14 +299,8 @@ _gpuinfer_descriptions() {{
 }}
 
 _gpuinfer_devices() {{
-  if compset -P recorded:; then
-    _files
-  elif compset -P virtual:; then
-    _gpuinfer_descriptions
-  else
-    compadd -- auto cuda:0
-    compadd -S '' -- virtual: recorded: exec:
-  fi
+{4}  compadd -- {5}
+  compadd -S '' -- {6}
 }}
 
 _gpuinfer() {{
@@ -342,7 +362,8 @@ std::string fish_verb(const Verb& verb) {
   return lines;
 }
 
-// {0}: published devices, {1}: verbs, {2}: lines for each verb.
+// {0}: published devices, {1}: verbs, {2}: lines for each verb, {3}: begins of addresses and what published devices
+// follow, {4}: a block for each kind of device of which a file follows.
 constexpr std::string_view fish_script = R"script(# fish completion of gpuinfer, written by `gpuinfer completion fish`
 
 function __gpuinfer_published
@@ -350,13 +371,9 @@ function __gpuinfer_published
 end
 
 function __gpuinfer_devices
-    printf '%s\n' auto cuda:0 virtual: recorded: exec: virtual:(__gpuinfer_published)
+    printf '%s\n' {3}
     set -l token (commandline -ct)
-    if string match -q 'recorded:*' -- $token
-        set -l files (string replace 'recorded:' '' -- $token)*
-        printf 'recorded:%s\n' $files
-    end
-end
+{4}end
 
 function __gpuinfer_verb_is
     set -l words (commandline -opc)
@@ -378,8 +395,19 @@ std::string bash_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     cases += bash_verb(verb);
   }
-  return fmt::format(bash_script, joined(described_device_names()), verb_names(verbs, "|"), verb_names(verbs, " "),
-                     cases);
+  return fmt::format(
+      bash_script, joined(described_device_names()), verb_names(verbs, "|"), verb_names(verbs, " "), cases,
+      of_kinds(
+          [](const DeviceKind& kind) {
+            return fmt::format(
+                "    {0}:*)\n"
+                "      mapfile -t COMPREPLY < <(compgen -f -P {0}: -- \"${{value#{0}:}}\")\n"
+                "      ;;\n",
+                kind.name);
+          },
+          Completion::files),
+      of_kinds([](const DeviceKind& kind) { return begin_of(kind) + " "; }),
+      of_kinds([](const DeviceKind& kind) { return fmt::format(" {}:$name", kind.name); }, Completion::descriptions));
 }
 
 std::string zsh_completion(std::span<const Verb> verbs) {
@@ -389,7 +417,11 @@ std::string zsh_completion(std::span<const Verb> verbs) {
     described += fmt::format("    {}\n", quoted(fmt::format("{}:{}", verb.name, verb.what), R"('\'')"));
     cases += zsh_verb(verb);
   }
-  return fmt::format(zsh_script, joined(described_device_names()), verb_names(verbs, "|"), described, cases);
+  return fmt::format(
+      zsh_script, joined(described_device_names()), verb_names(verbs, "|"), described, cases,
+      of_kinds([](const DeviceKind& kind) { return zsh_branch(kind); }),
+      of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? "" : begin_of(kind) + " "; }),
+      of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? begin_of(kind) + " " : ""; }));
 }
 
 std::string fish_completion(std::span<const Verb> verbs) {
@@ -401,7 +433,22 @@ std::string fish_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     lines += fish_verb(verb);
   }
-  return fmt::format(fish_script, joined(described_device_names()), verb_names(verbs, " "), lines);
+  return fmt::format(fish_script, joined(described_device_names()), verb_names(verbs, " "), lines,
+                     of_kinds([](const DeviceKind& kind) {
+                       const bool is_published = kind.completion == Completion::descriptions;
+                       return begin_of(kind) + " " +
+                              (is_published ? fmt::format("{}:(__gpuinfer_published) ", kind.name) : "");
+                     }),
+                     of_kinds(
+                         [](const DeviceKind& kind) {
+                           return fmt::format(
+                               "    if string match -q '{0}:*' -- $token\n"
+                               "        set -l files (string replace '{0}:' '' -- $token)*\n"
+                               "        printf '{0}:%s\\n' $files\n"
+                               "    end\n",
+                               kind.name);
+                         },
+                         Completion::files));
 }
 
 }  // namespace gpuinfer::cli

@@ -1,26 +1,19 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
-#include <sstream>
 
 #include "cli/common_options.hpp"
 #include "cli/data_files.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/document.hpp"
-#include "cli/leaf_table.hpp"
 #include "cli/program.hpp"
-#include "cli/recordings.hpp"
-#include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
-#include "probe/cuda.hpp"
-#include "probe/gpu_health.hpp"
+#include "probe/archive.hpp"
 
 namespace gpuinfer::cli {
 
@@ -36,67 +29,13 @@ Syntax doctor_syntax() {
       {"gpuinfer doctor                                             this machine and its GPUs",
        "gpuinfer doctor --device cuda:1                             one of them",
        "gpuinfer doctor --format json                               for scripts"});
-  syntax
-      .value("device", "D",
-             "what to look at: cuda:N, virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND, or auto (default): all CUDA "
-             "devices")
+  syntax.value("device", "D", "what to look at, as for `run` (default: all GPUs of this machine)")
       .value("output,o", "FILE", "write there (default: to stdout)")
       .value("format", "yaml|json", "the checks in this form, for scripts (default: a line each)");
   return syntax;
 }
 
 namespace {
-
-namespace fs = std::filesystem;
-
-enum class Health { ok, warn, fail };
-
-std::string_view to_string(Health health) {
-  return health == Health::ok ? "ok" : health == Health::warn ? "warn" : "fail";
-}
-
-struct Check {
-  Health health = Health::ok;
-  std::string what;
-  std::string seen;
-  std::string next;  // what to do; empty when it is ok
-};
-
-struct Examination {
-  std::vector<Check> checks;
-  bool is_usable = false;  // the device that was asked for
-};
-
-std::string gib_text(std::uint64_t bytes) {
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(1ULL << 30U));
-}
-
-std::string plural(std::uint64_t count, std::string_view one, std::string_view more) {
-  return fmt::format("{} {}", grouped(count), count == 1 ? one : more);
-}
-
-// 7.5, 8.0, 9.0 and newer
-std::string capabilities_text(const std::vector<unsigned>& built_for) {
-  if (built_for.empty()) {
-    return "of the GPU where it was built";
-  }
-  std::string text;
-  for (const unsigned capability : built_for) {
-    text += (text.empty() ? "" : ", ") + fmt::format("{}.{}", capability / 10, capability % 10);
-  }
-  return text + " and newer";
-}
-
-Check program_check(const probe::CudaHealth& cuda) {
-  if (!cuda.is_built_in) {
-    return {Health::fail, "program", program_version() + ", built without CUDA",
-            "build it where nvcc is to ask GPUs; virtual and recorded devices work"};
-  }
-  return {Health::ok, "program",
-          program_version() + ", built with CUDA " + cuda.runtime_version + " for compute capability " +
-              capabilities_text(cuda.built_for),
-          ""};
-}
 
 Check descriptions_check() {
   const std::vector<std::string> names = described_device_names();
@@ -116,279 +55,30 @@ Check descriptions_check() {
 }
 
 Check recordings_check() {
-  const std::vector<std::string> names = data_file_names("data/h200", ".h5");
-  for (const std::string& name : names) {
-    const auto file = find_data_file("data/h200/" + name + ".h5");
-    if (!file || !begins_as_hdf5(file->string())) {
-      return {Health::fail, "recordings", "data/h200/" + name + ".h5 is no HDF5 file", "install gpuinfer again"};
-    }
-  }
-  if (names.empty()) {
-    return {Health::warn, "recordings", "data/h200 is not found, so without a GPU `--device auto` finds nothing",
-            "install gpuinfer again, or set GPUINFER_DATA to the folder that has it"};
-  }
-  return {Health::ok, "recordings",
-          plural(names.size(), "recording", "recordings") + " of an H200 in " + find_data_file("data/h200")->string(),
-          ""};
-}
-
-// Why this user does not get to the driver, where the kernel shows it.
-std::optional<Check> permission_check() {
-  constexpr const char* control = "/dev/nvidiactl";
-  std::error_code absent;
-  if (!fs::exists(control, absent)) {
-    return Check{Health::fail, "permissions", std::string(control) + " is not there",
-                 "load the kernel module nvidia, or start the container with its GPUs (docker run --gpus all)"};
-  }
-  if (access(control, R_OK | W_OK) != 0) {
-    return Check{Health::fail, "permissions", std::string(control) + " may not be read and written by this user",
-                 fmt::format("join the group that may, see `ls -l {}`", control)};
-  }
-  return std::nullopt;
-}
-
-Check driver_check(const probe::DriverHealth& driver) {
-  if (driver.trouble) {
-    return {Health::fail, "driver", *driver.trouble, "install the NVIDIA driver, and see whether nvidia-smi works"};
-  }
-  return {Health::ok, "driver",
-          "version " + driver.version.value_or("not told") + ", " + plural(driver.gpus.size(), "GPU", "GPUs"), ""};
-}
-
-Check cuda_check(const probe::CudaHealth& cuda) {
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string hidden =
-      visible == nullptr ? "" : fmt::format(", with CUDA_VISIBLE_DEVICES={} in the environment", visible);
-  if (cuda.trouble || cuda.devices.empty()) {
-    return {Health::fail, "CUDA devices", "none: " + cuda.trouble.value_or("CUDA shows no device") + hidden,
-            hidden.empty() ? "see the checks above; a driver must be at least as new as the CUDA of the program"
-                           : "take that variable away"};
-  }
-  return {Health::ok, "CUDA devices", plural(cuda.devices.size(), "device", "devices") + hidden, ""};
-}
-
-// The control daemon of MPS leaves a pipe.
-Check mps_check() {
-  const char* const folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
-  const fs::path control = fs::path(folder == nullptr ? "/tmp/nvidia-mps" : folder) / "control";
-  std::error_code absent;
-  if (fs::exists(control, absent)) {
-    return {Health::warn, "MPS", control.string() + " is there: other processes may share SMs with the probe",
-            "end it while measuring: echo quit | nvidia-cuda-mps-control"};
-  }
-  return {Health::ok, "MPS", "no control daemon", ""};
-}
-
-// The checks of one GPU, each named after it.
-class GpuChecks {
- public:
-  GpuChecks(std::string name, std::vector<Check>& checks) : name_(std::move(name)), checks_(checks) {}
-
-  void compute_mode(const probe::GpuHealth& gpu) {
-    if (!gpu.compute_mode) {
-      return;
-    }
-    if (*gpu.compute_mode == "prohibited") {
-      add(Health::fail, "compute mode", *gpu.compute_mode, "allow it: sudo nvidia-smi -c DEFAULT");
-    } else if (*gpu.compute_mode != "default" && gpu.processes.value_or(0) > 0) {
-      add(Health::fail, "compute mode", *gpu.compute_mode + ", and another process has it",
-          "wait until that has ended");
-    } else {
-      add(Health::ok, "compute mode", *gpu.compute_mode);
-    }
-  }
-
-  void mig(const probe::GpuHealth& gpu) {
-    if (gpu.has_mig.value_or(false)) {
-      add(Health::warn, "MIG",
-          "on: an instance has a part of the SMs, the L2 and the memory, and only that is found out",
-          "sudo nvidia-smi -mig 0, if the whole GPU is meant");
-    } else {
-      add(Health::ok, "MIG", gpu.has_mig ? "off" : "not there");
-    }
-  }
-
-  void clocks(const probe::GpuHealth& gpu) {
-    if (!gpu.sm_clock_mhz) {
-      add(Health::ok, "clocks", "not told");
-      return;
-    }
-    std::string seen = fmt::format("SM {} MHz", *gpu.sm_clock_mhz);
-    if (gpu.sm_clock_limit_mhz) {
-      seen += fmt::format(" of at most {}", *gpu.sm_clock_limit_mhz);
-    }
-    if (gpu.memory_clock_mhz) {
-      seen += fmt::format(", memory {} MHz", *gpu.memory_clock_mhz);
-    }
-    if (gpu.clock_limits && !gpu.clock_limits->empty()) {
-      seen += fmt::format(", set by {}", fmt::join(*gpu.clock_limits, " and "));
-    }
-    if (gpu.slowdowns && !gpu.slowdowns->empty()) {
-      add(Health::warn, "clocks", seen + fmt::format(", held down by {}", fmt::join(*gpu.slowdowns, " and ")),
-          "see to its cooling and power; latencies in cycles stay, bandwidths fall");
-    } else {
-      add(Health::ok, "clocks", seen);
-    }
-  }
-
-  void processes(const probe::GpuHealth& gpu) {
-    if (gpu.processes.value_or(0) > 0) {
-      add(Health::warn, "other processes", grouped(*gpu.processes) + " with a compute context, and 0 are best",
-          "wait until nvidia-smi lists none: they share caches and memory with the probe");
-    } else {
-      add(Health::ok, "other processes", gpu.processes ? "none" : "not told");
-    }
-  }
-
-  void memory_errors(const probe::GpuHealth& gpu) {
-    const std::string ecc = gpu.has_ecc ? (*gpu.has_ecc ? "on" : "off") : "not there";
-    const std::uint64_t uncorrected = gpu.uncorrected_errors.value_or(0);
-    const std::uint64_t corrected = gpu.corrected_errors.value_or(0);
-    const std::string seen =
-        fmt::format("{}, {} corrected, {} uncorrected, {} replaced", ecc, plural(corrected, "error", "errors"),
-                    grouped(uncorrected), plural(gpu.replaced_rows.value_or(0), "row", "rows"));
-    if (uncorrected > 0) {
-      add(Health::warn, "ECC", seen + "; 0 uncorrected ones are expected",
-          "look at `nvidia-smi -q -d ECC`, and reset the GPU");
-    } else {
-      add(Health::ok, "ECC", seen);
-    }
-  }
-
-  // Whether this process can use it at all.
-  bool context(const probe::CudaDevice& device) {
-    if (device.trouble) {
-      add(Health::fail, "context", "this process cannot use it: " + *device.trouble,
-          "free it of other processes and their memory, or take another device");
-      return false;
-    }
-    add(Health::ok, "context", device.name + ", compute capability " + device.compute_capability);
-    return true;
-  }
-
-  // Whether this build has code for it.
-  void capability(const probe::CudaDevice& device, const std::vector<unsigned>& built_for) {
-    unsigned major = 0;
-    unsigned minor = 0;
-    char dot = 0;
-    std::istringstream text(device.compute_capability);
-    if (!(text >> major >> dot >> minor) || built_for.empty()) {
-      return;
-    }
-    if (major * 10 + minor < built_for.front()) {
-      add(Health::fail, "compute capability",
-          fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
-          "GPUs before 7.5 cannot be reached with CUDA 13; build it with an older CUDA and "
-          "-DCMAKE_CUDA_ARCHITECTURES of that GPU, which nobody has tried");
-    } else {
-      add(Health::ok, "compute capability", device.compute_capability);
-    }
-  }
-
-  void memory(const probe::CudaDevice& device) {
-    const std::uint64_t free_bytes = device.free_bytes.value_or(0);
-    std::vector<std::string> too_large;
-    for (const auto& [target, needed] : device.needed_bytes) {
-      if (needed > free_bytes) {
-        too_large.push_back(fmt::format("{} needs {}", target, gib_text(needed)));
+  std::string seen;
+  try {
+    for (const BundledGpu& gpu : bundled_gpus()) {
+      for (const std::string& file : gpu.recordings) {
+        static_cast<void>(probe::recorded_targets(file));
       }
+      seen += (seen.empty() ? "" : ", ") + plural(gpu.recordings.size(), "recording", "recordings") + " of " +
+              gpu.name + " in " + gpu.folder.string();
     }
-    if (too_large.empty()) {
-      add(Health::ok, "memory", gib_text(free_bytes) + " free, enough for every target");
-    } else {
-      add(Health::fail, "memory", gib_text(free_bytes) + fmt::format(" free, and {}", fmt::join(too_large, ", ")),
-          "end the processes that have the rest, or ask for other targets");
-    }
+  } catch (const InputError& error) {
+    return {Health::fail, "recordings", error.what(), "install gpuinfer again"};
   }
-
- private:
-  void add(Health health, const std::string& what, std::string seen, std::string next = "") {
-    checks_.push_back({health, name_ + " " + what, std::move(seen), std::move(next)});
+  if (seen.empty()) {
+    return {Health::warn, "recordings", "none is found, so without a GPU `--device auto` finds nothing",
+            "install gpuinfer again, or set GPUINFER_DATA to the folder that has `data`"};
   }
-
-  std::string name_;
-  std::vector<Check>& checks_;
-};
-
-// The driver writes the domain with more digits than CUDA does.
-bool same_gpu(std::string_view a, std::string_view b) {
-  const auto last = [](std::string_view id) {
-    constexpr std::size_t digits = 12;  // 0000:1b:00.0
-    return id.substr(id.size() - std::min(id.size(), digits));
-  };
-  return !a.empty() && !b.empty() && std::ranges::equal(last(a), last(b), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
-
-void check_gpu(Examination& found, const std::string& name, const probe::CudaDevice& device,
-               const std::vector<unsigned>& built_for, const probe::DriverHealth& driver) {
-  GpuChecks checks(name, found.checks);
-  checks.capability(device, built_for);
-  const bool is_usable = checks.context(device);
-  found.is_usable = found.is_usable || is_usable;
-  const auto gpu = std::ranges::find_if(
-      driver.gpus, [&](const probe::GpuHealth& each) { return same_gpu(each.pci_bus_id, device.pci_bus_id); });
-  if (gpu != driver.gpus.end()) {
-    checks.compute_mode(*gpu);
-    checks.mig(*gpu);
-    checks.clocks(*gpu);
-    checks.processes(*gpu);
-    checks.memory_errors(*gpu);
-  }
-  if (is_usable) {
-    checks.memory(device);
-  }
-}
-
-// Those that CUDA does not show: what keeps this process from them stands there all the same.
-void check_hidden_gpus(Examination& found, const probe::CudaHealth& cuda, const probe::DriverHealth& driver) {
-  for (std::size_t i = 0; i < driver.gpus.size(); ++i) {
-    const probe::GpuHealth& gpu = driver.gpus[i];
-    const bool is_shown = std::ranges::any_of(
-        cuda.devices, [&](const probe::CudaDevice& device) { return same_gpu(gpu.pci_bus_id, device.pci_bus_id); });
-    if (!is_shown) {
-      GpuChecks checks(fmt::format("GPU {} ({})", i, gpu.name), found.checks);
-      checks.compute_mode(gpu);
-      checks.mig(gpu);
-      checks.clocks(gpu);
-      checks.processes(gpu);
-      checks.memory_errors(gpu);
-    }
-  }
-}
-
-// `number`: of the device that was asked for; none: any will do.
-void check_gpus(Examination& found, const std::optional<std::uint64_t>& number) {
-  // Before this process has contexts of its own.
-  const probe::DriverHealth driver = probe::driver_health();
-  const probe::CudaHealth cuda = probe::cuda_health();
-  found.checks.push_back(program_check(cuda));
-  found.checks.push_back(driver_check(driver));
-  if (driver.trouble) {
-    if (const auto check = permission_check()) {
-      found.checks.push_back(*check);
-    }
-  }
-  found.checks.push_back(cuda_check(cuda));
-  found.checks.push_back(mps_check());
-  for (std::size_t i = 0; i < cuda.devices.size(); ++i) {
-    if (!number || *number == i) {
-      check_gpu(found, fmt::format("cuda:{}", i), cuda.devices[i], cuda.built_for, driver);
-    }
-  }
-  if (!number) {
-    check_hidden_gpus(found, cuda, driver);
-  } else if (*number >= cuda.devices.size()) {
-    found.checks.push_back(
-        {Health::fail, fmt::format("cuda:{}", *number), "is not there", "see `gpuinfer list devices`"});
-  }
+  return {Health::ok, "recordings", seen, ""};
 }
 
 // Opens the device and says what it offers.
-void check_device(Examination& found, const std::string& name) {
+void check_device(Examination& found, const DeviceAddress& address) {
+  const std::string name = to_text(address);
   try {
-    const auto device = open_device({.device = name});
+    const auto device = open_device({.device = address});
     const std::vector<std::string>& targets = device->facts().targets;
     found.is_usable = !targets.empty();
     found.checks.push_back({targets.empty() ? Health::fail : Health::ok, name,
@@ -400,24 +90,32 @@ void check_device(Examination& found, const std::string& name) {
   }
 }
 
-Examination examine(const std::string& device) {
+Examination examine(const DeviceAddress& device) {
   Examination found;
-  const std::string kind = device.substr(0, device.find(':'));
-  if (kind == "cuda") {
-    check_gpus(found, parse_count(device.substr(std::min(device.size(), kind.size() + 1)), "--device cuda"));
-  } else if (device == "auto") {
-    check_gpus(found, std::nullopt);
+  const bool looks_at_all_gpus = device.kind->choose != nullptr;
+  if (looks_at_all_gpus) {
+    for (const DeviceKind& kind : device_kinds()) {
+      if (kind.examine != nullptr) {
+        kind.examine(found, std::nullopt);
+      }
+    }
+  } else if (device.kind->examine != nullptr) {
+    device.kind->examine(found, device.rest);
   } else {
     found.checks.push_back({Health::ok, "program", program_version(), ""});
     check_device(found, device);
   }
   found.checks.push_back(descriptions_check());
   found.checks.push_back(recordings_check());
-  if (device == "auto" && !found.is_usable) {
+  if (looks_at_all_gpus && !found.is_usable) {
     found.checks.push_back({Health::fail, "device", "there is no GPU to ask",
                             "see the checks above, or name a device such as virtual:gtx780"});
   }
   return found;
+}
+
+std::string_view to_string(Health health) {
+  return health == Health::ok ? "ok" : health == Health::warn ? "warn" : "fail";
 }
 
 std::string lines(const std::vector<Check>& checks) {
@@ -455,7 +153,7 @@ ExitStatus verb_doctor(Arguments arguments) {
   }
   const Format format = format_from(parsed->text("format"));
   Output output(parsed->text("output"));
-  const Examination found = examine(parsed->text("device").value_or("auto"));
+  const Examination found = examine(parse_device(parsed->text("device").value_or("auto")));
 
   output.stream() << (parsed->text("format") ? to_text(document(found.checks), format) : lines(found.checks));
   output.finish();

@@ -9,9 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "cli/data_files.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/formats/format.hpp"
-#include "cli/open_device.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
@@ -19,9 +18,6 @@
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
 #include "model/policy_classes.hpp"
-#include "probe/archive.hpp"
-#include "probe/cuda.hpp"
-#include "probe/host.hpp"
 
 namespace gpuinfer::cli {
 
@@ -47,27 +43,10 @@ constexpr std::uint32_t most_ways = 128;
 
 void list_line(std::string_view name, std::string_view what) { std::cout << fmt::format("{:<28}  {}\n", name, what); }
 
-// With the targets that it offers.
-void device_line(const std::string& name, const std::string& what, const std::vector<std::string>& targets) {
-  list_line(name, fmt::format("{:<45}  {}", what, fmt::join(targets, " ")));
-}
-
 void list_devices() {
-  const std::vector<std::string> gpus = probe::cuda_device_names();
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    device_line(fmt::format("cuda:{}", i), gpus[i], probe::cuda_targets());
-  }
-  if (const auto name = probe::host_name()) {
-    device_line("host", *name + ", this CPU", probe::host_targets());
-  }
-  for (const std::string& name : described_device_names()) {
-    const auto device = open_device({.device = "virtual:" + name});
-    device_line("virtual:" + name, device->facts().name, device->facts().targets);
-  }
-  for (const std::string& name : data_file_names("data/h200", ".h5")) {
-    if (const auto recording = find_data_file("data/h200/" + name + ".h5")) {
-      device_line("recorded:" + recording->string(), "bundled recording of an H200",
-                  probe::recorded_targets(*recording));
+  for (const DeviceKind& kind : device_kinds()) {
+    for (const ListedDevice& device : kind.list == nullptr ? std::vector<ListedDevice>{} : kind.list()) {
+      list_line(device.address, fmt::format("{:<45}  {}", device.what, fmt::join(device.targets, " ")));
     }
   }
 }

@@ -131,7 +131,7 @@ Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings
     if (budget_accesses) {
       settings.budget_accesses = *budget_accesses - std::min(*budget_accesses, all.accesses);
     }
-    const std::unique_ptr<model::Answerer> device = probe::open_recording(file, "recorded:" + file);
+    const std::unique_ptr<model::Answerer> device = open_device({.device = parse_device("recorded:" + file)});
     settings.seed = inference_seed(seed, device->facts());
     const model::DeviceFacts facts = facts_of_inquiry(device->facts(), settings.seed);
     Inquiry inquiry =
@@ -193,21 +193,21 @@ ExitStatus verb_run(Arguments arguments) {
   }
 
   const ChosenDevice chosen = chosen_device(requests.front().device, requests.front().targets);
-  requests.front().device = chosen.name;
+  requests.front().device = chosen.device;
   const bool plays_all = chosen.stands_in && stands_for_all(asked) && !keeping && !average;
-  const std::vector<std::string> recordings = plays_all ? bundled_recordings() : std::vector<std::string>{};
   if (chosen.stands_in) {
-    note(plays_recording(*chosen.stands_in, plays_all ? text_of_files(recordings) : chosen.name));
+    note(plays_recording(chosen.stands_in->name,
+                         plays_all ? text_of_files(chosen.stands_in->recordings) : to_text(chosen.device)));
   }
   const Verbosity verbosity{.quiet = quiet, .explain = parsed->flag("explain")};
   const auto end = [&](ExitStatus status) {
     if (chosen.stands_in) {
-      note(was_recording(*chosen.stands_in));
+      note(was_recording(chosen.stands_in->name));
     }
     return status;
   };
   if (plays_all) {
-    const Inquiry inquiry = play_all(recordings, settings, parsed->count("seed"), quiet);
+    const Inquiry inquiry = play_all(chosen.stands_in->recordings, settings, parsed->count("seed"), quiet);
     if (page) {
       write_page(*page, inquiry.profile, parsed->text("output"));
     }

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/crc.hpp>
 #include <chrono>
 #include <fstream>
 #include <iostream>
 
 #include "cli/common_options.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/output.hpp"
@@ -33,9 +33,16 @@ namespace {
 constexpr double default_device_timeout_s = 1800;
 constexpr double default_rank_timeout_s = 30;
 
+std::string forms_in_fleet() {
+  return either_of(device_kinds(), [](const DeviceKind& kind) { return kind.choose == nullptr ? form_of(kind) : ""; });
+}
+
 }  // namespace
 
 Syntax survey_syntax() {
+  const std::string what = "what is asked, may be repeated: " + forms_in_fleet() +
+                           "; those of a host are asked on every host, and N may be `all` (default: every GPU of every "
+                           "host)";
   Syntax syntax(
       "survey --target T [--device D ...] [-o fleet.yaml]",
       "Asks all devices of a fleet, each by a process of its own, and says what they have in common and which deviate "
@@ -50,9 +57,7 @@ Syntax survey_syntax() {
   syntax
       .repeatable("target", "T",
                   "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what a device offers")
-      .repeatable("device", "D",
-                  "what is asked, may be repeated: cuda:all (default: every GPU of every host), cuda:N or host (of "
-                  "every host), virtual:NAME-or-FILE, recorded:FILE, exec:COMMAND")
+      .repeatable("device", "D", what.c_str())
       .value("devices", "FILE", "the same, one on each line; what follows a # is a comment (default: none)")
       .value("carveout", "KB", "as for `run` (default: the least that a device can)")
       .value("sms", "some|all", "as for `run` (default some)")
@@ -77,24 +82,20 @@ using survey::Coordinator;
 using survey::Team;
 using survey::Worker;
 
-void check_device(const std::string& device, const std::string& where) {
-  constexpr std::array<std::string_view, 4> kinds{"cuda:", "virtual:", "recorded:", "exec:"};
-  const bool is_known = device == "host" || std::ranges::any_of(kinds, [&](std::string_view kind) {
-                          return device.starts_with(kind) && device.size() > kind.size();
-                        });
-  if (!is_known) {
-    throw InputError(where + ": `" + device +
-                     "` is no device of a fleet; write cuda:all, cuda:N, virtual:NAME-or-FILE, recorded:FILE, "
-                     "exec:COMMAND or host");
+DeviceAddress device_of_fleet(const std::string& text, const std::string& where) {
+  auto device = device_from(text);
+  if (!device || device->faults || device->kind->choose != nullptr) {
+    throw InputError(where + ": `" + text + "` is no device of a fleet; write " + forms_in_fleet());
   }
+  return *std::move(device);
 }
 
-std::vector<std::string> devices_in(const std::string& file) {
+std::vector<DeviceAddress> devices_in(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) {
     throw InputError("--devices: " + file + " cannot be read; name a file with a device on each line");
   }
-  std::vector<std::string> devices;
+  std::vector<DeviceAddress> devices;
   std::string line;
   for (std::size_t number = 1; std::getline(stream, line); ++number) {
     // A command may have a # in it, so that a comment begins the line or follows a blank.
@@ -106,8 +107,7 @@ std::vector<std::string> devices_in(const std::string& file) {
     }
     line.resize(end + 1);
     line.erase(0, line.find_first_not_of(" \t"));
-    check_device(line, file + ":" + std::to_string(number));
-    devices.push_back(line);
+    devices.push_back(device_of_fleet(line, file + ":" + std::to_string(number)));
   }
   if (devices.empty()) {
     throw InputError("--devices: " + file + " names no device; write one on each line");
@@ -121,16 +121,19 @@ std::chrono::duration<double> limit(const Parsed& parsed, const std::string& opt
 
 survey::Request request_from(const Parsed& parsed) {
   survey::Request request;
-  request.devices = parsed.list("device");
-  for (const std::string& device : request.devices) {
-    check_device(device, "--device");
+  for (const std::string& device : parsed.list("device")) {
+    request.devices.push_back(device_of_fleet(device, "--device"));
   }
   if (const auto file = parsed.text("devices")) {
-    const std::vector<std::string> more = devices_in(*file);
+    const std::vector<DeviceAddress> more = devices_in(*file);
     request.devices.insert(request.devices.end(), more.begin(), more.end());
   }
   if (request.devices.empty()) {
-    request.devices = {"cuda:all"};
+    for (const DeviceKind& kind : device_kinds()) {
+      if (kind.gpus != nullptr) {
+        request.devices.push_back({.kind = &kind, .rest = std::string(every_gpu)});
+      }
+    }
   }
   const std::vector<std::string> targets = spelled_targets(parsed.list("target"));
   if (targets.empty()) {
@@ -176,7 +179,8 @@ survey::SurveyFacts facts_of(const survey::Request& request) {
 survey::SurveyFacts all_facts_of(const survey::Request& request) {
   survey::SurveyFacts facts = facts_of(request);
   boost::crc_32_type checksum;
-  for (const std::string& device : request.devices) {
+  for (const DeviceAddress& address : request.devices) {
+    const std::string device = to_text(address);
     checksum.process_bytes(device.c_str(), device.size() + 1);
   }
   facts["devices"] = fmt::format("{} with checksum {:08x}", request.devices.size(), checksum.checksum());

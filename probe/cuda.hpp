@@ -27,6 +27,9 @@ struct CudaOptions {
 // What a CUDA device offers when it has the memory; empty when the program was built without CUDA.
 [[nodiscard]] std::vector<std::string> cuda_targets();
 
+// Those that time address translation: what one GPU of a process unmaps drops the translations of all.
+[[nodiscard]] std::vector<std::string> cuda_translation_targets();
+
 // Names of the CUDA devices; empty without a driver or a GPU.
 [[nodiscard]] std::vector<std::string> cuda_device_names();
 

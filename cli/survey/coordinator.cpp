@@ -14,10 +14,6 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
-constexpr const char* all_gpus = "cuda:all";
-
-bool is_of_a_host(const std::string& device) { return device.starts_with("cuda:") || device == "host"; }
-
 // The rest of a key that a file can be named by.
 std::string as_file_name(std::string text) {
   std::ranges::replace_if(
@@ -133,13 +129,13 @@ void Coordinator::look_for_lost_ranks() {
 
 void Coordinator::list_tasks() {
   for (std::size_t named = 0; named < request_->devices.size(); ++named) {
-    const std::string& device = request_->devices[named];
-    if (is_of_a_host(device)) {
+    const DeviceAddress& device = request_->devices[named];
+    if (device.kind->is_of_a_host) {
       add_tasks_of_hosts(named, device);
       continue;
     }
-    Task task{.key = fmt::format("{:06}", named), .device = device};
-    if (device.starts_with("virtual:")) {
+    Task task{.key = fmt::format("{:06}", named), .device = to_text(device)};
+    if (device.kind->is_seeded) {
       task.seed = request_->seed.value_or(1) + named;
     } else {
       task.seed = request_->seed;
@@ -147,13 +143,15 @@ void Coordinator::list_tasks() {
     tasks_.push_back(std::move(task));
   }
   if (tasks_.empty()) {
-    throw DeviceUnavailable("survey: no host has a CUDA device; name others with --device, such as virtual:gtx780");
+    throw DeviceUnavailable("survey: no host has a GPU; name others with --device, such as virtual:gtx780");
   }
 }
 
-// On each host the GPUs under the numbers that the ranks there know them by. Each GPU once, also where two names stand
-// for one host.
-void Coordinator::add_tasks_of_hosts(std::size_t named, const std::string& device) {
+// On each host the GPUs under the addresses that the ranks there know them by. Each GPU once, also where two names
+// stand for one host.
+void Coordinator::add_tasks_of_hosts(std::size_t named, const DeviceAddress& device) {
+  const std::string named_device = to_text(device);
+  const bool stands_for_all = device.kind->gpus != nullptr && device.rest == every_gpu;
   std::set<std::string> seen;
   const auto identity_of = [](const std::string& host, const std::string& name,
                               const std::optional<std::string>& uuid) { return uuid.value_or(host + " " + name); };
@@ -179,15 +177,15 @@ void Coordinator::add_tasks_of_hosts(std::size_t named, const std::string& devic
     const bool is_first_of_host = hosts.insert(rank.hello->host).second;
     bool is_known = false;
     for (const OwnGpu& gpu : rank.hello->gpus) {
-      const std::string name = fmt::format("cuda:{}", gpu.number);
       // Where each rank of a host is given a GPU of its own, all know theirs as cuda:0.
-      if (device == all_gpus || (device == name && is_first_of_host)) {
-        add(rank.hello->host, name, gpu.id);
+      if (stands_for_all ? parse_device(gpu.address).kind == device.kind
+                         : gpu.address == named_device && is_first_of_host) {
+        add(rank.hello->host, gpu.address, gpu.id);
         is_known = true;
       }
     }
-    if (!is_known && is_first_of_host && device != all_gpus) {
-      add(rank.hello->host, device, std::nullopt);
+    if (!is_known && is_first_of_host && !stands_for_all) {
+      add(rank.hello->host, named_device, std::nullopt);
     }
   }
 }
@@ -228,7 +226,7 @@ std::optional<Order> Coordinator::next_for(int number) {
     std::optional<std::string> device = task.uuid ? std::nullopt : std::optional(task.device);
     for (const OwnGpu& gpu : rank.hello->gpus) {
       if (gpu.id == task.uuid) {
-        device = fmt::format("cuda:{}", gpu.number);
+        device = gpu.address;
       }
     }
     if (device && (room > 0 || (task.uuid && !request_->jobs))) {

@@ -60,7 +60,7 @@ class Coordinator {
   void accept(const Result& result);
   void settle_failure(std::size_t task, const std::string& why);
   void list_tasks();
-  void add_tasks_of_hosts(std::size_t named, const std::string& device);
+  void add_tasks_of_hosts(std::size_t named, const DeviceAddress& device);
   void take_up_parts();
   void look_for_lost_ranks();
   void hand_out();

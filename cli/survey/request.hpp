@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/devices/address.hpp"
+
 namespace gpuinfer::cli::survey {
 
 // What a survey is asked for. All ranks read it from the same command line.
 struct Request {
-  std::vector<std::string> devices;    // as named: cuda:all, cuda:N and host stand for those of every host
+  std::vector<DeviceAddress> devices;  // as named: those of a host stand for those of every host
   std::vector<std::string> arguments;  // of `gpuinfer run`, besides device and seed
   std::optional<std::uint64_t> seed;   // of the first virtual device; each one has the next
   std::optional<std::size_t> jobs;     // devices that a rank asks at a time

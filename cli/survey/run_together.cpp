@@ -5,12 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <mutex>
-#include <string_view>
 
 #include "cli/common_options.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/disturbances.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/parallel.hpp"
@@ -26,16 +25,17 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
-bool is_gpu(const DeviceRequest& request) { return request.device.starts_with("cuda:"); }
-
-// To empty a TLB, memory is unmapped, and that drops the translations of every GPU of the process.
-void check_undisturbed(std::span<const DeviceRequest> requests, const std::vector<std::string>& targets) {
-  constexpr std::array<std::string_view, 3> of_translation{"L1TLB", "L2TLB", "Latency"};
-  const auto found = std::ranges::find_first_of(targets, of_translation);
-  if (std::ranges::count_if(requests, is_gpu) > 1 && found != targets.end()) {
-    throw InputError("--target: " + *found +
-                     " cannot be asked of several GPUs by one process, which drop each other's translations; take "
-                     "`gpuinfer survey`, which has a process for each");
+void check_undisturbed(const DeviceKind& kind, std::span<const DeviceRequest> requests,
+                       const std::vector<std::string>& targets) {
+  if (kind.exclusive_targets == nullptr ||
+      std::ranges::count(requests, &kind, [](const DeviceRequest& each) { return each.device.kind; }) < 2) {
+    return;
+  }
+  const std::vector<std::string> exclusive = kind.exclusive_targets();
+  if (const auto found = std::ranges::find_first_of(targets, exclusive); found != targets.end()) {
+    throw InputError(
+        "--target: " + *found + " cannot be asked of several devices " + form_of(kind) +
+        " by one process, as they disturb each other; take `gpuinfer survey`, which has a process for each");
   }
 }
 
@@ -43,7 +43,7 @@ Result asked_of(const DeviceRequest& request, std::span<const DeviceRequest> all
                 const std::optional<std::uint64_t>& seed, infer::Settings settings) {
   const std::unique_ptr<model::Answerer> device = open_device(request);
   const std::vector<std::string> targets = offered_targets(asked, *device);
-  check_undisturbed(all, targets);
+  check_undisturbed(*request.device.kind, all, targets);
   settings.seed = inference_seed(seed, device->facts());
   const model::DeviceFacts facts = facts_of_inquiry(device->facts(), settings.seed);
   Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, true, asking(*device));
@@ -65,17 +65,17 @@ ExitStatus run_together(std::span<const DeviceRequest> requests, const std::vect
                     .lost_ranks = {}};
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    tasks.push_back({.key = fmt::format("{:06}", i), .device = requests[i].device});
+    tasks.push_back({.key = fmt::format("{:06}", i), .device = to_text(requests[i].device)});
   }
   surveyed.tasks = tasks;
   const Parts parts(std::nullopt, false, {});
   std::mutex mutex;
   for_each_index(requests.size(), requests.size(), [&](std::size_t i) {
     DeviceRequest request = requests[i];
-    const bool is_virtual = request.device.starts_with("virtual:");
-    request.seed += is_virtual ? i : 0;
+    const bool is_seeded = request.device.kind->is_seeded;
+    request.seed += is_seeded ? i : 0;
     try {
-      const Result result = asked_of(request, requests, asked, is_virtual ? request.seed : seed, settings);
+      const Result result = asked_of(request, requests, asked, is_seeded ? request.seed : seed, settings);
       parts.keep(tasks[i], result);
     } catch (const InputError&) {
       throw;

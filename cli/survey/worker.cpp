@@ -12,7 +12,6 @@
 #include "cli/exit_status.hpp"
 #include "cli/survey/result.hpp"
 #include "model/errors.hpp"
-#include "probe/cuda.hpp"
 
 namespace gpuinfer::cli::survey {
 
@@ -33,7 +32,7 @@ json parsed(const std::string& text) {
 std::string to_text(const Hello& hello) {
   json gpus = json::array();
   for (const OwnGpu& gpu : hello.gpus) {
-    gpus.push_back({{"number", gpu.number}, {"id", gpu.id}});
+    gpus.push_back({{"device", gpu.address}, {"id", gpu.id}});
   }
   return json{{"kind", "hello"}, {"host", hello.host}, {"gpus", std::move(gpus)}, {"cores", hello.cores}}.dump();
 }
@@ -42,7 +41,7 @@ Hello parse_hello(const std::string& text) {
   const json object = parsed(text);
   Hello hello{.host = object.at("host"), .gpus = {}, .cores = object.at("cores")};
   for (const json& gpu : object.at("gpus")) {
-    hello.gpus.push_back({.number = gpu.at("number"), .id = gpu.at("id")});
+    hello.gpus.push_back({.address = gpu.at("device"), .id = gpu.at("id")});
   }
   return hello;
 }
@@ -71,9 +70,10 @@ std::string letter_of_kind(const std::string& kind) { return json{{"kind", kind}
 Worker::Worker(const Request& request, Team& team) : request_(&request), team_(&team), host_(name_of_host()) {
   Hello hello{.host = host_, .gpus = {}, .cores = std::max(1U, std::thread::hardware_concurrency())};
   // To look for GPUs starts the driver, which nobody waits for who wants none.
-  if (std::ranges::any_of(request.devices, [](const std::string& device) { return device.starts_with("cuda:"); })) {
-    for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
-      hello.gpus.push_back({.number = gpu.number, .id = gpu.id});
+  for (const DeviceKind& kind : device_kinds()) {
+    if (kind.gpus != nullptr &&
+        std::ranges::find(request.devices, &kind, &DeviceAddress::kind) != request.devices.end()) {
+      std::ranges::move(kind.gpus(), std::back_inserter(hello.gpus));
     }
   }
   team_->send(0, to_text(hello));

@@ -11,17 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/devices/kind.hpp"
 #include "cli/survey/child.hpp"
 #include "cli/survey/request.hpp"
 #include "cli/survey/team.hpp"
 
 namespace gpuinfer::cli::survey {
-
-// A GPU of this host under the number that this process knows it by.
-struct OwnGpu {
-  int number = 0;
-  std::string id;  // probe::CudaIdentity::id
-};
 
 // What a rank tells the coordinator, rank 0, when it begins, and what it is told to do. JSON.
 struct Hello {

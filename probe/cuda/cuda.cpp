@@ -749,6 +749,16 @@ std::vector<std::string> cuda_targets() {
   return names;
 }
 
+std::vector<std::string> cuda_translation_targets() {
+  std::vector<std::string> names;
+  for (const Target& target : all_targets) {
+    if (target.path == LoadPath::lines_cg) {
+      names.emplace_back(target.name);
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> cuda_device_names() {
   int devices = 0;
   std::vector<std::string> names;

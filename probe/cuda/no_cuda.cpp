@@ -8,6 +8,8 @@ namespace gpuinfer::probe {
 
 std::vector<std::string> cuda_targets() { return {}; }
 
+std::vector<std::string> cuda_translation_targets() { return {}; }
+
 std::vector<std::string> cuda_device_names() { return {}; }
 
 std::vector<CudaIdentity> cuda_identities() { return {}; }

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 
@@ -459,6 +461,25 @@ class Run(harness.ProgramTest):
         self.assertEqual(set(json.loads(done.stdout)["caches"]), {"L1tex", "L2"})
         self.assertIn("L2.h5", done.stderr.splitlines()[0])
         self.assertIn("another machine's GPU, Small", done.stderr.splitlines()[-1])
+
+    def test_a_second_bundled_gpu_is_data(self):
+        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "GPUINFER_DATA": str(self.folder)}
+        for gpu, target in (("first", "L1tex"), ("second", "L2")):
+            folder = self.folder / "data" / gpu
+            folder.mkdir(parents=True)
+            described = self.write(f"{gpu}.yaml", harness.CACHE.replace("L1tex", target).replace("Small", f"The {gpu}"))
+            self.expect(0, f"--target={target}", f"--device=virtual:{described}", "--quiet", f"--record={folder / target}.h5")
+        # What is not named after a target is of no bundled GPU.
+        (self.folder / "data" / "zero").mkdir()
+        shutil.copy(self.folder / "data/first/L1tex.h5", self.folder / "data/zero/run.h5")
+        listed = re.findall(r"^recorded:(\S+) +bundled recording, (The \w+) +(.*)$", self.expect(0, "list", "devices", env=without_gpu).stdout, re.MULTILINE)
+        self.assertEqual([line[1:] for line in listed], [("The first", "L1tex"), ("The second", "L2")])
+        self.assertIn("GPU, The second", self.expect(0, "--target=L2", "--quiet", env=without_gpu).stderr)
+        self.assertIn("GPU, The first", self.expect(0, "--target=L1tex", "--quiet", env=without_gpu).stderr)
+        checks = self.run_program("doctor", env=without_gpu).stdout
+        self.assertRegex(checks, r"ok +recordings +1 recording of The first in \S+/first, 1 recording of The second in")
+        (self.folder / "data/second/L2.h5").write_text("no archive")
+        self.assertRegex(self.run_program("doctor", env=without_gpu).stdout, r"fail +recordings .*second/L2.h5")
 
     def test_average_methods(self):
         done = self.run_program("--target=L1tex", "--device=virtual:gtx780", "--method=average", "--format=json")

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "cli/data_files.hpp"
+#include "cli/devices/kind.hpp"
+#include "cli/survey/fleet.hpp"
+#include "cli/syntax.hpp"
+#include "model/errors.hpp"
+#include "probe/archive.hpp"
+#include "probe/cuda.hpp"
+#include "probe/exec.hpp"
+#include "probe/host.hpp"
+#include "probe/pci_gpus.hpp"
+#include "probe/virtual_device.hpp"
+
+namespace gpuinfer::cli {
+
+namespace {
+
+std::string cuda_address(std::size_t number) { return "cuda:" + std::to_string(number); }
+
+std::unique_ptr<model::Answerer> open_cuda(const DeviceAddress& device, const DeviceRequest& request) {
+  constexpr std::uint64_t most = 1023;
+  const std::uint64_t number = parse_count(device.rest, "--device cuda");
+  if (number > most) {
+    throw DeviceUnavailable("--device " + to_text(device) +
+                            ": no host has so many GPUs; `gpuinfer list devices` shows yours");
+  }
+  return probe::open_cuda({.device = static_cast<int>(number),
+                           .carveout_kb = request.carveout_kb,
+                           .identify = request.identify,
+                           .targets = request.targets});
+}
+
+std::vector<ListedDevice> list_cuda() {
+  std::vector<ListedDevice> devices;
+  for (const std::string& name : probe::cuda_device_names()) {
+    devices.push_back({cuda_address(devices.size()), name, probe::cuda_targets()});
+  }
+  return devices;
+}
+
+std::vector<OwnGpu> cuda_gpus() {
+  std::vector<OwnGpu> gpus;
+  for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
+    gpus.push_back({.address = cuda_address(static_cast<std::size_t>(gpu.number)), .id = gpu.id});
+  }
+  return gpus;
+}
+
+std::unique_ptr<model::Answerer> open_host(const DeviceAddress& /*device*/, const DeviceRequest& /*request*/) {
+  return probe::open_host();
+}
+
+std::vector<ListedDevice> list_host() {
+  const auto name = probe::host_name();
+  return name ? std::vector<ListedDevice>{{"host", *name + ", this CPU", probe::host_targets()}}
+              : std::vector<ListedDevice>{};
+}
+
+std::unique_ptr<model::Answerer> open_virtual(const DeviceAddress& device, const DeviceRequest& request) {
+  return probe::open_virtual(survey::read_profile(survey::profile_file(device.rest)), to_text(device), request.seed);
+}
+
+std::vector<ListedDevice> list_virtual() {
+  std::vector<ListedDevice> devices;
+  for (const std::string& name : described_device_names()) {
+    const std::string address = "virtual:" + name;
+    const auto device = open_device({.device = parse_device(address)});
+    devices.push_back({address, device->facts().name, device->facts().targets});
+  }
+  return devices;
+}
+
+std::unique_ptr<model::Answerer> open_recorded(const DeviceAddress& device, const DeviceRequest& /*request*/) {
+  return probe::open_recording(device.rest, to_text(device));
+}
+
+std::vector<ListedDevice> list_recorded() {
+  std::vector<ListedDevice> devices;
+  for (const BundledGpu& gpu : bundled_gpus()) {
+    for (const std::string& file : gpu.recordings) {
+      devices.push_back({"recorded:" + file, "bundled recording, " + gpu.name, probe::recorded_targets(file)});
+    }
+  }
+  return devices;
+}
+
+std::unique_ptr<model::Answerer> open_exec(const DeviceAddress& device, const DeviceRequest& request) {
+  return probe::open_exec(device.rest, request.patience_seconds, request.stop_waiting);
+}
+
+std::optional<DeviceAddress> first_gpu() {
+  for (const DeviceKind& kind : device_kinds()) {
+    const std::vector<ListedDevice> gpus = kind.gpus == nullptr ? std::vector<ListedDevice>{} : kind.list();
+    if (!gpus.empty()) {
+      return parse_device(gpus.front().address);
+    }
+  }
+  return std::nullopt;
+}
+
+// Why there is no GPU to ask, from what the PCI bus shows.
+std::string no_gpu_sentence() {
+  const std::vector<probe::PciGpu> gpus = probe::pci_gpus();
+  std::string seen;
+  bool any_nvidia = false;
+  for (const probe::PciGpu& gpu : gpus) {
+    seen += (seen.empty() ? "" : ", ") + probe::vendor_of(gpu) + " at " + gpu.bus_id;
+    any_nvidia = any_nvidia || gpu.vendor_id == probe::nvidia_vendor_id;
+  }
+  const std::string begin = "--device gpu: CUDA shows no GPU, and the PCI bus shows ";
+  if (any_nvidia) {
+    return begin + seen + "; `gpuinfer doctor` says what keeps CUDA from it";
+  }
+  const std::string next =
+      "; ask a GPU of NVIDIA of another machine with --device \"exec:ssh NODE gpuinfer serve --device gpu\"";
+  return begin + (seen.empty() ? "none" : seen + ", which cannot be asked, as only those of NVIDIA can") + next;
+}
+
+ChosenDevice choose_gpu(const std::vector<std::string>& /*targets*/) {
+  if (const auto gpu = first_gpu()) {
+    return {.device = *gpu};
+  }
+  throw DeviceUnavailable(no_gpu_sentence());
+}
+
+// Where one target is asked for, the first recording that is named after it; else the first of L1tex, which is what
+// most want to know.
+std::optional<ChosenDevice> bundled_for(const std::vector<std::string>& targets) {
+  const std::vector<BundledGpu> gpus = bundled_gpus();
+  for (const std::string& target : {targets.size() == 1 ? targets.front() : "L1tex", std::string("L1tex")}) {
+    for (const BundledGpu& gpu : gpus) {
+      for (const std::string& file : gpu.recordings) {
+        if (std::filesystem::path(file).stem() == target) {
+          return ChosenDevice{.device = parse_device("recorded:" + file), .stands_in = gpu};
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+ChosenDevice choose_any(const std::vector<std::string>& targets) {
+  if (const auto gpu = first_gpu()) {
+    return {.device = *gpu};
+  }
+  if (auto bundled = bundled_for(targets)) {
+    return *std::move(bundled);
+  }
+  throw DeviceUnavailable(
+      "--device auto: there is no GPU and no bundled recording; name a device, such as virtual:gtx780");
+}
+
+constexpr std::array kinds{
+    DeviceKind{.name = "cuda",
+               .rest = "N",
+               .completion = Completion::zero,
+               .open = open_cuda,
+               .list = list_cuda,
+               .gpus = cuda_gpus,
+               .examine = examine_cuda,
+               .exclusive_targets = probe::cuda_translation_targets,
+               // A process that lost a GPU cannot have it again: errors of CUDA last as long as the process.
+               .after_failure = AfterFailure::ask_again,
+               .is_of_a_host = true,
+               .takes_carveout = true},
+    DeviceKind{.name = "host", .what = "this CPU", .open = open_host, .list = list_host, .is_of_a_host = true},
+    DeviceKind{.name = "virtual",
+               .rest = "NAME-or-FILE",
+               .completion = Completion::descriptions,
+               .open = open_virtual,
+               .list = list_virtual,
+               .answers_repeat = true,
+               .is_seeded = true},
+    DeviceKind{.name = "recorded",
+               .rest = "FILE",
+               .completion = Completion::files,
+               .open = open_recorded,
+               .list = list_recorded,
+               .answers_repeat = true},
+    DeviceKind{.name = "exec", .rest = "COMMAND", .open = open_exec, .after_failure = AfterFailure::open_again},
+    DeviceKind{.name = "gpu", .what = "the first GPU of this machine", .choose = choose_gpu},
+    DeviceKind{.name = "auto",
+               .what = "default: the first GPU, else a bundled recording of another machine's GPU",
+               .choose = choose_any},
+};
+
+}  // namespace
+
+std::span<const DeviceKind> device_kinds() { return kinds; }
+
+std::string form_of(const DeviceKind& kind) {
+  return std::string(kind.name) + (kind.rest.empty() ? "" : ":" + std::string(kind.rest));
+}
+
+}  // namespace gpuinfer::cli

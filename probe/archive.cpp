@@ -767,9 +767,9 @@ struct SameQuestion {
   bool operator()(const model::Question* a, const model::Question* b) const { return *a == *b; }
 };
 
-class RecordedDevice final : public model::Answerer {
+class ArchivedDevice final : public RecordedDevice {
  public:
-  RecordedDevice(Contents contents, const std::string& source) : contents_(std::move(contents)) {
+  ArchivedDevice(Contents contents, const std::string& source) : contents_(std::move(contents)) {
     for (const Exchange& exchange : contents_.exchanges) {
       answers_[&exchange.question].recorded.push_back(&exchange.answer);
     }
@@ -790,6 +790,11 @@ class RecordedDevice final : public model::Answerer {
   }
 
   const model::DeviceFacts& facts() const override { return contents_.facts; }
+
+  bool holds(const model::Question& question) const override { return answers_.contains(&question); }
+  bool holds(const model::Workload& workload) const override {
+    return timings_.contains(wire::to_json(workload).dump());
+  }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
@@ -964,8 +969,8 @@ std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWrite
   return std::make_unique<Recording>(device, writer);
 }
 
-std::unique_ptr<model::Answerer> open_recording(const std::filesystem::path& file, const std::string& source) {
-  return std::make_unique<RecordedDevice>(read_contents(file), source);
+std::unique_ptr<RecordedDevice> open_recording(const std::filesystem::path& file, const std::string& source) {
+  return std::make_unique<ArchivedDevice>(read_contents(file), source);
 }
 
 }  // namespace gpuinfer::probe

@@ -100,8 +100,15 @@ class ArchiveWriter {
 
 // A device that answers what the archive holds, the same question asked again with the next answer to it that was
 // recorded (the last one again when all are used up), and refuses other questions with a sentence; so with workloads.
-// Its targets are those that were answered at least once. `source` is what --device named.
-[[nodiscard]] std::unique_ptr<model::Answerer> open_recording(const std::filesystem::path& file,
-                                                              const std::string& source);
+// Its targets are those that were answered at least once.
+class RecordedDevice : public model::Answerer {
+ public:
+  [[nodiscard]] virtual bool holds(const model::Question& question) const = 0;
+  [[nodiscard]] virtual bool holds(const model::Workload& workload) const = 0;
+};
+
+// `source` is what --device named. Throws as read_archive() does.
+[[nodiscard]] std::unique_ptr<RecordedDevice> open_recording(const std::filesystem::path& file,
+                                                             const std::string& source);
 
 }  // namespace gpuinfer::probe

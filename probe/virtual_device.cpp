@@ -422,7 +422,8 @@ class VirtualThreads {
 
 class VirtualDevice final : public model::Answerer {
  public:
-  VirtualDevice(const model::DeviceDescription& description, const std::string& source, std::uint64_t seed) {
+  VirtualDevice(const model::DeviceDescription& description, const std::string& source, std::uint64_t seed,
+                const std::optional<model::BufferFacts>& buffer) {
     facts_.name = description.device.name;
     facts_.source = source;
     facts_.compute_capability = description.device.compute_capability;
@@ -459,6 +460,7 @@ class VirtualDevice final : public model::Answerer {
       add_path(description, noise, seed);
     }
     add_threads(description, noise, seed);
+    facts_.buffer = buffer.value_or(facts_.buffer);
     if (facts_.targets.empty()) {
       throw InputError(printable(
           source + ": " + (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second)));
@@ -678,8 +680,8 @@ class VirtualDevice final : public model::Answerer {
 }  // namespace
 
 std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description, const std::string& source,
-                                              std::uint64_t seed) {
-  return std::make_unique<VirtualDevice>(description, source, seed);
+                                              std::uint64_t seed, const std::optional<model::BufferFacts>& buffer) {
+  return std::make_unique<VirtualDevice>(description, source, seed, buffer);
 }
 
 }  // namespace gpuinfer::probe

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/answerer.hpp"
@@ -17,8 +18,10 @@ namespace gpuinfer::probe {
 // are the caches that have everything a simulation needs; a question for another one is refused with the leaf that is
 // null, and one that leaves the buffer or is not aligned to 4 bytes is refused as well, as is one for `Latency` with an
 // access that the path has no latency for. A misread on the path takes data in a cache for data in memory or the other
-// way round. Throws InputError when nothing can be simulated.
+// way round. `buffer`: where loads of targets without a buffer of their own go; none: at address 0, and large enough to
+// overflow every cache. Throws InputError when nothing can be simulated.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description,
-                                                            const std::string& source, std::uint64_t seed);
+                                                            const std::string& source, std::uint64_t seed,
+                                                            const std::optional<model::BufferFacts>& buffer = {});
 
 }  // namespace gpuinfer::probe

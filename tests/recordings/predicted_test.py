@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is published of a GPU must predict recordings that took no part in finding it out, access by access."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Predicted(unittest.TestCase):
+    gpuinfer = None
+
+    def test_every_access(self):
+        found, predicted = ROOT / "data" / "h200" / "L1tex", ROOT / "data" / "predicted" / "h200.h5"
+        # The last ones are what the program found out from other loads, at other addresses, one of them on an H100.
+        for device, recording in (
+            ("h200", predicted),
+            ("h200", found.with_suffix(".h5")),
+            (found.with_suffix(".yaml"), predicted),
+            (ROOT / "data" / "h100" / "L1tex.yaml", predicted),
+        ):
+            command = [self.gpuinfer, "validate", device, recording, "--target", "L1tex", "--format", "json"]
+            done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            with self.subTest(device=device, recording=recording.name):
+                self.assertEqual(done.returncode, 0, done.stderr.decode())
+                traces = json.loads(done.stdout)["traces"]
+                judged = [trace["accesses"] - trace["outliers"] - trace["undetermined"] for trace in traces]
+                self.assertGreater(sum(judged), 400_000)
+                self.assertEqual(sum(judged), sum(trace["agreeing"] for trace in traces))
+
+
+if __name__ == "__main__":
+    Predicted.gpuinfer = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=sys.argv[:1])

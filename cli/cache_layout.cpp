@@ -122,10 +122,10 @@ std::string prefetch_text(const model::Fill& fill) {
   return fmt::format("{} lines after {}", fill.prefetch_lines, after);
 }
 
-std::string walk_text(const model::Walk& walk) {
+std::string sweep_text(const model::Sweep& sweep) {
   return fmt::format("{} banks; when full, a pointer takes {} {} after a hit, {} after a replacement, {} after a fill",
-                     walk.banks, walk.lines_on_hit, walk.lines_on_hit == 1 ? "line" : "lines",
-                     walk.lines_on_replacement, walk.lines_on_fill);
+                     sweep.banks, sweep.lines_on_hit, sweep.lines_on_hit == 1 ? "line" : "lines",
+                     sweep.lines_on_replacement, sweep.lines_on_fill);
 }
 
 std::string policy_text(const CacheDescription& cache) {

@@ -100,7 +100,7 @@ LeafValues leaf_values(const CacheDescription& cache) {
       {"index", cache.index ? std::optional(index_text(*cache.index)) : std::nullopt},
       {"replacement", cache.replacement ? std::optional(model::to_flow_yaml(*cache.replacement)) : std::nullopt},
       {"store_lines", cache.store_lines ? std::optional(grouped(*cache.store_lines)) : std::nullopt},
-      {"walk", cache.walk ? std::optional(walk_text(*cache.walk)) : std::nullopt},
+      {"sweep", cache.sweep ? std::optional(sweep_text(*cache.sweep)) : std::nullopt},
       {"latency_cycles", latency_text(cache.latency_cycles)},
       {"carveouts", carveouts_text(cache.carveouts)},
       {"shared_with", targets_text(cache.shared_with)},

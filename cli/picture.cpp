@@ -201,8 +201,8 @@ std::string picture_of(const std::string& target, const CacheDescription& cache,
   if (cache.fill.prefetch_lines > 0) {
     text += labelled("prefetch", prefetch_text(cache.fill));
   }
-  if (cache.walk && cache.store_lines) {
-    text += labelled("store", fmt::format("{} lines in {}", *cache.store_lines, walk_text(*cache.walk)));
+  if (cache.sweep && cache.store_lines) {
+    text += labelled("store", fmt::format("{} lines in {}", *cache.store_lines, sweep_text(*cache.sweep)));
   }
   if (cache.victim_lines) {
     text += labelled("victims", fmt::format("the last {} lines that had to go still hit", *cache.victim_lines));

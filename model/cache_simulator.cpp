@@ -51,7 +51,7 @@ struct KnownLine {
 
 // Policies that say which line goes next from a set that need not be full, and bear that it goes out of turn.
 template <class Policy>
-constexpr bool can_be_walked = requires(Policy policy, std::uint32_t number) {
+constexpr bool can_be_swept = requires(Policy policy, std::uint32_t number) {
   { policy.next(number) } -> std::same_as<std::uint32_t>;
   policy.remove(number, number);
 };
@@ -63,9 +63,9 @@ class SimulatorOf final : public CacheSimulator {
       : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
         fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
         layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
-        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()), walk_(cache.walk),
-        banks_(cache.walk ? cache.walk->banks : 0), invalid_(cache.walk ? layout_.sets() : 0),
-        lines_of_bank_(cache.walk ? static_cast<std::uint32_t>(*cache.store_lines / cache.walk->banks) : 0) {
+        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()), sweep_(cache.sweep),
+        banks_(cache.sweep ? cache.sweep->banks : 0), invalid_(cache.sweep ? layout_.sets() : 0),
+        lines_of_bank_(cache.sweep ? static_cast<std::uint32_t>(*cache.store_lines / cache.sweep->banks) : 0) {
     forget_lines();
   }
 
@@ -77,7 +77,7 @@ class SimulatorOf final : public CacheSimulator {
       return;
     }
     steps_ = {};
-    if (walk_ && state == StartState::invalidated) {
+    if (sweep_ && state == StartState::invalidated) {
       invalidate_lines();
       return;
     }
@@ -99,7 +99,7 @@ class SimulatorOf final : public CacheSimulator {
     for (std::size_t first = 0; first < addresses.size(); first += most) {
       const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
-      if (fill_.prefetch_lines != 0 || walk_) {
+      if (fill_.prefetch_lines != 0 || sweep_) {
         play_one_by_one(part, out);
       } else if (decoder_.is_sectored()) {
         play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
@@ -135,7 +135,7 @@ class SimulatorOf final : public CacheSimulator {
         sectors_[slot] |= fetched_with_[sector];
       }
       event.way = slot - layout_.first_slot[set];
-      walk_after_hit(set, slot, event.outcome);
+      sweep_after_hit(set, slot, event.outcome);
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
       if (occupant_[room] < stranger) {
@@ -285,7 +285,7 @@ class SimulatorOf final : public CacheSimulator {
     if (occupant_[slot] == id) {
       policy_.hit(set, slot);
       const Outcome outcome = touch(slot, sector);
-      walk_after_hit(set, slot, outcome);
+      sweep_after_hit(set, slot, outcome);
       return outcome;
     }
     place(id, make_room(free_[set], set), sector);
@@ -344,8 +344,8 @@ class SimulatorOf final : public CacheSimulator {
     occupant_[slot] = id;
     lines_[id].slot = slot;
     sectors_[slot] = fetched_with_[sector];
-    if (walk_) {
-      walk_after_fill(set, slot, replaces);
+    if (sweep_) {
+      sweep_after_fill(set, slot, replaces);
     }
   }
 
@@ -353,15 +353,15 @@ class SimulatorOf final : public CacheSimulator {
     return layout_.sets() / static_cast<std::uint32_t>(banks_.size());
   }
 
-  void walk_after_hit(std::uint32_t set, std::uint32_t slot, Outcome outcome) {
-    if (walk_ && banks_[set / sets_of_bank()].lines >= lines_of_bank_) {
+  void sweep_after_hit(std::uint32_t set, std::uint32_t slot, Outcome outcome) {
+    if (sweep_ && banks_[set / sets_of_bank()].lines >= lines_of_bank_) {
       const auto awaited =
           is_miss(outcome) ? std::optional(Awaited{.slot = slot, .counts_as_first = true}) : std::nullopt;
-      walk_on(set / sets_of_bank(), walk_->lines_on_hit, awaited);
+      sweep_on(set / sets_of_bank(), sweep_->lines_on_hit, awaited);
     }
   }
 
-  void walk_after_fill(std::uint32_t set, std::uint32_t slot, bool replaces) {
+  void sweep_after_fill(std::uint32_t set, std::uint32_t slot, bool replaces) {
     Bank& bank = banks_[set / sets_of_bank()];
     const bool was_full = bank.lines >= lines_of_bank_;
     const bool takes_invalid = !replaces && invalid_[set] > 0;
@@ -371,7 +371,7 @@ class SimulatorOf final : public CacheSimulator {
       ++bank.lines;
     }
     if (was_full) {
-      walk_on(set / sets_of_bank(), replaces || takes_invalid ? walk_->lines_on_replacement : walk_->lines_on_fill,
+      sweep_on(set / sets_of_bank(), replaces || takes_invalid ? sweep_->lines_on_replacement : sweep_->lines_on_fill,
               Awaited{.slot = slot, .counts_as_first = takes_invalid});
     }
   }
@@ -382,8 +382,8 @@ class SimulatorOf final : public CacheSimulator {
     bool counts_as_first = false;
   };
 
-  void walk_on(std::uint32_t number, std::uint32_t lines, const std::optional<Awaited>& awaited) {
-    if constexpr (can_be_walked<Policy>) {
+  void sweep_on(std::uint32_t number, std::uint32_t lines, const std::optional<Awaited>& awaited) {
+    if constexpr (can_be_swept<Policy>) {
       Bank& bank = banks_[number];
       const std::uint32_t first_set = number * sets_of_bank();
       const std::uint32_t most_steps = 2 * sets_of_bank();
@@ -424,7 +424,7 @@ class SimulatorOf final : public CacheSimulator {
 
   void free_slot(std::uint32_t set, std::uint32_t slot) {
     occupant_[slot] = nobody;
-    if (walk_) {
+    if (sweep_) {
       --banks_[set / sets_of_bank()].lines;
     }
     ++free_[set].count;
@@ -487,8 +487,8 @@ class SimulatorOf final : public CacheSimulator {
         const bool replaces = occupant_[slot] != nobody;
         policy_.fill(set, slot);
         occupant_[slot] = stranger;
-        if (walk_) {
-          walk_after_fill(set, slot, replaces);
+        if (sweep_) {
+          sweep_after_fill(set, slot, replaces);
         }
       }
     }
@@ -509,7 +509,7 @@ class SimulatorOf final : public CacheSimulator {
   std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
   std::vector<FreeWays> free_;           // by set
   Steps steps_;
-  std::optional<Walk> walk_;
+  std::optional<Sweep> sweep_;
   std::vector<Bank> banks_;
   std::vector<std::uint32_t> invalid_;  // by set: lines that are invalid and still have room
   std::uint32_t lines_of_bank_;         // that the store has room for
@@ -529,22 +529,22 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   require(cache.ways.has_value(), "ways");
   require(cache.index.has_value(), "index");
   require(cache.replacement.has_value(), "replacement");
-  if (cache.walk && (cache.victim_lines || cache.twin)) {
-    throw InputError("walk: cannot be simulated together with victim_lines or a twin; remove one of them");
+  if (cache.sweep && (cache.victim_lines || cache.twin)) {
+    throw InputError("sweep: cannot be simulated together with victim_lines or a twin; remove one of them");
   }
-  if (cache.store_lines && !cache.walk) {
+  if (cache.store_lines && !cache.sweep) {
     throw InputError(
-        "walk: is null, and a store with room for fewer lines than there are tags needs it; give it or remove "
+        "sweep: is null, and a store with room for fewer lines than there are tags needs it; give it or remove "
         "store_lines");
   }
   check(*cache.replacement, *cache.ways);
   std::unique_ptr<CacheSimulator> simulator;
   for_each_policy([&]<class Policy>() {
     if (Policy::name == cache.replacement->policy) {
-      if (cache.walk && !can_be_walked<Policy>) {
+      if (cache.sweep && !can_be_swept<Policy>) {
         throw InputError(
             "replacement: " + cache.replacement->policy +
-            " cannot be simulated where a pointer takes lines out of turn (walk); use slru or remove walk");
+            " cannot be simulated where a pointer takes lines out of turn (sweep); use resetting_slru or remove sweep");
       }
       simulator = std::make_unique<SimulatorOf<Policy>>(cache, seed);
     }

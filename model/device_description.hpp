@@ -57,13 +57,13 @@ struct Store {
 // pointer on from set to set, and of each set that it finds occupied the line goes that is next there. The pointer
 // stands still after so many lines; when it has nothing before it up to the last set of the bank, it begins anew. A
 // line that the access waits for stays, but counts; a new line does not count where it would be the first.
-struct Walk {
+struct Sweep {
   std::uint32_t banks = 1;
   std::uint32_t lines_on_hit = 1;
-  std::uint32_t lines_on_replacement = 2;  // when the access drove a line out of its set
-  std::uint32_t lines_on_fill = 5;         // when it did not
+  std::uint32_t lines_on_replacement = 1;  // when the access evicted a line of its set
+  std::uint32_t lines_on_fill = 1;         // when it did not
 
-  bool operator==(const Walk&) const = default;
+  bool operator==(const Sweep&) const = default;
 };
 
 // A second cache with the same lines that answers as fast: what misses in the first is looked for in it and, where it
@@ -120,8 +120,8 @@ struct CacheDescription {
   // Virtual devices: lines that a cache beside this one keeps of those that had to go, the most recent ones (Jouppi,
   // ISCA 1990). A load that finds its line there takes as long as a hit, and the line goes back to its set.
   std::optional<std::uint64_t> victim_lines;
-  std::optional<Twin> twin;  // virtual devices
-  std::optional<Walk> walk;  // where store_lines is given
+  std::optional<Twin> twin;    // virtual devices
+  std::optional<Sweep> sweep;  // where store_lines is given
   LatencyCycles latency_cycles;
   std::optional<Partitions> partitions;
   std::vector<Carveout> carveouts;

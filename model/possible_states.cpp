@@ -328,7 +328,7 @@ std::unique_ptr<PossibleStates> PossibleStates::make(const CacheDescription& cac
   // For its checks.
   static_cast<void>(CacheSimulator::make(cache, 0));
   if (!is_deterministic(*cache.replacement) || cache.fill.prefetch_lines != 0 || cache.victim_lines || cache.twin ||
-      cache.walk) {
+      cache.sweep) {
     return nullptr;
   }
   if (cache.replacement->policy == Lru::name) {

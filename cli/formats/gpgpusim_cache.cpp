@@ -317,7 +317,7 @@ class Fitting {
     GpgpusimCache& cache = result_.cache;
     const std::vector<std::uint32_t>& ways = *whole_.ways;
     // Where the store is what lines wait for, its banks are nearer to sets than the sets of tags are.
-    const std::size_t sets = whole_.walk ? whole_.walk->banks : ways.size();
+    const std::size_t sets = whole_.sweep ? whole_.sweep->banks : ways.size();
     const std::uint64_t all_sets = nearest_power_of_two(static_cast<double>(sets));
     const std::uint64_t bytes = lines_of(whole_) * *whole_.line_bytes;
     result_.parts = std::min(most_parts_, all_sets);

@@ -146,7 +146,7 @@ class Writer {
       }
     }
     const Json& leaves = whole_["caches"][target];
-    for (const char* leaf : {"index", "replacement", "fill", "store", "store_lines", "walk", "victim_lines", "twin",
+    for (const char* leaf : {"index", "replacement", "fill", "store", "store_lines", "sweep", "victim_lines", "twin",
                              "carveouts", "partitions", "resident_bytes", "assumed"}) {
       if (leaves.contains(leaf) && !leaves[leaf].is_null()) {
         element[leaf] = leaves[leaf];

@@ -206,9 +206,9 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
     rows.label("prefetch");
     rows.text(prefetch_text(cache.fill));
   }
-  if (cache.walk && cache.store_lines) {
+  if (cache.sweep && cache.store_lines) {
     rows.label("store");
-    rows.text(fmt::format("{} lines in {}", *cache.store_lines, walk_text(*cache.walk)));
+    rows.text(fmt::format("{} lines in {}", *cache.store_lines, sweep_text(*cache.sweep)));
   }
   if (cache.victim_lines) {
     rows.label("victims");

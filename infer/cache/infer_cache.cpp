@@ -22,7 +22,7 @@
 #include "infer/cache/partition.hpp"
 #include "infer/cache/prediction.hpp"
 #include "infer/cache/set_map.hpp"
-#include "infer/cache/walked_store.hpp"
+#include "infer/cache/swept_store.hpp"
 #include "infer/circumstances/circumstance_leaves.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/replacement_fit.hpp"
@@ -39,7 +39,7 @@ constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  
                                 "ways",           "index",       "replacement", "latency_cycles"};
 // Of caches with more tags than lines of data.
 constexpr std::array store_leaf_names{"ways",        "index", "replacement", "capacity_bytes",
-                                      "store_lines", "walk",  "carveouts"};
+                                      "store_lines", "sweep", "carveouts"};
 
 template <std::size_t count>
 bool is_among(const std::array<const char*, count>& names, const std::string& leaf) {
@@ -192,7 +192,8 @@ class Inference {
   void state_confidence() {
     constexpr std::size_t trials_by_chance = 500;
     leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
-      const bool is_predicted = is_among(leaf_names, leaf) || (finding_.cache.walk && is_among(store_leaf_names, leaf));
+      const bool is_predicted =
+          is_among(leaf_names, leaf) || (finding_.cache.sweep && is_among(store_leaf_names, leaf));
       if (!policy_proven_ || !is_predicted) {
         return questions;
       }
@@ -633,9 +634,9 @@ class Inference {
     known.onset_bytes = found.onset_bytes;
     known.fill = found.fill;
     known.latency_cycles = found.latency_cycles;
-    std::optional<WalkedStoreFit> fit;
+    std::optional<SweptStoreFit> fit;
     try {
-      fit = find_walked_store(device_, known);
+      fit = find_swept_store(device_, known);
     } catch (const QuestionRefused& refused) {
       device_.learned(std::string("the device refused a question: ") + refused.what());
     }

@@ -393,7 +393,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
     Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
     std::for_each_n(order.begin(), pool.sets, [&](std::uint32_t set) { is_asked[set] = true; });
     questions.push_back(fresh_question(device, cache, std::move(pool), random));
-    if (cache.walk) {
+    if (cache.sweep) {
       questions.push_back(fresh_question(device, cache, pool_of_store(device, cache, footprint, random), random));
     }
   }

@@ -173,12 +173,12 @@ Agreement compare(const model::CacheDescription& cache, const model::Trace& trac
 // At how many places of its bank a pointer may begin as far as the description says: address bits above those that were
 // exercised add a number to those of the sets that nobody knows. Of other caches it changes names only.
 std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uint64_t address_of_buffer) {
-  if (!cache.walk || !cache.exercised_bits || cache.exercised_bits->empty() ||
+  if (!cache.sweep || !cache.exercised_bits || cache.exercised_bits->empty() ||
       !std::holds_alternative<model::XorIndex>(*cache.index)) {
     return 1;
   }
   const unsigned highest = *std::ranges::max_element(*cache.exercised_bits);
-  return address_of_buffer >> highest >> 1U == 0 ? 1 : model::sets(*cache.index) / cache.walk->banks;
+  return address_of_buffer >> highest >> 1U == 0 ? 1 : model::sets(*cache.index) / cache.sweep->banks;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Agreement {
 
 // Simulates the sequence of `trace` on `cache` and compares. Levels are told apart by the latencies of the trace
 // itself, with the description's latencies as a guide where it has them. Throws InputError when the description lacks a
-// leaf that a simulation needs. Where a pointer walks sets and addresses have bits above the exercised ones, the place
+// leaf that a simulation needs. Where a pointer sweeps sets and addresses have bits above the exercised ones, the place
 // at which it begins is not known, and the one that agrees best is taken.
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
                                  std::uint64_t address_of_buffer, std::uint64_t seed);

@@ -21,7 +21,7 @@ using codec::max_lines;
 constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
 constexpr std::uint64_t max_victim_lines = 1024;
-constexpr std::uint64_t max_walked_lines = 1024;
+constexpr std::uint64_t max_swept_lines = 1024;
 constexpr std::uint32_t max_carveout_kb = 1U << 20U;
 
 void check_ways_fit_index(const Place& place, const CacheDescription& cache) {
@@ -143,21 +143,21 @@ Map<Store> store() {
 }
 
 // Its numbers depend on the store and the sets of the cache.
-Leaf<CacheDescription> walk_leaf(std::string_view meaning) {
-  const Count lines{.most = max_walked_lines};
-  const Map<Walk> walk{
-      .leaves = {leaf("banks", &Walk::banks, Count{.least = 1}).needed(),
-                 leaf("lines_on_hit", &Walk::lines_on_hit, lines).needed(),
-                 leaf("lines_on_replacement", &Walk::lines_on_replacement, lines).needed(),
-                 leaf("lines_on_fill", &Walk::lines_on_fill, Count{.least = 1, .most = max_walked_lines}).needed()}};
-  Leaf<CacheDescription> row = leaf("walk", &CacheDescription::walk, walk, meaning);
-  row.read = [walk](const Place& place, CacheDescription& cache) {
+Leaf<CacheDescription> sweep_leaf(std::string_view meaning) {
+  const Count lines{.most = max_swept_lines};
+  const Map<Sweep> sweep{
+      .leaves = {leaf("banks", &Sweep::banks, Count{.least = 1}).needed(),
+                 leaf("lines_on_hit", &Sweep::lines_on_hit, lines).needed(),
+                 leaf("lines_on_replacement", &Sweep::lines_on_replacement, lines).needed(),
+                 leaf("lines_on_fill", &Sweep::lines_on_fill, Count{.least = 1, .most = max_swept_lines}).needed()}};
+  Leaf<CacheDescription> row = leaf("sweep", &CacheDescription::sweep, sweep, meaning);
+  row.read = [sweep](const Place& place, CacheDescription& cache) {
     if (!cache.store_lines || !cache.ways) {
       place.fail("needs store_lines and ways; give them or remove it");
     }
-    cache.walk = walk.read(place);
+    cache.sweep = sweep.read(place);
     static_cast<void>(place.need("banks").whole(1, cache.ways->size()));
-    if (cache.ways->size() % cache.walk->banks != 0 || *cache.store_lines % cache.walk->banks != 0) {
+    if (cache.ways->size() % cache.sweep->banks != 0 || *cache.store_lines % cache.sweep->banks != 0) {
       place.need("banks").fail("does not divide " + std::to_string(cache.ways->size()) + " sets and " +
                                std::to_string(*cache.store_lines) + " lines evenly; correct it");
     }
@@ -255,7 +255,7 @@ const Leaves<CacheDescription>& cache_leaves() {
       replacement_leaf("the policy and its parameters"),
       leaf("fill", &Cache::fill, fill(), "what comes along with a miss").sparse(),
       leaf("store", &Cache::store, store(), "what a store does").sparse(),
-      walk_leaf("what happens when the store of lines is full").sparse(),
+      sweep_leaf("what happens when the store of lines is full").sparse(),
       leaf("victim_lines", &Cache::victim_lines, Bytes{.least = 1, .most = max_victim_lines},
            "the last evicted lines, which still hit")
           .sparse()

@@ -19,8 +19,8 @@
 #include "model/policies/plru.hpp"
 #include "model/policies/qlru.hpp"
 #include "model/policies/random.hpp"
+#include "model/policies/resetting_slru.hpp"
 #include "model/policies/set_duelling.hpp"
-#include "model/policies/slru.hpp"
 #include "model/policies/srrip.hpp"
 #include "model/policies/weighted_random.hpp"
 
@@ -36,7 +36,7 @@ using AllPolicies = std::tuple<  //
     Plru,                        //
     Nru,                         //
     Mru,                         //
-    Slru,                        //
+    ResettingSlru,               //
     Clock,                       //
     Srrip,                       //
     Brrip,                       //

@@ -355,7 +355,7 @@ class Gpgpusim(ExportTest):
         self.assertEqual((cache.type, cache.sets, cache.line, cache.ways), ("S", 4, 128, 43))
         told = {loss["where"]: loss["what"] for loss in document["losses"]}
         self.assertIn("172 lines in 4 banks", told["caches.L1tex.store_lines"])
-        self.assertIn("{policy: slru} became", told["caches.L1tex.replacement"])
+        self.assertIn("{policy: resetting_slru} became", told["caches.L1tex.replacement"])
         # What is not known of another cache of the profile is told as before.
         self.assertTrue(told["caches.Texture.replacement"].startswith("not known"))
 

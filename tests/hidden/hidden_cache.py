@@ -8,7 +8,7 @@ the form of the schema gpuinfer/1.
 
 from hidden_index import index_function
 from hidden_policies import Chance, make_policies
-from hidden_walked import WalkedCache
+from hidden_swept import SweptCache
 
 
 class _Place(dict):
@@ -234,7 +234,7 @@ STRUCTURES = {
     "victim_lines": VictimBuffer,
     "prefetch": Prefetcher,
     "second": TwoCaches,
-    "walk": WalkedCache,
+    "sweep": SweptCache,
 }
 
 

@@ -4,7 +4,7 @@
 
 `noise_level` of a drawn cache is none, medium or high, and `category` is "library" or the name of a trap: a cache whose
 policy the library does not have, or that is read too badly. Of a trap nothing wrong may be said, and nothing need be.
-"walked" caches, of more tags than lines of data, are no traps, but "twisted" ones are.
+"swept" caches, of more tags than lines of data, are no traps, but "twisted" ones are.
 """
 
 import math
@@ -25,7 +25,7 @@ POLICIES = {
     "plru": 9,
     "nru": 10,
     "mru": 3,
-    "slru": 5,
+    "resetting_slru": 5,
     "clock": 5,
     "srrip": 7,
     "brrip": 4,
@@ -37,11 +37,11 @@ POLICIES = {
     "automaton": 5,
 }
 # Those that may also be a policy of sets of different numbers of ways.
-ANY_WAYS = ("lru", "fifo", "lip", "bip", "plru", "mru", "slru", "clock", "srrip", "brrip", "qlru", "random")
+ANY_WAYS = ("lru", "fifo", "lip", "bip", "plru", "mru", "resetting_slru", "clock", "srrip", "brrip", "qlru", "random")
 NOISE_LEVELS = {"none": 34, "medium": 36, "high": 30}
 CATEGORIES = {
     "library": 86,
-    "walked": 2,
+    "swept": 2,
     "twisted": 2,
     "periodic": 2,
     "dueling": 2,
@@ -280,7 +280,7 @@ def cannot_be_emptied(spec):
 
 def unidentifiable(spec):
     """Why no question can tell everything about the cache, or None."""
-    if spec["category"] not in ("library", "walked"):
+    if spec["category"] not in ("library", "swept"):
         return f"trap: {spec['category']}"
     lines = lines_of_sets(spec)
     if any(lines[number] <= ways for number, ways in enumerate(spec["ways"])):
@@ -340,7 +340,7 @@ TRAPS = {
 }
 
 
-def draw_walked(rng, most_lines):
+def draw_swept(rng, most_lines):
     """More tags than lines of data. At the largest of the sizes on offer sets overflow before the store does."""
     ways = rng.choice((2, 3, 4, 4, 4, 6))
     set_bits = rng.randint(5, max(5, min(9, (most_lines // ways).bit_length() - 1)))
@@ -363,16 +363,16 @@ def draw_walked(rng, most_lines):
     own = rng.choice(sizes)
     on_fill = rng.randint(2, 6)
     return {
-        "category": "walked",
+        "category": "swept",
         "noise_level": level,
         "line_bytes": line,
         "sector_bytes": rng.choice((32, line)),
         "ways": [ways] * (1 << set_bits),
         "index": {"kind": "xor", "rows": rows, "constant": rng.randrange(1 << set_bits)},
-        "replacement": {"policy": "slru"},
+        "replacement": {"policy": "resetting_slru"},
         "capacity_bytes": own * line,
         "store_lines": own,
-        "walk": {
+        "sweep": {
             "banks": banks,
             "lines_on_hit": rng.randint(0, 2),
             "lines_on_replacement": rng.randint(0, 4),
@@ -425,10 +425,10 @@ def draw(rng, categories=CATEGORIES, most_lines=MAX_LINES):
     In a few of them a set cannot be filled, to see that nobody claims to know its ways.
     """
     category = weighted(rng, categories)
-    if category in ("walked", "twisted"):
-        spec = draw_walked(rng, most_lines) | {"category": category}
+    if category in ("swept", "twisted"):
+        spec = draw_swept(rng, most_lines) | {"category": category}
         if category == "twisted":
-            spec["walk"]["twist"] = rng.choice(("order", "ahead", "oldest"))
+            spec["sweep"]["twist"] = rng.choice(("order", "ahead", "oldest"))
         return spec
     small = category == "library" and rng.random() < 0.03
     while True:

@@ -9,7 +9,7 @@ from hidden_alike import canonical, difference, draws_victims, is_deterministic,
 from hidden_index import index_function
 
 LEAVES = ("capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles")
-WALKED_LEAVES = ("store_lines", "walk", "carveouts")
+SWEPT_LEAVES = ("store_lines", "sweep", "carveouts")
 SAMPLED_LINES = 20_000
 LATENCY_TOLERANCE = 0.02
 COMPARED_WAYS = 4
@@ -47,13 +47,13 @@ def wrong_index(found, spec, _profile, _evidence):
     match = matched_sets(found, spec)
     if match is None:
         return "splits the addresses differently"
-    if "walk" in spec:
-        if "twist" in spec["walk"]:
-            return "is no order in which a pointer walks the sets"
+    if "sweep" in spec:
+        if "twist" in spec["sweep"]:
+            return "is no order in which a pointer sweeps the sets"
         # A pointer goes through the sets of a bank in order; what the banks are called says nothing.
-        of_bank = len(spec["ways"]) // spec["walk"]["banks"]
+        of_bank = len(spec["ways"]) // spec["sweep"]["banks"]
         banks = {(true // of_bank, there // of_bank) for true, there in match.items()}
-        if len(banks) > spec["walk"]["banks"] or any(true % of_bank != there % of_bank for true, there in match.items()):
+        if len(banks) > spec["sweep"]["banks"] or any(true % of_bank != there % of_bank for true, there in match.items()):
             return "orders the sets of a bank differently"
     return None
 
@@ -152,7 +152,7 @@ WRONG = {
     "replacement": wrong_replacement,
     "latency_cycles": wrong_latency,
     "store_lines": wrong_as_given("store_lines"),
-    "walk": wrong_as_given("walk"),
+    "sweep": wrong_as_given("sweep"),
     "carveouts": wrong_stores,
 }
 
@@ -165,7 +165,7 @@ def judge(profile, target, spec):
     """({leaf: what is wrong}, {leaf: why it is not resolved})."""
     cache, evidence = profile["caches"][target], profile["evidence"][target]
     wrong, unresolved = {}, {}
-    for leaf in LEAVES + (WALKED_LEAVES if "walk" in spec else ()):
+    for leaf in LEAVES + (SWEPT_LEAVES if "sweep" in spec else ()):
         value, known = cache.get(leaf), evidence.get(leaf, {})
         status = known.get("status", "absent")
         if status != "resolved":

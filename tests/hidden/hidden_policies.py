@@ -98,7 +98,7 @@ class Lip(Recency):
         self.order.move_to_end(way, last=False)
 
 
-class Slru(Policy):
+class ResettingSlru(Policy):
     """Segmented LRU with the victim named ahead, of an H200: docs/h200-l1.md."""
 
     PARTS = ("plain", "guarded", "named")
@@ -589,7 +589,7 @@ LIBRARY = {
     "lru": Recency,
     "fifo": Fifo,
     "lip": Lip,
-    "slru": Slru,
+    "resetting_slru": ResettingSlru,
     "bip": Bip,
     "plru": Plru,
     "nru": Nru,

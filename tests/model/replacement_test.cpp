@@ -68,9 +68,9 @@ std::vector<std::size_t> frequencies(const std::vector<std::uint32_t>& ways) {
 
 TEST(Replacement, NamesAreInTheOrderOfTheTable) {
   EXPECT_EQ(policy_names(),
-            (std::vector<std::string_view>{"lru", "fifo", "lip", "bip", "plru", "nru", "mru", "slru", "clock", "srrip",
-                                           "brrip", "qlru", "permutation", "random", "weighted_random", "fermi",
-                                           "automaton", "set_duelling", "alternating"}));
+            (std::vector<std::string_view>{"lru", "fifo", "lip", "bip", "plru", "nru", "mru", "resetting_slru", "clock",
+                                           "srrip", "brrip", "qlru", "permutation", "random", "weighted_random",
+                                           "fermi", "automaton", "set_duelling", "alternating"}));
 }
 
 TEST(Replacement, LruGivesUpTheLineWhoseAccessIsLongestAgo) {

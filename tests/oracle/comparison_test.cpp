@@ -142,11 +142,11 @@ TEST(Comparison, SeesEveryPartOfTheGeometry) {
        [](CacheDescription& other) {
          other.twin = model::Twin{.ways = {9}, .index = model::BitsIndex{}, .replacement = policy("lru")};
        }},
-      {"walk",
+      {"sweep",
        [](CacheDescription& other) {
-         other.replacement = policy("slru");
+         other.replacement = policy("resetting_slru");
          other.store_lines = 5;
-         other.walk = model::Walk{};
+         other.sweep = model::Sweep{};
        }},
       {"index", [](CacheDescription& other) { other.index = model::BitsIndex{{7}}; }},
       {"set numbers", [](CacheDescription& other) { std::get<model::XorIndex>(*other.index).constant = 1; }},

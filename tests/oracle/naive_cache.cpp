@@ -29,7 +29,7 @@ NaiveCache::NaiveCache(const model::CacheDescription& cache, std::uint64_t seed)
 void NaiveCache::put_into(StartState state) {
   for (std::size_t i = 0; i < sets_.size(); ++i) {
     const Way ways = (*cache_.ways)[i];
-    if (state == StartState::invalidated && cache_.walk) {
+    if (state == StartState::invalidated && cache_.sweep) {
       sets_[i].ghosts += static_cast<std::size_t>(
           std::ranges::count_if(sets_[i].ways, [](const auto& line) { return line.has_value(); }));
     } else if (state != StartState::keep) {
@@ -38,12 +38,12 @@ void NaiveCache::put_into(StartState state) {
     if (state != StartState::keep) {
       sets_[i].ways.assign(ways, std::nullopt);
     }
-    if (state == StartState::clean || (state == StartState::invalidated && cache_.walk)) {
+    if (state == StartState::clean || (state == StartState::invalidated && cache_.sweep)) {
       sets_[i].policy = make_policy(*cache_.replacement, ways, dice_, i, community_);
     }
   }
   if (state == StartState::clean) {
-    pointers_.assign(cache_.walk ? cache_.walk->banks : 0, 0);
+    pointers_.assign(cache_.sweep ? cache_.sweep->banks : 0, 0);
     community_.misses_of_first_above_second = 0;
   }
   if (state != StartState::keep) {
@@ -108,8 +108,8 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   Set& set = sets_.at(set_number);
   AccessEvent event{.outcome = Outcome::line_miss, .set = set_number, .way = 0, .victim_address = {}};
 
-  const std::size_t bank = cache_.walk ? set_number / (sets_.size() / cache_.walk->banks) : 0;
-  const bool bank_is_full = cache_.walk && lines_in_bank(bank) >= *cache_.store_lines / cache_.walk->banks;
+  const std::size_t bank = cache_.sweep ? set_number / (sets_.size() / cache_.sweep->banks) : 0;
+  const bool bank_is_full = cache_.sweep && lines_in_bank(bank) >= *cache_.store_lines / cache_.sweep->banks;
 
   Way way = 0;
   while (way < set.ways.size() && !(set.ways[way] && set.ways[way]->number == number)) {
@@ -120,7 +120,7 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
     event.way = way;
     event.outcome = fetch(*set.ways[way], sector) ? Outcome::hit : Outcome::sector_miss;
     if (bank_is_full) {
-      walk(bank, cache_.walk->lines_on_hit, event, number, event.outcome == Outcome::sector_miss);
+      sweep(bank, cache_.sweep->lines_on_hit, event, number, event.outcome == Outcome::sector_miss);
     }
     return event;
   }
@@ -142,13 +142,14 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   event.way = way;
   if (bank_is_full) {
     const bool adds_none = replaces || takes_ghost;
-    walk(bank, adds_none ? cache_.walk->lines_on_replacement : cache_.walk->lines_on_fill, event, number, takes_ghost);
+    sweep(bank, adds_none ? cache_.sweep->lines_on_replacement : cache_.sweep->lines_on_fill, event, number,
+          takes_ghost);
   }
   return event;
 }
 
 std::size_t NaiveCache::lines_in_bank(std::size_t bank) const {
-  const std::size_t sets = sets_.size() / cache_.walk->banks;
+  const std::size_t sets = sets_.size() / cache_.sweep->banks;
   std::size_t lines = 0;
   for (std::size_t i = bank * sets; i < (bank + 1) * sets; ++i) {
     lines += sets_[i].ghosts;
@@ -159,9 +160,9 @@ std::size_t NaiveCache::lines_in_bank(std::size_t bank) const {
   return lines;
 }
 
-void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& event, std::uint64_t line,
-                      bool counts_itself_first) {
-  const std::size_t sets = sets_.size() / cache_.walk->banks;
+void NaiveCache::sweep(std::size_t bank, std::uint64_t lines, const AccessEvent& event, std::uint64_t line,
+                       bool counts_itself_first) {
+  const std::size_t sets = sets_.size() / cache_.sweep->banks;
   const auto is_there = [](const std::optional<Line>& any) { return any.has_value(); };
   const auto is_empty = [&](std::size_t set) {
     return sets_[bank * sets + set].ghosts == 0 && std::ranges::none_of(sets_[bank * sets + set].ways, is_there);
@@ -180,7 +181,7 @@ void NaiveCache::walk(std::size_t bank, std::uint64_t lines, const AccessEvent& 
       ++found;
       continue;
     }
-    auto& policy = dynamic_cast<WalkedPolicy&>(*set.policy);
+    auto& policy = dynamic_cast<SweptPolicy&>(*set.policy);
     const Way way = policy.next();
     if (event.outcome == Outcome::hit || set.ways[way]->number != line) {
       policy.take(way);

@@ -43,8 +43,8 @@ class NaiveCache {
   [[nodiscard]] std::optional<std::uint64_t> step_of_prefetch(std::uint64_t line, model::Outcome outcome) const;
   bool came_back(const model::AccessEvent& event, std::uint64_t line);
   [[nodiscard]] std::size_t lines_in_bank(std::size_t bank) const;
-  void walk(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line,
-            bool counts_itself_first);
+  void sweep(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line,
+             bool counts_itself_first);
 
   // True when the sector was there.
   bool fetch(Line& line, std::uint64_t sector) const;

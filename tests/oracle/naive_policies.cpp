@@ -104,9 +104,9 @@ class Lip final : public NaivePolicy {
 
 // docs/h200-l1.md: lines that were hit are guarded and go last, in the order of their hits, the others in that of their
 // fills. The victim of a full set is named when its last line comes.
-class Slru final : public WalkedPolicy {
+class ResettingSlru final : public SweptPolicy {
  public:
-  Slru(const Replacement& /*replacement*/, Way ways, Dice& /*dice*/) : ways_(ways) {}
+  ResettingSlru(const Replacement& /*replacement*/, Way ways, Dice& /*dice*/) : ways_(ways) {}
 
   void hit(Way way) override {
     if (!guarded_.empty() && guarded_.back() == way) {
@@ -666,7 +666,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"lru", make<Lru>},
       {"fifo", make<Fifo>},
       {"lip", make<Lip>},
-      {"slru", make<Slru>},
+      {"resetting_slru", make<ResettingSlru>},
       {"bip", make<Bip>},
       {"random", make<RandomPolicy>},
       {"weighted_random", make<WeightedRandom>},

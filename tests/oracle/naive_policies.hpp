@@ -30,7 +30,7 @@ class NaivePolicy {
 };
 
 // A policy that also says which line of a set that need not be full goes next, and bears that one goes out of turn.
-class WalkedPolicy : public NaivePolicy {
+class SweptPolicy : public NaivePolicy {
  public:
   [[nodiscard]] virtual Way next() const = 0;
   virtual void take(Way way) = 0;

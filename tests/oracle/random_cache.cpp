@@ -273,7 +273,7 @@ std::uint64_t random_part(std::uint64_t bytes, Dice& dice) {
 }
 
 // A store with room for fewer lines than there are tags.
-void add_walk(CacheDescription& cache, Dice& dice) {
+void add_sweep(CacheDescription& cache, Dice& dice) {
   const std::size_t sets = cache.ways->size();
   const auto tags = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
   const auto banks = static_cast<std::uint32_t>(random_part(sets, dice));
@@ -282,10 +282,10 @@ void add_walk(CacheDescription& cache, Dice& dice) {
   }
   cache.store_lines = banks * dice.between(1, tags / banks);
   cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
-  cache.walk = model::Walk{.banks = static_cast<std::uint32_t>(banks),
-                           .lines_on_hit = static_cast<std::uint32_t>(dice.between(0, 3)),
-                           .lines_on_replacement = static_cast<std::uint32_t>(dice.between(0, 3)),
-                           .lines_on_fill = static_cast<std::uint32_t>(dice.between(1, 6))};
+  cache.sweep = model::Sweep{.banks = static_cast<std::uint32_t>(banks),
+                             .lines_on_hit = static_cast<std::uint32_t>(dice.between(0, 3)),
+                             .lines_on_replacement = static_cast<std::uint32_t>(dice.between(0, 3)),
+                             .lines_on_fill = static_cast<std::uint32_t>(dice.between(1, 6))};
 }
 
 // In some of them, what lies beside a cache and answers as fast.
@@ -341,8 +341,8 @@ CacheDescription random_cache(std::string_view policy, std::size_t number, Dice&
                        .parameters = random_parameters(policy, number, *cache.ways, dice),
                        .equivalent = {}};
   drop_defaults(cache.replacement->parameters, dice);
-  if (policy == "slru" && dice.one_in(2)) {
-    add_walk(cache, dice);
+  if (policy == "resetting_slru" && dice.one_in(2)) {
+    add_sweep(cache, dice);
   } else {
     add_second_cache(cache, dice);
   }

@@ -149,8 +149,8 @@ TEST(ReplacementFit, OneWayLeavesNothingToChoose) {
   ASSERT_EQ(fit.candidates.size(), 1U);
   EXPECT_EQ(fit.candidates.front().policy, "lru");
   EXPECT_EQ(fit.candidates.front().equivalent,
-            (std::vector<std::string>{"fifo", "lip", "bip", "plru", "nru", "mru", "slru", "clock", "srrip", "brrip",
-                                      "random", "weighted_random"}));
+            (std::vector<std::string>{"fifo", "lip", "bip", "plru", "nru", "mru", "resetting_slru", "clock", "srrip",
+                                      "brrip", "random", "weighted_random"}));
 }
 
 bool names(const ReplacementFit& fit, const model::Replacement& policy) {

@@ -135,7 +135,7 @@ TEST(Validate, NoHistoryLooksLikeADisagreement) {
       }
     }
   }
-  EXPECT_EQ(hardly_judged, (std::vector<std::string>{"slru", "srrip bits=3 promotion=frequency"}));
+  EXPECT_EQ(hardly_judged, (std::vector<std::string>{"resetting_slru", "srrip bits=3 promotion=frequency"}));
 }
 
 TEST(Validate, RecordingsOfTheAuthorsAgreeWithWhatTheyPublished) {

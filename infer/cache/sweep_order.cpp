@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "infer/cache/walk_order.hpp"
+#include "infer/cache/sweep_order.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -47,7 +47,7 @@ class OrderFit {
   OrderFit(const std::vector<StoreRun>& runs, unsigned set_bits, std::string& reason)
       : runs_(&runs), set_bits_(set_bits), reason_(&reason) {}
 
-  std::optional<WalkOrder> find() {
+  std::optional<SweepOrder> find() {
     if (!find_banks() || !find_room() || !find_places()) {
       return std::nullopt;
     }
@@ -202,15 +202,15 @@ class OrderFit {
   const std::vector<StoreRun>* runs_;
   unsigned set_bits_;
   std::string* reason_;
-  WalkOrder order_;
+  SweepOrder order_;
   std::vector<Visits> visits_;
 };
 
 }  // namespace
 
-std::uint32_t WalkOrder::bank_of(std::uint32_t set) const { return number_of(bank_rows, set); }
+std::uint32_t SweepOrder::bank_of(std::uint32_t set) const { return number_of(bank_rows, set); }
 
-std::optional<WalkOrder> fit_walk_order(const std::vector<StoreRun>& runs, unsigned set_bits, std::string& reason) {
+std::optional<SweepOrder> fit_sweep_order(const std::vector<StoreRun>& runs, unsigned set_bits, std::string& reason) {
   reason.clear();
   return OrderFit(runs, set_bits, reason).find();
 }

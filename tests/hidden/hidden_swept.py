@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The gpuinfer authors
 # SPDX-License-Identifier: Apache-2.0
-"""A cache with more tags than lines of data, whose full store is walked by a pointer: docs/h200-l1.md."""
+"""A cache with more tags than lines of data, whose full store is swept by a pointer: docs/h200-l1.md."""
 
 from hidden_index import index_function
 from hidden_policies import Chance, make_policies
 
 
-class WalkedCache:
+class SweptCache:
     """Each bank is a list of sets and a number of lines that it has room for. `carveout_kb` of a question chooses the
-    room; each size is a cache of its own, and only a clean start goes from one to another. With a `twist` the walk is
+    room; each size is a cache of its own, and only a clean start goes from one to another. With a `twist` the sweep is
     none of those that a description can have:
 
     order   the pointer goes through the sets of a bank in steps of five
@@ -20,15 +20,15 @@ class WalkedCache:
         self._cache = cache
         self._set_of = index_function(cache["index"])
         self._random = random
-        self._twist = cache["walk"].get("twist")
-        self._sets_of_bank = len(cache["ways"]) // cache["walk"]["banks"]
+        self._twist = cache["sweep"].get("twist")
+        self._sets_of_bank = len(cache["ways"]) // cache["sweep"]["banks"]
         self.choose(None)
         self.power_on()
 
     def choose(self, carveout_kb):
         stores = {None: self._cache["store_lines"]}
         stores |= {carveout["carveout_kb"]: carveout["store_lines"] for carveout in self._cache["carveouts"]}
-        self._room = stores[carveout_kb] // self._cache["walk"]["banks"]
+        self._room = stores[carveout_kb] // self._cache["sweep"]["banks"]
 
     def power_on(self):
         ways = self._cache["ways"]
@@ -39,8 +39,8 @@ class WalkedCache:
         self._sectors = {}  # by line: those that are there
         self._held = [0] * len(ways)  # lines, by set
         self._invalid = [0] * len(ways)  # lines that nobody finds any more and that keep their room
-        self._held_in_bank = [0] * self._cache["walk"]["banks"]
-        self._pointers = [0] * self._cache["walk"]["banks"]
+        self._held_in_bank = [0] * self._cache["sweep"]["banks"]
+        self._pointers = [0] * self._cache["sweep"]["banks"]
 
     def invalidate(self):
         held, invalid = self._held_in_bank, [old + new for old, new in zip(self._invalid, self._held)]
@@ -54,7 +54,7 @@ class WalkedCache:
     def _load(self, address):
         line, sector = address // self._cache["line_bytes"], address // self._cache["sector_bytes"]
         number = self._set_of(address)
-        lines, policy, walk = self._lines[number], self._policies[number], self._cache["walk"]
+        lines, policy, sweep = self._lines[number], self._policies[number], self._cache["sweep"]
         bank = number // self._sets_of_bank
         was_full = self._held_in_bank[bank] >= self._room
         if line in lines:
@@ -62,7 +62,7 @@ class WalkedCache:
             miss = sector not in self._sectors[line]
             self._sectors[line].add(sector)
             if was_full:
-                self._walk(bank, walk["lines_on_hit"], line if miss else None, counts_first=True)
+                self._sweep(bank, sweep["lines_on_hit"], line if miss else None, counts_first=True)
             return int(miss)
         replaces, reuses = None not in lines, False
         if replaces:
@@ -80,8 +80,8 @@ class WalkedCache:
         lines[way] = line
         self._sectors[line] = {sector}
         if was_full:
-            quota = walk["lines_on_replacement" if replaces or reuses else "lines_on_fill"]
-            self._walk(bank, quota, line, counts_first=reuses)
+            quota = sweep["lines_on_replacement" if replaces or reuses else "lines_on_fill"]
+            self._sweep(bank, quota, line, counts_first=reuses)
         return 1
 
     def _take(self, number, way):
@@ -92,7 +92,7 @@ class WalkedCache:
         self._held[number] -= 1
         self._held_in_bank[number // self._sets_of_bank] -= 1
 
-    def _walk(self, bank, quota, awaited, counts_first):
+    def _sweep(self, bank, quota, awaited, counts_first):
         if self._twist == "oldest":
             self._take_oldest(bank, quota, awaited)
             return

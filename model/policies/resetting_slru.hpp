@@ -8,14 +8,15 @@
 
 namespace gpuinfer::model {
 
-// Segmented LRU (Karedla, Love and Wherry 1994) as the L1 of an NVIDIA H200 has it; found by this project
-// (docs/h200-l1.md). The lines of a set stand in one order, and the last so many of them are protected. A line that is
-// hit becomes the last one and protected; a new line comes after all that are not protected. Hitting the last line
-// again, while it is protected, leaves it as the only protected one. Who goes next is decided when a full set is
-// filled: the first in order that is not the new line. Only where that line is hit the first in order takes its turn.
-class Slru {
+// A segmented LRU whose protected segment grows without limit and is reset by a repeated hit; found by this project in
+// a GPU (docs/method.md, "More tags than lines of data"). The lines of a set stand in one order, and the last so many
+// of them are protected. A line that is hit becomes the last one and protected; a new line comes after all that are not
+// protected. Hitting the last line again, while it is protected, leaves it as the only protected one. The victim is
+// chosen when a full set is filled: the first in order that is not the new line. Only where that line is hit the first
+// in order takes its place.
+class ResettingSlru {
  public:
-  static constexpr std::string_view name = "slru";
+  static constexpr std::string_view name = "resetting_slru";
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
@@ -27,7 +28,7 @@ class Slru {
     return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
   }
 
-  Slru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/)
+  ResettingSlru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/)
       : layout_(&layout), order_(layout.slots()), sets_(layout.sets()) {}
 
   void reset() { std::fill(sets_.begin(), sets_.end(), Set{}); }

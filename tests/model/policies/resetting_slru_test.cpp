@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "model/policies/slru.hpp"
+#include "model/policies/resetting_slru.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace gpuinfer::model {
 namespace {
 
 // As measured in one set of the L1 of an NVIDIA H200.
-TEST(Slru, VictimsAreThoseOfAnH200) {
+TEST(ResettingSlru, VictimsAreThoseOfAnH200) {
   for (const auto& [accesses, outcomes] : {std::pair("abcd efgh", "---- abcd"),            //
                                            std::pair("abcd a efgh", "---- + bcde"),        //
                                            std::pair("abcd ab efgh", "---- ++ cdef"),      //
@@ -19,15 +19,15 @@ TEST(Slru, VictimsAreThoseOfAnH200) {
                                            std::pair("abcd abcd efgh", "---- ++++ abef"),  //
                                            std::pair("abcd abcdd efg", "---- +++++ abc"),  //
                                            std::pair("abcd a e cc fghi", "---- + b ++ deaf")}) {
-    OneSet<Slru> slru(4);
+    OneSet<ResettingSlru> slru(4);
     EXPECT_EQ(slru.play(accesses), outcomes) << accesses;
   }
 }
 
-TEST(Slru, ALineMayGoOutOfTurn) {
+TEST(ResettingSlru, ALineMayGoOutOfTurn) {
   const SetLayout layout({3});
   Random random(1);
-  Slru slru(layout, {.policy = "slru", .parameters = {}, .equivalent = {}}, random);
+  ResettingSlru slru(layout, {.policy = "resetting_slru", .parameters = {}, .equivalent = {}}, random);
   slru.fill(0, 0);
   slru.fill(0, 1);
   slru.hit(0, 0);
@@ -39,9 +39,9 @@ TEST(Slru, ALineMayGoOutOfTurn) {
   EXPECT_EQ(slru.victim(0), 1U);
 }
 
-TEST(Slru, HasNoParameters) {
-  EXPECT_EQ(refusal_of<Slru>({}), "");
-  EXPECT_TRUE(refusal_of<Slru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
+TEST(ResettingSlru, HasNoParameters) {
+  EXPECT_EQ(refusal_of<ResettingSlru>({}), "");
+  EXPECT_TRUE(refusal_of<ResettingSlru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "infer/cache/walked_store.hpp"
+#include "infer/cache/swept_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include "infer/cache/index_search.hpp"
 #include "infer/cache/partition.hpp"
 #include "infer/cache/set_map.hpp"
-#include "infer/cache/walk_order.hpp"
+#include "infer/cache/sweep_order.hpp"
 #include "infer/circumstances/circumstances.hpp"
 #include "infer/policy/replacement_fit.hpp"
 #include "model/cache_simulator.hpp"
@@ -57,22 +57,22 @@ struct Size {
   }
 };
 
-class WalkedStoreSearch {
+class SweptStoreSearch {
  public:
-  WalkedStoreSearch(Interrogator& device, const model::CacheDescription& known)
+  SweptStoreSearch(Interrogator& device, const model::CacheDescription& known)
       : device_(device), cache_(known), random_(device.settings().seed ^ 0x5a17ULL), line_bytes_(*known.line_bytes),
         start_((line_bytes_ - device.buffer().address % line_bytes_) % line_bytes_),
         lines_of_buffer_((device.buffer().bytes - start_) / line_bytes_) {}
 
-  WalkedStoreFit run() {
-    WalkedStoreFit fit;
+  SweptStoreFit run() {
+    SweptStoreFit fit;
     try {
       measure_sizes();
       see_several_go_at_once();
       find_index();
       find_ways_of_sets();
       find_policy(fit);
-      find_walk();
+      find_sweep();
       find_quotas();
       find_stores();
       fit.verification = verify_all_sizes();
@@ -325,7 +325,7 @@ class WalkedStoreSearch {
     return static_cast<std::uint32_t>(overflowing - readings.begin());
   }
 
-  void find_policy(WalkedStoreFit& fit) {
+  void find_policy(SweptStoreFit& fit) {
     constexpr std::size_t most_single_sets = 16;
     const Under large(device_, largest_.circumstances());
     cache_.ways.emplace(names_.sets(), ways_);
@@ -335,26 +335,26 @@ class WalkedStoreSearch {
     if (policy.candidates.size() != 1) {
       throw NotFound("in single sets, " + policy.reason);
     }
-    policies_ = walkable(policy.candidates.front());
+    policies_ = sweepable(policy.candidates.front());
   }
 
-  // The policy, and those that do the same in a set that is always full; of a walk only some say which line it takes.
-  [[nodiscard]] std::vector<model::Replacement> walkable(const model::Replacement& found) const {
+  // The policy, and those that do the same in a set that is always full; of a sweep only some say which line it takes.
+  [[nodiscard]] std::vector<model::Replacement> sweepable(const model::Replacement& found) const {
     std::vector<model::Replacement> policies{found};
     std::ranges::copy_if(model::guessed_policies(*cache_.ways), std::back_inserter(policies),
                          [&](const model::Replacement& guess) {
                            return std::ranges::count(found.equivalent, model::to_text(guess)) > 0;
                          });
-    model::CacheDescription walked = cache_;
-    walked.index = by_name_;
-    walked.store_lines = cache_.ways->size();
-    walked.walk = model::Walk{};
+    model::CacheDescription swept = cache_;
+    swept.index = by_name_;
+    swept.store_lines = cache_.ways->size();
+    swept.sweep = model::Sweep{};
     std::string unable;
     std::erase_if(policies, [&](model::Replacement& policy) {
       policy.equivalent.clear();
-      walked.replacement = policy;
+      swept.replacement = policy;
       try {
-        return model::CacheSimulator::make(walked, 0) == nullptr;
+        return model::CacheSimulator::make(swept, 0) == nullptr;
       } catch (const InputError& reason) {
         unable = reason.what();
         return true;
@@ -366,28 +366,28 @@ class WalkedStoreSearch {
     return policies;
   }
 
-  void find_walk() {
+  void find_sweep() {
     constexpr std::size_t most_accesses = 12'000'000;
     constexpr std::size_t fewest_runs = 3;
     const Under small(device_, smallest_.circumstances());
     device_.inquire("when lines go from a full store, of which no set overflows",
-                    "a pointer that walks sets in order takes those first that come first");
+                    "a pointer that sweeps sets in order takes those first that come first");
     std::vector<StoreRun> runs;
     std::string reason;
-    std::optional<WalkOrder> order;
+    std::optional<SweepOrder> order;
     const std::size_t accesses_before = device_.accesses_asked();
     while (!order && device_.accesses_asked() - accesses_before < most_accesses) {
       runs.push_back(run_of_store(runs.size()));
       if (runs.size() < fewest_runs) {
         continue;
       }
-      order = fit_walk_order(runs, static_cast<unsigned>(set_rows_.size()), reason);
+      order = fit_sweep_order(runs, static_cast<unsigned>(set_rows_.size()), reason);
       if (!order && !reason.empty()) {
         throw NotFound(reason);
       }
     }
     if (!order) {
-      throw NotFound("the order in which a pointer walks the sets could not be found");
+      throw NotFound("the order in which a pointer sweeps the sets could not be found");
     }
     order_ = *std::move(order);
     model::XorIndex index{.row_masks = {}, .constant = order_.position_constant};
@@ -507,7 +507,7 @@ class WalkedStoreSearch {
     const std::uint32_t most = std::max(8U, order_.most_at_once + 2);
     struct Hypothesis {
       model::Replacement policy;
-      model::Walk walk;
+      model::Sweep sweep;
     };
     std::vector<Hypothesis> left;
     for (const model::Replacement& policy : policies_) {
@@ -515,10 +515,10 @@ class WalkedStoreSearch {
         for (std::uint32_t on_replacement = 0; on_replacement <= most; ++on_replacement) {
           for (std::uint32_t on_hit = 0; on_hit <= most; ++on_hit) {
             left.push_back({.policy = policy,
-                            .walk = {.banks = banks_,
-                                     .lines_on_hit = on_hit,
-                                     .lines_on_replacement = on_replacement,
-                                     .lines_on_fill = on_fill}});
+                            .sweep = {.banks = banks_,
+                                      .lines_on_hit = on_hit,
+                                      .lines_on_replacement = on_replacement,
+                                      .lines_on_fill = on_fill}});
           }
         }
       }
@@ -528,10 +528,10 @@ class WalkedStoreSearch {
       const RandomRun answered = ask_randomly(
           run % 2 == 0 ? crowded_lines(*cache_.store_lines) : draw_lines(3 * *cache_.store_lines / 2), accesses);
       std::erase_if(left, [&](const Hypothesis& hypothesis) {
-        model::CacheDescription walked = cache_;
-        walked.replacement = hypothesis.policy;
-        walked.walk = hypothesis.walk;
-        return !explains(walked, answered);
+        model::CacheDescription swept = cache_;
+        swept.replacement = hypothesis.policy;
+        swept.sweep = hypothesis.sweep;
+        return !explains(swept, answered);
       });
     }
     device_.learned(left.empty() ? "no numbers explain them" : "so many are left", before, left.size());
@@ -540,7 +540,7 @@ class WalkedStoreSearch {
                                   : "several numbers of lines that a pointer takes explain all random loads");
     }
     cache_.replacement = left.front().policy;
-    cache_.walk = left.front().walk;
+    cache_.sweep = left.front().sweep;
   }
 
   void find_stores() {
@@ -645,14 +645,14 @@ class WalkedStoreSearch {
   model::IndexFunction by_name_;  // the same
   std::uint32_t ways_ = 0;
   std::vector<model::Replacement> policies_;  // those that single sets may follow
-  WalkOrder order_;
+  SweepOrder order_;
   std::uint32_t banks_ = 1;
 };
 
 }  // namespace
 
-WalkedStoreFit find_walked_store(Interrogator& device, const model::CacheDescription& known) {
-  return WalkedStoreSearch(device, known).run();
+SweptStoreFit find_swept_store(Interrogator& device, const model::CacheDescription& known) {
+  return SweptStoreSearch(device, known).run();
 }
 
 }  // namespace gpuinfer::infer

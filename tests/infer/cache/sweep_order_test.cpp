@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "infer/cache/walk_order.hpp"
+#include "infer/cache/sweep_order.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ Truth draw_truth(std::mt19937& random) {
   }
 }
 
-// Of each bank a list of lines in the order in which `place_of` would have them walked; the walk goes on where it was.
+// Of each bank a list of lines in the order in which `place_of` would have them swept; the sweep goes on where it was.
 StoreRun run_of(const Truth& truth, std::size_t loads, std::mt19937& random,
                 const std::function<std::uint32_t(std::uint32_t)>& place_of) {
   StoreRun run;
@@ -89,14 +89,14 @@ std::vector<StoreRun> runs_of(const Truth& truth, std::mt19937& random,
   return runs;
 }
 
-TEST(WalkOrder, IsFoundWhateverTheHash) {
+TEST(SweepOrder, IsFoundWhateverTheHash) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const Truth truth = draw_truth(random);
     std::string reason;
     const auto order =
-        fit_walk_order(runs_of(truth, random, [](std::uint32_t place) { return place; }), set_bits, reason);
+        fit_sweep_order(runs_of(truth, random, [](std::uint32_t place) { return place; }), set_bits, reason);
     ASSERT_TRUE(order.has_value()) << reason;
     EXPECT_EQ(order->bank_rows.size(), 2U);
     EXPECT_EQ(order->position_rows, std::vector(truth.rows.begin(), truth.rows.begin() + 4));
@@ -106,25 +106,25 @@ TEST(WalkOrder, IsFoundWhateverTheHash) {
   }
 }
 
-TEST(WalkOrder, AnOrderThatNoBitsMakeIsContradicted) {
+TEST(SweepOrder, AnOrderThatNoBitsMakeIsContradicted) {
   std::mt19937 random(1);
   const Truth truth = draw_truth(random);
   std::string reason;
   const auto runs = runs_of(truth, random, [](std::uint32_t place) { return place * 5 % (sets / banks); });
-  EXPECT_FALSE(fit_walk_order(runs, set_bits, reason).has_value());
+  EXPECT_FALSE(fit_sweep_order(runs, set_bits, reason).has_value());
   EXPECT_NE(reason, "");
 }
 
-TEST(WalkOrder, FewRunsLeaveItOpen) {
+TEST(SweepOrder, FewRunsLeaveItOpen) {
   std::mt19937 random(1);
   const Truth truth = draw_truth(random);
   std::string reason;
   const StoreRun run = run_of(truth, sets / 2, random, [](std::uint32_t place) { return place; });
-  EXPECT_FALSE(fit_walk_order({run}, set_bits, reason).has_value());
+  EXPECT_FALSE(fit_sweep_order({run}, set_bits, reason).has_value());
   EXPECT_EQ(reason, "");
 }
 
-TEST(WalkOrder, LinesThatGoFromAnywhereHaveNoBanks) {
+TEST(SweepOrder, LinesThatGoFromAnywhereHaveNoBanks) {
   std::mt19937 random(1);
   std::vector<StoreRun> runs(8);
   for (StoreRun& run : runs) {
@@ -136,7 +136,7 @@ TEST(WalkOrder, LinesThatGoFromAnywhereHaveNoBanks) {
     }
   }
   std::string reason;
-  EXPECT_FALSE(fit_walk_order(runs, set_bits, reason).has_value());
+  EXPECT_FALSE(fit_sweep_order(runs, set_bits, reason).has_value());
   EXPECT_NE(reason, "");
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-// How the sets of a cache lie in banks, and in which order a pointer walks the sets of each, from the order in which
-// lines go from a store that is full (docs/h200-l1.md). Sets have names here, vectors over GF(2) as an XOR index
+// How the sets of a cache lie in banks, and in which order a pointer sweeps the sets of each, from the order in which
+// lines go from a store that is full (docs/method.md). Sets have names here, vectors over GF(2) as an XOR index
 // without its order has them: some linear functions of a name tell the bank, others the place in the bank, and with a
 // constant added these are the bits of the place.
 namespace gpuinfer::infer {
@@ -24,7 +24,7 @@ struct StoreRun {
   std::vector<Load> loads;
 };
 
-struct WalkOrder {
+struct SweepOrder {
   std::vector<std::uint32_t> bank_rows;      // masks over the bits of a set's name
   std::vector<std::uint32_t> position_rows;  // the lowest bit of the place first
   std::uint32_t position_constant = 0;
@@ -35,7 +35,7 @@ struct WalkOrder {
 };
 
 // `set_bits`: of a name. None: `reason` says what contradicts, and is empty where more runs are needed.
-[[nodiscard]] std::optional<WalkOrder> fit_walk_order(const std::vector<StoreRun>& runs, unsigned set_bits,
-                                                      std::string& reason);
+[[nodiscard]] std::optional<SweepOrder> fit_sweep_order(const std::vector<StoreRun>& runs, unsigned set_bits,
+                                                        std::string& reason);
 
 }  // namespace gpuinfer::infer

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tests/hidden has caches of this kind that share nothing with the simulator, and others that only look like them.
-#include "infer/cache/walked_store.hpp"
+#include "infer/cache/swept_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace gpuinfer::infer {
 namespace {
 
-TEST(WalkedStore, TheL1OfAnH200IsFoundAsItWasByHand) {
+TEST(SweptStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   const model::DeviceDescription truth = published("h200");
   const auto device = probe::open_virtual(truth, "virtual:h200", 1);
   const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
@@ -22,17 +22,17 @@ TEST(WalkedStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   const model::CacheDescription& expected = truth.caches.at("L1tex");
   const model::CacheDescription& found = finding.cache;
   for (const char* leaf : {"capacity_bytes", "onset_bytes", "line_bytes", "sector_bytes", "ways", "index",
-                           "replacement", "store_lines", "walk", "carveouts", "latency_cycles"}) {
+                           "replacement", "store_lines", "sweep", "carveouts", "latency_cycles"}) {
     EXPECT_TRUE(is_resolved(finding, leaf)) << leaf;
   }
   EXPECT_EQ(found.ways, expected.ways);
   EXPECT_EQ(found.replacement, expected.replacement);
   EXPECT_EQ(found.store_lines, expected.store_lines);
-  EXPECT_EQ(found.walk, expected.walk);
+  EXPECT_EQ(found.sweep, expected.sweep);
   EXPECT_EQ(found.carveouts, expected.carveouts);
   EXPECT_EQ(found.capacity_bytes, expected.capacity_bytes);
   ASSERT_TRUE(found.index.has_value());
-  // The numbers themselves: a pointer walks the sets in their order.
+  // The numbers themselves: a pointer sweeps the sets in their order.
   const std::uint64_t bytes = device->facts().buffer.bytes;
   model::Random random(1);
   for (int i = 0; i < 10'000; ++i) {
@@ -42,8 +42,8 @@ TEST(WalkedStore, TheL1OfAnH200IsFoundAsItWasByHand) {
 }
 
 // A cache whose sets alone decide is never taken for one, whatever its policy.
-TEST(WalkedStore, SetsAloneAreNotTakenForOne) {
-  for (const char* policy : {"lru", "slru", "random"}) {
+TEST(SweptStore, SetsAloneAreNotTakenForOne) {
+  for (const char* policy : {"lru", "resetting_slru", "random"}) {
     SCOPED_TRACE(policy);
     const model::CacheDescription cache =
         cache_of(std::vector<std::uint32_t>(16, 4), model::BitsIndex{{5, 6, 7, 8}}, replacement(policy));
@@ -54,7 +54,7 @@ TEST(WalkedStore, SetsAloneAreNotTakenForOne) {
     model::CacheDescription known;
     known.line_bytes = known.sector_bytes = 32;
     known.onset_bytes = *cache.capacity_bytes;
-    const WalkedStoreFit fit = find_walked_store(interrogator, known);
+    const SweptStoreFit fit = find_swept_store(interrogator, known);
     EXPECT_FALSE(fit.cache.has_value());
     EXPECT_NE(fit.reason, "");
   }

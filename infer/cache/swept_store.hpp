@@ -11,12 +11,12 @@
 #include "model/device_description.hpp"
 
 // Caches with more tags than lines of data: hashed sets that choose their victims by a policy, in banks, each with a
-// store of its own; when that is full, a pointer walks the sets and takes several lines at a time (docs/h200-l1.md). To
+// store of its own; when that is full, a pointer sweeps the sets and takes several lines at a time (docs/method.md). To
 // whoever looks for sets it shows sets that are none: the banks, with as many ways as fit.
 namespace gpuinfer::infer {
 
-struct WalkedStoreFit {
-  // `known` with capacity_bytes, ways, index, exercised_bits, replacement, store_lines, walk, and of each carve-out
+struct SweptStoreFit {
+  // `known` with capacity_bytes, ways, index, exercised_bits, replacement, store_lines, sweep, and of each carve-out
   // what it leaves of the store; none: `reason` says what speaks against it, or what could not be found.
   std::optional<model::CacheDescription> cache;
   std::string reason;
@@ -26,14 +26,14 @@ struct WalkedStoreFit {
 
 // `known`: line_bytes, sector_bytes and onset_bytes are. Needs a classifier and a clean start. Where the device offers
 // carve-outs, sets are looked for at the largest size, where some of them overflow before the store is full, and the
-// walk at the smallest.
+// sweep at the smallest.
 //   1. Some load drives out several lines at once, or it is no such cache.
 //   2. Lines that go one by one while the store is not full, and the lines that drove them out, are in one set: the
 //      differences of their addresses span the kernel of the index. So many more pairs than were needed must agree.
 //   3. Ways and policy of single sets.
-//   4. Banks, places and room from lines that go from a full store (infer/cache/walk_order.hpp).
+//   4. Banks, places and room from lines that go from a full store (infer/cache/sweep_order.hpp).
 //   5. How many lines the pointer takes, as random loads decide.
 //   6. Fresh random loads at every size, all of which must be predicted.
-[[nodiscard]] WalkedStoreFit find_walked_store(Interrogator& device, const model::CacheDescription& known);
+[[nodiscard]] SweptStoreFit find_swept_store(Interrogator& device, const model::CacheDescription& known);
 
 }  // namespace gpuinfer::infer

@@ -13,6 +13,7 @@
 #include "model/line_decoder.hpp"
 #include "model/line_table.hpp"
 #include "model/policies/table.hpp"
+#include "model/tag_array.hpp"
 
 namespace gpuinfer::model {
 
@@ -49,23 +50,32 @@ struct KnownLine {
   std::uint32_t slot = 0;  // where the line lies, if it does: that is for the occupant of the slot to say
 };
 
-// Policies that say which line goes next from a set that need not be full, and bear that it goes out of turn.
 template <class Policy>
-constexpr bool can_be_swept = requires(Policy policy, std::uint32_t number) {
+constexpr bool names_next_line = requires(Policy policy, std::uint32_t number) {
   { policy.next(number) } -> std::same_as<std::uint32_t>;
   policy.remove(number, number);
 };
 
+[[noreturn]] void throw_next_line_unknown(std::string_view policy) {
+  std::string known;
+  for_each_policy([&]<class Policy>() {
+    if (names_next_line<Policy>) {
+      known += (known.empty() ? "" : " or ") + std::string(Policy::name);
+    }
+  });
+  throw InputError("replacement: " + std::string(policy) +
+                   " does not say which line goes next from a set that is not full, which sweep asks for; use " +
+                   known + " or remove sweep");
+}
+
 template <class Policy>
-class SimulatorOf final : public CacheSimulator {
+class SimulatorOf final : public TagArray {
  public:
   SimulatorOf(const CacheDescription& cache, std::uint64_t seed)
       : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
         fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
         layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
-        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()), sweep_(cache.sweep),
-        banks_(cache.sweep ? cache.sweep->banks : 0), invalid_(cache.sweep ? layout_.sets() : 0),
-        lines_of_bank_(cache.sweep ? static_cast<std::uint32_t>(*cache.store_lines / cache.sweep->banks) : 0) {
+        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()) {
     forget_lines();
   }
 
@@ -77,15 +87,9 @@ class SimulatorOf final : public CacheSimulator {
       return;
     }
     steps_ = {};
-    if (sweep_ && state == StartState::invalidated) {
-      invalidate_lines();
-      return;
-    }
     forget_lines();
     if (state != StartState::invalidated) {
       policy_.reset();
-      std::fill(banks_.begin(), banks_.end(), Bank{});
-      std::fill(invalid_.begin(), invalid_.end(), 0U);
     }
     if (state == StartState::flooded) {
       flood();
@@ -99,7 +103,7 @@ class SimulatorOf final : public CacheSimulator {
     for (std::size_t first = 0; first < addresses.size(); first += most) {
       const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
-      if (fill_.prefetch_lines != 0 || sweep_) {
+      if (fill_.prefetch_lines != 0) {
         play_one_by_one(part, out);
       } else if (decoder_.is_sectored()) {
         play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
@@ -125,7 +129,7 @@ class SimulatorOf final : public CacheSimulator {
                       .way = std::nullopt,
                       .victim_address = std::nullopt};
     if (kind == AccessKind::store && is_here && store_->hit == StoreHit::evict) {
-      free_slot(set, slot);
+      evict_slot(set, slot);
       return event;
     }
     const bool may_fill = kind == AccessKind::load || store_->miss == StoreMiss::allocate;
@@ -135,7 +139,6 @@ class SimulatorOf final : public CacheSimulator {
         sectors_[slot] |= fetched_with_[sector];
       }
       event.way = slot - layout_.first_slot[set];
-      sweep_after_hit(set, slot, event.outcome);
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
       if (occupant_[room] < stranger) {
@@ -150,8 +153,25 @@ class SimulatorOf final : public CacheSimulator {
     return event;
   }
 
+  std::uint32_t next_way(std::uint32_t set) const override {
+    if constexpr (names_next_line<Policy>) {
+      return policy_.next(set) - layout_.first_slot[set];
+    } else {
+      throw_next_line_unknown(Policy::name);
+    }
+  }
+
+  void evict(std::uint32_t set, std::uint32_t way) override { evict_slot(set, layout_.first_slot[set] + way); }
+
+  std::uint32_t fill_with_stranger(std::uint32_t set) override {
+    const std::uint32_t slot = make_room(free_[set], set);
+    policy_.fill(set, slot);
+    occupant_[slot] = stranger;
+    return slot - layout_.first_slot[set];
+  }
+
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
-    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, banks_, invalid_);
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_);
   }
 
   void restore(const CacheSimulator::Snapshot& snapshot) override {
@@ -162,8 +182,6 @@ class SimulatorOf final : public CacheSimulator {
     sectors_ = state.sectors;
     free_ = state.free;
     steps_ = state.steps;
-    banks_ = state.banks;
-    invalid_ = state.invalid;
     for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
       if (occupant_[slot] < stranger) {
         lines_[occupant_[slot]].slot = slot;
@@ -185,19 +203,11 @@ class SimulatorOf final : public CacheSimulator {
     std::int64_t step = 0;
   };
 
-  // Where the pointer of a bank stands, counted from its first set, and how many lines have room, invalid ones too.
-  struct Bank {
-    std::uint32_t pointer = 0;
-    std::uint32_t lines = 0;
-  };
-
   struct SnapshotOf final : CacheSimulator::Snapshot {
     SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
-               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps,
-               std::vector<Bank> some_banks, std::vector<std::uint32_t> some_invalid)
+               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps)
         : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
-          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), banks(std::move(some_banks)),
-          invalid(std::move(some_invalid)) {}
+          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps) {}
 
     Policy policy;
     Random random;
@@ -205,8 +215,6 @@ class SimulatorOf final : public CacheSimulator {
     std::vector<std::uint64_t> sectors;
     std::vector<FreeWays> free;
     Steps steps;
-    std::vector<Bank> banks;
-    std::vector<std::uint32_t> invalid;
   };
 
   // One loop for each combination that saves a test in it: this is where all accesses pass.
@@ -284,9 +292,7 @@ class SimulatorOf final : public CacheSimulator {
     const std::uint32_t slot = lines_[id].slot;
     if (occupant_[slot] == id) {
       policy_.hit(set, slot);
-      const Outcome outcome = touch(slot, sector);
-      sweep_after_hit(set, slot, outcome);
-      return outcome;
+      return touch(slot, sector);
     }
     place(id, make_room(free_[set], set), sector);
     return Outcome::line_miss;
@@ -338,95 +344,17 @@ class SimulatorOf final : public CacheSimulator {
   }
 
   void place(std::uint32_t id, std::uint32_t slot, std::uint64_t sector) {
-    const std::uint32_t set = lines_[id].set;
-    const bool replaces = occupant_[slot] != nobody;
-    policy_.fill(set, slot);
+    policy_.fill(lines_[id].set, slot);
     occupant_[slot] = id;
     lines_[id].slot = slot;
     sectors_[slot] = fetched_with_[sector];
-    if (sweep_) {
-      sweep_after_fill(set, slot, replaces);
+  }
+
+  void evict_slot(std::uint32_t set, std::uint32_t slot) {
+    if constexpr (names_next_line<Policy>) {
+      policy_.remove(set, slot);
     }
-  }
-
-  [[nodiscard]] std::uint32_t sets_of_bank() const {
-    return layout_.sets() / static_cast<std::uint32_t>(banks_.size());
-  }
-
-  void sweep_after_hit(std::uint32_t set, std::uint32_t slot, Outcome outcome) {
-    if (sweep_ && banks_[set / sets_of_bank()].lines >= lines_of_bank_) {
-      const auto awaited =
-          is_miss(outcome) ? std::optional(Awaited{.slot = slot, .counts_as_first = true}) : std::nullopt;
-      sweep_on(set / sets_of_bank(), sweep_->lines_on_hit, awaited);
-    }
-  }
-
-  void sweep_after_fill(std::uint32_t set, std::uint32_t slot, bool replaces) {
-    Bank& bank = banks_[set / sets_of_bank()];
-    const bool was_full = bank.lines >= lines_of_bank_;
-    const bool takes_invalid = !replaces && invalid_[set] > 0;
-    if (takes_invalid) {
-      --invalid_[set];
-    } else if (!replaces) {
-      ++bank.lines;
-    }
-    if (was_full) {
-      sweep_on(set / sets_of_bank(), replaces || takes_invalid ? sweep_->lines_on_replacement : sweep_->lines_on_fill,
-              Awaited{.slot = slot, .counts_as_first = takes_invalid});
-    }
-  }
-
-  // The slot of a line, or sector, that is on its way: it stays, but counts as if it had gone.
-  struct Awaited {
-    std::uint32_t slot = 0;
-    bool counts_as_first = false;
-  };
-
-  void sweep_on(std::uint32_t number, std::uint32_t lines, const std::optional<Awaited>& awaited) {
-    if constexpr (can_be_swept<Policy>) {
-      Bank& bank = banks_[number];
-      const std::uint32_t first_set = number * sets_of_bank();
-      const std::uint32_t most_steps = 2 * sets_of_bank();
-      std::uint32_t done = 0;
-      for (std::uint32_t step = 0; step < most_steps && done < lines; ++step) {
-        const std::uint32_t set = first_set + bank.pointer;
-        bank.pointer = (bank.pointer + 1) % sets_of_bank();
-        if (invalid_[set] > 0) {
-          --invalid_[set];
-          --bank.lines;
-          ++done;
-          continue;
-        }
-        if (is_empty(set)) {
-          continue;
-        }
-        const std::uint32_t slot = policy_.next(set);
-        const bool is_awaited = awaited && slot == awaited->slot;
-        if (!is_awaited) {
-          policy_.remove(set, slot);
-          free_slot(set, slot);
-        }
-        if (!is_awaited || awaited->counts_as_first || done > 0) {
-          ++done;
-        }
-      }
-      std::uint32_t ahead = bank.pointer;
-      while (ahead < sets_of_bank() && is_empty(first_set + ahead)) {
-        ++ahead;
-      }
-      bank.pointer = ahead == sets_of_bank() ? 0 : bank.pointer;
-    }
-  }
-
-  [[nodiscard]] bool is_empty(std::uint32_t set) const {
-    return free_[set].count == layout_.ways(set) && invalid_[set] == 0;
-  }
-
-  void free_slot(std::uint32_t set, std::uint32_t slot) {
     occupant_[slot] = nobody;
-    if (sweep_) {
-      --banks_[set / sets_of_bank()].lines;
-    }
     ++free_[set].count;
     free_[set].lowest = std::min(free_[set].lowest, slot);
   }
@@ -469,27 +397,11 @@ class SimulatorOf final : public CacheSimulator {
     }
   }
 
-  // Lines that are invalid keep their room until a new line takes it or the pointer comes by; of what their sets
-  // remembered nothing stays.
-  void invalidate_lines() {
-    for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
-      invalid_[set] += layout_.ways(set) - free_[set].count;
-    }
-    forget_lines();
-    policy_.reset();
-  }
-
   void flood() {
     constexpr std::uint32_t times = 4;
     for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
       for (std::uint32_t i = 0; i < times * layout_.ways(set); ++i) {
-        const std::uint32_t slot = make_room(free_[set], set);
-        const bool replaces = occupant_[slot] != nobody;
-        policy_.fill(set, slot);
-        occupant_[slot] = stranger;
-        if (sweep_) {
-          sweep_after_fill(set, slot, replaces);
-        }
+        fill_with_stranger(set);
       }
     }
   }
@@ -509,10 +421,6 @@ class SimulatorOf final : public CacheSimulator {
   std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
   std::vector<FreeWays> free_;           // by set
   Steps steps_;
-  std::optional<Sweep> sweep_;
-  std::vector<Bank> banks_;
-  std::vector<std::uint32_t> invalid_;  // by set: lines that are invalid and still have room
-  std::uint32_t lines_of_bank_;         // that the store has room for
 };
 
 void require(bool known, const char* leaf) {
@@ -529,9 +437,6 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   require(cache.ways.has_value(), "ways");
   require(cache.index.has_value(), "index");
   require(cache.replacement.has_value(), "replacement");
-  if (cache.sweep && (cache.victim_lines || cache.twin)) {
-    throw InputError("sweep: cannot be simulated together with victim_lines or a twin; remove one of them");
-  }
   if (cache.store_lines && !cache.sweep) {
     throw InputError(
         "sweep: is null, and a store with room for fewer lines than there are tags needs it; give it or remove "
@@ -541,12 +446,11 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   std::unique_ptr<CacheSimulator> simulator;
   for_each_policy([&]<class Policy>() {
     if (Policy::name == cache.replacement->policy) {
-      if (cache.sweep && !can_be_swept<Policy>) {
-        throw InputError(
-            "replacement: " + cache.replacement->policy +
-            " cannot be simulated where a pointer takes lines out of turn (sweep); use resetting_slru or remove sweep");
+      if (cache.sweep && !names_next_line<Policy>) {
+        throw_next_line_unknown(Policy::name);
       }
-      simulator = std::make_unique<SimulatorOf<Policy>>(cache, seed);
+      auto tags = std::make_unique<SimulatorOf<Policy>>(cache, seed);
+      simulator = cache.sweep ? with_sweep(std::move(tags), cache) : std::move(tags);
     }
   });
   if (cache.victim_lines) {

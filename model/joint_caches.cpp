@@ -13,18 +13,6 @@ namespace gpuinfer::model {
 
 namespace {
 
-class SteppedSimulator : public CacheSimulator {
- public:
-  void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) final {
-    for (std::size_t i = 0; i < addresses.size(); ++i) {
-      const Outcome outcome = step(addresses[i], AccessKind::load).outcome;
-      if (!outcomes.empty()) {
-        outcomes[i] = outcome;
-      }
-    }
-  }
-};
-
 class WithVictimLines final : public SteppedSimulator {
  public:
   WithVictimLines(std::unique_ptr<CacheSimulator> cache, std::uint64_t line_bytes, std::uint64_t most_lines)

@@ -30,6 +30,11 @@
 //   void append_state(set, state) const;            appends what decides how the set goes on, in a form that is the
 //                                                   same for two sets of one layout if and only if that is
 //
+// Where something else than the policy may evict lines (`sweep` in descriptions), the policy says two things more:
+//
+//   std::uint32_t next(set) const;                  the slot to free next in a set with lines, which need not be full
+//   void remove(set, slot);                         the line in this slot, if there is one, is gone
+//
 // While a set has free slots the lowest of them is filled and victim() is not asked. Policies are values: a copy goes
 // on from the same state.
 namespace gpuinfer::model {

@@ -280,6 +280,7 @@ void add_sweep(CacheDescription& cache, Dice& dice) {
   if (banks == 0 || tags < banks) {
     return;
   }
+  cache.fill.prefetch_lines = 0;
   cache.store_lines = banks * dice.between(1, tags / banks);
   cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
   cache.sweep = model::Sweep{.banks = static_cast<std::uint32_t>(banks),

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
 
 namespace gpuinfer::infer {
 
@@ -373,10 +374,9 @@ double LevelClassifier::unexplained_misreads() const {
 }
 
 bool LevelClassifier::misreads_are_too_frequent() const {
-  constexpr double most = 0.02;
   constexpr double confidence = 0.9999;  // a device at the limit is to be worked with
   const auto beyond = [](double misread, std::size_t known) {
-    return wilson_interval(static_cast<std::size_t>(misread), known, confidence).first > most;
+    return wilson_interval(static_cast<std::size_t>(misread), known, confidence).first > most_misread;
   };
   return beyond(unexplained_hits(), known_hits_) || beyond(unexplained_misses(), known_misses_);
 }

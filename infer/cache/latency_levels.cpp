@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/cache/granularity.hpp"
 
 namespace gpuinfer::infer {
@@ -35,10 +36,11 @@ LatencyLevels find_latency_levels(Interrogator& device) {
   if (classifier.misreads_are_too_frequent()) {
     const std::string found = "hits or misses are misread in " +
                               std::to_string(100 * classifier.unexplained_misreads()) + " % of the accesses";
+    const std::string limit = whole(100 * most_misread) + " %";
     device.learned(found);
     return {.cycles = {},
-            .reason = found + ", and more than 2 % leave nothing certain",
-            .warning = found + " (limit 2 %); stop other work on the device and run again"};
+            .reason = found + ", and more than " + limit + " leave nothing certain",
+            .warning = found + " (limit " + limit + "); stop other work on the device and run again"};
   }
   device.learned("hits take " + hit + " cycles, misses " + miss);
   const auto [low, high] = classifier.miss_median_interval_cycles();

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/policy/bimodal_fit.hpp"
 #include "infer/policy/conformance.hpp"
 #include "infer/policy/learned_automaton.hpp"
@@ -391,8 +392,7 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     return fit;
   }
   const double strays = device.classifier().hit_misread_rate() + device.classifier().miss_misread_rate();
-  constexpr double too_many_strays = 0.02;
-  fit.details["deterministic"] = strays > 2 * too_many_strays ? "null" : "true";
+  fit.details["deterministic"] = strays > 2 * most_misread ? "null" : "true";
 
   std::vector<Replacement> hypotheses = hypotheses_for(tried);
   fit.details["policies_tried"] = std::to_string(hypotheses.size());

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/cache/set_map.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/cache_simulator.hpp"
@@ -24,9 +25,6 @@ namespace {
 constexpr std::array<double, 5> footprints{1.2, 1.5, 2.0, 2.5, 3.0};  // in capacities
 constexpr std::size_t simulations = 24;
 constexpr std::uint64_t load_bytes = 4;
-
-// More latencies than these belong to no level: then the levels are not what they were taken for.
-constexpr double most_outliers = 0.02;
 
 // A fresh sequence, and what is loaded before it so that it does not matter what was there.
 struct FreshQuestion {
@@ -307,13 +305,13 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
   const double expected_rate =
       miss_share * classifier.miss_misread_bound() + (1 - miss_share) * classifier.hit_misread_bound();
   const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
-  result.evidence.accesses = raw_judged;
+  result.evidence.accesses = result.trials = raw_judged;
   result.evidence.sequences = questions.size();
   result.evidence.agreement = 1 - wrong_rate;
   result.evidence.voted_agreement =
       1 - static_cast<double>(voted_wrong) / static_cast<double>(std::max<std::size_t>(1, voted_judged));
   result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
-  result.holds = *result.evidence.p_value > 0.01 && *result.evidence.voted_agreement >= 0.999;
+  result.holds = *result.evidence.p_value > least_p_value && *result.evidence.voted_agreement >= least_voted_agreement;
   result.contradicted = !result.holds;
   if (!result.holds) {
     result.reason =
@@ -367,9 +365,9 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
         stray_variance + 1.0 / 12;
     squares += (static_cast<double>(misses) - mean) * (static_cast<double>(misses) - mean) / variance;
   }
-  result.evidence.sequences = questions.size();
+  result.evidence.sequences = result.trials = questions.size();
   result.evidence.p_value = chi_square_upper_tail(squares, questions.size());
-  result.holds = *result.evidence.p_value > 0.01;
+  result.holds = *result.evidence.p_value > least_p_value;
   if (!result.holds) {
     result.reason = "miss counts on fresh random sequences do not fit: p = " + std::to_string(*result.evidence.p_value);
   }
@@ -441,7 +439,7 @@ bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache)
     const bool is_clear = std::abs(for_miss) >= conclusive_log_ratio;
     wrong += is_predicted && is_clear && (for_miss > 0) != *predicted[i] ? 1U : 0U;
   }
-  return binomial_upper_tail(wrong, there_and_back.size(), 1e-6) < 0.01;
+  return binomial_upper_tail(wrong, there_and_back.size(), wrong_verdict) < least_p_value;
 }
 
 // What stays for ever shows again, and misreads hardly do.
@@ -517,7 +515,7 @@ Verification judged(Interrogator& device, const model::CacheDescription& cache,
 Verification verify(Interrogator& device, const model::CacheDescription& cache) {
   Verification result;
   std::set<std::uint32_t> odd_sets;  // of a sequence that failed, too
-  // One true description in a hundred fails at p = 0.01, so a failure has to happen twice, on other sequences.
+  // A true description fails at times, so a failure has to happen twice, on other sequences.
   for (const std::uint64_t attempt : {1ULL, 2ULL}) {
     result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::every_set));
     odd_sets.insert(result.odd_sets.begin(), result.odd_sets.end());

@@ -13,6 +13,8 @@ struct Verification {
   bool contradicted = false;  // by answers, and not for lack of them
   // So many latencies belong to no level, or are misread, or the levels have drifted so far, that nothing is certain.
   bool levels_in_doubt = false;
+  // Accesses, or sequences where the policy is random, that could have refuted the description.
+  std::size_t trials = 0;
   std::vector<std::uint32_t> odd_sets;  // sets that were predicted worse than the rest
   std::string reason;                   // when it does not hold
 };

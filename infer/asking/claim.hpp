@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+// What a stage says of one leaf. Whether the leaf is resolved is decided later, by all claims and doubts together.
+template <class Value>
+struct Claim {
+  std::optional<Value> value = {};
+  std::vector<Value> alternatives = {};  // where several values are left
+  std::string reason = {};               // why there is no value, or only a part of one
+  std::size_t questions = 0;             // that were asked about it
+  std::size_t trials = 0;                // that could have refuted the value, and did not
+  std::string tested = {};               // what these trials were, where that explains why the value may be doubted
+  std::map<std::string, model::FlowYaml> details = {};
+};
+
+// The claim that a stage makes, with the questions that it asked. Each could have refuted the value, unless the stage
+// counts its trials itself.
+template <class Stage>
+auto counted(const Interrogator& asker, Stage stage) {
+  const std::size_t before = asker.questions_asked();
+  auto claim = stage();
+  claim.questions = asker.questions_asked() - before;
+  if (claim.trials == 0) {
+    claim.trials = claim.questions;
+  }
+  return claim;
+}
+
+}  // namespace gpuinfer::infer

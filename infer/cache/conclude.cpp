@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/conclude.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <type_traits>
+
+#include "model/description/sections.hpp"
+#include "model/number_text.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::EvidenceStatus;
+using model::LeafEvidence;
+using enum Doubt;
+
+constexpr unsigned bits(std::same_as<Doubt> auto... doubts) {
+  return (0U | ... | (1U << static_cast<unsigned>(doubts)));
+}
+
+struct Rule {
+  std::string_view leaf;
+  bool is_predicted;  // hits and misses that were predicted prove it, whatever else is in doubt
+  bool is_counted;    // so do sets that were counted, unless something touched the answers
+  unsigned leaves_ambiguous;
+  unsigned leaves_unknown;
+};
+
+// A description that was complete and predicts wrongly may be wrong anywhere.
+constexpr unsigned anywhere = bits(mispredicted, levels_unclear, disturbed);
+// So may what grew from a start that was not empty. Before a set was seen to overflow at the onset, nothing has
+// confirmed that it is one, nor what was found of it.
+constexpr unsigned from_onset = anywhere | bits(onset_unconfirmed, started_flooded);
+
+// Lines that fit say how much room there is. Without a policy that explains who leaves when there is none, the room may
+// be organised otherwise than in the sets that were found: in tags apart from the data, for example. No prediction of
+// hits and misses proves latencies and circumstances.
+constexpr std::array rules{
+    Rule{"capacity_bytes", true, true, bits(unproven, disturbed), 0},
+    Rule{"onset_bytes", true, false, from_onset, 0},
+    Rule{"line_bytes", true, true, from_onset | bits(line_uncertain), 0},
+    Rule{"sector_bytes", true, false, anywhere, 0},
+    Rule{"ways", true, true, bits(unproven, disturbed), 0},
+    Rule{"index", true, false, bits(unproven, disturbed), 0},
+    Rule{"replacement", true, false, bits(unproven, disturbed), bits(contradicted)},
+    Rule{"store_lines", true, false, bits(unproven, disturbed), 0},
+    Rule{"sweep", true, false, bits(unproven, disturbed), 0},
+    Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
+    Rule{"partitions", false, false, bits(disturbed), 0},
+    Rule{"carveouts", false, false, bits(disturbed), 0},
+    Rule{"shared_with", false, false, bits(disturbed), 0},
+    Rule{"resident_bytes", false, false, bits(disturbed), 0},
+    Rule{"shared_by_sms", false, false, bits(disturbed), 0},
+    Rule{"sms", false, false, bits(disturbed), 0},
+};
+
+// What is seen of these doubts, each sentence once.
+std::string sentences_of(unsigned which, const Doubts& doubts) {
+  std::string text;
+  for (const auto& [doubt, sentence] : doubts) {
+    if ((bits(doubt) & which) != 0 && doubt != disturbed && text.find(sentence) == std::string::npos) {
+      text += (text.empty() ? "" : "; ") + sentence;
+    }
+  }
+  if ((bits(disturbed) & which) != 0 && doubts.contains(disturbed)) {
+    text += (text.empty() ? "not proven: it was measured, and meanwhile " : "; and meanwhile ") + doubts.at(disturbed);
+  }
+  return text;
+}
+
+double confidence_after(std::size_t trials) { return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6; }
+
+// Values of a leaf as they stand in a description.
+template <class Value, class Member>
+std::vector<model::FlowYaml> texts_of(std::string_view leaf, const std::vector<Value>& values, Member member) {
+  std::vector<model::FlowYaml> texts;
+  if constexpr (!std::is_null_pointer_v<Member>) {
+    const auto row = std::ranges::find(model::cache_leaves(), leaf, &model::Leaf<model::CacheDescription>::name);
+    for (const Value& value : values) {
+      model::CacheDescription cache;
+      cache.*member = value;
+      texts.push_back(row->write(cache));
+    }
+  }
+  return texts;
+}
+
+struct Judgement {
+  LeafEvidence evidence;
+  bool keeps_value = false;
+};
+
+class Judge {
+ public:
+  Judge(const CacheClaims& claims, const Doubts& doubts)
+      : claims_(claims), doubts_(doubts), is_predicted_(claims.predicted_trials > 0),
+        is_counted_(claims.sets_are_counted && !doubts.contains(disturbed)) {
+    doubts_.try_emplace(unproven, "no complete description could be verified on fresh sequences");
+  }
+
+  template <class Value>
+  [[nodiscard]] Judgement judge(std::string_view leaf, const Claim<Value>& claim) const {
+    Judgement judgement;
+    LeafEvidence& evidence = judgement.evidence;
+    evidence.details = claim.details;
+    evidence.experiments = claim.questions;
+    if (!claim.value) {
+      evidence.status = claim.alternatives.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous;
+      evidence.reason = claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven)
+                                             : claim.reason;
+      return judgement;
+    }
+    const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);
+    const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_);
+    const unsigned open = is_proven ? 0 : seen_of(rule.leaves_ambiguous | rule.leaves_unknown);
+    if (open != 0) {
+      const bool says_nothing = (open & rule.leaves_unknown) != 0;
+      evidence.status = says_nothing ? EvidenceStatus::unknown : EvidenceStatus::ambiguous;
+      evidence.reason = sentences_of(open, doubts_) + (claim.tested.empty() ? "" : "; " + claim.tested);
+      return judgement;
+    }
+    judgement.keeps_value = true;
+    evidence.status = claim.reason.empty() ? EvidenceStatus::resolved : EvidenceStatus::ambiguous;
+    evidence.reason = claim.reason;
+    if (evidence.status == EvidenceStatus::resolved) {
+      evidence.confidence =
+          confidence_after(rule.is_predicted && is_predicted_ ? claims_.predicted_trials : claim.trials);
+    }
+    return judgement;
+  }
+
+ private:
+  [[nodiscard]] unsigned seen_of(unsigned which) const {
+    unsigned seen = 0;
+    for (const auto& [doubt, sentence] : doubts_) {
+      seen |= bits(doubt) & which;
+    }
+    return seen;
+  }
+
+  const CacheClaims& claims_;
+  Doubts doubts_;
+  bool is_predicted_;
+  bool is_counted_;
+};
+
+// So many contiguous bytes fit and no more, which need not be all there is room for.
+void suppose_capacity(CacheFinding& finding) {
+  LeafEvidence& capacity = finding.evidence.leaves.at("capacity_bytes");
+  if (capacity.status == EvidenceStatus::unknown && finding.cache.onset_bytes) {
+    capacity.status = EvidenceStatus::ambiguous;
+    capacity.alternatives = {std::to_string(*finding.cache.onset_bytes)};
+    capacity.reason =
+        "so many contiguous bytes fit and no more, which need not be all there is room for: " + capacity.reason;
+  }
+}
+
+}  // namespace
+
+CacheFinding conclude(const CacheClaims& claims, const Doubts& doubts) {
+  const Judge judge(claims, doubts);
+  CacheFinding finding;
+  for_each_claim(claims,
+                 [&]<class Value, class Member>(std::string_view leaf, const Claim<Value>& claim, Member member) {
+                   auto [evidence, keeps_value] = judge.judge(leaf, claim);
+                   if constexpr (!std::is_null_pointer_v<Member>) {
+                     if (keeps_value) {
+                       finding.cache.*member = *claim.value;
+                     }
+                   }
+                   if (!claim.value) {
+                     evidence.alternatives = texts_of(leaf, claim.alternatives, member);
+                   } else if (!keeps_value && evidence.status == EvidenceStatus::ambiguous) {
+                     evidence.alternatives = texts_of(leaf, std::vector<Value>{*claim.value}, member);
+                   }
+                   finding.evidence.leaves.emplace(leaf, std::move(evidence));
+                 });
+  if (finding.cache.index) {
+    finding.cache.exercised_bits = claims.exercised_bits;
+  }
+  suppose_capacity(finding);
+  finding.evidence.prediction = claims.prediction;
+  return finding;
+}
+
+model::CacheDescription claimed_cache(const CacheClaims& claims) {
+  model::CacheDescription cache;
+  for_each_claim(claims,
+                 [&]<class Value, class Member>(std::string_view /*leaf*/, const Claim<Value>& claim, Member member) {
+                   if constexpr (!std::is_null_pointer_v<Member>) {
+                     if (claim.value) {
+                       cache.*member = *claim.value;
+                     }
+                   }
+                 });
+  cache.exercised_bits = claims.exercised_bits;
+  return cache;
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/prove.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "infer/asking/disturbance.hpp"
+#include "infer/asking/thresholds.hpp"
+#include "infer/cache/prediction.hpp"
+#include "infer/policy/replacement_fit.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+void fail(Verification& verification, std::string reason) {
+  verification.holds = false;
+  verification.reason = std::move(reason);
+}
+
+// Victim frequencies, too, must come out again on questions that took no part in the fit.
+void check_fresh_victims(Interrogator& asker, const std::vector<ConflictClass>& sets, const model::Replacement& policy,
+                         Verification& verification) {
+  constexpr std::size_t fewest_victims = 1500;
+  constexpr std::size_t victims_of_way = 20;
+  const ConflictClass& set = *std::ranges::max_element(sets, {}, &ConflictClass::ways);
+  const std::size_t victims = std::max(fewest_victims, victims_of_way * set.ways);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    // The smallest of six p-values is small six times as often as one is.
+    const double p_value = std::min(1.0, 6 * fresh_victims_fit(asker, set, policy, victims));
+    verification.evidence.p_value = attempt == 0 ? std::min(*verification.evidence.p_value, p_value) : p_value;
+    if (p_value > least_p_value) {
+      verification.holds = true;
+      verification.trials += victims;
+      return;
+    }
+    fail(verification, "victims on fresh chases do not fit: p = " + std::to_string(p_value));
+  }
+}
+
+// Somebody else's loads may have split a line into what looked like several.
+void check_lines_side_by_side(Interrogator& asker, const model::CacheDescription& cache, Verification& verification) {
+  asker.inquire("fresh random sequences over lines side by side",
+                "something touched answers, and a line of twice the size would show there");
+  const Verification neighbours = verify_side_by_side(asker, cache);
+  asker.learned(neighbours.holds ? "the description predicts them, too" : neighbours.reason);
+  if (!neighbours.holds) {
+    fail(verification, neighbours.reason);
+  }
+}
+
+Verification verify_all(Interrogator& asker, const model::Answerer& device, const FoundSets& sets,
+                        const model::CacheDescription& cache) {
+  asker.inquire("fresh random sequences over lines from everywhere",
+                "only what predicts answers that took no part in the fit is resolved");
+  Verification verification = verify(asker, cache);
+  asker.learned(verification.holds ? "the description predicts them" : verification.reason);
+  if (verification.holds && sets.packings.failed()) {
+    fail(verification, "packings of lines that should just fill every set do not behave so; " + sets.ways.tested);
+  }
+  if (verification.holds && !model::is_deterministic(*cache.replacement)) {
+    check_fresh_victims(asker, sets.single_sets, *cache.replacement, verification);
+  }
+  if (verification.holds && *cache.onset_bytes > *cache.capacity_bytes) {
+    fail(verification, std::to_string(*cache.onset_bytes) + " contiguous bytes fit, and these sets hold " +
+                           std::to_string(*cache.capacity_bytes));
+  }
+  if (verification.holds && disturbance_of(device)) {
+    check_lines_side_by_side(asker, cache, verification);
+  }
+  return verification;
+}
+
+}  // namespace
+
+void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& sets, CacheClaims& claims,
+           Doubts& doubts) {
+  if (asker.starts_flooded() && !covers_buffer(*claims.index.value, asker.buffer())) {
+    doubts[Doubt::unproven] =
+        "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
+    return;
+  }
+  const Verification verification = verify_all(asker, device, sets, claimed_cache(claims));
+  claims.prediction = verification.evidence;
+  if (verification.holds) {
+    claims.predicted_trials = verification.trials;
+    return;
+  }
+  claims.replacement.details["deterministic"] = "null";
+  doubts[Doubt::unproven] = doubts[Doubt::mispredicted] = verification.reason;
+  if (verification.contradicted) {
+    doubts[Doubt::contradicted] = verification.reason;
+  }
+  if (verification.levels_in_doubt) {
+    doubts[Doubt::levels_unclear] = verification.reason;
+  }
+}
+
+void predict_as_well_as_possible(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
+  model::CacheDescription assumed = claimed_cache(claims);
+  std::string assuming;
+  if (!assumed.index || !assumed.ways) {
+    assumed.index = model::BitsIndex{};
+    assumed.ways = {static_cast<std::uint32_t>(std::max<Bytes>(1, *assumed.onset_bytes / *assumed.line_bytes))};
+    assuming = "ways: " + model::to_flow_yaml(*assumed.ways) + ", ";
+  }
+  const auto [policy, verification] = predict_best(asker, assumed, model::plain_policies(*assumed.ways));
+  if (verification.levels_in_doubt) {
+    doubts[Doubt::unproven] = doubts[Doubt::levels_unclear] = verification.reason;
+  }
+  claims.prediction = verification.evidence;
+  claims.prediction->p_value.reset();
+  claims.prediction->assuming = "{" + assuming + "replacement: " + model::to_flow_yaml(policy) + "}";
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/circumstances/claim_circumstances.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/circumstances/circumstances.hpp"
+#include "infer/circumstances/near_and_far.hpp"
+#include "infer/circumstances/sm_groups.hpp"
+#include "model/description_yaml.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::Carveout;
+
+// The target behind which all SMs find the same cache.
+constexpr const char* cache_of_all_sms = "L2";
+
+// What a claim rests on: hits and misses as the classifier tells them, or latencies compared with their like.
+enum class By { levels, comparison };
+
+// `claim` becomes what find(claim) makes of it; find() returns what was learned in words. Where it gives no value, that
+// is the reason.
+template <class Value, class Find>
+void settle(Interrogator& asker, std::optional<Claim<Value>>& claim, const char* asked, const char* why, Find find,
+            By by = By::levels) {
+  asker.inquire(asked, why);
+  claim.emplace();
+  std::string learned;
+  try {
+    claim = counted(asker, [&] {
+      Claim<Value> found;
+      learned = find(found);
+      return found;
+    });
+    if (by == By::levels && asker.classifier().drifts_away()) {
+      claim->value.reset();
+      learned = "the latencies drift further than they can be followed";
+    }
+  } catch (const QuestionRefused& refused) {
+    learned = std::string("the device refused a question: ") + refused.what();
+  }
+  if (!claim->value) {
+    claim->reason = learned;
+  }
+  asker.learned(learned);
+}
+
+Bytes line_or_sector_bytes(const CacheClaims& claims) {
+  return claims.line_bytes.value.value_or(*claims.sector_bytes.value);
+}
+
+// No value where no SM is far from any line: then there are no parts to speak of, which is resolved, too.
+std::string partitions(Interrogator& asker, CacheClaims& claims, Claim<std::optional<model::Partitions>>& claim) {
+  // A line may lie in several parts, a sector does not.
+  const NearAndFar found = find_near_and_far(asker, *claims.sector_bytes.value, claims.onset_bytes.value);
+  if (found.sms.size() == 1 && !found.home && found.reason.empty()) {
+    claim.value.emplace();
+    return "no SM is far from any line";
+  }
+  // Where what is far stays so, the median of all hits is that of neither.
+  if (found.far_cycles > 0 && !found.keeps_copies) {
+    claims.latency_cycles.value->hit = found.near_cycles;
+  }
+  if (!found.home) {
+    if (found.sms.size() > 1) {
+      claim.details["parts"] = std::to_string(found.sms.size());
+    }
+    return found.reason;
+  }
+  claim.value.emplace(model::Partitions{.index = *found.home,
+                                        .near = 0,
+                                        .far_cycles = found.far_cycles,
+                                        .sms = found.sms,
+                                        .keeps_copies = found.keeps_copies,
+                                        .block_bytes = found.block_bytes,
+                                        .resident_bytes = found.resident_bytes});
+  return std::to_string(found.sms.size()) + " parts, by " + model::to_flow_yaml(*found.home);
+}
+
+std::string resident(Interrogator& asker, Bytes line_bytes, Claim<std::array<double, 2>>& claim) {
+  const std::uint64_t lines = asker.buffer().bytes / line_bytes;
+  const auto bytes = find_resident_bytes(asker, lines, line_bytes);
+  constexpr double nearly_all = 0.95;
+  if (bytes[1] > nearly_all * static_cast<double>(lines * line_bytes)) {
+    return "the buffer holds too little to drive out what is present";
+  }
+  claim.value = bytes;
+  return std::to_string(std::lround(bytes[0])) + " to " + std::to_string(std::lround(bytes[1])) + " bytes";
+}
+
+std::string sharers(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std::vector<std::uint32_t>>>& claim) {
+  SmGroups found = find_sm_groups(asker, line_bytes);
+  if (!found.reason.empty()) {
+    return found.reason;
+  }
+  claim.value = std::move(found.groups);
+  return "one for each of " + std::to_string(claim.value->size()) + " groups of SMs";
+}
+
+// `known`: what is known of the store at each carve-out.
+std::string carveouts(Interrogator& asker, Bytes line_bytes, const std::vector<Carveout>& known,
+                      Claim<std::vector<Carveout>>& claim) {
+  std::vector<Carveout> found = find_carveouts(asker, line_bytes);
+  for (Carveout& carveout : found) {
+    // A full cache holds as much as ever fitted, but for sets that random lines leave part empty.
+    constexpr double least_full = 0.8;
+    const auto fitting = static_cast<double>(carveout.onset_bytes.value_or(0));
+    if (fitting == 0 || carveout.resident_bytes->at(1) < least_full * fitting) {
+      return "with a carve-out of " + std::to_string(carveout.carveout_kb) + " KB " +
+             std::to_string(carveout.onset_bytes.value_or(0)) + " bytes fit and at most " +
+             std::to_string(std::lround(carveout.resident_bytes->at(1))) + " are present";
+    }
+    const auto same = std::ranges::find(known, carveout.carveout_kb, &Carveout::carveout_kb);
+    if (same != known.end()) {
+      carveout.store_lines = same->store_lines;
+    }
+  }
+  claim.value = std::move(found);
+  return std::to_string(claim.value->size()) + " sizes";
+}
+
+std::string sharing(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std::string>>& claim) {
+  const Sharing sharing = find_sharing(asker, line_bytes);
+  if (!sharing.in_doubt.empty()) {
+    return "neither hits nor misses through " + sharing.in_doubt.front();
+  }
+  claim.value = sharing.shared_with;
+  claim.details["apart"] = model::to_flow_yaml(sharing.apart);
+  return model::to_flow_yaml(sharing.shared_with) + " find them";
+}
+
+std::string all_sms(Interrogator& asker, Bytes line_bytes, Bytes onset_bytes, Claim<std::monostate>& claim,
+                    std::vector<std::string>& warnings) {
+  const SmSurvey survey = survey_sms(asker, line_bytes, onset_bytes);
+  claim.value.emplace();
+  claim.details = {{"asked", std::to_string(survey.asked)},
+                   {"other_misses", model::to_flow_yaml(survey.other_misses)},
+                   {"other_latency", model::to_flow_yaml(survey.other_latency)}};
+  const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
+  if (others == 0) {
+    return "all alike";
+  }
+  warnings.push_back(std::to_string(others) + " of " + claim.details["asked"] + " SMs answer otherwise (other misses " +
+                     claim.details["other_misses"] + ", another latency " + claim.details["other_latency"] +
+                     "), and none is expected; the profile holds for the others, so run again when the device has no "
+                     "other work");
+  return "not all alike";
+}
+
+}  // namespace
+
+void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
+  if (!claims.sector_bytes.value) {
+    return;
+  }
+  const model::DeviceFacts& facts = asker.facts();
+  const Bytes line_bytes = line_or_sector_bytes(claims);
+  if (asker.target() == cache_of_all_sms && facts.chooses_sm) {
+    asker.report("near and far parts", 1.0);
+    settle(asker, claims.partitions, "lines that one SM has just brought, loaded by every SM",
+           "the first load of a line that is at home near other SMs takes longer",
+           [&](auto& claim) { return partitions(asker, claims, claim); });
+  }
+  if (asker.buffer().nearer_bytes) {
+    asker.report("what is present", 1.0);
+    settle(asker, claims.resident_bytes, "random loads from the whole buffer",
+           "they hit as often as their lines are present",
+           [&](auto& claim) { return resident(asker, line_bytes, claim); });
+    if (facts.chooses_sm && facts.sm_count) {
+      asker.report("who shares it", 1.0);
+      settle(
+          asker, claims.shared_by_sms, "lines that other SMs have just brought",
+          "they hit on SMs that have it in common", [&](auto& claim) { return sharers(asker, line_bytes, claim); },
+          By::comparison);
+    }
+  }
+  if (!claims.onset_bytes.value) {
+    return;
+  }
+  const Bytes onset_bytes = *claims.onset_bytes.value;
+  const bool is_first_level = std::ranges::find(facts.warm_targets, asker.target()) != facts.warm_targets.end();
+  if (is_first_level && !facts.carveouts_kb.empty()) {
+    asker.report("carve-outs", 1.0);
+    const std::vector<Carveout> known =
+        claims.carveouts && claims.carveouts->value ? *claims.carveouts->value : std::vector<Carveout>{};
+    settle(asker, claims.carveouts, "contiguous arrays and random loads with every carve-out",
+           "what is not shared memory is this cache",
+           [&](auto& claim) { return carveouts(asker, line_bytes, known, claim); });
+  }
+  if (is_first_level && facts.warm_targets.size() > 1) {
+    settle(asker, claims.shared_with, "loads through other paths of lines that this one brought",
+           "hits tell that the paths share a cache", [&](auto& claim) { return sharing(asker, line_bytes, claim); });
+  }
+  constexpr Bytes most_lines = 1U << 14U;
+  if (asker.settings().all_sms && !asker.buffer().nearer_bytes && facts.chooses_sm && facts.sm_count &&
+      onset_bytes / line_bytes <= most_lines) {
+    asker.report("every SM", 1.0);
+    settle(asker, claims.sms, "the same random loads on every SM", "parts of a chip may differ",
+           [&](auto& claim) { return all_sms(asker, line_bytes, onset_bytes, claim, warnings); });
+  }
+}
+
+}  // namespace gpuinfer::infer

@@ -18,16 +18,7 @@
 #include "cli/targets.hpp"
 #include "cli/warnings.hpp"
 #include "infer/asking/disturbance.hpp"
-#include "infer/cache/infer_cache.hpp"
-#include "infer/code/infer_code.hpp"
-#include "infer/laps/infer_first_level.hpp"
-#include "infer/laps/infer_level.hpp"
-#include "infer/latency/infer_latency.hpp"
-#include "infer/texture/infer_texture.hpp"
-#include "infer/threads/infer_bandwidth.hpp"
-#include "infer/threads/infer_kernels.hpp"
-#include "infer/threads/infer_outstanding.hpp"
-#include "infer/threads/infer_shared_memory.hpp"
+#include "infer/studies.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 
@@ -35,63 +26,20 @@ namespace gpuinfer::cli {
 
 namespace {
 
-// Puts what was found where it stands in a profile.
-struct Storing {
-  model::DeviceDescription* profile;
-  const std::string* target;
-
-  void operator()(infer::CacheFinding& found) const { profile->caches[*target] = std::move(found.cache); }
-  void operator()(const infer::TextureFinding& found) const { profile->textures[*target] = found.texture; }
-  void operator()(const infer::CodeFinding& found) const { profile->code[*target] = found.code; }
-  void operator()(const infer::SharedMemoryFinding& found) const { profile->shared_memory = found.shared_memory; }
-  void operator()(const infer::LatencyFinding& found) const {
-    profile->memory_latency_cycles = found.memory_latency_cycles;
-  }
-  void operator()(const infer::OutstandingFinding& found) const { profile->outstanding = found.outstanding; }
-  void operator()(const infer::BandwidthFinding& found) const { profile->bandwidth = found.bandwidth; }
-  void operator()(const infer::KernelFinding& found) const { profile->kernels = found.kernels; }
-};
-
-infer::LatencyFinding infer_latency(model::Answerer& device, const std::string& target,
-                                    const model::DeviceDescription& known, const infer::Settings& settings) {
-  constexpr const char* path = "global";
-  model::DeviceDescription with_path = known;
-  if (device.facts().latency_path) {
-    with_path.paths[path] = *device.facts().latency_path;
-  }
-  return infer::infer_latency(device, target, with_path, path, settings);
-}
-
-// Of a CPU.
-infer::CacheFinding infer_by_laps(model::Answerer& device, const std::string& target, const infer::Settings& settings) {
-  if (target == "dTLB") {
-    return infer::infer_first_tlb(device, target, settings);
-  }
-  if (target == "L1D") {
-    return infer::infer_first_cache(device, target, settings);
-  }
-  const std::size_t level = target == "L2" ? 1 : 2;
-  return infer::infer_level(device, target, level, settings);
-}
-
-infer::Finding& finding_of(AnyFinding& found) {
-  return std::visit([](infer::Finding& any) -> infer::Finding& { return any; }, found);
-}
-
-// Without what is resolved if something touched the answers: but for caches no fresh questions prove it.
-template <class Found>
-AnyFinding unless_disturbed(const model::Answerer& device, const std::string& target, Found found) {
+// The target by its study. Without what is resolved if something touched the answers, unless fresh questions prove it.
+infer::Finding study(model::Answerer& device, const std::string& target, const infer::Settings& settings,
+                     model::DeviceDescription& profile) {
+  const infer::Study& study = infer::study_of(target, device.facts());
+  model::DeviceDescription measured = profile;
+  infer::Finding finding = study.run(device, target, settings, measured);
   const std::optional<std::string> disturbance = infer::disturbance_of(device);
-  if (!disturbance) {
-    return found;
+  if (study.proves_itself || !disturbance) {
+    profile = std::move(measured);
+    return finding;
   }
-  const std::string section(section_of(target));
-  model::DeviceDescription measured;
-  Storing{.profile = &measured, .target = &target}(found);
-  const std::map<std::string, std::string> values = known_values(measured, section);
-  Found open;
-  static_cast<infer::Finding&>(open) = std::move(found);
-  for (auto& [leaf, evidence] : open.evidence.leaves) {
+  const std::map<std::string, std::string> values = known_values(measured, std::string(section_of(target)));
+  study.leave_open(profile, target);
+  for (auto& [leaf, evidence] : finding.evidence.leaves) {
     if (evidence.status == model::EvidenceStatus::resolved) {
       const auto value = values.find(leaf);
       evidence.status = model::EvidenceStatus::ambiguous;
@@ -100,22 +48,21 @@ AnyFinding unless_disturbed(const model::Answerer& device, const std::string& ta
                                     value == values.end() ? "it " : value->second + " ", *disturbance);
     }
   }
-  return open;
+  return finding;
 }
 
 // What is found out with no access at all: that nothing is known, for this reason.
-AnyFinding nothing_known(const std::string& target, const model::DeviceDescription& known, infer::Settings settings,
-                         const FindOut& find_out, const std::string& failure) {
+infer::Finding nothing_known(const std::string& target, model::DeviceDescription& profile, infer::Settings settings,
+                             const FindOut& find_out, const std::string& failure) {
   settings.budget_accesses = 0;
   settings.stop_requested = [] { return true; };
-  AnyFinding found = find_out(target, known, settings);
-  infer::Finding& finding = finding_of(found);
+  infer::Finding finding = find_out(target, settings, profile);
   for (auto& [leaf, evidence] : finding.evidence.leaves) {
     evidence.reason = "the device failed: " + failure;
   }
   finding.warnings = {};
   finding.device_failure = failure;
-  return found;
+  return finding;
 }
 
 bool knows_something(const infer::Finding& finding) {
@@ -123,8 +70,7 @@ bool knows_something(const infer::Finding& finding) {
                              [](const auto& leaf) { return leaf.second.status != model::EvidenceStatus::unknown; });
 }
 
-}  // namespace
-
+// With what has to be known before, as far as the device offers it.
 Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts) {
   Plan plan{.targets = {}, .asked = asked};
   const auto add = [&](const std::string& target) {
@@ -143,36 +89,14 @@ Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& f
   return plan;
 }
 
-FindOut asking(model::Answerer& device) {
-  return [&device](const std::string& target, const model::DeviceDescription& known,
-                   const infer::Settings& settings) -> AnyFinding {
-    if (target == "Shared") {
-      return unless_disturbed(device, target, infer::infer_shared_memory(device, target, settings));
-    }
-    if (target == "Outstanding") {
-      return unless_disturbed(device, target, infer::infer_outstanding(device, target, settings));
-    }
-    if (target == "Latency") {
-      return unless_disturbed(device, target, infer_latency(device, target, known, settings));
-    }
-    if (target == "Bandwidth") {
-      return unless_disturbed(device, target, infer::infer_bandwidth(device, target, settings));
-    }
-    if (target == "Kernels") {
-      return unless_disturbed(device, target, infer::infer_kernels(device, target, known, settings));
-    }
-    const model::BufferFacts& buffer = device.facts().buffer_of(target);
-    if (buffer.raster) {
-      return unless_disturbed(device, target, infer::infer_texture(device, target, settings));
-    }
-    if (buffer.piece_bytes) {
-      return unless_disturbed(device, target, infer::infer_code(device, target, settings));
-    }
-    if (buffer.averages_laps) {
-      return infer_by_laps(device, target, settings);
-    }
-    return infer::infer_cache(device, target, settings);
-  };
+}  // namespace
+
+Inquiry inquire(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
+                const infer::Settings& settings, bool quiet) {
+  return inquire(facts, plan_for(targets, facts), settings, quiet,
+                 [&](const std::string& target, const infer::Settings& limited, model::DeviceDescription& profile) {
+                   return study(device, target, limited, profile);
+                 });
 }
 
 Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
@@ -202,15 +126,14 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
           plan.targets.size() == 1 ? target : fmt::format("target {} of {}, {}", i + 1, plan.targets.size(), target),
           progress);
     };
-    AnyFinding found = [&] {
+    infer::Finding finding = [&] {
       try {
-        return find_out(target, inquiry.profile, settings);
+        return find_out(target, settings, inquiry.profile);
       } catch (const DeviceError& failure) {
         return nothing_known(target, inquiry.profile, settings, find_out, failure.what());
       }
     }();
     line.clear();
-    infer::Finding& finding = finding_of(found);
     something_is_known = something_is_known || knows_something(finding);
     if (finding.device_failure && !first_failure) {
       first_failure = finding.device_failure;
@@ -227,7 +150,6 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
     }
     inquiry.questions += finding.questions;
     inquiry.accesses += finding.accesses;
-    std::visit(Storing{.profile = &inquiry.profile, .target = &target}, found);
     inquiry.profile.evidence[std::string(section_of(target))] = std::move(finding.evidence);
   }
   if (first_failure && !something_is_known) {

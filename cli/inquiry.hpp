@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
+#include <vector>
 
 #include "cli/exit_status.hpp"
 #include "cli/output.hpp"
@@ -26,12 +26,9 @@ struct Inquiry {
   std::chrono::duration<double> time{};
 };
 
-using AnyFinding =
-    std::variant<infer::CacheFinding, infer::TextureFinding, infer::CodeFinding, infer::SharedMemoryFinding,
-                 infer::LatencyFinding, infer::OutstandingFinding, infer::BandwidthFinding, infer::KernelFinding>;
-// `known`: what was found out before.
-using FindOut = std::function<AnyFinding(const std::string& target, const model::DeviceDescription& known,
-                                         const infer::Settings& settings)>;
+// Finds out a target and puts it into the profile, which holds what was found out before.
+using FindOut = std::function<infer::Finding(const std::string& target, const infer::Settings& settings,
+                                             model::DeviceDescription& profile)>;
 
 // What is found out, in this order, and what of it somebody asked for.
 struct Plan {
@@ -39,17 +36,16 @@ struct Plan {
   std::vector<std::string> asked;
 };
 
-// With what has to be known before (model::needed_before()), as far as the device offers it.
-[[nodiscard]] Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& facts);
-
-// Asks the device, which outlives it.
-[[nodiscard]] FindOut asking(model::Answerer& device);
-
 // `all_resolved` is of those that were asked for. Budget and deadline in `settings` are for all targets together. Shows
 // progress on stderr unless `quiet`, and warns. Throws DeviceError when the device failed and nothing is known of any
 // target; else what it was not asked for any more is unknown.
 [[nodiscard]] Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
                               const FindOut& find_out);
+
+// Asks the device for these targets, by the table of studies, and before for what they need to know, as far as the
+// device offers it. `facts`: of the device, with what the profile is to say of the run.
+[[nodiscard]] Inquiry inquire(model::Answerer& device, const model::DeviceFacts& facts,
+                              const std::vector<std::string>& targets, const infer::Settings& settings, bool quiet);
 
 // What is told on stderr besides warnings.
 struct Verbosity {

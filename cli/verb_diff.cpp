@@ -81,7 +81,7 @@ model::DeviceDescription profile_of_recording(const std::string& file) {
   const std::vector<std::string> targets = offered_targets({{"all"}}, *device);
   infer::Settings settings;
   settings.seed = inference_seed(std::nullopt, device->facts());
-  return inquire(device->facts(), plan_for(targets, device->facts()), settings, true, asking(*device)).profile;
+  return inquire(*device, device->facts(), targets, settings, true).profile;
 }
 
 model::DeviceDescription profile_named(const std::string& name_or_file) {

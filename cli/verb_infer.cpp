@@ -17,6 +17,7 @@
 #include "cli/warnings.hpp"
 #include "infer/recordings/infer_set_sequences.hpp"
 #include "infer/recordings/infer_traces.hpp"
+#include "infer/studies.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
 
@@ -100,31 +101,30 @@ bool learned_nothing(const Inquiry& inquiry) {
 Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
                bool quiet) {
   const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
-  return inquire(device->facts(), plan_for(targets, device->facts()), settings, quiet, asking(*device));
+  return inquire(*device, device->facts(), targets, settings, quiet);
+}
+
+// What else was found out than the cache itself, which is in `profile` then.
+infer::Finding put(infer::CacheFinding found, const std::string& target, model::DeviceDescription& profile) {
+  profile.caches[target] = std::move(found.cache);
+  return found;
 }
 
 Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
                 const infer::Settings& settings, const infer::Scorer& scorer, bool quiet) {
-  const auto is_timed = [&](const std::string& target) {
-    return std::ranges::any_of(recordings, [&](const Recording& recording) {
-      return std::ranges::find(recording.timed_targets, target) != recording.timed_targets.end();
-    });
-  };
-  return inquire(recordings.front().facts, {.targets = targets, .asked = targets}, settings, quiet,
-                 [&](const std::string& target, const model::DeviceDescription&, const infer::Settings& limited) {
-                   const model::BufferFacts& buffer = recordings.front().facts.buffer_of(target);
-                   const char* const recorded = buffer.raster          ? "texels"
-                                                : buffer.piece_bytes   ? "pieces of code"
-                                                : buffer.averages_laps ? "averages over laps"
-                                                : is_timed(target)     ? "what many threads do at once"
-                                                                       : nullptr;
-                   if (recorded != nullptr) {
-                     throw InputError("--target: " + target + " was recorded as " + recorded +
+  const model::DeviceFacts& facts = recordings.front().facts;
+  return inquire(facts, {.targets = targets, .asked = targets}, settings, quiet,
+                 [&](const std::string& target, const infer::Settings& limited, model::DeviceDescription& profile) {
+                   const std::string recorded_as(infer::study_of(target, facts).recorded_as);
+                   if (!recorded_as.empty()) {
+                     throw InputError("--target: " + target + " was recorded as " + recorded_as +
                                       ", which only the recording of a whole run explains; give that one alone");
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
-                   return infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited, scorer);
+                   return put(
+                       infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited, scorer),
+                       target, profile);
                  });
 }
 
@@ -152,8 +152,8 @@ Inquiry explain_set(const Recording& first, const std::vector<model::SetSequence
   }
   const std::vector<std::string> target = asked.empty() ? std::vector<std::string>{"L1tex"} : asked;
   return inquire(first.facts, {.targets = target, .asked = target}, settings, quiet,
-                 [&](const std::string&, const model::DeviceDescription&, const infer::Settings& limited) {
-                   return infer::infer_set_sequences(sequences, limited);
+                 [&](const std::string& name, const infer::Settings& limited, model::DeviceDescription& profile) {
+                   return put(infer::infer_set_sequences(sequences, limited), name, profile);
                  });
 }
 

@@ -134,8 +134,7 @@ Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings
     const std::unique_ptr<model::Answerer> device = open_device({.device = parse_device("recorded:" + file)});
     settings.seed = inference_seed(seed, device->facts());
     const model::DeviceFacts facts = facts_of_inquiry(device->facts(), settings.seed);
-    Inquiry inquiry =
-        inquire(facts, plan_for(offered_targets({{"all"}}, *device), facts), settings, quiet, asking(*device));
+    Inquiry inquiry = inquire(*device, facts, offered_targets({{"all"}}, *device), settings, quiet);
     all.all_resolved = all.all_resolved && inquiry.all_resolved;
     all.questions += inquiry.questions;
     all.accesses += inquiry.accesses;
@@ -233,7 +232,7 @@ ExitStatus verb_run(Arguments arguments) {
       status = compare_averages(device, targets, settings, output, format, quiet);
       tell_disturbances(device, archive);
     } else {
-      Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, quiet, asking(device));
+      Inquiry inquiry = inquire(device, facts, targets, settings, quiet);
       inquiry.profile.device.provenance.merge(tell_disturbances(device, archive));
       if (kept) {
         inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());

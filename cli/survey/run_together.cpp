@@ -46,7 +46,7 @@ Result asked_of(const DeviceRequest& request, std::span<const DeviceRequest> all
   check_undisturbed(*request.device.kind, all, targets);
   settings.seed = inference_seed(seed, device->facts());
   const model::DeviceFacts facts = facts_of_inquiry(device->facts(), settings.seed);
-  Inquiry inquiry = inquire(facts, plan_for(targets, facts), settings, true, asking(*device));
+  Inquiry inquiry = inquire(*device, facts, targets, settings, true);
   inquiry.profile.device.provenance.merge(tell_disturbances(*device, nullptr));
   return result_of(std::move(inquiry.profile), name_of_host());
 }

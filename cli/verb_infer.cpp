@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -9,6 +11,8 @@
 #include "cli/common_options.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/leaf_table.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/ranks.hpp"
 #include "cli/recordings.hpp"
 #include "cli/shared_work.hpp"
@@ -57,9 +61,12 @@ namespace {
 
 std::vector<Recording> read_all(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
   std::vector<Recording> recordings;
+  StepBar bar("infer", files.size());
   for (const std::string& file : files) {
+    bar.doing("reading " + file);
     recordings.push_back(read_recording(file));
     name_target(recordings.back(), asked);
+    bar.step();
   }
   return recordings;
 }
@@ -110,6 +117,16 @@ infer::Finding put(infer::CacheFinding found, const std::string& target, model::
   return found;
 }
 
+// The same scorer, which tells how many hypotheses it has tried. How many there will be nobody knows.
+infer::Scorer telling(const infer::Scorer& scorer, const infer::Settings& settings) {
+  return [&scorer, &settings, tried = std::size_t{0}](std::size_t hypotheses, const infer::Score& score) mutable {
+    const std::string finding = fmt::format("search by simulation: {} hypotheses tried", grouped(tried));
+    settings.on_progress({.finding = finding, .done = 0, .questions = 0, .accesses = 0});
+    tried += hypotheses;
+    return scorer(hypotheses, score);
+  };
+}
+
 Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std::string>& targets,
                 const infer::Settings& settings, const infer::Scorer& scorer, bool quiet) {
   const model::DeviceFacts& facts = recordings.front().facts;
@@ -122,9 +139,9 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
-                   return put(
-                       infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited, scorer),
-                       target, profile);
+                   return put(infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited,
+                                                  telling(scorer, limited)),
+                              target, profile);
                  });
 }
 

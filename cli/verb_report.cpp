@@ -4,6 +4,7 @@
 
 #include "cli/output.hpp"
 #include "cli/pieces.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/recordings.hpp"
 #include "cli/report/page.hpp"
 #include "cli/syntax.hpp"
@@ -30,10 +31,13 @@ Syntax report_syntax() {
 
 namespace {
 
-std::vector<Recording> read_recordings(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
+std::vector<Recording> read_recordings(const std::vector<std::string>& files, const std::vector<std::string>& asked,
+                                       StepBar& bar) {
   std::vector<Recording> recordings;
   for (const std::string& file : files) {
+    bar.doing("reading " + file);
     name_target(recordings.emplace_back(read_recording(file)), asked);
+    bar.step();
   }
   return recordings;
 }
@@ -42,7 +46,7 @@ void check_that_one_shows(const std::vector<Recording>& recordings, const std::v
   for (const Recording& recording : recordings) {
     const std::vector<std::string> recorded = targets_of(recording);
     if (std::find_first_of(recorded.begin(), recorded.end(), targets.begin(), targets.end()) == recorded.end()) {
-      throw InputError(recording.file + ": is of nothing that the page shows; leave it out or name its profile");
+      throw InputError(recording.file + ": contains none of the profile's targets; leave it out or name its profile");
     }
   }
 }
@@ -64,9 +68,11 @@ ExitStatus verb_report(Arguments arguments) {
   Output output(parsed->text("output"));
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
-  const std::vector<Recording> recordings = read_recordings(traces, asked);
+  StepBar bar("report", traces.size() + targets.size());
+  const std::vector<Recording> recordings = read_recordings(traces, asked, bar);
   check_that_one_shows(recordings, targets);
-  output.stream() << report::page_of(profile, text_of_files(files), targets, recordings);
+  bar.doing("drawing");
+  output.stream() << report::page_of(profile, text_of_files(files), targets, recordings, [&bar] { bar.step(); });
   output.finish();
   return ExitStatus::resolved;
 }

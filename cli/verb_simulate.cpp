@@ -12,6 +12,7 @@
 #include "cli/outcome_word.hpp"
 #include "cli/output.hpp"
 #include "cli/parallel.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/simulate_detail.hpp"
 #include "cli/simulate_path.hpp"
@@ -259,6 +260,7 @@ std::string miss_row(Simulation& simulation, const model::Question& question, st
 void write_curve(std::ostream& out, const Curve& curve, const Simulation& simulation,
                  const std::optional<std::size_t>& jobs) {
   std::vector<std::string> parts(curve.array_bytes.size());
+  StepBar bar("simulate", parts.size());
   for_each_index(parts.size(), jobs, [&](std::size_t i) {
     const std::uint64_t array_bytes = curve.array_bytes[i];
     Simulation own = simulation.another();
@@ -268,6 +270,7 @@ void write_curve(std::ostream& out, const Curve& curve, const Simulation& simula
     } else {
       parts[i] = miss_row(own, question, array_bytes);
     }
+    bar.step();
   });
   out << (curve.pattern ? "array_bytes,access,offset,set,outcome\n"
                         : "array_bytes,accesses,misses,miss_rate,sets_that_miss\n");

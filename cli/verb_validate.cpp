@@ -9,6 +9,7 @@
 #include "cli/document.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/parallel.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/recordings.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
@@ -51,7 +52,9 @@ struct Comparison {
 std::vector<Comparison> comparisons(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
   const bool all = asked.empty() || std::find(asked.begin(), asked.end(), "all") != asked.end();
   std::vector<Comparison> chosen;
+  StepBar bar("validate", files.size());
   for (const std::string& file : files) {
+    bar.doing("reading " + file);
     Recording recording = read_recording(file);
     if (!recording.set_sequences.empty()) {
       throw InputError(file +
@@ -64,6 +67,7 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
         chosen.push_back({.trace = std::move(trace), .address_of_buffer = address, .agreement = {}});
       }
     }
+    bar.step();
   }
   if (chosen.empty()) {
     throw InputError("--target: no trace of that load path is in the recordings; leave it out to take all that are");
@@ -78,6 +82,19 @@ const model::CacheDescription& cache_for(const model::DeviceDescription& profile
     throw InputError(file + ": caches." + target + ": is missing, and a trace is of it; choose others with --target");
   }
   return found->second;
+}
+
+void compare(std::vector<Comparison>& compared, const model::DeviceDescription& profile, const std::string& file,
+             std::uint64_t seed, const std::optional<std::size_t>& jobs) {
+  StepBar bar("validate", compared.size());
+  bar.doing("simulating the recorded sequences");
+  for_each_index(compared.size(), jobs, [&](std::size_t i) {
+    Comparison& each = compared[i];
+    const model::CacheDescription& cache = cache_for(profile, file, each.trace.question.target);
+    each.agreement = naming_cache(file, each.trace.question.target,
+                                  [&] { return infer::validate(cache, each.trace, each.address_of_buffer, seed); });
+    bar.step();
+  });
 }
 
 bool differs(const infer::Agreement& agreement) { return agreement.first_disagreement.has_value(); }
@@ -154,12 +171,7 @@ ExitStatus verb_validate(Arguments arguments) {
 
   const model::DeviceDescription profile = survey::read_profile(file);
   std::vector<Comparison> compared = comparisons({operands.begin() + 1, operands.end()}, asked);
-  for_each_index(compared.size(), parsed->count("jobs"), [&](std::size_t i) {
-    Comparison& each = compared[i];
-    const model::CacheDescription& cache = cache_for(profile, file, each.trace.question.target);
-    each.agreement = naming_cache(file, each.trace.question.target,
-                                  [&] { return infer::validate(cache, each.trace, each.address_of_buffer, seed); });
-  });
+  compare(compared, profile, file, seed, parsed->count("jobs"));
 
   const bool wants_document = output_file || parsed->text("format");
   if (output_file || !wants_document) {

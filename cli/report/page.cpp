@@ -269,13 +269,15 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
 }  // namespace
 
 std::string page_of(const DeviceDescription& profile, const std::string& profile_name,
-                    const std::vector<std::string>& targets, const std::vector<Recording>& recordings) {
+                    const std::vector<std::string>& targets, const std::vector<Recording>& recordings,
+                    const std::function<void()>& on_section) {
   std::string links = "<li><a href=\"#hierarchy\">Hierarchy</a></li>";
   std::string sections = hierarchy_html(profile);
   FigureWriter writer;
   for (const std::string& target : targets) {
     links += fmt::format("<li><a href=\"#{0}\">{0}</a></li>", escaped(target));
     sections += section_html(target, profile, recordings, writer);
+    on_section();
   }
   return filled(page_html, {{"TITLE", escaped(profile.device.name)},
                             {"DEVICE", escaped(device_line(profile.device))},

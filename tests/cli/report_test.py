@@ -129,7 +129,7 @@ class Report(harness.ProgramTest):
         self.expect(2, "report", "gtx780", "--target", "Kernels")
         self.expect(2, "report", "gtx780", str(RECORDED / "Shared.h5").replace("Shared", "Nothing"))
         refused = self.expect(2, "report", "m2070", str(RECORDED / "Shared.h5"), "-o", "m2070.html")
-        self.assertIn("is of nothing that the page shows", refused.stderr)
+        self.assertIn("contains none of the profile's targets", refused.stderr)
         self.assertFalse((self.folder / "m2070.html").exists())
 
     def test_chases_of_other_programs(self):

@@ -36,7 +36,8 @@ void add_device_options(Syntax& syntax, Devices devices) {
                 }) +
       ", each also as faulty:FAULTS:DEVICE (see docs/faults.md)";
   if (devices == Devices::several) {
-    const std::string repeatable = what + "; may be repeated: all at a time, and a fleet is written";
+    const std::string repeatable =
+        what + "; may be repeated: several devices are queried in parallel, and a fleet file is written";
     syntax.repeatable("device", "D", repeatable.c_str());
   } else {
     syntax.value("device", "D", what.c_str());
@@ -49,8 +50,7 @@ void add_device_options(Syntax& syntax, Devices devices) {
             "keep the UUID and the serial number of a CUDA device in clear (default: a hash of the UUID alone)")
       .value("patience", "S",
              "how many seconds a process behind exec: may say nothing before it counts as hung (default 60)")
-      .value("seed", "N",
-             "of every choice by chance, a whole number (default 1): same seed, same virtual device, same bytes out");
+      .value("seed", "N", "random seed (default 1); the output of a virtual device is reproducible");
 }
 
 namespace {
@@ -85,8 +85,7 @@ void add_limit_options(Syntax& syntax) {
   syntax.value("budget", "ACCESSES", "stop asking after so many accesses and report what is known (default: no limit)")
       .value("timeout", "S", "stop asking after so many seconds and report what is known (default: no limit)")
       .value("jobs", "N",
-             "threads at most, of which recordings take more than one (default: one for each core, with --mpi 1); the "
-             "result does not depend on it");
+             "maximum number of threads (default: all cores; 1 with --mpi); the result does not depend on it");
 }
 
 infer::Settings limits(const Parsed& parsed) {

@@ -93,8 +93,9 @@ std::string man_page(std::span<const Verb> verbs, const std::string& version) {
       ".SH SYNOPSIS\n.B gpuinfer\n[\\fIVERB\\fR] [\\fIOPTION\\fR]...\n"
       ".SH DESCRIPTION\n"
       "gpuinfer times single loads and concludes from them how large a cache is, its lines, sectors, sets, index\n"
-      "function, replacement policy and latencies. Of each value it says whether it is proven. Data goes to stdout or\n"
-      "to the file of \\fB\\-o\\fR, all else to stderr. Without a verb it is \\fBrun\\fR.\n"
+      "function, replacement policy and latencies. It reports how each value was verified. Data goes to stdout or to "
+      "the\n"
+      "file of \\fB\\-o\\fR, all else to stderr. Without a verb it is \\fBrun\\fR.\n"
       ".SH VERBS\n",
       escaped(version));
   for (const Verb& verb : verbs) {

@@ -61,7 +61,7 @@ std::string line_picture(const CacheDescription& cache) {
   if (sectors > most_boxes) {
     boxes[most_boxes - 2] = std::nullopt;
   }
-  const std::string what = sectors == 1 ? "filled whole" : fmt::format("{} sectors, each filled by itself", sectors);
+  const std::string what = sectors == 1 ? "unsectored" : fmt::format("{} sectors of {}", sectors, each);
   const BoxRow row = box_row(boxes, each.size() + 2);
   return labelled("", row.border) + labelled("line", row.inside + "  " + grouped(*cache.line_bytes) + " B, " + what) +
          labelled("", row.border);
@@ -179,7 +179,7 @@ std::string sets_picture(const CacheDescription& cache) {
   }
   text += labelled("", border_above);
   text += cache.index && cache.line_bytes
-              ? labelled("", "in the boxes: lines of a contiguous array, counted from 0, where they go first")
+              ? labelled("", "number = line of a contiguous array that first occupies this way")
               : "";
   return labelled("sets, ways", sets_text(*cache.ways)) + text;
 }
@@ -188,7 +188,7 @@ std::string heading(const std::string& target, const CacheDescription& cache) {
   std::string text = target + "  ";
   text += cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
   if (cache.onset_bytes) {
-    text += ", misses begin above " + grouped(*cache.onset_bytes) + " B";
+    text += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
   }
   return text + '\n' + std::string(text.size(), '=') + '\n';
 }

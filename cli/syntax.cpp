@@ -233,10 +233,10 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
   }
   const std::vector<std::string> operands = parsed.operands();
   if (operands.size() < fewest) {
-    throw InputError("something is missing in `gpuinfer " + usage_ + "`" + see_help());
+    throw InputError("missing argument in `gpuinfer " + usage_ + "`" + see_help());
   }
   if (operands.size() > most) {
-    throw InputError("`" + operands[most] + "` is one word too many" + see_help());
+    throw InputError("unexpected argument `" + operands[most] + "`" + see_help());
   }
   return parsed;
 }

@@ -23,7 +23,7 @@ constexpr std::array targets{
     Target{"ReadOnly", "the read-only path, ld.global.nc"},
     Target{"ConstL1", "first level of the constant cache"},
     Target{"ConstL15", "second level of the constant cache"},
-    Target{"ConstImmediate", "constants of which instructions hold the address, by how many there are"},
+    Target{"ConstImmediate", "immediate-addressed constants (c[bank][imm]), by footprint"},
     Target{"Instruction", "how fast straight-line code runs, by its length"},
     Target{"L2", "the cache that all SMs share; of a CPU, its second level"},
     Target{"L3", "the third level of a CPU"},
@@ -32,8 +32,8 @@ constexpr std::array targets{
     Target{"L2TLB", "second level of address translation"},
     Target{"Shared", "banks of shared memory"},
     Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
-    Target{"Outstanding", "how many loads of an SM are under way at a time"},
-    Target{"Bandwidth", "what each memory gives at most"},
+    Target{"Outstanding", "outstanding (in-flight) loads per SM"},
+    Target{"Bandwidth", "peak bandwidth of each memory level"},
     Target{"Kernels", "real kernels against the measured bandwidths"},
 };
 

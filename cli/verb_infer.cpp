@@ -48,7 +48,7 @@ Syntax infer_syntax() {
                   "look at traces of this load path only, may be repeated (default: all); the name for traces that "
                   "name none (default "
                   "L1tex)")
-      .value("seed", "N", "of every choice by chance (default: that of the recording, else 1)");
+      .value("seed", "N", "random seed (default: that of the recording, else 1)");
   add_limit_options(syntax);
   add_output_options(syntax);
   syntax.flag("mpi", "share the scoring of hypotheses with the other processes that mpirun started; same bytes out")

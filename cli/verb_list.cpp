@@ -30,7 +30,7 @@ Syntax list_syntax() {
        "gpuinfer list                                               everything"});
   syntax
       .flag("classes",
-            "of policies: those with known parameters that draw nothing by chance, and behave alike in a set that "
+            "of policies: those with known parameters that are not random, and behave alike in a set that "
             "begins empty, in one line; the first lends its name")
       .value("ways", "N", "of that set (default 8, at most 128); up to 8, `alike` is exact");
   return syntax;

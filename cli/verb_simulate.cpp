@@ -72,7 +72,7 @@ Syntax simulate_syntax() {
              "(map of L1tex)")
       .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
-      .value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it")
+      .value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it")
       .value("output,o", "FILE", "write there (default: to stdout)");
   return syntax;
 }

@@ -61,8 +61,7 @@ Syntax survey_syntax() {
       .value("devices", "FILE", "the same, one on each line; what follows a # is a comment (default: none)")
       .value("carveout", "KB", "as for `run` (default: the least that a device can)")
       .value("sms", "some|all", "as for `run` (default some)")
-      .value("seed", "N",
-             "of every choice by chance, a whole number (default 1); of virtual devices each one has the next")
+      .value("seed", "N", "random seed (default 1); of virtual devices each one has the next")
       .value("budget", "ACCESSES", "for each device, as for `run` (default: no limit)")
       .value("timeout", "S", "for each device, as for `run` (default: no limit)")
       .value("device-timeout", "S", "a device that gives no result in so many seconds has failed (default 1800)")

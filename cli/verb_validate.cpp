@@ -37,7 +37,7 @@ Syntax validate_syntax() {
                   "name none (default L1tex)")
       .value("seed", "N", "of the chance in a replacement policy (default 1)");
   add_output_options(syntax);
-  syntax.value("jobs", "N", "threads at most (default: one for each core); the result does not depend on it");
+  syntax.value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it");
   return syntax;
 }
 

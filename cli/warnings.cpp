@@ -73,7 +73,7 @@ std::string ended_early(const std::string& target, const infer::Finding& finding
 
 std::string chance_in_validation(const std::string& target, const std::string& policy) {
   return fmt::format(
-      "{}: policy {} draws by chance, so single accesses agree only as far as chance does; compare miss rates instead",
+      "{}: policy {} is random, so single accesses agree by chance only; compare miss rates instead",
       target, policy);
 }
 

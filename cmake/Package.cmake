@@ -14,7 +14,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(about "gpuinfer times single loads of a GPU and concludes from the latencies how
 its caches are built: size, line, sectors, sets, index function,
-replacement policy. Of each value it says whether it is proven.")
+replacement policy. It reports how each value was verified.")
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gpuinfer)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)

@@ -68,7 +68,7 @@ void draw_line(Rows& rows, const CacheDescription& cache) {
     }
     x += width;
   }
-  const std::string what = sectors == 1 ? "filled whole" : fmt::format("{} sectors, each filled by itself", sectors);
+  const std::string what = sectors == 1 ? "unsectored" : fmt::format("{} sectors of {}", sectors, each);
   rows.beside(x + 10, grouped(*cache.line_bytes) + " B, " + what);
   rows.next();
 }
@@ -161,7 +161,7 @@ void draw_sets(Rows& rows, const CacheDescription& cache) {
     rows.next();
   }
   if (cache.index && cache.line_bytes) {
-    rows.text("in the boxes: lines of a contiguous array, counted from 0, where they go first", "small");
+    rows.text("number = line of a contiguous array that first occupies this way", "small");
   }
 }
 
@@ -190,7 +190,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   rows.label(target);
   std::string size = cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
   if (cache.onset_bytes) {
-    size += ", misses begin above " + grouped(*cache.onset_bytes) + " B";
+    size += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
   }
   rows.text(size, "strong");
   rows.next(6);

@@ -63,10 +63,10 @@ std::string leaves_html(const model::DeviceDescription& profile, const std::stri
 }
 
 std::string prediction_html(const model::PredictionEvidence& prediction) {
-  std::string text = fmt::format("<p>Prediction of {} fresh accesses in {} sequences that took no part in the finding:",
+  std::string text = fmt::format("<p>Held-out validation: {} accesses in {} random sequences",
                                  grouped(prediction.accesses), prediction.sequences);
   if (prediction.agreement) {
-    text += fmt::format(" agreement {:.6g}", *prediction.agreement);
+    text += fmt::format(", a share of {:.6g} predicted", *prediction.agreement);
   }
   if (prediction.voted_agreement) {
     text += fmt::format(", {:.6g} after votes", *prediction.voted_agreement);
@@ -78,7 +78,7 @@ std::string prediction_html(const model::PredictionEvidence& prediction) {
     text += fmt::format(", {} outliers left out", grouped(prediction.outliers));
   }
   if (prediction.assuming) {
-    text += ", assuming " + escaped(*prediction.assuming) + ", which proves nothing";
+    text += ", assuming " + escaped(*prediction.assuming) + " (illustration only)";
   }
   return text + ".</p>\n";
 }

@@ -78,9 +78,9 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   }
   if (const auto array = placed_array(drawn, most_lines_of_matrix); array && drawn.ways->size() > 1) {
     figures.push_back(
-        {.title = "Which lines evict which",
-         .note = fmt::format("A mark: the two lines go to one set, so that either may drive the other out; by "
-                             "the index, {} of a contiguous array that fits.{}",
+        {.title = "Conflict matrix",
+         .note = fmt::format("A mark means that both lines map to the same set. By the index, {} of a contiguous array "
+                             "that fits.{}",
                              part_text(array->set_of.size(), array->lines_in_all, "line"), warning),
          .drawing = conflict_matrix(*array).svg(target + ": pairs of lines that share a set"),
          .table = set_table(*array, *drawn.ways, sets),
@@ -168,12 +168,12 @@ class FigureWriter {
     }
     if (!figure.lines.empty()) {
       text += fmt::format(
-          "<details><summary>The same in letters</summary>\n<div class=\"scroll\" tabindex=\"0\" "
+          "<details><summary>As text</summary>\n<div class=\"scroll\" tabindex=\"0\" "
           "role=\"region\" aria-label=\"{}\"><pre>{}</pre></div></details>\n",
           escaped(section + ": " + figure.title), escaped(figure.lines));
     }
     if (!figure.table.rows.empty()) {
-      text += "<details><summary>The same as a table</summary>\n" + html(figure.table, section + ": " + figure.title) +
+      text += "<details><summary>Data table</summary>\n" + html(figure.table, section + ": " + figure.title) +
               "</details>\n";
     }
     return text + "</figure>\n";
@@ -239,7 +239,7 @@ std::string hierarchy_html(const DeviceDescription& profile) {
          "id=\"hierarchy-heading\">Hierarchy</h2>\n"
          "<figure class=\"hierarchy\">" +
          hierarchy_drawing(profile).svg("What memory passes through, from the SM outwards") +
-         "<details><summary>The same as a table</summary>\n" + html(hierarchy_table(profile), "Hierarchy") +
+         "<details><summary>Data table</summary>\n" + html(hierarchy_table(profile), "Hierarchy") +
          "</details></figure>\n</section>\n";
 }
 

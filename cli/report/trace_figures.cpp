@@ -424,7 +424,7 @@ std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
       resident.points.push_back({static_cast<double>(carveout.carveout_kb), (low + high) / 2 / kilo});
     }
   }
-  return chart_figure("Size by carve-out", "What the SM sets aside as shared memory is not there as a cache.",
+  return chart_figure("L1 capacity versus shared-memory carve-out", "The carve-out takes shared memory from the L1.",
                       {.x = {.title = "shared memory asked for, KB"},
                        .y = {.title = "cache, KB"},
                        .categories = {},

@@ -504,8 +504,8 @@ void CudaProbe::try_states(Offer& offer) {
                           .warm = {},
                           .record = model::repeated(touch, 4)};
   for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
-    offer.refusals[state] = "state " + std::string(to_string(state)) + " is not to be had of " +
-                            std::string(offer.target.name) + " on " + facts_.source + "; ask with another state";
+    offer.refusals[state] = std::string(offer.target.name) + " on " + facts_.source +
+                            " does not support start state `" + std::string(to_string(state)) + "`; ask with another";
   }
   const auto warm = play_alone(offer, touches);
   if (!warm) {

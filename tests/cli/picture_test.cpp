@@ -34,7 +34,7 @@ TEST(Picture, DrawsUnequalSets) {
   EXPECT_EQ(picture_of("L1tex", small_cache()), R"(L1tex  768 B
 ============
               +------+------+
-  line        | 32 B | 32 B |  64 B, 2 sectors, each filled by itself
+  line        | 32 B | 32 B |  64 B, 2 sectors of 32 B
               +------+------+
 
   index       set = address bits 6, 8
@@ -54,7 +54,7 @@ TEST(Picture, DrawsUnequalSets) {
               +----+----+
     set 3     | 5  | 7  |  2 ways
               +----+----+
-              in the boxes: lines of a contiguous array, counted from 0, where they go first
+              number = line of a contiguous array that first occupies this way
 
   policy      lru
   latency     hit 33, miss 250 cycles

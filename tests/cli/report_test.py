@@ -25,7 +25,7 @@ EXPECTED = {
     "ConstImmediate": (1, ["Straight-line code by its length"]),
     "Instruction": (1, ["Straight-line code by its length"]),
     "L1TLB": (2, ["Latency of each load", "Misses by the size of an array", "Which lines miss in a lap"]),
-    "L1tex": (9, ["Latency of each load", "Misses by the size of an array", "Size by carve-out", "Which lines evict which"]),
+    "L1tex": (9, ["Latency of each load", "Misses by the size of an array", "L1 capacity versus shared-memory carve-out", "Conflict matrix"]),
     "L2": (2, ["Latency of each load", "Misses by the size of an array"]),
     "L2TLB": (2, ["Latency of each load", "Misses by the size of an array"]),
     "Outstanding": (8, ["Lines in L2, 1 thread on a line", "Lines beyond L2, 1 thread on a line"]),

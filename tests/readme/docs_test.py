@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs_test.py GPUINFER: what the pages in docs/ say is true.
 
-Commands are run, and what they print is compared, as readme_test.py does it. A block under `<!-- file: NAME -->` is a
-file that lies in the folder where the commands of its page run. Links lead somewhere. A sentence in quotes with a file
-behind it, "..." (`data/...`), stands in that file. Where a page says that `name` is in `file`, it is.
+Commands are run, and what they print is compared, as readme_test.py does it, each page in a folder of its own. Links lead
+somewhere, and the index names every page. A sentence in quotes with a file behind it, "..." (`data/...`), stands in that
+file. Where a page says that `name` is in `file`, it is.
 """
 
 import json
@@ -19,7 +19,6 @@ import readme_test
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
-FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 QUOTE = re.compile(r'"([^"]+)"\s+\(`(data/[^`]+)`\)')
 SYMBOL_IN_FILE = re.compile(r"`([\w:.]+)(?:\(\))?`\s+in\s+`([\w./-]+)`")
@@ -51,8 +50,7 @@ class Shell(unittest.TestCase):
         shell = readme_test.Commands()
         shell.setUp()
         self.addCleanup(shell.doCleanups)
-        for name, content in FILE.findall(text_of(page)):
-            (shell.folder / name).write_text(content, encoding="utf-8")
+        shell.write_files(text_of(page))
         return shell
 
 
@@ -86,6 +84,10 @@ class Text(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors_of(target))
         self.assertGreater(count, 20)
+
+    def test_the_index_names_every_page(self):
+        named = {path for path, _ in LINK.findall(text_of(ROOT / "docs/README.md"))}
+        self.assertEqual({page.name for page in PAGES} - {"README.md"} - named, set())
 
     def test_paths_exist(self):
         for page in PAGES:
@@ -123,7 +125,7 @@ def parity(number):
 class Simulator(Shell):
     def test_the_one_of_the_page_is_found_out(self):
         page = ROOT / "docs/exec.md"
-        source = dict(FILE.findall(text_of(page)))["my_cache.py"]
+        source = dict(readme_test.FILE.findall(text_of(page)))["my_cache.py"]
         shell = self.shell_for(page)
         for line_bytes, sets, ways in ((64, 8, 6), (128, 4, 5)):
             sizes = f"LINE_BYTES, SETS, WAYS = {line_bytes}, {sets}, {ways}"

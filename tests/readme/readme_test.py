@@ -5,7 +5,8 @@
 
 Every command in a block of kind `sh` is run, all of them one after another in one folder, and must end with status 0 or
 with the N of a comment `# exit status N` behind it. A block of kind `text` below is what its last command prints, where
-`...` stands for anything. A block under a comment `<!-- not run: WHY -->` is left alone.
+`...` stands for anything. A block under a comment `<!-- not run: WHY -->` is left alone, and one under
+`<!-- file: NAME -->` is a file in the folder of the commands.
 """
 
 import doctest
@@ -26,6 +27,7 @@ BLOCK = re.compile(
     r"(?P<skip><!-- not run: [^\n]+ -->\n)?^```sh\n(?P<commands>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 STATUS = re.compile(r"# exit status (\d)")
 WRITTEN_FILE = re.compile(r"(?:-o|--record) (\S+)")
 # `folder/file` and [link](file); the schema is no path.
@@ -44,6 +46,10 @@ class Commands(unittest.TestCase):
         # In place of the script, which would install and build.
         (self.folder / "scripts").mkdir()
         (self.folder / "scripts/gpuinfer").symlink_to(PROGRAM)
+
+    def write_files(self, text):
+        for name, content in FILE.findall(text):
+            (self.folder / name).write_text(content, encoding="utf-8")
 
     def run_command(self, command):
         # README speaks of a machine without a GPU where it makes a difference.
@@ -74,6 +80,7 @@ class Commands(unittest.TestCase):
             self.fail(f"the text quotes\n{quoted}\nbut what is printed is\n{printed}")
 
     def test_commands_of_readme(self):
+        self.write_files(README)
         blocks = [block for block in BLOCK.finditer(README) if not block["skip"]]
         self.assertEqual(len(BLOCK.findall(README)), README.count("```sh\n"))
         self.assertEqual(sum(block["output"] is not None for block in BLOCK.finditer(README)), README.count("```text\n"))

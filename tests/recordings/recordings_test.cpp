@@ -96,9 +96,8 @@ Played play(const fs::path& recording, std::vector<model::DeviceDescription> des
   infer::Settings settings;
   settings.seed = cli::inference_seed({}, device.facts());
   const model::DeviceFacts facts = cli::facts_of_inquiry(device.facts(), settings.seed);
-  const cli::Plan plan = cli::plan_for(facts.targets, facts);
-  cli::Inquiry inquiry = cli::inquire(facts, plan, settings, true, cli::asking(device));
-  return {.targets = plan.targets, .profile = std::move(inquiry.profile), .tallies = device.tallies()};
+  cli::Inquiry inquiry = cli::inquire(device, facts, facts.targets, settings, true);
+  return {.targets = facts.targets, .profile = std::move(inquiry.profile), .tallies = device.tallies()};
 }
 
 using Leaves = std::map<std::string, model::LeafEvidence>;

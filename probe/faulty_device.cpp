@@ -33,12 +33,15 @@ constexpr std::array kinds{Kind{"lost", FaultKind::lost, forever},
                            Kind{"ecc_error", FaultKind::ecc_error, forever},
                            Kind{"clock_change", FaultKind::clock_change, forever},
                            Kind{"tenant", FaultKind::tenant, 500},
-                           Kind{"wrong_count", FaultKind::wrong_count, 1}};
+                           Kind{"wrong_count", FaultKind::wrong_count, 1},
+                           Kind{"places", FaultKind::places, forever}};
 
 bool ends_the_device(FaultKind kind) { return kind == FaultKind::lost || kind == FaultKind::ecc_error; }
 
 // Tries fail, as long as there are `times` left; otherwise questions are answered otherwise.
-bool fails_tries(FaultKind kind) { return kind != FaultKind::clock_change && kind != FaultKind::tenant; }
+bool fails_tries(FaultKind kind) {
+  return kind != FaultKind::clock_change && kind != FaultKind::tenant && kind != FaultKind::places;
+}
 
 InputError malformed(std::string_view item) {
   std::string names;
@@ -162,7 +165,8 @@ class FaultyDevice final : public model::Answerer {
   }
 
   [[nodiscard]] bool is_disturbed(std::uint64_t questions) const {
-    return is_active(FaultKind::clock_change, questions) || is_active(FaultKind::tenant, questions);
+    return is_active(FaultKind::clock_change, questions) || is_active(FaultKind::tenant, questions) ||
+           is_active(FaultKind::places, questions);
   }
 
   // How much longer than it is a latency seems now.
@@ -180,6 +184,29 @@ class FaultyDevice final : public model::Answerer {
     return factor;
   }
 
+  // An L2 in two halves with memory behind it, in the proportions of an NVIDIA H200: a near half, a far one a tenth
+  // slower, memory at twice the latency and more. A question finds most of its lines in one half, another question in
+  // the other one.
+  void move_misses(std::vector<float>& latencies) {
+    constexpr double slowest_hit = 1.8;  // of the quickest load
+    constexpr double far_slower = 0.1;
+    constexpr double share_of_memory = 0.05;
+    const double share_of_far = random_.unit() < 0.5 ? 0.05 : 0.95;
+    for (const float latency : latencies) {
+      quickest_ = std::min(quickest_, latency);
+    }
+    for (float& latency : latencies) {
+      if (latency < slowest_hit * quickest_) {
+        continue;
+      }
+      double slower = random_.unit() < share_of_far ? far_slower : 0;
+      if (random_.unit() < share_of_memory) {
+        slower = 0.7 + random_.unit();
+      }
+      latency = static_cast<float>(std::round(latency * (1 + slower)));
+    }
+  }
+
   model::Answer disturbed(const model::Question& question) {
     model::Question asked = question;
     std::vector<bool> is_ours(question.record.size(), true);
@@ -193,6 +220,9 @@ class FaultyDevice final : public model::Answerer {
       if (is_ours[i]) {
         ours.push_back(static_cast<float>(std::round(answer.latency_cycles[i] * factor())));
       }
+    }
+    if (is_active(FaultKind::places)) {
+      move_misses(ours);
     }
     answer.latency_cycles = std::move(ours);
     return answer;
@@ -223,6 +253,7 @@ class FaultyDevice final : public model::Answerer {
   std::unique_ptr<model::Answerer> device_;
   std::shared_ptr<FaultSchedule> schedule_;
   model::Random random_{1};
+  float quickest_ = std::numeric_limits<float>::max();
   bool clock_changed_ = false;
   bool tenant_came_ = false;
 };

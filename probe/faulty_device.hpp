@@ -23,6 +23,7 @@ enum class FaultKind {
   clock_change,    // latencies are a quarter longer for some questions
   tenant,          // another one evicts lines between accesses, and latencies vary more, for some questions
   wrong_count,     // one latency too few, for some tries
+  places,          // misses are served by places of the next level that change, for some questions
 };
 
 struct Fault {
@@ -38,7 +39,7 @@ class FaultSchedule {
  public:
   // "KIND@QUESTION", or "KIND@QUESTIONxTIMES", separated by commas; `random@SEED` or `random@SEEDxQUESTIONS` stands for
   // any of them, on average one in so many questions (2000). Left out, TIMES is 1 try, all further questions for
-  // clock_change, and 500 questions for tenant. Throws InputError.
+  // clock_change and places, and 500 questions for tenant. Throws InputError.
   explicit FaultSchedule(std::string_view text);
 
   // With all that begin before so many questions have been answered.

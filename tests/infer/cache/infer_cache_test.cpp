@@ -15,6 +15,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "probe/faulty_device.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -53,6 +54,28 @@ void expect_texture_cache(const std::string& name, std::uint32_t ways, double hi
   EXPECT_EQ(cache.replacement, replacement("lru"));
   EXPECT_EQ(cache.latency_cycles, (model::LatencyCycles{.hit = hit_cycles, .miss = miss_cycles}));
   EXPECT_EQ(finding.evidence.prediction->agreement, 1.0);
+}
+
+// As on a GPU whose L2 has two halves and memory behind it: which of them an answer's misses come from says nothing of
+// the clock. Taking it for a drift loses the levels in the middle of a run. GPUINFER_TEST_PLACES says how many devices.
+TEST(InferCache, PlacesOfTheNextLevelLoseNoLevel) {
+  const char* count = std::getenv("GPUINFER_TEST_PLACES");
+  const std::uint64_t devices = count == nullptr ? 20 : std::stoull(count);
+  model::CacheDescription cache = cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {7, 8}}, replacement("lru"));
+  cache.latency_cycles = {.hit = 34, .miss = 268};
+  for (std::uint64_t seed = 1; seed <= devices; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Settings settings;
+    settings.seed = seed;
+    const auto device =
+        probe::faulty(device_of(cache, {.jitter_cycles = 2}, seed), std::make_shared<probe::FaultSchedule>("places@0"));
+    const CacheFinding finding = infer_cache(*device, "L1tex", settings);
+    ASSERT_TRUE(finding.all_resolved()) << text_of(finding);
+    EXPECT_EQ(finding.cache.ways, cache.ways);
+    EXPECT_EQ(finding.cache.line_bytes, cache.line_bytes);
+    EXPECT_EQ(finding.cache.index, cache.index);
+    EXPECT_EQ(finding.cache.replacement, cache.replacement);
+  }
 }
 
 // The device never drives anything out, so all that is seen of misses are first touches.

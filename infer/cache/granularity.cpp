@@ -328,7 +328,7 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
   const std::size_t asked_before = device.accesses_asked();
   const auto array = [&](std::size_t granules) {
     if (device.accesses_asked() - asked_before > most_accesses) {
-      throw Undecided(std::to_string(most_accesses) + " accesses did not tell where misses begin");
+      throw Undecided("no capacity knee found in " + std::to_string(most_accesses) + " loads");
     }
     return model::cold_pass(start, granules * granule_bytes, granule_bytes);
   };

@@ -89,7 +89,8 @@ void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const Ca
   if (is_confirmed) {
     doubts.erase(Doubt::onset_unconfirmed);
   } else {
-    doubts[Doubt::onset_unconfirmed] = "another array of so many bytes does not fit";
+    doubts[Doubt::onset_unconfirmed] =
+        "the onset depends on the base address: another array of so many bytes did not fit";
   }
 }
 
@@ -226,7 +227,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
 // once. None: it is no such cache, or it was not predicted.
 std::optional<CacheClaims> explain_by_store(Interrogator& asker, const model::Answerer& device,
                                             const CacheClaims& sizes) {
-  asker.report("more tags than lines of data", 0.95);
+  asker.report("decoupled tag and data stores", 0.95);
   const std::size_t questions_before = asker.questions_asked();
   SweptStoreFit fit;
   try {
@@ -298,14 +299,13 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
     claim_even_sets(asker, claims);
     if (claims.onset_bytes.value) {
       confirm_onset_elsewhere(asker, conflicts, claims, doubts);
-      doubts.try_emplace(Doubt::unproven, "a nearer level answers in its place when few lines are loaded");
+      doubts.try_emplace(Doubt::unproven, "masked by the level in front of it");
     }
     return;
   }
   if (claims.onset_bytes.value) {
     explain_by_sets(asker, device, conflicts, claims, doubts);
   }
-  asker.report("done", 1.0);
 }
 
 }  // namespace
@@ -329,6 +329,7 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
     }
   });
   go_through([&] { claim_circumstances(asker, claims, ending.warnings); });
+  asker.report("done", 1.0);
   if (auto disturbance = disturbance_of(device)) {
     doubts.emplace(Doubt::disturbed, *std::move(disturbance));
   }

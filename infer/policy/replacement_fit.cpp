@@ -163,8 +163,8 @@ class OutsideTheLibrary {
         (starts_empty(*device_) && is_generated(odd_one))) {
       return;
     }
-    fit_->reason = "the victims repeat exactly, and no deterministic policy that is known here explains them" +
-                   (not_learned_.empty() ? "" : "; " + not_learned_);
+    fit_->reason =
+        "evictions are deterministic but match no known policy" + (not_learned_.empty() ? "" : "; " + not_learned_);
   }
 
  private:

@@ -8,40 +8,16 @@
 
 #include "infer/cache/granularity.hpp"
 #include "tests/infer/virtual_cache.hpp"
+#include "tests/infer/without_starts.hpp"
 
 namespace gpuinfer::infer {
 namespace {
 
-// Has neither a clean nor an invalidated start, and a small buffer.
-class NeverEmpty final : public model::Answerer {
- public:
-  explicit NeverEmpty(std::unique_ptr<model::Answerer> device) : device_(std::move(device)), facts_(device_->facts()) {
-    constexpr std::uint64_t small_buffer_bytes = 1U << 16U;
-    facts_.buffer.bytes = small_buffer_bytes;
-  }
-
-  const model::DeviceFacts& facts() const override { return facts_; }
-
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    std::vector<model::Answer> answers;
-    for (const model::Question& question : questions) {
-      if (question.state == model::StartState::clean || question.state == model::StartState::invalidated) {
-        answers.push_back({.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"});
-      } else {
-        answers.push_back(device_->ask({&question, 1}).front());
-      }
-    }
-    return answers;
-  }
-
- private:
-  std::unique_ptr<model::Answerer> device_;
-  model::DeviceFacts facts_;
-};
-
 Verification verify_flooded(const model::CacheDescription& cache, const model::NoiseDescription& noise,
                             std::uint64_t seed) {
-  NeverEmpty device(device_of(cache, noise, seed));
+  constexpr std::uint64_t small_buffer_bytes = 1U << 16U;
+  WithoutStarts device(device_of(cache, noise, seed), {model::StartState::clean, model::StartState::invalidated});
+  device.say_buffer_has(small_buffer_bytes);
   Settings settings;
   settings.seed = seed;
   Interrogator interrogator(device, "L1tex", settings);

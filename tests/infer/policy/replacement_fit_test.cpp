@@ -21,6 +21,7 @@
 #include "infer/policy/victims.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
+#include "tests/infer/without_starts.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -239,31 +240,14 @@ TEST(ReplacementFit, LruOfManyWaysIsCheap) {
   EXPECT_LE(sets.accesses(), 3200U * sets.device().votes_needed());
 }
 
-// Answers nothing from a clean start.
-class NeverClean final : public model::Answerer {
- public:
-  explicit NeverClean(std::unique_ptr<model::Answerer> device, bool invalidates = true)
-      : device_(std::move(device)), invalidates_(invalidates) {}
+std::unique_ptr<model::Answerer> never_clean(std::unique_ptr<model::Answerer> device) {
+  return std::make_unique<WithoutStarts>(std::move(device), std::vector{model::StartState::clean});
+}
 
-  const model::DeviceFacts& facts() const override { return device_->facts(); }
-
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    std::vector<model::Answer> answers;
-    for (const model::Question& question : questions) {
-      if (question.state == model::StartState::clean ||
-          (question.state == model::StartState::invalidated && !invalidates_)) {
-        answers.push_back({.latency_cycles = {}, .refusal = "there is no way to get there; ask for another start"});
-      } else {
-        answers.push_back(device_->ask({&question, 1}).front());
-      }
-    }
-    return answers;
-  }
-
- private:
-  std::unique_ptr<model::Answerer> device_;
-  bool invalidates_;
-};
+std::unique_ptr<model::Answerer> never_empty(std::unique_ptr<model::Answerer> device) {
+  return std::make_unique<WithoutStarts>(std::move(device),
+                                         std::vector{model::StartState::clean, model::StartState::invalidated});
+}
 
 TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
   constexpr std::uint32_t ways = 8;
@@ -271,7 +255,7 @@ TEST(ReplacementFit, PoliciesFromAnInvalidatedStart) {
   const std::vector<model::Replacement> policies = some_policies(ways, 97);
   for (const model::Replacement& policy : policies) {
     SCOPED_TRACE(model::to_text(policy));
-    Sets sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, {.jitter_cycles = 2})), 4, ways, 1);
+    Sets sets(never_clean(sets_of(4, ways, policy, 1, {.jitter_cycles = 2})), 4, ways, 1);
     const ReplacementFit fit = sets.fit();
     EXPECT_TRUE(fit.candidates.size() != 1 || names(fit, policy)) << text_of(fit);
     named += names(fit, policy) ? 1U : 0U;
@@ -290,7 +274,7 @@ model::Replacement permutation_of_five() {
 // What is learned asks thousands of questions, and the walks before each of them must not be most of what is loaded.
 TEST(ReplacementFit, WhatIsLearnedFromAnInvalidatedStartIsNotDear) {
   constexpr std::uint32_t ways = 5;
-  Sets sets(std::make_unique<NeverClean>(sets_of(2, ways, permutation_of_five(), 1, {.jitter_cycles = 2})), 2, ways, 1);
+  Sets sets(never_clean(sets_of(2, ways, permutation_of_five(), 1, {.jitter_cycles = 2})), 2, ways, 1);
   const ReplacementFit fit = sets.fit();
   ASSERT_EQ(fit.candidates.size(), 1U) << text_of(fit);
   EXPECT_EQ(fit.candidates.front().policy, "permutation");
@@ -303,7 +287,7 @@ TEST(Repeatability, OnlyWhatBringsStatesTogetherMakesASetForget) {
   constexpr std::uint32_t ways = 5;
   const model::NoiseDescription noise{.jitter_cycles = 3, .misread_probability = 0.018};
   for (const auto& policy : {permutation_of_five(), replacement("clock"), replacement("lru")}) {
-    Sets sets(std::make_unique<NeverClean>(sets_of(1, ways, policy, 1, noise)), 1, ways, 1);
+    Sets sets(never_clean(sets_of(1, ways, policy, 1, noise)), 1, ways, 1);
     const ConflictClass& set = sets.classes().front();
     Primer walks;
     for (const SetLines& walk : frame_of(ways, set.lines.size(), SetStart::invalidated).conditioning) {
@@ -336,7 +320,7 @@ TEST(ReplacementFit, WaysMayGoInAnOrderOfTheirOwn) {
         SCOPED_TRACE(model::to_text(policy));
         expect_name(Sets(4, ways, policy, 1).fit(), policy);
         const model::NoiseDescription noise{.jitter_cycles = 2};
-        expect_name(Sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, noise)), 4, ways, 1).fit(), policy);
+        expect_name(Sets(never_clean(sets_of(4, ways, policy, 1, noise)), 4, ways, 1).fit(), policy);
       }
     }
   }
@@ -383,7 +367,7 @@ TEST(ReplacementFit, LargeTreesThatAreMirroredAreTheSameAfterAFlood) {
   constexpr std::uint32_t ways = 32;
   const model::Replacement policy{
       .policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
-  Sets sets(std::make_unique<NeverClean>(sets_of(1, ways, policy, 1, {.jitter_cycles = 2}), false), 1, ways, 1);
+  Sets sets(never_empty(sets_of(1, ways, policy, 1, {.jitter_cycles = 2})), 1, ways, 1);
   expect_name(sets.fit(), policy);
 }
 
@@ -463,8 +447,7 @@ TEST(ReplacementFit, NoUnevenChancesAreEvenAfterAFlood) {
         Case{.policy = weighted({1, 1, 1, 1, 3, 1, 1, 1}), .ways = 8, .misreads = 0.01}}) {
     SCOPED_TRACE(model::to_text(policy) + ", " + std::to_string(ways) + " ways, " + std::to_string(misreads));
     const model::NoiseDescription noise{.jitter_cycles = 2, .misread_probability = misreads};
-    const ReplacementFit fit =
-        Sets(std::make_unique<NeverClean>(sets_of(4, ways, policy, 1, noise), false), 4, ways, 1).fit();
+    const ReplacementFit fit = Sets(never_empty(sets_of(4, ways, policy, 1, noise)), 4, ways, 1).fit();
     if (policy == replacement("random")) {
       expect_name(fit, policy);
     } else {
@@ -846,7 +829,7 @@ TEST(Victims, OfLruGoRoundTheWays) {
 // Whether the favoured way is next, is as the question before left it.
 TEST(ReplacementFit, FermisRuleFromAnInvalidatedStart) {
   const model::NoiseDescription noise{.jitter_cycles = 2};
-  Sets sets(std::make_unique<NeverClean>(sets_of(8, 4, fermi(1), 1, noise)), 8, 4, 1);
+  Sets sets(never_clean(sets_of(8, 4, fermi(1), 1, noise)), 8, 4, 1);
   expect_name(sets.fit(), fermi(1));
 }
 

@@ -21,6 +21,7 @@
 #include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
 #include "probe/cuda/thread_runner.hpp"
+#include "probe/gpu/emptying.hpp"
 #include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe {
@@ -30,16 +31,16 @@ using cuda::CodeRunner;
 using cuda::LoadPath;
 using model::StartState;
 
-// What empties the cache behind a path.
+// What empties the cache behind a path. What is said of each stands in `ways`, what is launched in play_alone().
 enum class Emptying {
-  new_carveout,     // L1 is set up anew (clean), or a fence drops its lines (invalidated)
-  streaming,        // all SMs load other lines (flooded)
-  other_constants,  // the SM loads other lines first (flooded)
-  new_launch,       // every launch empties it (invalidated)
-  other_pages,      // the SM loads from other pages first (flooded)
-  nothing,          // it is what it is
-  new_mapping,      // memory of the host is mapped and unmapped, which drops all translations (invalidated)
-  everything,       // streaming and a new mapping (invalidated)
+  new_carveout,
+  streaming,
+  other_constants,
+  new_launch,
+  other_pages,
+  nothing,
+  new_mapping,
+  everything,
 };
 
 struct Target {
@@ -81,31 +82,6 @@ CodeRunner::Pieces pieces_of(LoadPath path) {
 // No entry of a TLB is known to cover more.
 constexpr std::uint64_t widest_page_bytes = 32ULL << 20U;
 
-// What is loaded last before a question to flood a first-level cache: a part at the end of the buffer that questions do
-// not reach, several times larger than any such cache is known to be. All of the buffer is loaded before that, so that
-// what is not in the first level is in the second.
-struct Flood {
-  std::uint64_t bytes = 0;
-  std::uint64_t stride_bytes = 1;
-};
-
-Flood flood_of(Emptying emptying) {
-  switch (emptying) {
-    case Emptying::other_constants:
-      return {.bytes = 16U << 10U, .stride_bytes = 64};
-    case Emptying::other_pages:
-      return {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes};
-    case Emptying::new_carveout:
-    case Emptying::streaming:
-    case Emptying::new_launch:
-    case Emptying::nothing:
-    case Emptying::new_mapping:
-    case Emptying::everything:
-      break;
-  }
-  return {};
-}
-
 constexpr model::Raster raster_facts{
     .texel_bytes = sizeof(std::uint32_t), .width = cuda::raster_width, .height = cuda::raster_height};
 
@@ -115,9 +91,6 @@ constexpr std::uint64_t page_buffer_bytes = 10ULL << 30U;
 // Twice what any first TLB is known to cover.
 constexpr std::uint64_t first_tlb_bytes = 32 * widest_page_bytes;
 
-// A level behind another one is not offered with a buffer of less, in multiples of what the nearer one holds.
-constexpr std::uint64_t nearer_multiple = 8;
-
 // Of the free memory, what the largest buffer of pages takes.
 constexpr std::uint64_t page_parts = 7;
 constexpr std::uint64_t free_parts = 8;
@@ -125,87 +98,53 @@ constexpr std::uint64_t free_parts = 8;
 // Twice what any first cache of constants is known to hold.
 constexpr std::uint64_t first_constants_bytes = 4U << 10U;
 
-// What stands in front of the target and answers in its place when little is loaded.
-std::optional<std::uint64_t> nearer_bytes_of(Emptying emptying) {
-  switch (emptying) {
-    case Emptying::new_launch:
-      return first_constants_bytes;
-    case Emptying::new_mapping:
-      return first_tlb_bytes;
-    case Emptying::new_carveout:
-    case Emptying::streaming:
-    case Emptying::other_constants:
-    case Emptying::other_pages:
-    case Emptying::nothing:
-    case Emptying::everything:
-      break;
-  }
-  return std::nullopt;
-}
-
-// Lines that are known to fit, to try a state with.
-struct Touches {
-  std::uint64_t count;
-  std::uint64_t stride_bytes;
+struct Way {
+  Emptying emptying;
+  gpu::Emptying plan;
 };
 
-Touches touches_of(const Target& target) {
+constexpr std::array ways{
+    // L1 is set up anew (clean), or a fence drops its lines (invalidated).
+    Way{Emptying::new_carveout, {.to_clean = true, .to_invalidated = true, .apart = StartState::clean}},
+    // All SMs load other lines.
+    Way{Emptying::streaming, {.to_flooded = true}},
+    // The SM loads other lines first.
+    Way{Emptying::other_constants,
+        {.to_flooded = true,
+         .apart = StartState::flooded,
+         .flood = {.bytes = 16U << 10U, .stride_bytes = 64},
+         .touches = {.count = 16, .stride_bytes = 64}}},
+    // Every launch empties it.
+    Way{Emptying::new_launch,
+        {.to_invalidated = true, .nearer_bytes = first_constants_bytes, .touches = {.count = 64, .stride_bytes = 256}}},
+    // The SM loads from other pages first.
+    Way{Emptying::other_pages,
+        {.to_flooded = true,
+         .flood = {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes},
+         .touches = {.count = 8, .stride_bytes = widest_page_bytes}}},
+    // It is what it is.
+    Way{Emptying::nothing, {}},
+    // Memory of the host is mapped and unmapped, which drops all translations.
+    Way{Emptying::new_mapping,
+        {.to_invalidated = true,
+         .nearer_bytes = first_tlb_bytes,
+         .touches = {.count = 256, .stride_bytes = widest_page_bytes}}},
+    // Streaming and a new mapping.
+    Way{Emptying::everything, {.to_invalidated = true}},
+};
+
+constexpr const gpu::Emptying& plan_of(Emptying emptying) {
+  return std::ranges::find(ways, emptying, &Way::emptying)->plan;
+}
+
+gpu::Touches touches_of(const Target& target) {
   if (target.path == LoadPath::texture_2d) {
     return {.count = 16, .stride_bytes = 128};  // where they lie is not known
   }
-  switch (target.emptying) {
-    case Emptying::other_constants:
-      return {.count = 16, .stride_bytes = 64};
-    case Emptying::new_launch:
-      return {.count = 64, .stride_bytes = 256};
-    case Emptying::other_pages:
-      return {.count = 8, .stride_bytes = widest_page_bytes};
-    case Emptying::new_mapping:
-      return {.count = 256, .stride_bytes = widest_page_bytes};
-    case Emptying::nothing:
-      return {.count = 4, .stride_bytes = CodeRunner::piece_bytes(pieces_of(target.path))};
-    case Emptying::new_carveout:
-    case Emptying::streaming:
-    case Emptying::everything:
-      break;
+  if (target.emptying == Emptying::nothing) {
+    return {.count = 4, .stride_bytes = CodeRunner::piece_bytes(pieces_of(target.path))};
   }
-  return {.count = 64, .stride_bytes = 128};
-}
-
-// The states that the way of emptying may lead to, besides keep.
-std::vector<StartState> empty_states(Emptying emptying) {
-  switch (emptying) {
-    case Emptying::new_carveout:
-      return {StartState::clean, StartState::invalidated};
-    case Emptying::new_launch:
-    case Emptying::new_mapping:
-    case Emptying::everything:
-      return {StartState::invalidated};
-    case Emptying::nothing:
-      return {};
-    case Emptying::streaming:
-    case Emptying::other_constants:
-    case Emptying::other_pages:
-      break;
-  }
-  return {StartState::flooded};
-}
-
-// Whether questions may be answered on different SMs at a time.
-bool goes_apart(const Target& target, StartState state) {
-  return (target.emptying == Emptying::new_carveout && state == StartState::clean) ||
-         (target.emptying == Emptying::other_constants && state == StartState::flooded);
-}
-
-std::ptrdiff_t count_up_to(std::span<const float> latencies, float most_cycles) {
-  return std::ranges::count_if(latencies, [most_cycles](float latency) { return latency <= most_cycles; });
-}
-
-float median(std::span<const float> latencies) {
-  std::vector<float> sorted(latencies.begin(), latencies.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::ranges::nth_element(sorted, middle);
-  return *middle;
+  return plan_of(target.emptying).touches;
 }
 
 // Where nothing but one SM may touch what is measured, it is always this one.
@@ -237,24 +176,19 @@ class CudaProbe final : public model::Answerer {
   void prepare_threads(const CudaOptions& options);
   [[nodiscard]] cuda::Reach reach_of(const Target& target) const;
   void try_states(Offer& offer);
-  [[nodiscard]] bool is_empty_in(StartState state, const Offer& offer, const model::Question& touches,
-                                 float median_hit);
 
   // For some milliseconds, so that the clocks of the GPU can follow.
   void keep_busy();
 
-  // Questions of one target and start that goes_apart(), each to an SM of its own.
+  // Questions of one target and a start that lets them go apart, each to an SM of its own.
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
   // One question, on the SM that it names, else on that of the last one. None when no block got there alone.
   [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
   [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(const cuda::Manner& manner,
                                                             const model::Question& question);
   [[nodiscard]] cuda::Manner manner_of(const Offer& offer, const model::Question& question) const;
-  [[nodiscard]] static model::Question once_each(const model::Question& question);
-  [[nodiscard]] static model::Question after_flood(const Offer& offer, const model::Question& question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
-  [[nodiscard]] std::size_t batch_size(std::span<const model::Question> questions) const;
 
   cuda::Gpu gpu_;
   cuda::ConditionWatch watch_;
@@ -315,18 +249,17 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       std::erase(facts_.targets, name);
       continue;
     }
-    const std::uint64_t flood_bytes = flood_of(target.emptying).bytes;
-    const auto nearer_bytes = nearer_bytes_of(target.emptying);
-    if (offer.reach.bytes <= (nearer_bytes ? nearer_multiple * *nearer_bytes : 2 * flood_bytes)) {
+    const auto asked_bytes = gpu::asked_bytes(plan_of(target.emptying), offer.reach.bytes);
+    if (!asked_bytes) {
       std::erase(facts_.targets, name);  // too little memory is free
       continue;
     }
-    offer.bytes = offer.reach.bytes - flood_bytes;
+    offer.bytes = *asked_bytes;
     model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address, .raster = std::nullopt};
     if (target.path == LoadPath::texture_2d) {
       buffer.raster = raster_facts;
     }
-    buffer.nearer_bytes = nearer_bytes;
+    buffer.nearer_bytes = plan_of(target.emptying).nearer_bytes;
     if (target.emptying == Emptying::nothing) {
       buffer.piece_bytes = CodeRunner::piece_bytes(pieces_of(target.path));
     }
@@ -494,66 +427,30 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
   }
 }
 
-// A state is given when lines that were there, and fit with room to spare, all miss afterwards, or hit if they were to
-// stay.
 void CudaProbe::try_states(Offer& offer) {
-  const auto [count, stride_bytes] = touches_of(offer.target);
-  const auto touch = model::cold_pass(0, std::min(count * stride_bytes, offer.bytes), stride_bytes);
-  model::Question touches{.target = std::string(offer.target.name),
-                          .state = StartState::keep,
-                          .warm = {},
-                          .record = model::repeated(touch, 4)};
+  const gpu::Launches launches{
+      .alone =
+          [&](const model::Question& question) {
+            auto played = play_alone(offer, question);
+            return played ? std::optional(std::move(played->latency_cycles)) : std::nullopt;
+          },
+      .everywhere =
+          [&](const model::Question& question) {
+            std::vector<gpu::Latencies> all;
+            for (auto& played : play_apart(offer, std::vector<model::Question>(gpu_.sm_count(), question))) {
+              all.push_back(std::move(played.latency_cycles));
+            }
+            return all;
+          }};
+  const std::string name(offer.target.name);
+  const std::set<StartState> reached =
+      gpu::states_reached(plan_of(offer.target.emptying), name, offer.bytes, touches_of(offer.target), launches);
   for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
-    offer.refusals[state] = std::string(offer.target.name) + " on " + facts_.source +
-                            " does not support start state `" + std::string(to_string(state)) + "`; ask with another";
-  }
-  const auto warm = play_alone(offer, touches);
-  if (!warm) {
-    return;
-  }
-  const auto hits = std::span(warm->latency_cycles).last(2 * touch.size());
-  const float median_hit = median(hits);
-  const float slowest_hit = std::ranges::max(hits);
-  touches.record = touch;
-  for (const StartState state : empty_states(offer.target.emptying)) {
-    if (is_empty_in(state, offer, touches, median_hit)) {
-      offer.refusals.erase(state);
+    if (!reached.contains(state)) {
+      offer.refusals[state] = name + " on " + facts_.source + " does not support start state `" +
+                              std::string(to_string(state)) + "`; ask with another";
     }
   }
-  touches.state = StartState::keep;
-  constexpr std::ptrdiff_t stray = 4;
-  static_cast<void>(play_alone(offer, touches));
-  const auto kept = play_alone(offer, touches);
-  if (kept && count_up_to(kept->latency_cycles, slowest_hit) + stray >= std::ssize(touch)) {
-    offer.refusals.erase(StartState::keep);
-  }
-}
-
-// Asked again right after it was answered, on every SM where that is the way, no touch hits.
-bool CudaProbe::is_empty_in(StartState state, const Offer& offer, const model::Question& touches, float median_hit) {
-  model::Question question = touches;
-  question.state = state;
-  const auto is_empty = [&](const cuda::Played& played) { return count_up_to(played.latency_cycles, median_hit) == 0; };
-  if (goes_apart(offer.target, state)) {
-    const std::vector<model::Question> everywhere(gpu_.sm_count(), question);
-    static_cast<void>(play_apart(offer, everywhere));
-    return std::ranges::all_of(play_apart(offer, everywhere), is_empty);
-  }
-  static_cast<void>(play_alone(offer, question));
-  const auto again = play_alone(offer, question);
-  return again && is_empty(*again);
-}
-
-// The question after the loads that flood the cache, where it asks for that.
-model::Question CudaProbe::after_flood(const Offer& offer, const model::Question& question) {
-  if (question.state != StartState::flooded) {
-    return question;
-  }
-  const auto [bytes, stride_bytes] = flood_of(offer.target.emptying);
-  model::Question flooded = question;
-  flooded.warm = model::cold_pass(0, offer.bytes + bytes, stride_bytes);
-  flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
-  return flooded;
 }
 
 cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
@@ -570,8 +467,9 @@ cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& que
 std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
   std::vector<model::Question> flooded;
   if (questions.front().state == StartState::flooded) {
-    std::ranges::transform(questions, std::back_inserter(flooded),
-                           [&](const model::Question& question) { return after_flood(offer, question); });
+    std::ranges::transform(questions, std::back_inserter(flooded), [&](const model::Question& question) {
+      return gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, question);
+    });
   }
   auto played = gpu_.play_apart(manner_of(offer, questions.front()), flooded.empty() ? questions : flooded);
   last_sm_ = played.back().sm;
@@ -580,6 +478,7 @@ std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<co
 
 std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const model::Question& question) {
   const cuda::Manner manner = manner_of(offer, question);
+  const auto flooded = [&] { return gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, question); };
   switch (offer.target.emptying) {
     case Emptying::streaming:
       if (question.state == StartState::flooded) {
@@ -587,7 +486,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       }
       return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
     case Emptying::other_pages: {
-      const auto in_lines = page_lines_->in_lines(after_flood(offer, question), cuda::PageLines::Choice::any);
+      const auto in_lines = page_lines_->in_lines(flooded(), cuda::PageLines::Choice::any);
       return in_lines ? gpu_.play_on(home_sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::new_mapping: {
@@ -595,7 +494,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       const std::uint32_t sm = question.circumstances.sm.value_or(home_sm);
       if (in_lines && question.state == StartState::invalidated) {
         // What is timed is the translation and not the way of the data from memory to L2.
-        static_cast<void>(gpu_.play_on(sm, manner, once_each(*in_lines)));
+        static_cast<void>(gpu_.play_on(sm, manner, gpu::once_each(*in_lines)));
         gpu_.drop_translations();
       }
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
@@ -605,7 +504,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
     case Emptying::new_launch:
       return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
     case Emptying::other_constants:
-      return play_on_last_sm(manner, after_flood(offer, question));
+      return play_on_last_sm(manner, flooded());
     case Emptying::everything:
       if (question.state == StartState::invalidated) {
         gpu_.stream_through_l2();
@@ -616,16 +515,6 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       break;
   }
   return play_on_last_sm(manner, question);
-}
-
-// The same places, each once.
-model::Question CudaProbe::once_each(const model::Question& question) {
-  std::set<std::uint64_t> places(question.warm.begin(), question.warm.end());
-  places.insert(question.record.begin(), question.record.end());
-  model::Question once = question;
-  once.warm.assign(places.begin(), places.end());
-  once.record.clear();
-  return once;
 }
 
 std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manner, const model::Question& question) {
@@ -675,29 +564,6 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   return std::nullopt;
 }
 
-// How many of the first questions can go out in one launch.
-std::size_t CudaProbe::batch_size(std::span<const model::Question> questions) const {
-  constexpr std::size_t most_accesses = std::size_t{1} << 24U;
-  const auto& first = questions.front();
-  std::set<std::uint32_t> sms;
-  std::size_t count = 0;
-  std::size_t accesses = 0;
-  for (const auto& question : questions.first(std::min(questions.size(), gpu_.sm_count()))) {
-    accesses += question.warm.size() + question.record.size();
-    const bool fits = count == 0 || accesses <= most_accesses;
-    model::Circumstances but_sm = question.circumstances;
-    but_sm.sm = first.circumstances.sm;
-    const auto& sm = question.circumstances.sm;
-    if (!fits || question.state != first.state || question.target != first.target || but_sm != first.circumstances ||
-        sm.has_value() != first.circumstances.sm.has_value() || (sm && !sms.insert(*sm).second) ||
-        why_refused(question)) {
-      break;
-    }
-    ++count;
-  }
-  return count;
-}
-
 std::vector<model::Timing> CudaProbe::time(std::span<const model::Workload> workloads) {
   if (!threads_) {
     return Answerer::time(workloads);
@@ -720,8 +586,10 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
     }
     const Offer& offer = offers_.find(first.target)->second;
     bring_buffer_to_l2(offer);
-    if (goes_apart(offer.target, first.state)) {
-      for (auto& played : play_apart(offer, left.first(batch_size(left)))) {
+    if (plan_of(offer.target.emptying).apart == first.state) {
+      const std::size_t together = gpu::batch_size(
+          left, gpu_.sm_count(), [&](const model::Question& question) { return why_refused(question).has_value(); });
+      for (auto& played : play_apart(offer, left.first(together))) {
         answers.push_back({.latency_cycles = std::move(played.latency_cycles), .refusal = std::nullopt});
       }
     } else if (auto played = play_alone(offer, first)) {
@@ -793,8 +661,8 @@ namespace {
 
 // As prepare_buffers() takes it and the constructor of CudaProbe wants it.
 std::map<std::string, std::uint64_t> needed_bytes(std::uint64_t l2_bytes) {
-  const std::uint64_t pages_of_first_tlb = 4 * flood_of(Emptying::other_pages).bytes;
-  const std::uint64_t pages_of_second_tlb = nearer_multiple * first_tlb_bytes / page_parts * free_parts;
+  const std::uint64_t pages_of_first_tlb = 4 * plan_of(Emptying::other_pages).flood.bytes;
+  const std::uint64_t pages_of_second_tlb = gpu::nearer_multiple * first_tlb_bytes / page_parts * free_parts;
   std::map<std::string, std::uint64_t> needed{{"L2", 2 * std::bit_ceil(2 * l2_bytes)},
                                               {"L1TLB", pages_of_first_tlb},
                                               {"L2TLB", pages_of_second_tlb},

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/gpu/emptying.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuinfer::probe::gpu {
+
+namespace {
+
+using model::StartState;
+
+std::ptrdiff_t count_up_to(std::span<const float> latencies, float most_cycles) {
+  return std::ranges::count_if(latencies, [most_cycles](float latency) { return latency <= most_cycles; });
+}
+
+float median(std::span<const float> latencies) {
+  std::vector<float> sorted(latencies.begin(), latencies.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::ranges::nth_element(sorted, middle);
+  return *middle;
+}
+
+// Asked again right after it was answered, on every SM where that is the way, no touch hits.
+bool is_empty_in(StartState state, const Emptying& emptying, model::Question touches, float median_hit,
+                 const Launches& launches) {
+  touches.state = state;
+  const auto is_empty = [&](const Latencies& latencies) { return count_up_to(latencies, median_hit) == 0; };
+  if (emptying.apart == state) {
+    static_cast<void>(launches.everywhere(touches));
+    return std::ranges::all_of(launches.everywhere(touches), is_empty);
+  }
+  static_cast<void>(launches.alone(touches));
+  const auto again = launches.alone(touches);
+  return again && is_empty(*again);
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> asked_bytes(const Emptying& emptying, std::uint64_t buffer_bytes) {
+  const std::uint64_t too_few =
+      emptying.nearer_bytes ? nearer_multiple * *emptying.nearer_bytes : 2 * emptying.flood.bytes;
+  return buffer_bytes <= too_few ? std::nullopt : std::optional(buffer_bytes - emptying.flood.bytes);
+}
+
+model::Question after_flood(const Emptying& emptying, std::uint64_t bytes, const model::Question& question) {
+  if (question.state != StartState::flooded) {
+    return question;
+  }
+  const auto [flood_bytes, stride_bytes] = emptying.flood;
+  model::Question flooded = question;
+  flooded.warm = model::cold_pass(0, bytes + flood_bytes, stride_bytes);
+  flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
+  return flooded;
+}
+
+model::Question once_each(const model::Question& question) {
+  std::set<std::uint64_t> places(question.warm.begin(), question.warm.end());
+  places.insert(question.record.begin(), question.record.end());
+  model::Question once = question;
+  once.warm.assign(places.begin(), places.end());
+  once.record.clear();
+  return once;
+}
+
+std::set<StartState> states_reached(const Emptying& emptying, const std::string& target, std::uint64_t bytes,
+                                    const Touches& touches, const Launches& launches) {
+  const auto [count, stride_bytes] = touches;
+  const auto touch = model::cold_pass(0, std::min(count * stride_bytes, bytes), stride_bytes);
+  model::Question question{
+      .target = target, .state = StartState::keep, .warm = {}, .record = model::repeated(touch, 4)};
+  std::set<StartState> reached;
+  const auto warm = launches.alone(question);
+  if (!warm) {
+    return reached;
+  }
+  const auto hits = std::span(*warm).last(2 * touch.size());
+  const float median_hit = median(hits);
+  const float slowest_hit = std::ranges::max(hits);
+  question.record = touch;
+  for (const auto& [state, may_be_reached] :
+       {std::pair(StartState::clean, emptying.to_clean), std::pair(StartState::invalidated, emptying.to_invalidated),
+        std::pair(StartState::flooded, emptying.to_flooded)}) {
+    if (may_be_reached && is_empty_in(state, emptying, question, median_hit, launches)) {
+      reached.insert(state);
+    }
+  }
+  constexpr std::ptrdiff_t stray = 4;
+  static_cast<void>(launches.alone(question));
+  const auto kept = launches.alone(question);
+  if (kept && count_up_to(*kept, slowest_hit) + stray >= std::ssize(touch)) {
+    reached.insert(StartState::keep);
+  }
+  return reached;
+}
+
+std::size_t batch_size(std::span<const model::Question> questions, std::size_t sms,
+                       const std::function<bool(const model::Question&)>& is_refused) {
+  constexpr std::size_t most_accesses = std::size_t{1} << 24U;
+  const auto& first = questions.front();
+  std::set<std::uint32_t> sms_named;
+  std::size_t count = 0;
+  std::size_t accesses = 0;
+  for (const auto& question : questions.first(std::min(questions.size(), sms))) {
+    accesses += question.warm.size() + question.record.size();
+    const bool fits = count == 0 || accesses <= most_accesses;
+    model::Circumstances but_sm = question.circumstances;
+    but_sm.sm = first.circumstances.sm;
+    const auto& sm = question.circumstances.sm;
+    if (!fits || question.state != first.state || question.target != first.target || but_sm != first.circumstances ||
+        sm.has_value() != first.circumstances.sm.has_value() || (sm && !sms_named.insert(*sm).second) ||
+        is_refused(question)) {
+      break;
+    }
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace gpuinfer::probe::gpu

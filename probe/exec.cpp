@@ -26,8 +26,8 @@ bool is_sequence_target(std::string_view target) { return target != "Texture2D" 
 
 class ExecDevice final : public model::Answerer {
  public:
-  ExecDevice(const std::string& command, double timeout_seconds, std::function<bool()> stop_waiting)
-      : source_("exec:" + command),
+  ExecDevice(const std::string& command, double timeout_seconds, std::function<bool()> stop_waiting, std::string source)
+      : source_(std::move(source)),
         timeout_(std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(timeout_seconds))),
         stop_waiting_(std::move(stop_waiting)), process_(command) {
     try {
@@ -200,8 +200,10 @@ class ExecDevice final : public model::Answerer {
 }  // namespace
 
 std::unique_ptr<model::Answerer> open_exec(const std::string& command, double timeout_seconds,
-                                           std::function<bool()> stop_waiting) {
-  return std::make_unique<ExecDevice>(command, timeout_seconds, std::move(stop_waiting));
+                                           std::function<bool()> stop_waiting,
+                                           const std::optional<std::string>& source) {
+  return std::make_unique<ExecDevice>(command, timeout_seconds, std::move(stop_waiting),
+                                      source.value_or("exec:" + command));
 }
 
 }  // namespace gpuinfer::probe

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/answerer.hpp"
@@ -17,9 +18,10 @@ namespace gpuinfer::probe {
 // DeviceError, and so does every question after one. Once `stop_waiting` says so, a silent process is waited for no
 // longer, nor one that talks for another 5 s: WaitingEnded. What travels is sequences: targets that are none are
 // refused. Beside any answer may stand `disturbances`, a list of all sentences of model::Answerer::disturbances() so
-// far.
+// far. `source`: what --device named, where that was not `exec:` and the command.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_exec(
-    const std::string& command, double timeout_seconds = 60, std::function<bool()> stop_waiting = [] { return false; });
+    const std::string& command, double timeout_seconds = 60, std::function<bool()> stop_waiting = [] { return false; },
+    const std::optional<std::string>& source = std::nullopt);
 
 // The other side: greets for `device`, then answers line by line, in order, until `in` ends. Bad lines get an error
 // answer. Throws DeviceError when the device fails, so that whoever asks sees the process end and not a refusal.

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "cli/data_files.hpp"
 #include "cli/devices/kind.hpp"
@@ -89,6 +91,29 @@ std::vector<ListedDevice> list_recorded() {
 
 std::unique_ptr<model::Answerer> open_exec(const DeviceAddress& device, const DeviceRequest& request) {
   return probe::open_exec(device.rest, request.patience_seconds, request.stop_waiting);
+}
+
+// As one word of a shell.
+std::string shell_word(const std::string& text) { return "'" + boost::replace_all_copy(text, "'", "'\\''") + "'"; }
+
+// `gpuinfer serve` on another host, reached without a password, since nobody could type it.
+std::unique_ptr<model::Answerer> open_ssh(const DeviceAddress& device, const DeviceRequest& request) {
+  const std::size_t colon = std::min(device.rest.find(':'), device.rest.size());
+  const std::string host = device.rest.substr(0, colon);
+  const std::string there = device.rest.substr(std::min(colon + 1, device.rest.size()));
+  if (host.empty() || host.front() == '-' || there.empty()) {
+    throw InputError("--device ssh: `" + device.rest +
+                     "` names no host and device; write one such as ssh:node7:cuda:0");
+  }
+  std::string serve = "gpuinfer serve --seed " + std::to_string(request.seed) + " --device " + shell_word(there);
+  for (const std::string& target : request.targets) {
+    serve += " --target " + shell_word(target);
+  }
+  if (request.carveout_kb) {
+    serve += " --carveout " + std::to_string(*request.carveout_kb);
+  }
+  return probe::open_exec("exec ssh -o BatchMode=yes " + shell_word(host) + " " + shell_word(serve),
+                          request.patience_seconds, request.stop_waiting, to_text(device));
 }
 
 std::optional<DeviceAddress> first_gpu() {
@@ -181,6 +206,11 @@ constexpr std::array kinds{
                .list = list_recorded,
                .answers_repeat = true},
     DeviceKind{.name = "exec", .rest = "COMMAND", .open = open_exec, .after_failure = AfterFailure::open_again},
+    DeviceKind{.name = "ssh",
+               .rest = "HOST:DEVICE",
+               .open = open_ssh,
+               .after_failure = AfterFailure::open_again,
+               .takes_carveout = true},
     DeviceKind{.name = "gpu", .what = "the first GPU of this machine", .choose = choose_gpu},
     DeviceKind{.name = "auto",
                .what = "default: the first GPU, else a bundled recording of another machine's GPU",

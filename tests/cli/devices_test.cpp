@@ -77,7 +77,7 @@ TEST(DeviceKinds, OnlySomeTakeACarveOut) {
     static_cast<void>(open_device({.device = parse_device("virtual:gtx780"), .carveout_kb = 8}));
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--carveout: goes with cuda:N, and virtual:gtx780 is none; leave it out");
+    EXPECT_STREQ(error.what(), "--carveout: goes with cuda:N or ssh:HOST:DEVICE, and virtual:gtx780 is none; leave it out");
   }
 }
 

@@ -337,6 +337,39 @@ class Serve(harness.ProgramTest):
         self.assertIn("L2", self.expect(2, "serve", "--device", "virtual:small.yaml", "--target", "L2", input="").stderr)
 
 
+class Ssh(harness.ProgramTest):
+    """With an ssh that logs in to this host, by a shell as the true one does."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "bin").mkdir()
+        for name, text in (("ssh", f'printf "%s\\n" "$@" > {self.folder}/asked; shift 3; exec sh -c "$*"'), ("gpuinfer", f'exec {self.program} "$@"')):
+            self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n")
+            (self.folder / "bin" / name).chmod(0o755)
+        self.env = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+
+    def test_reaches_a_device_of_another_host(self):
+        there = self.write("it's $HOME; and more.yaml", harness.CACHE)
+        here = json.loads(self.expect(0, "--target=L1tex", f"--device=virtual:{there}", "--seed=7", "--format=json").stdout)
+        device = f"ssh:me@node7:virtual:{there}"
+        found = json.loads(self.expect(0, "--target=l1tex", f"--device={device}", "--seed=7", "--format=json", env=self.env).stdout)
+        self.assertEqual(found["device"]["source"], device)
+        self.assertEqual((found["caches"], found["evidence"]), (here["caches"], here["evidence"]))
+        asked = (self.folder / "asked").read_text().splitlines()
+        self.assertEqual(asked[:3], ["-o", "BatchMode=yes", "me@node7"])
+        self.assertEqual(shlex.split(asked[3]), ["gpuinfer", "serve", "--seed", "7", "--device", f"virtual:{there}", "--target", "L1tex"])
+
+    def test_what_the_other_host_says_is_told(self):
+        done = self.expect(4, "--target=L1tex", "--device=ssh:node7:virtual:nowhere", env=self.env)
+        self.assertIn("nowhere", done.stderr)
+        self.assertIn("--carveout", self.expect(4, "--target=L1tex", "--device=ssh:node7:host", "--carveout=8", env=self.env).stderr)
+
+    def test_a_host_is_no_option_of_ssh(self):
+        for device in ("ssh:-oProxyCommand=touch x:cuda:0", "ssh:node7", "ssh:node7:", "ssh::cuda:0"):
+            self.assertIn("names no host and device", self.expect(2, "--target=L1tex", f"--device={device}", env=self.env).stderr)
+        self.assertFalse((self.folder / "asked").exists())
+
+
 class Run(harness.ProgramTest):
     arguments = ("--target=l1tex", "--device=virtual:small.yaml")
 

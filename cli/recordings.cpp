@@ -43,6 +43,22 @@ Recording read_recording(const std::string& file) {
   return recording;
 }
 
+Recording read_recording_to_explain(const std::string& file) {
+  std::vector<model::ArrayTiming> timings;
+  if (!begins_as_hdf5(file)) {
+    timings = probe::read_array_timings(file);
+  }
+  if (timings.empty()) {
+    return read_recording(file);
+  }
+  Recording recording;
+  recording.file = file;
+  recording.facts.name = file;
+  recording.facts.source = file;
+  recording.array_timings = std::move(timings);
+  return recording;
+}
+
 void name_target(Recording& recording, const std::vector<std::string>& asked) {
   for (model::Trace& trace : recording.traces) {
     if (trace.question.target.empty()) {

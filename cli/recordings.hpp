@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/answerer.hpp"
+#include "model/array_timing.hpp"
 #include "model/set_sequence.hpp"
 #include "model/trace.hpp"
 #include "probe/archive.hpp"
@@ -19,6 +20,7 @@ struct Recording {
   model::DeviceFacts facts;  // of a text file: its name and nothing else
   std::vector<model::Trace> traces;
   std::vector<model::SetSequence> set_sequences;  // in place of traces
+  std::vector<model::ArrayTiming> array_timings;  // in place of traces, of read_recording_to_explain() alone
   std::vector<probe::TimedWorkload> timed;        // what many threads did at once
   std::vector<std::string> timed_targets;         // that are no traces: only the run that recorded them explains them
 };
@@ -28,6 +30,8 @@ struct Recording {
 
 // Throws InputError, also when there is nothing in the file.
 [[nodiscard]] Recording read_recording(const std::string& file);
+// The same, also of arrays that were chased in unknown steps.
+[[nodiscard]] Recording read_recording_to_explain(const std::string& file);
 
 // Text files name no load path: their traces become traces of the one target in `asked`, else of L1tex.
 void name_target(Recording& recording, const std::vector<std::string>& asked);

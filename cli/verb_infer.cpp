@@ -19,6 +19,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "infer/recordings/infer_array_timings.hpp"
 #include "infer/recordings/infer_set_sequences.hpp"
 #include "infer/recordings/infer_traces.hpp"
 #include "infer/studies.hpp"
@@ -32,12 +33,11 @@ Syntax infer_syntax() {
       "infer TRACE... [--target T] [-o profile.yaml]",
       "Finds out what recordings decide about a cache, and no more. An archive that the main job recorded is "
       "asked\nagain, question by question, and gives the profile of that run. Every other recording (of `gpuinfer "
-      "probe`, the\ntext files of Mei & Chu, CSV `offset,latency`, raw rows of MT4G `size,latency,...` or "
-      "`stride,size,latency,...`) "
-      "holds\nwhat somebody chose to record: all of them together are explained by simulation. Rows `<wbinvd> B0 B1 "
-      "B0? "
-      "-> 1`\nin the notation of nanoBench, accesses to one set with the hits among those with `?`, leave the policies "
-      "that\nexplain them. What a file holds is told from its content.",
+      "probe`, the\ntext files of Mei & Chu, CSV `offset,latency`, raw rows of MT4G `size,latency,...`, "
+      "`stride,size,latency,...` or\n`stride,latency,...`) holds what somebody chose to record: all of them together "
+      "are explained by simulation. Rows\n`<wbinvd> B0 B1 B0? -> 1` in the notation of nanoBench, accesses to one set "
+      "with the hits among those with `?`, leave\nthe policies that explain them. What a file holds is told from its "
+      "content.",
       {"gpuinfer infer run.h5                                       what `gpuinfer --record run.h5` found",
        "gpuinfer infer texture-*.txt --target L1tex                 chases that somebody recorded",
        "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`",
@@ -64,7 +64,7 @@ std::vector<Recording> read_all(const std::vector<std::string>& files, const std
   StepBar bar("infer", files.size());
   for (const std::string& file : files) {
     bar.doing("reading " + file);
-    recordings.push_back(read_recording(file));
+    recordings.push_back(read_recording_to_explain(file));
     name_target(recordings.back(), asked);
     bar.step();
   }
@@ -145,32 +145,36 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                  });
 }
 
-// The sequences over one set in all of the recordings; none in any: no value.
-std::optional<std::vector<model::SetSequence>> set_sequences(const std::vector<Recording>& recordings) {
-  std::vector<model::SetSequence> sequences;
+// Rows that stand in place of traces, of all of the recordings; none in any: no value. `what`: what others hold.
+template <class Row>
+std::optional<std::vector<Row>> rows_of(const std::vector<Recording>& recordings, std::vector<Row> Recording::*rows,
+                                        const char* what) {
+  std::vector<Row> all;
   for (const Recording& recording : recordings) {
-    sequences.insert(sequences.end(), recording.set_sequences.begin(), recording.set_sequences.end());
+    all.insert(all.end(), (recording.*rows).begin(), (recording.*rows).end());
   }
-  if (sequences.empty()) {
+  if (all.empty()) {
     return std::nullopt;
   }
   for (const Recording& recording : recordings) {
-    if (recording.set_sequences.empty()) {
-      throw InputError(recording.file + ": holds no sequences over one set as others do; explain it by itself");
+    if ((recording.*rows).empty()) {
+      throw InputError(recording.file + ": holds no " + what + " as others do; explain it by itself");
     }
   }
-  return sequences;
+  return all;
 }
 
-Inquiry explain_set(const Recording& first, const std::vector<model::SetSequence>& sequences,
-                    const std::vector<std::string>& asked, const infer::Settings& settings, bool quiet) {
+// What such rows say of the one target that was asked for.
+template <class Infer>
+Inquiry explain_rows(const Recording& first, const std::vector<std::string>& asked, const infer::Settings& settings,
+                     bool quiet, const Infer& infer) {
   if (asked.size() > 1 || stands_for_all(asked)) {
-    throw InputError("--target: sequences over one set name no load path; write one");
+    throw InputError("--target: " + first.file + " names no load path; write one");
   }
   const std::vector<std::string> target = asked.empty() ? std::vector<std::string>{"L1tex"} : asked;
   return inquire(first.facts, {.targets = target, .asked = target}, settings, quiet,
                  [&](const std::string& name, const infer::Settings& limited, model::DeviceDescription& profile) {
-                   return put(infer::infer_set_sequences(sequences, limited), name, profile);
+                   return put(infer(limited), name, profile);
                  });
 }
 
@@ -199,8 +203,13 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
   const Recording& first = recordings.front();
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
-  if (const auto sequences = set_sequences(recordings)) {
-    return conclude(explain_set(first, *sequences, asked, settings, verbosity.quiet), output, format, verbosity);
+  if (const auto sequences = rows_of(recordings, &Recording::set_sequences, "sequences over one set")) {
+    const auto infer = [&](const infer::Settings& limited) { return infer::infer_set_sequences(*sequences, limited); };
+    return conclude(explain_rows(first, asked, settings, verbosity.quiet, infer), output, format, verbosity);
+  }
+  if (const auto timings = rows_of(recordings, &Recording::array_timings, "arrays chased in unknown steps")) {
+    const auto infer = [&](const infer::Settings&) { return infer::infer_array_timings(*timings); };
+    return conclude(explain_rows(first, asked, settings, verbosity.quiet, infer), output, format, verbosity);
   }
   const std::vector<std::string> targets = chosen_targets(asked, targets_in(recordings));
 

@@ -3,6 +3,7 @@
 #include "probe/importers.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -343,10 +344,15 @@ struct Mt4gRow {
   std::vector<double> numbers;
 };
 
+// What stands before the latencies of a row.
+enum class Mt4gColumns { size, stride_and_size, stride };
+
 struct Mt4gFile {
-  std::optional<bool> has_strides;            // as a header says
+  std::optional<Mt4gColumns> columns;         // as a header says
   std::optional<std::uint64_t> stride_bytes;  // as a comment says
   std::vector<Mt4gRow> rows;
+
+  [[nodiscard]] std::size_t columns_before() const { return columns == Mt4gColumns::stride_and_size ? 2 : 1; }
 };
 
 // The number behind `stride` in a comment.
@@ -376,6 +382,22 @@ Mt4gRow mt4g_row(std::string_view line, const Lines& lines) {
   return row;
 }
 
+Mt4gColumns columns_of(const std::vector<Mt4gRow>& rows) {
+  constexpr double largest_first_stride = 64;
+  constexpr std::size_t fewest_strides = 8;
+  const auto are_apart = [](const Mt4gRow& a, const Mt4gRow& b) { return b.numbers[0] - a.numbers[0] != word_bytes; };
+  if (rows.size() >= fewest_strides && rows.front().numbers[0] <= largest_first_stride &&
+      std::adjacent_find(rows.begin(), rows.end(), are_apart) == rows.end()) {
+    return Mt4gColumns::stride;
+  }
+  const bool has_both = std::all_of(rows.begin(), rows.end(), [](const Mt4gRow& row) {
+    return row.numbers.size() > 1 && row.numbers[0] >= 1 && row.numbers[1] >= 4 * row.numbers[0] &&
+           std::all_of(row.numbers.begin() + 2, row.numbers.end(),
+                       [size = row.numbers[1]](double latency) { return latency < size; });
+  });
+  return has_both ? Mt4gColumns::stride_and_size : Mt4gColumns::size;
+}
+
 Mt4gFile mt4g_file(Lines& lines) {
   Mt4gFile file;
   while (const auto line = lines.next()) {
@@ -383,8 +405,12 @@ Mt4gFile mt4g_file(Lines& lines) {
     if (line->front() == '#') {
       const auto stride_bytes = stride_in(*line, lines);
       file.stride_bytes = stride_bytes ? stride_bytes : file.stride_bytes;
-    } else if (file.rows.empty() && !file.has_strides && (first == "size" || first == "stride")) {
-      file.has_strides = first == "stride";
+    } else if (file.rows.empty() && !file.columns && (first == "size" || first == "stride")) {
+      const bool has_size =
+          line->find(",size") != std::string_view::npos || line->find(", size") != std::string_view::npos;
+      file.columns = first == "size" ? Mt4gColumns::size
+                     : has_size      ? Mt4gColumns::stride_and_size
+                                     : Mt4gColumns::stride;
     } else {
       file.rows.push_back(mt4g_row(*line, lines));
       lines.count(file.rows.back().numbers.size(), 1, lines.number());
@@ -393,19 +419,8 @@ Mt4gFile mt4g_file(Lines& lines) {
   if (file.rows.empty()) {
     throw lines.error("the file holds no row `size,latency,latency`; name a recording");
   }
+  file.columns = file.columns.value_or(columns_of(file.rows));
   return file;
-}
-
-bool looks_like_strides(const std::vector<Mt4gRow>& rows) {
-  return std::all_of(rows.begin(), rows.end(), [](const Mt4gRow& row) {
-    if (row.numbers.size() < 3 || row.numbers[0] < 1) {
-      return false;
-    }
-    const double stride = row.numbers[0];
-    const double size = row.numbers[1];
-    return std::fmod(size, stride) == 0 && size >= 4 * stride &&
-           *std::max_element(row.numbers.begin() + 2, row.numbers.end()) < size;
-  });
 }
 
 // A whole number of bytes out of a row.
@@ -416,31 +431,75 @@ std::uint64_t bytes_in(double number, std::size_t line_number, const char* what,
   return static_cast<std::uint64_t>(number);
 }
 
-model::Trace mt4g_trace(const Mt4gRow& row, const std::optional<std::uint64_t>& stride_bytes, Lines& lines) {
-  const std::size_t columns_before = stride_bytes ? 1 : 2;
-  if (row.numbers.size() <= columns_before) {
-    throw lines.error_at(row.line_number, "no latency stands behind the size; mend the row");
-  }
+// Whether MT4G left out the first load of a round of so many.
+bool lacks_first_load(std::size_t latencies, std::uint64_t loads_of_round) {
+  constexpr std::size_t fewest = 32;
+  return latencies + 1 == loads_of_round || (latencies + 1 >= fewest && std::has_single_bit(latencies + 1));
+}
+
+model::Trace mt4g_chase(const Mt4gRow& row, const std::optional<std::uint64_t>& named_stride_bytes, Lines& lines) {
+  const std::size_t columns_before = named_stride_bytes ? 1 : 2;
   const std::uint64_t stride =
-      stride_bytes ? *stride_bytes : bytes_in(row.numbers.front(), row.line_number, "the stride", lines);
-  const std::uint64_t size = bytes_in(row.numbers.at(columns_before - 1), row.line_number, "the size", lines);
-  if (size % stride != 0) {
+      named_stride_bytes ? *named_stride_bytes : bytes_in(row.numbers.front(), row.line_number, "the stride", lines);
+  // A chase goes over whole words.
+  const double size_number = row.numbers.at(columns_before - 1);
+  const std::uint64_t size =
+      bytes_in(size_number - std::fmod(size_number, word_bytes), row.line_number, "the size", lines);
+  if (stride > size || (named_stride_bytes && size % stride != 0)) {
     throw lines.error_at(row.line_number, "an array of " + std::to_string(size) +
                                               " bytes is no multiple of the stride of " + std::to_string(stride) +
                                               "; mend the row");
   }
-  lines.count(size / stride, 0, row.line_number);
+  const std::uint64_t loads = size / stride;
+  lines.count(loads, 0, row.line_number);
   model::Trace trace;
   trace.question.state = model::StartState::clean;
-  trace.question.warm.reserve(size / stride);
-  for (std::uint64_t offset = 0; offset < size; offset += stride) {
-    trace.question.warm.push_back(offset);
+  trace.question.warm.reserve(loads);
+  for (std::uint64_t load = 0; load < loads; ++load) {
+    trace.question.warm.push_back(load * stride);
+  }
+  std::uint64_t next = loads * stride % size;
+  if (lacks_first_load(row.numbers.size() - columns_before, loads)) {
+    next = (next + stride) % size;
   }
   for (std::size_t i = columns_before; i < row.numbers.size(); ++i) {
-    trace.question.record.push_back((i - columns_before) * stride % size);
+    trace.question.record.push_back(next);
+    trace.latency_cycles.push_back(static_cast<float>(row.numbers[i]));
+    next = (next + stride) % size;
+  }
+  return trace;
+}
+
+// The first load, which also waits for a translation, is left out.
+model::Trace mt4g_cold_chase(const Mt4gRow& row, const Lines& lines) {
+  const std::uint64_t stride = bytes_in(row.numbers.front(), row.line_number, "the stride", lines);
+  const bool lacks_first = lacks_first_load(row.numbers.size() - 1, 0);
+  model::Trace trace;
+  trace.question.state = model::StartState::clean;
+  trace.question.warm = {0};
+  for (std::size_t i = lacks_first ? 1 : 2; i < row.numbers.size(); ++i) {
+    trace.question.record.push_back((lacks_first ? i : i - 1) * stride);
     trace.latency_cycles.push_back(static_cast<float>(row.numbers[i]));
   }
   return trace;
+}
+
+// The first that is no comment.
+std::optional<std::string_view> first_line(Lines& lines) {
+  auto line = lines.next();
+  while (line && line->front() == '#') {
+    line = lines.next();
+  }
+  return line;
+}
+
+// Rows of two numbers are those of a CSV file unless a header says otherwise.
+bool holds_mt4g(const std::filesystem::path& file) {
+  Lines lines(file);
+  const auto line = first_line(lines);
+  return line && line->front() != '=' &&
+         (std::count(line->begin(), line->end(), ',') > 1 || line->starts_with("size,") ||
+          line->starts_with("stride,"));
 }
 
 // The line of each HIT and MISS behind the arrow, or their number.
@@ -509,8 +568,7 @@ model::SetSequence set_sequence(std::string_view line, const Lines& lines) {
 std::vector<model::Trace> read_mt4g(const std::filesystem::path& file) {
   Lines lines(file);
   const Mt4gFile read = mt4g_file(lines);
-  const bool has_strides = read.has_strides.value_or(looks_like_strides(read.rows));
-  if (!has_strides && !read.stride_bytes) {
+  if (read.columns == Mt4gColumns::size && !read.stride_bytes) {
     throw lines.error_at(
         read.rows.front().line_number,
         "the rows do not say in which steps the array was chased; write a line `# stride BYTES` before "
@@ -518,10 +576,44 @@ std::vector<model::Trace> read_mt4g(const std::filesystem::path& file) {
   }
   std::vector<model::Trace> traces;
   for (const Mt4gRow& row : read.rows) {
-    traces.push_back(mt4g_trace(row, has_strides ? std::nullopt : read.stride_bytes, lines));
+    if (row.numbers.size() <= read.columns_before()) {
+      if (read.columns == Mt4gColumns::stride_and_size) {
+        continue;  // as MT4G writes them where it timed nothing
+      }
+      throw lines.error_at(row.line_number, "no latency stands behind the size; mend the row");
+    }
+    traces.push_back(read.columns == Mt4gColumns::stride ? mt4g_cold_chase(row, lines)
+                     : read.columns == Mt4gColumns::size ? mt4g_chase(row, read.stride_bytes, lines)
+                                                         : mt4g_chase(row, std::nullopt, lines));
     traces.back().name = file.string() + " (line " + std::to_string(row.line_number) + ")";
   }
   return traces;
+}
+
+std::vector<model::ArrayTiming> read_array_timings(const std::filesystem::path& file) {
+  if (!holds_mt4g(file)) {
+    return {};
+  }
+  Lines lines(file);
+  const Mt4gFile read = mt4g_file(lines);
+  const std::size_t columns_before = read.columns_before();
+  const bool are_means = read.columns != Mt4gColumns::stride &&
+                         std::all_of(read.rows.begin(), read.rows.end(),
+                                     [&](const Mt4gRow& row) { return row.numbers.size() == columns_before + 1; });
+  if (!are_means && (read.columns != Mt4gColumns::size || read.stride_bytes)) {
+    return {};
+  }
+  std::vector<model::ArrayTiming> timings;
+  for (const Mt4gRow& row : read.rows) {
+    if (row.numbers.size() <= columns_before) {
+      throw lines.error_at(row.line_number, "no latency stands behind the size; mend the row");
+    }
+    timings.push_back(
+        {.name = file.string() + " (line " + std::to_string(row.line_number) + ")",
+         .array_bytes = bytes_in(row.numbers.at(columns_before - 1), row.line_number, "the size", lines),
+         .latency_cycles = {row.numbers.begin() + static_cast<std::ptrdiff_t>(columns_before), row.numbers.end()}});
+  }
+  return timings;
 }
 
 std::vector<model::SetSequence> read_set_sequences(const std::filesystem::path& file) {
@@ -542,10 +634,7 @@ std::vector<model::SetSequence> read_set_sequences(const std::filesystem::path& 
 
 bool holds_set_sequences(const std::filesystem::path& file) {
   Lines lines(file);
-  auto line = lines.next();
-  while (line && line->front() == '#') {
-    line = lines.next();
-  }
+  const auto line = first_line(lines);
   return line && line->find("->") != std::string_view::npos;
 }
 
@@ -553,17 +642,13 @@ std::vector<model::Trace> read_traces(const std::filesystem::path& file) {
   if (is_archive(file)) {
     return read_archive(file).traces;
   }
-  Lines lines(file);
-  auto line = lines.next();
-  while (line && line->front() == '#') {
-    line = lines.next();
+  if (holds_mt4g(file)) {
+    return read_mt4g(file);
   }
+  Lines lines(file);
+  const auto line = first_line(lines);
   if (line && line->front() == '=') {
     return read_mei(file);
-  }
-  if (line &&
-      (std::count(line->begin(), line->end(), ',') > 1 || line->starts_with("size,") || line->starts_with("stride,"))) {
-    return read_mt4g(file);
   }
   if (line && line->find(',') != std::string_view::npos) {
     return {read_csv(file)};

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "model/array_timing.hpp"
 #include "model/set_sequence.hpp"
 #include "model/trace.hpp"
 
@@ -22,13 +23,22 @@ namespace gpuinfer::probe {
 [[nodiscard]] model::Trace read_csv(const std::filesystem::path& file);
 
 // Raw rows of MT4G (Vanecek et al., "MT4G: A Tool for Reliable Auto-Discovery of NVIDIA and AMD GPU Compute and Memory
-// Topologies"): `size,latency,latency,...`, an array of so many bytes that was chased round once and then again, with
-// the latencies of the second time from its begin on; or `stride,size,latency,...`, with the step of the chase in
-// bytes. A header line that begins with `size` or `stride,size` says which; without one, rows have strides where every
-// second number is a multiple of the first, four times as large at least, and larger than all others of its row. Rows
-// without strides need a line `# stride BYTES` before them. One trace for each row; the cache is taken to be empty
-// before the first round, as it is after a kernel was launched.
+// Topologies"), one trace for each row that has a latency, in three forms:
+//   stride,size,latency,...  an array of so many bytes that was chased round once in such steps, with the latencies of
+//                            what came next; where the size is no multiple of the stride, the chase goes on beside its
+//                            first loads ("Line Size")
+//   size,latency,...         the same in steps that a line `# stride BYTES` names
+//   stride,latency,...       such steps from an empty cache on, without the first load ("Fetch Granularity")
+// MT4G itself leaves out the first load: it is missing where there is one latency less than a power of two from 32 on,
+// or than the array has steps. A header line that begins with `size`, `stride,size` or `stride` says which form it is.
+// Without one, first numbers 4 apart from at most 64 on are strides; where every second number is four times the first
+// or more, and larger than all others of its row, these are stride and size. The cache is taken to be empty before, as
+// it is after a kernel was launched.
 [[nodiscard]] std::vector<model::Trace> read_mt4g(const std::filesystem::path& file);
+
+// Rows of MT4G that are no traces: `size,latency,...` where no line names the stride ("Size"), and rows of one latency,
+// which is a mean. Empty: the file holds others.
+[[nodiscard]] std::vector<model::ArrayTiming> read_array_timings(const std::filesystem::path& file);
 
 // Sequences over one set with their hits, in the notation of nanoBench (Abel & Reineke, ISPASS 2020, section VI):
 //

@@ -32,26 +32,6 @@ std::vector<ReadTrace> read(std::span<const Trace> traces, const TraceLevels& le
   return read_traces;
 }
 
-// False: all latencies belong to one level, so nothing is known to hit or to miss.
-bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves) {
-  for (const char* leaf :
-       {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement", "latency_cycles"}) {
-    leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
-  }
-  const auto hit = levels.hit_median_cycles();
-  const auto miss = levels.miss_median_cycles();
-  if (!hit || !miss) {
-    leaves.open("latency_cycles", EvidenceStatus::unknown, "all latencies belong to one level");
-    if (hit || miss) {
-      leaves["latency_cycles"].details["median_of_all"] = model::to_text(hit ? *hit : *miss);
-    }
-    return false;
-  }
-  leaves.cache().latency_cycles = {.hit = hit, .miss = miss};
-  leaves.resolve("latency_cycles");
-  return true;
-}
-
 // One or two loads that took long are no median, whatever the others say.
 void doubt_few_loads(std::span<const ReadTrace> traces, const RecordedLeaves& leaves) {
   constexpr std::ptrdiff_t fewest = 4;
@@ -103,11 +83,17 @@ void explain_traces(const ReadTraces& all, const Settings& settings, const Score
   state_fates(fates, all, leaves);
   const bool has_warm_chases =
       std::ranges::any_of(all.traces, [](const ReadTrace& read) { return read.is_warm && read.is_cyclic; });
-  if (outcome == RandomOutcome::too_short && (has_warm_chases || !has_random_sequences)) {
+  if (outcome == RandomOutcome::unexplained) {
+    return;
+  }
+  if (has_warm_chases) {
     explain_cyclic(all, fates, settings, scorer, leaves);
     if (has_random_sequences) {
       doubt_description(leaves);
     }
+  } else if (!has_random_sequences) {
+    leaves.open_description(EvidenceStatus::unknown, "no recording goes back to lines that it is known to have loaded",
+                            "a chase round an array, with a round before it that is not recorded");
   }
 }
 
@@ -124,6 +110,9 @@ CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_o
   finding.accesses = latencies.size();
   const RecordedLeaves leaves(finding, traces.size());
   const TraceLevels levels(latencies, {});
+  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement"}) {
+    leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
+  }
   if (!state_levels(levels, leaves)) {
     return finding;
   }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "infer/asking/statistics.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -63,6 +64,21 @@ Returns soon_after(const ReadTraces& all, std::uint64_t bytes, bool other_half) 
 }
 
 }  // namespace
+
+bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves) {
+  const auto hit = levels.hit_median_cycles();
+  const auto miss = levels.miss_median_cycles();
+  if (hit && miss) {
+    leaves.cache().latency_cycles = {.hit = hit, .miss = miss};
+    leaves.resolve("latency_cycles");
+    return true;
+  }
+  leaves.open("latency_cycles", EvidenceStatus::unknown, "all latencies belong to one level");
+  if (hit || miss) {
+    leaves["latency_cycles"].details["median_of_all"] = model::to_text(hit ? *hit : *miss);
+  }
+  return false;
+}
 
 FillSize find_fill(const ReadTraces& all, const RecordedLeaves& leaves) {
   const double share_of_misses = all_loads(all).share();
@@ -160,13 +176,23 @@ Footprints footprints_of(std::span<const ArrayMisses> arrays) {
     footprints.longest_stride_bytes = std::max(footprints.longest_stride_bytes, array.stride_bytes);
     if (array.judged > 0 && array.misses == 0) {
       footprints.largest_without_miss = std::max(footprints.largest_without_miss.value_or(0), array.array_bytes);
-    } else if (array.misses > few_misreads(array.judged)) {
+    } else if (array.misses > few_misreads(array.judged) || (array.judged > 0 && array.misses == array.judged)) {
       footprints.smallest_with_miss =
           std::min(footprints.smallest_with_miss.value_or(array.array_bytes), array.array_bytes);
     }
   }
   footprints.sizes = sizes.size();
   return footprints;
+}
+
+void state_sizes(const Footprints& footprints, const RecordedLeaves& leaves) {
+  auto& details = leaves["capacity_bytes"].details;
+  if (footprints.largest_without_miss) {
+    details["largest_array_without_miss_bytes"] = std::to_string(*footprints.largest_without_miss);
+  }
+  if (footprints.smallest_with_miss) {
+    details["smallest_array_with_misses_bytes"] = std::to_string(*footprints.smallest_with_miss);
+  }
 }
 
 void state_onset_between(const Footprints& footprints, const RecordedLeaves& leaves) {
@@ -202,15 +228,7 @@ void state_footprints(const ReadTraces& all, const RecordedLeaves& leaves) {
       }
     }
   }
-  const Footprints seen = footprints_of(arrays);
-  auto& details = leaves["capacity_bytes"].details;
-  const auto state = [&](const char* name, const std::optional<std::uint64_t>& bytes) {
-    if (bytes) {
-      details[name] = std::to_string(*bytes);
-    }
-  };
-  state("largest_array_without_miss_bytes", seen.largest_without_miss);
-  state("smallest_array_with_misses_bytes", seen.smallest_with_miss);
+  state_sizes(footprints_of(arrays), leaves);
   const Footprints footprints = footprints_of(chases);
   if (footprints.sizes < 2) {
     return;

@@ -9,9 +9,13 @@
 #include <vector>
 
 #include "infer/recordings/recorded.hpp"
+#include "infer/recordings/trace_levels.hpp"
 
 // What recordings show whatever index and policy the cache has.
 namespace gpuinfer::infer {
+
+// States latency_cycles. False: all latencies belong to one level, so nothing is known to hit or to miss.
+bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves);
 
 // The largest granule of which a load soon after another one does not miss, as one of the same word does not; known
 // where loads of larger granules do. States sector_bytes.
@@ -43,7 +47,8 @@ struct ArrayMisses {
 // round: resolved when one of them fits, the next one is a fill larger and does not, and all of both was recorded.
 void state_footprints(const ReadTraces& all, const RecordedLeaves& leaves);
 
-// The same of arrays of which nothing but the size is known: the onset stays open.
+// The two halves of that, for arrays of which nothing but the size is known: the onset stays open.
+void state_sizes(const Footprints& footprints, const RecordedLeaves& leaves);
 void state_onset_between(const Footprints& footprints, const RecordedLeaves& leaves);
 
 // How the fills of warm recordings fare, in accesses to a fill after others.

@@ -194,6 +194,15 @@ class OthersRecordings(harness.ProgramTest):
         self.assertEqual(details["smallest_array_with_misses_bytes"], 2048)
         self.assertEqual(evidence["index"]["bytes_that_miss_together"], [[0, 2047]])
 
+    def test_sizes_in_unknown_steps_tell_the_onset(self):
+        rows = "".join(",".join(map(str, [size] + chase(size, 32, 2)[size // 32 : size // 32 + 16])) + "\n" for size in range(512, 1600, 64))
+        cache, evidence = self.inferred(self.write("L1 Size.txt", rows))
+        self.assertIn("arrays of 1024 bytes fit, and of 1088 bytes do not", evidence["onset_bytes"]["reason"])
+        self.assertEqual(evidence["capacity_bytes"]["smallest_array_with_misses_bytes"], 1088)
+        self.assertEqual(cache["latency_cycles"], {"hit": 31, "miss": 202})
+        self.assertIsNone(cache["capacity_bytes"])
+        self.expect(2, "validate", self.small, "L1 Size.txt")
+
     def test_rows_with_strides(self):
         rows = [[stride, size] + chase(size, stride, 2) for stride in (4, 8, 16, 32, 64, 128) for size in (1024, 2048)]
         cache, _ = self.inferred(self.write("lines.csv", "".join(",".join(map(str, row)) + "\n" for row in rows)))

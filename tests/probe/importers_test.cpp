@@ -184,7 +184,61 @@ TEST_F(Importers, Mt4gRowsThatCannotBeAreRefusedWithTheirLine) {
   EXPECT_TRUE(contains(error_in("# stride 32\n1024,30,31\n1056,30,-1\n"), ":3: '-1' is no latency"));
   EXPECT_TRUE(contains(error_in("# stride 32\n1024,30,31\n1056\n"), ":3: no latency stands behind the size"));
   EXPECT_TRUE(contains(error_in("# stride x\n1024,30,31\n"), "'x' is no stride"));
+  EXPECT_TRUE(contains(error_in("stride,size\n2048,1024,30,31\n"), ":2: an array of 1024 bytes is no multiple"));
   EXPECT_TRUE(contains(error_in("stride,size\n3,1024,30,31\n"), ":2: the stride is no multiple of 4 bytes"));
+}
+
+std::string row_of(std::string_view begin, std::size_t latencies) {
+  std::string row(begin);
+  for (std::size_t i = 0; i < latencies; ++i) {
+    row += i % 2 == 0 ? ",38" : ",270";
+  }
+  return row + "\n";
+}
+
+// As MT4G publishes "Line Size": sizes that are no multiple of the stride, or of a word, and rows without latencies.
+TEST_F(Importers, Mt4gLineSizesGoOnBesideTheirFirstLoads) {
+  const auto traces = read_traces(file("line.txt", row_of("16,1602", 255) + row_of("32,1602", 255) + "64,1602\n"));
+  ASSERT_EQ(traces.size(), 2U);
+  EXPECT_EQ(traces[0].question.warm.size(), 100U);
+  EXPECT_EQ(traces[0].question.record.size(), 255U);
+  EXPECT_EQ(traces[0].question.record.front(), 16U) << "the first load is left out";
+  // 50 loads in steps of 32 over 1,600 bytes end where they began.
+  EXPECT_EQ(traces[1].question.record.front(), 32U);
+  const auto beside = read_traces(file("beside.txt", row_of("32,1616", 255)));
+  EXPECT_EQ(beside.at(0).question.warm.back(), 1568U);
+  EXPECT_EQ(beside[0].question.record.at(0), 16U) << "1,600 is left out, and what follows lies 16 bytes beside";
+}
+
+// As MT4G publishes "Fetch Granularity": strides 4 apart, from an empty cache on, with or without the first load.
+TEST_F(Importers, Mt4gFetchGranularitiesAreColdChases) {
+  std::string without_first;
+  std::string with_first;
+  for (int stride = 4; stride <= 64; stride += 4) {
+    without_first += row_of(std::to_string(stride), 63);
+    with_first += row_of(std::to_string(stride), 64);
+  }
+  for (const std::string& text : {without_first, with_first, "stride,latencies\n" + without_first}) {
+    const auto traces = read_traces(file("fetch.txt", text));
+    ASSERT_EQ(traces.size(), 16U);
+    EXPECT_EQ(traces[1].question.warm, AccessSequence{0});
+    EXPECT_EQ(traces[1].question.record.size(), 63U);
+    EXPECT_EQ(traces[1].question.record.front(), 8U);
+    EXPECT_EQ(traces[1].question.record.back(), 63U * 8);
+  }
+}
+
+TEST_F(Importers, Mt4gSizesWithoutAStrideAreTimingsOfArrays) {
+  const auto sizes = file("L1 Size.txt", row_of("229376", 255) + row_of("229632", 255));
+  const auto timings = read_array_timings(sizes);
+  ASSERT_EQ(timings.size(), 2U);
+  EXPECT_EQ(timings[1].array_bytes, 229'632U);
+  EXPECT_EQ(timings[1].latency_cycles.size(), 255U);
+  EXPECT_EQ(timings[1].name, sizes.string() + " (line 2)");
+  EXPECT_TRUE(read_array_timings(file("steps.txt", "# stride 32\n" + row_of("229376", 255))).empty());
+  EXPECT_TRUE(read_array_timings(file("both.txt", row_of("16,159232", 255))).empty());
+  EXPECT_TRUE(read_array_timings(file("chase.csv", "0,38\n32,270\n")).empty());
+  EXPECT_EQ(read_array_timings(file("means.csv", "size,latency\n8192,13\n8448,14\n")).size(), 2U);
 }
 
 TEST_F(Importers, SequencesOverOneSetWithTheirHits) {

@@ -71,12 +71,6 @@ std::string ended_early(const std::string& target, const infer::Finding& finding
       target, finding.accesses);
 }
 
-std::string chance_in_validation(const std::string& target, const std::string& policy) {
-  return fmt::format(
-      "{}: policy {} is random, so single accesses agree by chance only; compare miss rates instead",
-      target, policy);
-}
-
 std::string hypotheses_of_ranks(const std::vector<std::size_t>& of_ranks) {
   std::string text;
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {

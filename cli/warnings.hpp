@@ -27,7 +27,6 @@ void warn(const std::string& sentence);
 [[nodiscard]] std::string nothing_is_kept();
 [[nodiscard]] std::string no_identity(const std::vector<std::string>& files);
 [[nodiscard]] std::string ended_early(const std::string& target, const infer::Finding& finding);
-[[nodiscard]] std::string chance_in_validation(const std::string& target, const std::string& policy);
 [[nodiscard]] std::string hypotheses_of_ranks(const std::vector<std::size_t>& of_ranks);
 [[nodiscard]] std::string replay_learned_nothing(const std::string& file);
 

@@ -14,6 +14,12 @@ namespace {
 // A split is believed when the groups are at least this many times as far apart as they are wide.
 constexpr double clear_separation = 4;
 
+// One in so many makes a level elsewhere than where it is known to be.
+constexpr std::size_t fewest_of_level = 20;
+
+// Share of a median that latencies of its level may be away from it.
+constexpr double same_level = 0.15;
+
 double median_of_sorted(std::span<const double> sorted) { return sorted[sorted.size() / 2]; }
 
 double spread_of_sorted(std::span<const double> sorted) {
@@ -51,16 +57,22 @@ std::size_t most_explaining_split(const std::vector<double>& sorted) {
 }  // namespace
 
 // With a median known from elsewhere, a handful of latencies says nothing about the width of their level.
-TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted, std::optional<double> known_median) {
+TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted, std::optional<double> known_median,
+                                         std::size_t all) {
   constexpr std::size_t handful = 8;
   if (known_median && sorted.size() < handful) {
-    return {.median = known_median, .reach = 0.15 * *known_median};
+    return {.median = known_median, .reach = same_level * *known_median};
   }
   if (sorted.empty()) {
     return {};
   }
   const double median = median_of_sorted(sorted);
-  return {.median = median, .reach = std::max(12 * spread_of_sorted(sorted), 0.15 * median)};
+  // Outliers among loads that all hit are no misses.
+  const bool are_few = sorted.size() * fewest_of_level < all;
+  if (known_median && are_few && std::abs(median - *known_median) > same_level * *known_median) {
+    return {.median = known_median, .reach = same_level * *known_median};
+  }
+  return {.median = median, .reach = std::max(12 * spread_of_sorted(sorted), same_level * median)};
 }
 
 TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::LatencyCycles& guide) {
@@ -84,8 +96,8 @@ TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::Lat
   }
   const auto split =
       static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), threshold_) - sorted.begin());
-  hit_ = level_of(std::span(sorted).first(split), guide.hit);
-  miss_ = level_of(std::span(sorted).subspan(split), guide.miss);
+  hit_ = level_of(std::span(sorted).first(split), guide.hit, sorted.size());
+  miss_ = level_of(std::span(sorted).subspan(split), guide.miss, sorted.size());
 }
 
 Reading TraceLevels::read(float latency_cycles) const {

@@ -30,7 +30,8 @@ class TraceLevels {
     double reach = 0;  // farther than this from the median, a latency belongs to no level
   };
 
-  static Level level_of(std::span<const double> sorted, std::optional<double> known_median);
+  // `all`: latencies of both levels.
+  static Level level_of(std::span<const double> sorted, std::optional<double> known_median, std::size_t all);
 
   Level hit_;
   Level miss_;

@@ -3,13 +3,17 @@
 #include "infer/recordings/validate.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <memory>
 #include <optional>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/possible_states.hpp"
+#include "model/random.hpp"
 
 namespace gpuinfer::infer {
 
@@ -81,15 +85,63 @@ std::optional<model::CacheDescription> in_circumstances(const model::CacheDescri
   return carveout_kb ? model::at_carveout(cache, *carveout_kb) : cache;
 }
 
+// What a cache may do of which every line was driven out, with its policy in a state that nobody knows and that has too
+// many values to follow them all: that of caches with histories of random loads, of which in each set those stay that
+// did what was measured there.
+class RandomHistories {
+ public:
+  RandomHistories(const model::CacheDescription& cache, const model::Trace& trace, std::uint64_t address_of_buffer,
+                  std::uint64_t seed)
+      : misses_(trace.question.record.size()) {
+    const model::AccessSequence& record = trace.question.record;
+    const std::set<std::uint64_t> distinct(record.begin(), record.end());
+    const std::vector<std::uint64_t> pool(distinct.begin(), distinct.end());
+    model::Random random(seed);
+    const auto ignore = [](std::size_t, model::Outcome) {};
+    for (std::size_t history = 0; history < most_histories; ++history) {
+      const auto simulator = model::CacheSimulator::make(cache, seed);
+      // The first one has none.
+      model::AccessSequence before(history == 0 || pool.empty() ? 0 : random.below(rounds * pool.size()));
+      std::ranges::generate(before, [&] { return pool[random.below(pool.size())]; });
+      play(*simulator, before, address_of_buffer, ignore);
+      simulator->put_into(StartState::invalidated);
+      play(*simulator, trace.question.warm, address_of_buffer, ignore);
+      play(*simulator, record, address_of_buffer,
+           [&](std::size_t i, model::Outcome outcome) { misses_[i][history] = is_miss(outcome); });
+    }
+    for (const std::uint64_t offset : record) {
+      set_of_.push_back(
+          model::set_of(*cache.index, (address_of_buffer + offset) / *cache.line_bytes * *cache.line_bytes));
+    }
+  }
+
+  [[nodiscard]] Possible possible(std::size_t access) {
+    const Histories left = left_in(access);
+    return {.hit = (left & ~misses_[access]).any(), .miss = (left & misses_[access]).any()};
+  }
+
+  void load(std::size_t access, bool missed) {
+    Histories& left = left_in(access);
+    const Histories agreeing = left & (missed ? misses_[access] : ~misses_[access]);
+    left = agreeing.any() ? agreeing : left;
+  }
+
+ private:
+  static constexpr std::size_t most_histories = 256;
+  static constexpr std::size_t rounds = 4;
+  using Histories = std::bitset<most_histories>;
+
+  Histories& left_in(std::size_t access) { return left_.try_emplace(set_of_[access], Histories().set()).first->second; }
+
+  std::vector<Histories> misses_;  // by recorded access
+  std::vector<std::uint32_t> set_of_;
+  std::unordered_map<std::uint32_t, Histories> left_;
+};
+
 // What each recorded access may be after all that was measured before it.
-std::vector<Possible> possible_outcomes(const model::CacheDescription& described, const model::Trace& trace,
+std::vector<Possible> possible_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
                                         const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
                                         std::uint64_t seed) {
-  const auto carved = in_circumstances(described, trace.question.circumstances);
-  if (!carved) {
-    return std::vector<Possible>(readings.size(), {.hit = true, .miss = true});
-  }
-  const model::CacheDescription& cache = *carved;
   const StartState start = trace.start_is_known ? trace.question.state : StartState::keep;
   std::unique_ptr<model::PossibleStates> states;
   if (start != StartState::clean) {
@@ -103,20 +155,23 @@ std::vector<Possible> possible_outcomes(const model::CacheDescription& described
     states->load(address_of_buffer + offset, std::nullopt);
   }
   std::vector<Possible> outcomes;
-  std::optional<std::vector<Possible>> guesses;
+  std::optional<RandomHistories> histories;
   for (std::size_t i = 0; i < readings.size(); ++i) {
     const std::uint64_t address = address_of_buffer + trace.question.record[i];
+    const bool is_clear = readings[i] != Reading::unclear;
     std::optional<Possible> possible = states->possible(address);
     if (!possible && model::may_hold_others(start)) {
       possible = Possible{.hit = true, .miss = true};
     } else if (!possible) {
-      if (!guesses) {
-        guesses = guessed_outcomes(cache, trace, start, address_of_buffer, seed);
+      if (!histories) {
+        histories.emplace(cache, trace, address_of_buffer, seed);
       }
-      possible = (*guesses)[i];
+      possible = histories->possible(i);
+      if (is_clear) {
+        histories->load(i, readings[i] == Reading::miss);
+      }
     }
     outcomes.push_back(*possible);
-    const bool is_clear = readings[i] != Reading::unclear;
     states->load(address, is_clear ? std::optional(readings[i] == Reading::miss) : std::nullopt);
   }
   return outcomes;
@@ -144,6 +199,16 @@ std::vector<Reading> read_levels(const model::Trace& trace, const model::Latency
 }
 
 namespace {
+
+Agreement compare_chance(const model::CacheDescription& cache, const model::Trace& trace,
+                         const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+  Agreement agreement;
+  agreement.accesses = readings.size();
+  agreement.outliers = static_cast<std::size_t>(std::ranges::count(readings, Reading::unclear));
+  agreement.undetermined = agreement.accesses - agreement.outliers;
+  agreement.chance = validate_chance(cache, trace, readings, address_of_buffer, seed);
+  return agreement;
+}
 
 Agreement compare(const model::CacheDescription& cache, const model::Trace& trace, const std::vector<Reading>& readings,
                   std::uint64_t address_of_buffer, std::uint64_t seed) {
@@ -183,8 +248,20 @@ std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uin
 
 }  // namespace
 
-Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
+Agreement validate(const model::CacheDescription& described, const model::Trace& trace,
                    const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+  const auto carved = in_circumstances(described, trace.question.circumstances);
+  if (!carved) {
+    Agreement open;
+    open.accesses = readings.size();
+    open.outliers = static_cast<std::size_t>(std::ranges::count(readings, Reading::unclear));
+    open.undetermined = open.accesses - open.outliers;
+    return open;
+  }
+  const model::CacheDescription& cache = *carved;
+  if (cache.replacement && !is_deterministic(*cache.replacement)) {
+    return compare_chance(cache, trace, readings, address_of_buffer, seed);
+  }
   Agreement best = compare(cache, trace, readings, address_of_buffer, seed);
   const std::uint32_t beginnings = possible_beginnings(cache, address_of_buffer);
   for (std::uint32_t place = 1; place < beginnings && best.first_disagreement; ++place) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "infer/asking/level_classifier.hpp"
+#include "infer/recordings/validate_chance.hpp"
 #include "model/device_description.hpp"
 #include "model/trace.hpp"
 
@@ -20,6 +21,8 @@ struct Agreement {
   std::size_t undetermined = 0;  // the outcome depends on what came before the trace: not judged
   std::array<std::array<std::size_t, 2>, 2> confusion{};  // [predicted miss][measured miss]
   std::optional<std::size_t> first_disagreement;          // index into the recorded accesses
+  // Of a random policy: no single access is judged.
+  std::optional<ChanceAgreement> chance;
 
   // Share of the accesses that were judged.
   [[nodiscard]] double share() const;

@@ -306,6 +306,19 @@ class Record(harness.ProgramTest):
         report = json.loads((self.folder / "report.json").read_text())
         self.assertLess(report["traces"][0]["agreement"], 1)
 
+    def test_chance_is_validated_as_chance(self):
+        weighted = "{policy: weighted_random, victim_weights: [1, 3, 1, 1]}"
+        true = self.write("true.yaml", harness.CACHE.replace("{policy: lru}", weighted))
+        equal = self.write("equal.yaml", harness.CACHE.replace("{policy: lru}", "{policy: random}"))
+        self.expect(0, "probe", "--target=L1tex", "--device=virtual:true.yaml", "--sequence=cyclic:1280,64,200", "--record=a.h5")
+        done = self.expect(0, "validate", true, "a.h5")
+        self.assertRegex(done.stdout, r"- +total\n")
+        self.assertRegex(done.stdout, r"p of all: [01]\.\d+")
+        report = json.loads(self.expect(1, "validate", equal, "a.h5", "--format=json").stdout)
+        self.assertLess(report["total"]["p_value_of_chance"], 0.01)
+        self.assertIsNone(report["traces"][0]["agreement"])
+        self.assertEqual(sum(each["misses"] for each in report["traces"][0]["chance"]["sets"]), report["traces"][0]["chance"]["misses"])
+
     def test_questions_of_an_archive_can_be_asked_again(self):
         probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml")
         self.expect(0, *probe, "--sequence=cyclic:2K,32", "--record=first.h5")

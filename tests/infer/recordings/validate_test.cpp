@@ -138,6 +138,59 @@ TEST(Validate, NoHistoryLooksLikeADisagreement) {
   EXPECT_EQ(hardly_judged, (std::vector<std::string>{"resetting_slru", "srrip bits=3 promotion=frequency"}));
 }
 
+// After all lines were driven out, the hand of a clock with more states than can be followed is anywhere.
+TEST(Validate, AnInvalidatedClockOfManyWaysAgreesWithItself) {
+  const model::CacheDescription cache = cache_of({16, 16}, model::BitsIndex{{5}}, replacement("clock"));
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    model::Random random(seed);
+    const auto loads = [&random](std::size_t count) {
+      model::AccessSequence sequence(count);
+      std::ranges::generate(sequence, [&random] { return 32 * random.below(44); });
+      return sequence;
+    };
+    const auto simulator = model::CacheSimulator::make(cache, 1);
+    simulator->play(loads(37 * seed), {});
+    model::Trace trace;
+    trace.question.state = model::StartState::invalidated;
+    trace.question.record = loads(3000);
+    for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, 0)) {
+      trace.latency_cycles.push_back(is_miss(outcome) ? 220.0F : 100.0F);
+    }
+    const Agreement agreement = validate(cache, trace, 0, 1);
+    EXPECT_FALSE(agreement.first_disagreement.has_value());
+    EXPECT_LT(agreement.undetermined, 300U);
+    const Agreement of_another = validate(cache_of({16, 16}, *cache.index, replacement("fifo")), trace, 0, 1);
+    EXPECT_TRUE(of_another.first_disagreement.has_value());
+  }
+}
+
+TEST(Validate, OutliersAmongHitsAreNoMisses) {
+  model::CacheDescription cache = cache_of({4}, model::BitsIndex{}, replacement("lru"));
+  cache.latency_cycles = {.hit = 100, .miss = 220};
+  model::Trace trace;
+  trace.question.state = model::StartState::clean;
+  trace.question.warm = {0, 32};
+  for (std::size_t i = 0; i < 4000; ++i) {
+    trace.question.record.push_back(i % 2 * 32);
+    trace.latency_cycles.push_back(i % 100 == 7 ? 500.0F : 100.0F);
+  }
+  const Agreement agreement = validate(cache, trace, 0, 1);
+  EXPECT_EQ(agreement.outliers, 40U);
+  EXPECT_FALSE(agreement.first_disagreement.has_value());
+}
+
+TEST(Validate, ChanceIsNotJudgedAccessByAccess) {
+  const model::CacheDescription cache = cache_of({2, 2}, model::BitsIndex{{5}}, replacement("random"));
+  model::Random random(3);
+  const model::Trace trace = with_history(cache, true, random);
+  const Agreement agreement = validate(cache, trace, 0, 1);
+  ASSERT_TRUE(agreement.chance);
+  EXPECT_FALSE(agreement.first_disagreement.has_value());
+  EXPECT_EQ(agreement.undetermined, agreement.accesses);
+  EXPECT_EQ(agreement.chance->judged, trace.question.record.size());
+}
+
 TEST(Validate, RecordingsOfTheAuthorsAgreeWithWhatTheyPublished) {
   const char* folder = std::getenv("GPUINFER_MEI_DATA");
   if (folder == nullptr) {

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the comparison with chance wrong: true descriptions refused more often than one in a hundred, others
+// let through that have other victims, sizes or sets, or p-values that depend on misreads or on an unknown start.
+#include "infer/recordings/validate_chance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "model/cache_simulator.hpp"
+#include "model/description_yaml.hpp"
+#include "tests/infer/virtual_cache.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+constexpr double believable = 0.01;
+
+// Printed, and new with each run.
+std::uint64_t fresh_seed() {
+  const std::uint64_t seed = std::random_device{}();
+  testing::Test::RecordProperty("seed", std::to_string(seed));
+  std::cout << "seed " << seed << '\n';
+  return seed;
+}
+
+model::Replacement weighted(std::vector<double> weights) {
+  model::Replacement policy = replacement("weighted_random");
+  policy.parameters["victim_weights"] = std::move(weights);
+  return policy;
+}
+
+const std::vector<double> fermi_weights{1, 3, 1, 1};
+
+model::CacheDescription four_ways(const model::Replacement& policy) {
+  return cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, policy);
+}
+
+struct Recorded {
+  model::Trace trace;
+  std::vector<Reading> readings;
+};
+
+// A cyclic chase over arrays a little too large, or loads drawn at random; some are misread.
+Recorded record(const model::CacheDescription& cache, std::uint64_t array_bytes, bool is_cyclic, double misread,
+                model::Random& random, std::size_t accesses = 4000) {
+  Recorded recorded;
+  model::Question& question = recorded.trace.question;
+  question.state = model::StartState::clean;
+  const model::AccessSequence pool = model::cold_pass(0, array_bytes, 32);
+  for (std::size_t i = 0; i < accesses; ++i) {
+    question.record.push_back(is_cyclic ? pool[i % pool.size()] : pool[random.below(pool.size())]);
+  }
+  const auto simulator = model::CacheSimulator::make(cache, random());
+  for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
+    const bool missed = is_miss(outcome) != (random.unit() < misread);
+    recorded.readings.push_back(missed ? Reading::miss : Reading::hit);
+  }
+  return recorded;
+}
+
+double p_value(const model::CacheDescription& cache, const Recorded& recorded, std::uint64_t seed = 1) {
+  return validate_chance(cache, recorded.trace, recorded.readings, 0, seed).p_value();
+}
+
+TEST(ValidateChance, TrueDescriptionsAreRefusedOnceInAHundred) {
+  model::Random random(fresh_seed());
+  std::size_t refused = 0;
+  constexpr std::size_t recordings = 60;
+  for (std::size_t i = 0; i < recordings; ++i) {
+    const model::CacheDescription cache = four_ways(i % 3 == 0   ? replacement("random")
+                                                    : i % 3 == 1 ? weighted(fermi_weights)
+                                                                 : weighted({1, 1, 2, 4}));
+    refused += p_value(cache, record(cache, 640, i % 2 == 0, 0, random), random()) <= believable ? 1U : 0U;
+  }
+  // More than 4 of 60 at one in a hundred: once in 3,000 runs of this test.
+  EXPECT_LE(refused, 4U);
+}
+
+TEST(ValidateChance, EqualSharesAreNotUnequalOnes) {
+  model::Random random(fresh_seed());
+  for (const bool is_cyclic : {true, false}) {
+    // Under random loads all shares miss as often, and lines that miss twice in a row tell them apart.
+    const Recorded recorded =
+        record(four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 4000 : 30'000);
+    EXPECT_LE(p_value(four_ways(replacement("random")), recorded), believable) << is_cyclic;
+    EXPECT_LE(p_value(four_ways(weighted({1, 1, 1, 5})), recorded), believable) << is_cyclic;
+  }
+}
+
+TEST(ValidateChance, OtherWaysAndPoliciesAreNotTheSame) {
+  model::Random random(fresh_seed());
+  const model::CacheDescription truth = four_ways(replacement("random"));
+  const Recorded recorded = record(truth, 640, false, 0, random);
+  EXPECT_LE(p_value(cache_of({5, 3, 4, 4}, *truth.index, *truth.replacement), recorded), believable);
+  EXPECT_LE(p_value(cache_of({5, 5, 5, 5}, *truth.index, *truth.replacement), recorded), believable);
+  EXPECT_LE(p_value(truth, record(four_ways(replacement("lru")), 640, false, 0, random)), believable);
+}
+
+// What every run has otherwise is misread, and so are as many of the others.
+TEST(ValidateChance, MisreadsOfATrueCacheAreNoDifference) {
+  model::Random random(fresh_seed());
+  const model::CacheDescription cache = cache_of({4, 4, 4, 2}, model::BitsIndex{.bits = {5, 6}}, replacement("random"));
+  std::size_t refused = 0;
+  for (int i = 0; i < 10; ++i) {
+    refused += p_value(cache, record(cache, 512, false, 0.01, random), random()) <= believable ? 1U : 0U;
+  }
+  EXPECT_LE(refused, 2U);
+}
+
+TEST(ValidateChance, AnUnknownStartIsNoDifference) {
+  model::Random random(fresh_seed());
+  const model::CacheDescription cache = four_ways(weighted(fermi_weights));
+  Recorded recorded = record(cache, 640, true, 0, random);
+  recorded.trace.question.state = model::StartState::keep;
+  recorded.trace.start_is_known = false;
+  recorded.trace.question.record.erase(recorded.trace.question.record.begin(),
+                                       recorded.trace.question.record.begin() + 500);
+  recorded.readings.erase(recorded.readings.begin(), recorded.readings.begin() + 500);
+  EXPECT_GT(p_value(cache, recorded), 0.0005);
+}
+
+TEST(ValidateChance, SaysWhichMissesOfASetAreExpected) {
+  model::Random random(fresh_seed());
+  const model::CacheDescription cache = four_ways(replacement("random"));
+  const Recorded recorded = record(cache, 640, true, 0, random);
+  const ChanceAgreement agreement = validate_chance(cache, recorded.trace, recorded.readings, 0, 1);
+  ASSERT_EQ(agreement.sets.size(), 4U);
+  std::size_t misses = 0;
+  for (const auto& set : agreement.sets) {
+    EXPECT_EQ(set.judged, 1000U);
+    EXPECT_LT(set.expected_misses.first, set.expected_misses.second);
+    misses += set.misses;
+  }
+  EXPECT_EQ(agreement.misses, misses);
+  EXPECT_EQ(agreement.judged, 4000U);
+}
+
+TEST(ValidateChance, CombinesPValuesByFisher) {
+  EXPECT_NEAR(combined_p_value(std::vector{0.03}), 0.03, 1e-12);
+  // 0.05 twice: chi-square of -4 ln 0.05 = 11.98 with 4 degrees of freedom.
+  EXPECT_NEAR(combined_p_value(std::vector{0.05, 0.05}), 0.01748, 1e-4);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

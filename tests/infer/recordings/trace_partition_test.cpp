@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the scores wrong: lines of different sets put together or those of one set kept apart by the split
+// that is best supported, whatever policy and index made the misses; or a split supported where nothing conflicts.
+#include "infer/recordings/trace_partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "model/cache_simulator.hpp"
+#include "tests/infer/virtual_cache.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+Played random_loads(const model::CacheDescription& cache, std::uint64_t lines, std::size_t accesses,
+                    std::uint64_t seed) {
+  model::Random random(seed);
+  const auto simulator = model::CacheSimulator::make(cache, seed);
+  simulator->put_into(model::StartState::clean);
+  Played played;
+  for (std::size_t i = 0; i < accesses; ++i) {
+    played.addresses.push_back(32 * random.below(lines));
+    const bool missed = is_miss(simulator->step(played.addresses.back(), model::AccessKind::load).outcome);
+    played.measured.push_back(missed ? model::Measured::miss : model::Measured::hit);
+  }
+  return played;
+}
+
+// Whether two lines share a set in the split just where they do in the cache.
+bool splits_as(const LineSplit& split, const model::IndexFunction& index) {
+  std::map<std::uint32_t, std::uint32_t> name_of;
+  std::map<std::uint32_t, std::uint32_t> set_named;
+  for (std::size_t i = 0; i < split.lines.size(); ++i) {
+    const std::uint32_t set = model::set_of(index, split.lines[i]);
+    if (name_of.try_emplace(split.set_of[i], set).first->second != set ||
+        set_named.try_emplace(set, split.set_of[i]).first->second != split.set_of[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::uint64_t fresh_seed() {
+  const std::uint64_t seed = std::random_device{}();
+  std::cout << "seed " << seed << '\n';
+  return seed;
+}
+
+TEST(ConflictScores, FindSetsUnderEachIndexAndPolicy) {
+  const std::uint64_t seed = fresh_seed();
+  const std::vector<model::IndexFunction> indices{
+      model::BitsIndex{.bits = {5, 6}}, model::XorIndex{.row_masks = {(1U << 5U) | (1U << 8U), 1U << 6U}},
+      model::ModuloIndex{.granule_bytes = 32, .sets_count = 3},
+      model::TableIndex{.granule_bytes = 32, .sets_of = {0, 1, 1, 0, 2, 1, 0, 2, 2, 0, 1}, .origin = 0, .range_bytes = {}}};
+  for (const model::IndexFunction& index : indices) {
+    for (const char* policy : {"lru", "random"}) {
+      const std::vector<std::uint32_t> ways(model::sets(index), 4);
+      const Played played = random_loads(cache_of(ways, index, replacement(policy)), 32, 12'000, seed);
+      const ConflictScores scores({&played, 1}, 32);
+      const std::vector<LineSplit> splits = scores.guess_splits(32, 6);
+      ASSERT_FALSE(splits.empty());
+      EXPECT_TRUE(std::ranges::any_of(splits, [&](const LineSplit& split) { return splits_as(split, index); }))
+          << "index " << index.index() << " under " << policy;
+    }
+  }
+}
+
+TEST(ConflictScores, ASingleSetIsAlwaysAmongThem) {
+  const Played played = random_loads(cache_of({8}, model::BitsIndex{}, replacement("lru")), 16, 4000, fresh_seed());
+  const std::vector<LineSplit> splits = ConflictScores({&played, 1}, 32).guess_splits(32, 2);
+  EXPECT_TRUE(std::ranges::any_of(splits, [](const LineSplit& split) { return split.sets() == 1; }));
+  EXPECT_LE(splits.size(), 2U);
+}
+
+TEST(ConflictScores, WhatAlwaysHitsConflictsWithNothing) {
+  const Played played = random_loads(cache_of({16}, model::BitsIndex{}, replacement("lru")), 16, 4000, fresh_seed());
+  for (const LineSplit& split : ConflictScores({&played, 1}, 32).guess_splits(32, 6)) {
+    EXPECT_LT(split.support, 5) << split.sets() << " sets";
+  }
+}
+
+TEST(ConflictScores, FillsOfALineAreSplitTogether) {
+  model::CacheDescription cache = cache_of({4, 4}, model::BitsIndex{.bits = {6}}, replacement("lru"));
+  cache.line_bytes = 64;
+  cache.sector_bytes = 64;
+  const Played played = random_loads(cache, 32, 8000, fresh_seed());
+  const ConflictScores scores({&played, 1}, 32);
+  EXPECT_EQ(scores.fills().size(), 32U);
+  const std::vector<LineSplit> splits = scores.guess_splits(64, 4);
+  EXPECT_EQ(splits.front().lines.size(), 16U);
+  EXPECT_TRUE(splits_as(splits.front(), *cache.index));
+}
+
+TEST(LineSplit, LinesOfSetsAreThoseOfEachNumber) {
+  const LineSplit split{.lines = {0, 32, 64, 96}, .set_of = {0, 1, 0, 1}};
+  EXPECT_EQ(split.sets(), 2U);
+  EXPECT_EQ(split.lines_of_sets(), (std::vector<std::vector<std::uint64_t>>{{0, 64}, {32, 96}}));
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

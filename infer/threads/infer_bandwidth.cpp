@@ -113,133 +113,13 @@ constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy}
 
 constexpr std::array leaf_names{"L1", "texture", "shared", "constant", "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
 
-class Inference {
+// Asks for streams, with blocks for so many SMs.
+class Streams {
  public:
-  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names) {}
+  Streams(Interrogator& device, std::uint32_t sms) : device_(&device), sms_(sms) {}
 
-  BandwidthFinding run() {
-    for (const char* name : leaf_names) {
-      finding_.bandwidth[name];
-    }
-    static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.close();
-    return std::move(finding_);
-  }
-
- private:
-  void find_all() {
-    if (!device_.facts().sm_count) {
-      leaves_.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
-      return;
-    }
-    sms_ = *device_.facts().sm_count;
-    const std::uint64_t largest_bytes = device_.buffer().bytes;
-    find_of_memory(l2_load, dram_load, largest_bytes);
-    find_of_memory(l2_copy, dram_copy, largest_bytes);
-    find_of_cache(l1, largest_texture_bytes, "ld.global.ca");
-    find_of_cache(texture, largest_texture_bytes, "texture fetches");
-    find_on_chip(shared, {shared, shared_by_copies}, "what threads swap and copy in shared memory");
-    find_on_chip(constant, {constant}, "one constant for all lanes of a warp");
-    device_.report("done", 1.0);
-  }
-
-  // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
-  // several SMs ask for at a time may be fetched for all of them at once.
-  void find_of_memory(const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
-    begin(cache);
-    const bool loads = cache.work == StreamWork::load;
-    device_.inquire(
-        std::string(loads ? "loads" : "copies") + " past L1 of datasets of every size, each block in a part of its own",
-        "what fits L2 comes faster than what does not");
-    std::vector<Flow> by_size;
-    for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= largest_bytes; bytes *= 2) {
-      if (auto flow = best_in_parts(cache, bytes)) {
-        by_size.push_back(*flow);
-      }
-    }
-    if (by_size.size() < 2) {
-      throw Undecided("the device has too little memory for streams");
-    }
-    const Flow& last = by_size.back();
-    const Flow& before_last = by_size[by_size.size() - 2];
-    const std::vector<Flow> of_cache = by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
-    settle(cache, of_cache, by_size,
-           best_of(of_cache).bytes_per_second > (1 + 3 * same) * last.bytes_per_second
-               ? ""
-               : "no size of the dataset gives more than memory does");
-    if (loads) {
-      leaves_[cache.name].details["gb_per_second_by_dataset_of_all_blocks"] =
-          by_dataset_text(sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
-    } else {
-      state_l2_saving(cache, largest_bytes);
-    }
-    begin(memory);
-    device_.inquire("the same from the largest dataset", "it does not fit any cache");
-    const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same;
-    settle(memory, by_shape_in_parts(memory, largest_bytes), {},
-           is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
-  }
-
-  // Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
-  // Baniasadi 2015, section 3.1): what that saves grows until L2 is full.
-  void state_l2_saving(const Memory& cache, std::uint64_t largest_bytes) {
-    constexpr std::uint64_t smallest_bytes = 64U << 10U;
-    constexpr std::uint64_t most_bytes = 512U << 20U;
-    constexpr std::uint32_t runs = 5;
-    device_.inquire("copies of one element by each thread, in L2 or driven out of it before",
-                    "what L2 saves grows with the dataset until L2 is full");
-    std::string saved;
-    try {
-      for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
-        Stream stream = stream_of(cache, bytes);
-        stream.element_bits = 64;
-        stream.elements_in_flight = 1;
-        stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
-        stream.elements_per_thread = 1;
-        stream.runs = runs;
-        const double in_l2 = std::ranges::min(time_of(stream).seconds);
-        stream.drops_l2 = true;
-        const double dropped = std::ranges::min(time_of(stream).seconds);
-        saved += (saved.empty() ? "" : ", ") + model::to_text(bytes) + ": " +
-                 model::to_text(std::round((dropped - in_l2) * 1e8) / 1e2);
-      }
-      leaves_[cache.name].details["microseconds_saved_by_l2_by_bytes"] = "{" + saved + "}";
-      device_.learned("L2 saves microseconds, by bytes: " + saved);
-    } catch (const QuestionRefused& refused) {
-      device_.learned(std::string("refused: ") + refused.what());
-    }
-  }
-
-  // A first cache, which is one if it gives more than what is behind it.
-  void find_of_cache(const Memory& cache, std::uint64_t largest_bytes, const std::string& how) {
-    begin(cache);
-    device_.inquire(how + " from datasets of every size, and in blocks and elements of every shape",
-                    "what fits the cache comes faster than what does not");
-    const std::vector<Flow> by_size = sweep(cache, std::min(largest_bytes, device_.buffer().bytes));
-    const std::vector<Flow> all = by_shape(best_of(by_size).stream);
-    const auto& behind = finding_.bandwidth.at(l2_load.name).best;
-    const double behind_bytes_per_second = behind ? behind->bytes_per_second : by_size.back().bytes_per_second;
-    settle(cache, all, by_size,
-           best_of(all).bytes_per_second > (1 + same) * behind_bytes_per_second
-               ? ""
-               : "it is no faster than L2, so it is not known to be read at all");
-  }
-
-  void find_on_chip(const Memory& name, const std::vector<Memory>& ways, const std::string& how) {
-    begin(name);
-    device_.inquire(how + ", in blocks and elements of every shape", "it never leaves the SM");
-    std::vector<Flow> all;
-    for (const Memory& way : ways) {
-      std::ranges::move(by_shape(stream_of(way, 0)), std::back_inserter(all));
-    }
-    settle(name, all, {}, "");
-  }
-
-  void begin(const Memory& memory) {
-    leaves_.begin(memory.name, "its streams were not all asked for");
-    device_.report(memory.name, static_cast<double>(begun_++) / leaf_names.size());
-  }
+  [[nodiscard]] Interrogator& device() const { return *device_; }
+  [[nodiscard]] std::uint32_t sms() const { return sms_; }
 
   [[nodiscard]] Stream stream_of(const Memory& memory, std::uint64_t dataset_bytes) const {
     return {.path = memory.path,
@@ -252,7 +132,7 @@ class Inference {
   }
 
   // Ascending by size; two at least.
-  std::vector<Flow> sweep(const Memory& memory, std::uint64_t largest_bytes) {
+  [[nodiscard]] std::vector<Flow> sweep(const Memory& memory, std::uint64_t largest_bytes) const {
     std::vector<Flow> flows;
     for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= std::max(largest_bytes, 2 * smallest_dataset_bytes);
          bytes *= 2) {
@@ -261,17 +141,8 @@ class Inference {
     return flows;
   }
 
-  // The stream with parts that make up so many bytes at most, or none where a block has more than that under way.
-  static std::optional<Stream> in_parts(Stream stream, std::uint64_t most_bytes) {
-    stream.part_bytes = std::bit_floor(most_bytes / stream.blocks);
-    stream.dataset_bytes = stream.part_bytes * stream.blocks;
-    const std::uint64_t under_way_bytes =
-        std::uint64_t{stream.block_threads} * stream.elements_in_flight * stream.element_bits / 8;
-    return stream.part_bytes >= under_way_bytes ? std::optional(stream) : std::nullopt;
-  }
-
   // Of a few streams with little or much under way.
-  std::optional<Flow> best_in_parts(const Memory& memory, std::uint64_t most_bytes) {
+  [[nodiscard]] std::optional<Flow> best_in_parts(const Memory& memory, std::uint64_t most_bytes) const {
     std::optional<Flow> best;
     for (const std::uint32_t in_flight : {1U, 8U}) {
       for (const Shape& shape : {shapes[3], shapes[4]}) {
@@ -290,11 +161,11 @@ class Inference {
     return best;
   }
 
-  std::vector<Flow> by_shape_in_parts(const Memory& memory, std::uint64_t most_bytes) {
+  [[nodiscard]] std::vector<Flow> by_shape_in_parts(const Memory& memory, std::uint64_t most_bytes) const {
     return by_shape(stream_of(memory, 0), [most_bytes](const Stream& stream) { return in_parts(stream, most_bytes); });
   }
 
-  std::vector<Flow> by_shape(const Stream& stream) {
+  [[nodiscard]] std::vector<Flow> by_shape(const Stream& stream) const {
     return by_shape(stream, [](const Stream& each) {
       const std::uint64_t warp_bytes =
           std::uint64_t{each.element_bits} / 8 * each.elements_in_flight * model::warp_lanes;
@@ -302,39 +173,8 @@ class Inference {
     });
   }
 
-  // The stream in all shapes, with all sizes of elements and numbers of them under way.
-  template <class Fit>
-  std::vector<Flow> by_shape(Stream stream, Fit fit) {
-    std::vector<Flow> flows;
-    for (const Shape& shape : shapes) {
-      stream.block_threads = shape.block_threads;
-      stream.blocks = shape.blocks_of_sm * sms_;
-      for (const std::uint32_t bits : element_sizes_bits) {
-        stream.element_bits = bits;
-        for (const std::uint32_t in_flight : all_in_flight) {
-          stream.elements_in_flight = in_flight;
-          const std::optional<Stream> fitting = fit(stream);
-          if (auto flow = fitting ? flow_if_answered(*fitting) : std::nullopt) {
-            flows.push_back(*flow);
-          }
-        }
-      }
-    }
-    if (flows.empty()) {
-      throw Undecided("the device carries out none of the streams");
-    }
-    return flows;
-  }
-
-  // Where most may be under way.
-  static const Flow& largest_of_the_best(const std::vector<Flow>& by_size) {
-    const double enough = (1 - same) * best_of(by_size).bytes_per_second;
-    return *std::find_if(by_size.rbegin(), by_size.rend(),
-                         [enough](const Flow& flow) { return flow.bytes_per_second >= enough; });
-  }
-
   // Some shapes are too large for a device.
-  std::optional<Flow> flow_if_answered(const Stream& stream) {
+  [[nodiscard]] std::optional<Flow> flow_if_answered(const Stream& stream) const {
     try {
       return flow_of(stream);
     } catch (const QuestionRefused&) {
@@ -343,7 +183,7 @@ class Inference {
   }
 
   // As long as it takes for begin and end not to matter.
-  Flow flow_of(Stream stream) {
+  [[nodiscard]] Flow flow_of(Stream stream) const {
     constexpr double long_enough_seconds = 7e-4;
     constexpr double most_elements = 1U << 26U;
     constexpr std::uint32_t first_rounds = 16;
@@ -376,143 +216,315 @@ class Inference {
         .spread = 1 - seconds / std::ranges::max(timing.seconds)};
   }
 
-  static std::uint32_t whole_rounds(double elements, const Stream& stream) {
-    const double rounds = std::max(1.0, std::ceil(elements / stream.elements_in_flight));
-    return static_cast<std::uint32_t>(rounds) * stream.elements_in_flight;
-  }
-
-  model::Timing time_of(const Stream& stream) {
+  [[nodiscard]] model::Timing time_of(const Stream& stream) const {
     const model::Workload workload = stream;
-    model::Timing timing = device_.time({&workload, 1}).front();
+    model::Timing timing = device_->time({&workload, 1}).front();
     if (std::ranges::any_of(timing.seconds, [](double seconds) { return seconds <= 0; })) {
       throw Undecided("a stream took no time at all");
     }
     return timing;
   }
 
-  // `doubt`: why the memory is not known to be the one that answered.
-  void settle(const Memory& memory, const std::vector<Flow>& flows, const std::vector<Flow>& by_size,
-              const std::string& doubt) {
-    const Flow best = best_of(flows);
-    const Flow again = flow_of(best.stream);
-    model::LeafEvidence& leaf = leaves_[memory.name];
-    describe(leaf, best, again, flows, by_size);
-    const double gain = gain_of_more_under_way(flows);
-    const double difference = std::abs(again.bytes_per_second / best.bytes_per_second - 1);
-    device_.learned(gigabytes_text(best.bytes_per_second) + " GB/s at most, " + gigabytes_text(again.bytes_per_second) +
-                    " when asked again");
-    if (!doubt.empty()) {
-      leaves_.leave_open(memory.name, EvidenceStatus::unknown, doubt);
-    } else if (difference > same) {
-      leaves_.leave_open(memory.name, EvidenceStatus::ambiguous,
-                         "two rounds of the same stream differ by " + percent_text(difference));
-      leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
-                           model::to_text(rounded(again.bytes_per_second))};
-    } else if (gain > 2 * same) {
-      leaves_.leave_open(memory.name, EvidenceStatus::ambiguous,
-                         "it still gives " + percent_text(gain) +
-                             " more when twice as much is under way, so this may not be the most");
-      leaf.alternatives = {model::to_text(rounded(best.bytes_per_second))};
-    } else {
-      model::Bandwidth& found = finding_.bandwidth[memory.name];
-      found.best = element_bandwidth(best);
+ private:
+  // The stream with parts that make up so many bytes at most, or none where a block has more than that under way.
+  static std::optional<Stream> in_parts(Stream stream, std::uint64_t most_bytes) {
+    stream.part_bytes = std::bit_floor(most_bytes / stream.blocks);
+    stream.dataset_bytes = stream.part_bytes * stream.blocks;
+    const std::uint64_t under_way_bytes =
+        std::uint64_t{stream.block_threads} * stream.elements_in_flight * stream.element_bits / 8;
+    return stream.part_bytes >= under_way_bytes ? std::optional(stream) : std::nullopt;
+  }
+
+  // The stream in all shapes, with all sizes of elements and numbers of them under way.
+  template <class Fit>
+  [[nodiscard]] std::vector<Flow> by_shape(Stream stream, Fit fit) const {
+    std::vector<Flow> flows;
+    for (const Shape& shape : shapes) {
+      stream.block_threads = shape.block_threads;
+      stream.blocks = shape.blocks_of_sm * sms_;
       for (const std::uint32_t bits : element_sizes_bits) {
-        if (const auto best_of_size =
-                best_where(flows, [bits](const Flow& flow) { return flow.stream.element_bits == bits; })) {
-          found.by_element_bits.push_back(element_bandwidth(*best_of_size));
+        stream.element_bits = bits;
+        for (const std::uint32_t in_flight : all_in_flight) {
+          stream.elements_in_flight = in_flight;
+          const std::optional<Stream> fitting = fit(stream);
+          if (auto flow = fitting ? flow_if_answered(*fitting) : std::nullopt) {
+            flows.push_back(*flow);
+          }
         }
       }
-      leaves_.resolve(memory.name);
     }
-    state_one_sm(memory, best.stream);
+    if (flows.empty()) {
+      throw Undecided("the device carries out none of the streams");
+    }
+    return flows;
   }
 
-  // What one SM draws while the others rest: as much under way as a block can have.
-  void state_one_sm(const Memory& memory, const Stream& of_all_sms) {
-    constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
-    Stream stream = of_all_sms;
-    stream.blocks = 1;
-    if (&memory == &dram_load || &memory == &dram_copy) {
-      stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(device_.buffer().bytes));
-      stream.drops_l2 = true;
-    }
-    if (stream.part_bytes != 0) {
-      stream.dataset_bytes = stream.part_bytes;
-    }
-    for (const std::uint32_t threads : {model::most_block_threads, of_all_sms.block_threads}) {
-      stream.block_threads = threads;
-      if (const auto flow = flow_if_answered(stream)) {
-        leaves_[memory.name].details["one_sm_gb_per_second"] = gigabytes_text(flow->bytes_per_second);
-        return;
-      }
-    }
+  static std::uint32_t whole_rounds(double elements, const Stream& stream) {
+    const double rounds = std::max(1.0, std::ceil(elements / stream.elements_in_flight));
+    return static_cast<std::uint32_t>(rounds) * stream.elements_in_flight;
   }
 
-  // What comes of the most that may be under way, over what comes of half of that at most.
-  static double gain_of_more_under_way(const std::vector<Flow>& flows) {
-    const auto under_way = [](const Flow& flow) { return flow.bytes_under_way(); };
-    const double most = std::ranges::max(flows, {}, under_way).bytes_under_way();
-    double best = 0;
-    double best_of_half = 0;
-    for (const Flow& flow : flows) {
-      best = std::max(best, flow.bytes_per_second);
-      if (flow.bytes_under_way() <= most / 2) {
-        best_of_half = std::max(best_of_half, flow.bytes_per_second);
-      }
-    }
-    return best_of_half > 0 ? best / best_of_half - 1 : 0;
-  }
-
-  void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
-                const std::vector<Flow>& by_size) const {
-    const Stream& stream = best.stream;
-    leaf.details["clock_hz"] = model::to_text(rounded(best.clock_hz));
-    leaf.details["spread"] = model::to_text(rounded(std::max(best.spread, again.spread), 2));
-    leaf.details["asked_again_gb_per_second"] = gigabytes_text(again.bytes_per_second);
-    leaf.details["stream"] =
-        "{dataset_bytes: " + model::to_text(stream.dataset_bytes) + ", work: " + std::string(to_string(stream.work)) +
-        ", elements_in_flight: " + model::to_text(stream.elements_in_flight) +
-        ", block_threads: " + model::to_text(stream.block_threads) + ", blocks: " + model::to_text(stream.blocks) + "}";
-    leaf.details["gb_per_second_by_shape"] = by_shape_text(flows);
-    if (!by_size.empty()) {
-      leaf.details["gb_per_second_by_dataset"] = by_dataset_text(by_size);
-    }
-  }
-
-  static std::string by_dataset_text(const std::vector<Flow>& flows) {
-    std::string text;
-    for (const Flow& flow : flows) {
-      text += (text.empty() ? "[" : ", [") + model::to_text(flow.stream.dataset_bytes) + ", " +
-              gigabytes_text(flow.bytes_per_second) + "]";
-    }
-    return "[" + text + "]";
-  }
-
-  // The best of each shape.
-  [[nodiscard]] std::string by_shape_text(const std::vector<Flow>& flows) const {
-    std::string text;
-    for (const Shape& shape : shapes) {
-      if (const auto best = best_where(flows, [&](const Flow& flow) {
-            return flow.stream.block_threads == shape.block_threads && flow.stream.blocks == shape.blocks_of_sm * sms_;
-          })) {
-        text += (text.empty() ? "" : ", ") + ("\"" + model::to_text(shape.blocks_of_sm) + " x ") +
-                model::to_text(shape.block_threads) + "\": " + gigabytes_text(best->bytes_per_second);
-      }
-    }
-    return "{" + text + "}";
-  }
-
-  Interrogator device_;
-  BandwidthFinding finding_;
-  Leaves leaves_;
-  std::uint32_t sms_ = 1;
-  std::size_t begun_ = 0;
+  Interrogator* device_;
+  std::uint32_t sms_;
 };
+
+std::string by_dataset_text(const std::vector<Flow>& flows) {
+  std::string text;
+  for (const Flow& flow : flows) {
+    text += (text.empty() ? "[" : ", [") + model::to_text(flow.stream.dataset_bytes) + ", " +
+            gigabytes_text(flow.bytes_per_second) + "]";
+  }
+  return "[" + text + "]";
+}
+
+// The best of each shape.
+std::string by_shape_text(const std::vector<Flow>& flows, std::uint32_t sms) {
+  std::string text;
+  for (const Shape& shape : shapes) {
+    if (const auto best = best_where(flows, [&](const Flow& flow) {
+          return flow.stream.block_threads == shape.block_threads && flow.stream.blocks == shape.blocks_of_sm * sms;
+        })) {
+      text += (text.empty() ? "" : ", ") + ("\"" + model::to_text(shape.blocks_of_sm) + " x ") +
+              model::to_text(shape.block_threads) + "\": " + gigabytes_text(best->bytes_per_second);
+    }
+  }
+  return "{" + text + "}";
+}
+
+void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
+              const std::vector<Flow>& by_size, std::uint32_t sms) {
+  const Stream& stream = best.stream;
+  leaf.details["clock_hz"] = model::to_text(rounded(best.clock_hz));
+  leaf.details["spread"] = model::to_text(rounded(std::max(best.spread, again.spread), 2));
+  leaf.details["asked_again_gb_per_second"] = gigabytes_text(again.bytes_per_second);
+  leaf.details["stream"] =
+      "{dataset_bytes: " + model::to_text(stream.dataset_bytes) + ", work: " + std::string(to_string(stream.work)) +
+      ", elements_in_flight: " + model::to_text(stream.elements_in_flight) +
+      ", block_threads: " + model::to_text(stream.block_threads) + ", blocks: " + model::to_text(stream.blocks) + "}";
+  leaf.details["gb_per_second_by_shape"] = by_shape_text(flows, sms);
+  if (!by_size.empty()) {
+    leaf.details["gb_per_second_by_dataset"] = by_dataset_text(by_size);
+  }
+}
+
+// What comes of the most that may be under way, over what comes of half of that at most.
+double gain_of_more_under_way(const std::vector<Flow>& flows) {
+  const auto under_way = [](const Flow& flow) { return flow.bytes_under_way(); };
+  const double most = std::ranges::max(flows, {}, under_way).bytes_under_way();
+  double best = 0;
+  double best_of_half = 0;
+  for (const Flow& flow : flows) {
+    best = std::max(best, flow.bytes_per_second);
+    if (flow.bytes_under_way() <= most / 2) {
+      best_of_half = std::max(best_of_half, flow.bytes_per_second);
+    }
+  }
+  return best_of_half > 0 ? best / best_of_half - 1 : 0;
+}
+
+// Where most may be under way.
+const Flow& largest_of_the_best(const std::vector<Flow>& by_size) {
+  const double enough = (1 - same) * best_of(by_size).bytes_per_second;
+  return *std::find_if(by_size.rbegin(), by_size.rend(),
+                       [enough](const Flow& flow) { return flow.bytes_per_second >= enough; });
+}
+
+// Where a stage asks, and what it writes.
+struct Stage {
+  const Streams& streams;
+  Leaves& leaves;
+  BandwidthFinding& finding;
+};
+
+// What one SM draws while the others rest: as much under way as a block can have.
+void state_one_sm(const Stage& stage, const Memory& memory, const Stream& of_all_sms) {
+  constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
+  Stream stream = of_all_sms;
+  stream.blocks = 1;
+  if (&memory == &dram_load || &memory == &dram_copy) {
+    stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(stage.streams.device().buffer().bytes));
+    stream.drops_l2 = true;
+  }
+  if (stream.part_bytes != 0) {
+    stream.dataset_bytes = stream.part_bytes;
+  }
+  for (const std::uint32_t threads : {model::most_block_threads, of_all_sms.block_threads}) {
+    stream.block_threads = threads;
+    if (const auto flow = stage.streams.flow_if_answered(stream)) {
+      stage.leaves[memory.name].details["one_sm_gb_per_second"] = gigabytes_text(flow->bytes_per_second);
+      return;
+    }
+  }
+}
+
+// `doubt`: why the memory is not known to be the one that answered.
+void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& flows, const std::vector<Flow>& by_size,
+            const std::string& doubt) {
+  const Flow best = best_of(flows);
+  const Flow again = stage.streams.flow_of(best.stream);
+  model::LeafEvidence& leaf = stage.leaves[memory.name];
+  describe(leaf, best, again, flows, by_size, stage.streams.sms());
+  const double gain = gain_of_more_under_way(flows);
+  const double difference = std::abs(again.bytes_per_second / best.bytes_per_second - 1);
+  stage.streams.device().learned(gigabytes_text(best.bytes_per_second) + " GB/s at most, " +
+                                 gigabytes_text(again.bytes_per_second) + " when asked again");
+  if (!doubt.empty()) {
+    stage.leaves.leave_open(memory.name, EvidenceStatus::unknown, doubt);
+  } else if (difference > same) {
+    stage.leaves.leave_open(memory.name, EvidenceStatus::ambiguous,
+                            "two rounds of the same stream differ by " + percent_text(difference));
+    leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
+                         model::to_text(rounded(again.bytes_per_second))};
+  } else if (gain > 2 * same) {
+    stage.leaves.leave_open(
+        memory.name, EvidenceStatus::ambiguous,
+        "it still gives " + percent_text(gain) + " more when twice as much is under way, so this may not be the most");
+    leaf.alternatives = {model::to_text(rounded(best.bytes_per_second))};
+  } else {
+    model::Bandwidth& found = stage.finding.bandwidth[memory.name];
+    found.best = element_bandwidth(best);
+    for (const std::uint32_t bits : element_sizes_bits) {
+      if (const auto best_of_size =
+              best_where(flows, [bits](const Flow& flow) { return flow.stream.element_bits == bits; })) {
+        found.by_element_bits.push_back(element_bandwidth(*best_of_size));
+      }
+    }
+    stage.leaves.resolve(memory.name);
+  }
+  state_one_sm(stage, memory, best.stream);
+}
+
+void begin(const Stage& stage, const Memory& memory) {
+  constexpr std::array order{&l2_load, &dram_load, &l2_copy, &dram_copy, &l1, &texture, &shared, &constant};
+  stage.leaves.begin(memory.name, "its streams were not all asked for");
+  const auto begun = std::ranges::find(order, &memory) - order.begin();
+  stage.streams.device().report(memory.name, static_cast<double>(begun) / static_cast<double>(order.size()));
+}
+
+// Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
+// Baniasadi 2015, section 3.1): what that saves grows until L2 is full.
+void state_l2_saving(const Stage& stage, const Memory& cache, std::uint64_t largest_bytes) {
+  constexpr std::uint64_t smallest_bytes = 64U << 10U;
+  constexpr std::uint64_t most_bytes = 512U << 20U;
+  constexpr std::uint32_t runs = 5;
+  stage.streams.device().inquire("copies of one element by each thread, in L2 or driven out of it before",
+                                 "what L2 saves grows with the dataset until L2 is full");
+  std::string saved;
+  try {
+    for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
+      Stream stream = stage.streams.stream_of(cache, bytes);
+      stream.element_bits = 64;
+      stream.elements_in_flight = 1;
+      stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
+      stream.elements_per_thread = 1;
+      stream.runs = runs;
+      const double in_l2 = std::ranges::min(stage.streams.time_of(stream).seconds);
+      stream.drops_l2 = true;
+      const double dropped = std::ranges::min(stage.streams.time_of(stream).seconds);
+      saved += (saved.empty() ? "" : ", ") + model::to_text(bytes) + ": " +
+               model::to_text(std::round((dropped - in_l2) * 1e8) / 1e2);
+    }
+    stage.leaves[cache.name].details["microseconds_saved_by_l2_by_bytes"] = "{" + saved + "}";
+    stage.streams.device().learned("L2 saves microseconds, by bytes: " + saved);
+  } catch (const QuestionRefused& refused) {
+    stage.streams.device().learned(std::string("refused: ") + refused.what());
+  }
+}
+
+// Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
+// several SMs ask for at a time may be fetched for all of them at once.
+void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
+  begin(stage, cache);
+  const bool loads = cache.work == StreamWork::load;
+  stage.streams.device().inquire(
+      std::string(loads ? "loads" : "copies") + " past L1 of datasets of every size, each block in a part of its own",
+      "what fits L2 comes faster than what does not");
+  std::vector<Flow> by_size;
+  for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= largest_bytes; bytes *= 2) {
+    if (auto flow = stage.streams.best_in_parts(cache, bytes)) {
+      by_size.push_back(*flow);
+    }
+  }
+  if (by_size.size() < 2) {
+    throw Undecided("the device has too little memory for streams");
+  }
+  const Flow& last = by_size.back();
+  const Flow& before_last = by_size[by_size.size() - 2];
+  const std::vector<Flow> of_cache =
+      stage.streams.by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
+  settle(stage, cache, of_cache, by_size,
+         best_of(of_cache).bytes_per_second > (1 + 3 * same) * last.bytes_per_second
+             ? ""
+             : "no size of the dataset gives more than memory does");
+  if (loads) {
+    stage.leaves[cache.name].details["gb_per_second_by_dataset_of_all_blocks"] =
+        by_dataset_text(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
+  } else {
+    state_l2_saving(stage, cache, largest_bytes);
+  }
+  begin(stage, memory);
+  stage.streams.device().inquire("the same from the largest dataset", "it does not fit any cache");
+  const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same;
+  settle(stage, memory, stage.streams.by_shape_in_parts(memory, largest_bytes), {},
+         is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
+}
+
+// A first cache, which is one if it gives more than what is behind it.
+void find_of_cache(const Stage& stage, const Memory& cache, std::uint64_t largest_bytes, const std::string& how) {
+  begin(stage, cache);
+  stage.streams.device().inquire(how + " from datasets of every size, and in blocks and elements of every shape",
+                                 "what fits the cache comes faster than what does not");
+  const std::vector<Flow> by_size =
+      stage.streams.sweep(cache, std::min(largest_bytes, stage.streams.device().buffer().bytes));
+  const std::vector<Flow> all = stage.streams.by_shape(best_of(by_size).stream);
+  const auto& behind = stage.finding.bandwidth.at(l2_load.name).best;
+  const double behind_bytes_per_second = behind ? behind->bytes_per_second : by_size.back().bytes_per_second;
+  settle(stage, cache, all, by_size,
+         best_of(all).bytes_per_second > (1 + same) * behind_bytes_per_second
+             ? ""
+             : "it is no faster than L2, so it is not known to be read at all");
+}
+
+void find_on_chip(const Stage& stage, const Memory& name, const std::vector<Memory>& ways, const std::string& how) {
+  begin(stage, name);
+  stage.streams.device().inquire(how + ", in blocks and elements of every shape", "it never leaves the SM");
+  std::vector<Flow> all;
+  for (const Memory& way : ways) {
+    std::ranges::move(stage.streams.by_shape(stage.streams.stream_of(way, 0)), std::back_inserter(all));
+  }
+  settle(stage, name, all, {}, "");
+}
+
+void find_all(Interrogator& device, Leaves& leaves, BandwidthFinding& finding) {
+  const std::optional<std::uint32_t> sms = device.facts().sm_count;
+  if (!sms) {
+    leaves.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
+    return;
+  }
+  const Streams streams(device, *sms);
+  const Stage stage{.streams = streams, .leaves = leaves, .finding = finding};
+  const std::uint64_t largest_bytes = device.buffer().bytes;
+  find_of_memory(stage, l2_load, dram_load, largest_bytes);
+  find_of_memory(stage, l2_copy, dram_copy, largest_bytes);
+  find_of_cache(stage, l1, largest_texture_bytes, "ld.global.ca");
+  find_of_cache(stage, texture, largest_texture_bytes, "texture fetches");
+  find_on_chip(stage, shared, {shared, shared_by_copies}, "what threads swap and copy in shared memory");
+  find_on_chip(stage, constant, {constant}, "one constant for all lanes of a warp");
+  device.report("done", 1.0);
+}
 
 }  // namespace
 
 BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
-  return Inference(device, target, settings).run();
+  Interrogator interrogator(device, target, settings);
+  BandwidthFinding finding;
+  for (const char* name : leaf_names) {
+    finding.bandwidth[name];
+  }
+  Leaves leaves(interrogator, finding, leaf_names);
+  static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding); }));
+  leaves.close();
+  return finding;
 }
 
 }  // namespace gpuinfer::infer

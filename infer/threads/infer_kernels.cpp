@@ -98,269 +98,272 @@ std::string dominant_of(const Shares& shares) {
   return std::ranges::max_element(shares, {}, [](const auto& share) { return share.second; })->first;
 }
 
-class Inference {
- public:
-  Inference(model::Answerer& device, const std::string& target, model::DeviceDescription known,
-            const Settings& settings)
-      : device_(device, target, settings), known_(std::move(known)), rows_(all_rows()),
-        leaves_(device_, finding_, names_of(rows_)) {
-    if (!known_.device.sm_count) {
-      known_.device.sm_count = device_.facts().sm_count;
-    }
-    // What the driver says, where nothing was found out about L2.
-    const auto& provenance = device_.facts().provenance;
-    if (const auto bytes = provenance.find("l2_bytes"); bytes != provenance.end() && !known_.caches.contains("L2")) {
-      known_.caches["L2"].capacity_bytes = model::number_from<std::uint64_t>(bytes->second);
-    }
-  }
-
-  KernelFinding run() {
-    static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.close();
-    return std::move(finding_);
-  }
-
- private:
-  void find_all() {
-    if (known_.bandwidth.empty()) {
-      leaves_.give_up_rest("no bandwidth is known to hold it against; ask for Bandwidth, too, and before it");
-      return;
-    }
-    half_ = with_caches_times(known_, 0.5);
-    twice_ = with_caches_times(known_, 2);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      leaves_.begin(rows_[i].name, "it was not asked for");
-      device_.report(rows_[i].name, static_cast<double>(i) / static_cast<double>(rows_.size()));
-      try {
-        find(rows_[i]);
-      } catch (const QuestionRefused& refused) {
-        leaves_.leave_open(rows_[i].name, EvidenceStatus::unknown,
-                           std::string("the device refused a question: ") + refused.what());
-      } catch (const Undecided& undecided) {
-        leaves_.leave_open(rows_[i].name, EvidenceStatus::unknown, undecided.what());
-      }
-    }
-    device_.report("done", 1.0);
-  }
-
-  void find(Row row) {
-    // Three matrices, of which two are loaded from one half of the memory.
-    while (2 * matrix_bytes(row.run) > device_.buffer().bytes && row.run.size > KernelRun::smallest_size) {
-      row.run.size /= 2;
-    }
-    const KernelTraffic simulated = traffic_of(known_, row);
-    check_peaks(simulated);
-    device_.inquire(row.name + " on matrices of " + model::to_text(row.run.size) + " x " +
-                        model::to_text(row.run.size) + " elements",
-                    "the level that is closest to its peak is what it waits for");
-    const model::Timing timing = time_of(row.run);
-    const model::Timing again = time_of(row.run);
-    const KernelTraffic traffic = counted(row, simulated).value_or(simulated);
-    const double seconds = std::ranges::min(timing.seconds);
-    const Shares shares = shares_of(traffic, seconds);
-    const std::string dominant = dominant_of(shares);
-    device_.learned(dominant + " at " + percent_text(shares.at(dominant)) + " of its peak, " +
-                    model::to_text(rounded(seconds)) + " s");
-    describe(leaves_[row.name], traffic, shares, timing, again);
-    settle(row, traffic, shares, seconds, std::ranges::min(again.seconds));
-  }
-
-  // What the device counted, and what lanes asked for. None: it cannot count.
-  std::optional<KernelTraffic> counted(const Row& row, const KernelTraffic& simulated) {
-    KernelRun counted = row.run;
-    counted.is_counted = true;
-    counted.runs = 1;
-    const model::Timing timing = time_of(counted);
-    model::LeafEvidence& leaf = leaves_[row.name];
-    if (!timing.counted) {
-      leaf.details["not_counted"] = model::to_flow_yaml(std::vector{
-          timing.why_not_counted.empty() ? std::string("the device has no counters") : timing.why_not_counted});
-      return std::nullopt;
-    }
-    leaf.details["simulated_over_counted"] = by_level_text(ratios_of(simulated, *timing.counted));
-    KernelTraffic traffic = simulated;
-    static_cast<model::CacheTraffic&>(traffic) = *timing.counted;
-    traffic.assuming.clear();
-    return traffic;
-  }
-
-  // Throws Undecided where the caches are not known.
-  static KernelTraffic traffic_of(const model::DeviceDescription& device, const Row& row) {
-    try {
-      return model::traffic_of(device, row.run);
-    } catch (const InputError& missing) {
-      throw Undecided(std::string("what reaches L2 and memory cannot be counted: ") + missing.what() +
-                      ", or ask for the caches, too, and before it");
-    }
-  }
-
-  void check_peaks(const KernelTraffic& traffic) const {
-    for (const auto& [level, bytes] : traffic.by_level()) {
-      if (bytes > 0 && model::peak_of(known_.bandwidth, level).value_or(0) <= 0) {
-        throw Undecided("no bandwidth of " + level + " is known, through which it moves " + model::to_text(bytes) +
-                        " bytes");
-      }
-    }
-  }
-
-  model::Timing time_of(const KernelRun& run) {
-    const model::Workload workload = run;
-    model::Timing timing = device_.time({&workload, 1}).front();
-    if (timing.seconds.empty() || std::ranges::any_of(timing.seconds, [](double seconds) { return seconds <= 0; })) {
-      throw Undecided("it took no time at all");
-    }
-    return timing;
-  }
-
-  [[nodiscard]] Shares shares_of(const KernelTraffic& traffic, double seconds) const {
-    Shares shares;
-    for (const auto& [level, bytes] : traffic.by_level()) {
-      shares[level] = static_cast<double>(bytes) / seconds / model::peak_of(known_.bandwidth, level).value_or(1);
-    }
-    return shares;
-  }
-
-  static std::string by_level_text(const std::map<std::string, double>& values) {
-    std::string text;
-    for (const auto& [level, value] : values) {
-      text += (text.empty() ? "" : ", ") + level + ": " + model::to_text(value);
-    }
-    return "{" + text + "}";
-  }
-
-  static void describe(model::LeafEvidence& leaf, const KernelTraffic& traffic, const Shares& shares,
-                       const model::Timing& timing, const model::Timing& again) {
-    constexpr int digits = 3;
-    Shares rounded_shares = shares;
-    std::map<std::string, double> bytes;
-    for (auto& [level, share] : rounded_shares) {
-      share = rounded(share, digits);
-    }
-    for (const auto& [level, moved] : traffic.by_level()) {
-      bytes[level] = static_cast<double>(moved);
-    }
-    const auto [fastest, slowest] = std::ranges::minmax(timing.seconds);
-    leaf.details["seconds"] = model::to_text(rounded(fastest));
-    leaf.details["seconds_again"] = model::to_text(rounded(std::ranges::min(again.seconds)));
-    leaf.details["spread"] = model::to_text(rounded(1 - fastest / slowest, 2));
-    leaf.details["shares"] = by_level_text(rounded_shares);
-    leaf.details["bytes"] = by_level_text(bytes);
-    leaf.details["l1_sectors"] = model::to_text(traffic.l1_sectors);
-    leaf.details["stored_bytes"] =
-        "{L2: " + model::to_text(traffic.l2_store_bytes) + ", DRAM: " + model::to_text(traffic.dram_store_bytes) + "}";
-    if (!traffic.assuming.empty()) {
-      leaf.details["assuming"] = model::to_flow_yaml(traffic.assuming);
-    }
-  }
-
-  // How well the simulator stands for the device.
-  static std::map<std::string, double> ratios_of(const model::CacheTraffic& simulated,
-                                                 const model::CacheTraffic& counted) {
-    std::map<std::string, double> ratios;
-    const auto compare = [&ratios](const char* what, std::uint64_t by_device, std::uint64_t by_simulator) {
-      if (by_device > 0) {
-        constexpr int digits = 3;
-        ratios[what] = rounded(static_cast<double>(by_simulator) / static_cast<double>(by_device), digits);
-      }
-    };
-    compare("l1_sectors", counted.l1_sectors, simulated.l1_sectors);
-    compare("L2_loads", counted.l2_load_bytes, simulated.l2_load_bytes);
-    compare("L2_stores", counted.l2_store_bytes, simulated.l2_store_bytes);
-    compare("DRAM_loads", counted.dram_load_bytes, simulated.dram_load_bytes);
-    compare("DRAM_stores", counted.dram_store_bytes, simulated.dram_store_bytes);
-    return ratios;
-  }
-
-  void settle(const Row& row, const KernelTraffic& traffic, const Shares& shares, double seconds, double again) {
-    const std::string dominant = dominant_of(shares);
-    const double share = shares.at(dominant);
-    model::LeafEvidence& leaf = leaves_[row.name];
-    const auto leave_ambiguous = [&](const std::string& reason) {
-      leaves_.leave_open(row.name, EvidenceStatus::ambiguous, reason);
-    };
-    const auto alternative = [](const Shares& of) {
-      const std::string level = dominant_of(of);
-      return "{dominant: " + level + ", share: " + model::to_text(rounded(of.at(level), 3)) + "}";
-    };
-    leaf.alternatives = {alternative(shares)};
-    std::vector<Shares> otherwise;
-    if (!traffic.assuming.empty()) {
-      for (const model::DeviceDescription* other : {&half_, &twice_}) {
-        otherwise.push_back(shares_of(traffic_of(*other, row), seconds));
-      }
-    }
-    if (share > 1 + same) {
-      tell_of_wrong_peaks(row, shares, otherwise);
-      return;
-    }
-    if (const double difference = std::abs(again / seconds - 1); difference > same) {
-      leave_ambiguous("two rounds of the same kernel differ by " + percent_text(difference));
-      return;
-    }
-    for (const Shares& other : otherwise) {
-      if (dominant_of(other) != dominant || std::abs(other.at(dominant) / share - 1) > same_share) {
-        leaf.alternatives.push_back(alternative(other));
-      }
-    }
-    if (leaf.alternatives.size() > 1) {
-      leave_ambiguous(
-          "it depends on how the caches choose what to replace, which is not known: with half or twice as "
-          "much in them it is another level or share");
-      leaf.decided_by = "the sets and the replacement of the caches";
-      return;
-    }
-    for (const auto& [level, other] : shares) {
-      if (level != dominant && other > (1 - same) * share) {
-        leave_ambiguous(dominant + " and " + level + " are as close to their peaks as each other");
-        leaf.alternatives.push_back("{dominant: " + level + ", share: " + model::to_text(rounded(other, 3)) + "}");
-        return;
-      }
-    }
-    leaf.alternatives.clear();
-    finding_.kernels[row.name] = {.size = row.run.size,
-                                  .seconds = rounded(seconds),
-                                  .level_bytes = traffic.by_level(),
-                                  .dominant = dominant,
-                                  .share = rounded(share)};
-    leaves_.resolve(row.name);
-  }
-
-  // `otherwise`: with caches that hold less or more.
-  void tell_of_wrong_peaks(const Row& row, const Shares& shares, const std::vector<Shares>& otherwise) {
-    std::string reason;
-    for (const auto& [level, share] : shares) {
-      if (share <= 1 + same) {
-        continue;
-      }
-      const double peak = model::peak_of(known_.bandwidth, level).value_or(0);
-      const bool is_sure =
-          std::ranges::all_of(otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same; });
-      const std::string sentence = "it moves " + model::to_text(rounded(share * peak / giga)) + " GB/s through " +
-                                   level + ", " + percent_text(share) + " of the " +
-                                   model::to_text(rounded(peak / giga)) + " GB/s that are its peak, so this peak is " +
-                                   (is_sure ? "wrong" : "wrong, or its caches hold more than was assumed") +
-                                   "; ask for Bandwidth again";
-      finding_.warnings.push_back(row.name + ": " + sentence);
-      reason += (reason.empty() ? "" : "; ") + sentence;
-    }
-    leaves_.leave_open(row.name, EvidenceStatus::ambiguous, reason);
-    leaves_[row.name].decided_by = "streams that give more than this kernel";
-  }
-
-  Interrogator device_;
-  model::DeviceDescription known_;
-  model::DeviceDescription half_;
-  model::DeviceDescription twice_;
-  std::vector<Row> rows_;
-  KernelFinding finding_;
-  Leaves leaves_;
+// Who asks, what is known of the device, and what is written.
+struct Asked {
+  Interrogator& device;
+  const model::DeviceDescription& known;
+  model::DeviceDescription half;   // with caches that hold half as much
+  model::DeviceDescription twice;  // with caches that hold twice as much
+  Leaves& leaves;
+  KernelFinding& finding;
 };
+
+// Throws Undecided where the caches are not known.
+KernelTraffic traffic_of(const model::DeviceDescription& device, const Row& row) {
+  try {
+    return model::traffic_of(device, row.run);
+  } catch (const InputError& missing) {
+    throw Undecided(std::string("what reaches L2 and memory cannot be counted: ") + missing.what() +
+                    ", or ask for the caches, too, and before it");
+  }
+}
+
+void check_peaks(const Asked& asked, const KernelTraffic& traffic) {
+  for (const auto& [level, bytes] : traffic.by_level()) {
+    if (bytes > 0 && model::peak_of(asked.known.bandwidth, level).value_or(0) <= 0) {
+      throw Undecided("no bandwidth of " + level + " is known, through which it moves " + model::to_text(bytes) +
+                      " bytes");
+    }
+  }
+}
+
+model::Timing time_of(const Asked& asked, const KernelRun& run) {
+  const model::Workload workload = run;
+  model::Timing timing = asked.device.time({&workload, 1}).front();
+  if (timing.seconds.empty() || std::ranges::any_of(timing.seconds, [](double seconds) { return seconds <= 0; })) {
+    throw Undecided("it took no time at all");
+  }
+  return timing;
+}
+
+Shares shares_of(const Asked& asked, const KernelTraffic& traffic, double seconds) {
+  Shares shares;
+  for (const auto& [level, bytes] : traffic.by_level()) {
+    shares[level] = static_cast<double>(bytes) / seconds / model::peak_of(asked.known.bandwidth, level).value_or(1);
+  }
+  return shares;
+}
+
+std::string by_level_text(const std::map<std::string, double>& values) {
+  std::string text;
+  for (const auto& [level, value] : values) {
+    text += (text.empty() ? "" : ", ") + level + ": " + model::to_text(value);
+  }
+  return "{" + text + "}";
+}
+
+void describe(model::LeafEvidence& leaf, const KernelTraffic& traffic, const Shares& shares,
+              const model::Timing& timing, const model::Timing& again) {
+  constexpr int digits = 3;
+  Shares rounded_shares = shares;
+  std::map<std::string, double> bytes;
+  for (auto& [level, share] : rounded_shares) {
+    share = rounded(share, digits);
+  }
+  for (const auto& [level, moved] : traffic.by_level()) {
+    bytes[level] = static_cast<double>(moved);
+  }
+  const auto [fastest, slowest] = std::ranges::minmax(timing.seconds);
+  leaf.details["seconds"] = model::to_text(rounded(fastest));
+  leaf.details["seconds_again"] = model::to_text(rounded(std::ranges::min(again.seconds)));
+  leaf.details["spread"] = model::to_text(rounded(1 - fastest / slowest, 2));
+  leaf.details["shares"] = by_level_text(rounded_shares);
+  leaf.details["bytes"] = by_level_text(bytes);
+  leaf.details["l1_sectors"] = model::to_text(traffic.l1_sectors);
+  leaf.details["stored_bytes"] =
+      "{L2: " + model::to_text(traffic.l2_store_bytes) + ", DRAM: " + model::to_text(traffic.dram_store_bytes) + "}";
+  if (!traffic.assuming.empty()) {
+    leaf.details["assuming"] = model::to_flow_yaml(traffic.assuming);
+  }
+}
+
+// How well the simulator stands for the device.
+std::map<std::string, double> ratios_of(const model::CacheTraffic& simulated, const model::CacheTraffic& counted) {
+  std::map<std::string, double> ratios;
+  const auto compare = [&ratios](const char* what, std::uint64_t by_device, std::uint64_t by_simulator) {
+    if (by_device > 0) {
+      constexpr int digits = 3;
+      ratios[what] = rounded(static_cast<double>(by_simulator) / static_cast<double>(by_device), digits);
+    }
+  };
+  compare("l1_sectors", counted.l1_sectors, simulated.l1_sectors);
+  compare("L2_loads", counted.l2_load_bytes, simulated.l2_load_bytes);
+  compare("L2_stores", counted.l2_store_bytes, simulated.l2_store_bytes);
+  compare("DRAM_loads", counted.dram_load_bytes, simulated.dram_load_bytes);
+  compare("DRAM_stores", counted.dram_store_bytes, simulated.dram_store_bytes);
+  return ratios;
+}
+
+// What the device counted, and what lanes asked for. None: it cannot count.
+std::optional<KernelTraffic> counted(const Asked& asked, const Row& row, const KernelTraffic& simulated) {
+  KernelRun counted = row.run;
+  counted.is_counted = true;
+  counted.runs = 1;
+  const model::Timing timing = time_of(asked, counted);
+  model::LeafEvidence& leaf = asked.leaves[row.name];
+  if (!timing.counted) {
+    leaf.details["not_counted"] = model::to_flow_yaml(std::vector{
+        timing.why_not_counted.empty() ? std::string("the device has no counters") : timing.why_not_counted});
+    return std::nullopt;
+  }
+  leaf.details["simulated_over_counted"] = by_level_text(ratios_of(simulated, *timing.counted));
+  KernelTraffic traffic = simulated;
+  static_cast<model::CacheTraffic&>(traffic) = *timing.counted;
+  traffic.assuming.clear();
+  return traffic;
+}
+
+// `otherwise`: with caches that hold less or more.
+void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& shares,
+                         const std::vector<Shares>& otherwise) {
+  std::string reason;
+  for (const auto& [level, share] : shares) {
+    if (share <= 1 + same) {
+      continue;
+    }
+    const double peak = model::peak_of(asked.known.bandwidth, level).value_or(0);
+    const bool is_sure =
+        std::ranges::all_of(otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same; });
+    const std::string sentence = "it moves " + model::to_text(rounded(share * peak / giga)) + " GB/s through " + level +
+                                 ", " + percent_text(share) + " of the " + model::to_text(rounded(peak / giga)) +
+                                 " GB/s that are its peak, so this peak is " +
+                                 (is_sure ? "wrong" : "wrong, or its caches hold more than was assumed") +
+                                 "; ask for Bandwidth again";
+    asked.finding.warnings.push_back(row.name + ": " + sentence);
+    reason += (reason.empty() ? "" : "; ") + sentence;
+  }
+  asked.leaves.leave_open(row.name, EvidenceStatus::ambiguous, reason);
+  asked.leaves[row.name].decided_by = "streams that give more than this kernel";
+}
+
+void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, const Shares& shares, double seconds,
+            double again) {
+  const std::string dominant = dominant_of(shares);
+  const double share = shares.at(dominant);
+  model::LeafEvidence& leaf = asked.leaves[row.name];
+  const auto leave_ambiguous = [&](const std::string& reason) {
+    asked.leaves.leave_open(row.name, EvidenceStatus::ambiguous, reason);
+  };
+  const auto alternative = [](const Shares& of) {
+    const std::string level = dominant_of(of);
+    return "{dominant: " + level + ", share: " + model::to_text(rounded(of.at(level), 3)) + "}";
+  };
+  leaf.alternatives = {alternative(shares)};
+  std::vector<Shares> otherwise;
+  if (!traffic.assuming.empty()) {
+    for (const model::DeviceDescription* other : {&asked.half, &asked.twice}) {
+      otherwise.push_back(shares_of(asked, traffic_of(*other, row), seconds));
+    }
+  }
+  if (share > 1 + same) {
+    tell_of_wrong_peaks(asked, row, shares, otherwise);
+    return;
+  }
+  if (const double difference = std::abs(again / seconds - 1); difference > same) {
+    leave_ambiguous("two rounds of the same kernel differ by " + percent_text(difference));
+    return;
+  }
+  for (const Shares& other : otherwise) {
+    if (dominant_of(other) != dominant || std::abs(other.at(dominant) / share - 1) > same_share) {
+      leaf.alternatives.push_back(alternative(other));
+    }
+  }
+  if (leaf.alternatives.size() > 1) {
+    leave_ambiguous(
+        "it depends on how the caches choose what to replace, which is not known: with half or twice as "
+        "much in them it is another level or share");
+    leaf.decided_by = "the sets and the replacement of the caches";
+    return;
+  }
+  for (const auto& [level, other] : shares) {
+    if (level != dominant && other > (1 - same) * share) {
+      leave_ambiguous(dominant + " and " + level + " are as close to their peaks as each other");
+      leaf.alternatives.push_back("{dominant: " + level + ", share: " + model::to_text(rounded(other, 3)) + "}");
+      return;
+    }
+  }
+  leaf.alternatives.clear();
+  asked.finding.kernels[row.name] = {.size = row.run.size,
+                                     .seconds = rounded(seconds),
+                                     .level_bytes = traffic.by_level(),
+                                     .dominant = dominant,
+                                     .share = rounded(share)};
+  asked.leaves.resolve(row.name);
+}
+
+void find(const Asked& asked, Row row) {
+  // Three matrices, of which two are loaded from one half of the memory.
+  while (2 * matrix_bytes(row.run) > asked.device.buffer().bytes && row.run.size > KernelRun::smallest_size) {
+    row.run.size /= 2;
+  }
+  const KernelTraffic simulated = traffic_of(asked.known, row);
+  check_peaks(asked, simulated);
+  asked.device.inquire(
+      row.name + " on matrices of " + model::to_text(row.run.size) + " x " + model::to_text(row.run.size) + " elements",
+      "the level that is closest to its peak is what it waits for");
+  const model::Timing timing = time_of(asked, row.run);
+  const model::Timing again = time_of(asked, row.run);
+  const KernelTraffic traffic = counted(asked, row, simulated).value_or(simulated);
+  const double seconds = std::ranges::min(timing.seconds);
+  const Shares shares = shares_of(asked, traffic, seconds);
+  const std::string dominant = dominant_of(shares);
+  asked.device.learned(dominant + " at " + percent_text(shares.at(dominant)) + " of its peak, " +
+                       model::to_text(rounded(seconds)) + " s");
+  describe(asked.leaves[row.name], traffic, shares, timing, again);
+  settle(asked, row, traffic, shares, seconds, std::ranges::min(again.seconds));
+}
+
+void find_all(const Asked& asked, const std::vector<Row>& rows) {
+  if (asked.known.bandwidth.empty()) {
+    asked.leaves.give_up_rest("no bandwidth is known to hold it against; ask for Bandwidth, too, and before it");
+    return;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& name = rows[i].name;
+    asked.leaves.begin(name, "it was not asked for");
+    asked.device.report(name, static_cast<double>(i) / static_cast<double>(rows.size()));
+    try {
+      find(asked, rows[i]);
+    } catch (const QuestionRefused& refused) {
+      asked.leaves.leave_open(name, EvidenceStatus::unknown,
+                              std::string("the device refused a question: ") + refused.what());
+    } catch (const Undecided& undecided) {
+      asked.leaves.leave_open(name, EvidenceStatus::unknown, undecided.what());
+    }
+  }
+  asked.device.report("done", 1.0);
+}
+
+// What the driver says, where nothing was found out about L2 or the number of SMs.
+model::DeviceDescription with_facts(model::DeviceDescription known, const model::DeviceFacts& facts) {
+  if (!known.device.sm_count) {
+    known.device.sm_count = facts.sm_count;
+  }
+  const auto bytes = facts.provenance.find("l2_bytes");
+  if (bytes != facts.provenance.end() && !known.caches.contains("L2")) {
+    known.caches["L2"].capacity_bytes = model::number_from<std::uint64_t>(bytes->second);
+  }
+  return known;
+}
 
 }  // namespace
 
 KernelFinding infer_kernels(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
                             const Settings& settings) {
-  return Inference(device, target, known, settings).run();
+  Interrogator interrogator(device, target, settings);
+  const model::DeviceDescription with_all = with_facts(known, interrogator.facts());
+  const std::vector<Row> rows = all_rows();
+  KernelFinding finding;
+  Leaves leaves(interrogator, finding, names_of(rows));
+  const Asked asked{.device = interrogator,
+                    .known = with_all,
+                    .half = with_caches_times(with_all, 0.5),
+                    .twice = with_caches_times(with_all, 2),
+                    .leaves = leaves,
+                    .finding = finding};
+  static_cast<void>(leaves.go_through([&] { find_all(asked, rows); }));
+  leaves.close();
+  return finding;
 }
 
 }  // namespace gpuinfer::infer

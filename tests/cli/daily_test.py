@@ -220,7 +220,7 @@ class OthersRecordings(harness.ProgramTest):
         self.assertNotIn({"policy": "fifo"}, alternatives)
 
     def test_bad_files(self):
-        self.assertIn("sizes.csv:1", self.expect(2, "infer", self.rows("sizes.csv", "", (512, 1024))).stderr)
+        self.assertIn("sizes.csv:1", self.expect(2, "validate", self.small, self.rows("sizes.csv", "", (512, 1024))).stderr)
         self.assertIn("set.txt:1", self.expect(2, "infer", self.write("set.txt", "B0 B0? -> 1\n")).stderr)
         rows = self.write("set.txt", "<wbinvd> B0 B0? -> 1\n")
         self.assertIn("set.txt", self.expect(2, "validate", self.small, rows).stderr)

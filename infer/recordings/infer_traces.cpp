@@ -3,8 +3,11 @@
 #include "infer/recordings/infer_traces.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "infer/recordings/cyclic_hypotheses.hpp"
 #include "infer/recordings/model_free.hpp"
@@ -30,6 +33,62 @@ std::vector<ReadTrace> read(std::span<const Trace> traces, const TraceLevels& le
     }
   }
   return read_traces;
+}
+
+// Levels that the hits themselves fall into, as far apart as half of what hits and misses are; none: they are one
+// level.
+std::optional<model::LatencyCycles> levels_within_hits(const std::vector<float>& latencies, const TraceLevels& levels) {
+  constexpr std::size_t fewest_of_level = 50;  // one in so many
+  const double half_way = (*levels.hit_median_cycles() + *levels.miss_median_cycles()) / 2;
+  std::vector<float> hits;
+  std::ranges::copy_if(latencies, std::back_inserter(hits), [&](float latency) { return latency < half_way; });
+  const TraceLevels within(hits, {});
+  const auto hit = within.hit_median_cycles();
+  const auto miss = within.miss_median_cycles();
+  if (!hit || !miss || 2 * (*miss - *hit) < *levels.miss_median_cycles() - *levels.hit_median_cycles()) {
+    return std::nullopt;
+  }
+  const auto are = [&](Reading reading) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(hits, [&](float latency) { return within.read(latency) == reading; }));
+  };
+  const bool are_many = std::min(are(Reading::hit), are(Reading::miss)) * fewest_of_level > latencies.size();
+  return are_many ? std::optional(model::LatencyCycles{.hit = hit, .miss = miss}) : std::nullopt;
+}
+
+// What takes longer than so many cycles misses.
+std::vector<ReadTrace> read_at(double most_of_hit, std::span<const Trace> traces) {
+  std::vector<ReadTrace> read_traces;
+  for (const Trace& trace : traces) {
+    ReadTrace& read = read_traces.emplace_back(ReadTrace{.trace = &trace, .readings = {}});
+    for (const float latency : trace.latency_cycles) {
+      read.readings.push_back(latency > most_of_hit ? Reading::miss : Reading::hit);
+    }
+  }
+  return read_traces;
+}
+
+// Which of three latencies are hits is not known, so what follows from either is an alternative.
+void state_three_levels(std::span<const Trace> traces, std::uint64_t address_of_buffer,
+                        const model::LatencyCycles& nearer, const RecordedLeaves& leaves) {
+  const model::LatencyCycles farther = std::exchange(leaves.cache().latency_cycles, {});
+  std::vector<std::string> levels;
+  std::vector<std::string> fills;
+  for (const model::LatencyCycles& guide : {nearer, farther}) {
+    levels.push_back("{hit: " + model::to_text(*guide.hit) + ", miss: " + model::to_text(*guide.miss) + "}");
+    CacheFinding supposed;
+    const ReadTraces all{.traces = read_at((*guide.hit + *guide.miss) / 2, traces),
+                         .address_of_buffer = address_of_buffer};
+    if (const FillSize fill = find_fill(all, RecordedLeaves(supposed, traces.size())); fill.is_known) {
+      fills.push_back(std::to_string(fill.bytes));
+    }
+  }
+  const char* const reason = "the loads take three times, so which of them hit is not known";
+  const char* const decided_by = "recordings of an array that fits the cache, and of one a little larger";
+  leaves.open_description(EvidenceStatus::unknown, reason, decided_by);
+  leaves.open("latency_cycles", EvidenceStatus::ambiguous, reason, decided_by, levels);
+  leaves.open("sector_bytes", fills.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, reason, decided_by,
+              fills);
 }
 
 // One or two loads that took long are no median, whatever the others say.
@@ -114,6 +173,10 @@ CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_o
     leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
   }
   if (!state_levels(levels, leaves)) {
+    return finding;
+  }
+  if (const auto nearer = levels_within_hits(latencies, levels)) {
+    state_three_levels(traces, address_of_buffer, *nearer, leaves);
     return finding;
   }
   ReadTraces all{.traces = read(traces, levels), .address_of_buffer = address_of_buffer};

@@ -104,6 +104,29 @@ TEST(InferTraces, AFewLoadsAreNoLatency) {
   EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
 }
 
+// Cold chases whose misses go to one level behind for 32 bytes and to another one for 64: as of a GPU's L1 and L2.
+TEST(InferTraces, OfThreeLatenciesNoneIsTakenForTheHits) {
+  std::vector<model::Trace> traces;
+  for (std::uint64_t stride = 4; stride <= 256; stride += 4) {
+    model::Trace& trace = traces.emplace_back();
+    trace.name = "cold chase";
+    trace.question = {.target = "L1tex", .state = model::StartState::clean, .warm = {0}, .record = {}};
+    for (std::uint64_t offset = stride; trace.latency_cycles.size() < 63; offset += stride) {
+      trace.question.record.push_back(offset);
+      const bool is_new = offset / 32 != (offset - stride) / 32;
+      const bool is_new_behind = offset / 64 != (offset - stride) / 64;
+      trace.latency_cycles.push_back(static_cast<float>((is_new_behind ? 460 : is_new ? 270 : 38) + offset / 4 % 3));
+    }
+  }
+  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
+  EXPECT_FALSE(finding.cache.latency_cycles.hit || finding.cache.sector_bytes);
+  expect_alternative(finding, "sector_bytes", "32");
+  for (const auto& [leaf, evidence] : finding.evidence.leaves) {
+    EXPECT_NE(evidence.status, model::EvidenceStatus::resolved) << leaf;
+  }
+}
+
 TEST(InferTraces, LruAndFifoAreToldApartByWhoHits) {
   for (const char* policy : {"lru", "fifo"}) {
     const model::CacheDescription cache = cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));

@@ -437,14 +437,17 @@ bool lacks_first_load(std::size_t latencies, std::uint64_t loads_of_round) {
   return latencies + 1 == loads_of_round || (latencies + 1 >= fewest && std::has_single_bit(latencies + 1));
 }
 
+// A chase goes over whole words.
+std::uint64_t size_in(const Mt4gRow& row, std::size_t column, const Lines& lines) {
+  const double bytes = row.numbers.at(column);
+  return bytes_in(bytes - std::fmod(bytes, word_bytes), row.line_number, "the size", lines);
+}
+
 model::Trace mt4g_chase(const Mt4gRow& row, const std::optional<std::uint64_t>& named_stride_bytes, Lines& lines) {
   const std::size_t columns_before = named_stride_bytes ? 1 : 2;
   const std::uint64_t stride =
       named_stride_bytes ? *named_stride_bytes : bytes_in(row.numbers.front(), row.line_number, "the stride", lines);
-  // A chase goes over whole words.
-  const double size_number = row.numbers.at(columns_before - 1);
-  const std::uint64_t size =
-      bytes_in(size_number - std::fmod(size_number, word_bytes), row.line_number, "the size", lines);
+  const std::uint64_t size = size_in(row, columns_before - 1, lines);
   if (stride > size || (named_stride_bytes && size % stride != 0)) {
     throw lines.error_at(row.line_number, "an array of " + std::to_string(size) +
                                               " bytes is no multiple of the stride of " + std::to_string(stride) +
@@ -610,7 +613,7 @@ std::vector<model::ArrayTiming> read_array_timings(const std::filesystem::path& 
     }
     timings.push_back(
         {.name = file.string() + " (line " + std::to_string(row.line_number) + ")",
-         .array_bytes = bytes_in(row.numbers.at(columns_before - 1), row.line_number, "the size", lines),
+         .array_bytes = size_in(row, columns_before - 1, lines),
          .latency_cycles = {row.numbers.begin() + static_cast<std::ptrdiff_t>(columns_before), row.numbers.end()}});
   }
   return timings;

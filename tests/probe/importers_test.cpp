@@ -238,6 +238,9 @@ TEST_F(Importers, Mt4gSizesWithoutAStrideAreTimingsOfArrays) {
   EXPECT_TRUE(read_array_timings(file("steps.txt", "# stride 32\n" + row_of("229376", 255))).empty());
   EXPECT_TRUE(read_array_timings(file("both.txt", row_of("16,159232", 255))).empty());
   EXPECT_TRUE(read_array_timings(file("chase.csv", "0,38\n32,270\n")).empty());
+  const auto means = read_array_timings(file("means.txt", "128,20992,60\n128,21238,61\n256,21238,195\n"));
+  ASSERT_EQ(means.size(), 3U);
+  EXPECT_EQ(means[1].array_bytes, 21'236U) << "a chase goes over whole words";
   EXPECT_EQ(read_array_timings(file("means.csv", "size,latency\n8192,13\n8448,14\n")).size(), 2U);
 }
 

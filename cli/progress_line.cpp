@@ -49,15 +49,18 @@ double RemainingTime::done_at(double seconds) const {
   return before.done + share * (after->done - before.done);
 }
 
+std::size_t RemainingTime::steps_between(double from_seconds, double to_seconds) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      growths_, [&](const Growth& each) { return each.seconds > from_seconds && each.seconds <= to_seconds; }));
+}
+
 std::optional<double> RemainingTime::end_foretold(double from_seconds, double to_seconds,
                                                   std::size_t least_steps) const {
   constexpr double least_power = 0.4;
   constexpr double most_power = 2.5;
-  const auto steps = static_cast<std::size_t>(std::ranges::count_if(
-      growths_, [&](const Growth& each) { return each.seconds > from_seconds && each.seconds <= to_seconds; }));
   const double before = done_at(from_seconds);
   const double after = done_at(to_seconds);
-  if (steps < least_steps || before <= 0) {
+  if (steps_between(from_seconds, to_seconds) < least_steps || before <= 0) {
     return std::nullopt;
   }
   const double power = std::log(after / before) / std::log(to_seconds / from_seconds);
@@ -67,11 +70,7 @@ std::optional<double> RemainingTime::end_foretold(double from_seconds, double to
   return to_seconds * std::pow(after, -1 / power);
 }
 
-std::optional<double> RemainingTime::seconds_left(double seconds) const {
-  constexpr double least_done = 0.01;
-  if (growths_.back().done < least_done || growths_.back().done >= 1) {
-    return std::nullopt;
-  }
+std::optional<double> RemainingTime::left_by_power(double seconds) const {
   const auto lately = end_foretold(seconds / 2, seconds, 4);
   const auto before = end_foretold(seconds / 4, seconds / 2, 2);
   if (!lately || !before) {
@@ -79,6 +78,34 @@ std::optional<double> RemainingTime::seconds_left(double seconds) const {
   }
   const auto [sooner, later] = std::minmax({*lately - seconds, *before - seconds});
   return sooner > 0 && later <= 2 * sooner ? std::optional(std::sqrt(sooner * later)) : std::nullopt;
+}
+
+std::optional<double> RemainingTime::left_by_rate(double seconds) const {
+  constexpr double most_ratio = 1.75;
+  const double quarter = seconds / 4;
+  double least = 1;
+  double most = 0;
+  for (int i = 1; i < 4; ++i) {
+    if (steps_between(i * quarter, (i + 1) * quarter) < 2) {
+      return std::nullopt;
+    }
+    const double grown = done_at((i + 1) * quarter) - done_at(i * quarter);
+    least = std::min(least, grown);
+    most = std::max(most, grown);
+  }
+  if (most > most_ratio * least) {
+    return std::nullopt;
+  }
+  return (1 - growths_.back().done) * (seconds / 2) / (done_at(seconds) - done_at(seconds / 2));
+}
+
+std::optional<double> RemainingTime::seconds_left(double seconds) const {
+  constexpr double least_done = 0.01;
+  if (growths_.back().done < least_done || growths_.back().done >= 1) {
+    return std::nullopt;
+  }
+  const auto left = left_by_power(seconds);
+  return left ? left : left_by_rate(seconds);
 }
 
 ProgressLine::ProgressLine(std::ostream& out, Style style, std::size_t columns)

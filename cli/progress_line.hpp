@@ -18,7 +18,8 @@ namespace gpuinfer::cli {
 
 // How long work goes on, told from how its done share grew so far, in seconds since it began. The share is taken for
 // a power of time: 1 where work is steady, 2 where it gets faster, 1/2 where it gets slower. Two stretches, the last
-// half of the time and the quarter before it, must foretell the same end within a factor of two.
+// half of the time and the quarter before it, must foretell the same end within a factor of two. Where they do not, as
+// after a quick beginning, the last three quarters of the time must have gone at about one rate, which goes on.
 class RemainingTime {
  public:
   // Neither goes back; `done` in [0, 1].
@@ -32,6 +33,9 @@ class RemainingTime {
     double done = 0;
   };
   [[nodiscard]] double done_at(double seconds) const;
+  [[nodiscard]] std::size_t steps_between(double from_seconds, double to_seconds) const;
+  [[nodiscard]] std::optional<double> left_by_power(double seconds) const;
+  [[nodiscard]] std::optional<double> left_by_rate(double seconds) const;
   [[nodiscard]] std::optional<double> end_foretold(double from_seconds, double to_seconds,
                                                    std::size_t least_steps) const;
 

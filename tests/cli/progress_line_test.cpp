@@ -111,6 +111,17 @@ TEST(RemainingTime, IsHardlyEverWrongOfAHundredUnevenSteps) {
   EXPECT_GT(4 * all.given, 3 * all.asked) << "seed " << seed;
 }
 
+TEST(RemainingTime, IsToldAfterAQuickBeginning) {
+  for (const double power : {0.5, 1.0}) {
+    const Estimates counts = estimates(20, 100, [&](double time) {
+      constexpr double quick = 0.04;
+      return time < quick ? 0.3 * time / quick : 0.3 + 0.7 * std::pow((time - quick) / (1 - quick), power);
+    });
+    EXPECT_GT(2 * counts.given, counts.asked) << power;
+    EXPECT_EQ(counts.wrong, 0) << power;
+  }
+}
+
 TEST(RemainingTime, IsNotToldOfAFewStagesOfAnyLength) {
   const auto stages = [](double time) { return time < 0.02 ? 0.03 : time < 0.2 ? 0.05 : time < 0.6 ? 0.3 : 0.7; };
   EXPECT_EQ(estimates(0, 100, stages).given, 0);

@@ -7,19 +7,17 @@
 namespace gpuinfer::cli {
 
 std::map<std::string, std::string> tell_disturbances(const model::Answerer& device, probe::ArchiveWriter* archive) {
-  std::string all;
-  for (const std::string& disturbance : device.disturbances()) {
-    warn(disturbed(device.facts().source, disturbance));
-    all += (all.empty() ? "" : ". ") + disturbance;
-  }
+  const std::vector<model::Disturbance> all = device.disturbances();
   if (all.empty()) {
     return {};
   }
-  constexpr const char* key = "disturbances";
-  if (archive != nullptr) {
-    archive->add_provenance(key, all);
+  for (const model::Disturbance& each : all) {
+    warn(disturbed(device.facts().source, each));
   }
-  return {{key, all}};
+  if (archive != nullptr) {
+    archive->add_disturbances(all);
+  }
+  return {{"disturbances", text_of(all)}};
 }
 
 }  // namespace gpuinfer::cli

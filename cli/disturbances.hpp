@@ -10,7 +10,7 @@
 
 namespace gpuinfer::cli {
 
-// Warns of what disturbed a device that has answered, and adds it to the provenance of the archive, if there is one.
+// Warns of what disturbed a device that has answered, and adds it to the archive, if there is one.
 // Returns what belongs in the provenance of a profile: nothing when nothing happened.
 std::map<std::string, std::string> tell_disturbances(const model::Answerer& device, probe::ArchiveWriter* archive);
 

@@ -15,7 +15,9 @@ void note(const std::string& sentence) { std::cerr << "gpuinfer: " + printable(s
 
 void warn(const std::string& sentence) { std::cerr << "gpuinfer: warning: " + printable(sentence) + '\n'; }
 
-std::string disturbed(const std::string& source, const std::string& disturbance) { return source + ": " + disturbance; }
+std::string disturbed(const std::string& source, const model::Disturbance& disturbance) {
+  return source + ": " + disturbance.sentence;
+}
 
 std::string took_device(const std::string& asked, const std::string& device) {
   return "--device " + asked + " took " + device;

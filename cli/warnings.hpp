@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "infer/asking/finding.hpp"
+#include "model/disturbance.hpp"
 
 // What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
 // what, and what to do about it; those of the inference come with its findings, those of a device
@@ -16,7 +17,7 @@ namespace gpuinfer::cli {
 void note(const std::string& sentence);
 void warn(const std::string& sentence);
 
-[[nodiscard]] std::string disturbed(const std::string& source, const std::string& disturbance);
+[[nodiscard]] std::string disturbed(const std::string& source, const model::Disturbance& disturbance);
 [[nodiscard]] std::string took_device(const std::string& asked, const std::string& device);
 [[nodiscard]] std::string plays_recording(const std::string& gpu, const std::string& file);
 [[nodiscard]] std::string was_recording(const std::string& gpu);

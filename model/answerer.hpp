@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/device_description.hpp"
+#include "model/disturbance.hpp"
 #include "model/trace.hpp"
 #include "model/workload.hpp"
 
@@ -100,10 +101,9 @@ class Answerer {
   [[nodiscard]] virtual std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                                             std::span<const std::uint64_t> offsets);
 
-  // What happened to the device while it answered that may have touched the answers: a sentence each with what was
-  // seen, what was expected, and what to do. May take milliseconds. Whoever answers through another device passes on
-  // what happened to that.
-  [[nodiscard]] virtual std::vector<std::string> disturbances() const { return {}; }
+  // What happened to the device while it answered. May take milliseconds. Whoever answers through another device passes
+  // on what happened to that.
+  [[nodiscard]] virtual std::vector<Disturbance> disturbances() const { return {}; }
 
  protected:
   Answerer() = default;

@@ -20,6 +20,7 @@
 
 #include "model/errors.hpp"
 #include "model/printable.hpp"
+#include "probe/disturbance_json.hpp"
 #include "probe/first_try.hpp"
 #include "probe/hdf5.hpp"
 #include "probe/input_limits.hpp"
@@ -38,6 +39,7 @@ constexpr std::string_view places_prefix = "places_";
 constexpr const char* own_buffers_group = "own_buffers";
 constexpr const char* heeded_attribute = "heeded_circumstances";
 constexpr const char* latency_path_attribute = "latency_path";
+constexpr const char* disturbances_attribute = "disturbances";
 constexpr const char* no_circumstances = "{}";
 
 struct Exchange {
@@ -466,6 +468,24 @@ void write(const hdf5::Handle& file, const model::DeviceFacts& facts) {
   }
 }
 
+// Archives of earlier versions have one text for all.
+std::vector<model::Disturbance> read_disturbances(const hdf5::Handle& file) {
+  const hdf5::Handle provenance = hdf5::open_group(file, "provenance");
+  if (!hdf5::has_attribute(provenance, disturbances_attribute)) {
+    return {};
+  }
+  std::string text = hdf5::read_string_attribute(provenance, disturbances_attribute);
+  const auto list = nlohmann::json::parse(text, nullptr, false);
+  if (!list.is_array()) {
+    return {{.kind = model::Disturbance::Kind::other, .sentence = std::move(text)}};
+  }
+  try {
+    return list.get<std::vector<model::Disturbance>>();
+  } catch (const nlohmann::json::exception&) {
+    throw hdf5::Failure("attribute disturbances holds something else");
+  }
+}
+
 model::DeviceFacts read_facts(const hdf5::Handle& file) {
   require(hdf5::has_attribute(file, "schema") && hdf5::read_string_attribute(file, "schema") == schema,
           "the schema is not gpuinfer-trace/1");
@@ -508,13 +528,15 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
   }
   const hdf5::Handle provenance = hdf5::open_group(file, "provenance");
   for (const std::string& name : hdf5::attribute_names(provenance)) {
-    facts.provenance[name] = hdf5::read_string_attribute(provenance, name);
+    facts.provenance[name] = name == disturbances_attribute ? text_of(read_disturbances(file))
+                                                            : hdf5::read_string_attribute(provenance, name);
   }
   return facts;
 }
 
 struct Contents {
   model::DeviceFacts facts;
+  std::vector<model::Disturbance> disturbances;
   std::vector<Exchange> exchanges;
   std::vector<TimedWorkload> timed;
   PlacesByTarget places;
@@ -566,7 +588,8 @@ auto read_file(const std::filesystem::path& path, Read&& read) {
 
 Contents read_contents(const std::filesystem::path& path) {
   return read_file(path, [](const hdf5::Handle& file) {
-    Contents contents{.facts = read_facts(file), .exchanges = {}, .timed = {}, .places = {}};
+    Contents contents{
+        .facts = read_facts(file), .disturbances = read_disturbances(file), .exchanges = {}, .timed = {}, .places = {}};
     const std::vector<std::string> names = hdf5::link_names(file);
     std::uint64_t accesses = 0;
     for (const std::string& group : numbered_groups(names, launch_prefix)) {
@@ -635,6 +658,10 @@ class Hdf5Writer final : public ArchiveWriter {
       hdf5::write_dataset(group, "place", H5T_NATIVE_UINT64, H5T_STD_U64LE, places.data(), places.size());
     });
     ++launch_;
+  }
+
+  void add_disturbances(const std::vector<model::Disturbance>& disturbances) override {
+    add_provenance(disturbances_attribute, nlohmann::json(disturbances).dump());
   }
 
   void add_provenance(const std::string& name, const std::string& value) override {
@@ -738,7 +765,7 @@ class Recording final : public model::Answerer {
     return places;
   }
 
-  std::vector<std::string> disturbances() const override { return device_->disturbances(); }
+  std::vector<model::Disturbance> disturbances() const override { return device_->disturbances(); }
 
  private:
   model::Answerer* device_;
@@ -817,19 +844,7 @@ class ArchivedDevice final : public RecordedDevice {
     return kept_places(contents_.places, target, offsets);
   }
 
-  // As cli/disturbances.cpp puts them together.
-  std::vector<std::string> disturbances() const override {
-    constexpr std::string_view between = ". ";
-    std::vector<std::string> sentences;
-    const auto told = facts().provenance.find("disturbances");
-    std::string_view left = told == facts().provenance.end() ? "" : std::string_view(told->second);
-    while (!left.empty()) {
-      const std::size_t end = std::min(left.find(between), left.size());
-      sentences.emplace_back(left.substr(0, end));
-      left.remove_prefix(std::min(end + between.size(), left.size()));
-    }
-    return sentences;
-  }
+  std::vector<model::Disturbance> disturbances() const override { return contents_.disturbances; }
 
  private:
   // To one question, in the order in which it was asked.
@@ -935,6 +950,9 @@ model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { retur
 
 void append_archive(const std::filesystem::path& file, JournalWriter& journal) {
   Contents contents = read_contents(file);
+  if (!contents.disturbances.empty()) {
+    journal.append_disturbances(contents.disturbances);
+  }
   constexpr std::size_t most_together = 256;
   std::vector<model::Question> questions;
   std::vector<model::Answer> answers;

@@ -17,7 +17,8 @@
 //
 // Attributes of the root: schema ("gpuinfer-trace/1"), device_name, source, compute_capability and sm_count where
 // known, latency_path (JSON) where there is one, targets, buffer_bytes, address_of_buffer, program_version, recorded_at
-// (UTC). Attributes of /provenance: what else the device says of itself, among it the seed of a virtual one. Groups
+// (UTC). Attributes of /provenance: what else the device says of itself, among it the seed of a virtual one, and
+// `disturbances`, a JSON list as probe/disturbance_json.hpp has them. Groups
 // /own_buffers/<target>, for targets with a buffer of their own: buffer_bytes and address_of_buffer again, and
 // texel_bytes, raster_width and raster_height where offsets are texels, nearer_bytes where another level lies in front
 // of the one that is asked about, piece_bytes where offsets are pieces of code, averages_laps (1) where latencies are
@@ -86,7 +87,9 @@ class ArchiveWriter {
   virtual void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings) = 0;
   virtual void append(const std::string& target, std::span<const std::uint64_t> offsets,
                       std::span<const std::uint64_t> places) = 0;
-  // One more attribute of /provenance, of what is known only after the questions.
+  // Known only after the questions. As JSON, and once.
+  virtual void add_disturbances(const std::vector<model::Disturbance>& disturbances) = 0;
+  // One more attribute of /provenance.
   virtual void add_provenance(const std::string& name, const std::string& value) = 0;
   virtual void close() = 0;
 };

@@ -49,7 +49,7 @@ class ExecDevice final : public model::Answerer {
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
-  std::vector<std::string> disturbances() const override { return disturbances_; }
+  std::vector<model::Disturbance> disturbances() const override { return disturbances_; }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     if (failure_) {
@@ -184,7 +184,7 @@ class ExecDevice final : public model::Answerer {
   std::optional<Clock::time_point> stopped_;
   Process process_;
   model::DeviceFacts facts_;
-  std::vector<std::string> disturbances_;
+  std::vector<model::Disturbance> disturbances_;
   std::optional<std::string> failure_;
 
   std::string said_;

@@ -17,8 +17,8 @@ namespace gpuinfer::probe {
 // it cannot be started or does not greet. Later failures (death, silence for timeout_seconds, nonsense) throw
 // DeviceError, and so does every question after one. Once `stop_waiting` says so, a silent process is waited for no
 // longer, nor one that talks for another 5 s: WaitingEnded. What travels is sequences: targets that are none are
-// refused. Beside any answer may stand `disturbances`, a list of all sentences of model::Answerer::disturbances() so
-// far. `source`: what --device named, where that was not `exec:` and the command.
+// refused. Beside any answer may stand `disturbances`, a list of all of model::Answerer::disturbances() so far, as
+// probe/disturbance_json.hpp has them. `source`: what --device named, where that was not `exec:` and the command.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_exec(
     const std::string& command, double timeout_seconds = 60, std::function<bool()> stop_waiting = [] { return false; },
     const std::optional<std::string>& source = std::nullopt);

@@ -97,17 +97,18 @@ class FaultyDevice final : public model::Answerer {
     return device_->places_of(target, offsets);
   }
 
-  std::vector<std::string> disturbances() const override {
-    std::vector<std::string> all = device_->disturbances();
+  std::vector<model::Disturbance> disturbances() const override {
+    std::vector<model::Disturbance> all = device_->disturbances();
     if (clock_changed_) {
-      all.emplace_back(
-          "the SM clock changed while it answered, and none is expected to; fix its clocks, then measure "
-          "again");
+      all.push_back({.kind = model::Disturbance::Kind::clocks,
+                     .sentence =
+                         "the SM clock changed while it answered, and none is expected to; fix its clocks, then "
+                         "measure again"});
     }
     if (tenant_came_) {
-      all.emplace_back(
-          "another process had a compute context on the GPU, and none is expected; measure again when "
-          "there is no other");
+      all.push_back({.kind = model::Disturbance::Kind::other_processes,
+                     .sentence = "another process had a compute context on the GPU, and none is expected; measure "
+                                 "again when there is no other"});
     }
     return all;
   }

@@ -20,6 +20,7 @@
 
 #include "model/errors.hpp"
 #include "model/printable.hpp"
+#include "probe/disturbance_json.hpp"
 #include "probe/input_limits.hpp"
 #include "probe/latency.hpp"
 #include "probe/wire.hpp"
@@ -495,7 +496,7 @@ void JournalReader::take_in(char kind, std::string_view content) {
       places_of_target[offsets[i]] = places[i];
     }
   } else if (kind == 'D') {
-    disturbances_ = cbor_in(content).get<std::vector<std::string>>();
+    disturbances_ = cbor_in(content).get<std::vector<model::Disturbance>>();
   } else if (kind == 'X') {
     const json cut = cbor_in(content);
     cuts_[{cut.at(0).get<std::string>(), cut.at(1).get<std::string>()}].push_back(
@@ -702,7 +703,7 @@ void JournalWriter::append_run(const RunFacts& run) {
   end_frame();
 }
 
-void JournalWriter::append_disturbances(const std::vector<std::string>& disturbances) {
+void JournalWriter::append_disturbances(const std::vector<model::Disturbance>& disturbances) {
   begin_frame('D');
   put_cbor(frame_, disturbances);
   end_frame();

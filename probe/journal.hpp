@@ -76,7 +76,7 @@ class JournalReader {
   [[nodiscard]] std::optional<TimedWorkload> next_workload(const std::string& target);
 
   [[nodiscard]] const PlacesByTarget& places() const { return places_; }
-  [[nodiscard]] const std::vector<std::string>& disturbances() const { return disturbances_; }
+  [[nodiscard]] const std::vector<model::Disturbance>& disturbances() const { return disturbances_; }
 
   [[nodiscard]] std::uint64_t whole_bytes() const { return whole_bytes_; }      // to the end of the last whole frame
   [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_bytes_; }  // after it
@@ -111,7 +111,7 @@ class JournalReader {
   std::ifstream stream_;
   RunFacts run_;
   PlacesByTarget places_;
-  std::vector<std::string> disturbances_;
+  std::vector<model::Disturbance> disturbances_;
   std::map<std::pair<std::string, std::string>, std::vector<Cut>> cuts_;  // by kind and target
   std::uint64_t whole_bytes_ = 0;
   std::uint64_t dropped_bytes_ = 0;
@@ -133,7 +133,7 @@ class JournalWriter {
   void append(std::span<const model::Question> questions, std::span<const model::Answer> answers);
   void append(std::span<const model::Workload> workloads, std::span<const model::Timing> timings);
   void append(const std::string& target, std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> places);
-  void append_disturbances(const std::vector<std::string>& disturbances);
+  void append_disturbances(const std::vector<model::Disturbance>& disturbances);
   void append_run(const RunFacts& run);
   // Of what a reader gives, nothing after so many questions, or workloads, of the target counts that stands before
   // this.

@@ -96,9 +96,9 @@ class JournalledDevice final : public model::Answerer {
     return places;
   }
 
-  std::vector<std::string> disturbances() const override {
-    std::vector<std::string> all = told_;
-    for (std::string& each : device_->disturbances()) {
+  std::vector<model::Disturbance> disturbances() const override {
+    std::vector<model::Disturbance> all = told_;
+    for (model::Disturbance& each : device_->disturbances()) {
       if (std::ranges::find(all, each) == all.end()) {
         all.push_back(std::move(each));
       }
@@ -168,7 +168,7 @@ class JournalledDevice final : public model::Answerer {
     if (begin < look_due_) {
       return;
     }
-    if (std::vector<std::string> all = disturbances(); all != told_) {
+    if (std::vector<model::Disturbance> all = disturbances(); all != told_) {
       journal_->append_disturbances(all);
       told_ = std::move(all);
     }
@@ -191,7 +191,7 @@ class JournalledDevice final : public model::Answerer {
   std::map<std::string, Lead> leads_;           // by target
   std::map<std::string, std::uint64_t> taken_;  // from the past, by target
   std::set<std::string> left_;                  // targets of which other questions were asked than in the past
-  std::vector<std::string> told_;
+  std::vector<model::Disturbance> told_;
   Clock::time_point look_due_;
 };
 

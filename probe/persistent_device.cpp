@@ -90,8 +90,8 @@ class PersistentDevice final : public model::Answerer {
     return persist([&](bool /*again*/) { return device_->places_of(target, offsets); });
   }
 
-  std::vector<std::string> disturbances() const override {
-    std::vector<std::string> all = passed_;
+  std::vector<model::Disturbance> disturbances() const override {
+    std::vector<model::Disturbance> all = passed_;
     if (device_) {
       std::ranges::move(device_->disturbances(), std::back_inserter(all));
     }
@@ -160,8 +160,9 @@ class PersistentDevice final : public model::Answerer {
 
   void note_passed(const std::string& sentence) {
     constexpr std::size_t most_told = 10;
-    std::string told = "it was asked again after a failure (" + what_happened(sentence) +
-                       "), and none is expected; measure again if there are many";
+    model::Disturbance told{.kind = model::Disturbance::Kind::asked_again,
+                            .sentence = "it was asked again after a failure (" + what_happened(sentence) +
+                                        "), and none is expected; measure again if there are many"};
     if (passed_.size() < most_told && std::ranges::find(passed_, told) == passed_.end()) {
       passed_.push_back(std::move(told));
     }
@@ -209,7 +210,7 @@ class PersistentDevice final : public model::Answerer {
   model::DeviceFacts facts_;
   std::map<std::string, Lead> leads_;  // by target
   std::set<std::pair<std::string, model::StartState>> answered_;
-  std::vector<std::string> passed_;
+  std::vector<model::Disturbance> passed_;
   std::optional<std::string> failure_;  // for good
   std::size_t answers_ = 0;
   unsigned reopenings_ = 0;

@@ -42,7 +42,7 @@ void answer(model::Answerer& device, const std::vector<wire::Asked>& batch, Cloc
     }
   }
   const std::vector<model::Answer> answers = ask(device, questions);
-  std::vector<std::string> disturbances;
+  std::vector<model::Disturbance> disturbances;
   if (Clock::now() >= disturbances_due) {
     disturbances = device.disturbances();
     disturbances_due = Clock::now() + between_disturbances;

@@ -8,6 +8,7 @@
 
 #include "model/errors.hpp"
 #include "model/printable.hpp"
+#include "probe/disturbance_json.hpp"
 #include "probe/input_limits.hpp"
 #include "probe/latency.hpp"
 
@@ -430,7 +431,8 @@ Asked parse_question(const std::string& line) {
   return asked;
 }
 
-std::string answer_line(const json& id, const model::Answer& answer, const std::vector<std::string>& disturbances) {
+std::string answer_line(const json& id, const model::Answer& answer,
+                        const std::vector<model::Disturbance>& disturbances) {
   json object{{"id", id}};
   if (!disturbances.empty()) {
     object[disturbances_key] = disturbances;
@@ -457,7 +459,12 @@ Answered parse_answer(const std::string& line) {
   Answered answered{.id = whole_member(object, "id"), .answer = {}};
   const std::string which = "the answer to question " + std::to_string(answered.id);
   if (object.contains(disturbances_key)) {
-    answered.disturbances = strings_member(object, disturbances_key);
+    try {
+      answered.disturbances = object.at(disturbances_key).get<std::vector<model::Disturbance>>();
+    } catch (const json::exception&) {
+      throw InputError(which + " has `disturbances` that are none; send a list of sentences, or of maps with `kind` " +
+                       "and `sentence`");
+    }
   }
   if (object.contains("error") == object.contains("latency")) {
     throw InputError(which + " has both or none of `latency` and `error`; send one of them");

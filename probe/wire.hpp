@@ -48,12 +48,12 @@ struct Asked {
 
 // `disturbances`: of model::Answerer, none to be silent about them.
 [[nodiscard]] std::string answer_line(const nlohmann::json& id, const model::Answer& answer,
-                                      const std::vector<std::string>& disturbances = {});
+                                      const std::vector<model::Disturbance>& disturbances = {});
 
 struct Answered {
   std::uint64_t id = 0;
   model::Answer answer;
-  std::optional<std::vector<std::string>> disturbances = {};  // all so far; none: nothing new
+  std::optional<std::vector<model::Disturbance>> disturbances = {};  // all so far; none: nothing new
 };
 [[nodiscard]] Answered parse_answer(const std::string& line);
 

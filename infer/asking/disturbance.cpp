@@ -8,10 +8,9 @@
 namespace gpuinfer::infer {
 
 std::optional<std::string> disturbance_of(const model::Answerer& device) {
-  const std::vector<std::string> all = device.disturbances();
-  const auto touching = std::ranges::find_if(
-      all, [](const std::string& sentence) { return !sentence.starts_with("it was asked again"); });
-  return touching == all.end() ? std::nullopt : std::optional(*touching);
+  const std::vector<model::Disturbance> all = device.disturbances();
+  const auto touching = std::ranges::find_if(all, model::may_touch_answers, &model::Disturbance::kind);
+  return touching == all.end() ? std::nullopt : std::optional(touching->sentence);
 }
 
 }  // namespace gpuinfer::infer

@@ -159,7 +159,7 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads) override;
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                                     std::span<const std::uint64_t> offsets) override;
-  [[nodiscard]] std::vector<std::string> disturbances() const override { return watch_.disturbances(); }
+  [[nodiscard]] std::vector<model::Disturbance> disturbances() const override { return watch_.disturbances(); }
 
  private:
   // A target that can be asked.

@@ -6,6 +6,9 @@
 #include <utility>
 
 namespace gpuinfer::probe::cuda {
+
+using model::Disturbance;
+
 namespace {
 
 template <class Number>
@@ -40,7 +43,7 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-void add_clock(std::vector<std::string>& sentences, const std::string& clock,
+void add_clock(std::vector<Disturbance>& all, const std::string& clock,
                const std::optional<Course<std::uint32_t>>& course) {
   if (!course) {
     return;
@@ -56,18 +59,20 @@ void add_clock(std::vector<std::string>& sentences, const std::string& clock,
   }
   if (!change.empty()) {
     constexpr int tolerated_per_cent = static_cast<int>(100 * clock_tolerance);
-    sentences.push_back("the " + clock + " clock went from " + std::to_string(first_mhz) + " MHz" + change +
-                        ", and at most " + std::to_string(tolerated_per_cent) +
-                        " % are expected; measure again when the GPU is cool and has no other work");
+    all.push_back(
+        {Disturbance::Kind::clocks, "the " + clock + " clock went from " + std::to_string(first_mhz) + " MHz" + change +
+                                        ", and at most " + std::to_string(tolerated_per_cent) +
+                                        " % are expected; measure again when the GPU is cool and has no other work"});
   }
 }
 
-void add_rise(std::vector<std::string>& sentences, const std::string& what,
+void add_rise(std::vector<Disturbance>& all, const std::string& what,
               const std::optional<Course<std::uint64_t>>& course, const std::string& detail) {
   if (course && course->most > course->first) {
-    sentences.push_back(what + " rose from " + std::to_string(course->first) + " to " + std::to_string(course->most) +
-                        ", and no rise is expected; measure again, and look at `nvidia-smi -q -d " + detail +
-                        "` if it goes on");
+    all.push_back({Disturbance::Kind::memory_errors,
+                   what + " rose from " + std::to_string(course->first) + " to " + std::to_string(course->most) +
+                       ", and no rise is expected; measure again, and look at `nvidia-smi -q -d " + detail +
+                       "` if it goes on"});
   }
 }
 
@@ -98,10 +103,10 @@ std::map<std::string, std::string> provenance_of(const GpuCondition& condition) 
   return provenance;
 }
 
-std::vector<std::string> disturbances(std::span<const GpuCondition> seen) {
-  std::vector<std::string> sentences;
-  add_clock(sentences, "SM", course_of(seen, &GpuCondition::sm_clock_mhz));
-  add_clock(sentences, "memory", course_of(seen, &GpuCondition::memory_clock_mhz));
+std::vector<Disturbance> disturbances(std::span<const GpuCondition> seen) {
+  std::vector<Disturbance> all;
+  add_clock(all, "SM", course_of(seen, &GpuCondition::sm_clock_mhz));
+  add_clock(all, "memory", course_of(seen, &GpuCondition::memory_clock_mhz));
 
   std::set<std::string> slowdowns;
   for (const GpuCondition& condition : seen) {
@@ -110,22 +115,23 @@ std::vector<std::string> disturbances(std::span<const GpuCondition> seen) {
     }
   }
   if (!slowdowns.empty()) {
-    sentences.push_back("the GPU held its clocks down (" + joined(slowdowns) +
-                        "), and nothing of that kind is expected; see to its cooling and power, then measure again");
+    all.push_back({Disturbance::Kind::clocks, "the GPU held its clocks down (" + joined(slowdowns) +
+                                                  "), and nothing of that kind is expected; see to its cooling and "
+                                                  "power, then measure again"});
   }
 
   if (const auto others = course_of(seen, &GpuCondition::other_processes); others && others->most > 0) {
-    sentences.push_back((others->most == 1 ? "another process" : std::to_string(others->most) + " other processes") +
-                        " had a compute context on the GPU, and none is expected; measure again when "
-                        "`nvidia-smi` lists no other");
+    all.push_back({Disturbance::Kind::other_processes,
+                   (others->most == 1 ? "another process" : std::to_string(others->most) + " other processes") +
+                       " had a compute context on the GPU, and none is expected; measure again when "
+                       "`nvidia-smi` lists no other"});
   }
 
-  add_rise(sentences, "corrected memory errors of the GPU", course_of(seen, &GpuCondition::corrected_errors), "ECC");
-  add_rise(sentences, "uncorrected memory errors of the GPU", course_of(seen, &GpuCondition::uncorrected_errors),
-           "ECC");
-  add_rise(sentences, "replaced rows in the memory of the GPU", course_of(seen, &GpuCondition::replaced_rows),
+  add_rise(all, "corrected memory errors of the GPU", course_of(seen, &GpuCondition::corrected_errors), "ECC");
+  add_rise(all, "uncorrected memory errors of the GPU", course_of(seen, &GpuCondition::uncorrected_errors), "ECC");
+  add_rise(all, "replaced rows in the memory of the GPU", course_of(seen, &GpuCondition::replaced_rows),
            "ROW_REMAPPER,PAGE_RETIREMENT");
-  return sentences;
+  return all;
 }
 
 GpuCondition ConditionWatch::begin(const std::function<void()>& work) {
@@ -163,7 +169,7 @@ void ConditionWatch::look_if_due() {
   due_ = end + std::max<Clock::duration>(std::chrono::seconds(1), 100 * (end - start));
 }
 
-std::vector<std::string> ConditionWatch::disturbances() const {
+std::vector<Disturbance> ConditionWatch::disturbances() const {
   if (!look_) {
     return {};
   }

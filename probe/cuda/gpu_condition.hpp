@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/disturbance.hpp"
+
 // What else goes on in a GPU while it is measured. Without CUDA, so that all of it can be tested anywhere.
 namespace gpuinfer::probe::cuda {
 
@@ -35,9 +37,8 @@ struct GpuCondition {
 // The clock of a GPU at work wanders by a step or two of 15 MHz. Up to this share of it, nothing is said.
 inline constexpr double clock_tolerance = 0.02;
 
-// One sentence for each thing that may have touched the answers: what was seen, what was expected, what to do. `seen`
-// is in order of time, the first from before the questions. What is not known is no disturbance.
-[[nodiscard]] std::vector<std::string> disturbances(std::span<const GpuCondition> seen);
+// `seen` is in order of time, the first from before the questions. What is not known is no disturbance.
+[[nodiscard]] std::vector<model::Disturbance> disturbances(std::span<const GpuCondition> seen);
 
 // Looks at a GPU now and then while it is asked.
 class ConditionWatch {
@@ -56,7 +57,7 @@ class ConditionWatch {
   void look_if_due();
 
   // Of all that was seen, and of what is to be seen now, clocks and slowdowns left out, as the GPU may be idle.
-  [[nodiscard]] std::vector<std::string> disturbances() const;
+  [[nodiscard]] std::vector<model::Disturbance> disturbances() const;
 
  private:
   Look look_;

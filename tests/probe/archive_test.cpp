@@ -108,10 +108,44 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
 TEST_F(ArchiveFile, TakesProvenanceUntilItIsClosed) {
   const auto writer = create_archive(path("some.h5"), some_facts());
   writer->append(some_questions, some_answers);
-  writer->add_provenance("disturbances", "it rained; wait");
+  writer->add_provenance("weather", "rain");
   writer->close();
-  EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.at("disturbances"), "it rained; wait");
+  EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.at("weather"), "rain");
   EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.size(), some_facts().provenance.size() + 1);
+}
+
+TEST_F(ArchiveFile, KeepsDisturbancesAsTheyWere) {
+  const std::vector<model::Disturbance> disturbances{
+      {.kind = model::Disturbance::Kind::asked_again, .sentence = "it failed. And again; wait"},
+      {.kind = model::Disturbance::Kind::other, .sentence = "it rained; wait"}};
+  const auto writer = create_archive(path("some.h5"), some_facts());
+  writer->append(some_questions, some_answers);
+  writer->add_disturbances(disturbances);
+  writer->close();
+  EXPECT_EQ(open_recording(path("some.h5"), "recorded:some.h5")->disturbances(), disturbances);
+  EXPECT_EQ(read_archive(path("some.h5")).facts.provenance.at("disturbances"),
+            "it failed. And again; wait. it rained; wait");
+}
+
+TEST_F(ArchiveFile, ReadsTheDisturbancesOfEarlierVersions) {
+  for (const char* text : {"it rained; wait. it blew; wait", "7", "[\"\"", "{}"}) {
+    const auto writer = create_archive(path("some.h5"), some_facts());
+    writer->append(some_questions, some_answers);
+    writer->add_provenance("disturbances", text);
+    writer->close();
+    EXPECT_EQ(open_recording(path("some.h5"), "recorded:some.h5")->disturbances(),
+              (std::vector<model::Disturbance>{{.kind = model::Disturbance::Kind::other, .sentence = text}}));
+  }
+}
+
+TEST_F(ArchiveFile, RefusesDisturbancesThatAreNone) {
+  for (const char* text : {"[7]", "[{}]", R"([{"kind": 7, "sentence": "a"}])", R"([{"kind": "clocks"}])"}) {
+    const auto writer = create_archive(path("some.h5"), some_facts());
+    writer->append(some_questions, some_answers);
+    writer->add_provenance("disturbances", text);
+    writer->close();
+    EXPECT_THROW((void)open_recording(path("some.h5"), "recorded:some.h5"), InputError) << text;
+  }
 }
 
 TEST_F(ArchiveFile, ARecorderPassesOnWhatDisturbedTheDevice) {
@@ -119,7 +153,9 @@ TEST_F(ArchiveFile, ARecorderPassesOnWhatDisturbedTheDevice) {
    public:
     [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
     [[nodiscard]] std::vector<Answer> ask(std::span<const Question> /*questions*/) override { return {}; }
-    [[nodiscard]] std::vector<std::string> disturbances() const override { return {"it rained; wait"}; }
+    [[nodiscard]] std::vector<model::Disturbance> disturbances() const override {
+      return {{.sentence = "it rained; wait"}};
+    }
 
    private:
     model::DeviceFacts facts_;

@@ -82,8 +82,8 @@ TEST_F(CudaProbeOnGpu, SaysWhatOfTheGpuIsWatched) {
   const auto& provenance = probe_->facts().provenance;
   ASSERT_TRUE(provenance.contains("watched"));
   EXPECT_EQ(provenance.contains("sm_clock_mhz"), provenance.at("watched").find("sm_clock") != std::string::npos);
-  for (const std::string& disturbance : probe_->disturbances()) {
-    EXPECT_NE(disturbance.find("; "), std::string::npos) << disturbance;
+  for (const model::Disturbance& disturbance : probe_->disturbances()) {
+    EXPECT_NE(disturbance.sentence.find("; "), std::string::npos) << disturbance.sentence;
   }
 }
 

@@ -291,7 +291,8 @@ TEST_F(Exec, PassesOnWhatDisturbedTheProcess) {
   const auto device = open_exec(script(R"(
 greet()
 for q in questions():
-    told = {"disturbances": ["it rained; wait"]} if q["id"] == 1 else {}
+    told = {"disturbances": ["it rained; wait", {"kind": "asked_again", "sentence": "it failed; wait"},
+                             {"kind": "earthquake", "sentence": "of a kind to come; wait"}]} if q["id"] == 1 else {}
     say({"id": q["id"], "latency": [1], **told})
 )"));
   const Question question = question_of({0});
@@ -299,8 +300,14 @@ for q in questions():
   EXPECT_TRUE(device->disturbances().empty());
   for (int i = 0; i < 2; ++i) {
     (void)device->ask({&question, 1});
-    EXPECT_EQ(device->disturbances(), std::vector<std::string>{"it rained; wait"});
+    EXPECT_EQ(device->disturbances(),
+              (std::vector<model::Disturbance>{
+                  {.kind = model::Disturbance::Kind::other, .sentence = "it rained; wait"},
+                  {.kind = model::Disturbance::Kind::asked_again, .sentence = "it failed; wait"},
+                  {.kind = model::Disturbance::Kind::other, .sentence = "of a kind to come; wait"}}));
   }
+  EXPECT_TRUE(contains(failure_of("for q in questions(): say({'id': q['id'], 'latency': [1], 'disturbances': [{}]})"),
+                       "`disturbances`"));
   EXPECT_TRUE(contains(failure_of("for q in questions(): say({'id': q['id'], 'latency': [1], 'disturbances': 7})"),
                        "`disturbances`"));
 }
@@ -311,7 +318,9 @@ class Disturbed final : public model::Answerer {
   [[nodiscard]] std::vector<Answer> ask(std::span<const Question> questions) override {
     return std::vector<Answer>(questions.size(), {.latency_cycles = {}, .refusal = "no"});
   }
-  [[nodiscard]] std::vector<std::string> disturbances() const override { return {"it rained; wait"}; }
+  [[nodiscard]] std::vector<model::Disturbance> disturbances() const override {
+    return {{.kind = model::Disturbance::Kind::clocks, .sentence = "it rained; wait"}};
+  }
 
  private:
   model::DeviceFacts facts_;
@@ -329,7 +338,8 @@ TEST(Serve, TellsDisturbancesWithTheFirstAnswerAndThenSeldom) {
     std::getline(said, line);
     const json answer = json::parse(line);
     EXPECT_EQ(answer.contains("disturbances"), first) << line;
-    EXPECT_TRUE(!first || answer["disturbances"] == json{"it rained; wait"}) << line;
+    const json told = json::array({{{"kind", "clocks"}, {"sentence", "it rained; wait"}}});
+    EXPECT_TRUE(!first || answer["disturbances"] == told) << line;
   }
 }
 

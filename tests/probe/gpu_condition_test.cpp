@@ -12,7 +12,22 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
+using model::Disturbance;
+using Disturbances = std::vector<Disturbance>;
+using Kinds = std::vector<Disturbance::Kind>;
 using Sentences = std::vector<std::string>;
+
+Sentences sentences_of(const Disturbances& all) {
+  Sentences sentences;
+  std::ranges::transform(all, std::back_inserter(sentences), &Disturbance::sentence);
+  return sentences;
+}
+
+Kinds kinds_of(const Disturbances& all) {
+  Kinds kinds;
+  std::ranges::transform(all, std::back_inserter(kinds), &Disturbance::kind);
+  return kinds;
+}
 
 GpuCondition quiet() {
   return {.sm_clock_mhz = 1980,
@@ -28,15 +43,15 @@ GpuCondition quiet() {
 Sentences after(void (*change)(GpuCondition&)) {
   GpuCondition changed = quiet();
   change(changed);
-  return disturbances(std::vector{quiet(), changed, quiet()});
+  return sentences_of(disturbances(std::vector{quiet(), changed, quiet()}));
 }
 
 TEST(Disturbances, AreNoneWhereNothingChangesOrNothingIsKnown) {
-  EXPECT_EQ(disturbances({}), Sentences{});
-  EXPECT_EQ(disturbances(std::vector{quiet()}), Sentences{});
-  EXPECT_EQ(disturbances(std::vector{quiet(), quiet()}), Sentences{});
-  EXPECT_EQ(disturbances(std::vector{GpuCondition{}, quiet(), GpuCondition{}}), Sentences{});
-  EXPECT_EQ(disturbances(std::vector{quiet(), GpuCondition{}}), Sentences{});
+  EXPECT_EQ(disturbances({}), Disturbances{});
+  EXPECT_EQ(disturbances(std::vector{quiet()}), Disturbances{});
+  EXPECT_EQ(disturbances(std::vector{quiet(), quiet()}), Disturbances{});
+  EXPECT_EQ(disturbances(std::vector{GpuCondition{}, quiet(), GpuCondition{}}), Disturbances{});
+  EXPECT_EQ(disturbances(std::vector{quiet(), GpuCondition{}}), Disturbances{});
 }
 
 TEST(Disturbances, OfAClock) {
@@ -49,8 +64,8 @@ TEST(Disturbances, OfAClock) {
   std::vector<GpuCondition> seen(3, quiet());
   seen[1].sm_clock_mhz = 1000;
   seen[2].sm_clock_mhz = 2100;
-  EXPECT_TRUE(disturbances(seen).at(0).starts_with("the SM clock went from 1980 MHz down to 1000 MHz and up to 2100 "))
-      << disturbances(seen).at(0);
+  const std::string sentence = disturbances(seen).at(0).sentence;
+  EXPECT_TRUE(sentence.starts_with("the SM clock went from 1980 MHz down to 1000 MHz and up to 2100 ")) << sentence;
 }
 
 TEST(Disturbances, BeginAtTheToleranceOfClocks) {
@@ -67,12 +82,12 @@ TEST(Disturbances, OfSlowdownsAndOtherProcessesCountFromTheFirstLook) {
   GpuCondition then = quiet();
   then.slowdowns = {"hardware slowdown"};
   then.other_processes = 3;
-  EXPECT_EQ(disturbances(std::vector{first, then, quiet()}),
+  EXPECT_EQ(sentences_of(disturbances(std::vector{first, then, quiet()})),
             (Sentences{"the GPU held its clocks down (hardware slowdown, power brake), and nothing of that kind is "
                        "expected; see to its cooling and power, then measure again",
                        "3 other processes had a compute context on the GPU, and none is expected; measure again "
                        "when `nvidia-smi` lists no other"}));
-  const Sentences at_first = disturbances(std::vector{first});
+  const Sentences at_first = sentences_of(disturbances(std::vector{first}));
   ASSERT_EQ(at_first.size(), 2U);
   EXPECT_TRUE(at_first[1].starts_with("another process had ")) << at_first[1];
 }
@@ -95,8 +110,11 @@ TEST(Disturbances, AreSentencesOfTheHouse) {
            .corrected_errors = 100,
            .uncorrected_errors = 100,
            .replaced_rows = 100};
-  const Sentences sentences = disturbances(std::vector{quiet(), worst});
-  EXPECT_EQ(sentences.size(), 7U);
+  const Disturbances all = disturbances(std::vector{quiet(), worst});
+  using enum Disturbance::Kind;
+  EXPECT_EQ(kinds_of(all),
+            (Kinds{clocks, clocks, clocks, other_processes, memory_errors, memory_errors, memory_errors}));
+  const Sentences sentences = sentences_of(all);
   for (const std::string& sentence : sentences) {
     EXPECT_EQ(std::ranges::count(sentence, ';'), 1) << sentence;
     EXPECT_NE(sentence.find("expected"), std::string::npos) << sentence;
@@ -130,7 +148,7 @@ TEST(ConditionWatch, BeginsWhenTheClockHasRisen) {
   });
   EXPECT_EQ(first.sm_clock_mhz, 1980U);
   EXPECT_EQ(works, 5);
-  EXPECT_EQ(watch.disturbances(), Sentences{});
+  EXPECT_EQ(watch.disturbances(), Disturbances{});
 }
 
 TEST(ConditionWatch, BeginsAlsoWhereTheClockNeverStays) {
@@ -151,7 +169,7 @@ TEST(ConditionWatch, KeepsWhatItSawAndLooksOnceMoreButNotAtClocks) {
   now.memory_clock_mhz = 100;
   now.slowdowns = {"power brake"};
   now.uncorrected_errors = 2;
-  const Sentences sentences = watch.disturbances();
+  const Sentences sentences = sentences_of(watch.disturbances());
   ASSERT_EQ(sentences.size(), 2U);
   EXPECT_TRUE(sentences[0].starts_with("the SM clock went from 1980 MHz down to 1200 MHz,")) << sentences[0];
   EXPECT_TRUE(sentences[1].starts_with("uncorrected memory errors")) << sentences[1];
@@ -175,7 +193,7 @@ TEST(ConditionWatch, SeesNothingWithoutALook) {
   ConditionWatch watch(nullptr);
   EXPECT_EQ(watch.begin([] { FAIL() << "works for nothing"; }), GpuCondition{});
   watch.look_if_due();
-  EXPECT_EQ(watch.disturbances(), Sentences{});
+  EXPECT_EQ(watch.disturbances(), Disturbances{});
 }
 
 }  // namespace

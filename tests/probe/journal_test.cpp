@@ -198,12 +198,15 @@ TEST_F(JournalFile, HoldsTimingsPlacesAndDisturbances) {
   timings[1].seconds = {1.0 / 3};
   timings[2].refusal = "no";
   timings[2].why_not_counted = "\xff";
+  const std::vector<model::Disturbance> disturbances{
+      {.kind = model::Disturbance::Kind::other, .sentence = "it rained"},
+      {.kind = model::Disturbance::Kind::memory_errors, .sentence = "it blew"}};
   {
     JournalWriter writer(some(), some_run);
     writer.append("Texture2D", std::vector<std::uint64_t>{0, 4}, std::vector<std::uint64_t>{4, 1ULL << 63U});
     writer.append(workloads, timings);
-    writer.append_disturbances({"it rained"});
-    writer.append_disturbances({"it rained", "it blew"});
+    writer.append_disturbances({{.sentence = "it rained"}});
+    writer.append_disturbances(disturbances);
   }
   JournalReader reader(some());
   for (const std::size_t i : {1U, 0U, 2U}) {
@@ -215,7 +218,7 @@ TEST_F(JournalFile, HoldsTimingsPlacesAndDisturbances) {
   EXPECT_FALSE(reader.next_workload("Shared"));
   EXPECT_FALSE(reader.next_workload("Kernels"));
   EXPECT_EQ(reader.places().at("Texture2D").at(4), 1ULL << 63U);
-  EXPECT_EQ(reader.disturbances(), (std::vector<std::string>{"it rained", "it blew"}));
+  EXPECT_EQ(reader.disturbances(), disturbances);
 }
 
 TEST_F(JournalFile, RefusesTimingsThatAreNoneOfTheirWorkload) {

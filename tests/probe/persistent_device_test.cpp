@@ -82,7 +82,8 @@ TEST(Persistent, WhatPassesIsAskedAgainAndTold) {
     EXPECT_TRUE(device->disturbances().empty());
     EXPECT_EQ(latencies_of(*device, clean), (std::vector<float>{7, 7}));
     EXPECT_EQ(device->disturbances().size(), 1U);
-    EXPECT_TRUE(contains(device->disturbances().front(), "asked again after a failure (exec:script "));
+    EXPECT_EQ(device->disturbances().front().kind, model::Disturbance::Kind::asked_again);
+    EXPECT_TRUE(contains(device->disturbances().front().sentence, "asked again after a failure (exec:script "));
   }
 }
 
@@ -132,7 +133,7 @@ TEST(Persistent, IsOpenedAgainTwice) {
   EXPECT_EQ(latencies_of(*device, keeping), std::vector<float>{7});  // led to its state: clean, keeping, keeping
   EXPECT_EQ(opened, 2);
   EXPECT_EQ(asked, (std::vector{clean, keeping, keeping, clean, keeping, keeping}));
-  EXPECT_TRUE(contains(device->disturbances().front(), "(exec:script is gone)"));
+  EXPECT_TRUE(contains(device->disturbances().front().sentence, "(exec:script is gone)"));
   (void)latencies_of(*device, clean);
   EXPECT_EQ(opened, 3);
   const std::string last = message_of<DeviceError>([&] {
@@ -215,7 +216,7 @@ TEST_F(Faulty, DisturbsAndSaysSo) {
   EXPECT_EQ(answers[0].latency_cycles, std::vector<float>(400, 100));
   EXPECT_EQ(answers[1].latency_cycles, std::vector<float>(400, 125));
   EXPECT_EQ(answers[2].latency_cycles, std::vector<float>(400, 100));
-  EXPECT_TRUE(contains(changed->disturbances().front(), "clock"));
+  EXPECT_EQ(changed->disturbances().front().kind, model::Disturbance::Kind::clocks);
 
   const auto shared = with("tenant@0x1");
   model::AccessSequence laps;
@@ -228,7 +229,7 @@ TEST_F(Faulty, DisturbsAndSaysSo) {
   const std::vector<float> latencies = latencies_of(*shared, full);
   EXPECT_EQ(latencies.size(), laps.size());
   EXPECT_GT(std::ranges::count_if(latencies, [](float cycles) { return cycles >= 200; }), 100);
-  EXPECT_TRUE(contains(shared->disturbances().front(), "another process"));
+  EXPECT_EQ(shared->disturbances().front().kind, model::Disturbance::Kind::other_processes);
   EXPECT_EQ(std::ranges::count(latencies_of(*shared, full), 200), 32);
 }
 

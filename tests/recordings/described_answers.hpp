@@ -47,7 +47,7 @@ class DescribedAnswers final : public model::Answerer {
                                                                     std::span<const std::uint64_t> offsets) override {
     return recorded_->places_of(target, offsets);
   }
-  [[nodiscard]] std::vector<std::string> disturbances() const override { return recorded_->disturbances(); }
+  [[nodiscard]] std::vector<model::Disturbance> disturbances() const override { return recorded_->disturbances(); }
 
   [[nodiscard]] const std::map<std::string, Tally>& tallies() const { return tallies_; }
 

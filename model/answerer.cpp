@@ -22,11 +22,11 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     return facts.source + " cannot warm up " + question.target + " through " + *warm_target +
            "; ask for two of its `warm_targets`";
   }
-  if (carveout_kb && std::ranges::find(facts.carveouts_kb, *carveout_kb) == facts.carveouts_kb.end()) {
+  if (carveout_kb && std::ranges::find(facts.shared_memories_kb, *carveout_kb) == facts.shared_memories_kb.end()) {
     return facts.source + " does not offer a carve-out of " + std::to_string(*carveout_kb) +
            " KB; ask for one of its `carveouts_kb`";
   }
-  if (sm && !(facts.chooses_sm && facts.sm_count && *sm < *facts.sm_count)) {
+  if (sm && !(facts.chooses_unit && facts.sm_count && *sm < *facts.sm_count)) {
     return facts.source + " cannot be told to load on SM " + std::to_string(*sm) + "; leave the choice to it";
   }
   return std::nullopt;

@@ -58,10 +58,10 @@ struct DeviceFacts {
   std::vector<std::string> targets;  // the load paths that can be asked
   BufferFacts buffer;
   std::map<std::string, BufferFacts> own_buffers;  // of targets whose loads do not go to `buffer`
-  // Which Circumstances questions may have. Targets of one list may warm up for each other; carve-outs are in KB.
+  // Which Circumstances questions may have. Targets of one list may warm up for each other.
   std::vector<std::string> warm_targets;
-  std::vector<std::uint32_t> carveouts_kb;
-  bool chooses_sm = false;
+  std::vector<std::uint32_t> shared_memories_kb;
+  bool chooses_unit = false;
   // What loads of the target Latency look up, where there is one; the caches and TLBs are targets themselves.
   std::optional<PathDescription> latency_path = {};
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.

@@ -31,9 +31,10 @@ enum class StartState {
 
 // What a device is told besides, if DeviceFacts say that it listens to it. None: as it likes.
 struct Circumstances {
-  std::optional<std::string> warm_target;    // the load path of the warm-up, where it is not that of the recorded part
-  std::optional<std::uint32_t> carveout_kb;  // what the SM sets aside as shared memory of the memory that is its L1 too
-  std::optional<std::uint32_t> sm;           // the SM that loads, counted from 0
+  std::optional<std::string> warm_target;  // the load path of the warm-up, where it is not that of the recorded part
+  // What the unit sets aside as shared memory of the memory that is its L1 too.
+  std::optional<std::uint32_t> shared_memory_kb;
+  std::optional<std::uint32_t> unit;  // that loads, counted from 0: of a GPU an SM, a compute unit
 
   auto operator<=>(const Circumstances&) const = default;
 };

@@ -15,7 +15,7 @@ namespace gpuinfer::probe {
 struct CudaOptions {
   int device = 0;
   // What an SM sets aside as shared memory of the memory that is its L1 too; the GPU takes the next of
-  // facts().carveouts_kb. None: the least.
+  // facts().shared_memories_kb. None: the least.
   std::optional<std::uint32_t> carveout_kb = {};
   std::uint64_t buffer_bytes = 64ULL << 20U;
   // Whether the provenance has the UUID and the serial number in clear as well.

@@ -198,7 +198,7 @@ class VirtualCache {
     std::vector<float> latency_cycles;
     latency_cycles.reserve(question.record.size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const double extra_cycles = parts_->extra_cycles(address_of_buffer + whole.record[i], question.circumstances.sm,
+      const double extra_cycles = parts_->extra_cycles(address_of_buffer + whole.record[i], question.circumstances.unit,
                                                        model::is_miss(outcomes[i]));
       if (i >= question.warm.size()) {
         latency_cycles.push_back(timed(outcomes[i], extra_cycles));
@@ -455,7 +455,7 @@ class VirtualDevice final : public model::Answerer {
         facts_.targets.push_back(target);
       }
     }
-    facts_.chooses_sm = facts_.sm_count.has_value();
+    facts_.chooses_unit = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
       add_path(description, noise, seed);
     }
@@ -499,9 +499,9 @@ class VirtualDevice final : public model::Answerer {
       if (const auto smaller = model::at_carveout(cache, carveout.carveout_kb)) {
         const model::Random seeds(seed ^ fnv1a(target + std::to_string(carveout.carveout_kb)));
         carved_out_.try_emplace({target, carveout.carveout_kb}, *smaller, noise, seeds);
-        if (std::find(facts_.carveouts_kb.begin(), facts_.carveouts_kb.end(), carveout.carveout_kb) ==
-            facts_.carveouts_kb.end()) {
-          facts_.carveouts_kb.push_back(carveout.carveout_kb);
+        if (std::find(facts_.shared_memories_kb.begin(), facts_.shared_memories_kb.end(), carveout.carveout_kb) ==
+            facts_.shared_memories_kb.end()) {
+          facts_.shared_memories_kb.push_back(carveout.carveout_kb);
         }
       }
     }
@@ -540,7 +540,7 @@ class VirtualDevice final : public model::Answerer {
 
   // What a question is put to, besides the one that warms up for it.
   VirtualCache& cache_for(const model::Question& question) {
-    const auto& carveout_kb = question.circumstances.carveout_kb;
+    const auto& carveout_kb = question.circumstances.shared_memory_kb;
     return carveout_kb ? carved_out_.at({question.target, *carveout_kb}) : caches_.at(question.target);
   }
 
@@ -650,7 +650,7 @@ class VirtualDevice final : public model::Answerer {
     if (auto refusal = model::refusal_of(facts_, question)) {
       return refusal;
     }
-    const auto& carveout_kb = question.circumstances.carveout_kb;
+    const auto& carveout_kb = question.circumstances.shared_memory_kb;
     if (carveout_kb && !carved_out_.contains({question.target, *carveout_kb})) {
       return "caches." + question.target + ".carveouts has neither ways nor store_lines for " +
              std::to_string(*carveout_kb) + " KB; ask for another carve-out";

@@ -140,10 +140,10 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (!facts.warm_targets.empty()) {
     heeded[warm_targets_key] = facts.warm_targets;
   }
-  if (!facts.carveouts_kb.empty()) {
-    heeded[carveouts_key] = facts.carveouts_kb;
+  if (!facts.shared_memories_kb.empty()) {
+    heeded[carveouts_key] = facts.shared_memories_kb;
   }
-  if (facts.chooses_sm) {
+  if (facts.chooses_unit) {
     heeded[chooses_sm_key] = true;
   }
   return heeded;
@@ -155,11 +155,11 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   }
   if (object.contains(carveouts_key)) {
     for (const std::uint64_t carveout : sequence_member(object, carveouts_key)) {
-      facts.carveouts_kb.push_back(narrowed(carveout, carveouts_key));
+      facts.shared_memories_kb.push_back(narrowed(carveout, carveouts_key));
     }
   }
   if (object.contains(chooses_sm_key)) {
-    facts.chooses_sm = member(object, chooses_sm_key, &json::is_boolean, "true or false").get<bool>();
+    facts.chooses_unit = member(object, chooses_sm_key, &json::is_boolean, "true or false").get<bool>();
   }
 }
 
@@ -168,11 +168,11 @@ json to_json(const model::Circumstances& circumstances) {
   if (circumstances.warm_target) {
     object[warm_target_key] = *circumstances.warm_target;
   }
-  if (circumstances.carveout_kb) {
-    object[carveout_key] = *circumstances.carveout_kb;
+  if (circumstances.shared_memory_kb) {
+    object[carveout_key] = *circumstances.shared_memory_kb;
   }
-  if (circumstances.sm) {
-    object[sm_key] = *circumstances.sm;
+  if (circumstances.unit) {
+    object[sm_key] = *circumstances.unit;
   }
   return object;
 }
@@ -183,10 +183,10 @@ model::Circumstances parse_circumstances(const json& object) {
     circumstances.warm_target = string_member(object, warm_target_key);
   }
   if (object.contains(carveout_key)) {
-    circumstances.carveout_kb = narrowed(whole_member(object, carveout_key), carveout_key);
+    circumstances.shared_memory_kb = narrowed(whole_member(object, carveout_key), carveout_key);
   }
   if (object.contains(sm_key)) {
-    circumstances.sm = narrowed(whole_member(object, sm_key), sm_key);
+    circumstances.unit = narrowed(whole_member(object, sm_key), sm_key);
   }
   return circumstances;
 }

@@ -261,7 +261,7 @@ PYBIND11_MODULE(_core, module) {
                                   .buffer = {.bytes = buffer_bytes, .address = address},
                                   .own_buffers = {},
                                   .warm_targets = {},
-                                  .carveouts_kb = {},
+                                  .shared_memories_kb = {},
                                   .provenance = {}};
       }));
 

@@ -50,7 +50,7 @@ struct Size {
   std::uint64_t present_lines = 0;           // of a sample of many
 
   [[nodiscard]] model::Circumstances circumstances() const {
-    return {.warm_target = {}, .carveout_kb = carveout_kb, .sm = {}};
+    return {.warm_target = {}, .shared_memory_kb = carveout_kb, .unit = {}};
   }
   [[nodiscard]] std::string name() const {
     return carveout_kb ? "a carve-out of " + std::to_string(*carveout_kb) + " KB" : "the size that it has";
@@ -94,10 +94,10 @@ class SweptStoreSearch {
  private:
   void measure_sizes() {
     own_size_ = {.carveout_kb = {}, .onset_lines = *cache_.onset_bytes / line_bytes_};
-    if (!device_.facts().carveouts_kb.empty()) {
+    if (!device_.facts().shared_memories_kb.empty()) {
       device_.inquire("contiguous arrays with every carve-out",
                       "where the store is small it shows, where large, the sets");
-      for (const std::uint32_t carveout_kb : device_.facts().carveouts_kb) {
+      for (const std::uint32_t carveout_kb : device_.facts().shared_memories_kb) {
         sizes_.push_back(
             {.carveout_kb = carveout_kb, .onset_lines = lines_that_fit(device_, carveout_kb, line_bytes_)});
       }

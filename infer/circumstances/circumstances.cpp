@@ -61,7 +61,7 @@ double median_of(const std::vector<float>& values) { return median({values.begin
 bool fits(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t lines, std::uint64_t line_bytes) {
   const AccessSequence lap = first_lines(lines, line_bytes);
   model::Question question = device.question(model::repeated(lap, 2), lap);
-  question.circumstances.carveout_kb = carveout_kb;
+  question.circumstances.shared_memory_kb = carveout_kb;
   return misses_in(device.ask_voted({&question, 1}, device.votes_needed()).front()) == 0;
 }
 
@@ -92,7 +92,7 @@ std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t li
   for (std::size_t walk = 0; walk < walks; ++walk) {
     const AccessSequence asked = model::random_walk(all, recorded, random);
     questions.push_back(device.question(model::random_walk(all, 4 * lines, random), asked));
-    questions.back().circumstances.carveout_kb = carveout_kb;
+    questions.back().circumstances.shared_memory_kb = carveout_kb;
   }
   std::size_t hits = 0;
   for (const std::vector<Reading>& readings : read_once(device, questions)) {
@@ -113,7 +113,7 @@ namespace {
 std::vector<model::Question> on_every_sm(const Interrogator& device, const model::Question& question) {
   std::vector<model::Question> questions(*device.facts().sm_count, question);
   for (std::uint32_t sm = 0; sm < questions.size(); ++sm) {
-    questions[sm].circumstances.sm = sm;
+    questions[sm].circumstances.unit = sm;
   }
   return questions;
 }
@@ -146,7 +146,7 @@ std::vector<std::uint32_t> sms_of_other_latency(Interrogator& device, std::uint6
 
 std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes) {
   std::vector<model::Carveout> carveouts;
-  for (const std::uint32_t carveout_kb : device.facts().carveouts_kb) {
+  for (const std::uint32_t carveout_kb : device.facts().shared_memories_kb) {
     const std::uint64_t fitting = lines_that_fit(device, carveout_kb, line_bytes);
     const std::uint64_t more = std::min(device.buffer().bytes / line_bytes, fitting + fitting / 2 + 16);
     carveouts.push_back({.carveout_kb = carveout_kb,

@@ -45,7 +45,7 @@ struct SmSurvey {
 
 // The same sequence over more than `onset_bytes` on every SM. Where most SMs answer alike, each access is compared;
 // where chance decides, the number of misses. Needs a classifier and a device that knows its number of SMs and
-// chooses_sm.
+// chooses_unit.
 [[nodiscard]] SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes);
 
 }  // namespace gpuinfer::infer

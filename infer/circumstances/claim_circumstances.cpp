@@ -162,7 +162,7 @@ void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<s
   }
   const model::DeviceFacts& facts = asker.facts();
   const Bytes line_bytes = line_or_sector_bytes(claims);
-  if (asker.target() == cache_of_all_sms && facts.chooses_sm) {
+  if (asker.target() == cache_of_all_sms && facts.chooses_unit) {
     asker.report("near and far parts", 0.95);
     settle(asker, claims.partitions, "lines that one SM has just brought, loaded by every SM",
            "the first load of a line that is at home near other SMs takes longer",
@@ -173,7 +173,7 @@ void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<s
     settle(asker, claims.resident_bytes, "random loads from the whole buffer",
            "they hit as often as their lines are present",
            [&](auto& claim) { return resident(asker, line_bytes, claim); });
-    if (facts.chooses_sm && facts.sm_count) {
+    if (facts.chooses_unit && facts.sm_count) {
       asker.report("who shares it", 0.97);
       settle(
           asker, claims.shared_by_sms, "lines that other SMs have just brought",
@@ -186,7 +186,7 @@ void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<s
   }
   const Bytes onset_bytes = *claims.onset_bytes.value;
   const bool is_first_level = std::ranges::find(facts.warm_targets, asker.target()) != facts.warm_targets.end();
-  if (is_first_level && !facts.carveouts_kb.empty()) {
+  if (is_first_level && !facts.shared_memories_kb.empty()) {
     asker.report("carve-outs", 0.96);
     const std::vector<Carveout> known =
         claims.carveouts && claims.carveouts->value ? *claims.carveouts->value : std::vector<Carveout>{};
@@ -199,7 +199,7 @@ void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<s
            "hits tell that the paths share a cache", [&](auto& claim) { return sharing(asker, line_bytes, claim); });
   }
   constexpr Bytes most_lines = 1U << 14U;
-  if (asker.settings().all_sms && !asker.buffer().nearer_bytes && facts.chooses_sm && facts.sm_count &&
+  if (asker.settings().all_sms && !asker.buffer().nearer_bytes && facts.chooses_unit && facts.sm_count &&
       onset_bytes / line_bytes <= most_lines) {
     asker.report("every SM", 0.98);
     settle(asker, claims.sms, "the same random loads on every SM", "parts of a chip may differ",

@@ -37,10 +37,10 @@ struct Loads {
 Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
   model::Question bring = device.question_unflooded({}, lines);
   bring.state = model::StartState::flooded;
-  bring.circumstances.sm = by;
+  bring.circumstances.unit = by;
   model::Question look = device.question_unflooded({}, model::repeated(lines, 2));
   look.state = model::StartState::keep;
-  look.circumstances.sm = then;
+  look.circumstances.unit = then;
   const std::vector<std::vector<float>> answers = device.latencies(std::vector{bring, look});
   const auto half = answers[1].begin() + static_cast<std::ptrdiff_t>(lines.size());
   return {.first = {answers[1].begin(), half}, .second = {half, answers[1].end()}};
@@ -387,7 +387,7 @@ class Search {
     const AccessSequence asked = random_blocks(recorded);
     model::Question question = device_->question_unflooded(random_blocks(laps * blocks), asked);
     question.state = model::StartState::flooded;
-    question.circumstances.sm = 0;
+    question.circumstances.unit = 0;
     const std::vector<float> cycles = device_->latencies({&question, 1}).front();
     std::size_t near = 0;
     for (std::size_t first = 0; first < cycles.size(); first += cycles.size() / recorded) {

@@ -31,7 +31,7 @@ struct NearAndFar {
   std::string reason;  // why something is not told
 };
 
-// Needs a device that chooses_sm, and whose cache can be flooded and be kept as it is. `fits_bytes`: contiguous bytes
+// Needs a device that chooses_unit, and whose cache can be flooded and be kept as it is. `fits_bytes`: contiguous bytes
 // that fit; none: at least a page of 2 MB. Two parts can be told; of more, only which SMs belong together.
 [[nodiscard]] NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes,
                                            std::optional<std::uint64_t> fits_bytes = std::nullopt);

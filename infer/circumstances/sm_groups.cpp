@@ -56,7 +56,7 @@ class Search {
                                    AccessSequence record) const {
     model::Question question = device_->question_unflooded(std::move(warm), std::move(record));
     question.state = state;
-    question.circumstances.sm = sm;
+    question.circumstances.unit = sm;
     return question;
   }
 

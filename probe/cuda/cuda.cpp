@@ -484,14 +484,14 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       if (question.state == StartState::flooded) {
         gpu_.stream_through_l2();
       }
-      return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
+      return gpu_.play_on(question.circumstances.unit.value_or(home_sm), manner, question);
     case Emptying::other_pages: {
       const auto in_lines = page_lines_->in_lines(flooded(), cuda::PageLines::Choice::any);
       return in_lines ? gpu_.play_on(home_sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::new_mapping: {
       const auto in_lines = page_lines_->in_lines(question, cuda::PageLines::Choice::always_the_same);
-      const std::uint32_t sm = question.circumstances.sm.value_or(home_sm);
+      const std::uint32_t sm = question.circumstances.unit.value_or(home_sm);
       if (in_lines && question.state == StartState::invalidated) {
         // What is timed is the translation and not the way of the data from memory to L2.
         static_cast<void>(gpu_.play_on(sm, manner, gpu::once_each(*in_lines)));
@@ -500,9 +500,9 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
       return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
     }
     case Emptying::nothing:
-      return code_.at(pieces_of(offer.target.path)).run_on(question.circumstances.sm.value_or(home_sm), question);
+      return code_.at(pieces_of(offer.target.path)).run_on(question.circumstances.unit.value_or(home_sm), question);
     case Emptying::new_launch:
-      return banks_->play_on(question.circumstances.sm.value_or(home_sm), question);
+      return banks_->play_on(question.circumstances.unit.value_or(home_sm), question);
     case Emptying::other_constants:
       return play_on_last_sm(manner, flooded());
     case Emptying::everything:
@@ -510,7 +510,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
         gpu_.stream_through_l2();
         gpu_.drop_translations();
       }
-      return gpu_.play_on(question.circumstances.sm.value_or(home_sm), manner, question);
+      return gpu_.play_on(question.circumstances.unit.value_or(home_sm), manner, question);
     case Emptying::new_carveout:
       break;
   }
@@ -518,7 +518,7 @@ std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const mode
 }
 
 std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manner, const model::Question& question) {
-  last_sm_ = question.circumstances.sm.value_or(last_sm_);
+  last_sm_ = question.circumstances.unit.value_or(last_sm_);
   return gpu_.play_on(last_sm_, manner, question);
 }
 

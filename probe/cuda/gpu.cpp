@@ -281,8 +281,8 @@ model::DeviceFacts Gpu::facts() const {
   facts.source = "cuda:" + std::to_string(options_.device);
   facts.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
   facts.sm_count = static_cast<unsigned>(sm_count_);
-  facts.carveouts_kb = carveouts_kb();
-  facts.chooses_sm = true;
+  facts.shared_memories_kb = carveouts_kb();
+  facts.chooses_unit = true;
   facts.provenance = {
       {"gpu_id", gpu_id(uuid_text(properties.uuid))},
       {"host", name_of_host()},
@@ -309,11 +309,11 @@ model::DeviceFacts Gpu::facts() const {
 
 std::vector<Played> Gpu::play_apart(const Manner& manner, std::span<const model::Question> questions) {
   constexpr int tries = 8;
-  const bool seats_of_sms = questions.front().circumstances.sm.has_value();
+  const bool seats_of_sms = questions.front().circumstances.unit.has_value();
   std::vector<std::uint32_t> at(questions.size());
   std::iota(at.begin(), at.end(), std::uint32_t{0});
   if (seats_of_sms) {
-    std::ranges::transform(questions, at.begin(), [](const auto& question) { return *question.circumstances.sm; });
+    std::ranges::transform(questions, at.begin(), [](const auto& question) { return *question.circumstances.unit; });
   }
   for (int i = 0; i < tries; ++i) {
     launch(manner, questions, at, seats_of_sms);

@@ -105,11 +105,11 @@ std::size_t batch_size(std::span<const model::Question> questions, std::size_t s
   for (const auto& question : questions.first(std::min(questions.size(), sms))) {
     accesses += question.warm.size() + question.record.size();
     const bool fits = count == 0 || accesses <= most_accesses;
-    model::Circumstances but_sm = question.circumstances;
-    but_sm.sm = first.circumstances.sm;
-    const auto& sm = question.circumstances.sm;
-    if (!fits || question.state != first.state || question.target != first.target || but_sm != first.circumstances ||
-        sm.has_value() != first.circumstances.sm.has_value() || (sm && !sms_named.insert(*sm).second) ||
+    model::Circumstances but_unit = question.circumstances;
+    but_unit.unit = first.circumstances.unit;
+    const auto& sm = question.circumstances.unit;
+    if (!fits || question.state != first.state || question.target != first.target || but_unit != first.circumstances ||
+        sm.has_value() != first.circumstances.unit.has_value() || (sm && !sms_named.insert(*sm).second) ||
         is_refused(question)) {
       break;
     }

@@ -39,8 +39,8 @@ model::DeviceFacts some_facts() {
                {"Texture2D",
                 {.bytes = 8192, .address = 0, .raster = model::Raster{.texel_bytes = 4, .width = 64, .height = 32}}}},
           .warm_targets = {"L1tex", "ReadOnly"},
-          .carveouts_kb = {8, 228},
-          .chooses_sm = true,
+          .shared_memories_kb = {8, 228},
+          .chooses_unit = true,
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -58,7 +58,7 @@ const std::vector<Question> some_questions{
      .state = StartState::keep,
      .warm = {},
      .record = {12, 16},
-     .circumstances = {.warm_target = "ReadOnly", .carveout_kb = 228, .sm = 131}}};
+     .circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = 131}}};
 const std::vector<Answer> some_answers{answered({33, 250.5F, 1e6F}), refused("not in this state"), answered({}),
                                        answered({33, 34})};
 
@@ -87,8 +87,8 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.compute_capability, facts.compute_capability);
   EXPECT_EQ(archive.facts.sm_count, facts.sm_count);
   EXPECT_EQ(archive.facts.warm_targets, facts.warm_targets);
-  EXPECT_EQ(archive.facts.carveouts_kb, facts.carveouts_kb);
-  EXPECT_TRUE(archive.facts.chooses_sm);
+  EXPECT_EQ(archive.facts.shared_memories_kb, facts.shared_memories_kb);
+  EXPECT_TRUE(archive.facts.chooses_unit);
   EXPECT_EQ(archive.facts.targets, facts.targets);
   EXPECT_EQ(archive.facts.buffer, facts.buffer);
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);

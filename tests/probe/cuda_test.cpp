@@ -139,7 +139,7 @@ TEST_F(CudaProbeOnGpu, StreamingALongSequenceDisturbsNothing) {
 TEST_F(CudaProbeOnGpu, ALargerCarveOutLeavesASmallerL1) {
   const Question question = from_clean(lines(800), lines(800));
   EXPECT_EQ(misses(ask(question)), 0);
-  open({.carveout_kb = probe_->facts().carveouts_kb.back()});
+  open({.carveout_kb = probe_->facts().shared_memories_kb.back()});
   EXPECT_GT(misses(ask(question)), 0);
 }
 
@@ -182,7 +182,7 @@ TEST_F(CudaProbeOnGpu, ANewMappingDropsTranslations) {
   for (const std::uint32_t sm : {0U, 1U}) {
     Question question{
         .target = "L2TLB", .state = StartState::invalidated, .warm = {}, .record = model::repeated(pages, 3)};
-    question.circumstances.sm = sm;
+    question.circumstances.unit = sm;
     for (const Answer& answer : ask_all({question, question})) {
       ASSERT_FALSE(answer.refusal) << *answer.refusal;
       const auto first = std::span(answer.latency_cycles).first(pages.size());
@@ -205,7 +205,7 @@ TEST_F(CudaProbeOnGpu, KernelsWithBanksOfTheirOwnShareACacheThatALaunchEmpties) 
     // Three times, since the code of the kernels goes through the same cache when it runs first.
     Question question{
         .target = "ConstL15", .state = StartState::invalidated, .warm = {}, .record = model::repeated(lines, 3)};
-    question.circumstances.sm = sm;
+    question.circumstances.unit = sm;
     for (const Answer& answer : ask_all({question, question})) {
       ASSERT_FALSE(answer.refusal) << *answer.refusal;
       const std::vector<float>& latencies = answer.latency_cycles;

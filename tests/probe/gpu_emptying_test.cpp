@@ -153,15 +153,15 @@ TEST(BatchSize, IsOfWhatGoesOutTogether) {
   };
   EXPECT_EQ(with([](Question& question) { question.state = StartState::invalidated; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.target = "ReadOnly"; }), 2U);
-  EXPECT_EQ(with([](Question& question) { question.circumstances.carveout_kb = 8; }), 2U);
-  EXPECT_EQ(with([](Question& question) { question.circumstances.sm = 0; }), 2U);
+  EXPECT_EQ(with([](Question& question) { question.circumstances.shared_memory_kb = 8; }), 2U);
+  EXPECT_EQ(with([](Question& question) { question.circumstances.unit = 0; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.record.assign(std::size_t{1} << 24U, 0); }), 2U);
 }
 
 TEST(BatchSize, GivesEachNamedSmOneQuestion) {
   const auto on = [](std::uint32_t sm) {
     Question question{.target = "L1tex", .state = StartState::clean, .warm = {}, .record = {0}};
-    question.circumstances.sm = sm;
+    question.circumstances.unit = sm;
     return question;
   };
   EXPECT_EQ(together({on(0), on(1), on(2)}), 3U);

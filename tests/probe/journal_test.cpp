@@ -42,7 +42,7 @@ std::vector<Batch> some_batches() {
   again.state = StartState::invalidated;
   Question other = first;
   other.record = {far / 2, far / 2 + 1, 0};
-  other.circumstances = {.warm_target = "ReadOnly", .carveout_kb = 228, .sm = 131};
+  other.circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = 131};
   const Question empty{.target = "L2", .state = StartState::keep, .warm = {}, .record = {}};
   return {{{first, again, first}, {answered({33, 65535, 0}), answered({33, 65536, 1}), answered({0.5F, 1e30F, 7})}},
           {{empty}, {answered({})}},

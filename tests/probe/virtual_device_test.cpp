@@ -80,7 +80,7 @@ TEST(VirtualDevice, PlaysNearAndFarPartsOfACache) {
     std::vector<float> cycles;
     for (const auto& [sm, offsets] : by_sm) {
       each.record = offsets;
-      each.circumstances.sm = sm;
+      each.circumstances.unit = sm;
       cycles = latencies(*device, each);
       each.state = StartState::keep;
     }
@@ -99,7 +99,7 @@ TEST(VirtualDevice, PlaysNearAndFarPartsOfACache) {
   // So it does for what empties the cache.
   const auto device = open_virtual(description, "virtual:small", 1);
   Question by_other = question("L2", StartState::clean, {0}, {0});
-  by_other.circumstances.sm = 1;
+  by_other.circumstances.unit = 1;
   EXPECT_EQ(latencies(*device, by_other), std::vector<float>{100}) << "what an SM brought is near it";
   EXPECT_EQ(latencies(*device, question("L2", StartState::clean, {0}, {0})), std::vector<float>{100});
   by_other.state = StartState::keep;
@@ -115,9 +115,9 @@ TEST(VirtualDevice, OfASmThatIsNotToldThePartNearIsTheOneThatIsCalledSo) {
   const auto device = open_virtual(description, "virtual:small", 1);
   Question asked = question("L2", StartState::clean, {0, 64}, {0, 64});
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
-  asked.circumstances.sm = 0;
+  asked.circumstances.unit = 0;
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{100, 130}));
-  asked.circumstances.sm = 1;
+  asked.circumstances.unit = 1;
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
 }
 
@@ -294,16 +294,16 @@ TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
       {.carveout_kb = 16, .onset_bytes = {}, .resident_bytes = {}, .ways = {{2, 2, 2, 2}}},
       {.carveout_kb = 48, .onset_bytes = 96, .resident_bytes = {}, .ways = {}}};
   const auto device = open_virtual(description, "virtual:small", 1);
-  EXPECT_EQ(device->facts().carveouts_kb, std::vector<std::uint32_t>{16});
+  EXPECT_EQ(device->facts().shared_memories_kb, std::vector<std::uint32_t>{16});
   Question laps = question("L1tex", StartState::clean, model::cyclic(512, 32, 32), model::cyclic(512, 32, 16));
   EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 100));
-  laps.circumstances.carveout_kb = 16;
+  laps.circumstances.shared_memory_kb = 16;
   EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 200));
-  laps.circumstances.carveout_kb = 48;
+  laps.circumstances.shared_memory_kb = 48;
   EXPECT_TRUE(contains(refusal(*device, laps), "48 KB"));
-  laps.circumstances = {.warm_target = {}, .carveout_kb = {}, .sm = 1};
+  laps.circumstances = {.warm_target = {}, .shared_memory_kb = {}, .unit = 1};
   EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 100));
-  laps.circumstances.sm = 2;
+  laps.circumstances.unit = 2;
   EXPECT_TRUE(contains(refusal(*device, laps), "SM 2"));
 }
 

@@ -93,7 +93,7 @@ class TwoTlbs final : public model::Answerer {
         second_(sms, second) {
     facts_.name = "two TLBs";
     facts_.sm_count = sms;
-    facts_.chooses_sm = true;
+    facts_.chooses_unit = true;
     facts_.targets = {"L2TLB"};
     facts_.buffer = {.bytes = 32ULL << 30U, .address = 64ULL << 30U, .raster = {}, .nearer_bytes = 1ULL << 30U};
   }
@@ -112,7 +112,7 @@ class TwoTlbs final : public model::Answerer {
         std::for_each(second_.begin(), second_.end(), [](Sets& tlb) { tlb.empty(); });
         walked_.clear();
       }
-      const std::uint32_t sm = question.circumstances.sm.value_or(0);
+      const std::uint32_t sm = question.circumstances.unit.value_or(0);
       std::vector<float> cycles;
       for (const std::uint64_t offset : question.warm) {
         static_cast<void>(load(offset, sm));

@@ -81,7 +81,7 @@ class LosingCarveout final : public model::Answerer {
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers = device_->ask(questions);
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      if (questions[i].circumstances.carveout_kb == 48U) {
+      if (questions[i].circumstances.shared_memory_kb == 48U) {
         std::fill(answers[i].latency_cycles.begin(), answers[i].latency_cycles.end(), 220.0F);
       }
     }
@@ -109,7 +109,7 @@ class OddSms final : public model::Answerer {
     other.caches["L1tex"].capacity_bytes = 31 * 32;
     other_ = probe::open_virtual(other, "virtual:other", 1);
     facts_.sm_count = 20;
-    facts_.chooses_sm = true;
+    facts_.chooses_unit = true;
   }
 
   const model::DeviceFacts& facts() const override { return facts_; }
@@ -117,7 +117,7 @@ class OddSms final : public model::Answerer {
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
     for (model::Question question : questions) {
-      const auto sm = std::exchange(question.circumstances.sm, std::nullopt);
+      const auto sm = std::exchange(question.circumstances.unit, std::nullopt);
       answers.push_back((sm == 7 ? *other_ : *common_).ask({&question, 1}).front());
       for (float& cycles : answers.back().latency_cycles) {
         cycles += sm == 13 ? 20.0F : 0.0F;

@@ -41,7 +41,7 @@ class DeviceInParts final : public model::Answerer {
   DeviceInParts(Parts parts, std::uint64_t seed) : parts_(std::move(parts)), random_(seed) {
     facts_.name = "in parts";
     facts_.sm_count = 24;
-    facts_.chooses_sm = true;
+    facts_.chooses_unit = true;
     facts_.targets = {"L2"};
     facts_.buffer = {.bytes = 64ULL << 20U, .address = 3ULL << 20U};
   }
@@ -57,10 +57,10 @@ class DeviceInParts final : public model::Answerer {
       }
       std::vector<float> cycles;
       for (const std::uint64_t offset : question.warm) {
-        static_cast<void>(load(facts_.buffer.address + offset, *question.circumstances.sm));
+        static_cast<void>(load(facts_.buffer.address + offset, *question.circumstances.unit));
       }
       for (const std::uint64_t offset : question.record) {
-        cycles.push_back(load(facts_.buffer.address + offset, *question.circumstances.sm));
+        cycles.push_back(load(facts_.buffer.address + offset, *question.circumstances.unit));
       }
       answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
     }

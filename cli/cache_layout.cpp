@@ -112,7 +112,7 @@ std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32
 std::string sets_text(const std::vector<std::uint32_t>& ways) {
   const bool equal = std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count == ways.front(); });
   return equal ? fmt::format("{} set{} x {} ways", ways.size(), ways.size() == 1 ? "" : "s", ways.front())
-               : fmt::format("{} unequal sets, of {} ways", ways.size(), ways_text(ways));
+               : fmt::format("{} unequal sets, of {} ways", ways.size(), model::words::ways(ways));
 }
 
 std::string prefetch_text(const model::Fill& fill) {
@@ -120,12 +120,6 @@ std::string prefetch_text(const model::Fill& fill) {
                             : fill.prefetch_on == model::PrefetchOn::access ? "every access"
                                                                             : "two steps of one width";
   return fmt::format("{} lines after {}", fill.prefetch_lines, after);
-}
-
-std::string sweep_text(const model::Sweep& sweep) {
-  return fmt::format("{} banks; when full, a pointer takes {} {} after a hit, {} after a replacement, {} after a fill",
-                     sweep.banks, sweep.lines_on_hit, sweep.lines_on_hit == 1 ? "line" : "lines",
-                     sweep.lines_on_replacement, sweep.lines_on_fill);
 }
 
 std::string policy_text(const CacheDescription& cache) {

@@ -38,7 +38,5 @@ namespace gpuinfer::cli {
 [[nodiscard]] std::string policy_text(const model::CacheDescription& cache);
 
 [[nodiscard]] std::string prefetch_text(const model::Fill& fill);  // 2 lines after a miss
-// 4 banks; when full, a pointer takes 1 line after a hit, 2 after a replacement, 5 after a fill
-[[nodiscard]] std::string sweep_text(const model::Sweep& sweep);
 
 }  // namespace gpuinfer::cli

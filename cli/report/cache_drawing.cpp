@@ -117,7 +117,7 @@ void draw_index(Rows& rows, const CacheDescription& cache) {
     rows.text("not known", "missing");
     return;
   }
-  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + index_text(*cache.index));
+  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + model::words::index(*cache.index));
   if (cache.exercised_bits) {
     rows.text(fmt::format("tested on address bits {}", fmt::join(*cache.exercised_bits, " ")), "small");
   }
@@ -208,7 +208,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   }
   if (cache.sweep && cache.store_lines) {
     rows.label("store");
-    rows.text(fmt::format("{} lines in {}", *cache.store_lines, sweep_text(*cache.sweep)));
+    rows.text(fmt::format("{} lines in {}", *cache.store_lines, model::words::sweep(*cache.sweep)));
   }
   if (cache.victim_lines) {
     rows.label("victims");

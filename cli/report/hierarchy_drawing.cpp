@@ -44,7 +44,7 @@ Box box_of(const std::string& target, const model::CacheDescription& cache, cons
     box.lines.push_back(cache.onset_bytes ? "fits " + size_text(*cache.onset_bytes) : "size not known");
   }
   box.lines.push_back(cache.line_bytes ? "lines of " + size_text(*cache.line_bytes) : "line not known");
-  box.lines.push_back(cache.ways ? ways_text(*cache.ways) + " ways" : "sets not known");
+  box.lines.push_back(cache.ways ? model::words::ways(*cache.ways) + " ways" : "sets not known");
   const auto cycles = [](const std::optional<double>& value) { return value ? number_text(*value) : "?"; };
   box.lines.push_back("hit " + cycles(cache.latency_cycles.hit) + ", miss " + cycles(cache.latency_cycles.miss));
   return box;

@@ -3,6 +3,7 @@
 #include "model/description/sections.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "model/description/checks.hpp"
@@ -31,36 +32,57 @@ struct TextMap {
     }
     return flow_map(entries);
   }
+  [[nodiscard]] static std::string text(const std::map<std::string, std::string>& texts) { return write(texts); }
+  [[nodiscard]] static LeafFacts facts() {
+    return {.has_free_names = true,
+            .schema = {{"type", "object"}, {"additionalProperties", schema::text(schema::any_text())}}};
+  }
 };
 
 Section<DeviceDescription> device_section() {
   using Device = DeviceDescription::Device;
   const codec::Map<Device> device{
       .leaves = {
-          leaf("name", &Device::name, codec::TextOrNull{}),
-          leaf("source", &Device::source, codec::TextOrNull{}),
-          leaf("compute_capability", &Device::compute_capability, codec::Text{}).sparse(),
-          leaf("sm_count", &Device::sm_count, codec::Whole<unsigned>{.least = 1, .most = codec::max_lines}).sparse(),
-          leaf("provenance", &Device::provenance, TextMap{}).sparse(),
+          leaf("name", &Device::name, codec::TextOrNull{}, "of the GPU or CPU"),
+          leaf("source", &Device::source, codec::TextOrNull{}, "which device was asked, or who says so"),
+          leaf("compute_capability", &Device::compute_capability, codec::Text{}, "of a GPU, as CUDA has it").sparse(),
+          leaf("sm_count", &Device::sm_count, codec::Whole<unsigned>{.least = 1, .most = codec::max_lines},
+               "how many SMs")
+              .sparse(),
+          leaf("provenance", &Device::provenance, TextMap{}, "what the device says of itself and of the run").sparse(),
       }};
+  const auto rows = std::make_shared<const codec::Map<Device>>(device);
   Section<DeviceDescription> section;
   section.key = "device";
-  section.read = [device](const Place& place, DeviceDescription& description) {
-    description.device = device.read(place);
+  section.meaning = "the device itself";
+  section.facts = facts_of(rows->leaves);
+  section.schema = schema_of(section.facts);
+  section.read = [rows](const Place& place, DeviceDescription& description) { description.device = rows->read(place); };
+  section.write = [rows](const DeviceDescription& description) {
+    return "device: " + rows->write(description.device) + "\n";
   };
-  section.write = [device](const DeviceDescription& description) {
-    return "device: " + device.write(description.device) + "\n";
+  section.names = [](const DeviceDescription&) { return std::vector<std::string>{"device"}; };
+  section.values = [rows](const DeviceDescription& description, std::string_view /*name*/) {
+    return values_of(description.device, rows->leaves);
   };
+  section.keep_only = [](DeviceDescription&, const std::function<bool(std::string_view)>&) {};
   return section;
 }
 
 Leaves<PathDescription> path_leaves() {
   const codec::List<codec::Text> names{.item = {}, .most = max_path_caches};
-  return {leaf("caches", &PathDescription::caches, names).needed(), leaf("tlbs", &PathDescription::tlbs, names),
-          leaf("translated_from", &PathDescription::translated_from, codec::Text{}).sparse(),
+  Leaf<PathDescription> caches =
+      leaf("caches", &PathDescription::caches, names, "data caches in the order in which they are looked up").needed();
+  caches.schema.emplace_back("minItems", "1");
+  return {caches, leaf("tlbs", &PathDescription::tlbs, names, "TLBs in the order in which they are looked up"),
+          leaf("translated_from", &PathDescription::translated_from, codec::Text{},
+               "the first data cache that is looked up with a translated address; none: all are")
+              .sparse(),
           leaf("page_window_bytes", &PathDescription::page_window_bytes,
-               codec::Bytes{.least = 1, .most = codec::max_bytes}),
-          leaf("memory_latency_cycles", &PathDescription::memory_latency_cycles, codec::pattern_latencies()).sparse()};
+               codec::Bytes{.least = 1, .most = codec::max_bytes}, "what the active page tables cover; with TLBs only"),
+          leaf("memory_latency_cycles", &PathDescription::memory_latency_cycles, codec::pattern_latencies(),
+               "of this path, where not as for the whole device")
+              .sparse()};
 }
 
 void check_names(const Place& names, const DeviceDescription& description) {
@@ -95,13 +117,15 @@ void check_path(const Place& place, const PathDescription& path, const DeviceDes
 
 Section<DeviceDescription> noise_section() {
   using Noise = NoiseDescription;
-  const codec::Real probability{.most = 1};
+  const codec::Real<> probability{.most = 1};
   return single_section(
-      "noise", "", "", &DeviceDescription::noise, {},
-      codec::Map<Noise>{.leaves = {leaf("jitter_cycles", &Noise::jitter_cycles, codec::Real{}),
-                                   leaf("outlier_probability", &Noise::outlier_probability, probability),
-                                   leaf("outlier_cycles", &Noise::outlier_cycles, codec::Real{}),
-                                   leaf("misread_probability", &Noise::misread_probability, probability)}});
+      "noise", "", "", "of virtual devices: how their answers spread", &DeviceDescription::noise,
+      codec::Map<Noise>{
+          .leaves = {leaf("jitter_cycles", &Noise::jitter_cycles, codec::Cycles{}, "standard deviation"),
+                     leaf("outlier_probability", &Noise::outlier_probability, probability, "of each load"),
+                     leaf("outlier_cycles", &Noise::outlier_cycles, codec::Cycles{}, "what an outlier takes longer"),
+                     leaf("misread_probability", &Noise::misread_probability, probability,
+                          "that a hit reads as a miss or a miss as a hit")}});
 }
 
 Sections<DeviceDescription> without_evidence() {
@@ -109,20 +133,23 @@ Sections<DeviceDescription> without_evidence() {
   return {
       device_section(),
       named_section(
-          "caches", "cache", &Description::caches, cache_leaves(),
+          "caches", "cache", "caches and TLBs, by target", &Description::caches, cache_leaves(),
           [](const Place& place, const CacheDescription& cache, const Description&) { check(place, cache); },
           WhenEmpty::written),
-      named_section("paths", "", &Description::paths, path_leaves(), check_path),
-      named_section("textures", "texture", &Description::textures, texture_leaves(),
+      named_section("paths", "", "caches and TLBs that an access passes, by name", &Description::paths, path_leaves(),
+                    check_path),
+      named_section("textures", "texture", "two-dimensional textures, by target", &Description::textures,
+                    texture_leaves(),
                     [](const Place& place, const TextureDescription& texture, const Description& description) {
                       check(place, texture, description);
                     }),
-      named_section("code", "code", &Description::code, code_leaves(),
+      named_section("code", "code", "laps of one warp over straight-line code, by target", &Description::code,
+                    code_leaves(),
                     [](const Place& place, const CodeDescription& code, const Description&) { check(place, code); }),
       shared_memory_section(),
-      single_section("memory_latency_cycles", "Latency", "latency", &Description::memory_latency_cycles,
-                     std::vector<std::string_view>(pattern_names.begin(), pattern_names.end()),
-                     codec::pattern_latencies()),
+      single_section("memory_latency_cycles", "Latency", "latency",
+                     "the access patterns of Mei & Chu, by where data and translation are found",
+                     &Description::memory_latency_cycles, codec::pattern_latencies()),
       outstanding_section(),
       bandwidth_section(),
       kernels_section(),

@@ -37,7 +37,7 @@ struct Index {
 [[nodiscard]] schema::Object replacement_schema();
 [[nodiscard]] schema::Object policies_schema();  // a list of names with parameters
 
-// One for each set, at least one; read also as {sets: 512, each: 4}.
+// One for each set, at least one; more than 16 equal ones as {sets: 512, each: 4}. Both are read.
 struct Ways {
   [[nodiscard]] std::vector<std::uint32_t> read(const Place& place) const;
   [[nodiscard]] std::string write(const std::vector<std::uint32_t>& ways) const;

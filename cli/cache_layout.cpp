@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "cli/leaf_table.hpp"
+#include "cli/targets.hpp"
+#include "model/description/sections.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::cli {
@@ -120,6 +122,32 @@ std::string prefetch_text(const model::Fill& fill) {
                             : fill.prefetch_on == model::PrefetchOn::access ? "every access"
                                                                             : "two steps of one width";
   return fmt::format("{} lines after {}", fill.prefetch_lines, after);
+}
+
+std::string size_text(const std::string& target, const CacheDescription& cache) {
+  const auto& capacity = cache.capacity_bytes;
+  std::string text = capacity ? model::words::bytes(*capacity) : "capacity not known";
+  if (translates(target) && capacity && cache.line_bytes) {
+    text = fmt::format("{} entries of pages of {}, {} together", grouped(*capacity / *cache.line_bytes),
+                       model::words::bytes(*cache.line_bytes), text);
+  }
+  if (cache.onset_bytes) {
+    text += ", largest conflict-free footprint " + model::words::bytes(*cache.onset_bytes);
+  }
+  std::vector<std::uint64_t> sizes;
+  for (const model::Carveout& carveout : cache.carveouts) {
+    if (carveout.onset_bytes) {
+      sizes.push_back(*carveout.onset_bytes);
+    }
+  }
+  if (!sizes.empty()) {
+    const auto [least, most] = std::ranges::minmax(sizes);
+    text += fmt::format("; {} to {} by carve-out", model::words::bytes(least), model::words::bytes(most));
+  }
+  if (const auto tags = cache.store_lines ? model::tag_bytes(cache) : std::nullopt) {
+    text += "; tags for " + model::words::bytes(*tags);
+  }
+  return text;
 }
 
 std::string policy_text(const CacheDescription& cache) {

@@ -186,10 +186,7 @@ std::string sets_picture(const CacheDescription& cache) {
 
 std::string heading(const std::string& target, const CacheDescription& cache) {
   std::string text = target + "  ";
-  text += cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
-  if (cache.onset_bytes) {
-    text += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
-  }
+  text += size_text(target, cache);
   return text + '\n' + std::string(text.size(), '=') + '\n';
 }
 

@@ -28,9 +28,9 @@ constexpr std::array targets{
     Target{"Instruction", "how fast straight-line code runs, by its length"},
     Target{"L2", "the cache that all SMs share; of a CPU, its second level"},
     Target{"L3", "the third level of a CPU"},
-    Target{"dTLB", "first level of address translation of a CPU, for data"},
-    Target{"L1TLB", "first level of address translation"},
-    Target{"L2TLB", "second level of address translation"},
+    Target{"dTLB", "first level of address translation of a CPU, for data", true},
+    Target{"L1TLB", "first level of address translation", true},
+    Target{"L2TLB", "second level of address translation", true},
     Target{"Shared", "banks of shared memory"},
     Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
     Target{"Outstanding", "outstanding (in-flight) loads per SM"},
@@ -91,6 +91,10 @@ bool is_known(const std::string& name) {
 }  // namespace
 
 std::span<const Target> known_targets() { return targets; }
+
+bool translates(std::string_view target) {
+  return std::ranges::any_of(targets, [&](const Target& each) { return each.name == target && each.translates; });
+}
 
 std::string_view section_of(std::string_view target) {
   const auto own = std::ranges::find_if(

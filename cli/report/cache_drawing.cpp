@@ -188,11 +188,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   Drawing drawing;
   Rows rows(drawing);
   rows.label(target);
-  std::string size = cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
-  if (cache.onset_bytes) {
-    size += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
-  }
-  rows.text(size, "strong");
+  rows.text(size_text(target, cache), "strong");
   rows.next(6);
   draw_line(rows, cache);
   rows.next(8);

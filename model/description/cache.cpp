@@ -23,7 +23,7 @@ constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
 constexpr std::uint64_t max_victim_lines = 1024;
 constexpr std::uint64_t max_swept_lines = 1024;
-constexpr std::uint32_t max_carveout_kb = 1U << 20U;
+constexpr codec::Whole<std::uint32_t, codec::Unit::kilobytes> kilobytes{.most = 1U << 20U};
 
 void check_ways_fit_index(const Place& place, const CacheDescription& cache) {
   const std::size_t ways = cache.ways->size();
@@ -63,6 +63,13 @@ void check_capacity(const Place& place, const CacheDescription& cache) {
         .fail("is " + std::to_string(*cache.capacity_bytes) + ", but " +
               (cache.store_lines ? "store_lines" : "the sum of ways") + " x line_bytes is " +
               std::to_string(capacity_bytes) + "; correct one of them");
+  }
+}
+
+void check_tags(const Place& place, const CacheDescription& cache) {
+  const auto written = place.find("tag_bytes");
+  if (const auto bytes = written ? tag_bytes(cache) : std::nullopt; bytes && written->whole(1, max_bytes) != *bytes) {
+    written->fail("is not the sum of ways x line_bytes, " + std::to_string(*bytes) + "; correct one of them");
   }
 }
 
@@ -261,7 +268,7 @@ Map<Partitions> partitions() {
 Map<Carveout> carveout() {
   return {
       .leaves = {leaf("carveout_kb", &Carveout::carveout_kb,
-                      codec::Whole<std::uint32_t, codec::Unit::kilobytes>{.most = max_carveout_kb}, "what is set aside")
+                      kilobytes, "what is set aside")
                      .needed(),
                  leaf("onset_bytes", &Carveout::onset_bytes, Bytes{.least = 1, .most = max_bytes},
                       "the largest contiguous array without misses"),
@@ -304,13 +311,39 @@ struct LeafNames {
   }
 };
 
+// Follows from other leaves, with which it is compared where a file has it.
+Leaf<CacheDescription> tag_bytes_leaf(std::string_view meaning) {
+  const Bytes bytes{.least = 1, .most = max_bytes};
+  Leaf<CacheDescription> row(facts_of("tag_bytes", bytes, meaning));
+  row.sameness = Sameness::given;
+  row.read = [bytes](const Place& place, CacheDescription&) { static_cast<void>(bytes.read(place)); };
+  row.write = [](const CacheDescription& cache) {
+    const auto size = tag_bytes(cache);
+    return size ? to_text(*size) : "null";
+  };
+  row.is_default = [](const CacheDescription& cache) { return !cache.store_lines || !tag_bytes(cache); };
+  row.text = [](const CacheDescription& cache) {
+    const auto size = tag_bytes(cache);
+    return size ? std::optional(words::bytes(*size)) : std::nullopt;
+  };
+  return std::move(row).sparse().given().beside({"ways", "line_bytes"});
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> tag_bytes(const CacheDescription& cache) {
+  if (!cache.ways || !cache.line_bytes) {
+    return std::nullopt;
+  }
+  return std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) * *cache.line_bytes;
+}
 
 const Leaves<CacheDescription>& cache_leaves() {
   using Cache = CacheDescription;
   static const Leaves<Cache> leaves{
       leaf("capacity_bytes", &Cache::capacity_bytes, Bytes{.least = 1, .most = max_bytes},
-           "line_bytes x the ways of all sets, or x store_lines where those are fewer"),
+           "of data: line_bytes x the ways of all sets, or x store_lines where those are fewer"),
+      tag_bytes_leaf("line_bytes x the ways of all sets, where there are more tags than lines of data"),
       leaf("onset_bytes", &Cache::onset_bytes, Bytes{.least = 1, .most = max_bytes},
            "the largest contiguous array without misses; below the capacity where sets fill unevenly")
           .sparse(),
@@ -372,6 +405,7 @@ void check(const Place& place, const CacheDescription& cache) {
   }
   if (cache.ways) {
     check_capacity(place, cache);
+    check_tags(place, cache);
   }
   if (cache.line_bytes && cache.sector_bytes) {
     check_sectors(place, cache);

@@ -202,8 +202,7 @@ struct Interval {
     return flow_list({to_text(interval[0]), to_text(interval[1])});
   }
   [[nodiscard]] std::string text(const std::array<double, 2>& interval) const {
-    return words::together({words::grouped(static_cast<std::uint64_t>(interval[0])), " to ",
-                            words::bytes(static_cast<std::uint64_t>(interval[1])), " on average"});
+    return words::together({words::bytes(interval), " on average"});
   }
   [[nodiscard]] LeafFacts facts() const {
     return {.unit = to_string(Unit::bytes),

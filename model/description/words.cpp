@@ -3,6 +3,7 @@
 #include "model/description/words.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "model/number_text.hpp"
 
@@ -36,7 +37,33 @@ std::string together(std::initializer_list<std::string_view> parts) {
   return text;
 }
 
-std::string bytes(std::uint64_t size) { return together({grouped(size), " B"}); }
+std::string bytes(std::uint64_t size) {
+  constexpr std::array<std::string_view, 4> units{"B", "KiB", "MiB", "GiB"};
+  constexpr std::uint64_t factor = 1024;
+  constexpr std::uint64_t parts = 4;  // of a unit, which are written
+  std::size_t unit = 0;
+  std::uint64_t in_unit = 1;
+  while (unit + 1 < units.size() && size >= in_unit * factor && size % (in_unit * factor / parts) == 0) {
+    in_unit *= factor;
+    ++unit;
+  }
+  const std::uint64_t rest = size % in_unit * 100 / in_unit;
+  const std::string decimals = rest == 0 ? "" : rest % 10 == 0 ? together({".", to_text(rest / 10)}) : together({".", to_text(rest)});
+  return together({grouped(size / in_unit), decimals, " ", units.at(unit)});
+}
+
+std::string bytes(const std::array<double, 2>& interval) {
+  constexpr std::array<std::string_view, 4> units{"B", "KiB", "MiB", "GiB"};
+  constexpr double factor = 1024;
+  constexpr int digits = 4;
+  std::size_t unit = 0;
+  double in_unit = 1;
+  while (unit + 1 < units.size() && interval[1] >= in_unit * factor) {
+    in_unit *= factor;
+    ++unit;
+  }
+  return together({rounded(interval[0] / in_unit, digits), " to ", rounded(interval[1] / in_unit, digits), " ", units.at(unit)});
+}
 
 std::string joined(const std::vector<std::string>& texts, std::string_view separator) {
   std::string all;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -15,8 +16,10 @@ namespace gpuinfer::model::words {
 
 // 12288 -> "12,288"
 [[nodiscard]] std::string grouped(std::uint64_t number);
-// 12288 -> "12,288 B"
+// 12288 -> "12 KiB", 12289 -> "12,289 B"
 [[nodiscard]] std::string bytes(std::uint64_t size);
+// {12288, 13000} -> "12 to 12.7 KiB"
+[[nodiscard]] std::string bytes(const std::array<double, 2>& interval);
 // {17, 8, 8, 8} -> "17, 3 x 8"
 [[nodiscard]] std::string ways(const std::vector<std::uint32_t>& ways);
 [[nodiscard]] std::string index(const IndexFunction& index);

@@ -10,6 +10,7 @@
 #include "model/description/evidence.hpp"
 #include "model/description/threads.hpp"
 #include "model/description/values.hpp"
+#include "model/errors.hpp"
 
 namespace gpuinfer::model {
 
@@ -39,8 +40,41 @@ struct TextMap {
   }
 };
 
+using Device = DeviceDescription::Device;
+
+// What devices say of themselves under this name, among the facts of their provenance, where it is such a value.
+template <class Codec>
+Leaf<Device> told_leaf(std::string_view name, Codec codec, std::string_view meaning) {
+  Leaf<Device> row(facts_of(name, codec, meaning));
+  const auto told = [codec, key = std::string(name)](
+                        const Device& device) -> std::optional<decltype(codec.read(std::declval<const Place&>()))> {
+    const auto fact = device.provenance.find(key);
+    if (fact == device.provenance.end()) {
+      return std::nullopt;
+    }
+    const YamlNode node{.kind = YamlNode::Kind::plain, .line = 1, .text = fact->second, .items = {}, .entries = {}};
+    try {
+      return codec.read(Place(node, key));
+    } catch (const InputError&) {
+      return std::nullopt;  // a device in another process may say anything
+    }
+  };
+  row.read = [codec, key = std::string(name)](const Place& place, Device& device) {
+    device.provenance[key] = codec.write(codec.read(place));
+  };
+  row.write = [codec, told](const Device& device) {
+    const auto value = told(device);
+    return value ? codec.write(*value) : "null";
+  };
+  row.is_default = [told](const Device& device) { return !told(device); };
+  row.text = [codec, told](const Device& device) {
+    const auto value = told(device);
+    return value ? std::optional(codec.text(*value)) : std::nullopt;
+  };
+  return row;
+}
+
 Section<DeviceDescription> device_section() {
-  using Device = DeviceDescription::Device;
   const codec::Map<Device> device{
       .leaves = {
           leaf("name", &Device::name, codec::TextOrNull{}, "of the GPU or CPU"),
@@ -50,6 +84,9 @@ Section<DeviceDescription> device_section() {
                "how many SMs")
               .sparse(),
           leaf("provenance", &Device::provenance, TextMap{}, "what the device says of itself and of the run").sparse(),
+          told_leaf("l2_fetch_granularity_bytes", codec::Bytes32{.least = 1, .most = codec::max_lines},
+                    "of a GPU: the most that a miss of L2 fetches at once, as it was in force")
+              .sparse(),
       }};
   const auto rows = std::make_shared<const codec::Map<Device>>(device);
   Section<DeviceDescription> section;

@@ -267,9 +267,7 @@ Map<Partitions> partitions() {
 
 Map<Carveout> carveout() {
   return {
-      .leaves = {leaf("carveout_kb", &Carveout::carveout_kb,
-                      kilobytes, "what is set aside")
-                     .needed(),
+      .leaves = {leaf("carveout_kb", &Carveout::carveout_kb, kilobytes, "what is set aside").needed(),
                  leaf("onset_bytes", &Carveout::onset_bytes, Bytes{.least = 1, .most = max_bytes},
                       "the largest contiguous array without misses"),
                  leaf("resident_bytes", &Carveout::resident_bytes, codec::Interval{},

@@ -28,7 +28,7 @@ inline constexpr std::uint64_t max_lines = std::uint64_t{1} << 26U;
 inline constexpr std::uint64_t max_count = std::uint64_t{1} << 53U;
 inline constexpr double max_cycles = 1e9;
 
-enum class Unit : std::uint8_t { none, bytes, lines, texels, kilobytes, cycles, seconds, bytes_per_second };
+enum class Unit : std::uint8_t { none, bytes, lines, texels, kilobytes, cycles, seconds, megahertz, bytes_per_second };
 
 [[nodiscard]] std::string_view to_string(Unit unit);  // B, cycles, ..
 

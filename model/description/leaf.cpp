@@ -55,6 +55,8 @@ std::string_view codec::to_string(Unit unit) {
       return "cycles";
     case Unit::seconds:
       return "s";
+    case Unit::megahertz:
+      return "MHz";
     case Unit::bytes_per_second:
       return "B/s";
     case Unit::none:

@@ -74,9 +74,39 @@ Leaf<Device> told_leaf(std::string_view name, Codec codec, std::string_view mean
   return row;
 }
 
+// Leaves of the device itself under one key.
+Section<DeviceDescription> section_of_device(std::string_view key, std::string_view meaning, Leaves<Device> leaves,
+                                             WhenEmpty when_empty) {
+  Section<DeviceDescription> section;
+  section.key = key;
+  section.meaning = meaning;
+  section.facts = facts_of(leaves);
+  section.schema = schema_of(section.facts);
+  const auto rows = std::make_shared<const Leaves<Device>>(std::move(leaves));
+  const auto is_there = [rows, when_empty](const DeviceDescription& description) {
+    return when_empty == WhenEmpty::written ||
+           !std::ranges::all_of(*rows, [&](const Leaf<Device>& leaf) { return leaf.is_default(description.device); });
+  };
+  section.read = [rows](const Place& place, DeviceDescription& description) {
+    read_leaves(place, description.device, *rows);
+  };
+  section.write = [rows, is_there, key = std::string(key)](const DeviceDescription& description) {
+    return is_there(description) ? key + ": " + flow_map(written_leaves(description.device, *rows)) + "\n" : "";
+  };
+  section.names = [is_there, key = std::string(key)](const DeviceDescription& description) {
+    return is_there(description) ? std::vector{key} : std::vector<std::string>{};
+  };
+  section.values = [rows](const DeviceDescription& description, std::string_view /*name*/) {
+    return values_of(description.device, *rows);
+  };
+  section.keep_only = [](DeviceDescription&, const std::function<bool(std::string_view)>&) {};
+  return section;
+}
+
 Section<DeviceDescription> device_section() {
-  const codec::Map<Device> device{
-      .leaves = {
+  return section_of_device(
+      "device", "the device itself",
+      {
           leaf("name", &Device::name, codec::TextOrNull{}, "of the GPU or CPU"),
           leaf("source", &Device::source, codec::TextOrNull{}, "which device was asked, or who says so"),
           leaf("compute_capability", &Device::compute_capability, codec::Text{}, "of a GPU, as CUDA has it").sparse(),
@@ -87,23 +117,17 @@ Section<DeviceDescription> device_section() {
           told_leaf("l2_fetch_granularity_bytes", codec::Bytes32{.least = 1, .most = codec::max_lines},
                     "of a GPU: the most that a miss of L2 fetches at once, as it was in force")
               .sparse(),
-      }};
-  const auto rows = std::make_shared<const codec::Map<Device>>(device);
-  Section<DeviceDescription> section;
-  section.key = "device";
-  section.meaning = "the device itself";
-  section.facts = facts_of(rows->leaves);
-  section.schema = schema_of(section.facts);
-  section.read = [rows](const Place& place, DeviceDescription& description) { description.device = rows->read(place); };
-  section.write = [rows](const DeviceDescription& description) {
-    return "device: " + rows->write(description.device) + "\n";
-  };
-  section.names = [](const DeviceDescription&) { return std::vector<std::string>{"device"}; };
-  section.values = [rows](const DeviceDescription& description, std::string_view /*name*/) {
-    return values_of(description.device, rows->leaves);
-  };
-  section.keep_only = [](DeviceDescription&, const std::function<bool(std::string_view)>&) {};
-  return section;
+      },
+      WhenEmpty::written);
+}
+
+// They stand among what the device says of itself, too, from where they are known.
+Section<DeviceDescription> clocks_section() {
+  constexpr codec::Whole<std::uint32_t, codec::Unit::megahertz> clock{.least = 1, .most = 1U << 20U};
+  return section_of_device("clocks", "the clocks that latencies in cycles belong to",
+                           {told_leaf("sm_clock_mhz", clock, "of the SMs when the questions began"),
+                            told_leaf("memory_clock_mhz", clock, "of the memory at that time")},
+                           WhenEmpty::left_out);
 }
 
 Leaves<PathDescription> path_leaves() {
@@ -169,6 +193,7 @@ Sections<DeviceDescription> without_evidence() {
   using Description = DeviceDescription;
   return {
       device_section(),
+      clocks_section(),
       named_section(
           "caches", "cache", "caches and TLBs, by target", &Description::caches, cache_leaves(),
           [](const Place& place, const CacheDescription& cache, const Description&) { check(place, cache); },

@@ -260,8 +260,8 @@ std::vector<std::uint32_t> Ways::read(const Place& place) const {
 
 std::string Ways::write(const std::vector<std::uint32_t>& ways) const {
   constexpr std::size_t most_listed = 16;
-  const bool is_counted = ways.size() > most_listed &&
-                          std::ranges::all_of(ways, [&](std::uint32_t each) { return each == ways.front(); });
+  const bool is_counted =
+      ways.size() > most_listed && std::ranges::all_of(ways, [&](std::uint32_t each) { return each == ways.front(); });
   return is_counted ? flow_map({{"sets", to_text(ways.size())}, {"each", to_text(ways.front())}}) : number_list(ways);
 }
 

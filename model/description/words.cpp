@@ -48,7 +48,9 @@ std::string bytes(std::uint64_t size) {
     ++unit;
   }
   const std::uint64_t rest = size % in_unit * 100 / in_unit;
-  const std::string decimals = rest == 0 ? "" : rest % 10 == 0 ? together({".", to_text(rest / 10)}) : together({".", to_text(rest)});
+  const std::string decimals = rest == 0        ? ""
+                               : rest % 10 == 0 ? together({".", to_text(rest / 10)})
+                                                : together({".", to_text(rest)});
   return together({grouped(size / in_unit), decimals, " ", units.at(unit)});
 }
 
@@ -62,7 +64,8 @@ std::string bytes(const std::array<double, 2>& interval) {
     in_unit *= factor;
     ++unit;
   }
-  return together({rounded(interval[0] / in_unit, digits), " to ", rounded(interval[1] / in_unit, digits), " ", units.at(unit)});
+  return together(
+      {rounded(interval[0] / in_unit, digits), " to ", rounded(interval[1] / in_unit, digits), " ", units.at(unit)});
 }
 
 std::string joined(const std::vector<std::string>& texts, std::string_view separator) {

@@ -17,6 +17,7 @@ Exported export_accelsim_tuner(const model::DeviceDescription& profile);
 Exported export_mt4g(const model::DeviceDescription& profile);
 Exported export_ppt_gpu(const model::DeviceDescription& profile);
 Exported export_json(const model::DeviceDescription& profile);
+Exported export_latex(const model::DeviceDescription& profile);
 
 namespace {
 
@@ -29,6 +30,7 @@ constexpr std::array formats{
     ExportFormat{"json", "all of the profile, as `--format json` has it", export_json},
     ExportFormat{"csv", "all of the profile, a row for each leaf with its evidence",
                  [](const auto& profile) { return export_csv(profile); }},
+    ExportFormat{"latex", "a table of key figures for a paper", export_latex},
     ExportFormat{"markdown", "tables for a report, evidence included",
                  [](const auto& profile) { return export_markdown(profile); }},
 };

@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "cli/leaf_table.hpp"
+#include "cli/targets.hpp"
+#include "model/description/sections.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::cli {
@@ -112,7 +114,7 @@ std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32
 std::string sets_text(const std::vector<std::uint32_t>& ways) {
   const bool equal = std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count == ways.front(); });
   return equal ? fmt::format("{} set{} x {} ways", ways.size(), ways.size() == 1 ? "" : "s", ways.front())
-               : fmt::format("{} unequal sets, of {} ways", ways.size(), ways_text(ways));
+               : fmt::format("{} unequal sets, of {} ways", ways.size(), model::words::ways(ways));
 }
 
 std::string prefetch_text(const model::Fill& fill) {
@@ -122,10 +124,30 @@ std::string prefetch_text(const model::Fill& fill) {
   return fmt::format("{} lines after {}", fill.prefetch_lines, after);
 }
 
-std::string sweep_text(const model::Sweep& sweep) {
-  return fmt::format("{} banks; when full, a pointer takes {} {} after a hit, {} after a replacement, {} after a fill",
-                     sweep.banks, sweep.lines_on_hit, sweep.lines_on_hit == 1 ? "line" : "lines",
-                     sweep.lines_on_replacement, sweep.lines_on_fill);
+std::string size_text(const std::string& target, const CacheDescription& cache) {
+  const auto& capacity = cache.capacity_bytes;
+  std::string text = capacity ? model::words::bytes(*capacity) : "capacity not known";
+  if (translates(target) && capacity && cache.line_bytes) {
+    text = fmt::format("{} entries of pages of {}, {} together", grouped(*capacity / *cache.line_bytes),
+                       model::words::bytes(*cache.line_bytes), text);
+  }
+  if (cache.onset_bytes) {
+    text += ", largest conflict-free footprint " + model::words::bytes(*cache.onset_bytes);
+  }
+  std::vector<std::uint64_t> sizes;
+  for (const model::Carveout& carveout : cache.carveouts) {
+    if (carveout.onset_bytes) {
+      sizes.push_back(*carveout.onset_bytes);
+    }
+  }
+  if (!sizes.empty()) {
+    const auto [least, most] = std::ranges::minmax(sizes);
+    text += fmt::format("; {} to {} by carve-out", model::words::bytes(least), model::words::bytes(most));
+  }
+  if (const auto tags = cache.store_lines ? model::tag_bytes(cache) : std::nullopt) {
+    text += "; tags for " + model::words::bytes(*tags);
+  }
+  return text;
 }
 
 std::string policy_text(const CacheDescription& cache) {

@@ -31,6 +31,10 @@ namespace gpuinfer::cli {
 // The sets to draw by their ways. Of a long run of neighbours with equally many ways only its ends are.
 [[nodiscard]] std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32_t>& ways);
 
+// 12 KiB, largest conflict-free footprint 11 KiB; of an L1 with carve-outs what it has by each, of translations how many entries of
+// which pages.
+[[nodiscard]] std::string size_text(const std::string& target, const model::CacheDescription& cache);
+
 // {4, 4} -> "2 sets x 4 ways"
 [[nodiscard]] std::string sets_text(const std::vector<std::uint32_t>& ways);
 
@@ -38,7 +42,5 @@ namespace gpuinfer::cli {
 [[nodiscard]] std::string policy_text(const model::CacheDescription& cache);
 
 [[nodiscard]] std::string prefetch_text(const model::Fill& fill);  // 2 lines after a miss
-// 4 banks; when full, a pointer takes 1 line after a hit, 2 after a replacement, 5 after a fill
-[[nodiscard]] std::string sweep_text(const model::Sweep& sweep);
 
 }  // namespace gpuinfer::cli

@@ -128,7 +128,7 @@ std::string index_picture(const CacheDescription& cache) {
   if (!cache.index) {
     return labelled("index", "not known");
   }
-  std::string text = labelled("index", (sets(*cache.index) == 1 ? "" : "set = ") + index_text(*cache.index));
+  std::string text = labelled("index", (sets(*cache.index) == 1 ? "" : "set = ") + model::words::index(*cache.index));
   if (const auto* table = std::get_if<model::TableIndex>(&*cache.index)) {
     text += table_picture(*table);
   }
@@ -186,10 +186,7 @@ std::string sets_picture(const CacheDescription& cache) {
 
 std::string heading(const std::string& target, const CacheDescription& cache) {
   std::string text = target + "  ";
-  text += cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
-  if (cache.onset_bytes) {
-    text += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
-  }
+  text += size_text(target, cache);
   return text + '\n' + std::string(text.size(), '=') + '\n';
 }
 
@@ -202,7 +199,7 @@ std::string picture_of(const std::string& target, const CacheDescription& cache,
     text += labelled("prefetch", prefetch_text(cache.fill));
   }
   if (cache.sweep && cache.store_lines) {
-    text += labelled("store", fmt::format("{} lines in {}", *cache.store_lines, sweep_text(*cache.sweep)));
+    text += labelled("store", fmt::format("{} lines in {}", *cache.store_lines, model::words::sweep(*cache.sweep)));
   }
   if (cache.victim_lines) {
     text += labelled("victims", fmt::format("the last {} lines that had to go still hit", *cache.victim_lines));

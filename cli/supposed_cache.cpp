@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/supposed_cache.hpp"
 
-#include "model/description_yaml.hpp"
+#include "model/description/checks.hpp"
+#include "model/description/sections.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -12,20 +13,21 @@ SupposedCache supposed(const model::CacheDescription& cache, const model::CacheE
   if (evidence == nullptr) {
     return result;
   }
-  model::DeviceDescription known;
-  known.caches["supposed"] = cache;
-  std::string yaml = model::to_yaml(known);
-  for (const auto& [leaf, entry] : evidence->leaves) {
-    const std::size_t null_leaf = yaml.find("    " + leaf + ": null\n");
-    if (entry.alternatives.size() == 1 && null_leaf != std::string::npos) {
-      yaml.replace(null_leaf + leaf.size() + 6, 4, entry.alternatives.front());
-      result.leaves.push_back(leaf);
-    }
-  }
+  const std::string file = "the alternatives of the profile";
   try {
-    result.cache = model::parse_description(yaml, "the alternatives of the profile").caches.at("supposed");
+    for (const model::Leaf<model::CacheDescription>& leaf : model::cache_leaves()) {
+      const auto entry = evidence->leaves.find(std::string(leaf.name));
+      const bool is_open = leaf.read && leaf.write(result.cache) == "null";
+      if (is_open && entry != evidence->leaves.end() && entry->second.alternatives.size() == 1) {
+        const model::YamlNode value = model::parse_yaml(entry->second.alternatives.front(), file);
+        leaf.read(model::Place(value, file), result.cache);
+        result.leaves.emplace_back(leaf.name);
+      }
+    }
+    const model::YamlNode empty{.kind = model::YamlNode::Kind::map, .line = 1, .text = {}, .items = {}, .entries = {}};
+    model::check(model::Place(empty, file), result.cache);
   } catch (const InputError&) {
-    result.leaves.clear();
+    return {.cache = cache, .leaves = {}};
   }
   return result;
 }

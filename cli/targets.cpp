@@ -9,6 +9,7 @@
 #include <cctype>
 
 #include "cli/nearest_word.hpp"
+#include "model/description/sections.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -27,9 +28,9 @@ constexpr std::array targets{
     Target{"Instruction", "how fast straight-line code runs, by its length"},
     Target{"L2", "the cache that all SMs share; of a CPU, its second level"},
     Target{"L3", "the third level of a CPU"},
-    Target{"dTLB", "first level of address translation of a CPU, for data"},
-    Target{"L1TLB", "first level of address translation"},
-    Target{"L2TLB", "second level of address translation"},
+    Target{"dTLB", "first level of address translation of a CPU, for data", true},
+    Target{"L1TLB", "first level of address translation", true},
+    Target{"L2TLB", "second level of address translation", true},
     Target{"Shared", "banks of shared memory"},
     Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
     Target{"Outstanding", "outstanding (in-flight) loads per SM"},
@@ -91,14 +92,14 @@ bool is_known(const std::string& name) {
 
 std::span<const Target> known_targets() { return targets; }
 
+bool translates(std::string_view target) {
+  return std::ranges::any_of(targets, [&](const Target& each) { return each.name == target && each.translates; });
+}
+
 std::string_view section_of(std::string_view target) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> sections{{{"Shared", "shared_memory"},
-                                                                                   {"Latency", "memory_latency_cycles"},
-                                                                                   {"Outstanding", "outstanding"},
-                                                                                   {"Bandwidth", "bandwidth"},
-                                                                                   {"Kernels", "kernels"}}};
-  const auto* own = std::ranges::find(sections, target, &std::pair<std::string_view, std::string_view>::first);
-  return own == sections.end() ? target : own->second;
+  const auto own = std::ranges::find_if(
+      model::sections(), [&](const auto& section) { return section.is_found_out() && section.target == target; });
+  return own == model::sections().end() ? target : own->key;
 }
 
 std::vector<std::string> spelled_targets(std::span<const std::string> asked) {
@@ -116,29 +117,12 @@ bool stands_for_all(std::span<const std::string> spelled) {
 std::vector<std::string> described_targets(const model::DeviceDescription& profile, const std::string& file,
                                            const std::vector<std::string>& asked) {
   std::vector<std::string> targets;
-  for (const auto& [target, cache] : profile.caches) {
-    targets.push_back(target);
-  }
-  for (const auto& [target, texture] : profile.textures) {
-    targets.push_back(target);
-  }
-  for (const auto& [target, code] : profile.code) {
-    targets.push_back(target);
-  }
-  if (profile.shared_memory) {
-    targets.emplace_back("Shared");
-  }
-  if (profile.memory_latency_cycles) {
-    targets.emplace_back("Latency");
-  }
-  if (profile.outstanding) {
-    targets.emplace_back("Outstanding");
-  }
-  if (!profile.bandwidth.empty()) {
-    targets.emplace_back("Bandwidth");
-  }
-  if (!profile.kernels.empty()) {
-    targets.emplace_back("Kernels");
+  for (const auto& section : model::sections()) {
+    if (section.is_found_out()) {
+      for (const std::string& name : section.names(profile)) {
+        targets.push_back(section.is_named ? name : std::string(section.target));
+      }
+    }
   }
   for (const std::string& target : asked) {
     if (target == everything) {

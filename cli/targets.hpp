@@ -15,10 +15,14 @@ namespace gpuinfer::cli {
 struct Target {
   std::string_view name;
   std::string_view what;
+  bool translates = false;  // addresses: a TLB
 };
 
 // Everything that can be asked for with --target, besides `all`.
 [[nodiscard]] std::span<const Target> known_targets();
+
+// Whether it is a TLB.
+[[nodiscard]] bool translates(std::string_view target);
 
 // Where it and its evidence stand in a profile: under its own name, or a key of the schema.
 [[nodiscard]] std::string_view section_of(std::string_view target);

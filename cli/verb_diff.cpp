@@ -16,6 +16,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "infer/comparing/description_difference.hpp"
+#include "model/description/sections.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/yaml_tree.hpp"
@@ -123,24 +124,24 @@ std::array<Side, 2> sides_named(const std::vector<std::string>& names) {
   return {side_of(devices[0]), side_of(devices[1])};
 }
 
+// What is said of the device and the program, by its rows.
 std::map<std::string, std::string> facts_of(const model::DeviceDescription& profile) {
   std::map<std::string, std::string> facts;
-  for (const auto& [name, value] : profile.device.provenance) {
-    facts["provenance." + name] = value;
-  }
-  facts["name"] = profile.device.name;
-  facts["source"] = profile.device.source;
-  if (profile.device.compute_capability) {
-    facts["compute_capability"] = *profile.device.compute_capability;
-  }
-  if (profile.device.sm_count) {
-    facts["sm_count"] = std::to_string(*profile.device.sm_count);
-  }
-  if (profile.noise) {
-    facts["noise.jitter_cycles"] = fmt::format("{}", profile.noise->jitter_cycles);
-    facts["noise.outlier_probability"] = fmt::format("{}", profile.noise->outlier_probability);
-    facts["noise.outlier_cycles"] = fmt::format("{}", profile.noise->outlier_cycles);
-    facts["noise.misread_probability"] = fmt::format("{}", profile.noise->misread_probability);
+  for (const auto& section : model::sections()) {
+    if (section.is_found_out() || section.is_named || !section.values || section.names(profile).empty()) {
+      continue;
+    }
+    const std::string prefix = section.key == "device" ? "" : std::string(section.key) + ".";
+    for (const model::LeafValue& value : section.values(profile, section.key)) {
+      const std::string name = prefix + std::string(value.leaf->name);
+      const model::YamlNode node = model::parse_yaml(value.yaml, name);
+      if (value.is_written && !value.leaf->has_free_names) {
+        facts[name] = node.text;
+      }
+      for (const model::YamlEntry& entry : node.entries) {
+        facts[name + "." + entry.key.text] = entry.value.text;
+      }
+    }
   }
   return facts;
 }

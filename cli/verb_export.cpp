@@ -10,6 +10,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "model/description/sections.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -44,29 +45,11 @@ model::DeviceDescription part_of(const model::DeviceDescription& profile, const 
   for (const std::string& target : targets) {
     sections.insert(section_of(target));
   }
-  const auto not_asked = [&](const auto& entry) { return !sections.contains(entry.first); };
   model::DeviceDescription part = profile;
-  std::erase_if(part.caches, not_asked);
-  std::erase_if(part.textures, not_asked);
-  std::erase_if(part.code, not_asked);
-  std::erase_if(part.evidence, not_asked);
-  part.paths.clear();
-  part.noise.reset();
-  if (!sections.contains("shared_memory")) {
-    part.shared_memory.reset();
+  for (const auto& section : model::sections()) {
+    section.keep_only(part, [&](std::string_view name) { return section.is_found_out() && sections.contains(name); });
   }
-  if (!sections.contains("memory_latency_cycles")) {
-    part.memory_latency_cycles.reset();
-  }
-  if (!sections.contains("outstanding")) {
-    part.outstanding.reset();
-  }
-  if (!sections.contains("bandwidth")) {
-    part.bandwidth.clear();
-  }
-  if (!sections.contains("kernels")) {
-    part.kernels.clear();
-  }
+  std::erase_if(part.evidence, [&](const auto& entry) { return !sections.contains(entry.first); });
   return part;
 }
 

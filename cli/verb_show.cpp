@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -57,6 +58,20 @@ void show_cache(const std::string& target, const model::CacheDescription& cache,
   }
 }
 
+// The target before this one whose loads find the lines of this one, and the other way round.
+std::optional<std::string> drawn_before(const model::DeviceDescription& profile, const std::vector<std::string>& targets,
+                                        const std::string& target) {
+  const auto shares = [&](const std::string& one, const std::string& with) {
+    const auto cache = profile.caches.find(one);
+    return cache != profile.caches.end() && cache->second.shared_with &&
+           std::ranges::find(*cache->second.shared_with, with) != cache->second.shared_with->end();
+  };
+  const auto here = std::ranges::find(targets, target);
+  const auto found =
+      std::find_if(targets.begin(), here, [&](const std::string& other) { return shares(other, target) && shares(target, other); });
+  return found == here ? std::nullopt : std::optional(*found);
+}
+
 void show_texture(const std::string& target, const model::TextureDescription& texture) {
   std::cout << fmt::format("\n{}: {} x {} texels of {} B\n", target, texture.width, texture.height,
                            texture.texel_bytes);
@@ -71,7 +86,7 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
       constexpr double columns = 48;
       const auto bar = static_cast<std::size_t>(std::lround(slowest > 0 ? columns * level.cycles / slowest : 0));
       std::cout << fmt::format("  {:>18}  {:>6} cycles  {}\n",
-                               level.fits_bytes ? "up to " + grouped(*level.fits_bytes) + " B" : "longer", level.cycles,
+                               level.fits_bytes ? "up to " + model::words::bytes(*level.fits_bytes) : "longer", level.cycles,
                                std::string(bar, '='));
     }
   }
@@ -109,6 +124,10 @@ ExitStatus verb_show(Arguments arguments) {
     const auto found = profile.evidence.find(section);
     const model::CacheEvidence* const evidence = found == profile.evidence.end() ? nullptr : &found->second;
     if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
+      if (const auto same = drawn_before(profile, targets, target)) {
+        std::cout << fmt::format("\n{}: the same cache as {}\n", target, *same);
+        continue;
+      }
       show_cache(target, cache->second, evidence, ink);
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
       show_texture(target, texture->second);

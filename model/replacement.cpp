@@ -10,6 +10,7 @@
 #include "model/number_text.hpp"
 #include "model/policies/table.hpp"
 #include "model/printable.hpp"
+#include "model/yaml_tree.hpp"
 
 namespace gpuinfer::model {
 
@@ -90,7 +91,12 @@ std::vector<std::string_view> policy_names() {
 }
 
 void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-  with_policy(replacement.policy, [&]<class Policy>() { Policy::check(replacement, ways); });
+  with_policy(replacement.policy, [&]<class Policy>() {
+    check_parameters(replacement, Policy::parameters);
+    if constexpr (requires { Policy::check(replacement, ways); }) {
+      Policy::check(replacement, ways);
+    }
+  });
 }
 
 bool is_deterministic(const Replacement& replacement) {
@@ -123,62 +129,102 @@ std::string to_text(const Replacement& replacement) {
   return text;
 }
 
-void allow_parameters(const Replacement& replacement, std::initializer_list<std::string_view> names) {
+void allow_parameters(const Replacement& replacement, std::span<const std::string_view> names) {
   for (const auto& [name, value] : replacement.parameters) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (std::ranges::find(names, name) == names.end()) {
       throw InputError(printable(name) + ": is no parameter of policy " + replacement.policy + "; remove it");
     }
   }
-}
-
-std::int64_t integer_parameter(const Replacement& replacement, std::string_view name) {
-  return typed_parameter<std::int64_t>(replacement, name, "a whole number");
-}
-
-const std::string& text_parameter(const Replacement& replacement, std::string_view name) {
-  return typed_parameter<std::string>(replacement, name, "a word");
-}
-
-const std::vector<double>& list_parameter(const Replacement& replacement, std::string_view name) {
-  return typed_parameter<std::vector<double>>(replacement, name, "a list of numbers");
-}
-
-std::uint32_t whole_parameter(const Replacement& replacement, std::string_view name, std::uint32_t least,
-                              std::uint32_t most) {
-  return whole_number(static_cast<double>(integer_parameter(replacement, name)), name, least, most);
-}
-
-std::vector<std::uint32_t> whole_list_parameter(const Replacement& replacement, std::string_view name,
-                                                std::uint32_t least, std::uint32_t most) {
-  return whole_numbers(list_parameter(replacement, name), name, least, most);
-}
-
-std::vector<std::vector<std::uint32_t>> whole_lists_parameter(const Replacement& replacement, std::string_view name,
-                                                              std::uint32_t least, std::uint32_t most) {
-  std::vector<std::vector<std::uint32_t>> lists;
-  for (const auto& list :
-       typed_parameter<std::vector<std::vector<double>>>(replacement, name, "a list of lists of numbers")) {
-    lists.push_back(whole_numbers(list, name, least, most));
-  }
-  return lists;
 }
 
 bool has_parameter(const Replacement& replacement, std::string_view name) {
   return replacement.parameters.contains(std::string(name));
 }
 
-std::uint32_t whole_parameter_or(const Replacement& replacement, std::string_view name, std::uint32_t value,
-                                 std::uint32_t least, std::uint32_t most) {
-  return has_parameter(replacement, name) ? whole_parameter(replacement, name, least, most) : value;
+std::uint32_t WholeParameter::of(const Replacement& replacement, std::uint32_t at_most) const {
+  if (usual && !has_parameter(replacement, name)) {
+    return *usual;
+  }
+  return whole_number(static_cast<double>(typed_parameter<std::int64_t>(replacement, name, "a whole number")), name,
+                      least, at_most);
+}
+
+LeafFacts WholeParameter::facts() const {
+  return {.name = name, .is_needed = is_needed(), .schema = schema::number("integer", to_text(least), to_text(most))};
+}
+
+const std::string& TextParameter::of(const Replacement& replacement) const {
+  return typed_parameter<std::string>(replacement, name, "a word");
+}
+
+LeafFacts TextParameter::facts() const {
+  return {.name = name,
+          .is_needed = true,
+          .schema = {{"type", "string"}, {"pattern", to_yaml_scalar(std::string(pattern))}}};
+}
+
+const std::vector<double>& NumberListParameter::of(const Replacement& replacement) const {
+  return typed_parameter<std::vector<double>>(replacement, name, "a list of numbers");
+}
+
+LeafFacts NumberListParameter::facts() const {
+  return {.name = name,
+          .is_needed = true,
+          .is_measured = true,
+          .schema = schema::list({{"type", "number"}, {"minimum", "0"}, {"exclusiveMaximum", to_text(below)}})};
+}
+
+bool WholeListParameter::is_in(const Replacement& replacement) const { return has_parameter(replacement, name); }
+
+std::vector<std::uint32_t> WholeListParameter::of(const Replacement& replacement, std::uint32_t at_most) const {
+  return whole_numbers(typed_parameter<std::vector<double>>(replacement, name, "a list of numbers"), name, 0, at_most);
+}
+
+LeafFacts WholeListParameter::facts() const {
+  return {
+      .name = name, .is_needed = is_needed(), .schema = schema::list(schema::number("integer", "0", to_text(most)))};
+}
+
+void check_condition(const Replacement& replacement, const WholeListParameter& parameter) {
+  if (!parameter.where) {
+    return;
+  }
+  const auto& [other, word] = *parameter.where;
+  const auto found = replacement.parameters.find(std::string(other));
+  const auto* const said = found == replacement.parameters.end() ? nullptr : std::get_if<std::string>(&found->second);
+  const bool holds = said != nullptr && *said == word;
+  if (holds && !parameter.is_in(replacement)) {
+    throw InputError(std::string(parameter.name) + ": is missing; `" + std::string(other) + ": " + std::string(word) +
+                     "` needs it");
+  }
+  if (!holds && parameter.is_in(replacement)) {
+    throw InputError(std::string(parameter.name) + ": stands only beside `" + std::string(other) + ": " +
+                     std::string(word) + "`; remove it");
+  }
+}
+
+std::vector<std::vector<std::uint32_t>> WholeListsParameter::of(const Replacement& replacement,
+                                                                std::uint32_t at_most) const {
+  std::vector<std::vector<std::uint32_t>> lists;
+  for (const auto& list :
+       typed_parameter<std::vector<std::vector<double>>>(replacement, name, "a list of lists of numbers")) {
+    lists.push_back(whole_numbers(list, name, 0, at_most));
+  }
+  return lists;
+}
+
+LeafFacts WholeListsParameter::facts() const {
+  const schema::Object list = schema::list(schema::number("integer", "0", to_text(most)));
+  return {.name = name, .is_needed = true, .schema = schema::list(list, 1)};
 }
 
 std::string_view word_parameter(const Replacement& replacement, std::string_view name,
-                                std::initializer_list<std::string_view> words) {
-  if (!has_parameter(replacement, name)) {
-    return *words.begin();
+                                std::span<const std::string_view> words, bool must_be_there) {
+  if (!must_be_there && !has_parameter(replacement, name)) {
+    return words.front();
   }
-  const std::string& word = text_parameter(replacement, name);
-  const auto* found = std::find(words.begin(), words.end(), word);
+  const std::string& word = typed_parameter<std::string>(replacement, name, "a word");
+  const auto found = std::ranges::find(words, word);
   if (found == words.end()) {
     std::string known;
     for (const std::string_view each : words) {

@@ -22,9 +22,9 @@ std::string cell(const std::string& text) {
 
 // Values in JSON, so that lists and maps stay one cell; texts without their quotes. A cell is empty where nothing is
 // known, or no evidence is there.
-Exported export_csv(const model::DeviceDescription& profile) {
+Exported export_csv(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all) {
   Exported exported{.text = "section,leaf,value,status,confidence\n", .losses = {}};
-  for (const LeafRow& row : leaf_rows(profile)) {
+  for (const LeafRow& row : leaf_rows(profile, all)) {
     exported.text += cell(row.section) + ',' + cell(row.leaf) + ',' + cell(row.value) + ',' + cell(row.status) + ',' +
                      cell(row.confidence) + '\n';
   }

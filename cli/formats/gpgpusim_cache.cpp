@@ -150,7 +150,7 @@ std::string words_of(const model::IndexFunction& index) {
       return "bits " + bit_range(*low, plain->bits.size());
     }
   }
-  return index_text(index);
+  return model::words::index(index);
 }
 
 std::string words_of(const GpgpusimCache& cache, std::uint64_t parts) {
@@ -327,7 +327,7 @@ class Fitting {
     const std::uint64_t exported_bytes = cache.bytes() * result_.parts;
     if (unequal || ways.size() != all_sets || exported_bytes != bytes) {
       lose(".ways", fmt::format("{} sets ({} ways) became {} sets of {} ways: {} B became {} B", ways.size(),
-                                ways_text(ways), all_sets, cache.ways, bytes, exported_bytes));
+                                model::words::ways(ways), all_sets, cache.ways, bytes, exported_bytes));
     }
     if (whole_.store_lines) {
       lose(".store_lines", fmt::format("a store of {} lines in {} banks behind more tags became {} sets",

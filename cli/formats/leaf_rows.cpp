@@ -3,13 +3,11 @@
 #include "cli/formats/leaf_rows.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 
-#include "model/description_yaml.hpp"
 #include "model/number_text.hpp"
+#include "model/yaml_tree.hpp"
 
 namespace gpuinfer::cli {
 
@@ -17,10 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Keys of the schema below which names stand, each with leaves of its own.
-constexpr std::array<std::string_view, 4> keys_of_names{"caches", "paths", "textures", "code"};
-
-std::string value_text(const Json& value) {
+// Of YAML on one line.
+std::string value_text(const std::string& yaml) {
+  const Json value = Json::parse(model::to_json(model::parse_yaml(yaml, "value")));
   if (value.is_null()) {
     return "";
   }
@@ -31,13 +28,20 @@ class Rows {
  public:
   explicit Rows(const model::DeviceDescription& profile) : profile_(profile) {}
 
-  void add_section(const std::string& section, const Json& leaves) {
+  void add_section(const std::string& section, const std::vector<model::LeafValue>& values) {
     const auto found = profile_.evidence.find(section);
     const model::CacheEvidence* const evidence = found == profile_.evidence.end() ? nullptr : &found->second;
     std::set<std::string> there;
-    for (const auto& [leaf, value] : leaves.items()) {
-      there.insert(leaf);
-      add(section, leaf, value_text(value), evidence);
+    for (const model::LeafValue& value : values) {
+      if (!value.is_written) {
+        continue;
+      }
+      if (value.leaf->has_free_names) {
+        add_free_names(std::string(value.leaf->name), value.yaml);
+        continue;
+      }
+      there.emplace(value.leaf->name);
+      add(section, std::string(value.leaf->name), value_text(value.yaml), evidence);
     }
     if (evidence != nullptr) {
       for (const auto& [leaf, entry] : evidence->leaves) {
@@ -51,6 +55,12 @@ class Rows {
   std::vector<LeafRow> take() { return std::move(rows_); }
 
  private:
+  void add_free_names(const std::string& section, const std::string& yaml) {
+    for (const model::YamlEntry& entry : model::parse_yaml(yaml, section).entries) {
+      add(section, entry.key.text, entry.value.text, nullptr);
+    }
+  }
+
   void add(const std::string& section, const std::string& leaf, std::string value,
            const model::CacheEvidence* evidence) {
     LeafRow row{.section = section, .leaf = leaf, .value = std::move(value), .status = {}, .confidence = {}};
@@ -74,28 +84,14 @@ class Rows {
 
 }  // namespace
 
-std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile) {
+std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile,
+                               const model::Sections<model::DeviceDescription>& all) {
   Rows rows(profile);
-  const Json whole = Json::parse(model::to_json(profile));
-  for (const auto& [key, value] : whole.items()) {
-    if (key == "schema" || key == "evidence") {
-      continue;
-    }
-    if (key == "device") {
-      Json device = value;
-      device.erase("provenance");
-      rows.add_section(key, device);
-      if (value.contains("provenance")) {
-        rows.add_section("provenance", value["provenance"]);
+  for (const auto& section : all) {
+    if (section.values) {
+      for (const std::string& name : section.names(profile)) {
+        rows.add_section(name, section.values(profile, name));
       }
-      continue;
-    }
-    if (std::ranges::find(keys_of_names, key) == keys_of_names.end()) {
-      rows.add_section(key, value);
-      continue;
-    }
-    for (const auto& [name, leaves] : value.items()) {
-      rows.add_section(name, leaves);
     }
   }
   return rows.take();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/formats/format.hpp"
+#include "model/description/sections.hpp"
 
 namespace gpuinfer::cli {
 
@@ -20,6 +21,13 @@ struct LeafRow {
 };
 
 // Every leaf of the profile, and those that only the evidence names, in the order of the file.
-[[nodiscard]] std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile);
+[[nodiscard]] std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile,
+                                             const model::Sections<model::DeviceDescription>& all = model::sections());
+
+// The same as tables.
+[[nodiscard]] Exported export_csv(const model::DeviceDescription& profile,
+                                  const model::Sections<model::DeviceDescription>& all = model::sections());
+[[nodiscard]] Exported export_markdown(const model::DeviceDescription& profile,
+                                       const model::Sections<model::DeviceDescription>& all = model::sections());
 
 }  // namespace gpuinfer::cli

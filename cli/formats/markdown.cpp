@@ -25,7 +25,8 @@ std::string cell(const std::string& text) {
 // Writes one row after another, a table for each section.
 class Writer {
  public:
-  explicit Writer(const model::DeviceDescription& profile) : profile_(profile) {
+  Writer(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all)
+      : profile_(profile), all_(all) {
     exported_.text = "# " + cell(profile.device.name) + '\n';
   }
 
@@ -44,7 +45,7 @@ class Writer {
     section_ = section;
     const auto found = profile_.evidence.find(section);
     evidence_ = found == profile_.evidence.end() ? nullptr : &found->second;
-    words_ = known_values(profile_, section);
+    words_ = known_values(profile_, section, all_);
     const auto cache = profile_.caches.find(section);
     if (cache != profile_.caches.end() && cache->second.index) {
       words_["index"] = model::to_flow_yaml(*cache->second.index);
@@ -88,6 +89,7 @@ class Writer {
   }
 
   const model::DeviceDescription& profile_;
+  const model::Sections<model::DeviceDescription>& all_;
   std::string section_;
   const model::CacheEvidence* evidence_ = nullptr;
   std::map<std::string, std::string> words_;
@@ -96,9 +98,10 @@ class Writer {
 
 }  // namespace
 
-Exported export_markdown(const model::DeviceDescription& profile) {
-  Writer writer(profile);
-  for (const LeafRow& row : leaf_rows(profile)) {
+Exported export_markdown(const model::DeviceDescription& profile,
+                         const model::Sections<model::DeviceDescription>& all) {
+  Writer writer(profile, all);
+  for (const LeafRow& row : leaf_rows(profile, all)) {
     writer.add(row);
   }
   return writer.take();

@@ -6,7 +6,7 @@
 #include <array>
 #include <cctype>
 
-#include "cli/formats/format.hpp"
+#include "cli/formats/leaf_rows.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -17,8 +17,7 @@ Exported export_accelsim_tuner(const model::DeviceDescription& profile);
 Exported export_mt4g(const model::DeviceDescription& profile);
 Exported export_ppt_gpu(const model::DeviceDescription& profile);
 Exported export_json(const model::DeviceDescription& profile);
-Exported export_csv(const model::DeviceDescription& profile);
-Exported export_markdown(const model::DeviceDescription& profile);
+Exported export_latex(const model::DeviceDescription& profile);
 
 namespace {
 
@@ -29,8 +28,11 @@ constexpr std::array formats{
     ExportFormat{"mt4g", "sizes and latencies in the JSON of MT4G, which sys-sage loads", export_mt4g},
     ExportFormat{"ppt-gpu", "the Python dictionary of a GPU that PPT-GPU reads", export_ppt_gpu},
     ExportFormat{"json", "all of the profile, as `--format json` has it", export_json},
-    ExportFormat{"csv", "all of the profile, a row for each leaf with its evidence", export_csv},
-    ExportFormat{"markdown", "tables for a report, evidence included", export_markdown},
+    ExportFormat{"csv", "all of the profile, a row for each leaf with its evidence",
+                 [](const auto& profile) { return export_csv(profile); }},
+    ExportFormat{"latex", "a table of key figures for a paper", export_latex},
+    ExportFormat{"markdown", "tables for a report, evidence included",
+                 [](const auto& profile) { return export_markdown(profile); }},
 };
 
 }  // namespace

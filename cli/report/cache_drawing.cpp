@@ -117,7 +117,7 @@ void draw_index(Rows& rows, const CacheDescription& cache) {
     rows.text("not known", "missing");
     return;
   }
-  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + index_text(*cache.index));
+  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + model::words::index(*cache.index));
   if (cache.exercised_bits) {
     rows.text(fmt::format("tested on address bits {}", fmt::join(*cache.exercised_bits, " ")), "small");
   }
@@ -188,11 +188,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   Drawing drawing;
   Rows rows(drawing);
   rows.label(target);
-  std::string size = cache.capacity_bytes ? grouped(*cache.capacity_bytes) + " B" : "capacity not known";
-  if (cache.onset_bytes) {
-    size += ", largest conflict-free footprint " + grouped(*cache.onset_bytes) + " B";
-  }
-  rows.text(size, "strong");
+  rows.text(size_text(target, cache), "strong");
   rows.next(6);
   draw_line(rows, cache);
   rows.next(8);
@@ -208,7 +204,7 @@ Drawing cache_drawing(const std::string& target, const CacheDescription& cache) 
   }
   if (cache.sweep && cache.store_lines) {
     rows.label("store");
-    rows.text(fmt::format("{} lines in {}", *cache.store_lines, sweep_text(*cache.sweep)));
+    rows.text(fmt::format("{} lines in {}", *cache.store_lines, model::words::sweep(*cache.sweep)));
   }
   if (cache.victim_lines) {
     rows.label("victims");

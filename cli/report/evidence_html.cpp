@@ -43,9 +43,11 @@ std::string leaves_html(const model::DeviceDescription& profile, const std::stri
                         const model::CacheEvidence& evidence) {
   std::string rows;
   std::vector<std::string> written;
-  for (const auto& [leaf, value] : leaf_values(profile, section)) {
-    if (const auto found = evidence.leaves.find(leaf); found != evidence.leaves.end()) {
-      rows += row_of(leaf, value, found->second);
+  for (const model::LeafValue& value : leaf_values(profile, section)) {
+    const std::string leaf(value.leaf->name);
+    const auto found = evidence.leaves.find(leaf);
+    if (found != evidence.leaves.end() && !value.leaf->is_of_evidence_alone) {
+      rows += row_of(leaf, value.text, found->second);
       written.push_back(leaf);
     }
   }
@@ -105,10 +107,8 @@ std::string evidence_html(const model::DeviceDescription& profile, const std::st
   const auto found = profile.evidence.find(section);
   if (found == profile.evidence.end()) {
     Table table{.head = {"leaf", "value"}, .rows = {}};
-    for (const auto& [leaf, value] : leaf_values(profile, section)) {
-      if (value && leaf != "sms") {
-        table.rows.push_back({leaf, *value});
-      }
+    for (const auto& [leaf, value] : known_values(profile, section)) {
+      table.rows.push_back({leaf, value});
     }
     return html(table, "Description of " + section);
   }

@@ -24,27 +24,15 @@ struct Box {
   StatusSummary status;
 };
 
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 4> units{"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  auto size = static_cast<double>(bytes);
-  constexpr double factor = 1024;
-  while (unit + 1 < units.size() && size >= factor && std::fmod(size * 4, factor) == 0) {
-    size /= factor;
-    ++unit;
-  }
-  return fmt::format("{} {}", number_text(size), units.at(unit));
-}
-
 Box box_of(const std::string& target, const model::CacheDescription& cache, const StatusSummary& status) {
   Box box{.name = target, .lines = {}, .status = status};
   if (cache.capacity_bytes) {
-    box.lines.push_back(size_text(*cache.capacity_bytes));
+    box.lines.push_back(model::words::bytes(*cache.capacity_bytes));
   } else {
-    box.lines.push_back(cache.onset_bytes ? "fits " + size_text(*cache.onset_bytes) : "size not known");
+    box.lines.push_back(cache.onset_bytes ? "fits " + model::words::bytes(*cache.onset_bytes) : "size not known");
   }
-  box.lines.push_back(cache.line_bytes ? "lines of " + size_text(*cache.line_bytes) : "line not known");
-  box.lines.push_back(cache.ways ? ways_text(*cache.ways) + " ways" : "sets not known");
+  box.lines.push_back(cache.line_bytes ? "lines of " + model::words::bytes(*cache.line_bytes) : "line not known");
+  box.lines.push_back(cache.ways ? model::words::ways(*cache.ways) + " ways" : "sets not known");
   const auto cycles = [](const std::optional<double>& value) { return value ? number_text(*value) : "?"; };
   box.lines.push_back("hit " + cycles(cache.latency_cycles.hit) + ", miss " + cycles(cache.latency_cycles.miss));
   return box;

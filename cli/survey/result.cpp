@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -20,82 +22,49 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
+using model::LeafFacts;
 using model::YamlEntry;
 using model::YamlNode;
 using nlohmann::json;
-
-// Where findings stand in a profile. Under the first ones by the name of a target.
-constexpr std::array<std::string_view, 3> named_sections{"caches", "textures", "code"};
-constexpr std::array<std::string_view, 5> sections{"shared_memory", "memory_latency_cycles", "outstanding", "bandwidth",
-                                                   "kernels"};
-
-// All numbers under these keys are measured; every other one is a count or a size.
-constexpr std::array<std::string_view, 10> measured_keys{
-    "latency_cycles",   "memory_latency_cycles", "far_cycles",     "cycles",      "resident_bytes",
-    "bytes_per_second", "elements_per_sm_clock", "victim_weights", "level_bytes", "seconds"};
-// Follows from others.
-constexpr std::string_view share_key = "share";
-
-bool is_measured(std::string_view key) {
-  return key == share_key || std::ranges::find(measured_keys, key) != measured_keys.end();
-}
-
-template <class Node>
-Node* find(Node& map, std::string_view key) {
-  const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-  return found == map.entries.end() ? nullptr : &found->value;
-}
 
 std::optional<double> number(const YamlNode& node) {
   return node.kind == YamlNode::Kind::plain ? model::number_from<double>(node.text) : std::nullopt;
 }
 
-// Calls visit(path, section node) for each section.
-template <class Tree, class Visit>
-void for_each_section(Tree& tree, Visit&& visit) {
-  for (const std::string_view key : named_sections) {
-    if (auto* const map = find(tree, key)) {
-      for (auto& entry : map->entries) {
-        visit(entry.key.text, entry.value);
-      }
-    }
+// Takes the measured numbers out of a value, and puts a mark in their place. `row`: of the value; null: not known.
+void take_measured(YamlNode& node, const std::string& path, const LeafFacts* row,
+                   std::map<std::string, double>& numbers) {
+  if (row == nullptr) {
+    return;
   }
-  for (const std::string_view key : sections) {
-    if (auto* const section = find(tree, key)) {
-      visit(std::string(key), *section);
-    }
-  }
-}
-
-// Takes the measured numbers out of a node, and puts a mark in their place.
-void take_measured(YamlNode& node, const std::string& path, bool measured, std::map<std::string, double>& numbers) {
-  if (measured) {
-    if (const auto value = number(node)) {
-      numbers[path] = *value;
-      node.text = "measured";
-      return;
-    }
+  if (const auto value = row->is_measured ? number(node) : std::nullopt) {
+    numbers[path] = *value;
+    node.text = "measured";
+    return;
   }
   for (YamlEntry& entry : node.entries) {
-    take_measured(entry.value, path + "." + entry.key.text, measured || is_measured(entry.key.text), numbers);
+    take_measured(entry.value, path + "." + entry.key.text, model::find(row->parts, entry.key.text), numbers);
   }
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    take_measured(node.items[i], fmt::format("{}[{}]", path, i), measured, numbers);
+    take_measured(node.items[i], fmt::format("{}[{}]", path, i), row, numbers);
   }
 }
 
-void copy_measured(YamlNode& to, const YamlNode& from, bool measured) {
-  if (measured && number(to) && number(from)) {
+void copy_measured(YamlNode& to, const YamlNode& from, const LeafFacts* row) {
+  if (row == nullptr) {
+    return;
+  }
+  if (row->is_measured && number(to) && number(from)) {
     to.text = from.text;
     return;
   }
   for (YamlEntry& entry : to.entries) {
-    if (const YamlNode* const same = find(from, entry.key.text)) {
-      copy_measured(entry.value, *same, measured || is_measured(entry.key.text));
+    if (const YamlNode* const same = model::find(from, entry.key.text)) {
+      copy_measured(entry.value, *same, model::find(row->parts, entry.key.text));
     }
   }
   for (std::size_t i = 0; i < std::min(to.items.size(), from.items.size()); ++i) {
-    copy_measured(to.items[i], from.items[i], measured);
+    copy_measured(to.items[i], from.items[i], row);
   }
 }
 
@@ -122,12 +91,15 @@ Summary summary_of(const model::DeviceDescription& profile) {
   YamlNode tree = model::parse_yaml(model::to_yaml(profile), "profile");
   Summary summary;
   std::string structure;
-  if (const YamlNode* const device = find(std::as_const(tree), "device")) {
-    structure = text_of(find(*device, "compute_capability")) + " " + text_of(find(*device, "sm_count"));
+  if (const YamlNode* const device = model::find(std::as_const(tree), "device")) {
+    structure = text_of(model::find(*device, "compute_capability")) + " " + text_of(model::find(*device, "sm_count"));
   }
-  for_each_section(tree, [&](const std::string& name, YamlNode& section) {
-    take_measured(section, name, is_measured(name), summary.measured);
-    structure += "\n" + name + ": " + model::to_flow_yaml(section);
+  for_each_part(tree, model::sections(), [&](const auto& section, std::string_view name, YamlNode& part) {
+    for (YamlEntry& leaf : part.entries) {
+      take_measured(leaf.value, fmt::format("{}.{}", name, leaf.key.text), model::find(section.facts, leaf.key.text),
+                    summary.measured);
+    }
+    structure += fmt::format("\n{}: {}", name, model::to_flow_yaml(part));
   });
   summary.structure = hash_of(structure);
   summary.all_resolved = !profile.evidence.empty();
@@ -145,7 +117,18 @@ model::DeviceDescription with_measured_of(const model::DeviceDescription& profil
                                           const model::DeviceDescription& other) {
   YamlNode tree = model::parse_yaml(model::to_yaml(profile), "profile");
   const YamlNode from = model::parse_yaml(model::to_yaml(other), "profile");
-  copy_measured(tree, from, false);
+  std::map<std::string, const YamlNode*, std::less<>> parts;
+  for_each_part(from, model::sections(), [&](const auto& /*section*/, std::string_view name, const YamlNode& part) {
+    parts.emplace(name, &part);
+  });
+  for_each_part(tree, model::sections(), [&](const auto& section, std::string_view name, YamlNode& part) {
+    const auto same = parts.find(name);
+    for (YamlEntry& leaf : part.entries) {
+      if (const YamlNode* const value = same == parts.end() ? nullptr : model::find(*same->second, leaf.key.text)) {
+        copy_measured(leaf.value, *value, model::find(section.facts, leaf.key.text));
+      }
+    }
+  });
   return model::parse_description(model::to_flow_yaml(tree), "profile");
 }
 

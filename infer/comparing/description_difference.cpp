@@ -3,7 +3,6 @@
 #include "infer/comparing/description_difference.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "infer/cache/gf2.hpp"
 #include "infer/cache/index_fit.hpp"
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -28,8 +28,10 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::CacheDescription;
+using model::find;
 using model::IndexFunction;
 using model::LeafEvidence;
+using model::LeafFacts;
 using model::Replacement;
 using model::YamlEntry;
 using model::YamlNode;
@@ -61,11 +63,6 @@ std::string change(double first, double second) {
   constexpr double percent = 100;
   return with_sign(second - first) +
          (first == 0 ? "" : " (" + with_sign(percent * (second - first) / std::abs(first)) + " %)");
-}
-
-const YamlNode* find(const YamlNode& map, std::string_view key) {
-  const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-  return found == map.entries.end() ? nullptr : &found->value;
 }
 
 bool is_null(const YamlNode* node) { return node == nullptr || node->kind == YamlNode::Kind::null; }
@@ -110,8 +107,23 @@ std::vector<std::string> keys_of(const YamlNode& first, const YamlNode& second) 
   return keys;
 }
 
-// Of what stands inside a leaf, under this key: a part that only one of them has makes no difference.
-Judgement judge_nodes(const std::string& key, const YamlNode& first, const YamlNode& second);
+// Of two values of the leaf that `row` is of, or of what stands inside of them: a part that only one of them has makes
+// no difference.
+Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second);
+
+// The row of a part of such a value.
+const LeafFacts& part_of(const LeafFacts& row, std::string_view key) {
+  static const LeafFacts none;
+  const LeafFacts* const part = find(row.parts, key);
+  return part == nullptr ? none : *part;
+}
+
+// Judges each part by its row.
+auto by_rows(const LeafFacts& row) {
+  return [&row](const std::string& key, const YamlNode& first, const YamlNode& second) {
+    return judge_nodes(part_of(row, key), first, second);
+  };
+}
 
 void add(std::string& notes, const std::string& note) {
   if (!note.empty()) {
@@ -150,36 +162,29 @@ Judgement judge_maps(const YamlNode& first, const YamlNode& second, JudgePart&& 
   return all;
 }
 
-// What tells the entries of a list apart, where they are no mere sequence.
-constexpr std::array<std::string_view, 3> names_of_entries{"carveout_kb", "element_bits", "degree"};
-
-std::optional<std::string> name_of_entry(const YamlNode& entry) {
-  for (const std::string_view key : names_of_entries) {
-    if (const YamlNode* name = find(entry, key)) {
-      return std::string(key) + " " + name->text;
-    }
-  }
-  return std::nullopt;
-}
-
-// The list as a map by the names of its entries; none where they have no names.
-std::optional<YamlNode> by_name(const YamlNode& list) {
+// The list as a map by what tells its entries apart; none where they are a mere sequence.
+std::optional<YamlNode> by_name(const LeafFacts& row, const YamlNode& list) {
   YamlNode map{.kind = YamlNode::Kind::map, .line = list.line, .text = {}, .items = {}, .entries = {}};
   for (const YamlNode& item : list.items) {
-    const auto name = name_of_entry(item);
-    if (!name) {
+    const YamlNode* const name = row.key.empty() ? nullptr : find(item, row.key);
+    if (name == nullptr) {
       return std::nullopt;
     }
-    map.entries.push_back(
-        {.key = {.kind = YamlNode::Kind::plain, .line = item.line, .text = *name, .items = {}, .entries = {}},
-         .value = item});
+    map.entries.push_back({.key = {.kind = YamlNode::Kind::plain,
+                                   .line = item.line,
+                                   .text = std::string(row.key) + " " + name->text,
+                                   .items = {},
+                                   .entries = {}},
+                           .value = item});
   }
   return map;
 }
 
-Judgement judge_lists(const std::string& key, const YamlNode& first, const YamlNode& second) {
-  if (const auto a = by_name(first), b = by_name(second); a && b && !first.items.empty()) {
-    return judge_maps(*a, *b, judge_nodes);
+Judgement judge_lists(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
+  if (const auto a = by_name(row, first), b = by_name(row, second); a && b && !first.items.empty()) {
+    return judge_maps(*a, *b, [&row](const std::string& /*name*/, const YamlNode& x, const YamlNode& y) {
+      return judge_nodes(row, x, y);
+    });
   }
   if (first.items.size() != second.items.size()) {
     return different(std::to_string(first.items.size()) + " and " + std::to_string(second.items.size()) + " entries");
@@ -187,7 +192,7 @@ Judgement judge_lists(const std::string& key, const YamlNode& first, const YamlN
   std::size_t others = 0;
   std::string note;
   for (std::size_t i = 0; i < first.items.size(); ++i) {
-    const Judgement item = judge_nodes(key, first.items[i], second.items[i]);
+    const Judgement item = judge_nodes(row, first.items[i], second.items[i]);
     if (item.verdict == Verdict::differs) {
       ++others;
       note = item.note;
@@ -201,24 +206,27 @@ Judgement judge_lists(const std::string& key, const YamlNode& first, const YamlN
 }
 
 // Of an index function inside another leaf.
-Judgement judge_index_nodes(const YamlNode& first, const YamlNode& second);
+Judgement judge_index_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second);
 
-Judgement judge_nodes(const std::string& key, const YamlNode& first, const YamlNode& second) {
-  if (key == "resident_bytes") {
+Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
+  if (row.sameness == model::Sameness::given) {
+    return same();
+  }
+  if (row.sameness == model::Sameness::overlap) {
     const auto a = interval(&first);
     const auto b = interval(&second);
     if (a && b) {
       return a->overlaps(*b) ? same("the intervals overlap") : different("the intervals do not overlap");
     }
   }
-  if (key == "index") {
-    return judge_index_nodes(first, second);
+  if (row.sameness == model::Sameness::index) {
+    return judge_index_nodes(row, first, second);
   }
   if (first.kind == YamlNode::Kind::map && second.kind == YamlNode::Kind::map) {
-    return judge_maps(first, second, judge_nodes);
+    return judge_maps(first, second, by_rows(row));
   }
   if (first.kind == YamlNode::Kind::list && second.kind == YamlNode::Kind::list) {
-    return judge_lists(key, first, second);
+    return judge_lists(row, first, second);
   }
   if (const auto a = number(&first), b = number(&second); a && b) {
     return *a == *b ? same() : different(change(*a, *b));
@@ -481,65 +489,63 @@ std::optional<Interval> seconds_interval(double seconds, const LeafEvidence* evi
                : std::nullopt;
 }
 
-Judgement judge_bandwidths(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
-                           const LeafEvidence* second_evidence) {
+Judgement judge_bandwidths(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
+                           const YamlNode& second, const LeafEvidence* second_evidence) {
   const auto a = number(find(first, "bytes_per_second"));
   const auto b = number(find(second, "bytes_per_second"));
   if (!a || !b) {
-    return judge_maps(first, second, judge_nodes);
+    return judge_maps(first, second, by_rows(row));
   }
   return judge_timed(*a, bandwidth_interval(*a, first_evidence), *b, bandwidth_interval(*b, second_evidence));
 }
 
 // Bytes that counters of a device say, which take in what else it does.
-Judgement judge_counted(const YamlNode& first, const YamlNode& second) {
-  return judge_maps(first, second, [](const std::string& key, const YamlNode& x, const YamlNode& y) {
+Judgement judge_counted(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
+  return judge_maps(first, second, [&row](const std::string& key, const YamlNode& x, const YamlNode& y) {
     constexpr double as_good_as_same = 0.1;
     const auto a = number(&x);
     const auto b = number(&y);
-    return a && b && std::abs(*a - *b) <= as_good_as_same * std::max(*a, *b) ? same() : judge_nodes(key, x, y);
+    return a && b && std::abs(*a - *b) <= as_good_as_same * std::max(*a, *b) ? same()
+                                                                             : judge_nodes(part_of(row, key), x, y);
   });
 }
 
 // The share follows from the time and the bandwidths.
-Judgement judge_kernels(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
-                        const LeafEvidence* second_evidence) {
+Judgement judge_kernels(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
+                        const YamlNode& second, const LeafEvidence* second_evidence) {
   return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
-    if (key == "share") {
-      return same();
-    }
     if (key == "level_bytes" && detail(first_evidence, "simulated_over_counted") &&
         detail(second_evidence, "simulated_over_counted")) {
-      return judge_counted(x, y);
+      return judge_counted(part_of(row, key), x, y);
     }
     const auto a = number(&x);
     const auto b = number(&y);
     return key == "seconds" && a && b
                ? judge_timed(*a, seconds_interval(*a, first_evidence), *b, seconds_interval(*b, second_evidence))
-               : judge_nodes(key, x, y);
+               : judge_nodes(part_of(row, key), x, y);
   });
 }
 
-Judgement judge_shared_latency(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
-                               const LeafEvidence* second_evidence) {
+Judgement judge_shared_latency(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
+                               const YamlNode& second, const LeafEvidence* second_evidence) {
   return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
     const auto a = number(&x);
     const auto b = number(&y);
     constexpr const char* interval_name = "per_way_interval_95_percent";
     return key == "per_way" && a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
                                                     interval_detail(second_evidence, interval_name))
-                                      : judge_nodes(key, x, y);
+                                      : judge_nodes(part_of(row, key), x, y);
   });
 }
 
-Judgement judge_pattern(const YamlNode& first, const LeafEvidence* first_evidence, const YamlNode& second,
-                        const LeafEvidence* second_evidence) {
+Judgement judge_pattern(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
+                        const YamlNode& second, const LeafEvidence* second_evidence) {
   constexpr const char* interval_name = "interval_95_percent";
   const auto a = number(&first);
   const auto b = number(&second);
   return a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
                               interval_detail(second_evidence, interval_name))
-                : judge_nodes("", first, second);
+                : judge_nodes(row, first, second);
 }
 
 const LeafEvidence* evidence_of(const model::DeviceDescription& description, const std::string& section,
@@ -567,23 +573,24 @@ std::optional<CacheDescription> cache_with(const std::string& leaf, const model:
   }
 }
 
-Judgement judge_index_nodes(const YamlNode& first, const YamlNode& second) {
+Judgement judge_index_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
   const auto a = cache_with("index", model::to_flow_yaml(first), {});
   const auto b = cache_with("index", model::to_flow_yaml(second), {});
-  return a && b ? judge_indices(*a, *b) : judge_maps(first, second, judge_nodes);
+  return a && b ? judge_indices(*a, *b) : judge_maps(first, second, by_rows(row));
 }
 
 // Whether a value is one of the alternatives that the other description leaves. `known`: the cache that has it, if it
 // is of one.
-bool is_an_alternative(const std::string& leaf, const YamlNode& value, const CacheDescription* known,
+bool is_an_alternative(const LeafFacts& row, const YamlNode& value, const CacheDescription* known,
                        const std::vector<model::FlowYaml>& alternatives) {
-  const bool by_meaning = known != nullptr && (leaf == "index" || leaf == "replacement");
+  const bool is_index = row.sameness == model::Sameness::index;
+  const bool by_meaning = known != nullptr && (is_index || row.sameness == model::Sameness::policy);
   return std::ranges::any_of(alternatives, [&](const model::FlowYaml& alternative) {
-    if (const auto supposed = by_meaning ? cache_with(leaf, alternative, *known) : std::nullopt) {
-      return (leaf == "index" ? judge_indices(*known, *supposed) : judge_policies(*known, nullptr, *supposed, nullptr))
+    if (const auto supposed = by_meaning ? cache_with(std::string(row.name), alternative, *known) : std::nullopt) {
+      return (is_index ? judge_indices(*known, *supposed) : judge_policies(*known, nullptr, *supposed, nullptr))
                  .verdict == Verdict::same;
     }
-    return judge_nodes(leaf, model::parse_yaml(alternative, "alternative"), value).verdict == Verdict::same;
+    return judge_nodes(row, model::parse_yaml(alternative, "alternative"), value).verdict == Verdict::same;
   });
 }
 
@@ -596,9 +603,11 @@ std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& descrip
   return found == provenance.end() ? std::nullopt : model::number_from<std::uint32_t>(found->second);
 }
 
-bool depends_on_carveout(std::string_view leaf) {
-  constexpr std::array<std::string_view, 4> leaves{"capacity_bytes", "onset_bytes", "store_lines", "resident_bytes"};
-  return std::ranges::find(leaves, leaf) != leaves.end();
+// Of a cache: what `carveouts` has of each carve-out, too, and what follows from that.
+bool depends_on_carveout(const std::vector<LeafFacts>& rows, std::string_view leaf) {
+  const LeafFacts* const carveouts = find(rows, "carveouts");
+  return carveouts != nullptr && leaf != "ways" &&
+         (leaf == "capacity_bytes" || find(carveouts->parts, leaf) != nullptr);
 }
 
 // Such a leaf of a cache at another carve-out than its own; null where the cache does not say.
@@ -626,32 +635,34 @@ YamlNode at_carveout(const YamlNode& cache, const std::string& leaf, std::uint32
 
 class Comparison {
  public:
-  Comparison(const model::DeviceDescription& first, const model::DeviceDescription& second)
-      : first_(first), second_(second), first_tree_(model::parse_yaml(model::to_yaml(first), "first")),
-        second_tree_(model::parse_yaml(model::to_yaml(second), "second")) {}
+  Comparison(const model::DeviceDescription& first, const model::DeviceDescription& second,
+             const model::Sections<model::DeviceDescription>& all)
+      : all_(all), first_(first), second_(second), first_tree_(model::parse_yaml(write_sections(first, all), "first")),
+        second_tree_(model::parse_yaml(write_sections(second, all), "second")) {}
 
   std::vector<LeafDifference> run() {
-    for (const char* key : {"caches", "textures", "code"}) {
-      compare_named(key);
-    }
-    for (const char* key : {"shared_memory", "memory_latency_cycles", "outstanding", "bandwidth", "kernels"}) {
-      compare_section(key, find(first_tree_, key), find(second_tree_, key));
+    for (const auto& section : all_) {
+      if (!section.is_found_out()) {
+        continue;
+      }
+      const YamlNode* const a = find(first_tree_, section.key);
+      const YamlNode* const b = find(second_tree_, section.key);
+      if (!section.is_named) {
+        compare_section(section.facts, std::string(section.key), a, b);
+        continue;
+      }
+      const YamlNode none;
+      for (const std::string& name : keys_of(a == nullptr ? none : *a, b == nullptr ? none : *b)) {
+        compare_section(section.facts, name, a == nullptr ? nullptr : find(*a, name),
+                        b == nullptr ? nullptr : find(*b, name));
+      }
     }
     return std::move(found_);
   }
 
  private:
-  // Sections that stand under a name each.
-  void compare_named(const char* key) {
-    const YamlNode none;
-    const YamlNode* const a = find(first_tree_, key);
-    const YamlNode* const b = find(second_tree_, key);
-    for (const std::string& name : keys_of(a == nullptr ? none : *a, b == nullptr ? none : *b)) {
-      compare_section(name, a == nullptr ? nullptr : find(*a, name), b == nullptr ? nullptr : find(*b, name));
-    }
-  }
-
-  void compare_section(const std::string& section, const YamlNode* first, const YamlNode* second) {
+  void compare_section(const std::vector<LeafFacts>& rows, const std::string& section, const YamlNode* first,
+                       const YamlNode* second) {
     if (first == nullptr || second == nullptr) {
       if (first != second) {
         found_.push_back({.section = section,
@@ -664,24 +675,25 @@ class Comparison {
       return;
     }
     for (const std::string& leaf : keys_of(*first, *second)) {
-      // Where a value comes from.
-      if (leaf == "assumed") {
+      const LeafFacts* const row = find(rows, leaf);
+      if (row == nullptr || row->sameness == model::Sameness::given) {
         continue;
       }
       const auto a = carveout_of(first_, section);
       const auto b = carveout_of(second_, section);
-      if (a && b && a != b && depends_on_carveout(leaf) &&
+      if (a && b && a != b && depends_on_carveout(rows, leaf) &&
           (find(*first, "carveouts") != nullptr || find(*second, "carveouts") != nullptr)) {
-        compare_carved(section, leaf, *first, *a, *second, *b);
+        compare_carved(*row, section, *first, *a, *second, *b);
       } else {
-        compare_leaf(section, leaf, find(*first, leaf), find(*second, leaf));
+        compare_leaf(*row, section, find(*first, leaf), find(*second, leaf));
       }
     }
   }
 
   // What hangs on the carve-out, at one that both say something of.
-  void compare_carved(const std::string& section, const std::string& leaf, const YamlNode& first,
-                      std::uint32_t first_kb, const YamlNode& second, std::uint32_t second_kb) {
+  void compare_carved(const LeafFacts& row, const std::string& section, const YamlNode& first, std::uint32_t first_kb,
+                      const YamlNode& second, std::uint32_t second_kb) {
+    const std::string leaf(row.name);
     const YamlNode* const own_first = find(first, leaf);
     const YamlNode* const own_second = find(second, leaf);
     const YamlNode second_there = at_carveout(second, leaf, first_kb);
@@ -689,13 +701,13 @@ class Comparison {
     const auto at = [](std::uint32_t kb) { return "at a carve-out of " + std::to_string(kb) + " KB"; };
     std::string where;
     if (!is_null(own_first) && !is_null(&second_there)) {
-      compare_leaf(section, leaf, own_first, &second_there);
+      compare_leaf(row, section, own_first, &second_there);
       where = at(first_kb);
     } else if (!is_null(own_second) && !is_null(&first_there)) {
-      compare_leaf(section, leaf, &first_there, own_second);
+      compare_leaf(row, section, &first_there, own_second);
       where = at(second_kb);
     } else {
-      compare_leaf(section, leaf, own_first, own_second);
+      compare_leaf(row, section, own_first, own_second);
       found_.back().verdict = Verdict::open;
       found_.back().note = "";
       where = "cannot be compared: the first is " + at(first_kb) + ", the second " + at(second_kb);
@@ -704,8 +716,8 @@ class Comparison {
     note += (note.empty() ? "" : ", ") + where;
   }
 
-  void compare_leaf(const std::string& section, const std::string& leaf, const YamlNode* first,
-                    const YamlNode* second) {
+  void compare_leaf(const LeafFacts& row, const std::string& section, const YamlNode* first, const YamlNode* second) {
+    const std::string leaf(row.name);
     const LeafEvidence* const a = evidence_of(first_, section, leaf);
     const LeafEvidence* const b = evidence_of(second_, section, leaf);
     LeafDifference result{.section = section,
@@ -716,19 +728,19 @@ class Comparison {
                           .note = ""};
     if (is_null(first) != is_null(second)) {
       result.verdict = Verdict::less_certain;
-      result.note = is_null(first) ? why_open("first", section, leaf, a, *second, second_)
-                                   : why_open("second", section, leaf, b, *first, first_);
+      result.note = is_null(first) ? why_open("first", section, row, a, *second, second_)
+                                   : why_open("second", section, row, b, *first, first_);
     } else if (!is_null(first)) {
-      const Judgement judgement = judge(section, leaf, *first, a, *second, b);
+      const Judgement judgement = judge(row, section, *first, a, *second, b);
       result.verdict = judgement.verdict;
       result.note = judgement.note;
     }
     found_.push_back(std::move(result));
   }
 
-  [[nodiscard]] static std::string why_open(const std::string& which, const std::string& section,
-                                            const std::string& leaf, const LeafEvidence* evidence,
-                                            const YamlNode& value, const model::DeviceDescription& knows) {
+  [[nodiscard]] static std::string why_open(const std::string& which, const std::string& section, const LeafFacts& row,
+                                            const LeafEvidence* evidence, const YamlNode& value,
+                                            const model::DeviceDescription& knows) {
     const std::string begin = "the " + which + " ";
     if (evidence == nullptr) {
       return begin + "does not say";
@@ -739,42 +751,43 @@ class Comparison {
     }
     const auto cache = knows.caches.find(section);
     const bool is_one =
-        is_an_alternative(leaf, value, cache == knows.caches.end() ? nullptr : &cache->second, evidence->alternatives);
+        is_an_alternative(row, value, cache == knows.caches.end() ? nullptr : &cache->second, evidence->alternatives);
     return text + (is_one ? ", this among others" : ", and this is none of its alternatives");
   }
 
-  [[nodiscard]] Judgement judge(const std::string& section, const std::string& leaf, const YamlNode& first,
+  [[nodiscard]] Judgement judge(const LeafFacts& row, const std::string& section, const YamlNode& first,
                                 const LeafEvidence* a, const YamlNode& second, const LeafEvidence* b) const {
     const auto first_cache = first_.caches.find(section);
     const auto second_cache = second_.caches.find(section);
     if (first_cache != first_.caches.end() && second_cache != second_.caches.end()) {
       const CacheDescription& x = first_cache->second;
       const CacheDescription& y = second_cache->second;
-      if (leaf == "index") {
+      if (row.sameness == model::Sameness::index) {
         return judge_indices(x, y);
       }
-      if (leaf == "ways") {
+      if (row.sameness == model::Sameness::ways) {
         return judge_ways(x, y);
       }
-      if (leaf == "replacement") {
+      if (row.sameness == model::Sameness::policy) {
         return judge_policies(x, a, y, b);
       }
     }
     if (section == "bandwidth") {
-      return judge_bandwidths(first, a, second, b);
+      return judge_bandwidths(row, first, a, second, b);
     }
     if (section == "kernels") {
-      return judge_kernels(first, a, second, b);
+      return judge_kernels(row, first, a, second, b);
     }
     if (section == "memory_latency_cycles") {
-      return judge_pattern(first, a, second, b);
+      return judge_pattern(row, first, a, second, b);
     }
-    if (section == "shared_memory" && leaf == "latency_cycles") {
-      return judge_shared_latency(first, a, second, b);
+    if (section == "shared_memory" && row.name == "latency_cycles") {
+      return judge_shared_latency(row, first, a, second, b);
     }
-    return judge_nodes(leaf, first, second);
+    return judge_nodes(row, first, second);
   }
 
+  const model::Sections<model::DeviceDescription>& all_;
   const model::DeviceDescription& first_;
   const model::DeviceDescription& second_;
   YamlNode first_tree_;
@@ -798,8 +811,9 @@ std::string_view to_string(Verdict verdict) {
   return "open";
 }
 
-std::vector<LeafDifference> differences(const model::DeviceDescription& first, const model::DeviceDescription& second) {
-  return Comparison(first, second).run();
+std::vector<LeafDifference> differences(const model::DeviceDescription& first, const model::DeviceDescription& second,
+                                        const model::Sections<model::DeviceDescription>& all) {
+  return Comparison(first, second, all).run();
 }
 
 }  // namespace gpuinfer::infer

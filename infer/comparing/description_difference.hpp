@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/device_description.hpp"
+#include "model/description/sections.hpp"
 
 // What two device descriptions say differently. What means the same counts as the same: index functions that split the
 // addresses alike, where the bits that took part allow to tell; policies that no sequence of accesses tells apart;
@@ -34,7 +34,8 @@ struct LeafDifference {
 
 // One entry for each leaf of either, in the order of the schema. What is said of the devices themselves and their noise
 // is left out.
-[[nodiscard]] std::vector<LeafDifference> differences(const model::DeviceDescription& first,
-                                                      const model::DeviceDescription& second);
+[[nodiscard]] std::vector<LeafDifference> differences(
+    const model::DeviceDescription& first, const model::DeviceDescription& second,
+    const model::Sections<model::DeviceDescription>& all = model::sections());
 
 }  // namespace gpuinfer::infer

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "infer/comparing/description_difference.hpp"
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -21,23 +23,15 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::DeviceDescription;
+using model::find;
 using model::YamlEntry;
 using model::YamlNode;
 
 using Facts = std::map<std::string, std::string>;
 
-constexpr std::array<std::string_view, 4> named_sections{"caches", "textures", "code", "paths"};
-constexpr std::array<std::string_view, 5> own_sections{"shared_memory", "memory_latency_cycles", "outstanding",
-                                                       "bandwidth", "kernels"};
 // What says which one of its kind a device is.
 constexpr std::array<std::string_view, 2> identities{"gpu_id", "gpu_uuid"};
 constexpr const char* source_key = "source";
-
-template <class Node>
-Node* find(Node& map, std::string_view key) {
-  const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-  return found == map.entries.end() ? nullptr : &found->value;
-}
 
 bool is_absent(const YamlNode* node) { return node == nullptr || node->kind == YamlNode::Kind::null; }
 
@@ -142,16 +136,17 @@ DeviceDescription filled(const DeviceDescription& first, const DeviceDescription
   const YamlNode* const why = find(further, "evidence");
   const YamlNode& further_evidence = why == nullptr ? none : *why;
   YamlNode evidence = map_in(tree, "evidence");
-  for (const std::string_view key : named_sections) {
-    if (const YamlNode* const map = find(further, key); !is_absent(map)) {
-      for (const YamlEntry& section : map->entries) {
-        merge_section(map_in(tree, key), evidence, section.key.text, section.value, further_evidence);
-      }
+  for (const auto& section : model::sections()) {
+    const YamlNode* const node = find(further, section.key);
+    if (is_absent(node) || !(section.is_found_out() || section.is_named)) {
+      continue;
     }
-  }
-  for (const std::string_view key : own_sections) {
-    if (const YamlNode* const section = find(further, key); !is_absent(section)) {
-      merge_section(tree, evidence, std::string(key), *section, further_evidence);
+    if (!section.is_named) {
+      merge_section(tree, evidence, std::string(section.key), *node, further_evidence);
+      continue;
+    }
+    for (const YamlEntry& part : node->entries) {
+      merge_section(map_in(tree, section.key), evidence, part.key.text, part.value, further_evidence);
     }
   }
   for (const YamlEntry& section : further_evidence.entries) {
@@ -201,27 +196,16 @@ bool contradict(const LeafDifference& difference) {
                                             model::parse_yaml(difference.second, difference.leaf)));
 }
 
-template <class Entry>
-void add_names(std::vector<std::string>& names, const std::map<std::string, Entry>& entries) {
-  for (const auto& [name, entry] : entries) {
-    names.push_back(name);
-  }
-}
-
 std::vector<std::string> sections_of(const DeviceDescription& description) {
   std::vector<std::string> names;
-  add_names(names, description.caches);
-  add_names(names, description.textures);
-  add_names(names, description.code);
-  const std::array<bool, own_sections.size()> is_there{
-      description.shared_memory.has_value(), description.memory_latency_cycles.has_value(),
-      description.outstanding.has_value(), !description.bandwidth.empty(), !description.kernels.empty()};
-  for (std::size_t i = 0; i < own_sections.size(); ++i) {
-    if (is_there.at(i)) {
-      names.emplace_back(own_sections.at(i));
+  for (const auto& section : model::sections()) {
+    if (section.is_found_out()) {
+      std::ranges::copy(section.names(description), std::back_inserter(names));
     }
   }
-  add_names(names, description.evidence);
+  for (const auto& [name, evidence] : description.evidence) {
+    names.push_back(name);
+  }
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
   return names;

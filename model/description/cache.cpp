@@ -13,6 +13,7 @@ namespace {
 
 using codec::Bytes;
 using codec::Count;
+using codec::Lines;
 using codec::Map;
 using codec::max_bytes;
 using codec::max_line_bytes;
@@ -22,7 +23,7 @@ constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
 constexpr std::uint64_t max_victim_lines = 1024;
 constexpr std::uint64_t max_swept_lines = 1024;
-constexpr std::uint32_t max_carveout_kb = 1U << 20U;
+constexpr codec::Whole<std::uint32_t, codec::Unit::kilobytes> kilobytes{.most = 1U << 20U};
 
 void check_ways_fit_index(const Place& place, const CacheDescription& cache) {
   const std::size_t ways = cache.ways->size();
@@ -65,6 +66,13 @@ void check_capacity(const Place& place, const CacheDescription& cache) {
   }
 }
 
+void check_tags(const Place& place, const CacheDescription& cache) {
+  const auto written = place.find("tag_bytes");
+  if (const auto bytes = written ? tag_bytes(cache) : std::nullopt; bytes && written->whole(1, max_bytes) != *bytes) {
+    written->fail("is not the sum of ways x line_bytes, " + std::to_string(*bytes) + "; correct one of them");
+  }
+}
+
 void check_sectors(const Place& place, const CacheDescription& cache) {
   if (*cache.line_bytes % *cache.sector_bytes != 0) {
     place.need("sector_bytes")
@@ -85,7 +93,8 @@ void check_sectors(const Place& place, const CacheDescription& cache) {
 }
 
 Leaf<CacheDescription> index_leaf(std::string_view meaning) {
-  Leaf<CacheDescription> row("index", meaning);
+  Leaf<CacheDescription> row(
+      {.name = "index", .meaning = meaning, .sameness = Sameness::index, .schema = schema::reference("index")});
   row.read = [](const Place& place, CacheDescription& cache) {
     cache.index = codec::index_from(place);
     if (const auto bits = place.find("exercised_bits")) {
@@ -104,11 +113,22 @@ Leaf<CacheDescription> index_leaf(std::string_view meaning) {
     }
     return flow_map(entries);
   };
+  row.text = [](const CacheDescription& cache) {
+    return cache.index ? std::optional(words::index(*cache.index)) : std::nullopt;
+  };
+  return row;
+}
+
+template <class Part>
+Leaf<Part> replacement_row(std::string_view meaning) {
+  Leaf<Part> row(codec::replacement_facts());
+  row.name = "replacement";
+  row.meaning = meaning;
   return row;
 }
 
 Leaf<CacheDescription> replacement_leaf(std::string_view meaning) {
-  Leaf<CacheDescription> row("replacement", meaning);
+  Leaf<CacheDescription> row = replacement_row<CacheDescription>(meaning);
   row.read = [](const Place& place, CacheDescription& cache) {
     cache.replacement = codec::replacement_from(place, cache.ways);
   };
@@ -116,28 +136,37 @@ Leaf<CacheDescription> replacement_leaf(std::string_view meaning) {
     return cache.replacement ? codec::replacement_text(*cache.replacement) : "null";
   };
   row.is_default = [](const CacheDescription& cache) { return !cache.replacement; };
+  row.text = [](const CacheDescription& cache) {
+    return cache.replacement ? std::optional(codec::replacement_text(*cache.replacement)) : std::nullopt;
+  };
   return row;
 }
 
 Map<Fill> fill() {
   return {.leaves = {
-              leaf("prefetch_lines", &Fill::prefetch_lines, codec::Whole<unsigned>{.most = max_prefetch_lines}),
+              leaf("prefetch_lines", &Fill::prefetch_lines, codec::Whole<unsigned>{.most = max_prefetch_lines},
+                   "how many further lines come along"),
               leaf("prefetch_on", &Fill::prefetch_on,
                    codec::Words<PrefetchOn>{.words = {{"miss", PrefetchOn::miss},
                                                       {"access", PrefetchOn::access},
-                                                      {"stride", PrefetchOn::stride}}})
+                                                      {"stride", PrefetchOn::stride}}},
+                   "with every missed line, with every access, or after two steps of one width in such steps")
                   .sparse(),
-              leaf("fetch_bytes", &Fill::fetch_bytes, Bytes{.least = 1, .most = max_line_bytes}).sparse(),
+              leaf("fetch_bytes", &Fill::fetch_bytes, Bytes{.least = 1, .most = max_line_bytes},
+                   "the aligned block that a missed sector brings: whole sectors, and divides the line")
+                  .sparse(),
           }};
 }
 
 Map<Store> store() {
   return {.leaves = {
               leaf("miss", &Store::miss,
-                   codec::Words<StoreMiss>{.words = {{"allocate", StoreMiss::allocate}, {"bypass", StoreMiss::bypass}}})
+                   codec::Words<StoreMiss>{.words = {{"allocate", StoreMiss::allocate}, {"bypass", StoreMiss::bypass}}},
+                   "whether a store that misses brings its line")
                   .needed(),
               leaf("hit", &Store::hit,
-                   codec::Words<StoreHit>{.words = {{"update", StoreHit::update}, {"evict", StoreHit::evict}}})
+                   codec::Words<StoreHit>{.words = {{"update", StoreHit::update}, {"evict", StoreHit::evict}}},
+                   "whether a store that hits leaves the line in place")
                   .needed(),
           }};
 }
@@ -146,15 +175,20 @@ Map<Store> store() {
 Leaf<CacheDescription> sweep_leaf(std::string_view meaning) {
   const Count lines{.most = max_swept_lines};
   const Map<Sweep> sweep{
-      .leaves = {leaf("banks", &Sweep::banks, Count{.least = 1}).needed(),
-                 leaf("lines_on_hit", &Sweep::lines_on_hit, lines).needed(),
-                 leaf("lines_on_replacement", &Sweep::lines_on_replacement, lines).needed(),
-                 leaf("lines_on_fill", &Sweep::lines_on_fill, Count{.least = 1, .most = max_swept_lines}).needed()}};
-  Leaf<CacheDescription> row = leaf("sweep", &CacheDescription::sweep, sweep, meaning);
+      .leaves = {leaf("banks", &Sweep::banks, Count{.least = 1, .most = max_lines},
+                      "of sets, which share the store evenly; divides the sets and store_lines")
+                     .needed(),
+                 leaf("lines_on_hit", &Sweep::lines_on_hit, lines, "that the pointer takes after a hit").needed(),
+                 leaf("lines_on_replacement", &Sweep::lines_on_replacement, lines,
+                      "that it takes after a miss that evicted a line of its set")
+                     .needed(),
+                 leaf("lines_on_fill", &Sweep::lines_on_fill, Count{.least = 1, .most = max_swept_lines},
+                      "that it takes after a miss that did not")
+                     .needed()},
+      .words = words::sweep};
+  Leaf<CacheDescription> row =
+      leaf("sweep", &CacheDescription::sweep, sweep, meaning).sparse().beside({"store_lines", "ways"});
   row.read = [sweep](const Place& place, CacheDescription& cache) {
-    if (!cache.store_lines || !cache.ways) {
-      place.fail("needs store_lines and ways; give them or remove it");
-    }
     cache.sweep = sweep.read(place);
     static_cast<void>(place.need("banks").whole(1, cache.ways->size()));
     if (cache.ways->size() % cache.sweep->banks != 0 || *cache.store_lines % cache.sweep->banks != 0) {
@@ -167,7 +201,9 @@ Leaf<CacheDescription> sweep_leaf(std::string_view meaning) {
 
 // Checked as a cache of its own.
 Map<Twin> twin() {
-  Leaf<Twin> replacement("replacement", "");
+  Leaf<Twin> replacement = replacement_row<Twin>("the policy and its parameters");
+  replacement.schema.emplace_back("properties", "{policy: {type: string}}");
+  replacement.schema.emplace_back("required", "[policy]");
   replacement.read = [](const Place& place, Twin& twin) {
     const auto policy = codec::replacement_from(place, twin.ways);
     if (!policy) {
@@ -177,43 +213,76 @@ Map<Twin> twin() {
   };
   replacement.write = [](const Twin& twin) { return codec::replacement_text(twin.replacement); };
   replacement.is_needed = true;
-  return {.leaves = {leaf("ways", &Twin::ways, codec::Ways{}).needed(),
-                     leaf("index", &Twin::index, codec::Index{.of_what = "twin"}).needed(), replacement},
-          .check = [](const Place& place, const Twin& twin) {
-            CacheDescription cache;
-            cache.ways = twin.ways;
-            cache.index = twin.index;
-            check_ways_fit_index(place, cache);
-            check_capacity(place, cache);
-          }};
+  return {
+      .leaves = {leaf("ways", &Twin::ways, codec::Ways{}, "one number for each set").needed(),
+                 leaf("index", &Twin::index, codec::Index{.of_what = "twin"}, "address to set").needed(), replacement},
+      .check = [](const Place& place, const Twin& twin) {
+        CacheDescription cache;
+        cache.ways = twin.ways;
+        cache.index = twin.index;
+        check_ways_fit_index(place, cache);
+        check_capacity(place, cache);
+      }};
 }
 
 Map<Partitions> partitions() {
-  Leaf<Partitions> near = leaf("near", &Partitions::near, Count{});
+  Leaf<Partitions> near = leaf("near", &Partitions::near, Count{.most = max_lines},
+                               "of virtual devices: which part is close to the SM that loads");
   near.read = [](const Place& place, Partitions& parts) {
     parts.near = Count{.most = sets(parts.index) - 1}.read(place);
   };
-  return {.leaves = {
-              leaf("index", &Partitions::index, codec::Index{.of_what = "partitions"}).needed(),
+  return {
+      .leaves =
+          {
+              leaf("index", &Partitions::index, codec::Index{.of_what = "partitions"}, "address to part").needed(),
               near,
-              leaf("far_cycles", &Partitions::far_cycles, codec::Real{}).needed(),
-              leaf("block_bytes", &Partitions::block_bytes, Bytes{.least = 1, .most = max_bytes}).sparse(),
-              leaf("keeps_copies", &Partitions::keeps_copies,
-                   codec::Words<bool>{.words = {{"true", true}, {"false", false}}})
+              leaf("far_cycles", &Partitions::far_cycles, codec::Cycles{},
+                   "what a hit in another part than the near one takes longer")
+                  .needed(),
+              leaf("block_bytes", &Partitions::block_bytes, Bytes{.least = 1, .most = max_bytes},
+                   "inside aligned blocks of that size the index holds; from one to the next parts may be swapped")
                   .sparse(),
-              leaf("resident_bytes", &Partitions::resident_bytes, codec::Interval{}).sparse(),
-              leaf("sms", &Partitions::sms, codec::SmLists{}).sparse(),
-          }};
+              leaf("keeps_copies", &Partitions::keeps_copies,
+                   codec::Words<bool>{.words = {{"true", true}, {"false", false}}},
+                   "whether a far line is found in the near part from its second load on")
+                  .sparse(),
+              leaf("resident_bytes", &Partitions::resident_bytes, codec::Interval{},
+                   "what is present near an SM, on average, while it loads random lines (interval of 95 %)")
+                  .sparse(),
+              leaf("sms", &Partitions::sms, codec::SmLists{}, "the SMs to which each part is the near one").sparse(),
+          },
+      .words = [](const Partitions& parts) {
+        std::vector<std::string> sms;
+        for (const auto& list : parts.sms) {
+          sms.push_back(to_text(list.size()));
+        }
+        const std::string resident =
+            parts.resident_bytes ? words::together({"; near an SM ", codec::Interval{}.text(*parts.resident_bytes)})
+                                 : "";
+        return words::together({"near to ", words::joined(sms, " and "), " SMs, ", to_text(parts.far_cycles),
+                                " cycles more from the other; ", flow_map(codec::index_entries(parts.index)),
+                                resident});
+      }};
 }
 
 Map<Carveout> carveout() {
-  return {.leaves = {
-              leaf("carveout_kb", &Carveout::carveout_kb, Count{.most = max_carveout_kb}).needed(),
-              leaf("onset_bytes", &Carveout::onset_bytes, Bytes{.least = 1, .most = max_bytes}),
-              leaf("resident_bytes", &Carveout::resident_bytes, codec::Interval{}).sparse(),
-              leaf("ways", &Carveout::ways, codec::Ways{}).sparse(),
-              leaf("store_lines", &Carveout::store_lines, Bytes{.least = 1, .most = max_lines}).sparse(),
-          }};
+  return {
+      .leaves = {leaf("carveout_kb", &Carveout::carveout_kb, kilobytes, "what is set aside").needed(),
+                 leaf("onset_bytes", &Carveout::onset_bytes, Bytes{.least = 1, .most = max_bytes},
+                      "the largest contiguous array without misses"),
+                 leaf("resident_bytes", &Carveout::resident_bytes, codec::Interval{},
+                      "what is present, on average, while random lines are loaded (interval of 95 %)")
+                     .sparse(),
+                 leaf("ways", &Carveout::ways, codec::Ways{}, "of virtual devices: one number for each set").sparse(),
+                 leaf("store_lines", &Carveout::store_lines, Lines{.least = 1, .most = max_lines},
+                      "lines of data, where there are more tags")
+                     .sparse()},
+      .words =
+          [](const Carveout& carveout) {
+            return words::together({to_text(carveout.carveout_kb),
+                                    " KB: ", carveout.onset_bytes ? words::bytes(*carveout.onset_bytes) : "?"});
+          },
+      .key = "carveout_kb"};
 }
 
 // Names of leaves that a cache has.
@@ -233,52 +302,97 @@ struct LeafNames {
   [[nodiscard]] static std::string write(const std::vector<std::string>& names) {
     return codec::List<codec::Text>{}.write(names);
   }
+  [[nodiscard]] static std::string text(const std::vector<std::string>& names) { return words::joined(names); }
+  // The names are those of the rows that this is one of.
+  [[nodiscard]] static LeafFacts facts() {
+    return {.sameness = Sameness::given, .schema = schema::list({{"$ref", "\"#/$defs/cache_leaf\""}})};
+  }
 };
 
+// Follows from other leaves, with which it is compared where a file has it.
+Leaf<CacheDescription> tag_bytes_leaf(std::string_view meaning) {
+  const Bytes bytes{.least = 1, .most = max_bytes};
+  Leaf<CacheDescription> row(facts_of("tag_bytes", bytes, meaning));
+  row.sameness = Sameness::given;
+  row.read = [bytes](const Place& place, CacheDescription&) { static_cast<void>(bytes.read(place)); };
+  row.write = [](const CacheDescription& cache) {
+    const auto size = tag_bytes(cache);
+    return size ? to_text(*size) : "null";
+  };
+  row.is_default = [](const CacheDescription& cache) { return !cache.store_lines || !tag_bytes(cache); };
+  row.text = [](const CacheDescription& cache) {
+    const auto size = tag_bytes(cache);
+    return size ? std::optional(words::bytes(*size)) : std::nullopt;
+  };
+  return std::move(row).sparse().given().beside({"ways", "line_bytes"});
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> tag_bytes(const CacheDescription& cache) {
+  if (!cache.ways || !cache.line_bytes) {
+    return std::nullopt;
+  }
+  return std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) * *cache.line_bytes;
+}
 
 const Leaves<CacheDescription>& cache_leaves() {
   using Cache = CacheDescription;
   static const Leaves<Cache> leaves{
       leaf("capacity_bytes", &Cache::capacity_bytes, Bytes{.least = 1, .most = max_bytes},
-           "all ways of all sets, times the line"),
+           "of data: line_bytes x the ways of all sets, or x store_lines where those are fewer"),
+      tag_bytes_leaf("line_bytes x the ways of all sets, where there are more tags than lines of data"),
       leaf("onset_bytes", &Cache::onset_bytes, Bytes{.least = 1, .most = max_bytes},
-           "the largest contiguous array without misses")
+           "the largest contiguous array without misses; below the capacity where sets fill unevenly")
           .sparse(),
-      leaf("store_lines", &Cache::store_lines, Bytes{.least = 1, .most = max_lines},
+      leaf("store_lines", &Cache::store_lines, Lines{.least = 1, .most = max_lines},
            "lines of data, where there are more tags")
           .sparse(),
       leaf("line_bytes", &Cache::line_bytes, Bytes{.least = 1, .most = max_line_bytes}, "what has one tag"),
-      leaf("sector_bytes", &Cache::sector_bytes, Bytes{.least = 1, .most = max_line_bytes}, "what one miss brings"),
-      leaf("ways", &Cache::ways, codec::Ways{}, "one number for each set"),
-      index_leaf("address to set"),
-      replacement_leaf("the policy and its parameters"),
-      leaf("fill", &Cache::fill, fill(), "what comes along with a miss").sparse(),
-      leaf("store", &Cache::store, store(), "what a store does").sparse(),
-      sweep_leaf("what happens when the store of lines is full").sparse(),
-      leaf("victim_lines", &Cache::victim_lines, Bytes{.least = 1, .most = max_victim_lines},
-           "the last evicted lines, which still hit")
+      leaf("sector_bytes", &Cache::sector_bytes, Bytes{.least = 1, .most = max_line_bytes},
+           "what one miss brings; divides the line, into 64 sectors at most"),
+      leaf("ways", &Cache::ways, codec::Ways{}, "one number for each set that the index makes"),
+      index_leaf("address to set; exercised_bits are the address bits that took part, others are not spoken of"),
+      replacement_leaf("the policy and its parameters; `equivalent` lists policies that behave alike with these ways"),
+      leaf("fill", &Cache::fill, fill(), "of virtual devices: what comes along with a miss").sparse(),
+      leaf("store", &Cache::store, store(), "of virtual devices: what a store does").sparse(),
+      sweep_leaf("what an access does to a full store: a pointer goes from set to set and evicts the next line of each"),
+      leaf("victim_lines", &Cache::victim_lines, Lines{.least = 1, .most = max_victim_lines},
+           "of virtual devices: so many evicted lines still hit, the last ones, and then go back to their set")
           .sparse()
           .given(),
-      leaf("twin", &Cache::twin, twin(), "a second cache of the same lines that answers as fast").sparse().given(),
+      leaf("twin", &Cache::twin, twin(),
+           "of virtual devices: a second cache of the same lines, as fast, in which misses of the first are looked up")
+          .sparse()
+          .given(),
       leaf("latency_cycles", &Cache::latency_cycles, codec::latency_cycles(),
-           "medians as timed; a miss is a hit in the next level"),
-      leaf_of_evidence<Cache>("latency_cycles.hit"),
-      leaf_of_evidence<Cache>("latency_cycles.miss"),
-      leaf("partitions", &Cache::partitions, partitions(), "parts that are near to some SMs and far from others")
+           "medians as timed; a miss is a hit in the next level")
+          .in_words([](const Cache& cache) -> std::optional<std::string> {
+            return cache.latency_cycles == LatencyCycles{}
+                       ? std::nullopt
+                       : std::optional(codec::latency_cycles().text(cache.latency_cycles));
+          }),
+      leaf_of_evidence<Cache>("latency_cycles.hit", {}),
+      leaf_of_evidence<Cache>("latency_cycles.miss", {}),
+      leaf(
+          "partitions", &Cache::partitions, partitions(),
+          "parts of an L2 that are near to some SMs and far from others; none where no SM sees a difference of a cycle")
           .sparse(),
-      leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout()},
+      leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout(), .separator = "; "},
            "the same cache with each amount of shared memory set aside")
           .sparse(),
-      leaf("shared_with", &Cache::shared_with, codec::List<codec::Text>{},
+      leaf("shared_with", &Cache::shared_with, codec::List<codec::Text>{.item = {}, .none = "no other path"},
            "other paths whose loads find the lines that loads of this one brought")
           .sparse(),
       leaf("resident_bytes", &Cache::resident_bytes, codec::Interval{},
-           "what is present on an average while random lines are loaded (95 %)")
+           "of a level behind another one: what is present, on average, while random lines are loaded (interval of 95 "
+           "%)")
           .sparse(),
-      leaf("shared_by_sms", &Cache::shared_by_sms, codec::SmLists{}, "the SMs that have one in common").sparse(),
+      leaf("shared_by_sms", &Cache::shared_by_sms, codec::SmLists{},
+           "of a level behind another one: the SMs that have one in common, a list for each")
+          .sparse(),
       leaf_of_evidence<Cache>("sms", "SMs whose cache behaves otherwise"),
-      leaf("assumed", &Cache::assumed, LeafNames{}, "leaves that no source gives").sparse().given(),
+      leaf("assumed", &Cache::assumed, LeafNames{}, "of virtual devices: leaves that no source gives").sparse().given(),
   };
   return leaves;
 }
@@ -289,6 +403,7 @@ void check(const Place& place, const CacheDescription& cache) {
   }
   if (cache.ways) {
     check_capacity(place, cache);
+    check_tags(place, cache);
   }
   if (cache.line_bytes && cache.sector_bytes) {
     check_sectors(place, cache);

@@ -11,16 +11,17 @@ namespace gpuinfer::model {
 namespace {
 
 using codec::max_count;
-using codec::Real;
 using Size = codec::Whole<std::size_t>;
 
-constexpr Real probability{.most = 1};
+constexpr codec::Real<> probability{.most = 1};
 constexpr Size count{.most = max_count};
 
 // A value of any kind.
 struct AnyValue {
   [[nodiscard]] static FlowYaml read(const Place& place) { return to_flow_yaml(place.node()); }
   [[nodiscard]] static std::string write(const FlowYaml& value) { return value; }
+  [[nodiscard]] static std::string text(const FlowYaml& value) { return value; }
+  [[nodiscard]] static LeafFacts facts() { return {}; }
 };
 
 const Leaves<LeafEvidence>& leaf_evidence_leaves() {
@@ -88,6 +89,23 @@ std::string leaf_evidence_text(const LeafEvidence& evidence) {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string_view, schema::Object>> evidence_definitions() {
+  schema::Object leaf = schema_of(facts_of(leaf_evidence_leaves()));
+  leaf.back() = {"additionalProperties", "true"};
+  return {{"leaf_evidence", leaf},
+          {"prediction", schema::or_null(prediction().facts().schema)},
+          {"inquiries", schema::list(inquiry().facts().schema)}};
+}
+
+schema::Object evidence_schema(std::vector<std::string_view> names) {
+  names.insert(names.end(), {"prediction", "inquiries"});
+  return {{"type", "object"},
+          {"properties", flow_map({{"prediction", schema::text(schema::reference("prediction"))},
+                                   {"inquiries", schema::text(schema::reference("inquiries"))}})},
+          {"propertyNames", schema::text({{"enum", schema::word_list(names)}})},
+          {"additionalProperties", schema::text(schema::reference("leaf_evidence"))}};
+}
 
 CacheEvidence evidence_from(const Place& place, std::string_view of_what, Names names) {
   CacheEvidence evidence;

@@ -16,11 +16,30 @@ namespace gpuinfer::model {
 [[nodiscard]] CacheEvidence evidence_from(const Place& place, std::string_view of_what, Names names);
 [[nodiscard]] std::string evidence_block(const CacheEvidence& evidence);
 
+// The same in the JSON Schema, and what it refers to.
+[[nodiscard]] schema::Object evidence_schema(std::vector<std::string_view> names);
+[[nodiscard]] std::vector<std::pair<std::string_view, schema::Object>> evidence_definitions();
+
 // The key `evidence`, behind these sections.
 template <class Description>
 [[nodiscard]] Section<Description> evidence_section(const Sections<Description>& sections) {
   Section<Description> section;
   section.key = "evidence";
+  section.meaning = "of profiles: why values are what they are, by the names above";
+  schema::Object single;
+  std::vector<std::string_view> named;
+  for (const Section<Description>& of : sections) {
+    if (of.is_found_out() && of.is_named) {
+      named.insert(named.end(), of.leaves.begin(), of.leaves.end());
+    } else if (of.is_found_out()) {
+      single.emplace_back(of.key, schema::text(evidence_schema(of.leaves)));
+    }
+  }
+  std::ranges::sort(named);
+  named.erase(std::ranges::unique(named).begin(), named.end());
+  section.schema = {{"type", "object"},
+                    {"properties", schema::text(single)},
+                    {"additionalProperties", schema::text(evidence_schema(named))}};
   section.read = [sections](const Place& place, Description& description) {
     for (const auto& [name, entry] : place.entries()) {
       const Section<Description>* const of = section_with(sections, description, name);
@@ -30,6 +49,7 @@ template <class Description>
       description.evidence.emplace(name, evidence_from(entry, of->of_what, of->leaves));
     }
   };
+  section.keep_only = [](Description&, const std::function<bool(std::string_view)>&) {};
   section.write = [](const Description& description) {
     std::string text = description.evidence.empty() ? "" : "evidence:\n";
     for (const auto& [name, evidence] : description.evidence) {

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,33 +12,58 @@
 #include <utility>
 #include <vector>
 
+#include "model/description/schema.hpp"
 #include "model/yaml_place.hpp"
 #include "model/yaml_tree.hpp"
 
-// A leaf of a description as one row: whatever reads, writes or lists leaves goes through these rows.
+// A leaf of a description as one row: whatever reads, writes, compares or lists leaves goes through these rows.
 namespace gpuinfer::model {
+
+// What makes two values of a leaf the same.
+enum class Sameness : std::uint8_t {
+  equality,
+  overlap,  // of intervals
+  index,    // the same split of the addresses
+  ways,     // of the same sets
+  policy,   // the same victims
+  given,    // nothing: it says where values come from, or follows from others
+};
+
+// What there is to know of a leaf, whatever it is a leaf of.
+struct LeafFacts {
+  std::string_view name = {};     // in files
+  std::string_view meaning = {};  // one line
+  std::string_view unit = {};
+  bool is_needed = false;    // a file that lacks it is refused
+  bool is_sparse = false;    // not written where it is the default
+  bool is_found_out = true;  // evidence may speak of it
+  bool is_of_evidence_alone = false;
+  bool is_measured = false;     // its numbers spread from one measurement to the next
+  bool has_free_names = false;  // a map of names of the device's own
+  Sameness sameness = Sameness::equality;
+  std::vector<std::string_view> needs = {};  // leaves beside it without which it is refused
+  schema::Object schema = {};                // of a value that is known
+  std::vector<LeafFacts> parts = {};         // of a map, or of each map of a list
+  std::string_view key = {};                 // of such a list: the part by which its maps are told apart
+};
 
 // A leaf of a `Part`, a struct that stands in a description. A row of a struct is a row of what derives from it, too.
 template <class Part>
-struct Leaf {
-  std::string_view name;     // in files
-  std::string_view meaning;  // one line; empty for an entry of a leaf
+struct Leaf : LeafFacts {
   // Throws InputError for what is no such value. Not called where the file has none. Empty: only evidence has this
   // name.
   std::function<void(const Place&, Part&)> read;
   std::function<std::string(const Part&)> write;  // YAML on one line; null where it is not known
   std::function<bool(const Part&)> is_default;    // the value that it has where the file has none
-  bool is_needed = false;                         // a file that lacks it is refused
-  bool is_sparse = false;                         // not written where it is the default
-  bool is_found_out = true;                       // evidence may speak of it
+  // For people; none where it is not known.
+  std::function<std::optional<std::string>(const Part&)> text;
 
-  Leaf(std::string_view own_name, std::string_view own_meaning) : name(own_name), meaning(own_meaning) {}
+  explicit Leaf(LeafFacts facts) : LeafFacts(std::move(facts)) {}
 
   template <class Base>
   requires std::derived_from<Part, Base> Leaf(
       const Leaf<Base>& base)  // NOLINT(google-explicit-constructor): a row of the base is one
-      : name(base.name), meaning(base.meaning), read(base.read), write(base.write), is_default(base.is_default),
-        is_needed(base.is_needed), is_sparse(base.is_sparse), is_found_out(base.is_found_out) {}
+      : LeafFacts(base), read(base.read), write(base.write), is_default(base.is_default), text(base.text) {}
 
   [[nodiscard]] Leaf needed() && {
     is_needed = true;
@@ -50,18 +77,47 @@ struct Leaf {
     is_found_out = false;
     return std::move(*this);
   }
+  [[nodiscard]] Leaf beside(std::vector<std::string_view> others) && {
+    needs = std::move(others);
+    return std::move(*this);
+  }
+  [[nodiscard]] Leaf in_words(std::function<std::optional<std::string>(const Part&)> words) && {
+    text = std::move(words);
+    return std::move(*this);
+  }
+
+  // Whether a file has it.
+  [[nodiscard]] bool is_written(const Part& part) const { return write && !(is_sparse && is_default(part)); }
 };
 
 template <class Part>
 using Leaves = std::vector<Leaf<Part>>;
 
-// A row of a member. `codec` has read(Place) -> Value and write(Value) -> YAML on one line.
+// The value of a leaf in one description.
+struct LeafValue {
+  const LeafFacts* leaf = nullptr;
+  std::string yaml = "null";             // on one line
+  std::optional<std::string> text = {};  // for people; none: not known
+  bool is_written = false;
+};
+
+template <class Codec>
+[[nodiscard]] LeafFacts facts_of(std::string_view name, const Codec& codec, std::string_view meaning) {
+  LeafFacts facts = codec.facts();
+  facts.name = name;
+  facts.meaning = meaning;
+  return facts;
+}
+
+// A row of a member. `codec` has read(Place) -> Value, write(Value) -> YAML on one line, text(Value) for people, and
+// facts() of all such values.
 template <class Part, class Value, class Codec>
 [[nodiscard]] Leaf<Part> leaf(std::string_view name, Value Part::*member, Codec codec, std::string_view meaning = {}) {
-  Leaf<Part> row(name, meaning);
+  Leaf<Part> row(facts_of(name, codec, meaning));
   row.read = [member, codec](const Place& place, Part& part) { part.*member = codec.read(place); };
   row.write = [member, codec](const Part& part) { return codec.write(part.*member); };
   row.is_default = [member](const Part& part) { return part.*member == Part{}.*member; };
+  row.text = [member, codec](const Part& part) -> std::optional<std::string> { return codec.text(part.*member); };
   return row;
 }
 
@@ -69,17 +125,20 @@ template <class Part, class Value, class Codec>
 template <class Part, class Value, class Codec>
 [[nodiscard]] Leaf<Part> leaf(std::string_view name, std::optional<Value> Part::*member, Codec codec,
                               std::string_view meaning = {}) {
-  Leaf<Part> row(name, meaning);
+  Leaf<Part> row(facts_of(name, codec, meaning));
   row.read = [member, codec](const Place& place, Part& part) { part.*member = codec.read(place); };
   row.write = [member, codec](const Part& part) { return part.*member ? codec.write(*(part.*member)) : "null"; };
   row.is_default = [member](const Part& part) { return !(part.*member); };
+  row.text = [member, codec](const Part& part) -> std::optional<std::string> {
+    return part.*member ? std::optional<std::string>(codec.text(*(part.*member))) : std::nullopt;
+  };
   return row;
 }
 
 // A name that only evidence has.
 template <class Part>
-[[nodiscard]] Leaf<Part> leaf_of_evidence(std::string_view name, std::string_view meaning = {}) {
-  return Leaf<Part>(name, meaning);
+[[nodiscard]] Leaf<Part> leaf_of_evidence(std::string_view name, std::string_view meaning) {
+  return Leaf<Part>(LeafFacts{.name = name, .meaning = meaning, .is_of_evidence_alone = true});
 }
 
 // Reads a map, and refuses what is no leaf of it.
@@ -96,11 +155,16 @@ void read_leaves(const Place& place, Part& part, const Leaves<Part>& leaves) {
     if (!each.read) {
       continue;
     }
-    if (each.is_needed) {
-      each.read(place.need(each.name), part);
-    } else if (const auto entry = place.find(each.name)) {
-      each.read(*entry, part);
+    const auto entry = each.is_needed ? place.need(each.name) : place.find(each.name);
+    if (!entry) {
+      continue;
     }
+    for (const std::string_view other : each.needs) {
+      if (!place.find(other)) {
+        entry->fail("needs `" + std::string(other) + "` beside it; give that or remove it");
+      }
+    }
+    each.read(*entry, part);
   }
 }
 
@@ -110,11 +174,32 @@ template <class Part>
                                                                               const Leaves<Part>& leaves) {
   std::vector<std::pair<std::string, std::string>> entries;
   for (const Leaf<Part>& each : leaves) {
-    if (each.write && !(each.is_sparse && each.is_default(part))) {
+    if (each.is_written(part)) {
       entries.emplace_back(each.name, each.write(part));
     }
   }
   return entries;
+}
+
+// Of all rows; `leaves` outlives them.
+template <class Part>
+[[nodiscard]] std::vector<LeafValue> values_of(const Part& part, const Leaves<Part>& leaves) {
+  std::vector<LeafValue> values;
+  for (const Leaf<Part>& each : leaves) {
+    LeafValue value{.leaf = &each};
+    if (each.write) {
+      value.is_written = each.is_written(part);
+      value.yaml = each.write(part);
+      value.text = each.is_sparse && !value.is_written ? std::nullopt : each.text(part);
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+template <class Part>
+[[nodiscard]] std::vector<LeafFacts> facts_of(const Leaves<Part>& leaves) {
+  return {leaves.begin(), leaves.end()};
 }
 
 // What evidence may speak of.
@@ -128,5 +213,8 @@ template <class Part>
   }
   return names;
 }
+
+// A map of these leaves.
+[[nodiscard]] schema::Object schema_of(const std::vector<LeafFacts>& leaves);
 
 }  // namespace gpuinfer::model

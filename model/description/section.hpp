@@ -6,6 +6,7 @@
 #include <concepts>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,22 +22,22 @@ namespace gpuinfer::model {
 
 template <class Description>
 struct Section {
-  enum class Kind {
-    plain,   // of the device or of the program that reads: nothing is found out of it
-    named,   // names stand below the key, a target each, with leaves of their own
-    single,  // leaves stand below the key
-  };
-
   std::string_view key;
-  Kind kind = Kind::plain;
-  std::string_view target;   // of a single section: which target finds it out
-  std::string_view of_what;  // what its evidence is of, in messages
-  // What its evidence may speak of. The rows of a table that grows by names of its own (bandwidths) are these.
-  std::vector<std::string_view> leaves;
+  std::string_view meaning = {};  // one line
+  bool is_named = false;          // names stand below the key, each with leaves of its own; else the leaves themselves
+  std::string_view target = {};   // of a section without names: which target finds it out
+  // What its evidence is of, in messages. Empty: nothing of it is found out, since it is of the device itself, or of
+  // the program that reads.
+  std::string_view of_what = {};
+  std::vector<LeafFacts> facts = {};          // of its leaves
+  std::vector<std::string_view> leaves = {};  // what its evidence may speak of
+  schema::Object schema = {};
   std::function<void(const Place&, Description&)> read;
   std::function<std::string(const Description&)> write;  // lines of YAML; empty: the key is left out
-  // What a profile has: the names below the key, or the key.
+  // What a description has: the names below the key, or the key.
   std::function<std::vector<std::string>(const Description&)> names;
+  // The leaves below such a name.
+  std::function<std::vector<LeafValue>(const Description&, std::string_view name)> values;
   // Takes away all names, or the key, for which the function does not hold.
   std::function<void(Description&, const std::function<bool(std::string_view)>&)> keep_only;
 
@@ -44,8 +45,11 @@ struct Section {
   template <class Base>
   requires std::derived_from<Description, Base> Section(
       const Section<Base>& base)  // NOLINT(google-explicit-constructor): a row of the base is one
-      : key(base.key), kind(static_cast<Kind>(base.kind)), target(base.target), of_what(base.of_what),
-        leaves(base.leaves), read(base.read), write(base.write), names(base.names), keep_only(base.keep_only) {}
+      : key(base.key), meaning(base.meaning), is_named(base.is_named), target(base.target), of_what(base.of_what),
+        facts(base.facts), leaves(base.leaves), schema(base.schema), read(base.read), write(base.write),
+        names(base.names), values(base.values), keep_only(base.keep_only) {}
+
+  [[nodiscard]] bool is_found_out() const { return !of_what.empty(); }
 };
 
 template <class Description>
@@ -67,18 +71,25 @@ template <class Parts, class Entries>
 // Whether the key of a section without any part is left out. One that is written has parts of which nothing is known.
 enum class WhenEmpty { left_out, written };
 
-// Parts under names of their own; `check` may look at what was read before.
+// Parts under names of their own, of which nothing is found out where `of_what` is empty; `check` may look at what was
+// read before.
 template <class Description, class Part>
 [[nodiscard]] Section<Description> named_section(
-    std::string_view key, std::string_view of_what, std::map<std::string, Part> Description::*member,
-    Leaves<Part> leaves,
+    std::string_view key, std::string_view of_what, std::string_view meaning,
+    std::map<std::string, Part> Description::*member, Leaves<Part> leaves,
     std::type_identity_t<std::function<void(const Place&, const Part&, const Description&)>> check = {},
     WhenEmpty when_empty = WhenEmpty::left_out) {
   Section<Description> section;
   section.key = key;
-  section.kind = of_what.empty() ? Section<Description>::Kind::plain : Section<Description>::Kind::named;
+  section.meaning = meaning;
+  section.is_named = true;
   section.of_what = of_what;
+  section.facts = facts_of(leaves);
   section.leaves = found_out(leaves);
+  const schema::Object one = schema_of(section.facts);
+  section.schema = {
+      {"type", "object"},
+      {"additionalProperties", schema::text(when_empty == WhenEmpty::written ? schema::or_null(one) : one)}};
   section.read = [=](const Place& place, Description& description) {
     for (const auto& [name, entry] : place.entries()) {
       Part part{};
@@ -104,29 +115,40 @@ template <class Description, class Part>
     }
     return names;
   };
+  const auto rows = std::make_shared<const Leaves<Part>>(std::move(leaves));
+  section.values = [member, rows](const Description& description, std::string_view name) {
+    const auto found = (description.*member).find(std::string(name));
+    return found == (description.*member).end() ? std::vector<LeafValue>{} : values_of(found->second, *rows);
+  };
   section.keep_only = [member](Description& description, const std::function<bool(std::string_view)>& is_kept) {
     std::erase_if(description.*member, [&](const auto& entry) { return !is_kept(entry.first); });
   };
   return section;
 }
 
-// One part on one line.
-template <class Description, class Part, class Codec>
+// One part on one line, of which nothing is found out where `target` is empty.
+template <class Description, class Part>
 [[nodiscard]] Section<Description> single_section(std::string_view key, std::string_view target,
-                                                  std::string_view of_what, std::optional<Part> Description::*member,
-                                                  std::vector<std::string_view> leaves, Codec codec) {
+                                                  std::string_view of_what, std::string_view meaning,
+                                                  std::optional<Part> Description::*member, codec::Map<Part> map) {
   Section<Description> section;
   section.key = key;
-  section.kind = target.empty() ? Section<Description>::Kind::plain : Section<Description>::Kind::single;
+  section.meaning = meaning;
   section.target = target;
   section.of_what = of_what;
-  section.leaves = std::move(leaves);
-  section.read = [=](const Place& place, Description& description) { description.*member = codec.read(place); };
+  section.facts = facts_of(map.leaves);
+  section.leaves = found_out(map.leaves);
+  section.schema = schema_of(section.facts);
+  const auto rows = std::make_shared<const codec::Map<Part>>(std::move(map));
+  section.read = [=](const Place& place, Description& description) { description.*member = rows->read(place); };
   section.write = [=](const Description& description) {
-    return description.*member ? std::string(key) + ": " + codec.write(*(description.*member)) + "\n" : "";
+    return description.*member ? std::string(key) + ": " + rows->write(*(description.*member)) + "\n" : "";
   };
   section.names = [=](const Description& description) {
     return description.*member ? std::vector{std::string(key)} : std::vector<std::string>{};
+  };
+  section.values = [=](const Description& description, std::string_view /*name*/) {
+    return values_of((description.*member).value_or(Part{}), rows->leaves);
   };
   section.keep_only = [=](Description& description, const std::function<bool(std::string_view)>& is_kept) {
     if (!is_kept(key)) {
@@ -139,15 +161,21 @@ template <class Description, class Part, class Codec>
 // One value under each of some names, which are its leaves.
 template <class Description, class Value, class Codec>
 [[nodiscard]] Section<Description> table_section(std::string_view key, std::string_view target,
-                                                 std::string_view of_what,
+                                                 std::string_view of_what, std::string_view meaning,
                                                  std::map<std::string, Value> Description::*member,
                                                  std::vector<std::string_view> names, Codec codec) {
   Section<Description> section;
   section.key = key;
-  section.kind = Section<Description>::Kind::single;
+  section.meaning = meaning;
   section.target = target;
   section.of_what = of_what;
+  for (const std::string_view name : names) {
+    section.facts.push_back(facts_of(name, codec, {}));
+  }
   section.leaves = names;
+  section.schema = {{"type", "object"},
+                    {"propertyNames", schema::text({{"enum", schema::word_list(names)}})},
+                    {"additionalProperties", schema::text(codec.facts().schema)}};
   section.read = [=](const Place& place, Description& description) {
     place.allow(names);
     for (const auto& [name, value] : place.entries()) {
@@ -164,6 +192,20 @@ template <class Description, class Value, class Codec>
   section.names = [=](const Description& description) {
     return (description.*member).empty() ? std::vector<std::string>{} : std::vector{std::string(key)};
   };
+  const auto rows = std::make_shared<const std::vector<LeafFacts>>(section.facts);
+  section.values = [=](const Description& description, std::string_view /*name*/) {
+    std::vector<LeafValue> values;
+    for (const LeafFacts& row : *rows) {
+      LeafValue value{.leaf = &row};
+      const auto found = (description.*member).find(std::string(row.name));
+      if (found != (description.*member).end()) {
+        value = {
+            .leaf = &row, .yaml = codec.write(found->second), .text = codec.text(found->second), .is_written = true};
+      }
+      values.push_back(std::move(value));
+    }
+    return values;
+  };
   section.keep_only = [=](Description& description, const std::function<bool(std::string_view)>& is_kept) {
     if (!is_kept(key)) {
       (description.*member).clear();
@@ -176,17 +218,14 @@ template <class Description, class Value, class Codec>
 template <class Description>
 [[nodiscard]] const Section<Description>* section_with(const Sections<Description>& sections,
                                                        const Description& description, std::string_view name) {
-  using Kind = typename Section<Description>::Kind;
-  for (const Section<Description>& section : sections) {
-    if (section.kind == Kind::plain) {
-      continue;
+  const auto found = std::ranges::find_if(sections, [&](const Section<Description>& section) {
+    if (!section.is_found_out() || !section.is_named) {
+      return section.is_found_out() && section.key == name;
     }
     const std::vector<std::string> names = section.names(description);
-    if (section.kind == Kind::single ? section.key == name : std::ranges::find(names, name) != names.end()) {
-      return &section;
-    }
-  }
-  return nullptr;
+    return std::ranges::find(names, name) != names.end();
+  });
+  return found == sections.end() ? nullptr : &*found;
 }
 
 // All keys of a map but `schema`, which the caller has checked. Sections are read in the order of the rows.

@@ -18,4 +18,8 @@ namespace gpuinfer::model {
 [[nodiscard]] const Leaves<SharedMemoryDescription>& shared_memory_leaves();
 [[nodiscard]] const Leaves<OutstandingDescription>& outstanding_leaves();
 
+// line_bytes x the ways of all sets, of a cache with more tags than lines of data; of any other its capacity. None: not
+// known.
+[[nodiscard]] std::optional<std::uint64_t> tag_bytes(const CacheDescription& cache);
+
 }  // namespace gpuinfer::model

@@ -13,13 +13,27 @@ namespace {
 using codec::Bytes;
 using codec::Map;
 using codec::max_bytes;
+using codec::Texels;
+
+using Count = codec::Whole<std::uint64_t>;
+
+constexpr std::uint64_t max_texel_bytes = 64;
+constexpr std::uint64_t max_side_texels = std::uint64_t{1} << 24U;
 
 Map<TileLevel> tile_level() {
-  return {.leaves = {
-              leaf("width", &TileLevel::width, Bytes{.least = 1, .most = max_bytes}).needed(),
-              leaf("height", &TileLevel::height, Bytes{.least = 1, .most = max_bytes}).needed(),
-              leaf("order", &TileLevel::order,
-                   codec::Words<TileOrder>{.words = {{"linear", TileOrder::linear}, {"morton", TileOrder::morton}}}),
+  return {.leaves =
+              {
+                  leaf("width", &TileLevel::width, Count{.least = 1, .most = max_side_texels},
+                       "in tiles of the level below; of the innermost level, in texels")
+                      .needed(),
+                  leaf("height", &TileLevel::height, Count{.least = 1, .most = max_side_texels}, "the same").needed(),
+                  leaf("order", &TileLevel::order,
+                       codec::Words<TileOrder>{.words = {{"linear", TileOrder::linear}, {"morton", TileOrder::morton}}},
+                       "row by row, or in Morton order, which takes sides that are powers of two"),
+              },
+          .words = [](const TileLevel& level) {
+            return words::together({to_text(level.width), " x ", to_text(level.height),
+                                    level.order == TileOrder::linear ? " row by row" : " in Morton order"});
           }};
 }
 
@@ -28,17 +42,36 @@ Map<TileLevel> tile_level() {
 const Leaves<TextureDescription>& texture_leaves() {
   using Texture = TextureDescription;
   static const Leaves<Texture> leaves{
-      leaf("texel_bytes", &Texture::texel_bytes, Bytes{.least = 1, .most = max_bytes}, "of the texture that was asked")
+      leaf("texel_bytes", &Texture::texel_bytes, Bytes{.least = 1, .most = max_texel_bytes},
+           "of the texture that was asked")
           .needed()
           .given(),
-      leaf("width", &Texture::width, Bytes{.least = 1, .most = max_bytes}, "in texels").needed().given(),
-      leaf("height", &Texture::height, Bytes{.least = 1, .most = max_bytes}, "in texels").needed().given(),
-      leaf("sector_texels", &Texture::sector_texels, codec::texel_block(), "the block of texels that a miss brings"),
-      leaf("line_texels", &Texture::line_texels, codec::texel_block(), "the block of texels that has one tag"),
+      leaf("width", &Texture::width, Texels{.least = 1, .most = max_side_texels}, "of that texture").needed().given(),
+      leaf("height", &Texture::height, Texels{.least = 1, .most = max_side_texels}, "of that texture").needed().given(),
+      leaf("sector_texels", &Texture::sector_texels, codec::texel_block(),
+           "the aligned block of texels that one miss brings"),
+      leaf("line_texels", &Texture::line_texels, codec::texel_block(), "the aligned block of texels that has one tag"),
       leaf("levels", &Texture::levels, codec::List<Map<TileLevel>>{.item = tile_level()},
-           "how texels follow one another in memory, from the inside out"),
-      leaf("cache", &Texture::cache, codec::Text{}, "through which the texture is read").given(),
-      leaf("latency_cycles", &Texture::latency_cycles, codec::latency_cycles(), "medians as timed"),
+           "tiles in which texels follow one another in memory, from the inside out; the largest lie row by row")
+          .in_words([](const Texture& texture) -> std::optional<std::string> {
+            if (!texture.levels) {
+              return std::nullopt;
+            }
+            std::string text;
+            for (const TileLevel& level : *texture.levels) {
+              text += tile_level().text(level) + ", then ";
+            }
+            return text + "row by row";
+          }),
+      leaf("cache", &Texture::cache, codec::Text{}, "of virtual devices: the cache through which the texture is read")
+          .given(),
+      leaf("latency_cycles", &Texture::latency_cycles, codec::latency_cycles(),
+           "medians as timed; a miss is a hit in the next level")
+          .in_words([](const Texture& texture) -> std::optional<std::string> {
+            return texture.latency_cycles == LatencyCycles{}
+                       ? std::nullopt
+                       : std::optional(codec::latency_cycles().text(texture.latency_cycles));
+          }),
   };
   return leaves;
 }
@@ -58,10 +91,23 @@ void check(const Place& place, const TextureDescription& texture, const DeviceDe
 const Leaves<CodeDescription>& code_leaves() {
   static const Leaves<CodeDescription> leaves{
       leaf("piece_bytes", &CodeDescription::piece_bytes, Bytes{.least = 1, .most = max_bytes},
-           "what is timed at a time")
+           "what is timed at a time: independent multiplications, or one by a constant so far behind the last one")
           .needed()
           .given(),
-      leaf("levels", &CodeDescription::levels, codec::code_levels(), "what a piece takes, the fastest level first"),
+      leaf("levels", &CodeDescription::levels, codec::code_levels(),
+           "what a piece takes, the fastest level first, by the length of the code; half of the pieces at least")
+          .in_words([](const CodeDescription& code) -> std::optional<std::string> {
+            if (!code.levels) {
+              return std::nullopt;
+            }
+            std::vector<std::string> texts;
+            for (const CodeLevel& level : *code.levels) {
+              const std::string bytes = level.fits_bytes ? words::bytes(*level.fits_bytes) : "";
+              texts.push_back(words::together({level.fits_bytes ? "up to " : "any length", bytes, ": ",
+                                               to_text(level.cycles), " cycles for ", words::bytes(code.piece_bytes)}));
+            }
+            return words::joined(texts, "; ");
+          }),
   };
   return leaves;
 }

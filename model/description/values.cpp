@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <limits>
+#include <map>
 #include <set>
 
 #include "model/errors.hpp"
@@ -75,36 +74,6 @@ TableIndex table_index(const Place& place) {
   return index;
 }
 
-std::vector<double> numbers_from(const Place& place) {
-  std::vector<double> numbers;
-  for (const Place& item : place.items()) {
-    numbers.push_back(item.real(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()));
-  }
-  return numbers;
-}
-
-PolicyParameter parameter_from(const Place& place) {
-  const YamlNode& node = place.node();
-  if (node.kind == YamlNode::Kind::list) {
-    const std::vector<Place> items = place.items();
-    if (items.empty() || items.front().node().kind != YamlNode::Kind::list) {
-      return numbers_from(place);
-    }
-    std::vector<std::vector<double>> lists(items.size());
-    std::transform(items.begin(), items.end(), lists.begin(), numbers_from);
-    return lists;
-  }
-  if (node.kind == YamlNode::Kind::plain) {
-    if (const auto integer = number_from<std::int64_t>(node.text)) {
-      return *integer;
-    }
-    if (const auto real = number_from<double>(node.text); real && std::isfinite(*real)) {
-      return *real;
-    }
-  }
-  return place.text();
-}
-
 template <class Value, class Text>
 FlowYaml list_of(const std::vector<Value>& values, Text&& text_of) {
   std::vector<std::string> texts(values.size());
@@ -155,22 +124,58 @@ FlowEntries parameters_of(const TableIndex& index) {
   return entries;
 }
 
-// A whole number of type double keeps its `.0`, which is what tells it from an integer when it is read back.
-struct ParameterText {
-  FlowYaml operator()(std::int64_t number) const { return to_text(number); }
-  FlowYaml operator()(double number) const {
-    const std::string text = to_text(number);
-    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+schema::Object bits_schema(std::size_t most = std::string::npos) {
+  schema::Object list = schema::list(schema::number("integer", "0", to_text(max_address_bit)), 0, most);
+  list.emplace_back("uniqueItems", "true");
+  return list;
+}
+
+schema::Object kind_schema(std::string_view kind, schema::Object properties,
+                           const std::vector<std::string_view>& optional_ones = {}) {
+  properties.insert(properties.begin(), {"kind", schema::text(schema::constant(kind))});
+  std::vector<std::string> needed;
+  for (const auto& [name, value] : properties) {
+    if (std::ranges::find(optional_ones, name) == optional_ones.end()) {
+      needed.push_back(name);
+    }
   }
-  // `true` and `false` stay bare: they are words here, and truth values to whoever else reads this.
-  FlowYaml operator()(const std::string& text) const {
-    return text == "true" || text == "false" ? text : to_yaml_scalar(text);
-  }
-  FlowYaml operator()(const std::vector<double>& numbers) const { return number_list(numbers); }
-  FlowYaml operator()(const std::vector<std::vector<double>>& lists) const {
-    return list_of(lists, number_list<double>);
-  }
-};
+  properties.emplace_back("exercised_bits", schema::text(schema::or_null(bits_schema())));
+  return schema::map(properties, {needed.begin(), needed.end()});
+}
+
+schema::Object index_of_a_kind_schema() {
+  const auto whole = [](std::uint64_t least, std::uint64_t most) {
+    return schema::number("integer", to_text(least), to_text(most));
+  };
+  const std::string granule = schema::text(whole(1, max_line_bytes));
+  const std::string sets = schema::text(whole(1, max_lines));
+  return schema::one_of(
+      {kind_schema("bits", {{"bits", schema::text(bits_schema(max_set_bits))}}),
+       kind_schema("xor",
+                   {{"rows", schema::text(schema::list(bits_schema(), 0, max_set_bits))},
+                    {"constant", schema::text(schema::or_null(whole(0, max_lines)))}},
+                   {"constant"}),
+       kind_schema("modulo", {{"granule_bytes", granule}, {"sets", sets}}),
+       kind_schema("sum", {{"fields", schema::text(schema::list(bits_schema(max_set_bits)))}, {"sets", sets}}),
+       kind_schema("table",
+                   {{"granule_bytes", granule},
+                    {"sets_of", schema::text(schema::list(whole(0, max_lines - 1), 1, max_lines))},
+                    {"origin", schema::text(schema::or_null(whole(0, max_bytes)))},
+                    {"range_bytes", schema::text(schema::or_null(whole(1, max_bytes)))}},
+                   {"origin", "range_bytes"})});
+}
+
+schema::Object ways_schema() {
+  const schema::Object count = schema::number("integer", "1", to_text(max_lines));
+  const std::string number = schema::text(count);
+  return schema::one_of({schema::list(count, 1), schema::map({{"sets", number}, {"each", number}}, {"sets", "each"})});
+}
+
+schema::Object index_schema() {
+  return schema::one_of(
+      {schema::map({{"kind", "{type: \"null\"}"}, {"exercised_bits", schema::text(schema::or_null(bits_schema()))}}),
+       schema::reference("index_of_a_kind")});
+}
 
 }  // namespace
 
@@ -224,6 +229,11 @@ IndexFunction Index::read(const Place& place) const {
   return *function;
 }
 
+LeafFacts Index::facts() const {
+  return {.sameness = Sameness::index,
+          .schema = {{"$ref", "\"#/$defs/index_of_a_kind\""}, {"properties", "{exercised_bits: {type: \"null\"}}"}}};
+}
+
 std::string Index::write(const IndexFunction& index) const { return flow_map(index_entries(index)); }
 
 void fail_in(const Place& place, std::string_view message) {
@@ -232,46 +242,6 @@ void fail_in(const Place& place, std::string_view message) {
     entry->fail(std::string(message.substr(colon + 2)));
   }
   place.fail(std::string(message));
-}
-
-std::optional<Replacement> replacement_from(const Place& place, const std::optional<std::vector<std::uint32_t>>& ways) {
-  const auto policy = place.find("policy");
-  if (!policy) {
-    place.allow({"policy"});
-    return std::nullopt;
-  }
-  Replacement replacement{.policy = policy->text(), .parameters = {}, .equivalent = {}};
-  for (const auto& [name, value] : place.entries()) {
-    if (name == "equivalent" && !value.is_null()) {
-      for (const Place& item : value.items()) {
-        replacement.equivalent.push_back(item.text());
-        const std::string other = item.text().substr(0, item.text().find(' '));
-        if (!contains(policy_names(), other)) {
-          item.fail("`" + other + "` is not a known policy; write `" + nearest(other, policy_names()) +
-                    "` or remove it");
-        }
-      }
-    } else if (name != "policy" && !value.is_null()) {
-      replacement.parameters.emplace(name, parameter_from(value));
-    }
-  }
-  try {
-    check(replacement, ways.value_or(std::vector<std::uint32_t>{}));
-  } catch (const InputError& error) {
-    fail_in(place, error.what());
-  }
-  return replacement;
-}
-
-std::string replacement_text(const Replacement& replacement) {
-  FlowEntries entries{{"policy", to_yaml_scalar(replacement.policy)}};
-  for (const auto& [name, value] : replacement.parameters) {
-    entries.emplace_back(to_yaml_scalar(name), std::visit(ParameterText{}, value));
-  }
-  if (!replacement.equivalent.empty()) {
-    entries.emplace_back("equivalent", list_of(replacement.equivalent, to_yaml_scalar));
-  }
-  return flow_map(entries);
 }
 
 std::vector<std::uint32_t> Ways::read(const Place& place) const {
@@ -288,32 +258,76 @@ std::vector<std::uint32_t> Ways::read(const Place& place) const {
   return ways;
 }
 
-std::string Ways::write(const std::vector<std::uint32_t>& ways) const { return number_list(ways); }
+std::string Ways::write(const std::vector<std::uint32_t>& ways) const {
+  constexpr std::size_t most_listed = 16;
+  const bool is_counted =
+      ways.size() > most_listed && std::ranges::all_of(ways, [&](std::uint32_t each) { return each == ways.front(); });
+  return is_counted ? flow_map({{"sets", to_text(ways.size())}, {"each", to_text(ways.front())}}) : number_list(ways);
+}
+
+LeafFacts Ways::facts() const { return {.sameness = Sameness::ways, .schema = schema::reference("ways")}; }
+
+std::string SmLists::text(const std::vector<std::vector<std::uint32_t>>& groups) {
+  std::map<std::size_t, std::size_t> count_of_size;
+  for (const auto& group : groups) {
+    ++count_of_size[group.size()];
+  }
+  std::vector<std::string> texts;
+  for (const auto& [size, count] : count_of_size) {
+    texts.push_back(words::together({to_text(count), " by ", to_text(size), " SMs"}));
+  }
+  return words::together({to_text(groups.size()), ": ", words::joined(texts)});
+}
 
 Map<LatencyCycles> latency_cycles() {
-  return {.leaves = {leaf("hit", &LatencyCycles::hit, Real{}), leaf("miss", &LatencyCycles::miss, Real{})}};
+  return {.leaves = {leaf("hit", &LatencyCycles::hit, Cycles{}, "of a load that hits"),
+                     leaf("miss", &LatencyCycles::miss, Cycles{}, "of a load that hits in the next level")},
+          .words = [](const LatencyCycles& cycles) {
+            const auto text = [](const std::optional<double>& value) { return value ? to_text(*value) : "?"; };
+            return words::together({"hit ", text(cycles.hit), ", miss ", text(cycles.miss), " cycles"});
+          }};
 }
 
 Map<PatternLatencyCycles> pattern_latencies() {
+  constexpr std::array<std::string_view, pattern_names.size()> meanings{
+      "data in the cache, translation in the first TLB", "data in the cache, translation in the second TLB",
+      "data in the cache, translation in neither TLB",   "data in memory, translation in the first TLB",
+      "data in memory, translation in neither TLB",      "as P5, with a switch between page tables"};
   Map<PatternLatencyCycles> patterns;
   for (std::size_t i = 0; i < pattern_names.size(); ++i) {
-    Leaf<PatternLatencyCycles> row(pattern_names[i], "");
-    row.read = [i](const Place& place, PatternLatencyCycles& cycles) { cycles[i] = Real{}.read(place); };
-    row.write = [i](const PatternLatencyCycles& cycles) { return cycles[i] ? Real{}.write(*cycles[i]) : "null"; };
-    row.is_default = [i](const PatternLatencyCycles& cycles) { return !cycles[i]; };
+    Leaf<PatternLatencyCycles> row(facts_of(pattern_names.at(i), Cycles{}, meanings.at(i)));
+    row.read = [i](const Place& place, PatternLatencyCycles& cycles) { cycles.at(i) = Cycles{}.read(place); };
+    row.write = [i](const PatternLatencyCycles& cycles) {
+      return cycles.at(i) ? Cycles{}.write(*cycles.at(i)) : "null";
+    };
+    row.is_default = [i](const PatternLatencyCycles& cycles) { return !cycles.at(i); };
+    row.text = [i](const PatternLatencyCycles& cycles) {
+      return cycles.at(i) ? std::optional(Cycles{}.text(*cycles.at(i))) : std::nullopt;
+    };
     patterns.leaves.push_back(row);
   }
   return patterns;
 }
 
 Map<TexelBlock> texel_block() {
-  return {.leaves = {leaf("width", &TexelBlock::width, Bytes{.least = 1, .most = max_bytes}).needed(),
-                     leaf("height", &TexelBlock::height, Bytes{.least = 1, .most = max_bytes}).needed()}};
+  return {
+      .leaves = {leaf("width", &TexelBlock::width, Texels{.least = 1, .most = max_bytes}, "of the block").needed(),
+                 leaf("height", &TexelBlock::height, Texels{.least = 1, .most = max_bytes}, "of the block").needed()},
+      .words = [](const TexelBlock& block) { return to_string(block) + " texels"; }};
 }
 
 List<Map<CodeLevel>> code_levels() {
-  return {.item = {.leaves = {leaf("fits_bytes", &CodeLevel::fits_bytes, Bytes{.least = 1, .most = max_bytes}),
-                              leaf("cycles", &CodeLevel::cycles, Real{}).needed()}}};
+  return {.item = {.leaves = {leaf("fits_bytes", &CodeLevel::fits_bytes, Bytes{.least = 1, .most = max_bytes},
+                                   "the longest code that is as fast; not of the last level"),
+                              leaf("cycles", &CodeLevel::cycles, Cycles{}, "of one piece").needed()}}};
+}
+
+std::vector<std::pair<std::string_view, schema::Object>> definitions() {
+  return {{"index", index_schema()},
+          {"index_of_a_kind", index_of_a_kind_schema()},
+          {"ways", ways_schema()},
+          {"replacement", replacement_schema()},
+          {"policies", policies_schema()}};
 }
 
 }  // namespace gpuinfer::model::codec

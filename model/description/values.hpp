@@ -25,25 +25,38 @@ struct Index {
 
   [[nodiscard]] IndexFunction read(const Place& place) const;
   [[nodiscard]] std::string write(const IndexFunction& index) const;
+  [[nodiscard]] std::string text(const IndexFunction& index) const { return write(index); }
+  [[nodiscard]] LeafFacts facts() const;
 };
 
 // `ways`: of the cache, where they are known. None where `policy` is null.
 [[nodiscard]] std::optional<Replacement> replacement_from(const Place& place,
                                                           const std::optional<std::vector<std::uint32_t>>& ways);
 [[nodiscard]] std::string replacement_text(const Replacement& replacement);
+[[nodiscard]] LeafFacts replacement_facts();
+[[nodiscard]] schema::Object replacement_schema();
+[[nodiscard]] schema::Object policies_schema();  // a list of names with parameters
 
-// One for each set, at least one; read also as {sets: 512, each: 4}.
+// One for each set, at least one; more than 16 equal ones as {sets: 512, each: 4}. Both are read.
 struct Ways {
   [[nodiscard]] std::vector<std::uint32_t> read(const Place& place) const;
   [[nodiscard]] std::string write(const std::vector<std::uint32_t>& ways) const;
+  [[nodiscard]] std::string text(const std::vector<std::uint32_t>& ways) const { return words::ways(ways); }
+  [[nodiscard]] LeafFacts facts() const;
 };
 
-using SmLists = List<List<Count>>;
+// SMs that have something in common, a list for each such group.
+struct SmLists : List<List<Count>> {
+  [[nodiscard]] static std::string text(const std::vector<std::vector<std::uint32_t>>& groups);
+};
 
 [[nodiscard]] Map<LatencyCycles> latency_cycles();
 [[nodiscard]] Map<PatternLatencyCycles> pattern_latencies();
 [[nodiscard]] Map<TexelBlock> texel_block();
 [[nodiscard]] List<Map<CodeLevel>> code_levels();
+
+// What references of the schema name.
+[[nodiscard]] std::vector<std::pair<std::string_view, schema::Object>> definitions();
 
 // Fails at the entry of the map that `message` begins with, "ENTRY: ...".
 [[noreturn]] void fail_in(const Place& place, std::string_view message);

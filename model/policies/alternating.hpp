@@ -14,16 +14,13 @@ class Alternating {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"first", "second", "every_accesses"});
-    Rivals::check(replacement);
-    static_cast<void>(every_accesses(replacement));
-  }
+  static constexpr WholeParameter every_accesses{.name = "every_accesses", .least = 1, .most = 1U << 30U};
+  static constexpr std::tuple parameters{Rivals::first, Rivals::second, every_accesses};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Alternating(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : rivals_(layout, replacement, random), every_accesses_(every_accesses(replacement)) {}
+      : rivals_(layout, replacement, random), every_accesses_(every_accesses.of(replacement)) {}
 
   void reset() { rivals_.reset(); }
   void hit(std::uint32_t set, std::uint32_t slot) {
@@ -40,10 +37,6 @@ class Alternating {
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { rivals_.append_state(set, state); }
 
  private:
-  [[nodiscard]] static std::uint32_t every_accesses(const Replacement& replacement) {
-    return whole_parameter(replacement, "every_accesses", 1, 1U << 30U);
-  }
-
   Rivals rivals_;
   std::uint64_t every_accesses_;
   std::uint64_t accesses_ = 0;

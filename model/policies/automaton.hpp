@@ -22,42 +22,48 @@ class Automaton {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
+  static constexpr std::uint32_t most_states = 1U << 20U;
+  static constexpr WholeParameter start{.name = "start", .most = most_states, .usual = 0};
+  static constexpr WholeListsParameter hits{.name = "hits", .most = most_states};
+  static constexpr WholeListParameter victims{.name = "victims", .most = most_states};
+  static constexpr WholeListParameter misses{.name = "misses", .most = most_states};
+  static constexpr WholeListParameter fills{.name = "fills", .most = most_states, .may_be_left_out = true};
+  static constexpr std::tuple parameters{start, hits, victims, misses, fills};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-    allow_parameters(replacement, {"start", "hits", "victims", "misses", "fills"});
-    const std::size_t states = whole_lists_parameter(replacement, "hits", 0, most_states).size();
+    const std::size_t states = hits.of(replacement).size();
     if (states == 0 || states > most_states) {
       throw InputError("hits: has " + std::to_string(states) + " states; give 1 to " + std::to_string(most_states));
     }
     const auto last_state = static_cast<std::uint32_t>(states - 1);
-    const auto hits = whole_lists_parameter(replacement, "hits", 0, last_state);
-    const std::size_t ways_of_hits = hits.front().size();
-    if (ways_of_hits == 0 ||
-        std::any_of(hits.begin(), hits.end(), [&](const auto& next) { return next.size() != ways_of_hits; })) {
+    const auto after_hit = hits.of(replacement, last_state);
+    const std::size_t ways_of_hits = after_hit.front().size();
+    if (ways_of_hits == 0 || std::any_of(after_hit.begin(), after_hit.end(),
+                                         [&](const auto& next) { return next.size() != ways_of_hits; })) {
       throw InputError("hits: must have one entry for each way in every state; correct it");
     }
     require_ways(ways, ways_of_hits, "hits");
-    require_entries(replacement, "victims", states, static_cast<std::uint32_t>(ways_of_hits - 1));
-    require_entries(replacement, "misses", states, last_state);
-    if (has_parameter(replacement, "fills")) {
-      require_entries(replacement, "fills", states, last_state);
+    require_entries(replacement, victims, states, static_cast<std::uint32_t>(ways_of_hits - 1));
+    require_entries(replacement, misses, states, last_state);
+    if (fills.is_in(replacement)) {
+      require_entries(replacement, fills, states, last_state);
     }
-    static_cast<void>(start_of(replacement, last_state));
+    static_cast<void>(start.of(replacement, last_state));
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Automaton(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
-      : layout_(&layout), start_(start_of(replacement, most_states)),
-        victims_(whole_list_parameter(replacement, "victims", 0, most_states)),
-        misses_(whole_list_parameter(replacement, "misses", 0, most_states)), sets_(layout.sets()) {
-    const auto hits = whole_lists_parameter(replacement, "hits", 0, most_states);
-    ways_ = hits.front().size();
-    hits_.reserve(hits.size() * ways_);
-    for (const std::vector<std::uint32_t>& next : hits) {
+      : layout_(&layout), start_(start.of(replacement)), victims_(victims.of(replacement)),
+        misses_(misses.of(replacement)), sets_(layout.sets()) {
+    const auto after_hit = hits.of(replacement);
+    ways_ = after_hit.front().size();
+    hits_.reserve(after_hit.size() * ways_);
+    for (const std::vector<std::uint32_t>& next : after_hit) {
       hits_.insert(hits_.end(), next.begin(), next.end());
     }
-    if (has_parameter(replacement, "fills")) {
-      fills_ = whole_list_parameter(replacement, "fills", 0, most_states);
+    if (fills.is_in(replacement)) {
+      fills_ = fills.of(replacement);
     }
     reset();
   }
@@ -90,22 +96,16 @@ class Automaton {
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { state.push_back(sets_[set].state); }
 
  private:
-  static constexpr std::uint32_t most_states = 1U << 20U;
-
   struct SetState {
     std::uint32_t state = 0;
     bool replacing = false;  // the fill to come belongs to the miss that led here
   };
 
-  [[nodiscard]] static std::uint32_t start_of(const Replacement& replacement, std::uint32_t last_state) {
-    return whole_parameter_or(replacement, "start", 0, 0, last_state);
-  }
-
-  static void require_entries(const Replacement& replacement, std::string_view list, std::size_t states,
+  static void require_entries(const Replacement& replacement, const WholeListParameter& list, std::size_t states,
                               std::uint32_t most) {
-    const std::size_t entries = whole_list_parameter(replacement, list, 0, most).size();
+    const std::size_t entries = list.of(replacement, most).size();
     if (entries != states) {
-      throw InputError(std::string(list) + ": has " + std::to_string(entries) + " entries for " +
+      throw InputError(std::string(list.name) + ": has " + std::to_string(entries) + " entries for " +
                        std::to_string(states) + " states; give one for each");
     }
   }

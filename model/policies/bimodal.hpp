@@ -9,17 +9,13 @@ namespace gpuinfer::model {
 // Of `one_in` (32 when it is left out) new lines one, drawn each time anew, is treated unlike the others.
 class Bimodal {
  public:
-  static void check(const Replacement& replacement) { static_cast<void>(one_in(replacement)); }
+  static constexpr WholeParameter one_in{.name = "one_in", .least = 1, .most = 1U << 30U, .usual = 32};
 
-  Bimodal(const Replacement& replacement, Random& random) : random_(&random), one_in_(one_in(replacement)) {}
+  Bimodal(const Replacement& replacement, Random& random) : random_(&random), one_in_(one_in.of(replacement)) {}
 
   [[nodiscard]] bool is_the_one() { return random_->below(one_in_) == 0; }
 
  private:
-  [[nodiscard]] static std::uint32_t one_in(const Replacement& replacement) {
-    return whole_parameter_or(replacement, "one_in", 32, 1, 1U << 30U);
-  }
-
   Random* random_;
   std::uint32_t one_in_;
 };

@@ -16,10 +16,7 @@ class Bip {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"one_in"});
-    Bimodal::check(replacement);
-  }
+  static constexpr std::tuple parameters{Bimodal::one_in};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 

@@ -17,11 +17,7 @@ class Brrip {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"bits", "promotion", "one_in"});
-    Rrip::check(replacement);
-    Bimodal::check(replacement);
-  }
+  static constexpr std::tuple parameters{Rrip::bits, Rrip::promotion, Bimodal::one_in};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 

@@ -16,10 +16,8 @@ class Clock {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"mark_fill"});
-    static_cast<void>(marks_fill(replacement));
-  }
+  static constexpr WordParameter<2> mark_fill{.name = "mark_fill", .words = {"true", "false"}};
+  static constexpr std::tuple parameters{mark_fill};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
     return {{.policy = std::string(name), .parameters = {}, .equivalent = {}},
@@ -28,7 +26,7 @@ class Clock {
 
   Clock(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
       : layout_(&layout), marked_(layout.slots()), hand_way_(layout.sets()),
-        mark_of_fill_(marks_fill(replacement) ? 1 : 0) {}
+        mark_of_fill_(mark_fill.of(replacement) == "true" ? 1 : 0) {}
 
   void reset() {
     marked_.assign(marked_.size(), 0);
@@ -57,10 +55,6 @@ class Clock {
   }
 
  private:
-  [[nodiscard]] static bool marks_fill(const Replacement& replacement) {
-    return word_parameter(replacement, "mark_fill", {"true", "false"}) == "true";
-  }
-
   const SetLayout* layout_;
   std::vector<std::uint8_t> marked_;     // by slot
   std::vector<std::uint32_t> hand_way_;  // by set

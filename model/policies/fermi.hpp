@@ -17,24 +17,23 @@ class Fermi {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
 
+  static constexpr WholeParameter favoured_way{.name = "favoured_way", .most = 1U << 26U};
+  static constexpr WordParameter<1> others{.name = "others", .words = {"random"}, .must_be_there = true};
+  static constexpr std::tuple parameters{favoured_way, others};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-    allow_parameters(replacement, {"favoured_way", "others"});
-    const std::int64_t favoured = integer_parameter(replacement, "favoured_way");
+    const std::uint32_t favoured = favoured_way.of(replacement);
     for (const std::uint32_t count : ways) {
-      if (favoured < 0 || favoured >= count || count < 2) {
+      if (favoured >= count || count < 2) {
         throw InputError("favoured_way: must be one of at least two ways of every set");
       }
-    }
-    if (text_parameter(replacement, "others") != "random") {
-      throw InputError("others: only `random` is known");
     }
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Fermi(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : layout_(&layout), random_(&random), evictions_(layout.sets()),
-        favoured_way_(static_cast<std::uint32_t>(integer_parameter(replacement, "favoured_way"))) {}
+      : layout_(&layout), random_(&random), evictions_(layout.sets()), favoured_way_(favoured_way.of(replacement)) {}
 
   void reset() { evictions_.assign(evictions_.size(), 0); }
   void hit(std::uint32_t /*set*/, std::uint32_t /*slot*/) {}

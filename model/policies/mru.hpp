@@ -14,10 +14,8 @@ class Mru {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = true;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"of"});
-    static_cast<void>(of_fill(replacement));
-  }
+  static constexpr WordParameter<2> of{.name = "of", .words = {"access", "fill"}};
+  static constexpr std::tuple parameters{of};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
     return {{.policy = std::string(name), .parameters = {}, .equivalent = {}},
@@ -25,7 +23,7 @@ class Mru {
   }
 
   Mru(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
-      : layout_(&layout), latest_way_(layout.sets()), of_fill_(of_fill(replacement)) {}
+      : layout_(&layout), latest_way_(layout.sets()), of_fill_(of.of(replacement) == "fill") {}
 
   void reset() { latest_way_.assign(latest_way_.size(), 0); }
   void hit(std::uint32_t set, std::uint32_t slot) {
@@ -38,10 +36,6 @@ class Mru {
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const { state.push_back(latest_way_[set]); }
 
  private:
-  [[nodiscard]] static bool of_fill(const Replacement& replacement) {
-    return word_parameter(replacement, "of", {"access", "fill"}) == "fill";
-  }
-
   const SetLayout* layout_;
   std::vector<std::uint32_t> latest_way_;  // by set
   bool of_fill_;

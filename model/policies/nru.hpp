@@ -24,16 +24,18 @@ class Nru {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
+  static constexpr WordParameter<3> victim_rule{.name = "victim", .words = {"first", "rotating", "order"}};
+  static constexpr WholeListParameter order{.name = "order",
+                                            .where = WholeListParameter::Condition{.name = "victim", .word = "order"}};
+  static constexpr WordParameter<2> clear_rule{.name = "clear", .words = {"on_miss", "on_access"}};
+  static constexpr WordParameter<2> keep_last{.name = "keep_last", .words = {"false", "true"}};
+  static constexpr std::tuple parameters{victim_rule, order, clear_rule, keep_last};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-    allow_parameters(replacement, {"victim", "order", "clear", "keep_last"});
-    static_cast<void>(clears_on_access(replacement));
-    static_cast<void>(keeps_last(replacement));
-    if (victim_rule(replacement) == "order") {
-      const std::vector<std::uint32_t> order = order_of(replacement);
-      require_permutation(order, "order");
-      require_ways(ways, order.size(), "order");
-    } else if (has_parameter(replacement, "order")) {
-      throw InputError("order: stands only beside `victim: order`; remove it");
+    if (order.is_in(replacement)) {
+      const std::vector<std::uint32_t> numbers = order.of(replacement);
+      require_permutation(numbers, order.name);
+      require_ways(ways, numbers.size(), order.name);
     }
   }
 
@@ -60,11 +62,11 @@ class Nru {
   }
 
   Nru(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
-      : layout_(&layout), rotating_(victim_rule(replacement) == "rotating"),
-        clears_on_access_(clears_on_access(replacement)), keeps_last_(keeps_last(replacement)), marked_(layout.slots()),
-        sets_(layout.sets()) {
-    if (victim_rule(replacement) == "order") {
-      order_ = order_of(replacement);
+      : layout_(&layout), rotating_(victim_rule.of(replacement) == "rotating"),
+        clears_on_access_(clear_rule.of(replacement) == "on_access"), keeps_last_(keep_last.of(replacement) == "true"),
+        marked_(layout.slots()), sets_(layout.sets()) {
+    if (victim_rule.of(replacement) == "order") {
+      order_ = order.of(replacement);
     }
   }
 
@@ -116,19 +118,6 @@ class Nru {
     std::uint32_t next = 0;      // place where the next search begins
     std::uint32_t last_way = 0;  // accessed last
   };
-
-  [[nodiscard]] static std::string_view victim_rule(const Replacement& replacement) {
-    return word_parameter(replacement, "victim", {"first", "rotating", "order"});
-  }
-  [[nodiscard]] static bool clears_on_access(const Replacement& replacement) {
-    return word_parameter(replacement, "clear", {"on_miss", "on_access"}) == "on_access";
-  }
-  [[nodiscard]] static bool keeps_last(const Replacement& replacement) {
-    return word_parameter(replacement, "keep_last", {"false", "true"}) == "true";
-  }
-  [[nodiscard]] static std::vector<std::uint32_t> order_of(const Replacement& replacement) {
-    return whole_list_parameter(replacement, "order", 0, std::numeric_limits<std::uint32_t>::max());
-  }
 
   [[nodiscard]] std::uint32_t way_at(std::uint32_t place) const { return order_.empty() ? place : order_[place]; }
 

@@ -21,30 +21,32 @@ class Permutation {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
+  static constexpr WholeListsParameter hits{.name = "hits"};
+  static constexpr WholeListParameter miss{.name = "miss"};
+  static constexpr std::tuple parameters{hits, miss};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-    allow_parameters(replacement, {"hits", "miss"});
-    const auto hits = whole_lists_parameter(replacement, "hits", 0, any);
-    for (const std::vector<std::uint32_t>& moves : hits) {
-      if (moves.size() != hits.size()) {
-        throw InputError("hits: has " + std::to_string(hits.size()) + " lists, and one of them has " +
+    const auto after_hit = hits.of(replacement);
+    for (const std::vector<std::uint32_t>& moves : after_hit) {
+      if (moves.size() != after_hit.size()) {
+        throw InputError("hits: has " + std::to_string(after_hit.size()) + " lists, and one of them has " +
                          std::to_string(moves.size()) + " entries; give as many lists as each has entries");
       }
-      require_permutation(moves, "hits");
+      require_permutation(moves, hits.name);
     }
-    const auto miss = whole_list_parameter(replacement, "miss", 0, any);
-    if (miss.size() != hits.size()) {
-      throw InputError("miss: has " + std::to_string(miss.size()) + " entries, and hits has " +
-                       std::to_string(hits.size()) + " lists; give as many");
+    const auto after_miss = miss.of(replacement);
+    if (after_miss.size() != after_hit.size()) {
+      throw InputError("miss: has " + std::to_string(after_miss.size()) + " entries, and hits has " +
+                       std::to_string(after_hit.size()) + " lists; give as many");
     }
-    require_permutation(miss, "miss");
-    require_ways(ways, miss.size(), "miss");
+    require_permutation(after_miss, miss.name);
+    require_ways(ways, after_miss.size(), miss.name);
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   Permutation(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
-      : layout_(&layout), hits_(whole_lists_parameter(replacement, "hits", 0, any)),
-        miss_(whole_list_parameter(replacement, "miss", 0, any)), positions_(layout.slots()) {
+      : layout_(&layout), hits_(hits.of(replacement)), miss_(miss.of(replacement)), positions_(layout.slots()) {
     reset();
   }
 
@@ -80,8 +82,6 @@ class Permutation {
   }
 
  private:
-  static constexpr std::uint32_t any = std::numeric_limits<std::uint32_t>::max();
-
   void move(std::uint32_t set, const std::vector<std::uint32_t>& moves) {
     std::uint32_t* const positions = positions_.data() + layout_->first_slot[set];
     const std::uint32_t* const position_after = moves.data();

@@ -24,11 +24,9 @@ class Plru {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = true;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"order", "split"});
-    static_cast<void>(reversed(replacement));
-    static_cast<void>(split_of(replacement));
-  }
+  static constexpr WordParameter<2> order{.name = "order", .words = {"forward", "reversed"}};
+  static constexpr WordParameter<2> split{.name = "split", .words = {"balanced", "power_of_two"}};
+  static constexpr std::tuple parameters{order, split};
 
   // The two splits are the same for a power of two.
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& ways) {
@@ -73,11 +71,9 @@ class Plru {
  private:
   enum Split : std::uint8_t { balanced, power_of_two };
 
-  [[nodiscard]] static bool reversed(const Replacement& replacement) {
-    return word_parameter(replacement, "order", {"forward", "reversed"}) == "reversed";
-  }
+  [[nodiscard]] static bool reversed(const Replacement& replacement) { return order.of(replacement) == "reversed"; }
   [[nodiscard]] static Split split_of(const Replacement& replacement) {
-    return word_parameter(replacement, "split", {"balanced", "power_of_two"}) == "balanced" ? balanced : power_of_two;
+    return split.of(replacement) == "balanced" ? balanced : power_of_two;
   }
 
   [[nodiscard]] static constexpr std::uint32_t left_of(std::uint32_t leaves, Split split) {

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "model/errors.hpp"
+#include "model/policies/parameter.hpp"
 #include "model/policies/set_layout.hpp"
 #include "model/random.hpp"
 #include "model/replacement.hpp"
@@ -18,7 +18,9 @@
 //   static constexpr std::string_view name;         its name in descriptions, and the name of its file
 //   static constexpr bool deterministic;            the same accesses always give the same victims
 //   static constexpr bool repeats_are_idle;         hitting what its set hit or filled last changes nothing
-//   static void check(replacement, ways);           throws InputError "PARAMETER: what is wrong"
+//   static constexpr std::tuple parameters;         a row of parameter.hpp for each parameter
+//   static void check(replacement, ways);           how they fit one another and the ways; throws InputError
+//                                                   "PARAMETER: what is wrong". Left out where there is nothing to say
 //   static std::vector<Replacement> guesses(ways);  what a search tries for sets of so many ways, plainest first:
 //                                                   the parameters that somebody has built or published. None where
 //                                                   they have to be measured, and for policies with chance
@@ -37,38 +39,3 @@
 //
 // While a set has free slots the lowest of them is filled and victim() is not asked. Policies are values: a copy goes
 // on from the same state.
-namespace gpuinfer::model {
-
-// Throws InputError when a parameter stands there that is not in `names`.
-void allow_parameters(const Replacement& replacement, std::initializer_list<std::string_view> names);
-
-// Throw InputError when the parameter is missing or of another type.
-[[nodiscard]] std::int64_t integer_parameter(const Replacement& replacement, std::string_view name);
-[[nodiscard]] const std::string& text_parameter(const Replacement& replacement, std::string_view name);
-[[nodiscard]] const std::vector<double>& list_parameter(const Replacement& replacement, std::string_view name);
-
-// As above, and throw InputError when a number is not whole or outside [least, most].
-[[nodiscard]] std::uint32_t whole_parameter(const Replacement& replacement, std::string_view name, std::uint32_t least,
-                                            std::uint32_t most);
-[[nodiscard]] std::vector<std::uint32_t> whole_list_parameter(const Replacement& replacement, std::string_view name,
-                                                              std::uint32_t least, std::uint32_t most);
-[[nodiscard]] std::vector<std::vector<std::uint32_t>> whole_lists_parameter(const Replacement& replacement,
-                                                                            std::string_view name, std::uint32_t least,
-                                                                            std::uint32_t most);
-
-// Of parameters that may be left out.
-[[nodiscard]] bool has_parameter(const Replacement& replacement, std::string_view name);
-[[nodiscard]] std::uint32_t whole_parameter_or(const Replacement& replacement, std::string_view name,
-                                               std::uint32_t value, std::uint32_t least, std::uint32_t most);
-
-// One of `words`, the first one where the parameter is left out. Throws InputError for any other word.
-[[nodiscard]] std::string_view word_parameter(const Replacement& replacement, std::string_view name,
-                                              std::initializer_list<std::string_view> words);
-
-// Throws InputError that names `name` unless all sets have so many ways.
-void require_ways(const std::vector<std::uint32_t>& ways, std::size_t wanted, std::string_view name);
-
-// Throws InputError that names `name` unless the numbers are 0, 1, ... in some order.
-void require_permutation(const std::vector<std::uint32_t>& numbers, std::string_view name);
-
-}  // namespace gpuinfer::model

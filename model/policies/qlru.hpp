@@ -28,8 +28,11 @@ class Qlru {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
+  static constexpr TextParameter variant_name{.name = "variant",
+                                              .pattern = "^H(00|10|11|20|21)_M[0-3]_(R[02]_U[01]|R1_U[0-3])(_UMO)?$"};
+  static constexpr std::tuple parameters{variant_name};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"variant"});
     static_cast<void>(variant_of(replacement));
   }
 
@@ -113,7 +116,7 @@ class Qlru {
   }
 
   [[nodiscard]] static Variant variant_of(const Replacement& replacement) {
-    const std::string& text = text_parameter(replacement, "variant");
+    const std::string& text = variant_name.of(replacement);
     const auto digit = [&text](std::size_t place) { return place < text.size() ? text[place] - '0' : 0; };
     const Variant variant{.hit_at_3 = digit(1),
                           .hit_at_2 = digit(2),

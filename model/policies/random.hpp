@@ -12,10 +12,7 @@ class RandomPolicy {
   static constexpr std::string_view name = "random";
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
-
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {});
-  }
+  static constexpr std::tuple<> parameters{};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 

@@ -28,18 +28,13 @@ class Rivals {
   enum class Side : std::uint8_t { first, second };
 
   // Of the two names. Throws InputError.
-  static void check(const Replacement& replacement) {
-    for (const char* side : {"first", "second"}) {
-      static_cast<void>(text_parameter(replacement, side));
-      static_cast<void>(word_parameter(
-          replacement, side,
-          {Lru::name, Fifo::name, Lip::name, Plru::name, Nru::name, Mru::name, Clock::name, Srrip::name}));
-    }
-  }
+  static constexpr std::array names{Lru::name, Fifo::name, Lip::name,   Plru::name,
+                                    Nru::name, Mru::name,  Clock::name, Srrip::name};
+  static constexpr WordParameter<names.size()> first{.name = "first", .words = names, .must_be_there = true};
+  static constexpr WordParameter<names.size()> second{.name = "second", .words = names, .must_be_there = true};
 
   Rivals(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : rivals_{made(text_parameter(replacement, "first"), layout, random),
-                made(text_parameter(replacement, "second"), layout, random)} {}
+      : rivals_{made(first.of(replacement), layout, random), made(second.of(replacement), layout, random)} {}
 
   void reset() {
     for_both([](auto& policy) { policy.reset(); });
@@ -63,14 +58,14 @@ class Rivals {
   using Rival = std::variant<Lru, Fifo, Lip, Plru, Nru, Mru, Clock, Srrip>;
 
   template <std::size_t place = 0>
-  static Rival made(const std::string& name, const SetLayout& layout, Random& random) {
+  static Rival made(std::string_view name, const SetLayout& layout, Random& random) {
     using Policy = std::variant_alternative_t<place, Rival>;
     if constexpr (place + 1 < std::variant_size_v<Rival>) {
       if (Policy::name != name) {
         return made<place + 1>(name, layout, random);
       }
     }
-    return Policy(layout, {.policy = name, .parameters = {}, .equivalent = {}}, random);
+    return Policy(layout, {.policy = std::string(name), .parameters = {}, .equivalent = {}}, random);
   }
 
   template <class Call>

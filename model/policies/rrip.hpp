@@ -13,14 +13,11 @@ namespace gpuinfer::model {
 // predictions of the set grow by one. A hit makes the prediction 0 (`promotion: hit`) or one less (`frequency`).
 class Rrip {
  public:
-  // Beside the parameters of the policy itself, which are checked there.
-  static void check(const Replacement& replacement) {
-    static_cast<void>(distant_of(replacement));
-    static_cast<void>(promotes_by_frequency(replacement));
-  }
+  static constexpr WholeParameter bits{.name = "bits", .least = 1, .most = 8, .usual = 2};
+  static constexpr WordParameter<2> promotion{.name = "promotion", .words = {"hit", "frequency"}};
 
   Rrip(const SetLayout& layout, const Replacement& replacement)
-      : distant_(distant_of(replacement)), by_frequency_(promotes_by_frequency(replacement)),
+      : distant_(distant_of(replacement)), by_frequency_(promotion.of(replacement) == "frequency"),
         predictions_(layout, distant_) {}
 
   void reset() { predictions_.reset(distant_); }
@@ -47,10 +44,7 @@ class Rrip {
 
  private:
   [[nodiscard]] static std::uint8_t distant_of(const Replacement& replacement) {
-    return static_cast<std::uint8_t>((1U << whole_parameter_or(replacement, "bits", 2, 1, 8)) - 1);
-  }
-  [[nodiscard]] static bool promotes_by_frequency(const Replacement& replacement) {
-    return word_parameter(replacement, "promotion", {"hit", "frequency"}) == "frequency";
+    return static_cast<std::uint8_t>((1U << bits.of(replacement)) - 1);
   }
 
   std::uint8_t distant_;

@@ -21,18 +21,15 @@ class SetDuelling {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"first", "second", "one_leader_in", "psel_bits"});
-    Rivals::check(replacement);
-    static_cast<void>(one_leader_in(replacement));
-    static_cast<void>(psel_bits(replacement));
-  }
+  static constexpr WholeParameter one_leader_in{.name = "one_leader_in", .least = 2, .most = 1U << 20U, .usual = 32};
+  static constexpr WholeParameter psel_bits{.name = "psel_bits", .least = 1, .most = 30, .usual = 10};
+  static constexpr std::tuple parameters{Rivals::first, Rivals::second, one_leader_in, psel_bits};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
   SetDuelling(const SetLayout& layout, const Replacement& replacement, Random& random)
-      : rivals_(layout, replacement, random), one_leader_in_(one_leader_in(replacement)),
-        middle_(1U << (psel_bits(replacement) - 1)), psel_(middle_) {}
+      : rivals_(layout, replacement, random), one_leader_in_(one_leader_in.of(replacement)),
+        middle_(1U << (psel_bits.of(replacement) - 1)), psel_(middle_) {}
 
   void reset() {
     rivals_.reset();
@@ -58,13 +55,6 @@ class SetDuelling {
   }
 
  private:
-  [[nodiscard]] static std::uint32_t one_leader_in(const Replacement& replacement) {
-    return whole_parameter_or(replacement, "one_leader_in", 32, 2, 1U << 20U);
-  }
-  [[nodiscard]] static std::uint32_t psel_bits(const Replacement& replacement) {
-    return whole_parameter_or(replacement, "psel_bits", 10, 1, 30);
-  }
-
   Rivals rivals_;
   std::uint32_t one_leader_in_;
   std::uint32_t middle_;

@@ -15,10 +15,7 @@ class Srrip {
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = false;
 
-  static void check(const Replacement& replacement, const std::vector<std::uint32_t>& /*ways*/) {
-    allow_parameters(replacement, {"bits", "promotion"});
-    Rrip::check(replacement);
-  }
+  static constexpr std::tuple parameters{Rrip::bits, Rrip::promotion};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
     std::vector<Replacement> guesses;

@@ -16,14 +16,17 @@ class WeightedRandom {
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
 
+  static constexpr NumberListParameter victim_weights{.name = "victim_weights", .below = 1e12};
+  static constexpr std::tuple parameters{victim_weights};
+
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
-    allow_parameters(replacement, {"victim_weights"});
-    const auto& weights = list_parameter(replacement, "victim_weights");
+    const auto& weights = victim_weights.of(replacement);
     if (std::any_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count != weights.size(); })) {
       throw InputError("victim_weights: has " + std::to_string(weights.size()) +
                        " entries where every set needs one for each of its ways");
     }
-    if (std::any_of(weights.begin(), weights.end(), [](double weight) { return !(weight >= 0 && weight < 1e12); }) ||
+    if (std::any_of(weights.begin(), weights.end(),
+                    [](double weight) { return !(weight >= 0 && weight < victim_weights.below); }) ||
         std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
       throw InputError("victim_weights: weights must not be negative, and one of them must be positive");
     }
@@ -34,7 +37,7 @@ class WeightedRandom {
   WeightedRandom(const SetLayout& layout, const Replacement& replacement, Random& random)
       : layout_(&layout), random_(&random) {
     double sum = 0;
-    for (const double weight : list_parameter(replacement, "victim_weights")) {
+    for (const double weight : victim_weights.of(replacement)) {
       cumulative_.push_back(sum += weight);
     }
   }

@@ -275,6 +275,9 @@ model::DeviceFacts Gpu::facts() const {
   check(cudaGetDeviceProperties(&properties, options_.device), "say what it is", "check it with nvidia-smi");
   check(cudaDriverGetVersion(&driver), "name its driver", "check it with nvidia-smi");
   check(cudaRuntimeGetVersion(&runtime), "name its runtime", "check the installation of CUDA");
+  std::size_t l2_fetch_bytes = 0;
+  check(cudaDeviceGetLimit(&l2_fetch_bytes, cudaLimitMaxL2FetchGranularity), "say how much a miss of L2 fetches",
+        "check it with nvidia-smi");
 
   model::DeviceFacts facts;
   facts.name = properties.name;
@@ -290,6 +293,7 @@ model::DeviceFacts Gpu::facts() const {
       {"cuda_runtime", version_text(runtime)},
       {"sm_clock_limit_khz", std::to_string(attribute(cudaDevAttrClockRate))},
       {"l2_bytes", std::to_string(properties.l2CacheSize)},
+      {"l2_fetch_granularity_bytes", std::to_string(l2_fetch_bytes)},
       {"shared_bytes_per_sm", std::to_string(properties.sharedMemPerMultiprocessor)},
       {"shared_bytes_per_block", std::to_string(shared_bytes_ + properties.reservedSharedMemPerBlock)},
       {"carveout_kb_asked", std::to_string(*options_.carveout_kb)},

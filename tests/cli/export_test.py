@@ -14,7 +14,7 @@ import harness
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLISHED = sorted(ROOT.glob("configs/devices/*.yaml"))
 PROFILES = sorted(ROOT.glob("data/h200/*.yaml"))
-FORMATS = ["gpgpusim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "markdown"]
+FORMATS = ["gpgpusim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "latex", "markdown"]
 CACHE_OPTIONS = (
     "-gpgpu_cache:dl1",
     "-gpgpu_cache:dl2",
@@ -424,6 +424,18 @@ class OtherFormats(ExportTest):
         self.assertRegex(text, r"\| ways \| not known; alternatives: \[42, 42, 42, 42\].*\| ambiguous \|")
         self.assertRegex(text, r"\| line_bytes \| 128 B \| resolved \| 0\.99")
 
+    def test_latex_is_one_table_of_caches(self):
+        for profile in PUBLISHED + PROFILES:
+            with self.subTest(profile.name):
+                whole = json.loads(self.export(profile, "json").stdout)
+                lines = self.export(profile, "latex", "--quiet").stdout.splitlines()
+                self.assertEqual(lines[0], f"% {whole['device']['name']}")
+                rows = [re.split(r"(?<!\\) & ", line.removesuffix(" \\\\")) for line in lines if " & " in line]
+                self.assertEqual([row[0] for row in rows[1:]], sorted(whole["caches"]))
+                self.assertEqual({len(row) for row in rows}, {7})
+        text = self.export("gtx780", "latex", "--target=L1tex").stdout
+        self.assertIn("L1tex & 12 KiB & 32 B & 4 x 96 & lru & 110 & 220 \\\\", text)
+
     def test_mt4g(self):
         for profile in PUBLISHED + PROFILES:
             with self.subTest(profile.name):
@@ -438,6 +450,10 @@ class OtherFormats(ExportTest):
         self.assertEqual(memory["l2Tlb"]["waysOfSets"], [17] + 6 * [8])
         self.assertNotIn("associativity", memory["l2Tlb"])
         self.assertEqual(memory["main"]["latency"]["mean"], 639)
+        # What a profile has and MT4G has no word for is there all the same.
+        profile = ROOT / "data/h200/L2TLB.yaml"
+        shared = json.loads(self.export(profile, "json").stdout)["caches"]["L2TLB"]["shared_by_sms"]
+        self.assertEqual(json.loads(self.export(profile, "mt4g").stdout)["memory"]["l2Tlb"]["shared_by_sms"], shared)
         self.assertEqual(json.loads(self.export("k20", "mt4g").stdout)["gpuinfer"]["outstanding"]["entries"], 44)
         recorded = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)["memory"]
         self.assertEqual(recorded["l1"]["size"]["size"], 172 * 128)

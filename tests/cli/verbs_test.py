@@ -493,7 +493,7 @@ class Run(harness.ProgramTest):
             self.assertIn("another machine's GPU, NVIDIA H200", line)
         self.assertIn("--device gpu: CUDA shows no GPU", self.expect(4, "--target=L1tex", "--device=gpu", env=without_gpu).stderr)
         drawn = self.expect(0, "show", "code.yaml").stdout
-        self.assertIn("up to 32,768 B      77 cycles", drawn)
+        self.assertIn("up to 32 KiB      77 cycles", drawn)
         served = self.expect(0, "--target=Instruction", "--device=virtual:code.yaml", "--quiet", "--format=json")
         levels = json.loads(served.stdout)["code"]["Instruction"]["levels"]
         self.assertEqual([level["fits_bytes"] for level in levels], [32768, 133120, None])

@@ -98,7 +98,7 @@ inline std::string random_lines(std::size_t accesses, std::uint32_t letters, std
 template <class Policy>
 std::string refusal_of(const Parameters& parameters, const std::vector<std::uint32_t>& ways = {}) {
   try {
-    Policy::check({.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}, ways);
+    check({.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}, ways);
   } catch (const InputError& error) {
     return error.what();
   }

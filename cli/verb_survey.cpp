@@ -242,7 +242,6 @@ Ended follow(const survey::Request& request, Team& team) {
 }
 
 void coordinate(Coordinator& coordinator, Worker& worker, Team& team, Progress& progress) {
-  const InterruptWatch watch;
   while (!coordinator.is_done()) {
     while (const auto letter = team.receive()) {
       const bool is_order = letter->from == team.rank() && survey::kind_of(letter->text) == "order";
@@ -305,6 +304,7 @@ Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
     }
   }
   Output output(fleet);
+  InterruptWatch::will_conclude();
   survey::Parts parts(fleet, resume, all_facts_of(request));
   Progress progress(request.quiet);
   Coordinator coordinator(request, team, parts, [&](const std::string& sentence) {
@@ -317,6 +317,7 @@ Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
   }
   const bool all_are_there = coordinator.lost_ranks().empty() && !InterruptWatch::stop_requested();
   coordinator.stop(all_are_there);
+  InterruptWatch::let_finish();
   progress.clear();
   coordinator.merge().settle();
   survey::Surveyed surveyed{

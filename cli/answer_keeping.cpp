@@ -3,7 +3,6 @@
 #include "cli/answer_keeping.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <string_view>
 #include <vector>
 
@@ -110,8 +109,6 @@ std::string resuming_command(const std::string& verb, Arguments arguments, const
 
 AnswerKeeping::AnswerKeeping(model::Answerer& opened, const KeepingRequest& request, const model::DeviceFacts& facts,
                              const probe::RunFacts& options) {
-  // Of a limit on the size of files nothing but the error that a write then gives is wanted.
-  std::signal(SIGXFSZ, SIG_IGN);
   probe::RunFacts run = probe::run_facts_of(facts);
   run.insert(options.begin(), options.end());
   std::optional<probe::JournalReader> past;

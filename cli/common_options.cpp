@@ -60,6 +60,7 @@ DeviceRequest request_for(const Parsed& parsed, const std::string& device) {
                         .seed = seed_or_default(parsed.count("seed")),
                         .carveout_kb = carveout_kb(parsed)};
   request.identify = parsed.flag("identify");
+  request.stop_waiting = InterruptWatch::stop_requested;
   request.patience_seconds = parsed.seconds("patience").value_or(request.patience_seconds);
   return request;
 }
@@ -97,6 +98,7 @@ infer::Settings limits(const Parsed& parsed) {
     settings.deadline =
         std::chrono::steady_clock::now() +
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*seconds));
+    InterruptWatch::end_after(std::chrono::duration<double>(*seconds));
   }
   settings.stop_requested = InterruptWatch::stop_requested;
   return settings;

@@ -6,9 +6,19 @@
 
 #include <algorithm>
 
+#include "model/printable.hpp"
+
 namespace gpuinfer::cli {
 
 namespace {
+
+// Only between quotes can escapes stand.
+void emit_text(YAML::Emitter& out, const std::string& text) {
+  if (printable(text) != text) {
+    out << YAML::DoubleQuoted;
+  }
+  out << text;
+}
 
 void emit(YAML::Emitter& out, const Document& node) {
   const bool flat = std::none_of(node.begin(), node.end(), [](const Document& child) { return child.is_structured(); });
@@ -18,7 +28,9 @@ void emit(YAML::Emitter& out, const Document& node) {
     }
     out << YAML::BeginMap;
     for (const auto& [key, value] : node.items()) {
-      out << YAML::Key << key << YAML::Value;
+      out << YAML::Key;
+      emit_text(out, key);
+      out << YAML::Value;
       emit(out, value);
     }
     out << YAML::EndMap;
@@ -32,7 +44,7 @@ void emit(YAML::Emitter& out, const Document& node) {
     }
     out << YAML::EndSeq;
   } else if (node.is_string()) {
-    out << node.get<std::string>();
+    emit_text(out, node.get<std::string>());
   } else if (node.is_null()) {
     out << YAML::Null;
   } else {
@@ -44,11 +56,11 @@ void emit(YAML::Emitter& out, const Document& node) {
 
 std::string to_text(const Document& document, Format format) {
   if (format == Format::json) {
-    return document.dump(2) + '\n';
+    return with_escapes(document.dump(2, ' ', false, Document::error_handler_t::replace)) + '\n';
   }
   YAML::Emitter out;
   emit(out, document);
-  return std::string(out.c_str()) + '\n';
+  return with_escapes(out.c_str()) + '\n';
 }
 
 }  // namespace gpuinfer::cli

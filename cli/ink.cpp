@@ -15,6 +15,18 @@ std::string in(fmt::terminal_color colour, const std::string& text) { return fmt
 
 }  // namespace
 
+// As {fmt} writes them: ESC [ 3 COLOUR m, and ESC [ 0 m.
+std::size_t Ink::length_of_colour(std::string_view text) {
+  constexpr std::string_view end = "\x1b[0m";
+  constexpr std::string_view begin = "\x1b[3";
+  if (text.starts_with(end)) {
+    return end.size();
+  }
+  const std::string_view rest = text.starts_with(begin) ? text.substr(begin.size()) : "";
+  const bool is_colour = rest.size() > 1 && rest[0] >= '0' && rest[0] <= '7' && rest[1] == 'm';
+  return is_colour ? begin.size() + 2 : 0;
+}
+
 Ink Ink::of_stdout() {
   const char* no_color = std::getenv("NO_COLOR");
   return Ink(isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0'));

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "model/device_description.hpp"
 
@@ -17,6 +19,11 @@ class Ink {
 
   // Colours if stdout is a terminal and NO_COLOR is not set (https://no-color.org).
   [[nodiscard]] static Ink of_stdout();
+
+  [[nodiscard]] bool has_colours() const { return colours_; }
+
+  // How many bytes at the beginning of `text` set a colour, or end it: none where it begins otherwise.
+  [[nodiscard]] static std::size_t length_of_colour(std::string_view text);
 
   // `text` may be padded.
   [[nodiscard]] std::string status(model::EvidenceStatus status, const std::string& text) const;

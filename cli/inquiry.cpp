@@ -101,7 +101,6 @@ Inquiry inquire(model::Answerer& device, const model::DeviceFacts& facts, const 
 
 Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settings settings, bool quiet,
                 const FindOut& find_out) {
-  const InterruptWatch watch;
   const auto start = std::chrono::steady_clock::now();
   Inquiry inquiry;
   inquiry.profile.device = {.name = facts.name,
@@ -160,6 +159,7 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
 }
 
 ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity) {
+  InterruptWatch::let_finish();
   output.stream() << (format == Format::json ? model::to_json(inquiry.profile) : model::to_yaml(inquiry.profile));
   output.finish();
   for (const auto& [section, evidence] : inquiry.profile.evidence) {

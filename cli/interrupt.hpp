@@ -2,14 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+
 namespace gpuinfer::cli {
 
-// From construction on, the first Ctrl-C or SIGTERM asks to stop and the second one ends the program.
+// What Ctrl-C, SIGTERM and, unless it is ignored (nohup), SIGHUP do. From construction on, the first one ends the
+// program with a sentence and the exit status `unresolved`. After will_conclude() it only asks to stop, and whoever has
+// not come to a conclusion a second later is ended all the same. The second one always ends the program at once.
 class InterruptWatch {
  public:
   InterruptWatch();
 
   [[nodiscard]] static bool stop_requested();
+
+  // What is known when the program is to stop will be told.
+  static void will_conclude();
+  // The conclusion is there: it may take its time to write it.
+  static void let_finish();
+
+  // Who has not come to a conclusion a second after this time is ended. Nothing without a watch.
+  static void end_after(std::chrono::duration<double> time);
 };
 
 }  // namespace gpuinfer::cli

@@ -2,13 +2,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output.hpp"
 
-#include <iostream>
+#include <fcntl.h>
 
+#include <cerrno>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "cli/interrupt.hpp"
 #include "model/errors.hpp"
 
-namespace fs = std::filesystem;
-
 namespace gpuinfer::cli {
+
+namespace {
+
+// Opens a pipe once it has a reader, or what else it is: open() would wait, whatever the signals. To be kept until it
+// is opened again, as the reader of a pipe sees its end when nobody has it open.
+probe::FileDescriptor opened_when_read(const std::filesystem::path& file) {
+  constexpr std::chrono::milliseconds between{10};
+  while (true) {
+    probe::FileDescriptor opened(open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (opened.is_open() || errno != ENXIO) {
+      return opened;
+    }
+    if (InterruptWatch::stop_requested()) {
+      throw Error(file.string() + ": was not read by anybody before the program was interrupted");
+    }
+    std::this_thread::sleep_for(between);
+  }
+}
+
+}  // namespace
 
 Format format_from(const std::optional<std::string>& word) {
   if (!word || *word == "yaml") {
@@ -21,46 +45,35 @@ Format format_from(const std::optional<std::string>& word) {
 }
 
 Output::Output(const std::optional<std::string>& file) {
-  if (!file) {
-    return;
-  }
-  file_ = *file;
-  std::error_code absent;
-  const fs::file_status status = fs::status(file_, absent);
-  if (fs::is_directory(status)) {
-    throw InputError(*file + ": is a folder; name a file in it");
-  }
-  const bool in_place = fs::exists(status) && !fs::is_regular_file(status);
-  const fs::path opened = in_place ? file_ : fs::path(*file + ".partial");
-  stream_.open(opened, std::ios::binary);
-  if (!stream_) {
-    throw InputError(*file + ": cannot be made; name a file in a folder that exists and may be written to");
-  }
-  if (!in_place) {
-    partial_ = opened;
+  if (file) {
+    destination_ = probe::destination_of(*file);
   }
 }
 
-Output::~Output() {
-  if (!partial_.empty()) {
-    stream_.close();
-    std::error_code ignored;
-    fs::remove(partial_, ignored);
+std::ostream& Output::stream() {
+  if (!destination_) {
+    return std::cout;
   }
+  if (!stream_.is_open()) {
+    probe::FileDescriptor held;
+    if (destination_->is_regular) {
+      file_.emplace(destination_->file);
+    } else {
+      held = opened_when_read(destination_->file);
+    }
+    stream_.open(file_ ? file_->working_name() : destination_->file, std::ios::binary);
+  }
+  return stream_;
 }
-
-std::ostream& Output::stream() { return file_.empty() ? std::cout : stream_; }
 
 void Output::finish() {
   stream().flush();
   if (!stream()) {
-    throw Error((file_.empty() ? std::string("stdout") : file_.string()) +
+    throw Error((destination_ ? destination_->file.string() : std::string("stdout")) +
                 ": could not be written whole; look for a full disk");
   }
-  if (!partial_.empty()) {
-    stream_.close();
-    fs::rename(partial_, file_);
-    partial_.clear();
+  if (file_) {
+    file_->publish();
   }
 }
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <ios>
 #include <iostream>
 #include <new>
 #include <string_view>
@@ -122,6 +124,12 @@ ExitStatus run_program(Arguments arguments) {
     return fail(ExitStatus::bad_input, error);
   } catch (const DeviceUnavailable& error) {
     return fail(ExitStatus::no_device, error);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(ExitStatus::bad_input,
+                Error(error.path1().string() + ": cannot be used (" + error.code().message() + "); name another file"));
+  } catch (const std::ios_base::failure& error) {
+    return fail(ExitStatus::bad_input, Error("a file could not be read to its end (" + error.code().message() +
+                                             "); look for a failing disk, or name another file"));
   } catch (const std::bad_alloc&) {
     return fail(ExitStatus::failure, Error("there is not enough memory; ask for less, or on a larger machine"));
   } catch (const std::exception& error) {

@@ -11,6 +11,8 @@
 #include <iostream>
 #include <utility>
 
+#include "cli/printable_streams.hpp"
+
 namespace gpuinfer::cli {
 
 using std::chrono::steady_clock;
@@ -135,7 +137,8 @@ void ProgressLine::update(const std::string& target, const infer::Progress& prog
   }
   if (style_ == Style::live && (new_stage || now - drawn_ > std::chrono::milliseconds(100))) {
     // The last column stays free: some terminals wrap when it is written to.
-    *out_ << "\r\033[K" << text(target, progress).substr(0, columns_ - 1) << std::flush;
+    steer(*out_, back_to_empty_line);
+    *out_ << text(target, progress).substr(0, columns_ - 1) << std::flush;
     drawn_ = now;
     line_stands_ = true;
   }
@@ -143,7 +146,8 @@ void ProgressLine::update(const std::string& target, const infer::Progress& prog
 
 void ProgressLine::clear() {
   if (line_stands_) {
-    *out_ << "\r\033[K" << std::flush;
+    steer(*out_, back_to_empty_line);
+    *out_ << std::flush;
     line_stands_ = false;
   }
 }

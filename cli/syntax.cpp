@@ -3,6 +3,7 @@
 #include "cli/syntax.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
@@ -16,6 +17,7 @@
 #include <sstream>
 
 #include "cli/nearest_word.hpp"
+#include "cli/written_files.hpp"
 #include "model/errors.hpp"
 
 namespace po = boost::program_options;
@@ -231,6 +233,7 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
     print_help();
     return std::nullopt;
   }
+  check_files(parsed);
   const std::vector<std::string> operands = parsed.operands();
   if (operands.size() < fewest) {
     throw InputError("missing argument in `gpuinfer " + usage_ + "`" + see_help());
@@ -239,6 +242,32 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
     throw InputError("unexpected argument `" + operands[most] + "`" + see_help());
   }
   return parsed;
+}
+
+void Syntax::check_files(const Parsed& parsed) const {
+  constexpr std::array<std::string_view, 4> written_ones{"output", "record", "report", "resume"};
+  std::vector<FileWord> written;
+  std::vector<FileWord> read;
+  for (const Option& option : options_) {
+    const bool names_files =
+        option.value_name.find("FILE") != std::string::npos || option.value_name == "D" || option.value_name == "SEQ";
+    if (names_files) {
+      const bool is_written = std::ranges::find(written_ones, option.name) != written_ones.end();
+      std::vector<std::string> texts;
+      if (option.is_repeatable) {
+        texts = parsed.list(option.name);
+      } else if (const auto text = parsed.text(option.name)) {
+        texts.push_back(*text);
+      }
+      for (std::string& text : texts) {
+        (is_written ? written : read).push_back({.option = "--" + option.name, .text = std::move(text)});
+      }
+    }
+  }
+  for (const std::string& operand : parsed.operands()) {
+    read.push_back({.option = "", .text = operand});
+  }
+  check_written_files(written, read);
 }
 
 void Syntax::print_help() const {

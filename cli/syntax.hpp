@@ -79,6 +79,7 @@ class Syntax {
  private:
   Syntax& add(std::string_view name, const char* value_name, bool is_repeatable, const char* help);
   void print_help() const;
+  void check_files(const Parsed& parsed) const;
   [[nodiscard]] std::string see_help() const;
 
   std::string usage_;

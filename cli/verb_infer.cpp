@@ -188,6 +188,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const Format format = format_from(parsed->text("format"));
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
+  InterruptWatch::will_conclude();
   const std::optional<std::size_t> jobs = parsed->count("jobs");
   infer::Scorer scorer = scorer_on_threads(jobs ? jobs : shared != nullptr ? std::optional<std::size_t>(1) : jobs);
   if (shared != nullptr) {

@@ -102,7 +102,6 @@ probe::RunFacts options_that_matter(const std::vector<std::string>& targets, boo
 // The classic methods, for one target after another.
 ExitStatus compare_averages(model::Answerer& device, std::span<const std::string> targets, infer::Settings settings,
                             Output& output, Format format, bool quiet) {
-  const InterruptWatch watch;
   Document reports = Document::array();
   bool contradictory = false;
   for (const std::string& target : targets) {
@@ -116,6 +115,7 @@ ExitStatus compare_averages(model::Answerer& device, std::span<const std::string
     contradictory = contradictory || !contradictions(findings).empty();
     reports.push_back(average_report(target, findings));
   }
+  InterruptWatch::let_finish();
   output.stream() << to_text(reports, format);
   output.finish();
   return contradictory ? ExitStatus::unresolved : ExitStatus::resolved;
@@ -146,6 +146,7 @@ Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings
 }
 
 void write_page(Output& page, const model::DeviceDescription& profile, const std::optional<std::string>& file) {
+  InterruptWatch::let_finish();
   const std::string name = file.value_or(profile.device.source);
   page.stream() << report::page_of(profile, name, described_targets(profile, name, {}), {});
   page.finish();
@@ -169,6 +170,7 @@ ExitStatus verb_run(Arguments arguments) {
     }
   }
   infer::Settings settings = limits(*parsed);
+  InterruptWatch::will_conclude();
   for (DeviceRequest& each : requests) {
     each.stop_waiting = [settings] {
       return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);

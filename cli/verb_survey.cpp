@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/crc.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -16,6 +17,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/output.hpp"
+#include "cli/printable_streams.hpp"
 #include "cli/program.hpp"
 #include "cli/survey/coordinator.hpp"
 #include "cli/survey/fleet_writer.hpp"
@@ -25,6 +27,7 @@
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
+#include "probe/line_reader.hpp"
 
 namespace gpuinfer::cli {
 
@@ -91,12 +94,20 @@ DeviceAddress device_of_fleet(const std::string& text, const std::string& where)
 
 std::vector<DeviceAddress> devices_in(const std::string& file) {
   std::ifstream stream(file);
-  if (!stream) {
+  if (!stream || std::filesystem::is_directory(file)) {
     throw InputError("--devices: " + file + " cannot be read; name a file with a device on each line");
   }
+  constexpr std::size_t most_device_bytes = 1U << 16U;
+  constexpr std::size_t most_devices = 1U << 20U;
   std::vector<DeviceAddress> devices;
   std::string line;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
+  probe::LineRead how{};
+  for (std::size_t number = 1; (how = probe::read_line(stream, line, most_device_bytes)) != probe::LineRead::none;
+       ++number) {
+    if (how == probe::LineRead::too_long || devices.size() == most_devices) {
+      throw InputError(fmt::format("{}:{}: is longer than {} bytes, or device {} of a list; write fewer", file, number,
+                                   most_device_bytes, most_devices + 1));
+    }
     // A command may have a # in it, so that a comment begins the line or follows a blank.
     const std::size_t comment = line.starts_with('#') ? 0 : std::min(line.find(" #"), line.size());
     line.resize(comment);
@@ -205,8 +216,9 @@ class Progress {
     constexpr std::chrono::milliseconds between{200};
     const auto now = std::chrono::steady_clock::now();
     if (is_shown_ && now - shown_ >= between) {
-      std::cerr << fmt::format("\r\x1b[K{} of {} devices, {} failed", coordinator.answered(),
-                               coordinator.tasks().size(), coordinator.failures().size())
+      steer(std::cerr, back_to_empty_line);
+      std::cerr << fmt::format("{} of {} devices, {} failed", coordinator.answered(), coordinator.tasks().size(),
+                               coordinator.failures().size())
                 << std::flush;
       shown_ = now;
     }
@@ -214,7 +226,8 @@ class Progress {
 
   void clear() const {
     if (is_shown_) {
-      std::cerr << "\r\x1b[K" << std::flush;
+      steer(std::cerr, back_to_empty_line);
+      std::cerr << std::flush;
     }
   }
 
@@ -242,7 +255,6 @@ Ended follow(const survey::Request& request, Team& team) {
 }
 
 void coordinate(Coordinator& coordinator, Worker& worker, Team& team, Progress& progress) {
-  const InterruptWatch watch;
   while (!coordinator.is_done()) {
     while (const auto letter = team.receive()) {
       const bool is_order = letter->from == team.rank() && survey::kind_of(letter->text) == "order";
@@ -305,6 +317,7 @@ Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
     }
   }
   Output output(fleet);
+  InterruptWatch::will_conclude();
   survey::Parts parts(fleet, resume, all_facts_of(request));
   Progress progress(request.quiet);
   Coordinator coordinator(request, team, parts, [&](const std::string& sentence) {
@@ -317,6 +330,7 @@ Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
   }
   const bool all_are_there = coordinator.lost_ranks().empty() && !InterruptWatch::stop_requested();
   coordinator.stop(all_are_there);
+  InterruptWatch::let_finish();
   progress.clear();
   coordinator.merge().settle();
   survey::Surveyed surveyed{

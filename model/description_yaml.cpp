@@ -52,6 +52,9 @@ DeviceDescription read_description(const std::filesystem::path& file) {
   std::string yaml(most_description_bytes + 1, '\0');
   stream.read(yaml.data(), static_cast<std::streamsize>(yaml.size()));
   yaml.resize(static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad()) {
+    throw InputError(file.string() + ": cannot be read to its end; look for a failing disk, or name another file");
+  }
   return parse_description(yaml, file.string());
 }
 

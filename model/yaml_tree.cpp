@@ -9,7 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -31,6 +35,8 @@ YamlNode node_at(const YAML::Mark& mark, YamlNode::Kind kind, const std::string&
   node.text = text;
   return node;
 }
+
+constexpr const char* too_deep = " deep; no description needs that, take some away";
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
@@ -99,8 +105,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void open(YamlNode node) {
     if (open_.size() == most_description_depth) {
-      fail(node.line, "lists and maps are nested more than " + std::to_string(most_description_depth) +
-                          " deep; no description needs that, take some away");
+      fail(node.line, "lists and maps are nested more than " + std::to_string(most_description_depth) + too_deep);
     }
     open_.push_back(std::move(node));
   }
@@ -143,7 +148,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return with_escapes(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // Text that is not UTF-8, or holds what YAML does not allow, could not be written back as it was read.
@@ -159,6 +164,57 @@ void check_characters(std::string_view yaml, const std::string& file) {
     }
     begin = end + 1;
   }
+}
+
+// For brackets without end yaml-cpp takes a time that grows with their square. Those in texts count here, too, so that
+// there may be many more of them than lists can be deep.
+void check_brackets(std::string_view yaml, const std::string& file) {
+  constexpr std::ptrdiff_t most_open = 16 * std::ptrdiff_t{most_description_depth};
+  std::ptrdiff_t open = 0;
+  std::size_t line = 1;
+  for (const char c : yaml) {
+    line += c == '\n' ? 1 : 0;
+    open += (c == '[' || c == '{' ? 1 : 0) - (c == ']' || c == '}' ? 1 : 0);
+    if (open > most_open) {
+      throw InputError(file + ":" + std::to_string(line) + ": lists and maps are nested more than " +
+                       std::to_string(most_description_depth) + too_deep);
+    }
+  }
+}
+
+// JSON writes characters beyond 16 bits as two escapes of half of it each, of which YAML knows nothing.
+std::string with_whole_characters(std::string_view text) {
+  if (const std::size_t first = text.find_first_not_of(" \t\r\n");
+      first == std::string_view::npos || text[first] != '{') {
+    return std::string(text);
+  }
+  const auto half_at = [text](std::size_t place, std::uint32_t first_code) -> std::optional<std::uint32_t> {
+    constexpr std::size_t digits = 4;
+    constexpr int hexadecimal = 16;
+    std::uint32_t code = 0;
+    const std::string_view escape = text.substr(std::min(place, text.size()), 2 + digits);
+    const bool is_one = escape.size() == 2 + digits && escape.starts_with("\\u") &&
+                        std::from_chars(escape.data() + 2, escape.data() + escape.size(), code, hexadecimal).ptr ==
+                            escape.data() + escape.size();
+    return is_one && code >= first_code && code < first_code + 0x400 ? std::optional(code - first_code) : std::nullopt;
+  };
+  std::string whole;
+  for (std::size_t i = 0; i < text.size();) {
+    constexpr std::size_t escape_bytes = 6;
+    const auto high = text[i] == '\\' ? half_at(i, 0xD800) : std::nullopt;
+    const auto low = high ? half_at(i + escape_bytes, 0xDC00) : std::nullopt;
+    std::size_t taken = text[i] == '\\' ? 2 : 1;  // an escape of a backslash begins no other
+    if (low) {
+      taken = 2 * escape_bytes;
+      std::array<char, escape_bytes + 5> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\U%08X", 0x10000 + (*high << 10U) + *low);
+      whole += escape.data();
+    } else {
+      whole += text.substr(i, taken);
+    }
+    i += taken;
+  }
+  return whole;
 }
 
 bool could_be_more_than_text(const std::string& text) {
@@ -216,7 +272,8 @@ YamlNode parse_yaml(std::string_view yaml, const std::string& file) {
                      " bytes, and descriptions are not; name another file, or split it");
   }
   check_characters(yaml, file);
-  std::istringstream stream{std::string(yaml)};
+  check_brackets(yaml, file);
+  std::istringstream stream{with_whole_characters(yaml)};
   TreeBuilder builder(file);
   try {
     YAML::Parser parser(stream);
@@ -242,7 +299,7 @@ std::string to_flow_yaml(const YamlNode& node) {
     case YamlNode::Kind::plain: {
       // A scalar that is plain in a block may hold what would end it in a flow map.
       const bool ends_early = node.text.find_first_of(",[]{}\n") != std::string::npos || node.text.ends_with(':');
-      return ends_early ? quoted(node.text) : node.text;
+      return ends_early || printable(node.text) != node.text ? quoted(node.text) : node.text;
     }
     case YamlNode::Kind::quoted:
       return quoted(node.text);
@@ -278,7 +335,7 @@ std::string flow_list(const std::vector<std::string>& items) {
 }
 
 std::string to_json(const YamlNode& node) {
-  return json_of(node).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return with_escapes(json_of(node).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace gpuinfer::model

@@ -140,7 +140,7 @@ class ExecDevice final : public model::Answerer {
   }
 
   void check_waiting(bool something) {
-    constexpr std::chrono::seconds grace{5};
+    constexpr milliseconds grace{500};
     if (!stop_waiting_()) {
       return;
     }

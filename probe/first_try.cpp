@@ -3,6 +3,7 @@
 #include "probe/first_try.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +13,21 @@
 #include <csignal>
 #include <cstring>
 
+#include "probe/process.hpp"
+
 namespace gpuinfer::probe {
 
 namespace {
 
-[[noreturn]] void try_and_end(const std::function<void()>& work, std::chrono::seconds longest) {
+[[noreturn]] void try_and_end(const std::function<void()>& work, std::chrono::seconds longest, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) {
+    _exit(0);
+  }
+  // What interrupts the process itself ends this one with it.
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+    std::signal(each, SIG_IGN);
+  }
   // It dies quietly: without a core, and without what the C library says of a broken heap.
   const rlimit none{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &none);
@@ -44,13 +55,17 @@ namespace {
 }  // namespace
 
 std::optional<std::string> how_first_try_dies(const std::function<void()>& work, std::chrono::seconds longest) {
+  const pid_t parent = getpid();
   const pid_t copy = fork();
   if (copy == 0) {
-    try_and_end(work, longest);
+    try_and_end(work, longest, parent);
+  }
+  if (copy < 0) {
+    throw no_more_processes(errno);
   }
   int status = 0;
   pid_t ended = -1;
-  while (copy > 0 && (ended = waitpid(copy, &status, 0)) < 0 && errno == EINTR) {
+  while ((ended = waitpid(copy, &status, 0)) < 0 && errno == EINTR) {
   }
   if (ended != copy || !WIFSIGNALED(status)) {
     return std::nullopt;

@@ -11,8 +11,8 @@ namespace gpuinfer::probe {
 
 // Does `work` in a copy of this process, which ends with it, so that what a library breaks there on a hostile file is
 // not broken here. None: it came to its end, also by an exception. Else how the copy died, as the clause that follows
-// "HDF5 ": "crashes on it (Segmentation fault)". Where there is no room for a copy, nothing is tried. `longest` is of
-// the processor's time, since other programs may take most of it; by the clock the copy gets ten times as long.
+// "HDF5 ": "crashes on it (Segmentation fault)". `longest` is of the processor's time, since other programs may take
+// most of it; by the clock the copy gets ten times as long. Throws DeviceUnavailable where there is no room for a copy.
 [[nodiscard]] std::optional<std::string> how_first_try_dies(const std::function<void()>& work,
                                                             std::chrono::seconds longest);
 

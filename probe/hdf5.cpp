@@ -167,18 +167,13 @@ Handle open_group(const Handle& parent, const std::string& name) {
 }
 
 std::vector<std::string> link_names(const Handle& group) {
-  H5G_info_t info{};
-  checked(H5Gget_info(group.get(), &info), "a group cannot be listed");
   std::vector<std::string> names;
-  for (hsize_t i = 0; i < info.nlinks; ++i) {
-    const auto name_by = [&](char* name, std::size_t size) {
-      return checked(H5Lget_name_by_idx(group.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i, name, size, H5P_DEFAULT),
-                     "a group cannot be listed");
-    };
-    std::string name(static_cast<std::size_t>(name_by(nullptr, 0)), '\0');
-    name_by(name.data(), name.size() + 1);
-    names.push_back(std::move(name));
-  }
+  const auto add = [](hid_t /*group*/, const char* name, const H5L_info_t* /*info*/, void* to) -> herr_t {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  };
+  // To look up one name after another by its place would begin at the first one each time.
+  checked(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names), "a group cannot be listed");
   return names;
 }
 

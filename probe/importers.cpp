@@ -49,7 +49,7 @@ class Lines {
 
   // The next line that is not blank.
   std::optional<std::string_view> next() {
-    for (LineRead read{}; (read = read_line(in_, line_)) != LineRead::none;) {
+    for (LineRead read{}; (read = read_next()) != LineRead::none;) {
       ++number_;
       if (read == LineRead::too_long) {
         throw error("is longer than " + std::to_string(most_line_bytes) + " bytes; name a recording in lines");
@@ -91,6 +91,15 @@ class Lines {
   }
 
  private:
+  LineRead read_next() {
+    try {
+      return read_line(in_, line_);
+    } catch (const std::ios_base::failure& failure) {
+      throw InputError(file_ + ": cannot be read to its end (" + failure.code().message() +
+                       "); look for a failing disk, or name another file");
+    }
+  }
+
   std::string file_;
   std::ifstream in_;
   std::string line_;

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,42 +14,13 @@
 #include <system_error>
 #include <thread>
 
+#include "probe/guard.hpp"
+
 namespace gpuinfer::probe {
 
 namespace {
 
 using std::chrono::milliseconds;
-
-pid_t spawn(const std::string& command, const Pipe& input, const Pipe& output, const Pipe& errors) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input.read_end.number(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, output.write_end.number(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, errors.write_end.number(), STDERR_FILENO);
-
-  // The process must die of SIGPIPE as any other, also where this one ignores it.
-  sigset_t to_default;
-  sigemptyset(&to_default);
-  sigaddset(&to_default, SIGPIPE);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigdefault(&attributes, &to_default);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-
-  std::string shell = "sh";
-  std::string option = "-c";
-  std::string text = command;
-  const std::array<char*, 4> arguments{shell.data(), option.data(), text.data(), nullptr};
-  pid_t id = -1;
-  const int error = posix_spawn(&id, "/bin/sh", &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    throw no_more_processes(error);
-  }
-  return id;
-}
 
 // write() to a pipe nobody reads: EPIPE, and the signal that goes with it is taken back before anybody sees it.
 ssize_t write_without_signal(int file, std::string_view bytes) {
@@ -128,7 +98,18 @@ Process::Process(const std::string& command) {
   Pipe input = make_pipe();
   Pipe output = make_pipe();
   Pipe errors = make_pipe();
-  id_ = spawn(command, input, output, errors);
+  Pipe lifeline = make_pipe();
+  id_ = fork();
+  if (id_ == 0) {
+    guard(command.c_str(), {.lifeline = lifeline.read_end.number(),
+                            .input = input.read_end.number(),
+                            .output = output.write_end.number(),
+                            .errors = errors.write_end.number()});
+  }
+  if (id_ < 0) {
+    throw no_more_processes(errno);
+  }
+  lifeline_ = std::move(lifeline.write_end);
   input_ = std::move(input.write_end);
   output_ = std::move(output.read_end);
   errors_ = std::move(errors.read_end);
@@ -139,15 +120,7 @@ Process::Process(const std::string& command) {
 
 Process::~Process() {
   input_.close();
-  constexpr milliseconds grace{300};
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    const bool ended = has_ended(grace);
-    // The group as well when its leader has ended: it may have left others behind.
-    kill(-id_, signal);
-    if (ended) {
-      break;
-    }
-  }
+  lifeline_.close();
   while (waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

@@ -50,11 +50,12 @@ void make_nonblocking(const FileDescriptor& file);
 // 'no such GPU'".
 [[nodiscard]] std::string with_last_words(const std::string& how, std::string_view errors);
 
-// A command of the shell, in a process group of its own, with its three streams. Ended with all that it started, if it
-// does not end by itself when its input ends, and reaped on destruction. SIGPIPE never comes out of here.
+// A command of the shell, in a process group of its own, with its three streams. It ends with all that it started
+// (guard.hpp), if it does not end by itself when its input ends: on destruction, and when this process ends in whatever
+// way. When the command itself ends, so does what it started. SIGPIPE never comes out of here.
 class Process {
  public:
-  // Throws DeviceUnavailable when there is no shell, or no room for another process.
+  // Throws DeviceUnavailable when there is no room for another process.
   explicit Process(const std::string& command);
   ~Process();
   Process(const Process&) = delete;
@@ -74,7 +75,8 @@ class Process {
   void listen_to_errors();
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const;
 
-  pid_t id_ = -1;
+  pid_t id_ = -1;  // of the guard, which ends as the command did
+  FileDescriptor lifeline_;
   FileDescriptor input_;
   FileDescriptor output_;
   FileDescriptor errors_;

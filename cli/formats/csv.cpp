@@ -1,13 +1,23 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+
 #include "cli/formats/leaf_rows.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::cli {
 
 namespace {
 
-// RFC 4180.
-std::string cell(const std::string& text) {
+// What a spreadsheet would run.
+bool begins_formula(const std::string& text) {
+  return !text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos &&
+         !model::number_from<double>(text);
+}
+
+// RFC 4180. An apostrophe before it makes a text of what would be a formula.
+std::string cell(const std::string& value) {
+  const std::string text = (begins_formula(value) ? "'" : "") + on_one_line(value);
   if (text.find_first_of(",\"\r\n") == std::string::npos) {
     return text;
   }

@@ -49,7 +49,7 @@ struct ExportFormat {
 // One line: `caches.L1tex.index: ...; misses of a chase ...: 388 of 388, described 100`.
 [[nodiscard]] std::string to_text(const ExportLoss& loss);
 
-// With a blank for every character that ends a line or controls a terminal.
-[[nodiscard]] std::string on_one_line(std::string text);
+// With a blank for every character that is not printable().
+[[nodiscard]] std::string on_one_line(std::string_view text);
 
 }  // namespace gpuinfer::cli

@@ -9,33 +9,31 @@ namespace gpuinfer::cli {
 
 // Comments stand above the line that they are about; `-` begins an option, `#` a comment.
 Exported export_gpgpusim(const model::DeviceDescription& profile) {
-  const std::string comment = "# ";
-  const std::string item = "#   ";
+  // Names of caches stand in them, too.
+  const auto comment = [](const std::string& text) { return wrapped(on_one_line(text), "# "); };
+  const auto item = [](const ExportLoss& loss) { return wrapped(on_one_line(to_text(loss)), "#   "); };
   const GpgpusimOptions known = gpgpusim_options(profile);
   Exported exported;
   exported.text =
-      wrapped(on_one_line(profile.device.name + " (" + profile.device.source + ")") +
-                  " for GPGPU-Sim 4.2 and Accel-Sim, by gpuinfer",
-              comment) +
-      wrapped(
+      comment(profile.device.name + " (" + profile.device.source + ") for GPGPU-Sim 4.2 and Accel-Sim, by gpuinfer") +
+      comment(
           "To be given with one more -config behind that of a base configuration. Above each line: what its value is "
           "from, and indented what is lost and what stands in. Misses are counted by gpuinfer on the described cache "
           "and "
-          "on this one; of chases, in the second lap. Cycles are rounded to whole ones.",
-          comment);
+          "on this one; of chases, in the second lap. Cycles are rounded to whole ones.");
   for (const GpgpusimOption& option : known.options) {
-    exported.text += '\n' + wrapped(option.what, comment);
+    exported.text += '\n' + comment(option.what);
     for (const ExportLoss& loss : option.losses) {
-      exported.text += wrapped(to_text(loss), item);
+      exported.text += item(loss);
       exported.losses.push_back(loss);
     }
     exported.text += fmt::format("{} {}\n", option.name, option.value);
   }
   if (!known.losses.empty()) {
-    exported.text += '\n' + wrapped("Left out:", comment);
+    exported.text += '\n' + comment("Left out:");
   }
   for (const ExportLoss& loss : known.losses) {
-    exported.text += wrapped(to_text(loss), item);
+    exported.text += item(loss);
     exported.losses.push_back(loss);
   }
   return exported;

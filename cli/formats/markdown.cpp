@@ -14,10 +14,29 @@ namespace {
 
 constexpr std::size_t longest_value = 200;
 
+// Markdown may hold HTML, and links, in which `](` stands before the address.
 std::string cell(const std::string& text) {
   std::string escaped;
   for (const char letter : on_one_line(text)) {
-    escaped += letter == '|' ? "\\|" : std::string(1, letter);
+    switch (letter) {
+      case '|':
+        escaped += "\\|";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '(':
+        escaped += escaped.ends_with(']') ? "\\(" : "(";
+        break;
+      default:
+        escaped += letter;
+    }
   }
   return escaped;
 }

@@ -8,6 +8,7 @@
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/format.hpp"
 #include "model/description_yaml.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::cli {
 
@@ -59,7 +60,7 @@ class Writer {
         document["gpuinfer"][key] = section;
       }
     }
-    exported_.text = document.dump(2) + '\n';
+    exported_.text = with_escapes(document.dump(2)) + '\n';
     return std::move(exported_);
   }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "cli/formats/leaf_rows.hpp"
 #include "model/errors.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::cli {
 
@@ -60,10 +60,6 @@ std::string to_text(const ExportLoss& loss) {
   return text;
 }
 
-std::string on_one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char letter) { return std::iscntrl(letter) != 0; }, ' ');
-  return text;
-}
+std::string on_one_line(std::string_view text) { return printable(text, Lines::joined, " "); }
 
 }  // namespace gpuinfer::cli

@@ -7,19 +7,11 @@
 #include <cmath>
 
 #include "cli/leaf_table.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::cli::report {
 
 namespace {
-
-std::string valid_utf8(std::string_view text) {
-  return Document::parse(Document(text).dump(-1, ' ', false, Document::error_handler_t::replace)).get<std::string>();
-}
-
-bool is_control(char byte) {
-  const auto code = static_cast<unsigned char>(byte);
-  return code < 0x20 && byte != '\t' && byte != '\n' && byte != '\r';
-}
 
 std::string row_of(const std::vector<std::string>& cells, std::string_view element) {
   std::string row = "<tr>";
@@ -33,7 +25,7 @@ std::string row_of(const std::vector<std::string>& cells, std::string_view eleme
 
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (const char byte : valid_utf8(text)) {
+  for (const char byte : printable(text, Lines::kept, "\xEF\xBF\xBD")) {
     switch (byte) {
       case '&':
         safe += "&amp;";
@@ -51,7 +43,7 @@ std::string escaped(std::string_view text) {
         safe += "&#39;";
         break;
       default:
-        safe += is_control(byte) ? "\xEF\xBF\xBD" : std::string(1, byte);
+        safe += byte;
     }
   }
   return safe;

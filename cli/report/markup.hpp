@@ -11,8 +11,8 @@
 // Text that others wrote, made safe for HTML and SVG.
 namespace gpuinfer::cli::report {
 
-// For HTML and XML, between tags and in quoted attributes. What neither can hold (control characters, bytes that are no
-// UTF-8) becomes U+FFFD.
+// For HTML and XML, between tags and in quoted attributes. What is not printable() becomes
+// U+FFFD.
 [[nodiscard]] std::string escaped(std::string_view text);
 
 // JSON that may stand in a <script>: without a `<`.

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "model/errors.hpp"
+#include "probe/output_file.hpp"
 
 namespace fs = std::filesystem;
 
@@ -28,19 +29,15 @@ std::optional<std::string> content_of(const fs::path& file) {
   return text.str();
 }
 
-// Under another name first, so that what has this one is whole.
 void write_whole(const fs::path& file, const std::string& text) {
-  const fs::path partial = file.string() + ".partial";
-  std::ofstream stream(partial, std::ios::binary);
+  probe::OutputFile output(file);
+  std::ofstream stream(output.working_name(), std::ios::binary);
   stream << text;
   stream.close();
-  std::error_code error;
-  if (stream) {
-    fs::rename(partial, file, error);
-  }
-  if (!stream || error) {
+  if (!stream) {
     throw Error(file.string() + ": could not be written whole; look for a full disk");
   }
+  output.publish();
 }
 
 SurveyFacts facts_in(const fs::path& file) {

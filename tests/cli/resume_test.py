@@ -134,6 +134,7 @@ class Resume(harness.ProgramTest):
         profile, status, _ = self.uninterrupted()
         for how in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(how):
+                self.archive.unlink(missing_ok=True)
                 returncode, stderr = self.cut_off_with_answers(how)
                 self.assertEqual(returncode, 3, stderr)
                 self.assertTrue((self.folder / "part.yaml").exists())

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "probe/process.hpp"
+
+namespace gpuinfer::probe {
+
+// Where a file of some name is written to.
+struct Destination {
+  std::filesystem::path file;  // of links the file at their end, which need not be there
+  bool is_regular = true;      // else a device, a pipe or the like, which can only be written in place
+};
+
+// Throws InputError, so that nobody measures for nothing, where nothing of this name can be written: an empty name, a
+// folder, a circle of links, a folder that is missing or may not be written to.
+[[nodiscard]] Destination destination_of(const std::filesystem::path& name);
+
+// A file that takes its name when it is whole. Until then it has none, or, where the file system has no such files, one
+// of this process alone in the same folder. Whatever had the name before stays as it was until then; its owner and its
+// permissions are kept.
+class OutputFile {
+ public:
+  // Throws InputError as destination_of() does, or when what has the name is no regular file.
+  explicit OutputFile(const std::filesystem::path& name);
+  // Nothing is left of what was not published.
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // What it can be opened by in this process.
+  [[nodiscard]] std::filesystem::path working_name() const;
+
+  // Brings to the disk what was written and flushed, and then gives it its name. Throws Error.
+  void publish();
+
+ private:
+  [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
+  void keep_permissions() const;
+  [[nodiscard]] Error not_whole(int error) const;
+
+  std::filesystem::path file_;
+  std::filesystem::path temporary_;  // empty: it has no name
+  FileDescriptor open_;
+};
+
+}  // namespace gpuinfer::probe

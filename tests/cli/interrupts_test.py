@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""interrupts_test.py GPUINFER: signals end every verb at once, and with it whatever it has started."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import harness
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# A second is promised on a machine whose cores are not all taken; others may run beside this test.
+SECONDS = 5
+
+
+class Interrupts(harness.ProgramTest):
+    sleeps = 0
+
+    def sleeper(self):
+        """A time to sleep that nobody else sleeps, by which a process can be found again."""
+        Interrupts.sleeps += 1
+        return f"3{os.getpid()}.{Interrupts.sleeps}"
+
+    def processes(self, word):
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if word.encode() in words and state != "Z":
+                found.append(process.name)
+        return found
+
+    def wait_for(self, condition):
+        until = time.monotonic() + SECONDS
+        while not condition() and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertTrue(condition())
+
+    def start(self, *arguments, **options):
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options}
+        process = subprocess.Popen([self.program, *arguments], cwd=self.folder, stderr=subprocess.PIPE, text=True, **options)
+        self.addCleanup(process.__exit__, None, None, None)
+        self.addCleanup(process.kill)
+        return process
+
+    def ends(self, process):
+        """What it says on stderr, if it ends in time."""
+        began = time.monotonic()
+        status = process.wait(timeout=60)
+        self.assertLess(time.monotonic() - began, SECONDS)
+        stderr = process.stderr.read()
+        self.assertIn(status, (3, 4), stderr)
+        self.assertIn("gpuinfer: ", stderr)
+        return stderr
+
+    def names(self):
+        return {path.name for path in self.folder.iterdir()} - {"small.yaml"}
+
+    def test_a_process_that_does_not_greet(self):
+        for number in SIGNALS:
+            with self.subTest(number.name):
+                asleep = self.sleeper()
+                process = self.start("--target=L1tex", "--device", f"exec:sleep {asleep}", "-o", "out.yaml")
+                self.wait_for(lambda: self.processes(asleep))
+                process.send_signal(number)
+                self.ends(process)
+                self.wait_for(lambda: not self.processes(asleep))
+                self.assertEqual(self.names(), set())
+
+    def test_whatever_it_started_ends_with_a_killed_program(self):
+        for verb in ((), ("survey",)):
+            with self.subTest(verb):
+                asleep = [self.sleeper() for _ in range(3)]
+                # One in a session of its own, and one that ignores what it can.
+                command = f"setsid sleep {asleep[0]} & (trap '' TERM HUP INT; sleep {asleep[1]}) & sleep {asleep[2]}"
+                process = self.start(*verb, "--target=L1tex", "--device", f"exec:{command}", "-o", "out.yaml", "--quiet")
+                self.wait_for(lambda: all(self.processes(each) for each in asleep))
+                process.kill()
+                self.wait_for(lambda: not any(self.processes(each) for each in asleep))
+
+    def test_a_device_that_took_too_long_leaves_nothing(self):
+        asleep = self.sleeper()
+        done = self.expect(1, "survey", "--target=L1tex", "--device", f"exec:sleep {asleep}", "--device-timeout=1", "-o", "k.yaml", "--quiet")
+        self.assertIn("gave no result", done.stderr)
+        self.wait_for(lambda: not self.processes(asleep))
+
+    def test_a_process_whose_child_keeps_the_pipe_has_ended(self):
+        asleep = self.sleeper()
+        began = time.monotonic()
+        stderr = self.expect(4, "--target=L1tex", "--device", f"exec:sleep {asleep} & exit 7").stderr
+        self.assertLess(time.monotonic() - began, SECONDS)
+        self.assertIn("ended with status 7", stderr)
+        self.assertEqual(self.processes(asleep), [])
+
+    def test_every_verb(self):
+        os.mkfifo(self.folder / "pipe")
+        large = self.write("large.csv", "offset,latency\n" + "0,30\n128,200\n" * 2000000)
+        loads = "cyclic:1K,32,3000000"
+        for number, arguments in enumerate((
+            ("simulate", self.small, "--sequence", loads, "-o", "rows.csv"),
+            ("probe", "--target=L1tex", f"--device=virtual:{self.small}", "--sequence", loads),
+            ("infer", large),
+            ("validate", self.small, large),
+            ("report", self.small, large, "-o", "page.html"),
+            ("infer", "pipe"),
+            ("validate", self.small, "pipe"),
+            ("export", self.small, "--to=csv", "-o", "pipe"),
+            ("serve", f"--device=virtual:{self.small}"),
+            ("survey", "--target=L1tex", "--devices=pipe", "-o", "fleet.yaml"),
+        )):
+            with self.subTest(arguments):
+                before = self.names()
+                process = self.start(*arguments, stdout=subprocess.DEVNULL)
+                time.sleep(0.3)
+                self.assertIsNone(process.poll(), "it takes longer than that")
+                process.send_signal(SIGNALS[number % len(SIGNALS)])
+                self.ends(process)
+                self.assertEqual(self.names(), before)
+
+    def test_the_time_allowed_holds(self):
+        large = self.write("large.csv", "offset,latency\n" + "0,30\n128,200\n" * 400000)
+        began = time.monotonic()
+        self.expect(3, "infer", large, "--timeout=0.5", "--quiet")
+        self.assertLess(time.monotonic() - began, SECONDS)
+
+    def test_nohup(self):
+        process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertIn("gpuinfer", process.stdout.readline())
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        process.stdin.close()
+        self.assertEqual(process.wait(timeout=SECONDS), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -10,8 +10,8 @@ namespace gpuinfer::infer {
 using model::EvidenceStatus;
 using model::LeafEvidence;
 
-Leaves::Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names)
-    : device_(device), finding_(finding) {
+Leaves::Leaves(const RunLog& log, Finding& finding, std::span<const char* const> names)
+    : log_(&log), finding_(finding) {
   for (const char* name : names) {
     (*this)[name].reason = "the stages that come before it did not end";
   }
@@ -27,12 +27,12 @@ void Leaves::resolve(const std::string& leaf) {
   LeafEvidence& entry = (*this)[leaf];
   entry.status = EvidenceStatus::resolved;
   entry.reason.clear();
-  entry.experiments = device_.questions_asked() - questions_before_;
-  questions_before_ = device_.questions_asked();
+  entry.experiments = log_->questions_asked() - questions_before_;
+  questions_before_ = log_->questions_asked();
 }
 
 void Leaves::begin(const std::string& leaf, std::string reason) {
-  questions_before_ = device_.questions_asked();
+  questions_before_ = log_->questions_asked();
   leave_open(leaf, EvidenceStatus::unknown, std::move(reason));
 }
 
@@ -60,9 +60,9 @@ void Leaves::state_confidence(const std::function<std::size_t(const std::string&
 }
 
 void Leaves::close() {
-  finding_.evidence.inquiries = device_.inquiries();
-  finding_.questions = device_.questions_asked();
-  finding_.accesses = device_.accesses_asked();
+  finding_.evidence.inquiries = log_->inquiries();
+  finding_.questions = log_->questions_asked();
+  finding_.accesses = log_->accesses_asked();
 }
 
 }  // namespace gpuinfer::infer

@@ -28,19 +28,21 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Latencies and what one miss brings, without which nothing can be said of room. False: nothing more can be asked.
-bool claim_levels(Interrogator& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
+// None: hits cannot be told from misses, and nothing more can be asked.
+std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
   asker.report("hit and miss latencies", 0.01);
+  LatencyLevels levels;
   claims.latency_cycles = counted(asker, [&] {
-    const LatencyLevels levels = find_latency_levels(asker);
-    if (levels.warning) {
-      warnings.push_back(*levels.warning);
-    }
+    levels = find_latency_levels(asker);
     return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
   });
-  if (!claims.latency_cycles.value) {
-    return false;
+  if (levels.warning) {
+    warnings.push_back(*levels.warning);
   }
+  return std::move(levels.classifier);
+}
+
+void claim_sector(Interrogator& asker, CacheClaims& claims) {
   asker.report("fill granularity", 0.03);
   asker.inquire("a second load at growing distances from one that missed, and a cold walk",
                 "loads inside one fill cannot say anything about room");
@@ -53,7 +55,6 @@ bool claim_levels(Interrogator& asker, CacheClaims& claims, std::vector<std::str
   if (claims.sector_bytes.value) {
     asker.set_fill_granularity(*claims.sector_bytes.value);
   }
-  return claims.sector_bytes.value.has_value();
 }
 
 Claim<Bytes> onset_of(Interrogator& asker, Conflicts& conflicts, Bytes sector_bytes) {
@@ -279,11 +280,10 @@ bool claims_nothing(const CacheClaims& claims) {
 }
 
 // All that hits and misses tell; `claims` hold at any time what is claimed by then.
-void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims& claims, Doubts& doubts,
-                std::vector<std::string>& warnings) {
-  if (!claim_levels(asker, claims, warnings)) {
-    doubts.try_emplace(Doubt::unproven,
-                       claims.latency_cycles.value ? claims.sector_bytes.reason : claims.latency_cycles.reason);
+void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims& claims, Doubts& doubts) {
+  claim_sector(asker, claims);
+  if (!claims.sector_bytes.value) {
+    doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
     return;
   }
   if (asker.starts_flooded()) {
@@ -311,10 +311,11 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
 }  // namespace
 
 CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Interrogator asker(device, target, settings);
+  Asker asker(device, target, settings);
+  std::optional<Interrogator> reader;
   CacheClaims claims;
   Doubts doubts{{Doubt::onset_unconfirmed, "no set was seen to overflow there"}};
-  Finding ending;  // how the asking ended
+  Ending ending;
   const auto go_through = [&](auto stages) {
     if (auto reason = infer::go_through(
             ending, [&] { return claims_nothing(claims); }, stages)) {
@@ -322,24 +323,31 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       doubts.try_emplace(Doubt::cut_short, *std::move(reason));
     }
   };
-  go_through([&] { find_cache(asker, device, claims, doubts, ending.warnings); });
   go_through([&] {
-    if (may_have_store(asker, claims, doubts)) {
-      claims = explain_by_store(asker, device, claims).value_or(claims);
+    if (auto classifier = claim_latency(asker, claims, ending.warnings)) {
+      find_cache(reader.emplace(std::move(asker), *std::move(classifier)), device, claims, doubts);
+    } else {
+      doubts.try_emplace(Doubt::unproven, claims.latency_cycles.reason);
     }
   });
-  go_through([&] { claim_circumstances(asker, claims, ending.warnings); });
-  asker.report("done", 1.0);
+  if (reader) {
+    go_through([&] {
+      if (may_have_store(*reader, claims, doubts)) {
+        claims = explain_by_store(*reader, device, claims).value_or(claims);
+      }
+    });
+    go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
+  }
+  RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;
+  log.report("done", 1.0);
   if (auto disturbance = disturbance_of(device)) {
     doubts.emplace(Doubt::disturbed, *std::move(disturbance));
   }
   CacheFinding finding = conclude(claims, doubts);
-  finding.warnings = std::move(ending.warnings);
-  finding.ended_early = ending.ended_early;
-  finding.device_failure = std::move(ending.device_failure);
-  finding.evidence.inquiries = asker.inquiries();
-  finding.questions = asker.questions_asked();
-  finding.accesses = asker.accesses_asked();
+  static_cast<Ending&>(finding) = std::move(ending);
+  finding.evidence.inquiries = log.inquiries();
+  finding.questions = log.questions_asked();
+  finding.accesses = log.accesses_asked();
   return finding;
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "model/description_yaml.hpp"
@@ -183,7 +183,7 @@ class Inference {
     return lengths;
   }
 
-  Interrogator device_;
+  Asker device_;
   CodeFinding finding_;
   Leaves leaves_;
   model::Random random_;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/cache/infer_cache.hpp"
@@ -420,7 +420,7 @@ class Inference {
     settle_latency(leaves_, levels);
   }
 
-  Interrogator device_;
+  Asker device_;
   LapMeter meter_;
   CacheFinding finding_;
   Leaves leaves_;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/latency/chase_design.hpp"
@@ -443,7 +443,7 @@ class Inference {
     }
   }
 
-  Interrogator device_;
+  Asker device_;
   LatencyFinding finding_;
   Leaves leaves_;
   const model::DeviceDescription* known_;

@@ -10,6 +10,10 @@ namespace gpuinfer::infer {
 using model::EvidenceStatus;
 using model::LeafEvidence;
 
+double confidence_after(std::size_t trials) {
+  return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6;
+}
+
 Leaves::Leaves(const RunLog& log, Finding& finding, std::span<const char* const> names)
     : log_(&log), finding_(finding) {
   for (const char* name : names) {
@@ -23,11 +27,19 @@ bool Leaves::knows_nothing() const {
                      [](const auto& leaf) { return leaf.second.status == EvidenceStatus::unknown; });
 }
 
-void Leaves::resolve(const std::string& leaf) {
-  LeafEvidence& entry = (*this)[leaf];
-  entry.status = EvidenceStatus::resolved;
-  entry.reason.clear();
-  entry.experiments = log_->questions_asked() - questions_before_;
+void Leaves::resolve(const std::string& leaf, std::optional<std::size_t> trials) {
+  const char* const name = leaf.c_str();
+  resolve(std::span(&name, 1), trials);
+}
+
+void Leaves::resolve(std::span<const char* const> leaves, std::optional<std::size_t> trials) {
+  for (const char* leaf : leaves) {
+    LeafEvidence& entry = (*this)[leaf];
+    entry.status = EvidenceStatus::resolved;
+    entry.reason.clear();
+    entry.experiments = questions();
+    entry.confidence = trials ? std::optional(confidence_after(*trials)) : std::nullopt;
+  }
   questions_before_ = log_->questions_asked();
 }
 
@@ -40,6 +52,7 @@ void Leaves::leave_open(const std::string& leaf, EvidenceStatus status, std::str
   LeafEvidence& entry = (*this)[leaf];
   entry.status = status;
   entry.reason = std::move(reason);
+  entry.confidence.reset();
 }
 
 void Leaves::give_up_rest(const std::string& reason) {
@@ -53,8 +66,7 @@ void Leaves::give_up_rest(const std::string& reason) {
 void Leaves::state_confidence(const std::function<std::size_t(const std::string&, std::size_t)>& trials_of) {
   for (auto& [leaf, entry] : finding_.evidence.leaves) {
     if (entry.status == EvidenceStatus::resolved) {
-      const std::size_t trials = trials_of(leaf, entry.experiments);
-      entry.confidence = (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6;
+      entry.confidence = confidence_after(trials_of(leaf, entry.experiments));
     }
   }
 }

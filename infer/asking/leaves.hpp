@@ -14,6 +14,10 @@
 
 namespace gpuinfer::infer {
 
+// By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
+// refutes it with probability 1 / (n + 2).
+[[nodiscard]] double confidence_after(std::size_t trials);
+
 // What is said of each leaf of a finding while the stages settle one after another. All outlive it.
 class Leaves {
  public:
@@ -22,9 +26,12 @@ class Leaves {
 
   [[nodiscard]] model::LeafEvidence& operator[](const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
 
-  // The questions since the last leaf was resolved, or since begin(), are taken to have been asked about this one.
-  void resolve(const std::string& leaf);
+  // The questions since the last leaf was resolved, or since begin(), are taken to have been asked about these.
+  // `trials`: how many trials could have refuted the value and did not, for its confidence; none: that is not known.
+  void resolve(const std::string& leaf, std::optional<std::size_t> trials = std::nullopt);
+  void resolve(std::span<const char* const> leaves, std::optional<std::size_t> trials = std::nullopt);
   void begin(const std::string& leaf, std::string reason);
+  [[nodiscard]] std::size_t questions() const { return log_->questions_asked() - questions_before_; }
 
   void leave_open(const std::string& leaf, model::EvidenceStatus status, std::string reason);
 
@@ -36,8 +43,8 @@ class Leaves {
   template <class Stages>
   std::optional<std::string> go_through(Stages stages);
 
-  // By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
-  // refutes it with probability 1 / (n + 2). `trials_of`: (leaf, questions asked about it) -> n.
+  // States the confidence of all resolved leaves where the trials are known at the end only. `trials_of`: (leaf,
+  // questions asked about it) -> n.
   void state_confidence(const std::function<std::size_t(const std::string&, std::size_t)>& trials_of);
 
   // Goes on with another log that begins with all that the one before holds.

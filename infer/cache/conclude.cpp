@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <type_traits>
 
+#include "infer/asking/leaves.hpp"
 #include "model/description/sections.hpp"
 #include "model/number_text.hpp"
 
@@ -72,8 +72,6 @@ std::string sentences_of(unsigned which, const Doubts& doubts) {
   }
   return text;
 }
-
-double confidence_after(std::size_t trials) { return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6; }
 
 // Values of a leaf as they stand in a description.
 template <class Value, class Member>

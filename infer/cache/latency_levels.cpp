@@ -59,7 +59,7 @@ LatencyLevels find_latency_levels(Asker& asker) {
 }
 
 void settle_latency(Leaves& leaves, const LatencyLevels& levels) {
-  leaves.resolve("latency_cycles");
+  leaves.resolve("latency_cycles", leaves.questions());
   if (!levels.cycles->miss) {
     leaves.leave_open("latency_cycles", model::EvidenceStatus::ambiguous, levels.reason);
   }

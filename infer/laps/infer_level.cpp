@@ -50,7 +50,6 @@ class Inference {
       find_levels();
       conclude();
     }
-    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
     leaves_.close();
     return std::move(finding_);
   }

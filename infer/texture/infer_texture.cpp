@@ -33,9 +33,6 @@ class Inference {
 
   TextureFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
-      return leaf == "levels" ? texels_tested_ : questions;
-    });
     leaves_.close();
     return std::move(finding_);
   }
@@ -100,15 +97,14 @@ class Inference {
       return;
     }
     texture.levels = fit.levels;
-    texels_tested_ = fit.tested;
-    leaves_.resolve("levels");
+    leaves_.resolve("levels", fit.tested);
   }
 
   void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
     value = fit.block;
     if (fit.block) {
       device_->learned(model::to_string(*fit.block) + " texels");
-      leaves_.resolve(leaf);
+      leaves_.resolve(leaf, leaves_.questions());
     } else {
       device_->learned(fit.reason);
       leaves_.leave_open(leaf, EvidenceStatus::unknown, fit.reason);
@@ -119,7 +115,6 @@ class Inference {
   std::optional<Interrogator> device_;
   TextureFinding finding_;
   Leaves leaves_;
-  std::size_t texels_tested_ = 0;
 };
 
 }  // namespace

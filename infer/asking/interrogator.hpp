@@ -16,8 +16,7 @@ namespace gpuinfer::infer {
 class Interrogator : public Asker {
  public:
   // Goes on where `asker` stopped.
-  Interrogator(Asker asker, LevelClassifier classifier)
-      : Asker(std::move(asker)), classifier_(std::move(classifier)) {}
+  Interrogator(Asker asker, LevelClassifier classifier) : Asker(std::move(asker)), classifier_(std::move(classifier)) {}
 
   [[nodiscard]] std::vector<Reading> ask(AccessSequence warm, AccessSequence record);
 

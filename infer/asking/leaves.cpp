@@ -10,9 +10,7 @@ namespace gpuinfer::infer {
 using model::EvidenceStatus;
 using model::LeafEvidence;
 
-double confidence_after(std::size_t trials) {
-  return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6;
-}
+double confidence_after(std::size_t trials) { return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6; }
 
 Leaves::Leaves(const RunLog& log, Finding& finding, std::span<const char* const> names)
     : log_(&log), finding_(finding) {

@@ -63,7 +63,8 @@ class Leaves {
 
 template <class Stages>
 std::optional<std::string> Leaves::go_through(Stages stages) {
-  std::optional<std::string> reason = infer::go_through(finding_, [this] { return knows_nothing(); }, stages);
+  std::optional<std::string> reason = infer::go_through(
+      finding_, [this] { return knows_nothing(); }, stages);
   if (reason) {
     give_up_rest(*reason);
   }

@@ -15,9 +15,7 @@ model::Question Starts::question(AccessSequence warm, AccessSequence record) con
   return question_unflooded(std::move(warm), std::move(record));
 }
 
-std::size_t Starts::questions_to_prime() const {
-  return start_ == model::StartState::invalidated ? primer_.size() : 0;
-}
+std::size_t Starts::questions_to_prime() const { return start_ == model::StartState::invalidated ? primer_.size() : 0; }
 
 std::vector<model::Question> Starts::primed(std::span<const model::Question> questions) const {
   std::vector<model::Question> batch;

@@ -109,8 +109,8 @@ class Judge {
     evidence.experiments = claim.questions;
     if (!claim.value) {
       evidence.status = claim.alternatives.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous;
-      evidence.reason = claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven)
-                                             : claim.reason;
+      evidence.reason =
+          claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven) : claim.reason;
       return judgement;
     }
     const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);

@@ -19,7 +19,7 @@ LatencyLevels find_latency_levels(Asker& asker) {
             .warning = {}};
   }
   asker.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
-                 "before anything else, a hit has to be told from a miss");
+                "before anything else, a hit has to be told from a miss");
   asker.choose_start();
   LevelClassifier classifier = calibrate(asker);
   const auto whole = [](double cycles) { return std::to_string(std::lround(cycles)); };

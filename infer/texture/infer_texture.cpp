@@ -62,7 +62,7 @@ class Inference {
     if (finding_.texture.sector_texels) {
       device_->report("texels of a line", 0.5);
       device_->inquire("as many blocks of sectors as single sectors just overflow the cache",
-                      "sectors of one line take room together");
+                       "sectors of one line take room together");
       settle("line_texels", finding_.texture.line_texels, find_line_texels(*device_, *finding_.texture.sector_texels));
     }
     device_->report("where texels lie", 0.9);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/run_log.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
@@ -29,10 +29,10 @@ struct Claim {
 // The claim that a stage makes, with the questions that it asked. Each could have refuted the value, unless the stage
 // counts its trials itself.
 template <class Stage>
-auto counted(const Interrogator& asker, Stage stage) {
-  const std::size_t before = asker.questions_asked();
+auto counted(const RunLog& log, Stage stage) {
+  const std::size_t before = log.questions_asked();
   auto claim = stage();
-  claim.questions = asker.questions_asked() - before;
+  claim.questions = log.questions_asked() - before;
   if (claim.trials == 0) {
     claim.trials = claim.questions;
   }

@@ -4,21 +4,43 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "infer/asking/finding.hpp"
-#include "infer/asking/interrogator.hpp"
+#include "model/errors.hpp"
 
 namespace gpuinfer::infer {
 
-// Goes through stages that ask. Returns why they ended before the last one, if they did; `finding` notes who ended
-// them. Throws DeviceError when the device fails and knows_nothing() holds.
+// The budget, the deadline or the user ended the asking; what is known so far remains valid.
+class AskingEnded : public Error {
+  using Error::Error;
+};
+
+// The device refused a question, in its own words.
+class QuestionRefused : public Error {
+  using Error::Error;
+};
+
+// More questions would not decide it either, or would take too long.
+class Undecided : public Error {
+  using Error::Error;
+};
+
+// How an inference ended, besides what it found.
+struct Ending {
+  std::vector<std::string> warnings;  // one sentence each: observed value, threshold, what to do
+  bool ended_early = false;  // by budget, deadline, Ctrl-C or a device that failed; the finding holds what is known
+  std::optional<std::string> device_failure = {};  // what the device said when it failed
+};
+
+// Goes through stages that ask. Returns why they ended before the last one, if they did. Throws DeviceError when the
+// device fails and knows_nothing() holds.
 template <class Stages, class KnowsNothing>
-std::optional<std::string> go_through(Finding& finding, KnowsNothing knows_nothing, Stages stages) {
+std::optional<std::string> go_through(Ending& ending, KnowsNothing knows_nothing, Stages stages) {
   try {
     stages();
     return std::nullopt;
   } catch (const AskingEnded& ended) {
-    finding.ended_early = true;
+    ending.ended_early = true;
     return std::string("not asked: ") + ended.what();
   } catch (const Undecided& undecided) {
     return undecided.what();
@@ -28,10 +50,10 @@ std::optional<std::string> go_through(Finding& finding, KnowsNothing knows_nothi
     if (knows_nothing()) {
       throw;
     }
-    finding.ended_early = true;
-    finding.device_failure = failure.what();
-    finding.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
-                               failure.what());
+    ending.ended_early = true;
+    ending.device_failure = failure.what();
+    ending.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
+                              failure.what());
     return std::string("the device failed: ") + failure.what();
   }
 }

@@ -2,23 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
+#include <cstddef>
 
+#include "infer/asking/ending.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
 
 // How sure it is what was found out about one target, and what it took. Every leaf that is not null is resolved in
 // `evidence`; what is ambiguous or unknown is null, with the reason beside it.
-struct Finding {
+struct Finding : Ending {
   model::CacheEvidence evidence;
-  std::vector<std::string> warnings;  // one sentence each: observed value, threshold, what to do
   std::size_t questions = 0;
   std::size_t accesses = 0;
-  bool ended_early = false;  // by budget, deadline, Ctrl-C or a device that failed; the finding holds what is known
-  std::optional<std::string> device_failure = {};  // what the device said when it failed
 
   [[nodiscard]] bool all_resolved() const;
 };

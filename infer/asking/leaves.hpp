@@ -9,23 +9,29 @@
 #include <utility>
 
 #include "infer/asking/finding.hpp"
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/run_log.hpp"
 #include "model/device_description.hpp"
-#include "model/errors.hpp"
 
 namespace gpuinfer::infer {
 
-// What is said of each leaf of a finding while the stages settle one after another. Both outlive it.
+// By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
+// refutes it with probability 1 / (n + 2).
+[[nodiscard]] double confidence_after(std::size_t trials);
+
+// What is said of each leaf of a finding while the stages settle one after another. All outlive it.
 class Leaves {
  public:
   // Until its stage comes, each of these leaves is unknown because the stages before it did not end.
-  Leaves(const Interrogator& device, Finding& finding, std::span<const char* const> names);
+  Leaves(const RunLog& log, Finding& finding, std::span<const char* const> names);
 
   [[nodiscard]] model::LeafEvidence& operator[](const std::string& leaf) { return finding_.evidence.leaves[leaf]; }
 
-  // The questions since the last leaf was resolved, or since begin(), are taken to have been asked about this one.
-  void resolve(const std::string& leaf);
+  // The questions since the last leaf was resolved, or since begin(), are taken to have been asked about these.
+  // `trials`: how many trials could have refuted the value and did not, for its confidence; none: that is not known.
+  void resolve(const std::string& leaf, std::optional<std::size_t> trials = std::nullopt);
+  void resolve(std::span<const char* const> leaves, std::optional<std::size_t> trials = std::nullopt);
   void begin(const std::string& leaf, std::string reason);
+  [[nodiscard]] std::size_t questions() const { return log_->questions_asked() - questions_before_; }
 
   void leave_open(const std::string& leaf, model::EvidenceStatus status, std::string reason);
 
@@ -37,9 +43,12 @@ class Leaves {
   template <class Stages>
   std::optional<std::string> go_through(Stages stages);
 
-  // By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
-  // refutes it with probability 1 / (n + 2). `trials_of`: (leaf, questions asked about it) -> n.
+  // States the confidence of all resolved leaves where the trials are known at the end only. `trials_of`: (leaf,
+  // questions asked about it) -> n.
   void state_confidence(const std::function<std::size_t(const std::string&, std::size_t)>& trials_of);
+
+  // Goes on with another log that begins with all that the one before holds.
+  void go_on_with(const RunLog& log) { log_ = &log; }
 
   // Adds to the finding what was asked in all.
   void close();
@@ -47,35 +56,18 @@ class Leaves {
  private:
   [[nodiscard]] bool knows_nothing() const;
 
-  const Interrogator& device_;
+  const RunLog* log_;
   Finding& finding_;
   std::size_t questions_before_ = 0;
 };
 
 template <class Stages>
 std::optional<std::string> Leaves::go_through(Stages stages) {
-  std::string reason;
-  try {
-    stages();
-    return std::nullopt;
-  } catch (const AskingEnded& ended) {
-    reason = std::string("not asked: ") + ended.what();
-    finding_.ended_early = true;
-  } catch (const Undecided& undecided) {
-    reason = undecided.what();
-  } catch (const QuestionRefused& refused) {
-    reason = std::string("the device refused a question: ") + refused.what();
-  } catch (const DeviceError& failure) {
-    if (knows_nothing()) {
-      throw;
-    }
-    reason = std::string("the device failed: ") + failure.what();
-    finding_.ended_early = true;
-    finding_.device_failure = failure.what();
-    finding_.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
-                                failure.what());
+  std::optional<std::string> reason = infer::go_through(
+      finding_, [this] { return knows_nothing(); }, stages);
+  if (reason) {
+    give_up_rest(*reason);
   }
-  give_up_rest(reason);
   return reason;
 }
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
-#include "infer/asking/thresholds.hpp"
 
 namespace gpuinfer::infer {
 

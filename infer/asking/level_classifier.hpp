@@ -9,12 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/thresholds.hpp"
+
 namespace gpuinfer::infer {
 
 enum class Reading : std::uint8_t { hit, miss, unclear };
-
-// A sum of log likelihood ratios that is smaller leaves the matter open: odds of a hundred to one.
-inline constexpr double conclusive_log_ratio = 4.6;
 
 // Tells a hit from a miss by its latency. Hits and misses may each come from several banks or levels and are mixtures
 // of normal distributions, fitted together to accesses known to be hits and accesses known to be misses; a share of

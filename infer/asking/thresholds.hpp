@@ -13,6 +13,9 @@ inline constexpr double most_misread = 0.02;
 // Latencies that belong to neither level: if more do, the levels are not what they were taken for.
 inline constexpr double most_outliers = most_misread;
 
+// A sum of log likelihood ratios that is smaller leaves the matter open: ln(100), odds of a hundred to one.
+inline constexpr double conclusive_log_ratio = 4.6;
+
 // How often a verdict that single accesses decide may be wrong: of a million such verdicts, one.
 inline constexpr double wrong_verdict = 1e-6;
 

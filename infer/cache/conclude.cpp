@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <type_traits>
 
+#include "infer/asking/leaves.hpp"
 #include "model/description/sections.hpp"
 #include "model/number_text.hpp"
 
@@ -73,8 +73,6 @@ std::string sentences_of(unsigned which, const Doubts& doubts) {
   return text;
 }
 
-double confidence_after(std::size_t trials) { return (1e6 - std::round(1e6 / static_cast<double>(trials + 2))) / 1e6; }
-
 // Values of a leaf as they stand in a description.
 template <class Value, class Member>
 std::vector<model::FlowYaml> texts_of(std::string_view leaf, const std::vector<Value>& values, Member member) {
@@ -111,8 +109,8 @@ class Judge {
     evidence.experiments = claim.questions;
     if (!claim.value) {
       evidence.status = claim.alternatives.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous;
-      evidence.reason = claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven)
-                                             : claim.reason;
+      evidence.reason =
+          claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven) : claim.reason;
       return judgement;
     }
     const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);

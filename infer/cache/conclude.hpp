@@ -27,9 +27,9 @@ enum class Doubt {
 using Doubts = std::map<Doubt, std::string>;
 
 // Decides which leaves are resolved, by one table. What is claimed and not resolved is left as an alternative, with
-// the sentences of the doubts. Without a proof there must be a sentence for `unproven`. Confidence is Laplace's rule of
-// succession: after n trials that might have refuted a value and did not, the next one refutes it with probability
-// 1 / (n + 2). Fills `cache` and `evidence` but for the inquiries.
+// the sentences of the doubts. Without a proof there must be a sentence for `unproven`. Confidence comes from
+// the trials of the prediction, where that proves a leaf, else of the claim. Fills `cache` and `evidence` but for the
+// inquiries.
 [[nodiscard]] CacheFinding conclude(const CacheClaims& claims, const Doubts& doubts);
 
 // All values that are claimed, proven or not.

@@ -19,7 +19,7 @@ struct Departure {
 
 // Plays `loads`, offsets in different lines, from the start of question(), and finds out when those at the positions
 // `asked` go: whether a line is present is asked by a load of it at the end of a question of its own, and the moment is
-// found by halving. Needs a classifier, a start that is the same each time, and lines that are not brought back.
+// found by halving. Needs a start that is the same each time, and lines that are not brought back.
 [[nodiscard]] std::vector<Departure> find_departures(Interrogator& device, const AccessSequence& loads,
                                                      std::span<const std::size_t> asked);
 

@@ -24,7 +24,7 @@ struct EvenSetsFit {
 // The sets of a level behind a nearer one, which answers in its place when a few lines are loaded; so many are. Of
 // contiguous lines in laps S W fit. Where consecutive lines go to the sets in turn, and of a set with one line too many
 // all miss, each line more makes W + 1 lines miss, and with S more lines all do. All of these counts are made, at odd
-// numbers of lines, where lines of two granules would show others. Needs a classifier and a start without lines.
+// numbers of lines, where lines of two granules would show others. Needs a start without lines.
 [[nodiscard]] EvenSetsFit find_even_sets(Interrogator& device, std::uint64_t granule_bytes);
 
 }  // namespace gpuinfer::infer

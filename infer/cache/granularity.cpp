@@ -40,7 +40,7 @@ std::uint64_t anywhere_after(std::uint64_t offset, std::uint64_t stride, model::
 
 }  // namespace
 
-std::uint64_t aligned_start(const Interrogator& device) {
+std::uint64_t aligned_start(const Starts& device) {
   const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.buffer().bytes) / 8);
   const std::uint64_t beyond = device.buffer().address % alignment;
   return beyond == 0 ? 0 : alignment - beyond;
@@ -54,7 +54,7 @@ constexpr std::size_t evicted_places = 16;
 // next level, where first touches may come from further away. Places that are still present read as hits, and are left
 // out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
 // large span would empty as well.
-std::vector<model::Question> eviction_questions(const Interrogator& device) {
+std::vector<model::Question> eviction_questions(const Starts& device) {
   constexpr std::size_t most_loads = 8192;  // more lines than any first level holds
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
@@ -95,7 +95,7 @@ bool median_is_known(const std::vector<float>& sample_cycles) {
 
 }  // namespace
 
-std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads) {
+std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) {
   constexpr std::size_t in_places = 16;
   const std::uint64_t stride = far_stride(device.buffer().bytes);
   const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
@@ -125,7 +125,7 @@ namespace {
 // Loads of known outcome, and what they took.
 class Looks {
  public:
-  explicit Looks(Interrogator& device)
+  explicit Looks(Asker& device)
       : device_(&device), stride_(far_stride(device.buffer().bytes)),
         places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
         // A flood costs more than the loads it makes room for, and needs room itself.
@@ -194,7 +194,7 @@ class Looks {
     }
   }
 
-  Interrogator* device_;
+  Asker* device_;
   std::uint64_t stride_;
   std::uint64_t places_;
   std::uint64_t first_touches_;
@@ -223,22 +223,22 @@ bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifi
 
 }  // namespace
 
-bool calibrate(Interrogator& device) {
-  Looks looks(device);
+LevelClassifier calibrate(Asker& asker) {
+  Looks looks(asker);
   looks.look_first();
   LevelClassifier classifier = looks.fit();
-  if (!is_crisp(classifier) && device.floods_by_loads()) {
-    // What looks like misreads may be lines that were hit once and that no flood has driven out since.
+  if (!is_crisp(classifier) && asker.floods_by_loads()) {
+    // What looks like misreads may be lines that were hit once and that no flood has evicted since.
     constexpr unsigned repeats = 2;
-    device.flood_in_repeats(repeats);
-    Looks after_repeats(device);
+    asker.flood_in_repeats(repeats);
+    Looks after_repeats(asker);
     after_repeats.look_first();
     LevelClassifier fitted = after_repeats.fit();
     if (hit_more_often(looks.misses(), fitted)) {
       looks = std::move(after_repeats);
       classifier = std::move(fitted);
     } else {
-      device.flood_in_repeats(1);
+      asker.flood_in_repeats(1);
     }
   }
   // Where readings were wrong, it must be known well how often, to tell that from rare real misses.
@@ -246,9 +246,7 @@ bool calibrate(Interrogator& device) {
     looks.look_longer();
     classifier = looks.fit();
   }
-  const bool apart = classifier.levels_are_apart();
-  device.set_classifier(std::move(classifier));
-  return apart;
+  return classifier;
 }
 
 namespace {

@@ -14,11 +14,11 @@
 namespace gpuinfer::infer {
 
 // Loads of lines that were just loaded, so many of them, in several places, because the banks of a cache may differ.
-[[nodiscard]] std::vector<model::Question> known_hits(const Interrogator& device, std::size_t loads);
+[[nodiscard]] std::vector<model::Question> known_hits(const Asker& device, std::size_t loads);
 
-// Fits the classifier on loads that are known to hit (repeated at once) and to miss (first touches far apart). Returns
-// false when the latencies do not come apart. Throws QuestionRefused when the device cannot start empty.
-[[nodiscard]] bool calibrate(Interrogator& device);
+// Fits a classifier to loads that are known to hit (repeated at once) and to miss (first touches far apart), after
+// choose_start(). Where its levels_are_apart() is false, there is nothing to read.
+[[nodiscard]] LevelClassifier calibrate(Asker& asker);
 
 struct FillGranularity {
   std::optional<std::uint64_t> sector_bytes;
@@ -29,7 +29,7 @@ struct FillGranularity {
 [[nodiscard]] FillGranularity find_fill_granularity(Interrogator& device);
 
 // The lowest offset whose address is a multiple of the largest power of two that leaves most of the buffer behind it.
-[[nodiscard]] std::uint64_t aligned_start(const Interrogator& device);
+[[nodiscard]] std::uint64_t aligned_start(const Starts& device);
 
 struct Onset {
   // So many contiguous granules from `start` fit, one more does not; none when the whole buffer fits.

@@ -3,7 +3,6 @@
 #include "infer/cache/infer_cache.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,12 +11,10 @@
 #include "infer/asking/disturbance.hpp"
 #include "infer/asking/ending.hpp"
 #include "infer/asking/interrogator.hpp"
+#include "infer/cache/claim_sizes.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
-#include "infer/cache/even_sets.hpp"
 #include "infer/cache/find_sets.hpp"
-#include "infer/cache/granularity.hpp"
-#include "infer/cache/latency_levels.hpp"
 #include "infer/cache/prove.hpp"
 #include "infer/cache/swept_store.hpp"
 #include "infer/circumstances/claim_circumstances.hpp"
@@ -28,104 +25,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Latencies and what one miss brings, without which nothing can be said of room. False: nothing more can be asked.
-bool claim_levels(Interrogator& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
-  asker.report("hit and miss latencies", 0.01);
-  claims.latency_cycles = counted(asker, [&] {
-    const LatencyLevels levels = find_latency_levels(asker);
-    if (levels.warning) {
-      warnings.push_back(*levels.warning);
-    }
-    return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
-  });
-  if (!claims.latency_cycles.value) {
-    return false;
-  }
-  asker.report("fill granularity", 0.03);
-  asker.inquire("a second load at growing distances from one that missed, and a cold walk",
-                "loads inside one fill cannot say anything about room");
-  claims.sector_bytes = counted(asker, [&] {
-    const FillGranularity fill = find_fill_granularity(asker);
-    return Claim<Bytes>{.value = fill.sector_bytes, .reason = fill.reason};
-  });
-  asker.learned(claims.sector_bytes.value ? "a miss brings " + std::to_string(*claims.sector_bytes.value) + " bytes"
-                                          : claims.sector_bytes.reason);
-  if (claims.sector_bytes.value) {
-    asker.set_fill_granularity(*claims.sector_bytes.value);
-  }
-  return claims.sector_bytes.value.has_value();
-}
-
-Claim<Bytes> onset_of(Interrogator& asker, Conflicts& conflicts, Bytes sector_bytes) {
-  asker.inquire("contiguous arrays of growing size, loaded again and again", "halving finds the onset of misses");
-  Onset onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker));
-  // Among many ways, chance keeps strange lines for long.
-  if (!onset.repeats && asker.starts_flooded()) {
-    conflicts.warm_up_longer();
-    onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker));
-  }
-  asker.learned(!onset.granules ? "the whole buffer fits"
-                                : std::to_string(*onset.granules * sector_bytes) + " bytes fit" +
-                                      (onset.repeats ? "" : ", but not every time"));
-  if (!onset.granules) {
-    return {.reason = "all " + std::to_string(onset.largest_tried * sector_bytes) +
-                      " bytes of the buffer fit; a larger buffer is needed"};
-  }
-  if (!onset.repeats) {
-    return {.reason = "the same contiguous array sometimes fits and sometimes does not"};
-  }
-  return {.value = *onset.granules * sector_bytes};
-}
-
-// Where no set is looked into, another array has to show the same.
-void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts) {
-  const Bytes sector_bytes = *claims.sector_bytes.value;
-  constexpr Bytes sectors_on = 5;
-  asker.inquire("the same from another place on", "an onset that holds at one place only says little");
-  const Onset onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker) + sectors_on * sector_bytes);
-  const bool is_confirmed =
-      onset.repeats && onset.granules && *onset.granules * sector_bytes == *claims.onset_bytes.value;
-  asker.learned(is_confirmed ? "as many bytes fit" : "another number of bytes fits");
-  if (is_confirmed) {
-    doubts.erase(Doubt::onset_unconfirmed);
-  } else {
-    doubts[Doubt::onset_unconfirmed] =
-        "the onset depends on the base address: another array of so many bytes did not fit";
-  }
-}
-
-// All ways of all sets.
-void claim_capacity(CacheClaims& claims) {
-  const auto& [ways, alternatives, reason, questions, trials, tested, details] = claims.ways;
-  if (ways) {
-    claims.capacity_bytes = {.value = std::reduce(ways->begin(), ways->end(), Bytes{0}) * *claims.line_bytes.value,
-                             .questions = questions,
-                             .trials = trials,
-                             .tested = tested};
-  }
-}
-
-// A level behind a nearer one: lines of one set, and whoever follows a single line, would be found in the nearer level.
-void claim_even_sets(Interrogator& asker, CacheClaims& claims) {
-  const Bytes sector_bytes = *claims.sector_bytes.value;
-  asker.inquire("contiguous arrays of growing size in laps, and how many of their lines miss",
-                "each line that is too many makes the lines of one more set miss");
-  claims.ways = counted(asker, [&]() -> Claim<std::vector<std::uint32_t>> {
-    const EvenSetsFit fit = find_even_sets(asker, sector_bytes);
-    if (!fit.sets) {
-      asker.learned(fit.reason);
-      return {};
-    }
-    asker.learned(std::to_string(fit.sets->sets) + " sets of " + std::to_string(fit.sets->ways) + " ways");
-    return {.value = std::vector(fit.sets->sets, static_cast<std::uint32_t>(fit.sets->ways))};
-  });
-  claims.sets_are_counted = claims.ways.value.has_value();
-  if (claims.sets_are_counted) {
-    claims.line_bytes = {.value = sector_bytes, .questions = claims.ways.questions, .trials = claims.ways.trials};
-    claim_capacity(claims);
-  }
-}
-
 void claim_sets(const FoundSets& sets, CacheClaims& claims) {
   claims.ways = sets.ways;
   claims.index = sets.index;
@@ -133,26 +32,10 @@ void claim_sets(const FoundSets& sets, CacheClaims& claims) {
   claim_capacity(claims);
 }
 
-Claim<Bytes> line_of(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts) {
-  asker.report("line size", 0.15);
-  asker.inquire("one sector, chosen by chance, of each block of one more block than fits, from large blocks to small",
-                "the sectors of a line take room together, so it does not matter which one is loaded");
-  const Bytes sector_bytes = *claims.sector_bytes.value;
-  const LineSize line = find_line_bytes(asker, conflicts, sector_bytes, *claims.onset_bytes.value / sector_bytes);
-  if (line.is_certain) {
-    doubts.erase(Doubt::line_uncertain);
-  } else {
-    doubts[Doubt::line_uncertain] = "longer lines were ruled out only by answers that differ, as those of chance do";
-  }
-  asker.learned("a line has " + std::to_string(line.bytes) + " bytes");
-  asker.set_line(line.bytes);
-  return {.value = line.bytes};
-}
-
 // Line, ways and index, and single sets to experiment with. None: the reasons stand with the claims.
 std::optional<FoundSets> claim_line_and_sets(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
                                              Doubts& doubts) {
-  claims.line_bytes = counted(asker, [&] { return line_of(asker, conflicts, claims, doubts); });
+  claim_line(asker, conflicts, claims, doubts);
   const Bytes line_bytes = *claims.line_bytes.value;
   const std::size_t onset_lines = std::max<std::size_t>(1, *claims.onset_bytes.value / line_bytes);
   asker.report("sets", 0.2);
@@ -199,7 +82,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   if (asker.floods_by_loads() && !conflicts.warms_up_longer() && (!sets || sets->packings.failed())) {
     conflicts.warm_up_longer();
     asker.report("capacity once more, after longer warm-ups", 0.05);
-    claims.onset_bytes = counted(asker, [&] { return onset_of(asker, conflicts, *claims.sector_bytes.value); });
+    claim_onset(asker, conflicts, claims);
     if (!claims.onset_bytes.value) {
       doubts.try_emplace(Doubt::unproven, claims.onset_bytes.reason);
       return;
@@ -279,11 +162,10 @@ bool claims_nothing(const CacheClaims& claims) {
 }
 
 // All that hits and misses tell; `claims` hold at any time what is claimed by then.
-void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims& claims, Doubts& doubts,
-                std::vector<std::string>& warnings) {
-  if (!claim_levels(asker, claims, warnings)) {
-    doubts.try_emplace(Doubt::unproven,
-                       claims.latency_cycles.value ? claims.sector_bytes.reason : claims.latency_cycles.reason);
+void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims& claims, Doubts& doubts) {
+  claim_sector(asker, claims);
+  if (!claims.sector_bytes.value) {
+    doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
     return;
   }
   if (asker.starts_flooded()) {
@@ -291,7 +173,7 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
   }
   Conflicts conflicts(asker, asker.settings().seed);
   asker.report("capacity at which misses begin", 0.05);
-  claims.onset_bytes = counted(asker, [&] { return onset_of(asker, conflicts, *claims.sector_bytes.value); });
+  claim_onset(asker, conflicts, claims);
   if (!claims.onset_bytes.value) {
     doubts.try_emplace(Doubt::unproven, claims.onset_bytes.reason);
   }
@@ -311,10 +193,11 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
 }  // namespace
 
 CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Interrogator asker(device, target, settings);
+  Asker asker(device, target, settings);
+  std::optional<Interrogator> reader;
   CacheClaims claims;
   Doubts doubts{{Doubt::onset_unconfirmed, "no set was seen to overflow there"}};
-  Finding ending;  // how the asking ended
+  Ending ending;
   const auto go_through = [&](auto stages) {
     if (auto reason = infer::go_through(
             ending, [&] { return claims_nothing(claims); }, stages)) {
@@ -322,24 +205,31 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       doubts.try_emplace(Doubt::cut_short, *std::move(reason));
     }
   };
-  go_through([&] { find_cache(asker, device, claims, doubts, ending.warnings); });
   go_through([&] {
-    if (may_have_store(asker, claims, doubts)) {
-      claims = explain_by_store(asker, device, claims).value_or(claims);
+    if (auto classifier = claim_latency(asker, claims, ending.warnings)) {
+      find_cache(reader.emplace(std::move(asker), *std::move(classifier)), device, claims, doubts);
+    } else {
+      doubts.try_emplace(Doubt::unproven, claims.latency_cycles.reason);
     }
   });
-  go_through([&] { claim_circumstances(asker, claims, ending.warnings); });
-  asker.report("done", 1.0);
+  if (reader) {
+    go_through([&] {
+      if (may_have_store(*reader, claims, doubts)) {
+        claims = explain_by_store(*reader, device, claims).value_or(claims);
+      }
+    });
+    go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
+  }
+  RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;
+  log.report("done", 1.0);
   if (auto disturbance = disturbance_of(device)) {
     doubts.emplace(Doubt::disturbed, *std::move(disturbance));
   }
   CacheFinding finding = conclude(claims, doubts);
-  finding.warnings = std::move(ending.warnings);
-  finding.ended_early = ending.ended_early;
-  finding.device_failure = std::move(ending.device_failure);
-  finding.evidence.inquiries = asker.inquiries();
-  finding.questions = asker.questions_asked();
-  finding.accesses = asker.accesses_asked();
+  static_cast<Ending&>(finding) = std::move(ending);
+  finding.evidence.inquiries = log.inquiries();
+  finding.questions = log.questions_asked();
+  finding.accesses = log.accesses_asked();
   return finding;
 }
 

@@ -10,24 +10,23 @@
 
 namespace gpuinfer::infer {
 
-LatencyLevels find_latency_levels(Interrogator& device) {
+LatencyLevels find_latency_levels(Asker& asker) {
   constexpr std::uint64_t smallest_buffer_bytes = 4096;
-  if (device.buffer().bytes < smallest_buffer_bytes) {
+  if (asker.buffer().bytes < smallest_buffer_bytes) {
     return {.cycles = {},
-            .reason = "the buffer has " + std::to_string(device.buffer().bytes) + " bytes, and at least " +
+            .reason = "the buffer has " + std::to_string(asker.buffer().bytes) + " bytes, and at least " +
                       std::to_string(smallest_buffer_bytes) + " are needed",
             .warning = {}};
   }
-  device.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
-                 "before anything else, a hit has to be told from a miss");
-  device.choose_start();
-  const bool is_apart = calibrate(device);
-  const LevelClassifier& classifier = device.classifier();
+  asker.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
+                "before anything else, a hit has to be told from a miss");
+  asker.choose_start();
+  LevelClassifier classifier = calibrate(asker);
   const auto whole = [](double cycles) { return std::to_string(std::lround(cycles)); };
   const std::string hit = whole(classifier.hit_median_cycles());
   const std::string miss = whole(classifier.miss_median_cycles());
-  if (!is_apart) {
-    device.learned("hits and misses do not come apart");
+  if (!classifier.levels_are_apart()) {
+    asker.learned("hits and misses do not come apart");
     return {.cycles = {},
             .reason = "loads that should hit and loads that should miss take the same time (" + hit + " and " + miss +
                       " cycles): there is no cache on this path, it is never empty, or noise hides the difference",
@@ -37,29 +36,30 @@ LatencyLevels find_latency_levels(Interrogator& device) {
     const std::string found = "hits or misses are misread in " +
                               std::to_string(100 * classifier.unexplained_misreads()) + " % of the accesses";
     const std::string limit = whole(100 * most_misread) + " %";
-    device.learned(found);
+    asker.learned(found);
     return {.cycles = {},
             .reason = found + ", and more than " + limit + " leave nothing certain",
             .warning = found + " (limit " + limit + "); stop other work on the device and run again"};
   }
-  device.learned("hits take " + hit + " cycles, misses " + miss);
+  asker.learned("hits take " + hit + " cycles, misses " + miss);
+  LatencyLevels levels{
+      .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
+      .reason = {},
+      .warning = {}};
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;
   constexpr double least_share = 0.05;
   if (high - low > std::max(least_cycles, least_share * classifier.miss_median_cycles())) {
-    return {.cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = std::nullopt},
-            .reason = "misses come from levels that differ: about as many take less than " + whole(low) +
-                      " cycles as more than " + whole(high),
-            .warning = {}};
+    levels.cycles->miss.reset();
+    levels.reason = "misses come from levels that differ: about as many take less than " + whole(low) +
+                    " cycles as more than " + whole(high);
   }
-  return {
-      .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
-      .reason = {},
-      .warning = {}};
+  levels.classifier = std::move(classifier);
+  return levels;
 }
 
 void settle_latency(Leaves& leaves, const LatencyLevels& levels) {
-  leaves.resolve("latency_cycles");
+  leaves.resolve("latency_cycles", leaves.questions());
   if (!levels.cycles->miss) {
     leaves.leave_open("latency_cycles", model::EvidenceStatus::ambiguous, levels.reason);
   }

@@ -24,7 +24,7 @@ struct SweptStoreFit {
   Verification verification;  // on fresh sequences, at each size
 };
 
-// `known`: line_bytes, sector_bytes and onset_bytes are. Needs a classifier and a clean start. Where the device offers
+// `known`: line_bytes, sector_bytes and onset_bytes are. Needs a clean start. Where the device offers
 // carve-outs, sets are looked for at the largest size, where some of them overflow before the store is full, and the
 // sweep at the smallest.
 //   1. Some load drives out several lines at once, or it is no such cache.

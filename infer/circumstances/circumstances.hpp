@@ -16,16 +16,16 @@ namespace gpuinfer::infer {
 
 // What is present on an average while uniformly random lines of the first so many are loaded: an interval of 95 %. Such
 // a load hits with the probability that its line is present, whatever was loaded before and whatever the policy, so the
-// share of hits times the lines is the mean of what is present. Needs a classifier.
+// share of hits times the lines is the mean of what is present.
 [[nodiscard]] std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines,
                                                         std::uint64_t line_bytes,
                                                         std::optional<std::uint32_t> carveout_kb = {});
 
-// How many contiguous lines stay, with such a carve-out, when they are loaded again and again. Needs a classifier.
+// How many contiguous lines stay, with such a carve-out, when they are loaded again and again.
 [[nodiscard]] std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes);
 
 // The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
-// what is present. Needs a classifier.
+// what is present.
 [[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);
 
 struct Sharing {
@@ -44,8 +44,7 @@ struct SmSurvey {
 };
 
 // The same sequence over more than `onset_bytes` on every SM. Where most SMs answer alike, each access is compared;
-// where chance decides, the number of misses. Needs a classifier and a device that knows its number of SMs and
-// chooses_unit.
+// where chance decides, the number of misses. Needs a device that knows its number of SMs and chooses_unit.
 [[nodiscard]] SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes);
 
 }  // namespace gpuinfer::infer

@@ -34,7 +34,7 @@ struct Loads {
   std::vector<float> second;
 };
 
-Loads load_after(Interrogator& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
+Loads load_after(Asker& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
   model::Question bring = device.question_unflooded({}, lines);
   bring.state = model::StartState::flooded;
   bring.circumstances.unit = by;
@@ -142,7 +142,7 @@ class LineDifference {
 };
 
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
-std::vector<bool> homes_in_page(Interrogator& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
+std::vector<bool> homes_in_page(Asker& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
                                 std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
   model::Random random(device.settings().seed ^ page);
   std::vector<bool> homes(page_bytes / line_bytes);
@@ -183,7 +183,7 @@ std::optional<std::uint64_t> parity_mask(const std::vector<bool>& homes, std::ui
 
 class Search {
  public:
-  Search(Interrogator& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
+  Search(Asker& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
       : device_(&device), line_bytes_(line_bytes), kept_bytes_(std::max(fits_bytes / most_ways, line_bytes)),
         block_bytes_(std::min(std::bit_floor(kept_bytes_), page_bytes)) {}
 
@@ -396,7 +396,7 @@ class Search {
     return near;
   }
 
-  Interrogator* device_;
+  Asker* device_;
   std::uint64_t line_bytes_;
   std::uint64_t kept_bytes_;   // contiguous ones, which find room side by side whoever has to go for them
   std::uint64_t block_bytes_;  // of a page that is asked at once
@@ -406,7 +406,7 @@ class Search {
 
 }  // namespace
 
-NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
+NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
   return Search(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "model/device_description.hpp"
 
 // A cache that all SMs share, in parts of which each is near to some SMs and far from the others. Where a line has its
@@ -33,7 +33,7 @@ struct NearAndFar {
 
 // Needs a device that chooses_unit, and whose cache can be flooded and be kept as it is. `fits_bytes`: contiguous bytes
 // that fit; none: at least a page of 2 MB. Two parts can be told; of more, only which SMs belong together.
-[[nodiscard]] NearAndFar find_near_and_far(Interrogator& device, std::uint64_t line_bytes,
+[[nodiscard]] NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes,
                                            std::optional<std::uint64_t> fits_bytes = std::nullopt);
 
 }  // namespace gpuinfer::infer

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "model/description_yaml.hpp"
@@ -123,7 +123,6 @@ class Inference {
 
   CodeFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_levels(); }));
-    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
     leaves_.close();
     return std::move(finding_);
   }
@@ -155,7 +154,7 @@ class Inference {
     } else {
       device_.learned(std::to_string(first.levels->size()) + " level(s), the same in both rounds");
       finding_.code.levels = first.levels;
-      leaves_.resolve("levels");
+      leaves_.resolve("levels", leaves_.questions());
     }
     device_.report("done", 1.0);
   }
@@ -183,7 +182,7 @@ class Inference {
     return lengths;
   }
 
-  Interrogator device_;
+  Asker device_;
   CodeFinding finding_;
   Leaves leaves_;
   model::Random random_;

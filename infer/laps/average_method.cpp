@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 
 namespace gpuinfer::infer {
 
@@ -36,7 +36,7 @@ class AverageChase {
   void report(std::string finding, double done) { device_.report(std::move(finding), done); }
 
  private:
-  Interrogator device_;
+  Asker device_;
 };
 
 AveragePoint measure(AverageChase& chase, AverageFinding& finding, std::uint64_t array_bytes,

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/cache/infer_cache.hpp"
@@ -82,7 +82,6 @@ class Inference {
 
   CacheFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
     leaves_.close();
     return std::move(finding_);
   }
@@ -373,10 +372,8 @@ class Inference {
     for (auto bit = static_cast<unsigned>(std::countr_zero(unit_.bytes)); device_.buffer().bytes >> bit > 1; ++bit) {
       cache.exercised_bits->push_back(bit);
     }
-    leaves_.resolve("capacity_bytes");
-    for (const char* leaf : {"onset_bytes", "line_bytes", "ways", "index"}) {
-      leaves_[leaf] = leaves_["capacity_bytes"];
-    }
+    constexpr std::array settled{"capacity_bytes", "onset_bytes", "line_bytes", "ways", "index"};
+    leaves_.resolve(settled, leaves_.questions());
   }
 
   [[nodiscard]] model::IndexFunction index_of(const Sets& sets) const {
@@ -420,7 +417,7 @@ class Inference {
     settle_latency(leaves_, levels);
   }
 
-  Interrogator device_;
+  Asker device_;
   LapMeter meter_;
   CacheFinding finding_;
   Leaves leaves_;

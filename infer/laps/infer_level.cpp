@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/cache/latency_levels.hpp"
@@ -50,7 +50,6 @@ class Inference {
       find_levels();
       conclude();
     }
-    leaves_.state_confidence([](const std::string&, std::size_t questions) { return questions; });
     leaves_.close();
     return std::move(finding_);
   }
@@ -241,7 +240,7 @@ class Inference {
     return found == curve_.end() ? std::nullopt : std::optional(found->array_bytes);
   }
 
-  Interrogator device_;
+  Asker device_;
   LapMeter meter_;
   CacheFinding finding_;
   Leaves leaves_;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -10,7 +10,7 @@ namespace gpuinfer::infer {
 // Asks a device that averages laps (model::BufferFacts::averages_laps).
 class LapMeter {
  public:
-  explicit LapMeter(Interrogator& device) : device_(&device), random_(device.settings().seed) {}
+  explicit LapMeter(Asker& device) : device_(&device), random_(device.settings().seed) {}
 
   // Cycles of a load on an average, in laps in this order after two that bring everything in; all places differ.
   [[nodiscard]] double cycles(AccessSequence lap);
@@ -20,7 +20,7 @@ class LapMeter {
   [[nodiscard]] model::Random& random() { return random_; }
 
  private:
-  Interrogator* device_;
+  Asker* device_;
   model::Random random_;
 };
 

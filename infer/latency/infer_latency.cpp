@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/latency/chase_design.hpp"
@@ -197,7 +197,6 @@ class Inference {
       }
     });
     static_cast<void>(stopped);
-    leaves_.state_confidence([this](const std::string& leaf, std::size_t) { return trials_[leaf]; });
     leaves_.close();
     return std::move(finding_);
   }
@@ -294,10 +293,9 @@ class Inference {
         if (is_contradicted) {
           leaves_.leave_open(leaf, EvidenceStatus::unknown, *absent + ", as far as that is right");
         } else {
-          leaves_.resolve(leaf);
+          leaves_.resolve(leaf, groups_[0][0].size() + groups_[1][0].size());
           leaves_[leaf].reason = *absent;
           leaves_[leaf].experiments = device_.questions_asked();
-          trials_[leaf] = groups_[0][0].size() + groups_[1][0].size();
         }
       }
     }
@@ -329,9 +327,8 @@ class Inference {
       leaves_.leave_open(leaf, EvidenceStatus::ambiguous, *reason);
       return;
     }
-    leaves_.resolve(leaf);
+    leaves_.resolve(leaf, group.size());
     leaves_[leaf].experiments = device_.questions_asked();
-    trials_[leaf] = group.size();
     cycles_.at(number) = bulk.middle;
     deviations_.at(number) = {.deviation = bulk.deviation, .accesses = static_cast<double>(group.size())};
   }
@@ -443,7 +440,7 @@ class Inference {
     }
   }
 
-  Interrogator device_;
+  Asker device_;
   LatencyFinding finding_;
   Leaves leaves_;
   const model::DeviceDescription* known_;
@@ -453,7 +450,6 @@ class Inference {
   std::vector<double> controls_;  // cycles of Chase::controls
   std::array<std::optional<double>, patterns_count> cycles_;
   std::array<Deviation, patterns_count> deviations_;
-  std::map<std::string, std::size_t> trials_;
   std::uint64_t visits_ = 0;  // of the sequences so far, at most
 };
 

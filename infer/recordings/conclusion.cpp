@@ -26,7 +26,7 @@ constexpr double decisive_bits = 20;
 std::size_t tolerated_errors(std::size_t wrong, std::size_t judged) {
   const double misread =
       std::clamp(static_cast<double>(wrong + 1) / static_cast<double>(std::max<std::size_t>(1, judged)),
-                 fewest_misread_share, most_misread_share);
+                 fewest_misread_share, most_misread);
   return static_cast<std::size_t>(std::ceil(decisive_nats / std::log((1 - misread) / misread)));
 }
 

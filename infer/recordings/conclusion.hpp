@@ -4,12 +4,12 @@
 
 #include <string>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/recordings/recorded.hpp"
 #include "infer/recordings/trace_fit.hpp"
 
 namespace gpuinfer::infer {
 
-inline constexpr double most_misread_share = 0.02;
 inline constexpr double fewest_misread_share = 0.001;  // assumed even where none were seen
 
 // Caches that predict accesses that took no part in finding them, and what else would.

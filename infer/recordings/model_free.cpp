@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -19,7 +20,6 @@ using model::EvidenceStatus;
 
 constexpr std::uint64_t load_bytes = 4;
 constexpr std::uint64_t largest_fill_bytes = 4096;
-constexpr double most_misread = 0.02;
 constexpr double unbelievable = 1e-4;
 constexpr double believable_by_chance = 1e-3;
 

@@ -100,7 +100,7 @@ bool answers_differ(const ReadTraces& all, const RecordedLeaves& leaves) {
         continue;
       }
       const auto [different, compared] = differing(all.traces[a], all.traces[b]);
-      if (binomial_upper_tail(different, compared, 2 * most_misread_share) < unbelievable) {
+      if (binomial_upper_tail(different, compared, 2 * most_misread) < unbelievable) {
         const std::string what = "the same sequence from a clean start was answered differently in " +
                                  std::to_string(different) + " of " + std::to_string(compared) + " accesses";
         leaves.log(other.name + " and " + one.name, "they hold the same question twice", what);
@@ -210,7 +210,7 @@ Fits find_fits(const ReadTraces& all, const Settings& settings, const Scorer& sc
   }
   for (const LineSize& size : sizes) {
     // Lines of the wrong size show in a part of the accesses.
-    if (size.share_wrong > 2 * least + most_misread_share) {
+    if (size.share_wrong > 2 * least + most_misread) {
       continue;
     }
     const SetSimulation simulation(training, size.line_bytes, all.fill.bytes);
@@ -243,7 +243,7 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
   const std::size_t judged = held_out.judged();
   const double share = judged == 0 ? 1.0 : static_cast<double>(wrong) / static_cast<double>(judged);
   const double misread = std::clamp(wilson_interval(best.wrong, std::max<std::size_t>(1, found.judged)).second,
-                                    fewest_misread_share, most_misread_share);
+                                    fewest_misread_share, most_misread);
   const double p = binomial_upper_tail(wrong, judged, misread);
   std::string doubt = judged < fewest_held_out ? "too few accesses are left to check it" : "";
   if (doubt.empty() && share > 1e-3 && p <= believable) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "infer/asking/interrogator.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/cache/latency_levels.hpp"
 #include "infer/texture/texel_blocks.hpp"
@@ -25,24 +26,21 @@ constexpr std::array leaf_names{"latency_cycles", "sector_texels", "line_texels"
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names) {
-    const model::Raster& raster = *device_.buffer().raster;
+      : asker_(device, target, settings), leaves_(asker_, finding_, leaf_names) {
+    const model::Raster& raster = *asker_.buffer().raster;
     finding_.texture = {.texel_bytes = raster.texel_bytes, .width = raster.width, .height = raster.height};
   }
 
   TextureFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));
-    leaves_.state_confidence([this](const std::string& leaf, std::size_t questions) {
-      return leaf == "levels" ? texels_tested_ : questions;
-    });
     leaves_.close();
     return std::move(finding_);
   }
 
  private:
   void find_all() {
-    device_.report("hit and miss latencies", 0.01);
-    const LatencyLevels levels = find_latency_levels(device_);
+    asker_.report("hit and miss latencies", 0.01);
+    LatencyLevels levels = find_latency_levels(asker_);
     if (!levels.cycles) {
       leaves_.give_up_rest(levels.reason);
       if (levels.warning) {
@@ -52,35 +50,36 @@ class Inference {
     }
     finding_.texture.latency_cycles = *levels.cycles;
     settle_latency(leaves_, levels);
-    if (device_.starts_flooded()) {
+    leaves_.go_on_with(device_.emplace(std::move(asker_), *std::move(levels.classifier)));
+    if (device_->starts_flooded()) {
       // What floods the cache may lie in the sectors that are asked about: where is what is asked here.
       leaves_.give_up_rest("the cache is never empty on this device, and its texels cannot be told apart otherwise");
       return;
     }
-    device_.report("texels of a sector", 0.1);
-    device_.inquire("texels around one that was just loaded", "a sector is what one miss brings");
-    settle("sector_texels", finding_.texture.sector_texels, find_sector_texels(device_));
+    device_->report("texels of a sector", 0.1);
+    device_->inquire("texels around one that was just loaded", "a sector is what one miss brings");
+    settle("sector_texels", finding_.texture.sector_texels, find_sector_texels(*device_));
     if (finding_.texture.sector_texels) {
-      device_.report("texels of a line", 0.5);
-      device_.inquire("as many blocks of sectors as single sectors just overflow the cache",
-                      "sectors of one line take room together");
-      settle("line_texels", finding_.texture.line_texels, find_line_texels(device_, *finding_.texture.sector_texels));
+      device_->report("texels of a line", 0.5);
+      device_->inquire("as many blocks of sectors as single sectors just overflow the cache",
+                       "sectors of one line take room together");
+      settle("line_texels", finding_.texture.line_texels, find_line_texels(*device_, *finding_.texture.sector_texels));
     }
-    device_.report("where texels lie", 0.9);
-    device_.inquire("where texels lie in memory", "the order of sectors and lines does not show in hits and misses");
-    settle_levels(find_texel_tiles(device_));
-    device_.report("done", 1.0);
+    device_->report("where texels lie", 0.9);
+    device_->inquire("where texels lie in memory", "the order of sectors and lines does not show in hits and misses");
+    settle_levels(find_texel_tiles(*device_));
+    device_->report("done", 1.0);
   }
 
   // What loads showed was another way to ask the same memory.
   void settle_levels(const TexelTilesFit& fit) {
     if (!fit.levels) {
-      device_.learned(fit.reason);
+      device_->learned(fit.reason);
       leaves_.leave_open("levels", EvidenceStatus::unknown, fit.reason);
       return;
     }
     model::TextureDescription& texture = finding_.texture;
-    device_.learned("tiles of " + std::to_string(fit.levels->size()) + " level(s)");
+    device_->learned("tiles of " + std::to_string(fit.levels->size()) + " level(s)");
     model::TextureDescription laid_out = texture;
     laid_out.levels = fit.levels;
     for (const auto& [name, block] :
@@ -98,25 +97,24 @@ class Inference {
       return;
     }
     texture.levels = fit.levels;
-    texels_tested_ = fit.tested;
-    leaves_.resolve("levels");
+    leaves_.resolve("levels", fit.tested);
   }
 
   void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
     value = fit.block;
     if (fit.block) {
-      device_.learned(model::to_string(*fit.block) + " texels");
-      leaves_.resolve(leaf);
+      device_->learned(model::to_string(*fit.block) + " texels");
+      leaves_.resolve(leaf, leaves_.questions());
     } else {
-      device_.learned(fit.reason);
+      device_->learned(fit.reason);
       leaves_.leave_open(leaf, EvidenceStatus::unknown, fit.reason);
     }
   }
 
-  Interrogator device_;
+  Asker asker_;  // until levels are known
+  std::optional<Interrogator> device_;
   TextureFinding finding_;
   Leaves leaves_;
-  std::size_t texels_tested_ = 0;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "model/device_description.hpp"
 
 // Which texels of a two-dimensional texture lie together in the cache that it is read through. Needs a device whose
-// buffer is a raster, a classifier, and a start in which nothing is present.
+// buffer is a raster, and a start in which nothing is present.
 namespace gpuinfer::infer {
 
 struct TexelBlockFit {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "model/bandwidth.hpp"
 #include "model/number_text.hpp"
@@ -116,9 +116,9 @@ constexpr std::array leaf_names{"L1", "texture", "shared", "constant", "L2_load"
 // Asks for streams, with blocks for so many SMs.
 class Streams {
  public:
-  Streams(Interrogator& device, std::uint32_t sms) : device_(&device), sms_(sms) {}
+  Streams(Asker& device, std::uint32_t sms) : device_(&device), sms_(sms) {}
 
-  [[nodiscard]] Interrogator& device() const { return *device_; }
+  [[nodiscard]] Asker& device() const { return *device_; }
   [[nodiscard]] std::uint32_t sms() const { return sms_; }
 
   [[nodiscard]] Stream stream_of(const Memory& memory, std::uint64_t dataset_bytes) const {
@@ -264,7 +264,7 @@ class Streams {
     return static_cast<std::uint32_t>(rounds) * stream.elements_in_flight;
   }
 
-  Interrogator* device_;
+  Asker* device_;
   std::uint32_t sms_;
 };
 
@@ -495,7 +495,7 @@ void find_on_chip(const Stage& stage, const Memory& name, const std::vector<Memo
   settle(stage, name, all, {}, "");
 }
 
-void find_all(Interrogator& device, Leaves& leaves, BandwidthFinding& finding) {
+void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding) {
   const std::optional<std::uint32_t> sms = device.facts().sm_count;
   if (!sms) {
     leaves.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
@@ -516,7 +516,7 @@ void find_all(Interrogator& device, Leaves& leaves, BandwidthFinding& finding) {
 }  // namespace
 
 BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Interrogator interrogator(device, target, settings);
+  Asker interrogator(device, target, settings);
   BandwidthFinding finding;
   for (const char* name : leaf_names) {
     finding.bandwidth[name];

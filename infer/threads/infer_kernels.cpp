@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "model/bandwidth.hpp"
 #include "model/description_yaml.hpp"
@@ -100,7 +100,7 @@ std::string dominant_of(const Shares& shares) {
 
 // Who asks, what is known of the device, and what is written.
 struct Asked {
-  Interrogator& device;
+  Asker& device;
   const model::DeviceDescription& known;
   model::DeviceDescription half;   // with caches that hold half as much
   model::DeviceDescription twice;  // with caches that hold twice as much
@@ -350,7 +350,7 @@ model::DeviceDescription with_facts(model::DeviceDescription known, const model:
 
 KernelFinding infer_kernels(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
                             const Settings& settings) {
-  Interrogator interrogator(device, target, settings);
+  Asker interrogator(device, target, settings);
   const model::DeviceDescription with_all = with_facts(known, interrogator.facts());
   const std::vector<Row> rows = all_rows();
   KernelFinding finding;

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/asker.hpp"
 #include "infer/asking/change_points.hpp"
-#include "infer/asking/interrogator.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/threads/outstanding_fit.hpp"
@@ -59,8 +59,8 @@ struct Source {
 };
 
 // Who asks, and in what order.
-struct Asker {
-  Interrogator& device;
+struct Questioner {
+  Asker& device;
   model::Random& random;
 };
 
@@ -90,7 +90,7 @@ struct Agreement {
 };
 
 // All of one batch in random order, so that nothing that changes with time looks like a jump.
-Measured measure(Asker asker, const std::vector<ConcurrentLoads>& points) {
+Measured measure(Questioner asker, const std::vector<ConcurrentLoads>& points) {
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   asker.random.shuffle(order);
@@ -113,7 +113,7 @@ Measured measure(Asker asker, const std::vector<ConcurrentLoads>& points) {
   return measured;
 }
 
-Source measure_source(Asker asker, bool from_l2) {
+Source measure_source(Questioner asker, bool from_l2) {
   constexpr std::size_t times = 15;
   const std::vector<ConcurrentLoads> points(times, {.threads = 1, .from_l2 = from_l2, .runs = runs_of_sweep});
   return {.from_l2 = from_l2, .one_load_cycles = median(measure(asker, points).cycles)};
@@ -125,7 +125,7 @@ struct WarpStop {
   bool repeats = true;      // a multiple of them takes a multiple, whatever the number of threads
 };
 
-WarpStop find_stop_of_one_warp(Asker asker, const Source& l2) {
+WarpStop find_stop_of_one_warp(Questioner asker, const Source& l2) {
   asker.device.inquire("one to eight loads by one, two and three threads",
                        "the scoreboard stops a warp at a number of loads, and the next load takes a latency more");
   const std::array<ConcurrentLoads, 3> few{{{.threads = 1, .threads_per_line = 1, .runs = runs_of_trial},
@@ -166,7 +166,7 @@ bool has_plot(std::uint32_t loads, std::uint32_t threads_per_line) {
          (loads == most_loads && threads_per_line == patterns.front());
 }
 
-Curve sweep(Asker asker, const Source& source, std::uint32_t loads_per_thread, std::uint32_t threads_per_line) {
+Curve sweep(Questioner asker, const Source& source, std::uint32_t loads_per_thread, std::uint32_t threads_per_line) {
   Curve curve{.loads = {.loads_per_thread = loads_per_thread,
                         .threads_per_line = threads_per_line,
                         .from_l2 = source.from_l2,
@@ -203,7 +203,7 @@ struct Plots {
   }
 };
 
-Plots sweep_l2(Asker asker, const Source& l2, std::uint32_t usable_loads) {
+Plots sweep_l2(Questioner asker, const Source& l2, std::uint32_t usable_loads) {
   asker.device.inquire("thread-latency plots of lines in L2, in random order",
                        "where a table is full, one load more takes two latencies");
   Plots plots;
@@ -222,7 +222,7 @@ Plots sweep_l2(Asker asker, const Source& l2, std::uint32_t usable_loads) {
   return plots;
 }
 
-void add_sweeps_beyond_l2(Asker asker, std::uint32_t usable_loads, Plots& plots) {
+void add_sweeps_beyond_l2(Questioner asker, std::uint32_t usable_loads, Plots& plots) {
   asker.device.inquire("thread-latency plots of lines that are not in L2",
                        "a longer latency keeps more loads under way");
   const std::size_t before = plots.tables.size();
@@ -242,7 +242,7 @@ void add_sweeps_beyond_l2(Asker asker, std::uint32_t usable_loads, Plots& plots)
 }
 
 // As long as L2 holds what is loaded, lines that were driven out of it take longer (section 3.3 of the paper).
-void state_l2_saving(Asker asker, std::uint32_t usable_loads, Leaves& leaves) {
+void state_l2_saving(Questioner asker, std::uint32_t usable_loads, Leaves& leaves) {
   constexpr std::uint64_t line_bytes = 128;
   constexpr std::uint32_t fewest_threads = 64;
   asker.device.inquire("more and more lines that are in L2, or are not",
@@ -387,7 +387,7 @@ void leave_open_with_alternatives(const std::string& reason, const std::vector<T
 }
 
 // Asks at the thread count inside a knee wherever the tables that stand differ on it.
-void look_between(Asker asker, Plots& plots) {
+void look_between(Questioner asker, Plots& plots) {
   for (Curve& curve : plots.curves) {
     if (!curve.knee || curve.knee->overflows - curve.knee->fits < 2) {
       continue;
@@ -461,7 +461,7 @@ struct Verdict {
   std::size_t failed = 0;
 };
 
-Verdict verdict_on(Asker asker, const std::vector<Trial>& trials, const Source& source) {
+Verdict verdict_on(Questioner asker, const std::vector<Trial>& trials, const Source& source) {
   std::vector<ConcurrentLoads> points;
   for (const Trial& trial : trials) {
     points.push_back(trial.fits);
@@ -483,7 +483,7 @@ Verdict verdict_on(Asker asker, const std::vector<Trial>& trials, const Source& 
 }
 
 // Loads of any kind that took no part: each of them must take as many latencies as a table says that stands.
-void refute_by_random_loads(Asker asker, const Source& l2, std::uint32_t usable_loads,
+void refute_by_random_loads(Questioner asker, const Source& l2, std::uint32_t usable_loads,
                             std::vector<TableHypothesis>& tables) {
   constexpr std::size_t count = 100;
   std::vector<ConcurrentLoads> points;
@@ -516,7 +516,7 @@ struct Trials {
   [[nodiscard]] std::size_t failed() const { return in_l2.failed + beyond_l2.failed; }
 };
 
-Trials hold_trials(Asker asker, const Source& l2, std::uint32_t usable_loads, std::vector<TableHypothesis>& tables,
+Trials hold_trials(Questioner asker, const Source& l2, std::uint32_t usable_loads, std::vector<TableHypothesis>& tables,
                    Leaves& leaves) {
   asker.device.inquire("loads that took no part: where the knees must be, lines in L2 and not, and random ones",
                        "the table must predict them, and a cache of as many lines would not");
@@ -608,7 +608,7 @@ void settle_agreement(const Plots& plots, Leaves& leaves, OutstandingFinding& fi
 }
 
 // Returns how many trials might have refuted the table.
-std::size_t settle_table(Asker asker, const Source& l2, std::uint32_t usable_loads, Plots& plots, Leaves& leaves,
+std::size_t settle_table(Questioner asker, const Source& l2, std::uint32_t usable_loads, Plots& plots, Leaves& leaves,
                          OutstandingFinding& finding) {
   std::set<std::uint32_t> places;
   for (const Curve* curve : plots.knees()) {
@@ -646,8 +646,8 @@ std::size_t settle_table(Asker asker, const Source& l2, std::uint32_t usable_loa
 
 // `trials`: becomes how many of them might have refuted what was resolved, also where the asking ends before the
 // stages.
-void go_through_stages(Asker asker, Leaves& leaves, OutstandingFinding& finding, std::size_t& trials) {
-  Interrogator& device = asker.device;
+void go_through_stages(Questioner asker, Leaves& leaves, OutstandingFinding& finding, std::size_t& trials) {
+  Asker& device = asker.device;
   device.report("loads of one warp", 0.0);
   const Source l2 = measure_source(asker, true);
   const WarpStop stop = find_stop_of_one_warp(asker, l2);
@@ -673,7 +673,7 @@ void go_through_stages(Asker asker, Leaves& leaves, OutstandingFinding& finding,
 }  // namespace
 
 OutstandingFinding infer_outstanding(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Interrogator interrogator(device, target, settings);
+  Asker interrogator(device, target, settings);
   model::Random random(settings.seed);
   OutstandingFinding finding;
   Leaves leaves(interrogator, finding, leaf_names);

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/asking/interrogator.hpp"
+#include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/threads/bank_hypotheses.hpp"
@@ -148,12 +148,12 @@ std::vector<DegreeLatency> knots_of(std::span<const DegreeLatency> points, Toler
 }
 
 // Who asks, and what draws the words.
-struct Asker {
-  Interrogator& device;
+struct Questioner {
+  Asker& device;
   model::Random& random;
 };
 
-std::vector<model::Timing> time(Interrogator& device, std::vector<SharedLoads> loads, std::uint32_t runs) {
+std::vector<model::Timing> time(Asker& device, std::vector<SharedLoads> loads, std::uint32_t runs) {
   std::vector<model::Workload> workloads;
   for (SharedLoads& each : loads) {
     each.runs = runs;
@@ -163,7 +163,7 @@ std::vector<model::Timing> time(Interrogator& device, std::vector<SharedLoads> l
 }
 
 // One value for each of `loads`, from so many runs.
-std::vector<double> cycles_of(Interrogator& device, const std::vector<SharedLoads>& loads, std::uint32_t runs) {
+std::vector<double> cycles_of(Asker& device, const std::vector<SharedLoads>& loads, std::uint32_t runs) {
   std::vector<double> cycles;
   for (const model::Timing& timing : time(device, loads, runs)) {
     cycles.push_back(middle_mean(timing.cycles));
@@ -199,7 +199,7 @@ struct Noise {
 std::string text_of(double cycles) { return model::to_text(rounded(cycles)); }
 
 // With the cycles of a word that all lanes load.
-std::pair<Noise, double> find_noise(Interrogator& device) {
+std::pair<Noise, double> find_noise(Asker& device) {
   constexpr std::uint32_t runs = 16;
   constexpr std::size_t repeats = 32;
   device.inquire("a word that all lanes load, again and again", "how much the same load differs");
@@ -231,7 +231,7 @@ struct ConflictCost {
 };
 
 // None: noise would hide it.
-std::optional<ConflictCost> find_cost_in(Interrogator& device, const SharedLoads& stride, const Noise& noise) {
+std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& stride, const Noise& noise) {
   device.inquire("the first lane of a slow stride with each other one", "two words conflict or not");
   std::vector<BankHypotheses::Answered> pairs;
   for (std::size_t lane = 1; lane < warp_lanes; ++lane) {
@@ -270,7 +270,7 @@ std::optional<ConflictCost> find_cost_in(Interrogator& device, const SharedLoads
 }
 
 // The strides, the slowest first. Throws Undecided where words are not broadcast, or nothing conflicts.
-std::vector<SharedLoads> strides_by_cycles(Interrogator& device, const Noise& noise, double free_cycles) {
+std::vector<SharedLoads> strides_by_cycles(Asker& device, const Noise& noise, double free_cycles) {
   constexpr std::uint32_t runs = 64;
   device.inquire("every stride up to " + std::to_string(most_stride_words) + " words",
                  "the slowest one has lanes that conflict");
@@ -299,7 +299,7 @@ std::vector<SharedLoads> strides_by_cycles(Interrogator& device, const Noise& no
 }
 
 // What it costs that two lanes conflict: looked for among the lanes of the strides that take longest.
-ConflictCost find_cost(Interrogator& device, const Noise& noise, double free_cycles) {
+ConflictCost find_cost(Asker& device, const Noise& noise, double free_cycles) {
   constexpr std::size_t strides_to_look_at = 4;
   const std::vector<SharedLoads> strides = strides_by_cycles(device, noise, free_cycles);
   for (std::size_t i = 0; i < strides_to_look_at; ++i) {
@@ -347,7 +347,7 @@ SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_confli
 
 // Fresh loads of 2 to 12 words, about as many with a conflict as without. Throws Undecided where the banks are wrong
 // about any.
-void check_banks(Asker asker, const Banks& banks, const ConflictCost& cost) {
+void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost) {
   constexpr std::size_t patterns = 512;
   asker.device.report("check of the banks", 0.4);
   asker.device.inquire("random loads of a few words", "whether the layout says which of them conflict");
@@ -388,8 +388,8 @@ void state(const char* leaf, const std::vector<Banks>& left, std::uint32_t Banks
   }
 }
 
-Banks find_banks(Asker asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
-  Interrogator& device = asker.device;
+Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
+  Asker& device = asker.device;
   const std::size_t questions_before = device.questions_asked();
   leaves.begin("banks", "the questions about it did not end");
   BankHypotheses hypotheses(cost.answers);
@@ -441,7 +441,7 @@ SharedLoads loads_of_degree(const Banks& banks, std::vector<std::uint32_t> bank_
 }
 
 // Of every degree that a bank has rows for, ascending.
-std::vector<DegreeLatency> time_degrees(Asker asker, const Banks& banks, std::uint32_t runs) {
+std::vector<DegreeLatency> time_degrees(Questioner asker, const Banks& banks, std::uint32_t runs) {
   constexpr std::size_t patterns_of_degree = 6;
   std::vector<SharedLoads> loads;
   std::vector<DegreeLatency> points;
@@ -553,7 +553,7 @@ struct Timed {
 };
 
 // Fresh loads of all sorts, the strides among them.
-void check_latency(Asker asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
+void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
   constexpr std::size_t patterns = 256;
   asker.device.report("check of the latencies", 0.8);
   asker.device.inquire("random loads and strides", "whether those of one degree take the time that was found for it");
@@ -588,7 +588,7 @@ void check_latency(Asker asker, const Timed& timed, Leaves& leaves, SharedMemory
                     share + " loads take another time than others with as many rows in the busiest bank");
 }
 
-Timed find_latency(Asker asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
+Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
                    SharedMemoryFinding& finding) {
   leaves.begin("latency_cycles", "the questions about it did not end");
   asker.device.report("latencies", 0.6);
@@ -607,7 +607,7 @@ Timed find_latency(Asker asker, const Banks& banks, const Noise& noise, const Co
 
 // What the description says of elements of 8 and 16 bytes rests on which lanes are served together, which no leaf
 // tells; so it is only said whether that holds, but for what all of a size take longer.
-void state_wide_elements(Asker asker, const Timed& timed, std::uint32_t element_bytes, Leaves& leaves) {
+void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t element_bytes, Leaves& leaves) {
   constexpr std::size_t patterns = 32;
   const std::string bytes_text = std::to_string(element_bytes);
   asker.device.report("wide elements", element_bytes == 8 ? 0.9 : 0.95);
@@ -644,7 +644,7 @@ void state_wide_elements(Asker asker, const Timed& timed, std::uint32_t element_
       ", more_cycles: " + text_of(usually_more) + ", as_described: " + share + "}";
 }
 
-void go_through_stages(Asker asker, Leaves& leaves, SharedMemoryFinding& finding) {
+void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
   const auto [noise, free_cycles] = find_noise(asker.device);
   const ConflictCost cost = find_cost(asker.device, noise, free_cycles);
   const Banks banks = find_banks(asker, cost, leaves, finding);
@@ -658,7 +658,7 @@ void go_through_stages(Asker asker, Leaves& leaves, SharedMemoryFinding& finding
 }  // namespace
 
 SharedMemoryFinding infer_shared_memory(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Interrogator interrogator(device, target, settings);
+  Asker interrogator(device, target, settings);
   model::Random random(settings.seed);
   SharedMemoryFinding finding;
   Leaves leaves(interrogator, finding, leaf_names);

@@ -19,6 +19,7 @@
 #include "infer/policy/replacement_fit.hpp"
 #include "model/policy_classes.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/calibrated.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -161,9 +162,9 @@ void index_functions() {
     const auto device = device_of(std::vector<std::uint32_t>(sets, each.ways), each.index, policy("lru"), 1);
     CountedDevice counted(*device);
     const Settings settings;
-    Interrogator interrogator(counted, target, settings);
+    Interrogator interrogator = calibrated(counted, settings, target);
     Conflicts conflicts(interrogator, 1);
-    if (!calibrate(interrogator)) {
+    if (!interrogator.classifier().levels_are_apart()) {
       continue;
     }
     interrogator.set_line(line_bytes);
@@ -205,8 +206,8 @@ void policies() {
     for (const model::PolicyClass& each : classes) {
       const auto device = device_of({ways, ways}, model::BitsIndex{.bits = {5}}, each.members.front(), 1);
       const Settings settings;
-      Interrogator interrogator(*device, target, settings);
-      if (!calibrate(interrogator)) {
+      Interrogator interrogator = calibrated(*device, settings, target);
+      if (!interrogator.classifier().levels_are_apart()) {
         continue;
       }
       interrogator.set_line(line_bytes);

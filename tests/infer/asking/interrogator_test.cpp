@@ -11,6 +11,7 @@
 
 #include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/noisy_device.hpp"
 
 namespace gpuinfer::infer {
@@ -22,12 +23,9 @@ using noisy::Timing;
 class Asked {
  public:
   Asked(const Timing& timing, std::uint64_t seed)
-      : device_(8, Policy::lru, timing, seed), interrogator_(device_, "L1tex", settings_) {
-    interrogator_.choose_start();
-    apart_ = calibrate(interrogator_);  // NOLINT(*-prefer-member-initializer): after the start is chosen
-  }
+      : device_(8, Policy::lru, timing, seed), interrogator_(calibrated(device_, settings_)) {}
 
-  [[nodiscard]] bool apart() const { return apart_; }
+  [[nodiscard]] bool apart() const { return interrogator_.classifier().levels_are_apart(); }
   Interrogator& operator*() { return interrogator_; }
   Interrogator* operator->() { return &interrogator_; }
 
@@ -35,7 +33,6 @@ class Asked {
   Settings settings_;
   noisy::Device device_;
   Interrogator interrogator_;
-  bool apart_ = false;
 };
 
 // Hits of line 0 in turn with other lines, a thousand of them in rotation, which eight ways do not keep.

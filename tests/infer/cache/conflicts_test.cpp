@@ -13,6 +13,7 @@
 
 #include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/noisy_device.hpp"
 
 namespace gpuinfer::infer {
@@ -53,10 +54,9 @@ Tally decide(const Timing& timing, Policy policy, std::size_t runs, std::size_t 
   for (std::size_t run = 0; run < runs; ++run) {
     noisy::Device device(64, policy, timing, random());
     const Settings settings;
-    Interrogator interrogator(device, "L1tex", settings);
-    interrogator.choose_start();
+    Interrogator interrogator = calibrated(device, settings);
     ++tally.runs;
-    if (!calibrate(interrogator) || interrogator.classifier().misreads_are_too_frequent() ||
+    if (!interrogator.classifier().levels_are_apart() || interrogator.classifier().misreads_are_too_frequent() ||
         interrogator.classifier().drifts_away()) {
       ++tally.unknown;
       continue;
@@ -138,9 +138,8 @@ TEST(Conflicts, TooManyMisreadsAreSaidToBeTooMany) {
 TEST(Conflicts, OneLapIsEnoughWhereReadingsAreCrisp) {
   noisy::Device device(96, Policy::lru, {}, 1);
   const Settings settings;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  ASSERT_TRUE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   EXPECT_LE(interrogator.accesses_asked(), 3000U);
   Conflicts conflicts(interrogator, 1);
   for (const std::size_t count : {2U, 7U, 96U, 97U, 400U}) {
@@ -161,9 +160,8 @@ TEST(Conflicts, BurstsDecideNothing) {
       for (std::size_t run = 0; run < chosen_runs(3); ++run) {
         noisy::Device device(64, Policy::lru, {}, random());
         const Settings settings;
-        Interrogator interrogator(device, "L1tex", settings);
-        interrogator.choose_start();
-        ASSERT_TRUE(calibrate(interrogator));
+        Interrogator interrogator = calibrated(device, settings);
+        ASSERT_TRUE(interrogator.classifier().levels_are_apart());
         device.set_timing({.burst_every = burst_every, .burst_cycles = burst_cycles});
         Conflicts conflicts(interrogator, random());
         for (int i = 0; i < 100; ++i) {
@@ -186,9 +184,8 @@ TEST(Conflicts, MembersAreFoundUnderOverlapAndMisreads) {
     for (const Policy policy : {Policy::lru, Policy::random}) {
       noisy::Device device(12, policy, timing, seed);
       const Settings settings;
-      Interrogator interrogator(device, "L1tex", settings);
-      interrogator.choose_start();
-      ASSERT_TRUE(calibrate(interrogator));
+      Interrogator interrogator = calibrated(device, settings);
+      ASSERT_TRUE(interrogator.classifier().levels_are_apart());
       const std::size_t before = interrogator.accesses_asked();
       Conflicts conflicts(interrogator, seed);
       const std::vector<bool> members = conflicts.conflicting(lines(13), 1e-4);
@@ -202,9 +199,8 @@ TEST(Conflicts, MembersAreFoundUnderOverlapAndMisreads) {
 TEST(Conflicts, GroupsAreJudgedByTheirOwnLines) {
   noisy::Device device(20, Policy::lru, {}, 1);
   const Settings settings;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  ASSERT_TRUE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   Conflicts conflicts(interrogator, 1);
   const std::vector<Offsets> fitting{lines(10), {}, model::cold_pass(320, 320, 32)};
   EXPECT_EQ(conflicts.overflows(fitting), (std::vector<bool>{false, false, false}));

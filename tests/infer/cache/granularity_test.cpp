@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/foreign_device.hpp"
 
 namespace gpuinfer::infer {
@@ -22,9 +23,8 @@ TEST(Calibration, LinesThatStayAreNoMisreads) {
         1U << 17U);
     device.refuse_clean_starts();
     const Settings settings;
-    Interrogator interrogator(device, "L1tex", settings);
-    interrogator.choose_start();
-    ASSERT_TRUE(calibrate(interrogator)) << ways << " ways";
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart()) << ways << " ways";
     EXPECT_EQ(interrogator.classifier().hit_misread_share(), 0) << ways << " ways";
     EXPECT_EQ(interrogator.classifier().miss_misread_share(), 0) << ways << " ways";
     const FillGranularity fill = find_fill_granularity(interrogator);
@@ -41,9 +41,8 @@ TEST(Calibration, APathWithoutACacheHasNoLevels) {
   foreign::Device device([] { return std::make_unique<NoCache>(); }, two_levels, 1U << 17U);
   device.refuse_clean_starts();
   const Settings settings;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  EXPECT_FALSE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  EXPECT_FALSE(interrogator.classifier().levels_are_apart());
 }
 
 // Reads one miss of the next cold walks as a hit.
@@ -77,9 +76,8 @@ TEST(FillGranularity, AMisreadThatNoVoteCaughtIsNoStructure) {
                         two_levels);
   MisreadWalks device(cache);
   const Settings settings;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  ASSERT_TRUE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   device.misread(interrogator.votes_needed());
   const FillGranularity fill = find_fill_granularity(interrogator);
   EXPECT_EQ(fill.sector_bytes, foreign::line_bytes) << fill.reason;

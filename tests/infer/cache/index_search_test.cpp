@@ -7,6 +7,7 @@
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/cache/set_map.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
@@ -19,8 +20,8 @@ using model::IndexFunction;
 class Search {
  public:
   explicit Search(const model::CacheDescription& cache)
-      : device_(device_of(cache)), interrogator_(*device_, "L1tex", settings_) {
-    EXPECT_TRUE(calibrate(interrogator_));
+      : device_(device_of(cache)), interrogator_(calibrated(*device_, settings_)) {
+    EXPECT_TRUE(interrogator_.classifier().levels_are_apart());
     interrogator_.set_line(*cache.line_bytes);
     const Onset onset = find_onset(interrogator_, conflicts_, *cache.line_bytes, aligned_start(interrogator_));
     onset_lines_ = onset.granules.value();
@@ -81,9 +82,8 @@ TEST(IndexSearch, LinesThatStayBelongToTheSetAllTheSame) {
         {{.cycles = 100}, {.cycles = 220}});
     device.refuse_clean_starts();
     const Settings settings;
-    Interrogator interrogator(device, "L1tex", settings);
-    interrogator.choose_start();
-    ASSERT_TRUE(calibrate(interrogator));
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
     interrogator.set_line(foreign::line_bytes);
     Conflicts conflicts(interrogator, 1);
     conflicts.distrust_thrashing();
@@ -157,7 +157,7 @@ TEST(IndexSearch, CostsGrowWithTheLinesOnly) {
 TEST(LinesOfSets, EverySetGetsWhatIsWantedOfIt) {
   const auto device = device_of(cache_of(std::vector<std::uint32_t>(8, 8), hash_of_eight_sets(), replacement("lru")));
   const Settings settings;
-  const Interrogator interrogator(*device, "L1tex", settings);
+  const Interrogator interrogator = calibrated(*device, settings);
   const IndexFunction index = hash_of_eight_sets();
   model::Random random(1);
   const std::vector<std::uint32_t> wanted{0, 1, 2, 3, 50, 5, 6, 700};

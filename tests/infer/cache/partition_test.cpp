@@ -12,6 +12,7 @@
 
 #include "infer/cache/full_set_witness.hpp"
 #include "infer/cache/granularity.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -31,8 +32,7 @@ class Known {
             cache_of(std::vector<std::uint32_t>(sets, ways),
                      model::ModuloIndex{.granule_bytes = granule_lines * line_bytes, .sets_count = sets}, policy),
             {.jitter_cycles = 2, .misread_probability = misreads})) {
-    interrogator_.choose_start();
-    EXPECT_TRUE(calibrate(interrogator_));
+    EXPECT_TRUE(interrogator_.classifier().levels_are_apart());
     interrogator_.set_line(line_bytes);
   }
 
@@ -42,7 +42,7 @@ class Known {
  private:
   std::unique_ptr<model::Answerer> device_;
   Settings settings_;
-  Interrogator interrogator_{*device_, "L1tex", settings_};
+  Interrogator interrogator_ = calibrated(*device_, settings_);
   Conflicts conflicts_{interrogator_, seed};
 };
 
@@ -138,9 +138,8 @@ TEST(Conflicts, LinesThatFitAreNotTakenForOneThatAlwaysMisses) {
   for (int i = 0; i < verdicts; ++i) {
     noisy::Device device(70, noisy::Policy::lru, {.misreads = 0.018}, seed + static_cast<std::uint64_t>(i));
     const Settings settings;
-    Interrogator interrogator(device, "L1tex", settings);
-    interrogator.choose_start();
-    ASSERT_TRUE(calibrate(interrogator));
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
     Conflicts conflicts(interrogator, seed);
     EXPECT_FALSE(conflicts.overflow(model::cold_pass(0, 70 * line_bytes, line_bytes))) << i;
   }
@@ -151,9 +150,8 @@ TEST(Onset, ThatLinesFitIsShownOnlyOfTheLargestArray) {
     constexpr std::size_t ways = 1300;
     noisy::Device device(ways, policy, {.misreads = 0.015}, seed);
     const Settings settings;
-    Interrogator interrogator(device, "L1tex", settings);
-    interrogator.choose_start();
-    ASSERT_TRUE(calibrate(interrogator));
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
     Conflicts conflicts(interrogator, seed);
     const std::size_t before = interrogator.accesses_asked();
     const Onset onset = find_onset(interrogator, conflicts, line_bytes, 0);
@@ -176,9 +174,8 @@ TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
       {{.cycles = 100}, {.cycles = 220}});
   device.refuse_clean_starts();
   const Settings settings;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  ASSERT_TRUE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   interrogator.set_line(foreign::line_bytes);
   Conflicts conflicts(interrogator, seed);
   const auto lines = [](std::size_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); };
@@ -191,10 +188,9 @@ TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
 // A device that cannot empty its cache.
 class Kept {
  public:
-  explicit Kept(const foreign::MakeCache& make) : device_(make, {{.cycles = 100}, {.cycles = 220}}, 1U << 16U) {
-    device_.refuse_clean_starts();
-    interrogator_.choose_start();
-    EXPECT_TRUE(calibrate(interrogator_));
+  explicit Kept(const foreign::MakeCache& make)
+      : device_(make, {{.cycles = 100}, {.cycles = 220}}, 1U << 16U), interrogator_(calibrated_without_starts()) {
+    EXPECT_TRUE(interrogator_.classifier().levels_are_apart());
     interrogator_.set_line(foreign::line_bytes);
   }
 
@@ -202,9 +198,14 @@ class Kept {
   Conflicts& conflicts() { return conflicts_; }
 
  private:
+  Interrogator calibrated_without_starts() {
+    device_.refuse_clean_starts();
+    return calibrated(device_, settings_);
+  }
+
   foreign::Device device_;
   Settings settings_;
-  Interrogator interrogator_{device_, "L1tex", settings_};
+  Interrogator interrogator_;
   Conflicts conflicts_{interrogator_, seed};
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "infer/cache/granularity.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/virtual_cache.hpp"
 #include "tests/infer/without_starts.hpp"
 
@@ -20,9 +21,8 @@ Verification verify_flooded(const model::CacheDescription& cache, const model::N
   device.say_buffer_has(small_buffer_bytes);
   Settings settings;
   settings.seed = seed;
-  Interrogator interrogator(device, "L1tex", settings);
-  interrogator.choose_start();
-  EXPECT_TRUE(calibrate(interrogator));
+  Interrogator interrogator = calibrated(device, settings);
+  EXPECT_TRUE(interrogator.classifier().levels_are_apart());
   interrogator.set_fill_granularity(*cache.sector_bytes);
   interrogator.set_line(*cache.line_bytes);
   return verify(interrogator, cache);
@@ -62,9 +62,8 @@ TEST(Prediction, OfLinesThatAreHalves) {
       const auto device = device_of(cache, {}, seed);
       Settings settings;
       settings.seed = seed;
-      Interrogator interrogator(*device, "L1tex", settings);
-      interrogator.choose_start();
-      ASSERT_TRUE(calibrate(interrogator));
+      Interrogator interrogator = calibrated(*device, settings);
+      ASSERT_TRUE(interrogator.classifier().levels_are_apart());
       interrogator.set_fill_granularity(*cache.sector_bytes);
       EXPECT_TRUE(verify_side_by_side(interrogator, cache).holds) << policy << ", seed " << seed;
       model::CacheDescription halves = cache;

@@ -11,6 +11,7 @@
 
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/partition.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -42,7 +43,7 @@ class Asked final : public model::Answerer {
   Asked(std::uint32_t sets, std::uint32_t ways, const model::IndexFunction& index, const char* policy, double misreads)
       : device_(device_of(cache_of(std::vector<std::uint32_t>(sets, ways), index, replacement(policy)),
                           {.jitter_cycles = 2, .misread_probability = misreads})) {
-    EXPECT_TRUE(calibrate(interrogator_));
+    EXPECT_TRUE(interrogator_.classifier().levels_are_apart());
     interrogator_.set_line(line_bytes);
   }
 
@@ -60,8 +61,8 @@ class Asked final : public model::Answerer {
  private:
   std::unique_ptr<model::Answerer> device_;
   Settings settings_;
-  Interrogator interrogator_{*this, "L1tex", settings_};
   std::size_t recorded_ = 0;
+  Interrogator interrogator_ = calibrated(*this, settings_);
 };
 
 TEST(PushedOut, SetsOverflowAtTheLineThatHasNoRoom) {

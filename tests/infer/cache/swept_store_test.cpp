@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "infer/cache/departures.hpp"
-#include "infer/cache/latency_levels.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
@@ -49,8 +49,8 @@ TEST(SweptStore, SetsAloneAreNotTakenForOne) {
         cache_of(std::vector<std::uint32_t>(16, 4), model::BitsIndex{{5, 6, 7, 8}}, replacement(policy));
     const auto device = device_of(cache);
     Settings settings;
-    Interrogator interrogator(*device, "L1tex", settings);
-    ASSERT_TRUE(find_latency_levels(interrogator).cycles.has_value());
+    Interrogator interrogator = calibrated(*device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
     model::CacheDescription known;
     known.line_bytes = known.sector_bytes = 32;
     known.onset_bytes = *cache.capacity_bytes;
@@ -64,8 +64,8 @@ TEST(SweptStore, SetsAloneAreNotTakenForOne) {
 TEST(Departures, OfAFifo) {
   const auto device = device_of(cache_of({4}, model::BitsIndex{}, replacement("fifo")));
   Settings settings;
-  Interrogator interrogator(*device, "L1tex", settings);
-  ASSERT_TRUE(find_latency_levels(interrogator).cycles.has_value());
+  Interrogator interrogator = calibrated(*device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   const std::vector<Departure> departures = find_departures(interrogator, model::cold_pass(0, 320, 32));
   ASSERT_EQ(departures.size(), 10U);
   for (std::size_t line = 0; line < departures.size(); ++line) {

@@ -115,8 +115,8 @@ NearAndFar found_of(const Parts& parts) {
   std::cout << "seed " << seed << '\n';
   DeviceInParts device(parts, seed);
   const Settings settings;
-  Interrogator interrogator(device, "L2", settings);
-  return find_near_and_far(interrogator, line_bytes);
+  Asker asker(device, "L2", settings);
+  return find_near_and_far(asker, line_bytes);
 }
 
 TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {

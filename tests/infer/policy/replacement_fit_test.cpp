@@ -19,6 +19,7 @@
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -43,9 +44,8 @@ class Sets {
   Sets(std::unique_ptr<model::Answerer> device, std::uint32_t sets, std::uint32_t ways, std::uint64_t seed)
       : device_(std::move(device)) {
     settings_.seed = seed;
-    interrogator_.emplace(*device_, "L1tex", settings_);
-    interrogator_->choose_start();
-    EXPECT_TRUE(calibrate(*interrogator_));
+    interrogator_.emplace(calibrated(*device_, settings_));
+    EXPECT_TRUE(interrogator_->classifier().levels_are_apart());
     for (std::uint64_t set = 0; set < sets; ++set) {
       classes_.push_back({.lines = {}, .ways = ways});
       for (std::uint64_t line = 0; line < 3 * ways + 1; ++line) {

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/claim_sizes.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "infer/cache/even_sets.hpp"
+#include "infer/cache/granularity.hpp"
+#include "infer/cache/latency_levels.hpp"
+
+namespace gpuinfer::infer {
+
+std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
+  asker.report("hit and miss latencies", 0.01);
+  LatencyLevels levels;
+  claims.latency_cycles = counted(asker, [&] {
+    levels = find_latency_levels(asker);
+    return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
+  });
+  if (levels.warning) {
+    warnings.push_back(*levels.warning);
+  }
+  return std::move(levels.classifier);
+}
+
+void claim_sector(Interrogator& asker, CacheClaims& claims) {
+  asker.report("fill granularity", 0.03);
+  asker.inquire("a second load at growing distances from one that missed, and a cold walk",
+                "loads inside one fill cannot say anything about room");
+  claims.sector_bytes = counted(asker, [&] {
+    const FillGranularity fill = find_fill_granularity(asker);
+    return Claim<Bytes>{.value = fill.sector_bytes, .reason = fill.reason};
+  });
+  asker.learned(claims.sector_bytes.value ? "a miss brings " + std::to_string(*claims.sector_bytes.value) + " bytes"
+                                          : claims.sector_bytes.reason);
+  if (claims.sector_bytes.value) {
+    asker.set_fill_granularity(*claims.sector_bytes.value);
+  }
+}
+
+namespace {
+
+Claim<Bytes> onset_of(Interrogator& asker, Conflicts& conflicts, Bytes sector_bytes) {
+  asker.inquire("contiguous arrays of growing size, loaded again and again", "halving finds the onset of misses");
+  Onset onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker));
+  // Among many ways, chance keeps strange lines for long.
+  if (!onset.repeats && asker.starts_flooded()) {
+    conflicts.warm_up_longer();
+    onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker));
+  }
+  asker.learned(!onset.granules ? "the whole buffer fits"
+                                : std::to_string(*onset.granules * sector_bytes) + " bytes fit" +
+                                      (onset.repeats ? "" : ", but not every time"));
+  if (!onset.granules) {
+    return {.reason = "all " + std::to_string(onset.largest_tried * sector_bytes) +
+                      " bytes of the buffer fit; a larger buffer is needed"};
+  }
+  if (!onset.repeats) {
+    return {.reason = "the same contiguous array sometimes fits and sometimes does not"};
+  }
+  return {.value = *onset.granules * sector_bytes};
+}
+
+}  // namespace
+
+void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims) {
+  claims.onset_bytes = counted(asker, [&] { return onset_of(asker, conflicts, *claims.sector_bytes.value); });
+}
+
+void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts) {
+  const Bytes sector_bytes = *claims.sector_bytes.value;
+  constexpr Bytes sectors_on = 5;
+  asker.inquire("the same from another place on", "an onset that holds at one place only says little");
+  const Onset onset = find_onset(asker, conflicts, sector_bytes, aligned_start(asker) + sectors_on * sector_bytes);
+  const bool is_confirmed =
+      onset.repeats && onset.granules && *onset.granules * sector_bytes == *claims.onset_bytes.value;
+  asker.learned(is_confirmed ? "as many bytes fit" : "another number of bytes fits");
+  if (is_confirmed) {
+    doubts.erase(Doubt::onset_unconfirmed);
+  } else {
+    doubts[Doubt::onset_unconfirmed] =
+        "the onset depends on the base address: another array of so many bytes did not fit";
+  }
+}
+
+void claim_capacity(CacheClaims& claims) {
+  const auto& [ways, alternatives, reason, questions, trials, tested, details] = claims.ways;
+  if (ways) {
+    claims.capacity_bytes = {.value = std::reduce(ways->begin(), ways->end(), Bytes{0}) * *claims.line_bytes.value,
+                             .questions = questions,
+                             .trials = trials,
+                             .tested = tested};
+  }
+}
+
+void claim_even_sets(Interrogator& asker, CacheClaims& claims) {
+  const Bytes sector_bytes = *claims.sector_bytes.value;
+  asker.inquire("contiguous arrays of growing size in laps, and how many of their lines miss",
+                "each line that is too many makes the lines of one more set miss");
+  claims.ways = counted(asker, [&]() -> Claim<std::vector<std::uint32_t>> {
+    const EvenSetsFit fit = find_even_sets(asker, sector_bytes);
+    if (!fit.sets) {
+      asker.learned(fit.reason);
+      return {};
+    }
+    asker.learned(std::to_string(fit.sets->sets) + " sets of " + std::to_string(fit.sets->ways) + " ways");
+    return {.value = std::vector(fit.sets->sets, static_cast<std::uint32_t>(fit.sets->ways))};
+  });
+  claims.sets_are_counted = claims.ways.value.has_value();
+  if (claims.sets_are_counted) {
+    claims.line_bytes = {.value = sector_bytes, .questions = claims.ways.questions, .trials = claims.ways.trials};
+    claim_capacity(claims);
+  }
+}
+
+void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
+  asker.report("line size", 0.15);
+  asker.inquire("one sector, chosen by chance, of each block of one more block than fits, from large blocks to small",
+                "the sectors of a line take room together, so it does not matter which one is loaded");
+  const Bytes sector_bytes = *claims.sector_bytes.value;
+  LineSize line;
+  claims.line_bytes = counted(asker, [&] {
+    line = find_line_bytes(asker, conflicts, sector_bytes, *claims.onset_bytes.value / sector_bytes);
+    return Claim<Bytes>{.value = line.bytes};
+  });
+  if (line.is_certain) {
+    doubts.erase(Doubt::line_uncertain);
+  } else {
+    doubts[Doubt::line_uncertain] = "longer lines were ruled out only by answers that differ, as those of chance do";
+  }
+  asker.learned("a line has " + std::to_string(line.bytes) + " bytes");
+  asker.set_line(line.bytes);
+}
+
+}  // namespace gpuinfer::infer

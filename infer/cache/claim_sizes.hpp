@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/asking/cache_claims.hpp"
+#include "infer/asking/interrogator.hpp"
+#include "infer/cache/conclude.hpp"
+#include "infer/cache/conflicts.hpp"
+
+// Claims that need neither sets nor policy. Each stage needs the values of those before it.
+namespace gpuinfer::infer {
+
+// None: hits cannot be told from misses, and nothing more can be asked.
+[[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims,
+                                                           std::vector<std::string>& warnings);
+
+void claim_sector(Interrogator& asker, CacheClaims& claims);
+
+void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims);
+
+// By another array, where no set is looked into.
+void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts);
+
+// Line, ways and capacity of a level behind a nearer one, in which lines of one set, and whoever follows a single line,
+// would be found.
+void claim_even_sets(Interrogator& asker, CacheClaims& claims);
+
+void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts);
+
+// All ways of all sets, if they are claimed.
+void claim_capacity(CacheClaims& claims);
+
+}  // namespace gpuinfer::infer

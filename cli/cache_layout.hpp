@@ -31,8 +31,8 @@ namespace gpuinfer::cli {
 // The sets to draw by their ways. Of a long run of neighbours with equally many ways only its ends are.
 [[nodiscard]] std::vector<std::optional<std::size_t>> drawn_sets(const std::vector<std::uint32_t>& ways);
 
-// 12 KiB, largest conflict-free footprint 11 KiB; of an L1 with carve-outs what it has by each, of translations how many entries of
-// which pages.
+// 12 KiB, largest conflict-free footprint 11 KiB; of an L1 with carve-outs what it has by each, of translations how
+// many entries of which pages.
 [[nodiscard]] std::string size_text(const std::string& target, const model::CacheDescription& cache);
 
 // {4, 4} -> "2 sets x 4 ways"

@@ -59,16 +59,16 @@ void show_cache(const std::string& target, const model::CacheDescription& cache,
 }
 
 // The target before this one whose loads find the lines of this one, and the other way round.
-std::optional<std::string> drawn_before(const model::DeviceDescription& profile, const std::vector<std::string>& targets,
-                                        const std::string& target) {
+std::optional<std::string> drawn_before(const model::DeviceDescription& profile,
+                                        const std::vector<std::string>& targets, const std::string& target) {
   const auto shares = [&](const std::string& one, const std::string& with) {
     const auto cache = profile.caches.find(one);
     return cache != profile.caches.end() && cache->second.shared_with &&
            std::ranges::find(*cache->second.shared_with, with) != cache->second.shared_with->end();
   };
   const auto here = std::ranges::find(targets, target);
-  const auto found =
-      std::find_if(targets.begin(), here, [&](const std::string& other) { return shares(other, target) && shares(target, other); });
+  const auto found = std::find_if(
+      targets.begin(), here, [&](const std::string& other) { return shares(other, target) && shares(target, other); });
   return found == here ? std::nullopt : std::optional(*found);
 }
 
@@ -86,8 +86,8 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
       constexpr double columns = 48;
       const auto bar = static_cast<std::size_t>(std::lround(slowest > 0 ? columns * level.cycles / slowest : 0));
       std::cout << fmt::format("  {:>18}  {:>6} cycles  {}\n",
-                               level.fits_bytes ? "up to " + model::words::bytes(*level.fits_bytes) : "longer", level.cycles,
-                               std::string(bar, '='));
+                               level.fits_bytes ? "up to " + model::words::bytes(*level.fits_bytes) : "longer",
+                               level.cycles, std::string(bar, '='));
     }
   }
 }

@@ -356,7 +356,8 @@ const Leaves<CacheDescription>& cache_leaves() {
       replacement_leaf("the policy and its parameters; `equivalent` lists policies that behave alike with these ways"),
       leaf("fill", &Cache::fill, fill(), "of virtual devices: what comes along with a miss").sparse(),
       leaf("store", &Cache::store, store(), "of virtual devices: what a store does").sparse(),
-      sweep_leaf("what an access does to a full store: a pointer goes from set to set and evicts the next line of each"),
+      sweep_leaf(
+          "what an access does to a full store: a pointer goes from set to set and evicts the next line of each"),
       leaf("victim_lines", &Cache::victim_lines, Lines{.least = 1, .most = max_victim_lines},
            "of virtual devices: so many evicted lines still hit, the last ones, and then go back to their set")
           .sparse()

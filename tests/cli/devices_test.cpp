@@ -40,9 +40,8 @@ TEST(DeviceAddress, IsWrittenAsItWasRead) {
 }
 
 TEST(DeviceAddress, WhatIsNoneSaysWhatCanBeWritten) {
-  for (const char* text :
-       {"", ":", "gtx780", "CUDA:0", "cuda", "cuda:", "host:", "host:1", "auto:gpu", "faulty:lost@1", "faulty:lost@1:",
-        "faulty:lost@1:gtx780", "faulty:lost@1:faulty:lost@2:host"}) {
+  for (const char* text : {"", ":", "gtx780", "CUDA:0", "cuda", "cuda:", "host:", "host:1", "auto:gpu", "faulty:lost@1",
+                           "faulty:lost@1:", "faulty:lost@1:gtx780", "faulty:lost@1:faulty:lost@2:host"}) {
     const std::string error = error_of(text);
     EXPECT_TRUE(error.starts_with("--device: `" + std::string(text) + "` is no device; write cuda:N, host, ")) << error;
     EXPECT_TRUE(error.ends_with(", gpu or auto")) << error;
@@ -77,15 +76,15 @@ TEST(DeviceKinds, OnlySomeTakeACarveOut) {
     static_cast<void>(open_device({.device = parse_device("virtual:gtx780"), .carveout_kb = 8}));
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--carveout: goes with cuda:N or ssh:HOST:DEVICE, and virtual:gtx780 is none; leave it out");
+    EXPECT_STREQ(error.what(),
+                 "--carveout: goes with cuda:N or ssh:HOST:DEVICE, and virtual:gtx780 is none; leave it out");
   }
 }
 
 TEST(DeviceKinds, AListOfThemReadsAsASentence) {
   const auto either = [](const std::set<std::string_view>& names) {
-    return either_of(device_kinds(), [&](const DeviceKind& kind) {
-      return names.contains(kind.name) ? std::string(kind.name) : "";
-    });
+    return either_of(device_kinds(),
+                     [&](const DeviceKind& kind) { return names.contains(kind.name) ? std::string(kind.name) : ""; });
   };
   EXPECT_EQ(either({}), "");
   EXPECT_EQ(either({"host"}), "host");

@@ -57,7 +57,8 @@ TEST(ConflictScores, FindSetsUnderEachIndexAndPolicy) {
   const std::vector<model::IndexFunction> indices{
       model::BitsIndex{.bits = {5, 6}}, model::XorIndex{.row_masks = {(1U << 5U) | (1U << 8U), 1U << 6U}},
       model::ModuloIndex{.granule_bytes = 32, .sets_count = 3},
-      model::TableIndex{.granule_bytes = 32, .sets_of = {0, 1, 1, 0, 2, 1, 0, 2, 2, 0, 1}, .origin = 0, .range_bytes = {}}};
+      model::TableIndex{
+          .granule_bytes = 32, .sets_of = {0, 1, 1, 0, 2, 1, 0, 2, 2, 0, 1}, .origin = 0, .range_bytes = {}}};
   for (const model::IndexFunction& index : indices) {
     for (const char* policy : {"lru", "random"}) {
       const std::vector<std::uint32_t> ways(model::sets(index), 4);

@@ -83,7 +83,9 @@ void check_written_files(std::span<const FileWord> written, std::span<const File
     }
     take(word, name);
     if (word.option == "--record" || word.option == "--resume") {
-      take(word, name + std::string(journal_suffix));
+      for (const char* beside : {".journal", ".partial", ".journal.partial"}) {
+        take(word, name + beside);
+      }
     }
   }
   for (const FileWord& word : read) {

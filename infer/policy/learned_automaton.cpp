@@ -50,7 +50,7 @@ class Learner {
   std::uint32_t add_state(SetWord access, std::size_t leaf);
   void seek(std::uint32_t from, std::uint32_t input, std::size_t node);
   void find_sought();
-  std::optional<Claim> descend(Sought& sought);
+  std::optional<VictimClaim> descend(Sought& sought);
   [[nodiscard]] std::optional<SetWord> disagreement(const MealyMachine& machine) const;
   void split(const MealyMachine& machine, const SetWord& word);
   [[nodiscard]] bool agrees_from(const MealyMachine& machine, const SetWord& word, std::size_t place);
@@ -91,7 +91,7 @@ Learner::Learner(SetExplorer& explorer, std::size_t most_states) : explorer_(&ex
     nodes_.push_back({.word = SetWord(ways - filled + 1, explorer.miss()), .nodes = {}, .state = {}});
   }
   Sought start;
-  std::optional<Claim> claim;
+  std::optional<VictimClaim> claim;
   while ((claim = descend(start))) {
     explorer.examine({*claim}, SetExplorer::LastVictim::is_any);
   }
@@ -118,7 +118,7 @@ void Learner::seek(std::uint32_t from, std::uint32_t input, std::size_t node) {
 }
 
 // As far as is known. Nothing: the transition has arrived; else what to examine.
-std::optional<Claim> Learner::descend(Sought& sought) {
+std::optional<VictimClaim> Learner::descend(Sought& sought) {
   while (!nodes_[sought.node].state) {
     const SetWord word = joined(sought.word, nodes_[sought.node].word);
     const Victims before = explorer_->known_victims(sought.word);
@@ -133,7 +133,7 @@ std::optional<Claim> Learner::descend(Sought& sought) {
     const auto possible =
         std::find_if(nodes.begin(), nodes.end(), [&](const auto& each) { return is_beginning(outcome, each.first); });
     if (possible != nodes.end() || outcome.empty()) {
-      Claim claim{.word = {}, .victims = before};
+      VictimClaim claim{.word = {}, .victims = before};
       const Victims claimed = possible != nodes.end() ? possible->first : Victims{0};
       claim.victims.insert(claim.victims.end(), claimed.begin(), claimed.end());
       claim.word = beginning(word, explorer_->ways(), claim.victims.size());
@@ -161,9 +161,9 @@ void Learner::find_sought() {
   while (!sought_.empty()) {
     std::vector<Sought> seeking;
     seeking.swap(sought_);
-    std::vector<Claim> claims;
+    std::vector<VictimClaim> claims;
     for (Sought& sought : seeking) {
-      const std::optional<Claim> claim = descend(sought);
+      const std::optional<VictimClaim> claim = descend(sought);
       if (claim) {
         claims.push_back(*claim);
         sought_.push_back(std::move(sought));
@@ -217,7 +217,7 @@ bool Learner::agrees_from(const MealyMachine& machine, const SetWord& word, std:
   const auto middle = word.begin() + static_cast<std::ptrdiff_t>(place);
   const std::uint32_t state = machine.reached(0, {word.begin(), middle});
   const SetWord rest(middle, word.end());
-  Claim claim{.word = joined(states_[state].access, rest), .victims = explorer_->known_victims(states_[state].access)};
+  VictimClaim claim{.word = joined(states_[state].access, rest), .victims = explorer_->known_victims(states_[state].access)};
   const Victims expected = machine.victims(state, rest);
   claim.victims.insert(claim.victims.end(), expected.begin(), expected.end());
   return explorer_->examine({claim}, SetExplorer::LastVictim::is_as_claimed);
@@ -281,7 +281,7 @@ MealyMachine Learner::machine() {
 bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, model::Random& random) {
   constexpr std::size_t walks = 8;
   for (const std::size_t accesses_per_way : {3U, 6U, 12U}) {
-    std::vector<Claim> claims;
+    std::vector<VictimClaim> claims;
     for (std::size_t i = 0; i < walks; ++i) {
       SetWord word = random_walk(machine.ways, accesses_per_way * machine.ways, random);
       word.push_back(machine.ways);

@@ -387,7 +387,7 @@ class FillLearner {
   }
 
   bool fill_as_guessed(int words) {
-    std::vector<Claim> claims;
+    std::vector<VictimClaim> claims;
     for (int i = 0; i < words; ++i) {
       claims.push_back({.word = fill_word(i % 2 == 1), .victims = {}});
       claims.back().victims = expected(claims.back().word);

@@ -253,7 +253,7 @@ bool is_beginning(const SetWord& word, const SetWord& of) {
 
 bool examine_words(SetExplorer& explorer, const MealyMachine& machine, std::vector<SetWord>& words) {
   std::sort(words.begin(), words.end());
-  std::vector<Claim> claims;
+  std::vector<VictimClaim> claims;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i + 1 == words.size() || !is_beginning(words[i], words[i + 1])) {
       claims.push_back({.word = words[i], .victims = machine.victims(0, words[i])});
@@ -263,8 +263,8 @@ bool examine_words(SetExplorer& explorer, const MealyMachine& machine, std::vect
   return explorer.examine(claims, SetExplorer::LastVictim::is_as_claimed);
 }
 
-Claim claim_of(model::SetMachine set, SetWord word) {
-  Claim claim{.word = std::move(word), .victims = {}};
+VictimClaim claim_of(model::SetMachine set, SetWord word) {
+  VictimClaim claim{.word = std::move(word), .victims = {}};
   for (const std::uint32_t input : claim.word) {
     if (input != set.ways()) {
       set.hit(input);
@@ -320,7 +320,7 @@ SetWord stretches(std::uint32_t ways, model::Random& random) {
 
 // Lines as they are accessed, and what the policy makes of them.
 struct Walk {
-  Claim claim;
+  VictimClaim claim;
   std::vector<std::uint32_t> lines;
   std::vector<bool> misses;
 };
@@ -456,7 +456,7 @@ bool stretches_agree(SetExplorer& explorer, const model::Replacement& policy, st
   constexpr std::size_t claims_together = 64;
   const model::SetMachine empty_set(policy, explorer.ways());
   for (std::size_t drawn = 0; drawn < accesses;) {
-    std::vector<Claim> claims;
+    std::vector<VictimClaim> claims;
     while (claims.size() < claims_together && drawn < accesses) {
       claims.push_back(claim_of(empty_set, stretches(explorer.ways(), random)));
       drawn += claims.back().word.size() + 1;

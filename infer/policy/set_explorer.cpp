@@ -32,9 +32,9 @@ struct SetExplorer::Sequence {
 };
 
 struct SetExplorer::Inquiry {
-  Claim claim;
+  VictimClaim claim;
   LastVictim last = LastVictim::is_any;
-  Claim asking;  // the claim, or a part of it with another last victim
+  VictimClaim asking;  // the claim, or a part of it with another last victim
   LastVictim asking_last = LastVictim::is_any;
   bool saw_victim = false;  // the last victim of `asking` comes from an answer
   bool is_doubted = false;  // by an answer since the last one that was as asked
@@ -81,7 +81,7 @@ void SetExplorer::note_contradiction() {
   }
 }
 
-SetExplorer::Sequence SetExplorer::sequence_of(const Claim& claim, LastVictim last) const {
+SetExplorer::Sequence SetExplorer::sequence_of(const VictimClaim& claim, LastVictim last) const {
   Sequence sequence;
   std::vector<std::uint32_t> line_in;
   std::uint32_t absent = ways_;
@@ -123,7 +123,7 @@ std::optional<std::uint32_t> SetExplorer::next_known(std::uint32_t node, std::ui
   return std::nullopt;
 }
 
-void SetExplorer::remember(const Claim& claim) {
+void SetExplorer::remember(const VictimClaim& claim) {
   std::uint32_t node = 0;
   std::size_t replacements = 0;
   for (const std::uint32_t input : claim.word) {
@@ -222,9 +222,9 @@ void SetExplorer::judge(Inquiry& inquiry, const Sequence& sequence, const std::v
   inquiry.saw_victim = seen.has_value();
 }
 
-bool SetExplorer::examine(const std::vector<Claim>& claims, LastVictim last) {
+bool SetExplorer::examine(const std::vector<VictimClaim>& claims, LastVictim last) {
   std::vector<Inquiry> open;
-  for (const Claim& claim : claims) {
+  for (const VictimClaim& claim : claims) {
     open.push_back({.claim = claim, .last = last, .asking = {}});
   }
   while (true) {
@@ -249,7 +249,7 @@ bool SetExplorer::examine(const std::vector<Claim>& claims, LastVictim last) {
     }
   }
   return std::all_of(claims.begin(), claims.end(),
-                     [&](const Claim& claim) { return known_victims(claim.word) == claim.victims; });
+                     [&](const VictimClaim& claim) { return known_victims(claim.word) == claim.victims; });
 }
 
 Victims SetExplorer::victims(const SetWord& word, const Victims& guesses) {

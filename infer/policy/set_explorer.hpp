@@ -18,7 +18,7 @@ using SetWord = std::vector<std::uint32_t>;
 // Ways, one for each miss on the full set, in their order.
 using Victims = std::vector<std::uint32_t>;
 
-struct Claim {
+struct VictimClaim {
   SetWord word;
   Victims victims;
 };
@@ -49,7 +49,7 @@ class SetExplorer {
 
   // Finds out, for each claim, the victims up to the first that is not as claimed. True when all are as claimed. Throws
   // NothingLearned when the set is none, contradicts itself, or the accesses do not suffice.
-  bool examine(const std::vector<Claim>& claims, LastVictim last);
+  bool examine(const std::vector<VictimClaim>& claims, LastVictim last);
 
   // The victims of the word as far as they are known.
   [[nodiscard]] Victims known_victims(const SetWord& word) const;
@@ -78,9 +78,9 @@ class SetExplorer {
   struct Sequence;
   struct Inquiry;
 
-  [[nodiscard]] Sequence sequence_of(const Claim& claim, LastVictim last) const;
+  [[nodiscard]] Sequence sequence_of(const VictimClaim& claim, LastVictim last) const;
   [[nodiscard]] std::optional<std::uint32_t> next_known(std::uint32_t node, std::uint32_t input) const;
-  void remember(const Claim& claim);
+  void remember(const VictimClaim& claim);
   void judge(Inquiry& inquiry, const Sequence& sequence, const std::vector<bool>& missed);
   void settle(Inquiry& inquiry) const;
 

@@ -46,7 +46,7 @@ Victims victims_of_misses(SetExplorer& explorer, SetStart start) {
   const std::size_t wanted = 4 * ways;
   Victims victims;
   for (std::size_t at_once = 1; victims.size() < wanted;) {
-    Claim claim{.word = {}, .victims = victims};
+    VictimClaim claim{.word = {}, .victims = victims};
     while (claim.victims.size() < victims.size() + at_once) {
       claim.victims.push_back(likely_next(claim.victims, ways));
     }

@@ -82,6 +82,7 @@ class Judge:
         sent = None
         try:
             if interruption:
+                wait_until_signals_are_caught(process)
                 try:
                     process.communicate(timeout=interruption[0])
                 except subprocess.TimeoutExpired:
@@ -150,6 +151,16 @@ def waited_for_a_core(process):
         return int(pathlib.Path(f"/proc/{process}/schedstat").read_text().split()[1]) * 1e-9
     except OSError:
         return 0.0
+
+
+def wait_until_signals_are_caught(process):
+    """Before that the program has not begun, and is ended as any other."""
+    caught = 1 << (signal.SIGTERM - 1)
+    while process.poll() is None:
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        if int(re.search(r"^SigCgt:\s+(\w+)", status, re.M)[1], 16) & caught:
+            return
+        time.sleep(0.001)
 
 
 def marked_processes(folder):

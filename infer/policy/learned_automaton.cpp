@@ -217,7 +217,8 @@ bool Learner::agrees_from(const MealyMachine& machine, const SetWord& word, std:
   const auto middle = word.begin() + static_cast<std::ptrdiff_t>(place);
   const std::uint32_t state = machine.reached(0, {word.begin(), middle});
   const SetWord rest(middle, word.end());
-  VictimClaim claim{.word = joined(states_[state].access, rest), .victims = explorer_->known_victims(states_[state].access)};
+  VictimClaim claim{.word = joined(states_[state].access, rest),
+                    .victims = explorer_->known_victims(states_[state].access)};
   const Victims expected = machine.victims(state, rest);
   claim.victims.insert(claim.victims.end(), expected.begin(), expected.end());
   return explorer_->examine({claim}, SetExplorer::LastVictim::is_as_claimed);

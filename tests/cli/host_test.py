@@ -87,7 +87,13 @@ def ask(program, target):
     return profile["caches"][target], profile["evidence"][target]
 
 
+def each_set(ways):
+    """The ways of each set; many equal sets are written as their number and what each has."""
+    return [ways["each"]] * ways["sets"] if isinstance(ways, dict) else ways
+
+
 def judge(target, found, expected):
+    found = {**found, "ways": each_set(found.get("ways"))}
     wrong = {leaf: found[leaf] for leaf in expected if found.get(leaf) not in (None, expected[leaf])}
     resolved = [leaf for leaf in expected if found.get(leaf) is not None]
     print(f"{target}: resolved: {', '.join(resolved) or 'nothing'}; wrong: {wrong or 'nothing'}; latency {found['latency_cycles']}")

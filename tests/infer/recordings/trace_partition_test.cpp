@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would prove the scores wrong: lines of different sets put together or those of one set kept apart by the split
-// that is best supported, whatever policy and index made the misses; or a split supported where nothing conflicts.
+// What would prove the scores wrong: no split among the best supported ones puts lines together just where they share a
+// set, whatever policy and index made the misses; or a split supported where nothing conflicts. Splits are guesses from
+// loads drawn by chance, to be proven by simulation, so a draw may miss the true one.
 #include "infer/recordings/trace_partition.hpp"
 
 #include <gtest/gtest.h>
@@ -52,22 +53,27 @@ std::uint64_t fresh_seed() {
   return seed;
 }
 
+bool any_splits_as(const std::vector<LineSplit>& splits, const model::IndexFunction& index) {
+  return std::ranges::any_of(splits, [&](const LineSplit& split) { return splits_as(split, index); });
+}
+
 TEST(ConflictScores, FindSetsUnderEachIndexAndPolicy) {
-  const std::uint64_t seed = fresh_seed();
+  const std::uint64_t first_seed = fresh_seed();
   const std::vector<model::IndexFunction> indices{
       model::BitsIndex{.bits = {5, 6}}, model::XorIndex{.row_masks = {(1U << 5U) | (1U << 8U), 1U << 6U}},
       model::ModuloIndex{.granule_bytes = 32, .sets_count = 3},
       model::TableIndex{
           .granule_bytes = 32, .sets_of = {0, 1, 1, 0, 2, 1, 0, 2, 2, 0, 1}, .origin = 0, .range_bytes = {}}};
+  constexpr std::uint64_t draws = 10;
   for (const model::IndexFunction& index : indices) {
     for (const char* policy : {"lru", "random"}) {
       const std::vector<std::uint32_t> ways(model::sets(index), 4);
-      const Played played = random_loads(cache_of(ways, index, replacement(policy)), 32, 12'000, seed);
-      const ConflictScores scores({&played, 1}, 32);
-      const std::vector<LineSplit> splits = scores.guess_splits(32, 6);
-      ASSERT_FALSE(splits.empty());
-      EXPECT_TRUE(std::ranges::any_of(splits, [&](const LineSplit& split) { return splits_as(split, index); }))
-          << "index " << index.index() << " under " << policy;
+      std::uint64_t found = 0;
+      for (std::uint64_t draw = 0; draw < draws; ++draw) {
+        const Played played = random_loads(cache_of(ways, index, replacement(policy)), 32, 24'000, first_seed + draw);
+        found += any_splits_as(ConflictScores({&played, 1}, 32).guess_splits(32, 6), index) ? 1U : 0U;
+      }
+      EXPECT_GE(found, draws - 1) << "index " << index.index() << " under " << policy;
     }
   }
 }
@@ -90,12 +96,18 @@ TEST(ConflictScores, FillsOfALineAreSplitTogether) {
   model::CacheDescription cache = cache_of({4, 4}, model::BitsIndex{.bits = {6}}, replacement("lru"));
   cache.line_bytes = 64;
   cache.sector_bytes = 64;
-  const Played played = random_loads(cache, 32, 8000, fresh_seed());
-  const ConflictScores scores({&played, 1}, 32);
-  EXPECT_EQ(scores.fills().size(), 32U);
-  const std::vector<LineSplit> splits = scores.guess_splits(64, 4);
-  EXPECT_EQ(splits.front().lines.size(), 16U);
-  EXPECT_TRUE(splits_as(splits.front(), *cache.index));
+  const std::uint64_t first_seed = fresh_seed();
+  constexpr std::uint64_t draws = 10;
+  std::uint64_t found = 0;
+  for (std::uint64_t draw = 0; draw < draws; ++draw) {
+    const Played played = random_loads(cache, 32, 16'000, first_seed + draw);
+    const ConflictScores scores({&played, 1}, 32);
+    EXPECT_EQ(scores.fills().size(), 32U);
+    const std::vector<LineSplit> splits = scores.guess_splits(64, 4);
+    EXPECT_EQ(splits.front().lines.size(), 16U);
+    found += any_splits_as(splits, *cache.index) ? 1U : 0U;
+  }
+  EXPECT_GE(found, draws - 1);
 }
 
 TEST(LineSplit, LinesOfSetsAreThoseOfEachNumber) {

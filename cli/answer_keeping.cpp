@@ -9,7 +9,6 @@
 #include "cli/devices/kind.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
-#include "probe/journalled_device.hpp"
 
 namespace fs = std::filesystem;
 
@@ -17,38 +16,44 @@ namespace gpuinfer::cli {
 
 namespace {
 
-constexpr const char* journal_suffix = ".journal";
+constexpr const char* log_suffix = ".journal";
 
-fs::path journal_of(const fs::path& archive) { return archive.string() + journal_suffix; }
+fs::path log_of(const fs::path& archive) { return archive.string() + log_suffix; }
 
 probe::Reopened reopened(const model::DeviceFacts& facts) {
   return parse_device(facts.source).kind->answers_repeat ? probe::Reopened::answers_the_same
                                                          : probe::Reopened::answers_anew;
 }
 
-// Journals what an archive holds; an archive that is there without a journal was written whole.
+// Begins a log with what an archive holds; an archive that is there without a log was written whole.
 void begin_from_archive(const fs::path& archive, const probe::RunFacts& run) {
   probe::RunFacts begun = probe::run_facts_of(probe::read_archive_facts(archive));
   probe::check_same_run(archive, begun, run);
   begun.insert(run.begin(), run.end());
-  const fs::path unfinished = journal_of(archive).string() + ".begun";
-  std::error_code ignored;
-  fs::remove(unfinished, ignored);
-  probe::JournalWriter journal(unfinished, begun);
-  probe::append_archive(archive, journal);
-  journal.move_to(journal_of(archive));
+  const probe::AnswerLog log(log_of(archive), begun,
+                             [&](probe::AnswerLog& filled) { probe::append_archive(archive, filled); });
 }
 
-probe::JournalReader past_of(const fs::path& archive, const probe::RunFacts& run) {
-  if (!fs::exists(journal_of(archive))) {
+std::unique_ptr<probe::AnswerLog> log_to_resume(const fs::path& archive, const model::DeviceFacts& facts,
+                                                const probe::RunFacts& run) {
+  if (!fs::exists(log_of(archive))) {
     begin_from_archive(archive, run);
   }
-  probe::JournalReader past(journal_of(archive));
-  probe::check_same_run(past.file(), past.run(), run);
-  if (past.dropped_bytes() > 0) {
-    warn(journal_is_torn(past.file().string(), past.dropped_bytes()));
+  auto log = std::make_unique<probe::AnswerLog>(log_of(archive));
+  if (log->lost_rows() > 0) {
+    warn(answers_are_lost(log->file().string(), log->lost_rows()));
   }
-  return past;
+  probe::check_same_run(log->file(), log->run(), run);
+  const std::vector<std::string> elsewhere = probe::targets_elsewhere(facts.targets, log->run(), run);
+  if (!elsewhere.empty()) {
+    for (const std::string& target : elsewhere) {
+      log->cut(probe::Asked::question, target, 0);
+      log->cut(probe::Asked::workload, target, 0);
+    }
+    log->append_run(run);
+    warn(buffers_lie_elsewhere(elsewhere));
+  }
+  return log;
 }
 
 std::string quoted(const std::string& word) {
@@ -83,13 +88,13 @@ std::optional<KeepingRequest> keeping_request(const Parsed& parsed) {
   if (!resume) {
     return record ? std::optional(KeepingRequest{.archive = *record}) : std::nullopt;
   }
-  const std::string_view suffix(journal_suffix);
+  const std::string_view suffix(log_suffix);
   const std::string archive = resume->ends_with(suffix) ? resume->substr(0, resume->size() - suffix.size()) : *resume;
   if (record && *record != archive) {
     throw InputError("--record: --resume " + *resume + " goes on recording into " + archive + "; leave --record out");
   }
-  if (!fs::exists(archive) && !fs::exists(journal_of(archive))) {
-    throw InputError("--resume: there is neither " + archive + " nor " + journal_of(archive).string() +
+  if (!fs::exists(archive) && !fs::exists(log_of(archive))) {
+    throw InputError("--resume: there is neither " + archive + " nor " + log_of(archive).string() +
                      "; begin the run with --record " + archive);
   }
   return KeepingRequest{.archive = archive, .resumes = true};
@@ -111,39 +116,24 @@ AnswerKeeping::AnswerKeeping(model::Answerer& opened, const KeepingRequest& requ
                              const probe::RunFacts& options) {
   probe::RunFacts run = probe::run_facts_of(facts);
   run.insert(options.begin(), options.end());
-  std::optional<probe::JournalReader> past;
-  if (request.resumes) {
-    past.emplace(past_of(request.archive, run));
-    journal_ = std::make_unique<probe::JournalWriter>(*past);
-    const std::vector<std::string> elsewhere = probe::targets_elsewhere(facts.targets, past->run(), run);
-    if (!elsewhere.empty()) {
-      for (const std::string& target : elsewhere) {
-        journal_->append_question_cut(target, 0);
-        journal_->append_workload_cut(target, 0);
-      }
-      journal_->append_run(run);
-      past.emplace(std::filesystem::path(past->file()));
-      warn(buffers_lie_elsewhere(elsewhere));
-    }
-    if (reopened(facts) == probe::Reopened::answers_anew) {
-      provenance_["resumed"] = "some of the answers are those of an earlier run";
-    }
-  } else {
-    journal_ = std::make_unique<probe::JournalWriter>(journal_of(request.archive), run);
+  if (request.resumes && reopened(facts) == probe::Reopened::answers_anew) {
+    provenance_["resumed"] = "some of the answers are those of an earlier run";
   }
+  log_ = request.resumes ? log_to_resume(request.archive, facts, run)
+                         : std::make_unique<probe::AnswerLog>(log_of(request.archive), run);
   archive_ = probe::create_archive(request.archive, facts);
   for (const auto& [name, value] : provenance_) {
     archive_->add_provenance(name, value);
   }
-  journalled_ = probe::journalled(opened, *journal_, std::move(past), reopened(facts));
-  recorder_ = probe::recording(*journalled_, *archive_);
+  kept_ = std::make_unique<probe::KeptDevice>(opened, *log_, reopened(facts));
 }
 
-void AnswerKeeping::finish(bool keep_journal) {
-  journal_->sync();
+void AnswerKeeping::finish(bool keep_log) {
+  log_->commit();
+  kept_->write_to(*archive_);
   archive_->close();
-  if (!keep_journal) {
-    journal_->remove();
+  if (!keep_log) {
+    log_->remove();
   }
 }
 

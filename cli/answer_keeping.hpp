@@ -10,9 +10,10 @@
 #include "cli/syntax.hpp"
 #include "model/answerer.hpp"
 #include "probe/archive.hpp"
-#include "probe/journal.hpp"
+#include "probe/keep/answer_log.hpp"
+#include "probe/keep/kept_device.hpp"
 
-// --record FILE and --resume FILE of `run` and `probe`: the archive FILE, and while the run lasts the journal
+// --record FILE and --resume FILE of `run` and `probe`: the archive FILE, and while the run lasts the answer log
 // FILE.journal, from which it can be gone on with.
 namespace gpuinfer::cli {
 
@@ -23,7 +24,7 @@ struct KeepingRequest {
   bool resumes = false;
 };
 
-// None: nothing is kept. FILE may be the journal itself. Throws InputError when both options name different files, or
+// None: nothing is kept. FILE may be the log itself. Throws InputError when both options name different files, or
 // when there is nothing to resume.
 [[nodiscard]] std::optional<KeepingRequest> keeping_request(const Parsed& parsed);
 
@@ -39,23 +40,22 @@ class AnswerKeeping {
   AnswerKeeping(model::Answerer& opened, const KeepingRequest& request, const model::DeviceFacts& facts,
                 const probe::RunFacts& options);
 
-  [[nodiscard]] model::Answerer& device() { return *recorder_; }
+  [[nodiscard]] model::Answerer& device() { return *kept_; }
   [[nodiscard]] probe::ArchiveWriter& archive() { return *archive_; }
 
   // What belongs in the provenance of a profile: nothing, or that a device which may answer anew was asked in parts.
   [[nodiscard]] const std::map<std::string, std::string>& provenance() const { return provenance_; }
 
-  // The archive is whole from here on, and the journal goes, unless it is wanted.
-  void finish(bool keep_journal);
+  // Writes the archive; the log goes then, unless it is wanted.
+  void finish(bool keep_log);
 
-  // No archive comes of it; the journal is brought to the disk.
-  void keep_for_later() { journal_->sync(); }
+  // No archive comes of it; the log is brought to the disk.
+  void keep_for_later() { log_->commit(); }
 
  private:
-  std::unique_ptr<probe::JournalWriter> journal_;
-  std::unique_ptr<model::Answerer> journalled_;
+  std::unique_ptr<probe::AnswerLog> log_;
   std::unique_ptr<probe::ArchiveWriter> archive_;
-  std::unique_ptr<model::Answerer> recorder_;
+  std::unique_ptr<probe::KeptDevice> kept_;
   std::map<std::string, std::string> provenance_;
 };
 

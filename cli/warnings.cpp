@@ -40,10 +40,9 @@ std::string seed_differs(std::uint64_t asked, std::uint64_t recorded) {
       asked, recorded);
 }
 
-std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes) {
-  return fmt::format(
-      "{}: its last {} bytes are torn or damaged, and what they held is asked again; nothing need be done", file,
-      dropped_bytes);
+std::string answers_are_lost(const std::string& file, std::uint64_t answers) {
+  return fmt::format("{}: is damaged, and {} of its answers are lost and asked again; nothing need be done", file,
+                     answers);
 }
 
 std::string buffers_lie_elsewhere(const std::vector<std::string>& targets) {

@@ -22,7 +22,7 @@ void warn(const std::string& sentence);
 [[nodiscard]] std::string plays_recording(const std::string& gpu, const std::string& file);
 [[nodiscard]] std::string was_recording(const std::string& gpu);
 [[nodiscard]] std::string seed_differs(std::uint64_t asked, std::uint64_t recorded);
-[[nodiscard]] std::string journal_is_torn(const std::string& file, std::uint64_t dropped_bytes);
+[[nodiscard]] std::string answers_are_lost(const std::string& file, std::uint64_t answers);
 [[nodiscard]] std::string buffers_lie_elsewhere(const std::vector<std::string>& targets);
 [[nodiscard]] std::string can_be_resumed(const std::string& command);
 [[nodiscard]] std::string nothing_is_kept();

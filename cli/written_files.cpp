@@ -83,7 +83,7 @@ void check_written_files(std::span<const FileWord> written, std::span<const File
     }
     take(word, name);
     if (word.option == "--record" || word.option == "--resume") {
-      for (const char* beside : {".journal", ".partial", ".journal.partial"}) {
+      for (const char* beside : {".journal", ".journal-journal"}) {
         take(word, name + beside);
       }
     }

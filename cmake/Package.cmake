@@ -23,7 +23,7 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "finds out how the caches of a GPU are b
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpuinfer-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "gpuinfer (= ${PROJECT_VERSION}), libhdf5-dev, libtbb-dev, libyaml-cpp-dev")
+    "gpuinfer (= ${PROJECT_VERSION}), libhdf5-dev, libsqlite3-dev, libtbb-dev, libyaml-cpp-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "simulator and inference of gpuinfer as C++ libraries\n${about}\n
 This package has static libraries, their headers and what CMake needs.")

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <set>
@@ -24,8 +22,9 @@
 #include "probe/first_try.hpp"
 #include "probe/hdf5.hpp"
 #include "probe/input_limits.hpp"
-#include "probe/journal.hpp"
+#include "probe/keep/answer_log.hpp"
 #include "probe/latency.hpp"
+#include "probe/output_file.hpp"
 #include "probe/wire.hpp"
 
 namespace gpuinfer::probe {
@@ -612,17 +611,12 @@ Contents read_contents(const std::filesystem::path& path) {
 class Hdf5Writer final : public ArchiveWriter {
  public:
   Hdf5Writer(const std::filesystem::path& path, const model::DeviceFacts& facts)
-      : path_(path), partial_path_(path.string() + ".partial"), file_(created(partial_path_)) {
+      : path_(path), output_(path), file_(created()) {
     guarded([&] { write(*file_, facts); });
   }
 
   ~Hdf5Writer() override {
     const hdf5::Silence silence;
-    try {
-      write_pending();
-    } catch (const Error&) {
-      // Whoever lets go of the writer without close() does not count on what it holds.
-    }
     file_.reset();
   }
 
@@ -675,37 +669,27 @@ class Hdf5Writer final : public ArchiveWriter {
       file_->finish("the archive cannot be closed");
     });
     file_.reset();
-    std::error_code error;
-    std::filesystem::rename(partial_path_, path_, error);
-    if (error) {
-      throw cannot_write<Error>(path_, error);
-    }
+    output_.publish();
   }
 
  private:
   template <class Failed>
-  static Failed cannot_write(const std::filesystem::path& path, const std::error_code& error) {
-    return Failed(path.string() + ": cannot be written (" + error.message() + "); make room or name another file");
+  [[nodiscard]] Failed cannot_write(const hdf5::Failure& failure) const {
+    return Failed(path_.string() + ": " + failure.what() + "; make room or name another file");
   }
 
-  template <class Failed>
-  static Failed cannot_write(const std::filesystem::path& path, const hdf5::Failure& failure) {
-    return Failed(path.string() + ": " + failure.what() + "; make room or name another file");
-  }
-
-  static hdf5::Handle created(const std::filesystem::path& path) {
-    if (!std::ofstream(path)) {
-      throw cannot_write<InputError>(path, std::error_code(errno, std::generic_category()));
-    }
+  [[nodiscard]] hdf5::Handle created() const {
     const hdf5::Silence silence;
     try {
       const hdf5::Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "no memory for an archive");
       // The form of 1.10 has checksums over all that is not data, and small groups.
       hdf5::checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "HDF5 is older than 1.10");
-      return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose,
+      // The default driver resolves links, and a file without a name has nothing but a link in /proc.
+      hdf5::checked(H5Pset_fapl_stdio(access.get()), "HDF5 lacks its driver for files of the C library");
+      return {H5Fcreate(output_.working_name().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose,
               "the archive cannot be begun"};
     } catch (const hdf5::Failure& failure) {
-      throw cannot_write<InputError>(path, failure);
+      throw cannot_write<InputError>(failure);
     }
   }
 
@@ -715,7 +699,7 @@ class Hdf5Writer final : public ArchiveWriter {
     try {
       work();
     } catch (const hdf5::Failure& failure) {
-      throw cannot_write<Error>(partial_path_, failure);
+      throw cannot_write<Error>(failure);
     }
   }
 
@@ -731,45 +715,11 @@ class Hdf5Writer final : public ArchiveWriter {
   }
 
   std::filesystem::path path_;
-  std::filesystem::path partial_path_;
+  OutputFile output_;
   std::optional<hdf5::Handle> file_;  // none: closed
   LaunchGroup pending_;
   TimingsGroup pending_timings_;
   std::uint64_t launch_ = 0;
-};
-
-class Recording final : public model::Answerer {
- public:
-  Recording(model::Answerer& device, ArchiveWriter& writer) : device_(&device), writer_(&writer) {}
-
-  const model::DeviceFacts& facts() const override { return device_->facts(); }
-
-  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    std::vector<model::Answer> answers = device_->ask(questions);
-    writer_->append(questions, answers);
-    return answers;
-  }
-
-  std::vector<model::Timing> time(std::span<const model::Workload> workloads) override {
-    std::vector<model::Timing> timings = device_->time(workloads);
-    writer_->append(workloads, timings);
-    return timings;
-  }
-
-  std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
-                                                      std::span<const std::uint64_t> offsets) override {
-    auto places = device_->places_of(target, offsets);
-    if (places) {
-      writer_->append(target, offsets, *places);
-    }
-    return places;
-  }
-
-  std::vector<model::Disturbance> disturbances() const override { return device_->disturbances(); }
-
- private:
-  model::Answerer* device_;
-  ArchiveWriter* writer_;
 };
 
 struct HashOfQuestion {
@@ -948,25 +898,17 @@ std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
 
 model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { return read_contents(file).facts; }
 
-void append_archive(const std::filesystem::path& file, JournalWriter& journal) {
-  Contents contents = read_contents(file);
+void append_archive(const std::filesystem::path& file, AnswerLog& log) {
+  const Contents contents = read_contents(file);
   if (!contents.disturbances.empty()) {
-    journal.append_disturbances(contents.disturbances);
+    log.append_disturbances(contents.disturbances);
   }
-  constexpr std::size_t most_together = 256;
-  std::vector<model::Question> questions;
-  std::vector<model::Answer> answers;
-  for (Exchange& exchange : contents.exchanges) {
-    questions.push_back(std::move(exchange.question));
-    answers.push_back(std::move(exchange.answer));
-    if (questions.size() == most_together || &exchange == &contents.exchanges.back()) {
-      journal.append(questions, answers);
-      questions.clear();
-      answers.clear();
-    }
+  std::map<std::pair<Asked, std::string>, std::uint64_t> asked;  // of each target
+  for (const auto& [name, question, answer] : contents.exchanges) {
+    log.append(asked[{Asked::question, question.target}]++, question, answer);
   }
   for (const TimedWorkload& each : contents.timed) {
-    journal.append({&each.workload, 1}, {&each.timing, 1});
+    log.append(asked[{Asked::workload, std::string(target_of(each.workload))}]++, each.workload, each.timing);
   }
   for (const auto& [target, of_target] : contents.places) {
     std::vector<std::uint64_t> offsets;
@@ -975,16 +917,12 @@ void append_archive(const std::filesystem::path& file, JournalWriter& journal) {
       offsets.push_back(offset);
       places.push_back(place);
     }
-    journal.append(target, offsets, places);
+    log.append_places(target, offsets, places);
   }
 }
 
 std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file, const model::DeviceFacts& facts) {
   return std::make_unique<Hdf5Writer>(file, facts);
-}
-
-std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWriter& writer) {
-  return std::make_unique<Recording>(device, writer);
 }
 
 std::unique_ptr<RecordedDevice> open_recording(const std::filesystem::path& file, const std::string& source) {

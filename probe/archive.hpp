@@ -54,7 +54,7 @@
 //   place           [N] bytes from the first of that memory on
 namespace gpuinfer::probe {
 
-class JournalWriter;
+class AnswerLog;
 
 struct Archive {
   model::DeviceFacts facts;
@@ -75,11 +75,11 @@ struct Archive {
 [[nodiscard]] model::DeviceFacts read_archive_facts(const std::filesystem::path& file);
 
 // Appends all that an archive holds, so that a run can go on after it. Throws InputError as read_archive() does, and
-// what the journal throws.
-void append_archive(const std::filesystem::path& file, JournalWriter& journal);
+// what the log throws.
+void append_archive(const std::filesystem::path& file, AnswerLog& log);
 
-// Writes what is asked of another device through it. The file appears under its name when close() is called; until
-// then, and when it is not called, it is FILE.partial.
+// Writes what a device was asked. The file takes its name when close() is called, and nothing is left of it when that
+// is not.
 class ArchiveWriter {
  public:
   virtual ~ArchiveWriter() = default;
@@ -97,9 +97,6 @@ class ArchiveWriter {
 // Throws InputError when the file cannot be begun, and the other functions Error when the disk is full.
 [[nodiscard]] std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
                                                             const model::DeviceFacts& facts);
-
-// `device`, with every answer kept in `writer` as well; both outlive it.
-[[nodiscard]] std::unique_ptr<model::Answerer> recording(model::Answerer& device, ArchiveWriter& writer);
 
 // A device that answers what the archive holds, the same question asked again with the next answer to it that was
 // recorded (the last one again when all are used up), and refuses other questions with a sentence; so with workloads.

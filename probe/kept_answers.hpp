@@ -12,7 +12,7 @@
 
 #include "model/workload.hpp"
 
-// What archives and journals keep of a device beside its answers to questions.
+// What archives and answer logs keep of a device beside its answers to questions.
 namespace gpuinfer::probe {
 
 // What many threads were asked to do, and how long it took them.

@@ -17,7 +17,7 @@
 
 #include "model/errors.hpp"
 #include "probe/device_failures.hpp"
-#include "probe/journal.hpp"
+#include "probe/keep/run_facts.hpp"
 #include "probe/lead.hpp"
 
 namespace gpuinfer::probe {

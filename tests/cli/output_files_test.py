@@ -112,7 +112,7 @@ class OutputFiles(harness.ProgramTest):
             (*run, "--record", "same", "-o", "same"),
             (*run, "--record", "same", "-o", "other"),
             (*run, "--record", "same", "-o", "./same.journal"),
-            (*run, "--record", "same", "-o", "same.partial"),
+            (*run, "--record", "same", "-o", "same.journal-journal"),
             (*run, "--report", "same", "-o", "same"),
             ("--target=L1tex", "--device=virtual:profile.yaml", "-o", "profile.yaml"),
             ("infer", "run.h5", "-o", "run.h5"),

@@ -28,7 +28,7 @@ ENDING_SECONDS = 1.0
 ALLOWANCE_SECONDS = 0.3
 MARK = "GPUINFER_HOSTILE"
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
-TEMPORARY = re.compile(r"\.gpuinfer-|\.partial$")
+TEMPORARY = re.compile(r"\.gpuinfer-|-journal$")
 
 CACHE = """schema: gpuinfer/1
 device: {name: Small, source: test}

@@ -147,7 +147,7 @@ class Debian(unittest.TestCase):
     def test_depends_on_what_the_program_loads(self):
         depends = self.field("gpuinfer", "Depends")
         needed = run("objdump", "-p", pathlib.Path(BUILD) / "cli" / "gpuinfer")
-        for library, package in (("libhdf5", "libhdf5-"), ("libyaml-cpp", "libyaml-cpp0"), ("libtbb", "libtbb"),
+        for library, package in (("libhdf5", "libhdf5-"), ("libsqlite3", "libsqlite3-0"), ("libyaml-cpp", "libyaml-cpp0"), ("libtbb", "libtbb"),
                                  ("libboost_program_options", "libboost-program-options"), ("libc.so", "libc6")):
             self.assertIn(f"NEEDED               {library}", needed)
             self.assertIn(package, depends)

@@ -148,35 +148,16 @@ TEST_F(ArchiveFile, RefusesDisturbancesThatAreNone) {
   }
 }
 
-TEST_F(ArchiveFile, ARecorderPassesOnWhatDisturbedTheDevice) {
-  class Disturbed final : public model::Answerer {
-   public:
-    [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
-    [[nodiscard]] std::vector<Answer> ask(std::span<const Question> /*questions*/) override { return {}; }
-    [[nodiscard]] std::vector<model::Disturbance> disturbances() const override {
-      return {{.sentence = "it rained; wait"}};
-    }
-
-   private:
-    model::DeviceFacts facts_;
-  };
-  Disturbed device;
-  const auto writer = create_archive(path("some.h5"), some_facts());
-  EXPECT_EQ(recording(device, *writer)->disturbances(), device.disturbances());
-}
-
-TEST_F(ArchiveFile, AppearsWhenItIsClosedAndIsPartialUntilThen) {
+TEST_F(ArchiveFile, AppearsWhenItIsClosedAndLeavesNothingElse) {
   (void)file("some.h5", "an older file");
   {
     const auto writer = create_archive(path("some.h5"), some_facts());
     writer->append(some_questions, some_answers);
-    EXPECT_TRUE(std::filesystem::exists(path("some.h5.partial")));
     EXPECT_EQ(std::filesystem::file_size(path("some.h5")), 13U);
   }
   EXPECT_EQ(std::filesystem::file_size(path("some.h5")), 13U);
-  EXPECT_EQ(read_archive(path("some.h5.partial")).traces.size(), 3U);
   some_archive();
-  EXPECT_FALSE(std::filesystem::exists(path("some.h5.partial")));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("")), {}), 1);
   EXPECT_EQ(read_archive(path("some.h5")).traces.size(), 4U);
 }
 
@@ -186,14 +167,13 @@ TEST_F(ArchiveFile, ManySmallLaunchesAreSmallAndQuick) {
   const auto device = open_virtual(description, "virtual:small", 1);
   const auto begin = std::chrono::steady_clock::now();
   const auto writer = create_archive(path("many.h5"), device->facts());
-  const auto recorder = recording(*device, *writer);
   const std::vector<std::uint64_t> lines = model::cold_pass(0, 4096, 32);
   model::Random random(1);
   constexpr std::size_t launches = 5000;
   for (std::size_t i = 0; i < launches; ++i) {
     const Question question{
         .target = "L1tex", .state = StartState::clean, .warm = {}, .record = model::random_walk(lines, 100, random)};
-    (void)recorder->ask({&question, 1});
+    writer->append({&question, 1}, device->ask({&question, 1}));
   }
   writer->close();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -299,7 +279,7 @@ TEST_F(ArchiveFile, UnwritableOrFullIsOneSentence) {
   const std::string message = message_of<Error>([&] { writer->close(); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_TRUE(contains(message, "full.h5.partial: ")) << message;
+  EXPECT_TRUE(contains(message, "full.h5: ")) << message;
   EXPECT_FALSE(std::filesystem::exists(path("full.h5")));
 }
 
@@ -372,27 +352,9 @@ TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
 }
 
 TEST_F(ArchiveFile, KeepsWhereTexelsLie) {
-  class Shown final : public model::Answerer {
-   public:
-    const model::DeviceFacts& facts() const override { return facts_; }
-    std::vector<model::Answer> ask(std::span<const model::Question> /*questions*/) override { return {}; }
-    std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
-                                                        std::span<const std::uint64_t> offsets) override {
-      std::vector<std::uint64_t> places;
-      for (const std::uint64_t offset : offsets) {
-        places.push_back(1000 - offset);
-      }
-      return target == "Texture2D" ? std::optional(places) : std::nullopt;
-    }
-
-   private:
-    model::DeviceFacts facts_ = some_facts();
-  } device;
   const std::vector<std::uint64_t> texels{0, 8, 4};
   const auto writer = create_archive(path("places.h5"), some_facts());
-  const auto recorder = recording(device, *writer);
-  EXPECT_EQ(recorder->places_of("Texture2D", texels), (std::vector<std::uint64_t>{1000, 992, 996}));
-  EXPECT_EQ(recorder->places_of("L1tex", texels), std::nullopt);
+  writer->append("Texture2D", texels, std::vector<std::uint64_t>{1000, 992, 996});
   writer->close();
   const auto recorded = open_recording(path("places.h5"), "recorded:places.h5");
   EXPECT_EQ(recorded->places_of("Texture2D", std::vector<std::uint64_t>{4, 0}),

@@ -14,9 +14,7 @@
 #include "probe/first_try.hpp"
 #include "probe/importers.hpp"
 #include "probe/input_limits.hpp"
-#include "probe/journal.hpp"
 #include "probe/wire.hpp"
-#include "tests/probe/journal_bytes.hpp"
 #include "tests/probe/scratch.hpp"
 
 // Files and processes that mean harm: few bytes that ask for all memory, nesting that would exhaust the stack, names of
@@ -52,45 +50,6 @@ TEST_F(HostileFile, ALineHasAnEnd) {
 
 TEST_F(HostileFile, WhatIsQuotedDoesNotBreakTheSentence) {
   EXPECT_TRUE(contains(error_of(file("steer.csv", "\x1b[31m,33\n"), read_csv), ":1: '?[31m' is no offset"));
-}
-
-const std::string header("H\xa0", 2);  // an empty object
-
-TEST_F(HostileFile, AJournalIsNotNestedWithoutEnd) {
-  const std::string deep = "D" + std::string(1'000'000, '\x81') + '\0';  // lists of one entry
-  error_of(file("deep", journal_of({header, deep})), [](const auto& path) { return JournalReader(path).run(); });
-}
-
-TEST_F(HostileFile, AByteOfAJournalDoesNotAskForTheSameSequencesAgain) {
-  // One question with many recorded loads, then such as say "the same, refused" in two bytes.
-  constexpr std::size_t loads = 1U << 18U;
-  constexpr std::size_t more = 40;
-  const auto number = [](std::size_t n) {
-    std::string bytes;
-    for (; n >= 0x80U; n >>= 7U) {
-      bytes += static_cast<char>((n & 0x7fU) | 0x80U);
-    }
-    return bytes + static_cast<char>(n);
-  };
-  std::string questions = "Q" + number(1 + more) + '\x20' + number(1) + "T" + number(2) + "{}" + number(0) +
-                          number(loads) + std::string(loads, '\0') + '\0';
-  for (std::size_t i = 0; i < more; ++i) {
-    questions += std::string("\x3c\0", 2);
-  }
-  error_of(file("again", journal_of({header, questions})), [](const auto& path) {
-    JournalReader reader(path);
-    return reader.next_question("T");
-  });
-}
-
-TEST_F(HostileFile, AJournalIsQuotedInOneLine) {
-  const std::string question =
-      std::string("Q\x01\x20\x01T\x04") + std::string("a\n\0b", 4) + std::string("\0\x01\0\0", 4);
-  const std::string message = error_of(file("quoted", journal_of({header, question})), [](const auto& path) {
-    JournalReader reader(path);
-    return reader.next_question("T");
-  });
-  EXPECT_TRUE(contains(message, "('a??b' is no JSON object")) << message;
 }
 
 TEST(HostileLine, IsQuotedInOneLine) {

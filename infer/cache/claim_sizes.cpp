@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "infer/cache/even_sets.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/latency_levels.hpp"
+#include "infer/cache/outer_sets.hpp"
 
 namespace gpuinfer::infer {
 
@@ -94,18 +94,15 @@ void claim_capacity(CacheClaims& claims) {
   }
 }
 
-void claim_even_sets(Interrogator& asker, CacheClaims& claims) {
+void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
   const Bytes sector_bytes = *claims.sector_bytes.value;
-  asker.inquire("contiguous arrays of growing size in laps, and how many of their lines miss",
-                "each line that is too many makes the lines of one more set miss");
+  asker.inquire("contiguous arrays of growing size in laps, and arrays in which every set overflows or just has room",
+                "the line with which a set overflows shows all of its lines");
   claims.ways = counted(asker, [&]() -> Claim<std::vector<std::uint32_t>> {
-    const EvenSetsFit fit = find_even_sets(asker, sector_bytes);
-    if (!fit.sets) {
-      asker.learned(fit.reason);
-      return {};
-    }
-    asker.learned(std::to_string(fit.sets->sets) + " sets of " + std::to_string(fit.sets->ways) + " ways");
-    return {.value = std::vector(fit.sets->sets, static_cast<std::uint32_t>(fit.sets->ways))};
+    OuterSetsFit fit = find_outer_sets(asker, sector_bytes);
+    asker.learned(fit.ways ? std::to_string(fit.ways->size()) + " sets, and no others explain what misses"
+                           : fit.reason);
+    return {.value = std::move(fit.ways), .reason = std::move(fit.reason), .trials = fit.trials};
   });
   claims.sets_are_counted = claims.ways.value.has_value();
   if (claims.sets_are_counted) {

@@ -27,7 +27,7 @@ void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const Ca
 
 // Line, ways and capacity of a level behind a nearer one, in which lines of one set, and whoever follows a single line,
 // would be found.
-void claim_even_sets(Interrogator& asker, CacheClaims& claims);
+void claim_outer_sets(Interrogator& asker, CacheClaims& claims);
 
 void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts);
 

@@ -178,7 +178,7 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
     doubts.try_emplace(Doubt::unproven, claims.onset_bytes.reason);
   }
   if (asker.buffer().nearer_bytes) {
-    claim_even_sets(asker, claims);
+    claim_outer_sets(asker, claims);
     if (claims.onset_bytes.value) {
       confirm_onset_elsewhere(asker, conflicts, claims, doubts);
       doubts.try_emplace(Doubt::unproven, "masked by the level in front of it");

@@ -180,26 +180,43 @@ TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {
   EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
 }
 
-TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreNotCounted) {
+TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
   Sets larger(ways, modulo_set);
   larger.make_every_other_set_larger();
   Sets sectored(ways, modulo_set);
   sectored.tag_together(2);
   Sets small_and_sectored(ways / 2, modulo_set);
   small_and_sectored.tag_together(2);
-  const std::map<std::string, Sets> strange{
-      {"a tag for two", sectored},
-      {"half as many tags for two", small_and_sectored},
-      {"sets of 4 and 6 ways", larger},
-      {"any victim", Sets(ways, modulo_set, Sets::Victim::any)},
-      {"two in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 2 % sets; })},
-      {"a hash", Sets(ways, [](std::uint64_t page) { return page * 0x9E3779B97F4A7C15ULL >> 58U; })},
-      {"three in a row to a set", Sets(ways, [](std::uint64_t page) { return page / 3 % sets; })}};
-  for (const auto& [name, second] : strange) {
-    const CacheFinding found = found_of(second, [](std::uint32_t) { return 0; });
-    EXPECT_FALSE(found.cache.ways) << name;
-    EXPECT_FALSE(found.cache.capacity_bytes) << name;
+  const std::vector<std::uint32_t> alike(sets, ways);
+  std::vector<std::uint32_t> fours_and_sixes(sets / 2, ways);
+  fours_and_sixes.resize(sets, ways + 2);
+  const auto merged = [](std::uint64_t page) { return std::max<std::uint64_t>(1, (page ^ page / 8) % 8); };
+  using Ways = std::optional<std::vector<std::uint32_t>>;
+  const std::map<std::string, std::pair<Sets, Ways>> strange{
+      {"a tag for two", {sectored, std::nullopt}},
+      {"half as many tags for two", {small_and_sectored, std::nullopt}},
+      {"any victim", {Sets(ways, modulo_set, Sets::Victim::any), std::nullopt}},
+      {"sets of 4 and 6 ways", {larger, fours_and_sixes}},
+      {"two buckets in one set", {Sets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
+      {"two in a row to a set", {Sets(ways, [](std::uint64_t page) { return page / 2 % sets; }), alike}},
+      {"a hash", {Sets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), alike}},
+      {"three in a row to a set", {Sets(ways, [](std::uint64_t page) { return page / 3 % sets; }), alike}}};
+  for (const auto& [name, device] : strange) {
+    const auto& [second, expected] = device;
+    Ways found = found_of(second, [](std::uint32_t) { return 0; }).cache.ways;
+    if (found) {
+      std::ranges::sort(*found);
+    }
+    EXPECT_EQ(found, expected) << name;
   }
+}
+
+// Lines of a contiguous array never meet the other half of the sets.
+TEST(NearerLevel, SetsThatOnlyFarLinesMeetAreNotOverlooked) {
+  const auto far_sets = [](std::uint64_t page) { return page % sets + (page / 512 % 2) * sets; };
+  const CacheFinding found = found_of(Sets(ways, far_sets), [](std::uint32_t) { return 0; });
+  EXPECT_FALSE(found.cache.ways);
+  EXPECT_FALSE(found.cache.capacity_bytes);
 }
 
 TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {

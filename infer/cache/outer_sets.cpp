@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/outer_sets.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "infer/cache/granularity.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::size_t warm_laps = 3;
+constexpr std::size_t recorded_laps = 4;
+
+// Lines that miss in all laps but one at least, which misreads hardly ever make.
+constexpr std::size_t least_misses = recorded_laps - 1;
+
+// For the search of sets that are not equal.
+constexpr std::size_t most_scanned_accesses = 4'000'000;
+
+// What the nearer level may still answer.
+std::uint64_t hidden_of(std::uint64_t lines) { return 4 + lines / 32; }
+
+using Lines = std::vector<std::uint64_t>;  // numbers, counted from the start
+using Missing = std::vector<bool>;         // by place in a list of lines
+
+// Lines of one set, one more than it has ways.
+using Overfull = Lines;
+
+Lines first_lines(std::uint64_t count) {
+  Lines lines(count);
+  std::iota(lines.begin(), lines.end(), std::uint64_t{0});
+  return lines;
+}
+
+class Search {
+ public:
+  Search(Interrogator& device, std::uint64_t granule_bytes)
+      : device_(device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
+        most_lines_((device.buffer().bytes - start_) / granule_bytes), random_(device.settings().seed ^ 0x07e5ULL) {}
+
+  OuterSetsFit run() {
+    const std::optional<std::uint64_t> all_missing = fewest_that_all_miss();
+    if (!all_missing) {
+      return {.ways = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
+    }
+    const std::uint64_t fitting = most_that_all_hit(*all_missing);
+    for (const std::vector<Overfull>& sets : equal_sets(fitting, *all_missing)) {
+      if (hold(sets)) {
+        return claim_of(sets);
+      }
+    }
+    const std::vector<Overfull> sets = scanned_sets(fitting, *all_missing);
+    if (sets.empty()) {
+      return {.ways = {},
+              .reason = "the lines that a growing contiguous array makes miss are not those of single sets"};
+    }
+    if (!hold(sets)) {
+      return {.ways = {}, .reason = "sets that a growing contiguous array shows do not overflow one by one"};
+    }
+    return claim_of(sets);
+  }
+
+ private:
+  [[nodiscard]] OuterSetsFit claim_of(const std::vector<Overfull>& sets) const {
+    OuterSetsFit fit{.ways = std::vector<std::uint32_t>{}, .trials = trials_, .reason = {}};
+    std::ranges::transform(sets, std::back_inserter(*fit.ways),
+                           [](const Overfull& lines) { return static_cast<std::uint32_t>(lines.size() - 1); });
+    return fit;
+  }
+
+  Missing missing(const Lines& lines) {
+    AccessSequence lap;
+    std::ranges::transform(lines, std::back_inserter(lap),
+                           [&](std::uint64_t line) { return start_ + line * granule_bytes_; });
+    const model::Question question =
+        device_.question(model::repeated(lap, warm_laps), model::repeated(lap, recorded_laps));
+    const std::vector<Reading> readings = device_.classifier().readings(device_.latencies({&question, 1}).front());
+    Missing missed(lines.size());
+    for (std::size_t place = 0; place < lines.size(); ++place) {
+      std::size_t misses = 0;
+      for (std::size_t lap_begin = 0; lap_begin < readings.size(); lap_begin += lines.size()) {
+        misses += readings[lap_begin + place] == Reading::miss ? 1U : 0U;
+      }
+      missed[place] = misses >= least_misses;
+    }
+    return missed;
+  }
+
+  // Of so many contiguous lines.
+  const Missing& missing_of_first(std::uint64_t lines) {
+    auto known = missing_.find(lines);
+    if (known == missing_.end()) {
+      known = missing_.emplace(lines, missing(first_lines(lines))).first;
+    }
+    return known->second;
+  }
+
+  std::uint64_t count_missing(std::uint64_t lines) {
+    const Missing& missed = missing_of_first(lines);
+    return static_cast<std::uint64_t>(std::count(missed.begin(), missed.end(), true));
+  }
+
+  bool all_miss(std::uint64_t lines) { return count_missing(lines) + hidden_of(lines) >= lines; }
+
+  std::optional<std::uint64_t> fewest_that_all_miss() {
+    constexpr std::uint64_t first_tried = 64;
+    std::uint64_t too_few = 0;
+    std::uint64_t enough = std::min(first_tried, most_lines_);
+    while (!all_miss(enough)) {
+      if (enough == most_lines_) {
+        return std::nullopt;
+      }
+      too_few = enough;
+      enough = std::min(2 * enough, most_lines_);
+    }
+    while (enough - too_few > 1) {
+      const std::uint64_t middle = std::midpoint(too_few, enough);
+      (all_miss(middle) ? enough : too_few) = middle;
+    }
+    return enough;
+  }
+
+  std::uint64_t most_that_all_hit(std::uint64_t too_many) {
+    std::uint64_t fitting = 0;
+    while (too_many - fitting > 1) {
+      const std::uint64_t middle = std::midpoint(fitting, too_many);
+      (count_missing(middle) == 0 ? fitting : too_many) = middle;
+    }
+    return fitting;
+  }
+
+  // Those that two lengths leave possible. A line too many may find room elsewhere: one set that overflows by one line
+  // need not show.
+  [[nodiscard]] std::vector<std::vector<Overfull>> equal_sets(std::uint64_t fitting, std::uint64_t all_missing) const {
+    std::vector<std::vector<Overfull>> found;
+    for (std::uint64_t ways = 1; ways <= fitting; ++ways) {
+      for (const std::uint64_t held : {fitting, fitting - 1}) {
+        const std::uint64_t sets = held / ways;
+        const std::uint64_t overflowing = sets * (ways + 1);
+        if (held > 0 && held % ways == 0 && overflowing <= most_lines_ && overflowing >= all_missing &&
+            overflowing - all_missing <= hidden_of(all_missing)) {
+          std::vector<Overfull>& equal = found.emplace_back(sets);
+          for (std::uint64_t line = 0; line < overflowing; ++line) {
+            equal[line % sets].push_back(line);
+          }
+        }
+      }
+    }
+    return found;
+  }
+
+  // One set for each line with which a contiguous array makes further lines miss. None: lines were in two of them, or
+  // it would take too long.
+  std::vector<Overfull> scanned_sets(std::uint64_t fitting, std::uint64_t all_missing) {
+    struct Span {
+      std::uint64_t from;
+      std::uint64_t to;
+    };
+    const std::size_t asked_before = device_.accesses_asked();
+    std::vector<Overfull> sets;
+    std::size_t fewest_ways = 1;
+    std::vector<bool> is_assigned(most_lines_);
+    std::vector<Span> open{{.from = fitting, .to = std::min(most_lines_, all_missing + hidden_of(all_missing))}};
+    while (!open.empty()) {
+      const auto [from, to] = open.back();
+      open.pop_back();
+      const Missing before = missing_of_first(from);
+      const Missing& after = missing_of_first(to);
+      Lines newly;
+      for (std::uint64_t line = 0; line < to; ++line) {
+        if (after[line] && (line >= from || !before[line])) {
+          newly.push_back(line);
+        }
+      }
+      // Lines that only join sets which overflow already make no others miss; nor would a set all of whose lines are
+      // new, so there may not be enough of them for one.
+      if (newly.empty() || (newly.front() >= from && to - from <= fewest_ways)) {
+        continue;
+      }
+      if (to - from > 1) {
+        if (device_.accesses_asked() - asked_before > most_scanned_accesses) {
+          return {};
+        }
+        const std::uint64_t middle = std::midpoint(from, to);
+        open.push_back({.from = middle, .to = to});
+        open.push_back({.from = from, .to = middle});
+        continue;
+      }
+      if (std::ranges::any_of(newly, [&](std::uint64_t line) { return is_assigned[line]; })) {
+        return {};
+      }
+      std::ranges::for_each(newly, [&](std::uint64_t line) { is_assigned[line] = true; });
+      fewest_ways = sets.empty() ? newly.size() - 1 : std::min(fewest_ways, newly.size() - 1);
+      sets.push_back(std::move(newly));
+    }
+    return sets;
+  }
+
+  // Whether just the sets that got rid of a line hit. A line that the nearer level keeps for ever saves its whole set
+  // at times, so a set is judged by most of its trials.
+  bool hold(const std::vector<Overfull>& sets) {
+    // Two sets that are one in truth pass with one in 2^7, whichever of all pairs they are.
+    const auto packings = static_cast<std::size_t>(7 + 2 * std::bit_width(sets.size()));
+    struct Tally {
+      std::size_t reduced = 0;
+      std::size_t reduced_that_missed = 0;
+      std::size_t overfull = 0;
+      std::size_t overfull_that_hit = 0;
+    };
+    std::vector<Tally> tallies(sets.size());
+    for (std::size_t packing = 0; packing < packings; ++packing) {
+      Lines lines;
+      std::vector<std::size_t> set_of;
+      for (std::size_t set = 0; set < sets.size(); ++set) {
+        const bool is_reduced = random_.below(2) == 0;
+        const std::uint64_t left_out = is_reduced ? random_.below(sets[set].size()) : sets[set].size();
+        for (std::size_t place = 0; place < sets[set].size(); ++place) {
+          if (place != left_out) {
+            lines.push_back(sets[set][place]);
+            set_of.push_back(set);
+          }
+        }
+        (is_reduced ? tallies[set].reduced : tallies[set].overfull) += 1;
+      }
+      std::vector<std::size_t> missed_of_set(sets.size());
+      std::vector<std::size_t> lines_of_set(sets.size());
+      const Missing missed = missing_in_order(lines);
+      for (std::size_t place = 0; place < lines.size(); ++place) {
+        ++lines_of_set[set_of[place]];
+        missed_of_set[set_of[place]] += missed[place] ? 1U : 0U;
+      }
+      bool is_refuted = false;
+      for (std::size_t set = 0; set < sets.size(); ++set) {
+        Tally& tally = tallies[set];
+        const bool is_reduced = lines_of_set[set] < sets[set].size();
+        tally.reduced_that_missed += is_reduced && missed_of_set[set] > 0 ? 1U : 0U;
+        tally.overfull_that_hit += !is_reduced && 2 * missed_of_set[set] < lines_of_set[set] ? 1U : 0U;
+        is_refuted = is_refuted || tally.reduced_that_missed > 1 ||
+                     (tally.overfull_that_hit > 1 && 2 * tally.overfull_that_hit > tally.overfull);
+      }
+      if (is_refuted) {
+        return false;
+      }
+      trials_ += sets.size();
+    }
+    return no_further_set(sets);
+  }
+
+  // In the order of their numbers, as the pages of a contiguous array come.
+  Missing missing_in_order(const Lines& lines) {
+    std::vector<std::size_t> order(lines.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [&](std::size_t place) { return lines[place]; });
+    Lines sorted;
+    std::ranges::transform(order, std::back_inserter(sorted), [&](std::size_t place) { return lines[place]; });
+    const Missing missed = missing(sorted);
+    Missing found(lines.size());
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      found[order[place]] = missed[place];
+    }
+    return found;
+  }
+
+  // A few lines from anywhere beside sets that all overflow: one of a further set, which has room, would hit.
+  bool no_further_set(const std::vector<Overfull>& sets) {
+    constexpr std::size_t rounds = 8;
+    constexpr std::size_t strangers = 4;
+    Lines overfull;
+    std::vector<bool> is_taken(most_lines_);
+    for (const Overfull& set : sets) {
+      for (const std::uint64_t line : set) {
+        overfull.push_back(line);
+        is_taken[line] = true;
+      }
+    }
+    std::size_t rounds_with_hits = 0;
+    for (std::size_t round = 0; round < rounds && overfull.size() + strangers <= most_lines_; ++round) {
+      Lines lines = overfull;
+      for (std::size_t stranger = 0; stranger < strangers;) {
+        const std::uint64_t line = random_.below(most_lines_);
+        if (!is_taken[line] && std::ranges::find(lines, line) == lines.end()) {
+          lines.push_back(line);
+          ++stranger;
+        }
+      }
+      const Missing missed = missing_in_order(lines);
+      rounds_with_hits += std::find(missed.end() - strangers, missed.end(), false) != missed.end() ? 1U : 0U;
+      trials_ += strangers;
+    }
+    return rounds_with_hits <= 1;
+  }
+
+  Interrogator& device_;
+  std::uint64_t granule_bytes_;
+  std::uint64_t start_;
+  std::uint64_t most_lines_;
+  model::Random random_;
+  std::map<std::uint64_t, Missing> missing_;  // of contiguous lines, by how many
+  std::size_t trials_ = 0;
+};
+
+}  // namespace
+
+OuterSetsFit find_outer_sets(Interrogator& device, std::uint64_t granule_bytes) {
+  return Search(device, granule_bytes).run();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+
+namespace gpuinfer::infer {
+
+struct OuterSetsFit {
+  std::optional<std::vector<std::uint32_t>> ways;  // one number for each set
+  std::size_t trials = 0;                          // of a set, each of which could have refuted the sets
+  std::string reason;                              // why there are none
+};
+
+// The sets of a level behind a nearer one, which answers in its place when a few lines are loaded; so many are. A set
+// that gets one line more than it has ways makes all its lines miss, lap after lap, so the line with which a contiguous
+// array grows shows which lines belong together. Equal sets to which lines go in turn are guessed from two lengths
+// alone. Sets hold when all overflow by one line, every random half of them gets rid of that line, and just those hit;
+// and when, with all sets overflowing, no line from anywhere hits: its set would be a further one. Then no other sets
+// explain the answers. Needs a start without lines, and a policy under which lines that do not fit all miss.
+[[nodiscard]] OuterSetsFit find_outer_sets(Interrogator& device, std::uint64_t granule_bytes);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Draws devices for unkind_device, which depart from every plain description, and judges what is said of them.
+
+`truth` of a device is as hidden_misleading.py has it: what may be resolved, and how. `departures` says of some leaves how
+often the device departs from an ideal that is near it: then the ideal may be resolved only with a bound that leaves as
+much open.
+"""
+
+import json
+import subprocess
+
+from hidden_draw import draw_noise, log_uniform
+from hidden_misleading import GEOMETRY, NO_NOISE, SOUND_LEAVES, judge_misleading
+
+MASK = (1 << 64) - 1
+RARE = (16, 32, 64, 128, 256, 512, 1024)
+DEPARTING_SHARE = 1.0
+RUNS = 24  # of a cache of chance, on each side
+
+
+def hash_of(value, key):
+    value = (value + key + 0x9E3779B97F4A7C15) & MASK
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+def set_of_line(index, line):
+    """As class Index of unkind_device.cpp has it."""
+    sets = index["sets"]
+    number = (line >> index.get("shift", 0)) % sets
+    if index.get("rows"):
+        number = sum(((line & mask).bit_count() & 1) << row for row, mask in enumerate(index["rows"]))
+    bits = index.get("and_bits", ())
+    if bits and all(line >> bit & 1 for bit in bits):
+        number = (number + 1) % sets
+    if index.get("odd_one_in") and hash_of(line, index["salt"]) % index["odd_one_in"] == 0:
+        number = (number + 1) % sets
+    return index["names"][number] if index.get("names") else number
+
+
+def described_index(spec):
+    """The set of every line of the buffer, as a table."""
+    line, first = spec["line_bytes"], spec["address_of_buffer"] // spec["line_bytes"]
+    numbers = range(first, first + spec["buffer_bytes"] // line)
+    return {
+        "kind": "table",
+        "granule_bytes": line,
+        "sets_of": [set_of_line(spec["index"], number) for number in numbers],
+        "origin": spec["address_of_buffer"],
+        "range_bytes": spec["buffer_bytes"],
+    }
+
+
+def draw_rows(rng, count, highest):
+    return [1 << row | sum(1 << bit for bit in rng.sample(range(count, highest), rng.randint(0, 3))) for row in range(count)]
+
+
+def sets_cache(rng, most_lines, policy, least_sets=1, least_ways=2):
+    """A sound cache of sets, with everything about it true."""
+    line = rng.choice((32, 64, 128))
+    sets = rng.choice([count for count in (1, 2, 4, 8, 16, 32) if least_sets <= count <= most_lines // least_ways])
+    most_ways = max(least_ways, min(24, most_lines // sets))
+    ways = log_uniform(rng, least_ways, most_ways)
+    if policy == "plru":
+        ways = rng.choice([count for count in (2, 4, 8, 16) if least_ways <= count <= most_ways])
+    buffer_bytes = max(1 << 16, 1 << (16 * sets * ways * line - 1).bit_length())
+    hit, gap = rng.randint(20, 200), rng.randint(80, 300)
+    index = {"sets": sets, "shift": rng.choice((0, 0, 1))}
+    if sets > 1 and rng.random() < 0.4:
+        index = {"sets": sets, "rows": draw_rows(rng, sets.bit_length() - 1, (buffer_bytes // line).bit_length() - 1)}
+    return {
+        "structure": "sets",
+        "target": "L1tex",
+        "line_bytes": line,
+        "sector_bytes": line,
+        "ways": [ways] * sets,
+        "index": index,
+        "policy": policy,
+        "buffer_bytes": buffer_bytes,
+        "address_of_buffer": rng.choice((0, rng.randrange(1 << 10) * buffer_bytes)),
+        "latency_cycles": {"hit": hit, "miss": hit + gap},
+        "noise": draw_noise(rng, "medium", gap) if rng.random() < 0.5 else NO_NOISE,
+        "refused_states": rng.choice(((), (), (), (), ("clean",), ("invalidated",))),
+        "truth": dict.fromkeys(GEOMETRY),
+        "departures": {},
+    }
+
+
+def draw_departing(rng, most_lines):
+    """One fill in so many does not do as the others."""
+    policy = rng.choice(("lru", "lru", "plru", "fifo"))
+    how = rng.choice(("bypass", "lru_end", "random_victim"))
+    spec = sets_cache(rng, most_lines, policy, least_ways=4)
+    one_in = rng.choice(RARE)
+    spec["depart"] = {"how": how, "by": rng.choice(("chance", "chance", "counter")), "one_in": one_in}
+    # In a tree, and where the first in goes first whatever it is hit, an insertion at the end may change nothing.
+    spec["departures"] = {"replacement": 1 / one_in}
+    return spec
+
+
+def draw_signature(rng, most_lines):
+    spec = sets_cache(rng, most_lines, "lru", least_ways=4)
+    one_in = rng.choice((64, 256, 256, 512))
+    spec["depart"] = {"how": "lru_end", "by": "signature", "one_in": one_in, "salt": rng.randrange(1, 1 << 32)}
+    spec["departures"] = {"replacement": 1 / one_in}
+    return spec
+
+
+def draw_odd_lines(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")), least_sets=2)
+    one_in = rng.choice((256, 1024, 2048))
+    spec["index"] |= {"odd_one_in": one_in, "salt": rng.randrange(1, 1 << 32)}
+    return spec | {"departures": {"index": 1 / one_in}, "truth": dict.fromkeys((*GEOMETRY, "replacement"))}
+
+
+def draw_and_bits(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")), least_sets=2)
+    bits = (spec["buffer_bytes"] // spec["line_bytes"]).bit_length() - 1
+    spec["index"]["and_bits"] = rng.sample(range(max(0, bits - 7), bits), rng.randint(2, 4))
+    departures = {"index": 1 / (1 << len(spec["index"]["and_bits"]))}
+    return spec | {"departures": departures, "truth": dict.fromkeys((*GEOMETRY, "replacement"))}
+
+
+def draw_coins(rng, most_lines):
+    """Bimodal insertion whose rare line goes to the middle, or that has a coin for either place."""
+    spec = sets_cache(rng, most_lines, "bip", least_ways=6)
+    spec["middle_one_in"] = rng.choice((8, 16, 32))
+    spec["one_in"] = rng.choice((0, 0, 16, 32))
+    return spec | {"departures": {"replacement": DEPARTING_SHARE}}
+
+
+def draw_sparing(rng, most_lines):
+    spec = sets_cache(rng, most_lines, "random", least_ways=4)
+    spec["spared"] = rng.choice((0.1, 0.2, 0.3, 0.5))
+    return spec | {"departures": {"replacement": spec["spared"]}}
+
+
+def draw_skewed(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "random")), least_sets=4)
+    ways = rng.randint(2, 4)
+    lines = len(spec["ways"])
+    truth = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [ways * lines * spec["line_bytes"]]}
+    return spec | {"structure": "skewed", "skewed_ways": ways, "lines_of_way": lines, "truth": truth}
+
+
+def draw_rekeyed(rng, most_lines):
+    spec = sets_cache(rng, most_lines, "lru", least_sets=4)
+    every = rng.choice((100, 1000, 5000, 20_000))
+    return spec | {"structure": "rekeyed", "every": every, "truth": dict.fromkeys((*SOUND_LEAVES, "capacity_bytes", "ways"))}
+
+
+def draw_partial(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo")), least_sets=2)
+    bits = (spec["buffer_bytes"] // spec["line_bytes"]).bit_length() - 1
+    spec["index"] = {"sets": spec["index"]["sets"]}
+    # A load far away hits, so what a miss brings has no size.
+    truth = dict.fromkeys((*GEOMETRY, "replacement"))
+    return spec | {"structure": "partial", "line_number_bits": bits - rng.randint(1, 2), "truth": truth}
+
+
+def draw_partitioned(rng, most_lines):
+    """An address bit says which ways a line may take: sets of two sizes."""
+    spec = sets_cache(rng, most_lines // 2, rng.choice(("lru", "fifo")), least_sets=2, least_ways=4)
+    sets, ways = len(spec["ways"]), spec["ways"][0]
+    bits = (spec["buffer_bytes"] // spec["line_bytes"]).bit_length() - 1
+    bit = rng.randrange(sets.bit_length() - 1, bits)
+    spec["index"] = {"sets": 2 * sets, "rows": [1 << row for row in range(sets.bit_length() - 1)] + [1 << bit]}
+    part = rng.randint(1, ways - 1)
+    return spec | {"ways": [part] * sets + [ways - part] * sets, "truth": dict.fromkeys((*GEOMETRY, "replacement"))}
+
+
+def draw_prefetching(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")), least_sets=2)
+    trigger = rng.choice(({"one_in_misses": rng.choice(RARE)}, {"one_in_misses": 1, "after_ascending": rng.randint(1, 3)}))
+    return spec | trigger | {"structure": "prefetching", "departures": {"replacement": 1 / trigger["one_in_misses"]}}
+
+
+def draw_changing(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo")))
+    ways = spec["ways"][0]
+    every = rng.choice((500, 2000, 10_000, 50_000))
+    fewer = rng.randint(1, ways - 1)
+    sets = len(spec["ways"])
+    sizes = [sets * count * spec["line_bytes"] for count in (ways, fewer)]
+    truth = {**dict.fromkeys((*SOUND_LEAVES, "index", "replacement")), "capacity_bytes": sizes}
+    truth["ways"] = [[count] * sets for count in (ways, fewer)] + [{"sets": sets, "each": count} for count in (ways, fewer)]
+    return spec | {"structure": "changing", "every": every, "fewer_ways": fewer, "truth": truth, "never_predicted": True}
+
+
+def draw_inclusive(rng, most_lines):
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "plru")), least_sets=2)
+    sets, ways = len(spec["ways"]), spec["ways"][0]
+    outer_sets = sets * rng.choice((2, 4))
+    outer_ways = max(2, ways // rng.choice((1, 2)))
+    spec["outer"] = {"index": {"sets": outer_sets}, "policy": "lru", "ways": [outer_ways] * outer_sets}
+    return spec | {"structure": "inclusive", "departures": {"replacement": 1, "index": 1}}
+
+
+def draw_decoupled(rng, most_lines):
+    spec = sets_cache(rng, most_lines, "lru", least_sets=2, least_ways=4)
+    lines = sum(spec["ways"])
+    store = max(2, int(lines * rng.uniform(0.4, 0.8)))
+    truth = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [store * spec["line_bytes"]]}
+    return spec | {"structure": "decoupled", "store_lines": store, "store_victim": rng.choice(("first", "random")), "truth": truth}
+
+
+def draw_behind(rng, kind):
+    """A level behind a nearer one: a TLB of pages."""
+    page = 2 << 20
+    near_lines, near_page = rng.choice((16, 16, 32)), rng.choice((page, page // 2))
+    ways = rng.choice((2, 4, 8))
+    spec = {
+        "structure": "sets",
+        "target": "L2TLB",
+        "line_bytes": page,
+        "sector_bytes": page,
+        "policy": rng.choice(("lru", "lru", "fifo")),
+        "address_of_buffer": rng.choice((0, 64 << 30)),
+        "latency_cycles": {"hit": 293, "miss": 385},
+        "nearer": {"lines": near_lines, "line_bytes": near_page, "hit_cycles": 283},
+        "noise": NO_NOISE | {"jitter_cycles": rng.choice((0, 1, 2))},
+        "refused_states": ("clean",),
+        "departures": {},
+        "truth": dict.fromkeys(GEOMETRY),
+    }
+    sets = rng.choice([count for count in (4, 8, 16, 32, 64, 128) if count * ways >= 5 * near_lines])
+    if kind == "equal":
+        index, all_ways = {"sets": sets}, [ways] * sets
+    elif kind == "unequal":
+        sets = rng.choice((5, 7, 8, 16))
+        index, all_ways = {"sets": sets}, [ways + (rng.randint(0, 2 * ways + 1) if rng.random() < 0.4 else 0) for _ in range(sets)]
+        while sum(all_ways) < 5 * near_lines:
+            all_ways = [count + 2 for count in all_ways]
+        if len(set(all_ways)) == 1:
+            all_ways[0] = 2 * all_ways[0] + 1
+    elif kind == "merged":
+        bits = rng.randint(3, 4)
+        ways = 8
+        names = [max(0, bucket - 1) for bucket in range(1 << bits)]
+        rows = [1 << row | (1 << row + bits if rng.random() < 0.7 else 0) for row in range(bits)]
+        index = {"sets": 1 << bits, "rows": rows, "names": names}
+        all_ways = [2 * ways + rng.randint(-1, 1)] + [ways] * ((1 << bits) - 2)
+    else:
+        bits = sets.bit_length() - 1
+        rows = [1 << row | 1 << row + bits | (1 << row + 2 * bits if rng.random() < 0.5 else 0) for row in range(bits)]
+        index, all_ways = {"sets": sets, "rows": rows}, [ways] * sets
+    lines = sum(all_ways)
+    return spec | {"index": index, "ways": all_ways, "buffer_bytes": 1 << (8 * lines * page - 1).bit_length()}
+
+
+KINDS = {
+    "departing": draw_departing,
+    "signature": draw_signature,
+    "odd-lines": draw_odd_lines,
+    "and-bits": draw_and_bits,
+    "coins": draw_coins,
+    "sparing": draw_sparing,
+    "skewed": draw_skewed,
+    "rekeyed": draw_rekeyed,
+    "partial-tags": draw_partial,
+    "partitioned": draw_partitioned,
+    "prefetching": draw_prefetching,
+    "changing": draw_changing,
+    "inclusive": draw_inclusive,
+    "decoupled": draw_decoupled,
+}
+BEHIND = ("equal", "unequal", "merged", "hashed")
+ALL_KINDS = (*KINDS, *(f"behind-{kind}" for kind in BEHIND))
+
+
+def draw_unkind(rng, kind, most_lines):
+    spec = draw_behind(rng, kind.removeprefix("behind-")) if kind not in KINDS else KINDS[kind](rng, most_lines)
+    return spec | {"kind": kind, "seed": rng.randrange(1 << 32)}
+
+
+def sequences(spec, rng):
+    """Offsets by name: cyclic, scattered, hot and cold, and long ones."""
+    line = spec["line_bytes"]
+    lines = spec["buffer_bytes"] // line
+    held = max(2, min(sum(spec["ways"]), lines // 3))
+    drawn = {}
+    for more in (1, max(1, held // 8), max(2, held // 2)):
+        count = held + more
+        drawn[f"cyclic {count} lines"] = [number * line for number in range(count)] * max(2, 4000 // count)
+    pool = rng.sample(range(lines), min(lines, 2 * held))
+    drawn["scattered"] = [rng.choice(pool) * line for _ in range(5000)]
+    hot = pool[: max(1, held // 2)]
+    drawn["hot and cold"] = [(rng.choice(hot) if rng.random() < 0.6 else rng.randrange(lines)) * line for _ in range(6000)]
+    near = pool[: held + max(1, held // 4)]
+    drawn["long"] = [rng.choice(near) * line for _ in range(20_000)]
+    return drawn
+
+
+def played_by_truth(device, spec_file, offsets):
+    text = "\n".join(json.dumps(each) for each in offsets) + "\n"
+    done = subprocess.run([device, spec_file, "--play"], input=text, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def played_by_profile(gpuinfer, profile_file, spec, offsets, scratch, seed=1):
+    scratch.write_text("offset\n" + "\n".join(map(str, offsets)) + "\n")
+    command = [gpuinfer, "simulate", profile_file, "--target", spec["target"], "--sequence", f"csv:{scratch}", "--strip"]
+    command += ["--address", str(spec["address_of_buffer"]), "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    strip = "".join(line.split()[1] for line in done.stdout.splitlines() if line.strip())
+    return strip.replace("s", "M")
+
+
+def wrong_predictions(profile_file, cache, spec, tools, scratch, rng):
+    """What a profile that is resolved predicts otherwise than it is, or None; by misses where chance has a part."""
+    policy = cache["replacement"]["policy"]
+    by_chance = policy in ("random", "weighted_random", "bip", "brrip") or cache["replacement"].get("others") == "random"
+    named = sequences(spec, rng)
+    runs = RUNS if by_chance else 1
+    names = list(named) if not by_chance else list(named)[1::2]
+    truth = played_by_truth(tools["device"], tools["spec"], [named[name] for name in names for _ in range(runs)])
+    for place, name in enumerate(names):
+        there = truth[place * runs : (place + 1) * runs]
+        found = [
+            played_by_profile(tools["gpuinfer"], profile_file, spec, named[name], scratch, seed + 1) for seed in range(runs)
+        ]
+        if not by_chance:
+            differing = sum(a != b for a, b in zip(there[0], found[0]))
+            if differing:
+                return f"{1 - differing / len(found[0]):.4f} of {name} predicted"
+            continue
+        means, variance = [], 0
+        for strips in (there, found):
+            misses = [strip.count("M") for strip in strips]
+            means.append(sum(misses) / runs)
+            variance += sum((count - means[-1]) ** 2 for count in misses) / (runs - 1) / runs
+        if abs(means[0] - means[1]) > 6 * max(1, variance) ** 0.5:
+            return f"{means[1]:.0f} misses of {name} predicted instead of {means[0]:.0f}"
+    return None
+
+
+def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
+    """({leaf: what is wrong}, {leaf: status where it is not resolved})."""
+    target = spec["target"]
+    judged = spec | {"index": described_index(spec) if spec["structure"] not in ("skewed", "rekeyed") else {"kind": "bits", "bits": []}}
+    judged["replacement"] = {"policy": spec["policy"]}
+    wrong, open_leaves = judge_misleading(profile, target, judged)
+    cache, evidence = profile["caches"][target], profile["evidence"][target]
+    bounds = {leaf: (evidence.get(leaf, {}).get("bound") or {}).get("departures_below", 0) for leaf in ("replacement", "index")}
+    excused = {leaf for leaf, rate in spec["departures"].items() if rate < bounds[leaf]}
+    wrong = {leaf: problem for leaf, problem in wrong.items() if leaf not in excused}
+    complete = not {"line_bytes", "ways", "index", "replacement"} & set(open_leaves)
+    if complete and not excused:
+        problem = wrong_predictions(profile_file, cache, spec, tools, scratch, rng)
+        if problem:
+            wrong["prediction"] = problem
+        elif not spec.get("never_predicted"):
+            # It may do as another one does: a tree may not care where a line is inserted.
+            for leaf in spec["departures"]:
+                wrong.pop(leaf, None)
+    return wrong, open_leaves

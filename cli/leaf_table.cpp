@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "model/description/evidence.hpp"
+
 namespace gpuinfer::cli {
 
 LeafValues leaf_values(const model::DeviceDescription& profile, const std::string& section,
@@ -33,7 +35,7 @@ std::string leaf_lines(std::string_view leaf, std::size_t columns, const std::st
   std::string lines =
       fmt::format("  {:<{}}  {}  {:<8}  {}\n", leaf, columns,
                   ink.status(evidence.status, fmt::format("{:<9}", to_string(evidence.status))), confidence, value);
-  for (const auto& [name, detail] : evidence.details) {
+  for (const auto& [name, detail] : details_in_words(evidence)) {
     lines += below(fmt::format("{}: {}", name, detail));
   }
   constexpr std::size_t most_alternatives = 24;

@@ -147,6 +147,15 @@ enum class EvidenceStatus { resolved, ambiguous, unknown };
 // A value of any leaf in the form in which it stands in a description, for alternatives: `{policy: lru}`, `32`, `null`.
 using FlowYaml = std::string;
 
+// What random loads exclude that all went as the value says: departures more frequent than `departures_below`, with the
+// confidence `at`.
+struct DepartureBound {
+  double departures_below = 1;
+  double at = 0;
+
+  bool operator==(const DepartureBound&) const = default;
+};
+
 struct LeafEvidence {
   EvidenceStatus status = EvidenceStatus::unknown;
   std::optional<double> confidence;  // probability that the value is right, where it could be estimated
@@ -154,6 +163,7 @@ struct LeafEvidence {
   std::vector<FlowYaml> alternatives;
   std::string reason;                       // for ambiguous and unknown: what is missing
   std::string decided_by;                   // the experiment that would decide
+  std::optional<DepartureBound> bound;      // of a policy, an index and sets
   std::map<std::string, FlowYaml> details;  // findings of a kind of their own, e.g. victim_probability_intervals
 
   bool operator==(const LeafEvidence&) const = default;

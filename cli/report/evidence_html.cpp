@@ -8,6 +8,7 @@
 
 #include "cli/leaf_table.hpp"
 #include "cli/report/markup.hpp"
+#include "model/description/evidence.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -22,7 +23,7 @@ std::string what_else(const model::LeafEvidence& evidence) {
   for (const model::FlowYaml& alternative : evidence.alternatives) {
     terms += term("or", alternative);
   }
-  for (const auto& [name, detail] : evidence.details) {
+  for (const auto& [name, detail] : details_in_words(evidence)) {
     terms += term(name, detail);
   }
   return terms.empty() ? "" : "<dl>" + terms + "</dl>";

@@ -16,6 +16,12 @@ namespace gpuinfer::model {
 [[nodiscard]] CacheEvidence evidence_from(const Place& place, std::string_view of_what, Names names);
 [[nodiscard]] std::string evidence_block(const CacheEvidence& evidence);
 
+// The keys of an entry.
+[[nodiscard]] std::vector<LeafFacts> evidence_facts();
+
+// Name and value, for people, of what evidence has besides status, alternatives and reasons.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> details_in_words(const LeafEvidence& evidence);
+
 // The same in the JSON Schema, and what it refers to.
 [[nodiscard]] schema::Object evidence_schema(std::vector<std::string_view> names);
 [[nodiscard]] std::vector<std::pair<std::string_view, schema::Object>> evidence_definitions();
@@ -26,6 +32,7 @@ template <class Description>
   Section<Description> section;
   section.key = "evidence";
   section.meaning = "of profiles: why values are what they are, by the names above";
+  section.facts = evidence_facts();
   schema::Object single;
   std::vector<std::string_view> named;
   for (const Section<Description>& of : sections) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cli/leaf_table.hpp"
 #include "cli/report/cache_drawing.hpp"
+#include "cli/report/evidence_html.hpp"
 #include "cli/report/figure.hpp"
 #include "cli/report/markup.hpp"
 #include "cli/report/page.hpp"
@@ -274,6 +276,18 @@ TEST(Page, HoldsTextOfTheProfileAsTextOnly) {
   EXPECT_EQ(page.find("<img"), std::string::npos);
   EXPECT_EQ(page.find("<b>"), std::string::npos);
   EXPECT_NE(page.find("{{TITLE}} &quot; onload="), std::string::npos);
+}
+
+TEST(Evidence, SaysHowRareADepartureMustBeToBeOverlooked) {
+  model::DeviceDescription profile;
+  profile.caches["L1tex"] = small_cache();
+  model::LeafEvidence& index = profile.evidence["L1tex"].leaves["index"];
+  index.bound = {.departures_below = 0.0005, .at = 0.99};
+  const std::string said = "departures in 0.05 % of the loads or more are excluded at 0.99";
+  EXPECT_NE(evidence_html(profile, "L1tex").find("<dt>bound</dt><dd>" + said + "</dd>"), std::string::npos);
+  EXPECT_NE(leaf_table(profile, "L1tex", Ink(false)).find("bound: " + said), std::string::npos);
+  index.bound.reset();
+  EXPECT_EQ(evidence_html(profile, "L1tex").find("bound"), std::string::npos);
 }
 
 }  // namespace

@@ -143,6 +143,7 @@ DeviceDescription everything() {
                                    .alternatives = {},
                                    .reason = "",
                                    .decided_by = "",
+                                   .bound = {},
                                    .details = {{"interval", "[0.1, 0.2]"}, {"p_value", "0.3"}}};
   evidence.leaves["replacement"] = {.status = EvidenceStatus::ambiguous,
                                     .confidence = {},
@@ -150,6 +151,7 @@ DeviceDescription everything() {
                                     .alternatives = {"{policy: lru}", "{policy: fifo}", "null", "32"},
                                     .reason = "no hit, so far: none",
                                     .decided_by = "W+1 chase",
+                                    .bound = DepartureBound{.departures_below = 0.0005, .at = 0.99},
                                     .details = {}};
   evidence.prediction = PredictionEvidence{.agreement = 0.9998,
                                            .voted_agreement = 1,
@@ -249,6 +251,7 @@ TEST(DescriptionYaml, WritesKeysInTheOrderOfTheSchema) {
                                                         .alternatives = {},
                                                         .reason = "",
                                                         .decided_by = "",
+                                                        .bound = {},
                                                         .details = {}};
   EXPECT_EQ(to_yaml(description), R"(schema: gpuinfer/1
 device: {name: GeForce GTX 780, source: "virtual:gtx780", compute_capability: "3.5", sm_count: 12}

@@ -36,11 +36,6 @@ constexpr std::uint64_t shipped_parts_of_channel = 2;
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
 
-std::optional<std::uint64_t> provenance(const DeviceDescription& profile, const std::string& key) {
-  const auto entry = profile.device.provenance.find(key);
-  return entry == profile.device.provenance.end() ? std::nullopt : model::number_from<std::uint64_t>(entry->second);
-}
-
 const CacheDescription* cache_of(const DeviceDescription& profile, const std::string& target) {
   const auto found = profile.caches.find(target);
   return found == profile.caches.end() ? nullptr : &found->second;
@@ -58,13 +53,6 @@ bool has_sizes(const DeviceDescription& profile, const std::string& target) {
   }
   const CacheDescription likely = supposed(*cache, evidence_of(profile, target)).cache;
   return likely.ways || likely.capacity_bytes || likely.onset_bytes;
-}
-
-// True where all paths of memory that the profile has begin behind the first level.
-bool loads_pass_by_l1(const DeviceDescription& profile) {
-  return !profile.paths.empty() && std::ranges::all_of(profile.paths, [](const auto& path) {
-    return path.second.caches.empty() || path.second.caches.front() == "L2";
-  });
 }
 
 // Builds the lines, cache after cache.
@@ -283,7 +271,7 @@ class Builder {
   }
 
   void add_shared_memory() {
-    if (const auto bytes = provenance(profile_, "shared_bytes_per_sm")) {
+    if (const auto bytes = told_number(profile_, "shared_bytes_per_sm")) {
       add("-gpgpu_shmem_size", std::to_string(*bytes), "as the driver reports, of an SM");
       add("-gpgpu_shmem_sizeDefault", std::to_string(*bytes), "the same");
     }
@@ -311,7 +299,7 @@ class Builder {
 
   [[nodiscard]] GpgpusimFit fit_l2() const {
     CacheClues clues_of_l2 = clues("L2");
-    if (const auto bytes = provenance(profile_, "l2_bytes")) {
+    if (const auto bytes = told_number(profile_, "l2_bytes")) {
       clues_of_l2.capacity_bytes = *bytes;
       clues_of_l2.capacity_source = "the size that the driver reports";
     }
@@ -327,7 +315,7 @@ class Builder {
 
   void add_l2(const GpgpusimFit& l2) {
     const CacheDescription* const cache = cache_of(profile_, "L2");
-    const bool is_known = cache != nullptr || provenance(profile_, "l2_bytes");
+    const bool is_known = cache != nullptr || told_number(profile_, "l2_bytes");
     add("-gpgpu_cache:dl2", to_text(l2.cache),
         fmt::format("{}, of each of {} sub-partitions; {} B in all", what_of("L2", is_known), l2.parts,
                     l2.cache.bytes() * l2.parts),

@@ -294,6 +294,8 @@ model::DeviceFacts Gpu::facts() const {
       {"sm_clock_limit_khz", std::to_string(attribute(cudaDevAttrClockRate))},
       {"l2_bytes", std::to_string(properties.l2CacheSize)},
       {"l2_fetch_granularity_bytes", std::to_string(l2_fetch_bytes)},
+      {"global_memory_bytes", std::to_string(properties.totalGlobalMem)},
+      {"memory_bus_bits", std::to_string(properties.memoryBusWidth)},
       {"shared_bytes_per_sm", std::to_string(properties.sharedMemPerMultiprocessor)},
       {"shared_bytes_per_block", std::to_string(shared_bytes_ + properties.reservedSharedMemPerBlock)},
       {"carveout_kb_asked", std::to_string(*options_.carveout_kb)},

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every format, read by what is written here and not by the program that wrote it."""
 
-import ast
 import csv
 import io
 import json
 import pathlib
 import re
+import sys
+import types
+import unittest.mock
 
 import harness
 
@@ -437,14 +439,43 @@ class OtherFormats(ExportTest):
         self.assertIn("L1tex & 12 KiB & 32 B & 4 x 96 & lru & 110 & 220 \\\\", text)
 
     def test_mt4g(self):
+        """What sys-sage asks without looking whether it is there (src/parsers/mt4g.cpp of it)."""
         for profile in PUBLISHED + PROFILES:
             with self.subTest(profile.name):
                 whole = json.loads(self.export(profile, "json").stdout)
-                found = json.loads(self.export(profile, "mt4g").stdout)
+                document = self.document(profile, "mt4g")
+                found = json.loads(document["text"])
                 self.assertEqual(found["general"]["name"], whole["device"]["name"])
-                self.assertNotIn("null", json.dumps(found["memory"]))
+                self.assertEqual(found["compute"]["multiProcessorCount"], whole["device"].get("sm_count", 0))
+                memory = found["memory"]
+                self.assertNotIn("null", json.dumps(memory))
+                needed = [found["general"]["clockRate"], memory["l2"]["size"], memory["constant"]["totalConstMem"]]
+                needed += [memory["main"][key] for key in ("totalGlobalMem", "memoryClockRate", "memoryBusWidth")]
+                needed += [memory["shared"][key] for key in ("sharedMemPerBlock", "sharedMemPerMultiProcessor")]
+                for level in (memory["main"], memory["l2"]):
+                    if "latency" in level:
+                        needed += [level["readBandwidth"], level["writeBandwidth"]]
+                for level in memory.values():
+                    if "missPenalty" in level:
+                        needed.append(level["missPenalty"])
+                for fact in needed:
+                    self.assertIsInstance(fact["value"], (int, float))
+                complete = [memory[key] for key in ("texture", "readOnly") if key in memory]
+                if len(memory["constant"]) > 1:
+                    self.assertEqual(set(memory["constant"]), {"totalConstMem", "l1", "l1.5"})
+                    complete += [memory["constant"]["l1"], memory["constant"]["l1.5"]]
+                for level in complete:
+                    self.assertIsInstance(level["size"]["size"], int)
+                    self.assertIsInstance(level["fetchGranularity"]["size"], int)
+                # Every 0 that stands in has the confidence of a failure and is told.
+                zeros = [fact for fact in needed if fact["value"] == 0]
+                self.assertTrue(all(fact["confidence"] == 0 for fact in zeros))
+                told = [loss for loss in document["losses"] if "0 with confidence 0 stands in" in loss["what"]]
+                self.assertGreaterEqual(len(told), len(zeros))
         memory = json.loads(self.export("gtx560ti", "mt4g").stdout)["memory"]
         self.assertEqual(memory["l1"]["size"], {"size": 16384, "unit": "bytes"})
+        self.assertEqual(memory["l1"]["lineSize"], {"size": 128, "unit": "bytes"})
+        self.assertEqual(memory["l1"]["missPenalty"], {"unit": "cycles", "value": 404 - 116})
         self.assertEqual(memory["l1"]["associativity"], 4)
         self.assertEqual(memory["texture"]["size"]["size"], 12288)
         self.assertEqual(memory["l2Tlb"]["waysOfSets"], [17] + 6 * [8])
@@ -455,27 +486,59 @@ class OtherFormats(ExportTest):
         shared = json.loads(self.export(profile, "json").stdout)["caches"]["L2TLB"]["shared_by_sms"]
         self.assertEqual(json.loads(self.export(profile, "mt4g").stdout)["memory"]["l2Tlb"]["shared_by_sms"], shared)
         self.assertEqual(json.loads(self.export("k20", "mt4g").stdout)["gpuinfer"]["outstanding"]["entries"], 44)
-        recorded = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)["memory"]
-        self.assertEqual(recorded["l1"]["size"]["size"], 172 * 128)
-        self.assertNotIn("size", recorded["texture"])
-        self.assertEqual(recorded["l1"]["fetchGranularity"]["size"], 32)
+        whole = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "json").stdout)["caches"]
+        recorded = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "mt4g").stdout)
+        self.assertEqual(recorded["memory"]["l1"]["size"]["size"], whole["L1tex"]["capacity_bytes"])
+        self.assertEqual(recorded["memory"]["l1"]["sharedWith"], ["Read Only"])
+        self.assertEqual(recorded["memory"]["l2"]["size"], {"unit": "bytes", "value": 62914560})
+        self.assertEqual(recorded["general"]["clockRate"], {"unit": "kHz", "value": 1980000})
+        self.assertEqual(recorded["compute"]["numberOfCoresPerMultiProcessor"], 128)
+
+    def ppt_gpu(self, text):
+        """Runs the module among stand-ins for PPT-GPU's own: its uarch, latencies and limits."""
+        shipped = types.SimpleNamespace(units_latency={"iALU": 4, "tex_mem_access": 400}, sass_isa={}, ptx_isa={})
+        names = {f"hardware.ISA.{name}": shipped for name in ("Maxwell", "Pascal", "Volta", "Turing")}
+        with unittest.mock.patch.dict(sys.modules, {**names, "hardware": types, "hardware.ISA": types}):
+            module = {}
+            exec(compile(text, "exported", "exec"), module)  # noqa: S102
+            uarch = module["uarch"]
+            latencies = sys.modules["hardware.ISA." + uarch["gpu_arch"]].units_latency
+            limits = sys.modules[f"hardware.compute_capability.{uarch['compute_capabilty']}"].cc_configs
+        return uarch, latencies, limits
 
     def test_ppt_gpu(self):
+        units = "INT SP DP SF TC LDS BRA TEX".split()
+        keys = [f"num_{unit}_units_per_SM" for unit in units]
+        keys += ["clockspeed", "num_SMs", "num_warp_schedulers_per_SM", "num_inst_dispatch_units_per_SM", "shared_mem_size"]
+        keys += [f"l{level}_cache_{what}" for level in (1, 2) for what in ("size", "line_size", "associativity")]
+        keys += ["num_l2_partitions", "num_dram_channels", "dram_th_bandwidth", "dram_clockspeed", "noc_th_bandwidth"]
         for profile in PUBLISHED + PROFILES:
             with self.subTest(profile.name):
-                name, _, literal = self.export(profile, "ppt-gpu").stdout.partition(" = ")
-                self.assertEqual(name, "uarch")
-                for value in ast.literal_eval(literal).values():
-                    self.assertIsInstance(value, (int, str, type(None)))
-        uarch = ast.literal_eval(self.export("gtx560ti", "ppt-gpu").stdout.partition(" = ")[2])
-        self.assertEqual(
-            [uarch[f"l1_cache_{key}"] for key in ("size", "line_size", "associativity", "access")], [16384, 128, 4, 116]
-        )
-        self.assertEqual([uarch[key] for key in ("l2_cache_access", "dram_mem_access", "num_SMs")], [371, 639, 8])
-        self.assertIsNone(uarch["const_mem_access"])
-        # The L1tex of Kepler is no cache of plain loads.
-        kepler = ast.literal_eval(self.export("gtx780", "ppt-gpu").stdout.partition(" = ")[2])
-        self.assertIsNone(kepler["l1_cache_size"])
+                uarch, latencies, limits = self.ppt_gpu(self.export(profile, "ppt-gpu").stdout)
+                for key in [*keys, "compute_capabilty"]:
+                    self.assertIsInstance(uarch[key], int, key)
+                for level in (1, 2):
+                    size, line, ways = (uarch[f"l{level}_cache_{key}"] for key in ("size", "line_size", "associativity"))
+                    self.assertTrue(is_power_of_two(line))
+                    self.assertGreater(size // line, ways)  # it divides by their difference
+                self.assertTrue(all(isinstance(cycles, int) for cycles in latencies.values()))
+                self.assertEqual(limits["warp_size"], 32)
+                self.assertGreaterEqual(limits["max_active_threads_per_SM"], 1024)
+        uarch, latencies, _ = self.ppt_gpu(self.export("gtx560ti", "ppt-gpu").stdout)
+        self.assertEqual([uarch[f"l1_cache_{key}"] for key in ("size", "line_size", "associativity")], [16384, 128, 4])
+        self.assertEqual([uarch[key] for key in ("num_SMs", "num_SP_units_per_SM", "compute_capabilty")], [8, 48, 21])
+        measured = [latencies[f"{key}_access"] for key in ("l1_cache", "l2_cache", "dram_mem")]
+        self.assertEqual(measured, [116, 371, 639])
+        self.assertEqual(latencies["tex_mem_access"], 400)
+        uarch, _, limits = self.ppt_gpu(self.export(ROOT / "data/h200/Bandwidth.yaml", "ppt-gpu").stdout)
+        told = json.loads(self.export(ROOT / "data/h200/Bandwidth.yaml", "json").stdout)["bandwidth"]["DRAM_load"]
+        self.assertEqual(uarch["dram_th_bandwidth"], told["bytes_per_second"])
+        self.assertEqual([uarch["compute_capabilty"], uarch["clockspeed"]], [90, 1980000000])
+        self.assertEqual(limits["max_active_blocks_per_SM"], 32)
+        # Of one set that takes all lines, PPT-GPU divides by zero.
+        one_set = {"capacity_bytes": 4096, "line_bytes": 128, "ways": [32], "index": "{kind: bits, bits: []}"}
+        uarch, _, _ = self.ppt_gpu(self.export(self.cache_file(**one_set), "ppt-gpu").stdout)
+        self.assertEqual(uarch["l1_cache_associativity"], 31)
         document = self.document("gtx560ti", "ppt-gpu")
         self.assertIn("caches.ConstL1.latency_cycles.hit", [loss["where"] for loss in document["losses"]])
 

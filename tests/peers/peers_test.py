@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of others load what is exported, and give the values back.
+
+GPUINFER_PEERS names a folder with checkouts of sys-sage, mt4g and PPT-GPU; what is missing there is skipped. What they
+need to run on this machine is built into the subfolder `built`.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import harness  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PEERS = pathlib.Path(os.environ.get("GPUINFER_PEERS", "/nonexistent"))
+BUILT = PEERS / "built"
+PROFILES = sorted(ROOT.glob("configs/devices/*.yaml")) + sorted(ROOT.glob("data/*/*.yaml"))
+
+
+def needs(name):
+    return unittest.skipUnless((PEERS / name).is_dir(), f"GPUINFER_PEERS has no {name}")
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, **options).stdout
+
+
+class PeerTest(harness.ProgramTest):
+    def export(self, profile, form, file):
+        self.expect(0, "export", str(profile), "--to", form, "--quiet", "-o", str(file))
+        return file
+
+    def whole(self, profile):
+        return json.loads(self.expect(0, "export", str(profile), "--to", "json").stdout)
+
+
+@needs("sys-sage")
+class SysSage(PeerTest):
+    SOURCES = (
+        "Component Thread Core Cache Subdivision Numa Chip Memory Storage Node QuantumBackend Qubit AtomSite Topology "
+        "Relation DataPath QuantumGate CouplingMap xml_dump parsers/mt4g"
+    ).split()
+
+    def loader(self):
+        program = BUILT / "sys_sage_load"
+        ours = pathlib.Path(__file__).with_name("sys_sage_load.cpp")
+        if not program.exists() or program.stat().st_mtime < ours.stat().st_mtime:
+            BUILT.mkdir(exist_ok=True)
+            source = PEERS / "sys-sage/src"
+            (source / "defines.hpp").write_text("#pragma once\n")  # nothing optional
+            files = [str(source / f"{name}.cpp") for name in self.SOURCES]
+            folders = ["-I", str(source), "-I", "/usr/include/libxml2"]
+            run("c++", "-std=c++17", "-w", *folders, str(ours), *files, "-lxml2", "-o", str(program))
+        return program
+
+    def loaded(self, file):
+        """Names of caches and memories -> (sizes, lines), each a set, since there is one of a kind in every SM."""
+        found = {}
+        first, *rest = run(str(self.loader()), str(file)).splitlines()
+        self.assertEqual(first, f"file|{file}|0")
+        for line in rest:
+            _, name, *numbers = line.split("|")
+            entry = found.setdefault(name, [set() for _ in numbers])
+            for values, number in zip(entry, numbers, strict=True):
+                values.add(int(number))
+        return found
+
+    @needs("mt4g")
+    def test_samples_of_mt4g_load(self):
+        for sample in sorted((PEERS / "mt4g/sample_results").glob("NVIDIA*.json")):
+            with self.subTest(sample.name):
+                self.assertTrue(self.loaded(sample))
+
+    def test_every_profile_loads_and_gives_its_sizes_back(self):
+        compared = 0
+        for profile in PROFILES:
+            with self.subTest(profile.name):
+                whole = self.whole(profile)
+                found = self.loaded(self.export(profile, "mt4g", self.folder / "gpu.json"))
+                names = {"L1D": "L1", "L2": "L2", "ConstL1": "Constant L1", "ConstL15": "Constant L1.5"}
+                if "L1D" not in whole["caches"] and whole["device"]["compute_capability"] >= "5":
+                    names["L1tex"] = "L1"
+                for target, name in names.items():
+                    cache = whole["caches"].get(target)
+                    if not cache or not cache.get("capacity_bytes"):
+                        continue
+                    entry = next(values for key, values in found.items() if key.split("+")[0] == name)
+                    expected = [{cache["capacity_bytes"]}, {cache.get("line_bytes") or -1}]
+                    if name == "Constant L1":
+                        expected.reverse()  # as sys-sage stores it
+                    self.assertEqual(entry, expected, target)
+                    compared += 1
+        self.assertGreater(compared, 12)
+        print(f"sys-sage: {len(PROFILES)} profiles loaded, {compared} caches compared")
+
+
+@needs("PPT-GPU")
+class PptGpu(PeerTest):
+    LINES = 100
+    BLOCKS = 4
+
+    def tool(self):
+        """A copy that runs without MPI, with its reuse distance tool."""
+        tool = BUILT / "PPT-GPU"
+        if not (tool / "reuse_distance_tool/parda.x").exists():
+            BUILT.mkdir(exist_ok=True)
+            shutil.copytree(PEERS / "PPT-GPU", tool, dirs_exist_ok=True)
+            changes = {
+                "ppt.py": (("useMPI=True", "useMPI=False"),),
+                "simian.py": (("self.MPI.barrier()", "pass"),),
+            }
+            for name, pairs in changes.items():
+                text = (tool / name).read_text()
+                for old, new in pairs:
+                    text = text.replace(old, new)
+                (tool / name).write_text(text)
+            folder = tool / "reuse_distance_tool"
+            glib = run("pkg-config", "--cflags", "--libs", "glib-2.0", "gthread-2.0").split()
+            names = ["main", "splay", "parda", "parda_print", "narray", "process_args", "seperate"]
+            run("cc", "-O2", "-w", "-fcommon", "-o", "parda.x", *(f"{name}.c" for name in names), *glib, "-lm", cwd=folder)
+        return tool
+
+    def application(self):
+        """Blocks of a warp that loads 100 lines of 128 bytes, twice."""
+        folder = self.folder / "chase"
+        (folder / "memory_traces").mkdir(parents=True)
+        (folder / "sass_traces").mkdir()
+        kernel = {"kernel_name": "chase", "num_registers": 16, "shared_mem_bytes": 0}
+        kernel |= {"grid_size": self.BLOCKS, "block_size": 32}
+        (folder / "app_config.py").write_text(f"app_kernels_id = [1]\nkernel_1 = {kernel}\n")
+        for block in range(self.BLOCKS):
+            lines = [0x7F0000000000 + block * 65536 + 128 * line for line in range(self.LINES)]
+            loads = ["LDG " + " ".join(hex(line + 4 * lane) for lane in range(32)) for line in 2 * lines]
+            (folder / f"memory_traces/kernel_1_block_{block}.mem").write_text("\n=====\n".join(loads))
+        code = ["0 IADD3 R1 R2 R3", *["0 LDG.E R4 R4"] * 2 * self.LINES, "0 FADD R5 R4 R4", "0 EXIT"]
+        (folder / "sass_traces/kernel_1.sass").write_text("\n".join(code) + "\n")
+        return folder
+
+    def test_every_profile_loads_and_runs(self):
+        # The packages that PPT-GPU imports are often those of the system.
+        for python in (sys.executable, "/usr/bin/python3"):
+            if subprocess.run([python, "-c", "import scipy, joblib, greenlet"], capture_output=True, check=False).returncode == 0:
+                break
+        else:
+            self.skipTest("PPT-GPU needs scipy, joblib and greenlet")
+        tool, folder = self.tool(), self.application()
+        for profile in PROFILES:
+            with self.subTest(profile.name):
+                self.export(profile, "ppt-gpu", tool / "hardware/exported.py")
+                for old in folder.glob("*.out"):
+                    old.unlink()
+                run(python, "ppt.py", "--app", f"{folder}/", "--sass", "--config", "exported", "--granularity", "2", cwd=tool)
+                (result,) = folder.glob("kernel_1_*.out")
+                cycles = next(line for line in result.read_text().splitlines() if "GPU active cycles (max)" in line)
+                self.assertGreater(int(cycles.split(":")[1].replace(",", "")), self.LINES)
+        print(f"PPT-GPU: {len(PROFILES)} profiles run")
+
+
+if __name__ == "__main__":
+    if not PEERS.is_dir():
+        print("GPUINFER_PEERS names no folder with checkouts of the peers")
+        sys.exit(77)
+    harness.main()

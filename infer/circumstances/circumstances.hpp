@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ namespace gpuinfer::infer {
 [[nodiscard]] std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes);
 
 // The same cache with each carve-out that the device offers: what fits of a contiguous array, to within a line, and
-// what is present.
-[[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes);
+// what is present. Of those in `known`, onset_bytes and store_lines are taken from there.
+[[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes,
+                                                          std::span<const model::Carveout> known);
 
 struct Sharing {
   std::vector<std::string> shared_with;

@@ -104,11 +104,11 @@ std::string sharers(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std
   return "one for each of " + std::to_string(claim.value->size()) + " groups of SMs";
 }
 
-// `known`: what is known of the store at each carve-out.
+// `known`: onset and store at each carve-out, as far as they are known.
 std::string carveouts(Interrogator& asker, Bytes line_bytes, const std::vector<Carveout>& known,
                       Claim<std::vector<Carveout>>& claim) {
-  std::vector<Carveout> found = find_carveouts(asker, line_bytes);
-  for (Carveout& carveout : found) {
+  std::vector<Carveout> found = find_carveouts(asker, line_bytes, known);
+  for (const Carveout& carveout : found) {
     // A full cache holds as much as ever fitted, but for sets that random lines leave part empty.
     constexpr double least_full = 0.8;
     const auto fitting = static_cast<double>(carveout.onset_bytes.value_or(0));
@@ -116,10 +116,6 @@ std::string carveouts(Interrogator& asker, Bytes line_bytes, const std::vector<C
       return "with a carve-out of " + std::to_string(carveout.carveout_kb) + " KB " +
              std::to_string(carveout.onset_bytes.value_or(0)) + " bytes fit and at most " +
              std::to_string(std::lround(carveout.resident_bytes->at(1))) + " are present";
-    }
-    const auto same = std::ranges::find(known, carveout.carveout_kb, &Carveout::carveout_kb);
-    if (same != known.end()) {
-      carveout.store_lines = same->store_lines;
     }
   }
   claim.value = std::move(found);

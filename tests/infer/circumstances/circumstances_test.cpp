@@ -12,6 +12,7 @@
 
 #include "infer/cache/infer_cache.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/probe/descriptions.hpp"
 
 namespace gpuinfer::infer {
@@ -61,6 +62,17 @@ TEST_P(Circumstances, AreFoundOutWithTheCache) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Circumstances, testing::Values("lru", "fifo", "random"),
                          [](const auto& policy) { return policy.param; });
+
+// In each lap another line misses, and no vote on single loads may hide that.
+TEST(Circumstances, LinesThatFitAreCountedWhereChanceDecides) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto device = probe::open_virtual(with_carveouts("random"), "virtual:small", seed);
+    const Settings settings;
+    Interrogator interrogator = calibrated(*device, settings);
+    EXPECT_EQ(lines_that_fit(interrogator, 16, 32), 24U) << seed;
+    EXPECT_EQ(lines_that_fit(interrogator, 48, 32), 8U) << seed;
+  }
+}
 
 TEST(Circumstances, AreNotSpokenOfWhereTheDeviceHeedsNone) {
   const auto device = probe::open_virtual(probe::small_device(), "virtual:small", 3);

@@ -324,26 +324,42 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
   // A cache of 64 MB that misses where it should takes half of that.
   constexpr std::size_t most_accesses = 100'000'000;
   const std::size_t asked_before = device.accesses_asked();
-  const auto array = [&](std::size_t granules) {
-    if (device.accesses_asked() - asked_before > most_accesses) {
-      throw Undecided("no capacity knee found in " + std::to_string(most_accesses) + " loads");
-    }
-    return model::cold_pass(start, granules * granule_bytes, granule_bytes);
-  };
+  const auto asked = [&] { return device.accesses_asked() - asked_before; };
   struct Bounds {
     std::size_t fits = 1;
     std::size_t too_many = 2;
   };
-  const auto search = [&](const auto& overflows) {
+  const auto array = [&](std::size_t granules) {
+    return model::cold_pass(start, granules * granule_bytes, granule_bytes);
+  };
+  const auto search = [&](const auto& overflows_of) {
     Bounds bounds;
     auto& [fits, too_many] = bounds;
-    while (too_many <= most && !overflows(too_many)) {
-      fits = too_many;
-      too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+    bool has_end = false;
+    std::size_t cheapest_laps = most_accesses;
+    // Where more steps of at least the cheapest kind are too many, none is begun.
+    const auto overflows = [&](std::size_t granules, std::size_t steps) {
+      if (asked() + steps * cheapest_laps * fits > most_accesses) {
+        throw Undecided("the capacity knee is above " + std::to_string(fits * granule_bytes) +
+                        (has_end ? " and below " + std::to_string(too_many * granule_bytes) : "") +
+                        " bytes, and no closer look was to be had in " + std::to_string(most_accesses) + " loads");
+      }
+      const std::size_t before = asked();
+      const bool overflow = overflows_of(granules);
+      cheapest_laps = std::min(cheapest_laps, (asked() - before) / granules);
+      return overflow;
+    };
+    while (too_many <= most && !has_end) {
+      if (overflows(too_many, 0)) {
+        has_end = true;
+      } else {
+        fits = too_many;
+        too_many = too_many < most ? std::min(too_many * 2, most) : most + 1;
+      }
     }
-    while (too_many <= most && too_many - fits > 1) {
+    while (has_end && too_many - fits > 1) {
       const std::size_t middle = fits + (too_many - fits) / 2;
-      (overflows(middle) ? too_many : fits) = middle;
+      (overflows(middle, std::bit_width(too_many - fits - 1)) ? too_many : fits) = middle;
     }
     return bounds;
   };

@@ -32,10 +32,8 @@ void claim_sets(const FoundSets& sets, CacheClaims& claims) {
   claim_capacity(claims);
 }
 
-// Line, ways and index, and single sets to experiment with. None: the reasons stand with the claims.
-std::optional<FoundSets> claim_line_and_sets(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
-                                             Doubts& doubts) {
-  claim_line(asker, conflicts, claims, doubts);
+// Ways and index, and single sets to experiment with. None: the reasons stand with the claims.
+std::optional<FoundSets> sets_of(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
   const Bytes line_bytes = *claims.line_bytes.value;
   const std::size_t onset_lines = std::max<std::size_t>(1, *claims.onset_bytes.value / line_bytes);
   asker.report("sets", 0.2);
@@ -74,10 +72,10 @@ Claim<model::Replacement> replacement_of(Interrogator& asker, const std::vector<
   return claim;
 }
 
-// The usual strategy: sets, each with the lines that the index sends there and with one policy.
+// One strategy: sets, each with the lines that the index sends there and with one policy.
 void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflicts& conflicts, CacheClaims& claims,
                      Doubts& doubts) {
-  std::optional<FoundSets> sets = claim_line_and_sets(asker, conflicts, claims, doubts);
+  std::optional<FoundSets> sets = sets_of(asker, conflicts, claims, doubts);
   // Among many ways, chance keeps strange lines for long: then the onset may have been wrong already.
   if (asker.floods_by_loads() && !conflicts.warms_up_longer() && (!sets || sets->packings.failed())) {
     conflicts.warm_up_longer();
@@ -87,7 +85,8 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
       doubts.try_emplace(Doubt::unproven, claims.onset_bytes.reason);
       return;
     }
-    sets = claim_line_and_sets(asker, conflicts, claims, doubts);
+    claim_line(asker, conflicts, claims, doubts);
+    sets = sets_of(asker, conflicts, claims, doubts);
   }
   if (!sets) {
     predict_as_well_as_possible(asker, claims, doubts);
@@ -106,11 +105,10 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   }
 }
 
-// The other one, where no sets explain what is seen: more tags than lines of data, if loads drive out several lines at
-// once. None: it is no such cache, or it was not predicted.
+// The other one: more tags than lines of data, if loads drive out several lines at once. None: it is no such cache, or
+// it was not predicted.
 std::optional<CacheClaims> explain_by_store(Interrogator& asker, const model::Answerer& device,
                                             const CacheClaims& sizes) {
-  asker.report("decoupled tag and data stores", 0.95);
   const std::size_t questions_before = asker.questions_asked();
   SweptStoreFit fit;
   try {
@@ -161,8 +159,12 @@ bool claims_nothing(const CacheClaims& claims) {
   return nothing;
 }
 
-// All that hits and misses tell; `claims` hold at any time what is claimed by then.
-void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims& claims, Doubts& doubts) {
+// At the smallest of several sizes a few hundred loads tell whether one of them drives out several lines; at the only
+// one it may take more than to look for sets. Where a store is looked for first, sets that are none need not be.
+bool store_comes_first(const Interrogator& asker) { return !asker.facts().shared_memories_kb.empty(); }
+
+// Sector, onset and line, as far as there are any; behind a nearer level, all that hits and misses tell.
+void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
   claim_sector(asker, claims);
   if (!claims.sector_bytes.value) {
     doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
@@ -171,7 +173,6 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
   if (asker.starts_flooded()) {
     doubts[Doubt::started_flooded] = "no question began with an empty cache";
   }
-  Conflicts conflicts(asker, asker.settings().seed);
   asker.report("capacity at which misses begin", 0.05);
   claim_onset(asker, conflicts, claims);
   if (!claims.onset_bytes.value) {
@@ -183,10 +184,8 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
       confirm_onset_elsewhere(asker, conflicts, claims, doubts);
       doubts.try_emplace(Doubt::unproven, "masked by the level in front of it");
     }
-    return;
-  }
-  if (claims.onset_bytes.value) {
-    explain_by_sets(asker, device, conflicts, claims, doubts);
+  } else if (claims.onset_bytes.value) {
+    claim_line(asker, conflicts, claims, doubts);
   }
 }
 
@@ -195,6 +194,7 @@ void find_cache(Interrogator& asker, const model::Answerer& device, CacheClaims&
 CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
   Asker asker(device, target, settings);
   std::optional<Interrogator> reader;
+  std::optional<Conflicts> conflicts;
   CacheClaims claims;
   Doubts doubts{{Doubt::onset_unconfirmed, "no set was seen to overflow there"}};
   Ending ending;
@@ -207,17 +207,30 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   };
   go_through([&] {
     if (auto classifier = claim_latency(asker, claims, ending.warnings)) {
-      find_cache(reader.emplace(std::move(asker), *std::move(classifier)), device, claims, doubts);
+      reader.emplace(std::move(asker), *std::move(classifier));
+      claim_sizes(*reader, conflicts.emplace(*reader, settings.seed), claims, doubts);
     } else {
       doubts.try_emplace(Doubt::unproven, claims.latency_cycles.reason);
     }
   });
+  const auto try_store = [&] {
+    if (may_have_store(*reader, claims, doubts)) {
+      claims = explain_by_store(*reader, device, claims).value_or(claims);
+    }
+  };
+  const auto try_sets = [&] {
+    if (claims.predicted_trials == 0 && claims.line_bytes.value && !reader->buffer().nearer_bytes) {
+      explain_by_sets(*reader, device, *conflicts, claims, doubts);
+    }
+  };
   if (reader) {
-    go_through([&] {
-      if (may_have_store(*reader, claims, doubts)) {
-        claims = explain_by_store(*reader, device, claims).value_or(claims);
-      }
-    });
+    if (store_comes_first(*reader)) {
+      go_through(try_store);
+      go_through(try_sets);
+    } else {
+      go_through(try_sets);
+      go_through(try_store);
+    }
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
   }
   RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;

@@ -67,14 +67,21 @@ class SweptStoreSearch {
   SweptStoreFit run() {
     SweptStoreFit fit;
     try {
+      report("sizes", 0.2);
       measure_sizes();
+      report("lines that go at once", 0.28);
       see_several_go_at_once();
+      report("sets", 0.32);
       find_index();
+      report("ways and policy", 0.55);
       find_ways_of_sets();
       find_policy(fit);
+      report("sweep", 0.6);
       find_sweep();
+      report("numbers of lines", 0.85);
       find_quotas();
       find_stores();
+      report("fresh sequences", 0.9);
       fit.verification = verify_all_sizes();
       if (fit.verification.holds) {
         fit.cache = std::move(cache_);
@@ -92,6 +99,10 @@ class SweptStoreSearch {
   }
 
  private:
+  void report(const char* what, double done) {
+    device_.report(std::string("decoupled tag and data stores: ") + what, done);
+  }
+
   void measure_sizes() {
     own_size_ = {.carveout_kb = {}, .onset_lines = *cache_.onset_bytes / line_bytes_};
     if (!device_.facts().shared_memories_kb.empty()) {

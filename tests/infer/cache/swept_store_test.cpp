@@ -41,6 +41,23 @@ TEST(SweptStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   }
 }
 
+// At the largest size as well, and at once: what looks like sets there is none, and takes 60 million loads to search.
+TEST(SweptStore, IsLookedForBeforeSetsWhereTheDeviceOffersSizes) {
+  constexpr std::size_t most_accesses = 12'000'000;
+  model::DeviceDescription largest = published("h200");
+  model::CacheDescription& cache = largest.caches.at("L1tex");
+  cache.onset_bytes = cache.carveouts.front().onset_bytes;
+  cache.store_lines = cache.carveouts.front().store_lines;
+  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+  const auto device = probe::open_virtual(largest, "virtual:h200", 1);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_TRUE(is_resolved(finding, "store_lines"));
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.carveouts, cache.carveouts);
+  EXPECT_LT(finding.accesses, most_accesses);
+}
+
 // A cache whose sets alone decide is never taken for one, whatever its policy.
 TEST(SweptStore, SetsAloneAreNotTakenForOne) {
   for (const char* policy : {"lru", "resetting_slru", "random"}) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/policies/policy.hpp"
+#include "model/policies/segmented_order.hpp"
 
 namespace gpuinfer::model {
 
@@ -26,99 +27,52 @@ class ResettingSlru {
   }
 
   ResettingSlru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/)
-      : layout_(&layout), order_(layout.slots()), sets_(layout.sets()) {}
+      : layout_(&layout), order_(layout), victims_(layout.sets()) {}
 
-  void reset() { std::fill(sets_.begin(), sets_.end(), Set{}); }
+  void reset() {
+    order_.reset();
+    std::fill(victims_.begin(), victims_.end(), 0U);
+  }
 
   void hit(std::uint32_t set, std::uint32_t slot) {
-    Set& state = sets_[set];
-    const std::uint32_t place = place_of(set, slot);
-    if (place + 1 == state.lines && state.protected_lines > 0) {
-      state.protected_lines = 1;
+    const bool is_last = order_.slot_at(set, order_.lines(set) - 1) == slot;
+    if (is_last && order_.protected_lines(set) > 0) {
+      order_.protect_last(set, 1);
     } else {
-      if (place < state.lines - state.protected_lines) {
-        ++state.protected_lines;
-      }
-      move(set, place, state.lines - 1);
+      order_.promote(set, slot);
     }
-    if (state.next == slot) {
-      state.next = *order(set);
+    if (victims_[set] == slot) {
+      victims_[set] = order_.slot_at(set, 0);
     }
   }
 
   void fill(std::uint32_t set, std::uint32_t slot) {
-    Set& state = sets_[set];
-    remove(set, slot);
-    order(set)[state.lines] = slot;
-    ++state.lines;
-    move(set, state.lines - 1, state.lines - 1 - state.protected_lines);
-    if (state.lines == layout_->ways(set)) {
-      state.next = order(set)[0] == slot && state.lines > 1 ? order(set)[1] : order(set)[0];
+    order_.insert(set, slot);
+    if (is_full(set)) {
+      const bool is_first = order_.slot_at(set, 0) == slot;
+      victims_[set] = order_.slot_at(set, is_first && order_.lines(set) > 1 ? 1 : 0);
     }
   }
 
-  [[nodiscard]] std::uint32_t victim(std::uint32_t set) const { return sets_[set].next; }
-
-  // The line that goes next from a set that has some, but need not be full.
+  [[nodiscard]] std::uint32_t victim(std::uint32_t set) const { return victims_[set]; }
   [[nodiscard]] std::uint32_t next(std::uint32_t set) const {
-    const Set& state = sets_[set];
-    return state.lines == layout_->ways(set) ? state.next : order_[layout_->first_slot[set]];
+    return is_full(set) ? victims_[set] : order_.slot_at(set, 0);
   }
-
-  // The line in this slot, if there is one, goes out of turn.
-  void remove(std::uint32_t set, std::uint32_t slot) {
-    Set& state = sets_[set];
-    const std::uint32_t place = place_of(set, slot);
-    if (place == state.lines) {
-      return;
-    }
-    if (place >= state.lines - state.protected_lines) {
-      --state.protected_lines;
-    }
-    move(set, place, state.lines - 1);
-    --state.lines;
-  }
+  void remove(std::uint32_t set, std::uint32_t slot) { order_.remove(set, slot); }
 
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
-    const Set& own = sets_[set];
-    const std::uint32_t first = layout_->first_slot[set];
-    state.push_back(own.lines);
-    state.push_back(own.protected_lines);
-    for (std::uint32_t place = 0; place < own.lines; ++place) {
-      state.push_back(order_[first + place] - first);
-    }
-    if (own.lines == layout_->ways(set)) {
-      state.push_back(own.next - first);
+    order_.append_state(set, state);
+    if (is_full(set)) {
+      state.push_back(victims_[set] - layout_->first_slot[set]);
     }
   }
 
  private:
-  struct Set {
-    std::uint32_t lines = 0;
-    std::uint32_t protected_lines = 0;
-    std::uint32_t next = 0;  // of a full set: the slot whose line goes
-  };
-
-  [[nodiscard]] std::uint32_t* order(std::uint32_t set) { return order_.data() + layout_->first_slot[set]; }
-
-  // state.lines: there is no line in the slot.
-  [[nodiscard]] std::uint32_t place_of(std::uint32_t set, std::uint32_t slot) const {
-    const auto first = order_.begin() + layout_->first_slot[set];
-    return static_cast<std::uint32_t>(std::find(first, first + sets_[set].lines, slot) - first);
-  }
-
-  void move(std::uint32_t set, std::uint32_t from, std::uint32_t to) {
-    std::uint32_t* const slots = order(set);
-    if (from < to) {
-      std::rotate(slots + from, slots + from + 1, slots + to + 1);
-    } else {
-      std::rotate(slots + to, slots + from, slots + from + 1);
-    }
-  }
+  [[nodiscard]] bool is_full(std::uint32_t set) const { return order_.lines(set) == layout_->ways(set); }
 
   const SetLayout* layout_;
-  std::vector<std::uint32_t> order_;  // by set: the slots of its lines, the one that goes first in front
-  std::vector<Set> sets_;
+  SegmentedOrder order_;
+  std::vector<std::uint32_t> victims_;  // by set: the slot whose line goes, where the set is full
 };
 
 }  // namespace gpuinfer::model

@@ -21,6 +21,7 @@
 #include "model/policies/random.hpp"
 #include "model/policies/resetting_slru.hpp"
 #include "model/policies/set_duelling.hpp"
+#include "model/policies/slru.hpp"
 #include "model/policies/srrip.hpp"
 #include "model/policies/weighted_random.hpp"
 
@@ -36,6 +37,7 @@ using AllPolicies = std::tuple<  //
     Plru,                        //
     Nru,                         //
     Mru,                         //
+    Slru,                        //
     ResettingSlru,               //
     Clock,                       //
     Srrip,                       //

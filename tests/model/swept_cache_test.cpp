@@ -87,7 +87,7 @@ TEST(SweptCache, RefusesWhatNobodyHasDefined) {
   cache.replacement->policy = "lru";
   EXPECT_EQ(refusal_of(cache),
             "replacement: lru does not say which line goes next from a set that is not full, which sweep asks for; use "
-            "resetting_slru or remove sweep");
+            "slru or resetting_slru or remove sweep");
   cache = small_cache();
   cache.fill.prefetch_lines = 1;
   EXPECT_EQ(refusal_of(cache), "sweep: cannot be simulated together with prefetch_lines; remove one of them");

@@ -102,6 +102,36 @@ class Lip final : public NaivePolicy {
   std::list<Way> stack_;
 };
 
+// Karedla, Love and Wherry 1994: two lists, the most recent way in front.
+class Slru final : public SweptPolicy {
+ public:
+  Slru(const Replacement& replacement, Way /*ways*/, Dice& /*dice*/)
+      : protected_ways_(number_or(replacement, "protected_ways", 0)) {}
+
+  void hit(Way way) override {
+    take(way);
+    protected_.push_front(way);
+    if (protected_.size() > protected_ways_) {
+      probationary_.splice(probationary_.begin(), protected_, std::prev(protected_.end()));
+    }
+  }
+  void fill(Way way) override {
+    take(way);
+    probationary_.push_front(way);
+  }
+  Way victim() override { return next(); }
+  [[nodiscard]] Way next() const override { return probationary_.empty() ? protected_.back() : probationary_.back(); }
+  void take(Way way) override {
+    probationary_.remove(way);
+    protected_.remove(way);
+  }
+
+ private:
+  std::size_t protected_ways_;
+  std::list<Way> probationary_;
+  std::list<Way> protected_;
+};
+
 // docs/h200-l1.md: lines that were hit are guarded and go last, in the order of their hits, the others in that of their
 // fills. The victim of a full set is named when its last line comes.
 class ResettingSlru final : public SweptPolicy {
@@ -666,6 +696,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"lru", make<Lru>},
       {"fifo", make<Fifo>},
       {"lip", make<Lip>},
+      {"slru", make<Slru>},
       {"resetting_slru", make<ResettingSlru>},
       {"bip", make<Bip>},
       {"random", make<RandomPolicy>},

@@ -131,6 +131,10 @@ Parameters random_parameters(std::string_view policy, std::size_t number, const 
   if (policy == "srrip") {
     return rrip_parameters(number);
   }
+  if (policy == "slru") {
+    const auto most = std::int64_t{*std::ranges::min_element(ways)} - 1;
+    return {{"protected_ways", 1 + static_cast<std::int64_t>(number) % most}};
+  }
   if (policy == "brrip") {
     Parameters parameters = rrip_parameters(number);
     parameters["one_in"] = next_of<std::int64_t>({1, as_good_as_never}, number);
@@ -179,6 +183,9 @@ std::vector<std::uint32_t> random_ways(std::string_view policy, std::size_t numb
   for (std::uint32_t& of_set : ways) {
     of_set = static_cast<std::uint32_t>(wide ? dice.one_of<std::uint64_t>({63, 64, 65, 96, 97, 128, 129})
                                              : dice.between(1, most));
+  }
+  if (policy == "slru") {
+    std::ranges::transform(ways, ways.begin(), [](std::uint32_t of_set) { return std::max(of_set, 2U); });
   }
   if (policy == "random") {
     ways.assign(sets, 1);
@@ -342,7 +349,7 @@ CacheDescription random_cache(std::string_view policy, std::size_t number, Dice&
                        .parameters = random_parameters(policy, number, *cache.ways, dice),
                        .equivalent = {}};
   drop_defaults(cache.replacement->parameters, dice);
-  if (policy == "resetting_slru" && dice.one_in(2)) {
+  if (policy.ends_with("slru") && dice.one_in(2)) {
     add_sweep(cache, dice);
   } else {
     add_second_cache(cache, dice);

@@ -472,10 +472,11 @@ TEST(ReplacementFit, LipThatFillsAtTheFrontIsLearnedOrUnknown) {
   }
 }
 
-// Nearly LRU: a hit of the line that would go next leaves it there, or a fill comes second.
+// Nearly LRU: a hit of the line that would go next leaves it there, a fill comes second, or a hit line moves only one
+// place forward.
 class NearlyLruSet final : public foreign::Set {
  public:
-  enum class Flaw { keeps_last, fills_second };
+  enum class Flaw { keeps_last, fills_second, climbs };
   NearlyLruSet(std::size_t ways, Flaw flaw) : ways_(ways), flaw_(flaw) {}
 
   bool load(std::uint64_t line) override {
@@ -483,7 +484,7 @@ class NearlyLruSet final : public foreign::Set {
     if (found != order_.end()) {
       const bool is_last = order_.size() == ways_ && found + 1 == order_.end();
       if (!is_last || flaw_ != Flaw::keeps_last) {
-        std::rotate(order_.begin(), found, found + 1);
+        std::rotate(flaw_ == Flaw::climbs && found != order_.begin() ? found - 1 : order_.begin(), found, found + 1);
       }
       return true;
     }
@@ -501,18 +502,28 @@ class NearlyLruSet final : public foreign::Set {
   std::vector<std::uint64_t> order_;
 };
 
+ReplacementFit fit_after_floods(NearlyLruSet::Flaw flaw) {
+  constexpr std::uint32_t ways = 4;
+  const foreign::MakeSet make = [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); };
+  auto device =
+      std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
+  device->refuse_clean_starts();
+  return Sets(std::move(device), 2, ways, 1).fit();
+}
+
 // What cannot be emptied is in one of many states, so much explains its answers; but that is no reason to believe it.
 TEST(ReplacementFit, WhatNobodyKnowsIsNotNamedAfterAFlood) {
-  constexpr std::uint32_t ways = 4;
-  for (const NearlyLruSet::Flaw flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {
-    const foreign::MakeSet make = [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); };
-    auto device =
-        std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
-    device->refuse_clean_starts();
-    const ReplacementFit fit = Sets(std::move(device), 2, ways, 1).fit();
+  for (const auto flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::climbs}) {
+    const ReplacementFit fit = fit_after_floods(flaw);
     EXPECT_TRUE(fit.candidates.empty()) << text_of(fit);
     EXPECT_FALSE(fit.reason.empty());
   }
+}
+
+// Of a set that is always full, the first place is a protected segment of one way.
+TEST(ReplacementFit, ASetThatFillsSecondIsSegmentedAfterAFlood) {
+  expect_name(fit_after_floods(NearlyLruSet::Flaw::fills_second),
+              {.policy = "slru", .parameters = {{"protected_ways", std::int64_t{1}}}, .equivalent = {}});
 }
 
 // Takes some hits for misses and misses for hits.

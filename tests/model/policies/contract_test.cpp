@@ -29,6 +29,7 @@ std::map<std::string_view, std::vector<Parameters>> examples(std::uint32_t ways)
   }
   return {
       {"weighted_random", {{{"victim_weights", weights}}}},
+      {"slru", {}},  // guesses are all there are, and in a single way none
       {"fermi", fermi},
       {"permutation", {{{"hits", Rows(ways, rotation)}, {"miss", rotation}}}},
       {"automaton", {{{"hits", Rows(ways, rotation)}, {"victims", rotation}, {"misses", rotation}}}},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/miss_reason.hpp"
 
-#include <numeric>
+#include "model/policies/lru.hpp"
 
 namespace gpuinfer::model {
 
@@ -16,7 +16,7 @@ CacheDescription as_one_set(const CacheDescription& cache) {
     one_set.ways = {std::accumulate(cache.ways->begin(), cache.ways->end(), 0U)};
   }
   one_set.index = BitsIndex{};
-  one_set.replacement = Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
+  one_set.replacement = plain<Lru>();
   return one_set;
 }
 

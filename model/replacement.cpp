@@ -16,23 +16,6 @@ namespace gpuinfer::model {
 
 namespace {
 
-// Calls visitor.operator()<Policy>() for the policy of that name; throws InputError where there is none.
-template <class Visitor>
-void with_policy(std::string_view name, Visitor&& visitor) {
-  bool found = false;
-  std::string known;
-  for_each_policy([&]<class Policy>() {
-    known += (known.empty() ? "" : ", ") + std::string(Policy::name);
-    if (Policy::name == name) {
-      found = true;
-      visitor.template operator()<Policy>();
-    }
-  });
-  if (!found) {
-    throw InputError("policy: `" + printable(std::string(name)) + "` is not known; known are " + known);
-  }
-}
-
 const PolicyParameter& parameter(const Replacement& replacement, std::string_view name) {
   const auto found = replacement.parameters.find(std::string(name));
   if (found == replacement.parameters.end()) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/policies/lru.hpp"
 
 namespace gpuinfer::infer {
 
@@ -40,7 +41,7 @@ CacheDescription least_recently_used(std::uint64_t line_bytes, std::vector<std::
   cache.sector_bytes = line_bytes;
   cache.index = model::ModuloIndex{.granule_bytes = line_bytes, .sets_count = static_cast<std::uint32_t>(ways.size())};
   cache.ways = std::move(ways);
-  cache.replacement = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
+  cache.replacement = model::plain<model::Lru>();
   return cache;
 }
 

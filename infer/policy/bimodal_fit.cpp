@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <boost/container/small_vector.hpp>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -16,156 +14,21 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/policy/repeatability.hpp"
 #include "model/cache_simulator.hpp"
+#include "model/coin_set.hpp"
+#include "model/policy_traits.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
+using model::CoinSet;
 using model::Replacement;
-using Line = std::uint16_t;
+using Line = CoinSet::Line;
 
-struct Family {
-  bool is_bip = false;
-  std::uint8_t distant = 0;  // of BRRIP
-  bool by_frequency = false;
-
-  bool operator==(const Family&) const = default;
-};
-
-// BIP first. With a single bit, a hit cannot promote by less than all the way.
-constexpr std::array<Family, 6> families{{
-    {.is_bip = true, .distant = 0, .by_frequency = false},
-    {.is_bip = false, .distant = 3, .by_frequency = false},
-    {.is_bip = false, .distant = 1, .by_frequency = false},
-    {.is_bip = false, .distant = 7, .by_frequency = false},
-    {.is_bip = false, .distant = 3, .by_frequency = true},
-    {.is_bip = false, .distant = 7, .by_frequency = true},
-}};
-
-Replacement policy_of(const Family& family, std::int64_t one_in) {
-  Replacement policy{.policy = family.is_bip ? "bip" : "brrip", .parameters = {{"one_in", one_in}}, .equivalent = {}};
-  if (!family.is_bip && family.distant != 3) {
-    policy.parameters["bits"] = std::int64_t{family.distant == 1 ? 1 : 3};
-  }
-  if (family.by_frequency) {
-    policy.parameters["promotion"] = std::string("frequency");
-  }
-  if (family.distant == 1) {
-    Replacement other = policy;
-    other.parameters["promotion"] = std::string("frequency");
-    policy.equivalent.push_back(model::to_text(other));
-  }
-  return policy;
-}
-
-Family family_of(const Replacement& policy) {
-  Family family{.is_bip = policy.policy == "bip", .distant = 0, .by_frequency = false};
-  if (!family.is_bip) {
-    const auto bits = policy.parameters.find("bits");
-    const auto promotion = policy.parameters.find("promotion");
-    family.distant = static_cast<std::uint8_t>(
-        (1U << static_cast<unsigned>(bits == policy.parameters.end() ? 2 : std::get<std::int64_t>(bits->second))) - 1);
-    family.by_frequency =
-        promotion != policy.parameters.end() && std::get<std::string>(promotion->second) == "frequency";
-  }
-  return family;
-}
-
-double one_in_of(const Replacement& policy) {
-  const auto found = policy.parameters.find("one_in");
-  return found == policy.parameters.end() ? 32.0 : static_cast<double>(std::get<std::int64_t>(found->second));
-}
-
-// One set whose coins are given.
-class CoinSet {
- public:
-  CoinSet(const Family& family, std::size_t ways) : family_(family), ways_(ways) {}
-
-  [[nodiscard]] std::optional<std::size_t> find(Line line) const {
-    const auto found = std::find(lines_.begin(), lines_.end(), line);
-    return found == lines_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - lines_.begin()));
-  }
-  [[nodiscard]] std::span<const Line> lines() const { return {lines_.data(), lines_.size()}; }
-
-  void hit(std::size_t place) {
-    if (family_.is_bip) {
-      const auto found = lines_.begin() + static_cast<std::ptrdiff_t>(place);
-      std::rotate(lines_.begin(), found, found + 1);
-      return;
-    }
-    std::uint8_t& prediction = predictions_[place];
-    prediction = static_cast<std::uint8_t>(family_.by_frequency && prediction > 0 ? prediction - 1 : 0);
-  }
-
-  // The line that had to go, if one had to.
-  std::optional<Line> miss(Line line, bool is_the_one) {
-    std::optional<Line> gone;
-    if (family_.is_bip) {
-      if (lines_.size() == ways_) {
-        gone = lines_.back();
-        lines_.pop_back();
-      }
-      static_cast<void>(lines_.insert(is_the_one ? lines_.begin() : lines_.end(), line));
-      return gone;
-    }
-    const auto prediction = static_cast<std::uint8_t>(family_.distant - (is_the_one ? 1 : 0));
-    if (lines_.size() < ways_) {
-      lines_.push_back(line);
-      predictions_.push_back(prediction);
-      return gone;
-    }
-    const auto victim = std::max_element(predictions_.begin(), predictions_.end());
-    const auto growth = static_cast<std::uint8_t>(family_.distant - *victim);
-    for (std::uint8_t& each : predictions_) {
-      each = static_cast<std::uint8_t>(each + growth);
-    }
-    *victim = prediction;
-    std::swap(lines_[static_cast<std::size_t>(victim - predictions_.begin())], line);
-    return line;
-  }
-
-  // Lines under the names that `name_of` gives.
-  [[nodiscard]] std::vector<std::uint32_t> key(const std::vector<std::uint32_t>& name_of) const {
-    std::vector<std::uint32_t> key(predictions_.begin(), predictions_.end());
-    for (const Line line : lines_) {
-      key.push_back(name_of[line]);
-    }
-    return key;
-  }
-
-  // Of eight bytes at a time: filters spend most of their time here.
-  [[nodiscard]] std::uint64_t hash() const {
-    std::uint64_t hash = 0xcbf29ce484222325ULL + lines_.size();
-    const auto add = [&](const auto& values) {
-      const std::size_t bytes = values.size() * sizeof(values.front());
-      for (std::size_t done = 0; done < bytes; done += sizeof hash) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, std::as_bytes(std::span(values.data(), values.size())).data() + done,
-                    std::min(sizeof word, bytes - done));
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-        hash ^= hash >> 32U;
-      }
-    };
-    add(lines_);
-    add(predictions_);
-    return hash;
-  }
-  bool operator==(const CoinSet& other) const { return lines_ == other.lines_ && predictions_ == other.predictions_; }
-
- private:
-  Family family_;
-  std::size_t ways_;
-  // Of as many ways as most caches have without a place of their own in memory: filters copy little else.
-  template <class Value>
-  using OfWays = boost::container::small_vector<Value, 16>;
-  OfWays<Line> lines_;  // BIP: the next victim last; BRRIP: by way
-  OfWays<std::uint8_t> predictions_;
-};
-
-// Whether no accesses and no coins tell two families apart in a set of so many ways: all pairs of states are gone
+// Whether no accesses and no coins tell two policies apart in a set of so many ways: all pairs of states are gone
 // through. False also where there are too many.
-bool are_alike(const Family& a, const Family& b, std::size_t ways) {
+bool are_alike(const Replacement& a, const Replacement& b, std::size_t ways) {
   constexpr std::size_t most_pairs = 20000;
   std::vector<std::pair<CoinSet, CoinSet>> open{{CoinSet(a, ways), CoinSet(b, ways)}};
   std::set<std::vector<std::uint32_t>> seen;
@@ -282,7 +145,7 @@ struct MisreadRates {
   double of_misses = 0;
 };
 
-// What an answer says under a family and a chance of the rare side of the coin.
+// What an answer says under a policy and a chance of the rare side of the coin.
 struct Explained {
   double log_likelihood = 0;
   double rare = 0;  // expected number of coins that fell so
@@ -292,8 +155,8 @@ struct Explained {
 
 class CoinFilter {
  public:
-  CoinFilter(const Family& family, std::uint32_t ways, double chance, MisreadRates rates)
-      : begin_(family, ways), chance_(chance), rates_(rates) {}
+  CoinFilter(const Replacement& policy, std::uint32_t ways, double chance, MisreadRates rates)
+      : begin_(policy, ways), chance_(chance), rates_(rates) {}
 
   // The first `accesses`; else those before the coins that are open become too many to be followed, because to leave
   // some out would favour the side on which coins fall more often.
@@ -436,7 +299,7 @@ struct Answered {
   std::size_t set = 0;  // its place among the sets
   Walk walk;
   std::vector<Reading> readings;
-  std::optional<std::size_t> usable_accesses;  // the first ones, where more cannot be followed under all families
+  std::optional<std::size_t> usable_accesses;  // the first ones, where more cannot be followed under all policies
 };
 
 class BimodalExperiment {
@@ -494,24 +357,25 @@ class BimodalExperiment {
     return repeats(*device_, question_of(set, walk));
   }
 
-  [[nodiscard]] Explained explain(const Answered& answer, const Family& family, double chance) const {
-    return CoinFilter(family, ways_of(answer), chance, rates_)
+  [[nodiscard]] Explained explain(const Answered& answer, const Replacement& policy, double chance) const {
+    return CoinFilter(policy, ways_of(answer), chance, rates_)
         .explain(answer.walk, answer.readings, answer.usable_accesses);
   }
 
   // Likelihoods can be compared where they are those of the same accesses.
-  void keep_what_is_usable(std::vector<Answered>& answers, const Family& family, double chance) const {
+  void keep_what_is_usable(std::vector<Answered>& answers, const Replacement& policy, double chance) const {
     for (Answered& answer : answers) {
       const std::size_t before = answer.usable_accesses.value_or(answer.readings.size());
       answer.usable_accesses.reset();
-      answer.usable_accesses = std::min(before, explain(answer, family, chance).accesses);
+      answer.usable_accesses = std::min(before, explain(answer, policy, chance).accesses);
     }
   }
 
-  [[nodiscard]] double log_likelihood(const std::vector<Answered>& answers, const Family& family, double chance) const {
+  [[nodiscard]] double log_likelihood(const std::vector<Answered>& answers, const Replacement& policy,
+                                      double chance) const {
     double sum = 0;
     for (const Answered& answer : answers) {
-      sum += explain(answer, family, chance).log_likelihood;
+      sum += explain(answer, policy, chance).log_likelihood;
     }
     return sum;
   }
@@ -554,8 +418,7 @@ class BimodalExperiment {
   static constexpr std::size_t statistics = 6;
 
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy, MisreadRates rates) const {
-    const Family family = family_of(policy);
-    const double chance = 1 / one_in_of(policy);
+    const double chance = 1.0 / model::one_in(policy);
     std::array<double, statistics> excess{};
     std::array<double, statistics> variance{};
     model::Random random(device_->settings().seed ^ 0xb1d0ULL);
@@ -564,7 +427,7 @@ class BimodalExperiment {
       Answered whole = answer;
       whole.usable_accesses.reset();
       for (std::size_t i = 0; i <= simulated; ++i) {
-        of[i] = measure(i == 0 ? whole : simulate(whole, policy, rates, random), family, chance);
+        of[i] = measure(i == 0 ? whole : simulate(whole, policy, rates, random), policy, chance);
       }
       add_spread(of);
       for (std::size_t s = 0; s < statistics; ++s) {
@@ -604,9 +467,9 @@ class BimodalExperiment {
   }
 
   // Likelihood, coins, misses, misses in the first half, and places for two spreads.
-  [[nodiscard]] std::array<double, statistics> measure(const Answered& answer, const Family& family,
+  [[nodiscard]] std::array<double, statistics> measure(const Answered& answer, const Replacement& policy,
                                                        double chance) const {
-    const Explained explained = explain(answer, family, chance);
+    const Explained explained = explain(answer, policy, chance);
     const auto middle = answer.readings.begin() + static_cast<std::ptrdiff_t>(answer.readings.size() / 2);
     const auto early = static_cast<double>(std::count(answer.readings.begin(), middle, Reading::miss));
     const auto late = static_cast<double>(std::count(middle, answer.readings.end(), Reading::miss));
@@ -639,13 +502,14 @@ struct Intervals {
   std::pair<double, double> of_999_permille;  // even where it is the best of three
 };
 
-// A family with the chance that fits it best.
+// A policy with the chance that fits it best.
 struct Fitted {
-  Family family;
+  std::size_t number = 0;  // its place in coin_policies()
+  Replacement policy;      // whatever its chance
   double chance = 0.1;
   double log_likelihood = 0;
   double coins = 0;
-  std::vector<Family> alike;  // others that nothing tells apart from this one
+  std::vector<std::size_t> alike;  // numbers of others that nothing tells apart from this one
   std::optional<Intervals> one_in;
 };
 
@@ -654,7 +518,7 @@ void maximise(const BimodalExperiment& experiment, const std::vector<Answered>& 
   for (int round = 0; round < rounds; ++round) {
     Explained sum;
     for (const Answered& answer : answers) {
-      const Explained one = experiment.explain(answer, fitted.family, fitted.chance);
+      const Explained one = experiment.explain(answer, fitted.policy, fitted.chance);
       sum.log_likelihood += one.log_likelihood;
       sum.rare += one.rare;
       sum.coins += one.coins;
@@ -672,7 +536,7 @@ std::optional<Intervals> one_in_intervals(const BimodalExperiment& experiment, c
   constexpr int most_moves = 8;
   double odds = std::log(fitted.chance / (1 - fitted.chance));
   const auto likelihood_at = [&](double at) {
-    return experiment.log_likelihood(answers, fitted.family, 1 / (1 + std::exp(-at)));
+    return experiment.log_likelihood(answers, fitted.policy, 1 / (1 + std::exp(-at)));
   };
   for (int move = 0; move < most_moves; ++move) {
     const double here = likelihood_at(odds);
@@ -723,7 +587,7 @@ bool sets_agree(const BimodalExperiment& experiment, const std::vector<Answered>
   std::vector<double> rare(sets);
   std::vector<double> coins(sets);
   for (const Answered& answer : answers) {
-    const Explained one = experiment.explain(answer, fitted.family, fitted.chance);
+    const Explained one = experiment.explain(answer, fitted.policy, fitted.chance);
     rare[answer.set] += one.rare;
     coins[answer.set] += one.coins;
   }
@@ -752,7 +616,7 @@ struct Spreads {
 };
 
 void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const std::vector<Answered>& answers,
-                 std::size_t sets, const Family& family, double chance) {
+                 std::size_t sets, const Replacement& policy, double chance) {
   constexpr double rare_in_block = 4;  // the more blocks, the better their spread is known
   struct Block {
     double rare = 0;
@@ -771,7 +635,7 @@ void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const st
   Block of_all;
   std::vector<Block> of_set(sets);
   for (const Answered& answer : answers) {
-    const Explained explained = experiment.explain(answer, family, chance);
+    const Explained explained = experiment.explain(answer, policy, chance);
     add(of_all, spreads.in_all, explained);
     add(of_set[answer.set], spreads.in_sets, explained);
   }
@@ -794,7 +658,7 @@ bool falls_by_chance(BimodalExperiment& experiment, const std::vector<Answered>&
            binomial_upper_tail(halves - seen_halves, halves - 1, 1 - share) > rarer_than;
   };
   const auto add = [&](Spreads& spreads, const std::vector<Answered>& of) {
-    add_spreads(spreads, experiment, of, sets, family_of(policy), 1 / one_in_of(policy));
+    add_spreads(spreads, experiment, of, sets, policy, 1.0 / model::one_in(policy));
   };
   Spreads seen;
   add(seen, answers);
@@ -805,7 +669,7 @@ bool falls_by_chance(BimodalExperiment& experiment, const std::vector<Answered>&
   return is_plausible(seen.in_all, simulated.in_all) && is_plausible(seen.in_sets, simulated.in_sets);
 }
 
-bool are_alike_in_all(const Family& a, const Family& b, const std::vector<const ConflictClass*>& sets) {
+bool are_alike_in_all(const Replacement& a, const Replacement& b, const std::vector<const ConflictClass*>& sets) {
   std::set<std::uint32_t> ways;
   for (const ConflictClass* set : sets) {
     ways.insert(set->ways);
@@ -821,151 +685,215 @@ std::string to_text(std::pair<double, double> interval) {
   return "[" + tenths(interval.first) + ", " + tenths(interval.second) + "]";
 }
 
-}  // namespace
+constexpr const char* no_coin = "no coin explains which lines stay";
 
-bool is_bimodal(const Replacement& policy) { return policy.policy == "bip" || policy.policy == "brrip"; }
+// From a pilot to more answers to fresh ones, each of which leaves fewer policies.
+class CoinSearch {
+ public:
+  CoinSearch(Interrogator& device, const std::vector<const ConflictClass*>& sets)
+      : device_(device), sets_(sets), experiment_(device, sets, 0xb1b0ULL) {
+    const std::vector<Replacement> policies = model::coin_policies(2);
+    for (std::size_t number = 0; number < policies.size(); ++number) {
+      // Which line lies in which way only shows where a set fills from empty.
+      if (!device.starts_flooded() || !CoinSet(policies[number], 1).depends_on_ways()) {
+        fitted_.push_back({.number = number,
+                           .policy = policies[number],
+                           .chance = 0.1,
+                           .log_likelihood = 0,
+                           .coins = 0,
+                           .alike = {},
+                           .one_in = {}});
+      }
+    }
+    possible_ = fitted_.size();
+  }
+
+  std::optional<ReplacementFit> run() {
+    device_.inquire("new lines that take turns, in sets whose other lines were hit before",
+                    "whether a new line stays may be decided by a coin");
+    if (!fit_pilot()) {
+      device_.learned(no_coin);
+      return std::nullopt;
+    }
+    join_alike();
+    narrow();
+    std::optional<ReplacementFit> fit = confirmed();
+    if (!fit || answers_repeat()) {
+      device_.learned(no_coin, possible_, 0);
+      return std::nullopt;
+    }
+    if (fit->candidates.size() > 1) {
+      fit->reason = "several policies that toss a coin for each new line explain all answers";
+    }
+    device_.learned(
+        "a coin decides: " + model::to_text(fit->candidates.front()) + (fit->candidates.size() > 1 ? " or others" : ""),
+        possible_, fit->candidates.size());
+    return fit;
+  }
+
+ private:
+  void keep_what_is_usable(std::vector<Answered>& answers, std::optional<double> chance) {
+    for (const Fitted& each : fitted_) {
+      experiment_.keep_what_is_usable(answers, each.policy, chance.value_or(each.chance));
+    }
+  }
+
+  void drop_worse_than(double margin) {
+    const double best = std::ranges::max(fitted_, {}, &Fitted::log_likelihood).log_likelihood;
+    std::erase_if(fitted_, [&](const Fitted& each) { return each.log_likelihood < best - margin; });
+  }
+
+  // False where no coin explains them.
+  bool fit_pilot() {
+    constexpr double far_worse = 30;  // in natural logarithms of a likelihood ratio
+    std::vector<Answered> pilot = experiment_.ask(pilot_answers, false);
+    keep_what_is_usable(pilot, 0.2);
+    for (Fitted& each : fitted_) {
+      maximise(experiment_, pilot, each, 4);
+    }
+    drop_worse_than(far_worse);
+    // The pilot says little of the chance, and small whole numbers are far from each other.
+    const auto explains_pilot = [&](const Fitted& each) {
+      const double one_in = 1 / std::max(1e-4, each.chance);
+      const std::array<double, 2> next_to_it{std::floor(one_in), std::ceil(one_in)};
+      return std::ranges::any_of(next_to_it, [&](double number) {
+        return experiment_.fit(pilot, policy_of(each.number, std::max(2L, std::lround(number)))) > 1e-6;
+      });
+    };
+    const Fitted& first = fitted_.front();
+    return first.coins * first.chance >= 3 && first.chance <= 0.9 && std::ranges::any_of(fitted_, explains_pilot);
+  }
+
+  [[nodiscard]] static Replacement policy_of(std::size_t number, std::int64_t one_in) {
+    return model::coin_policies(one_in)[number];
+  }
+
+  void join_alike() {
+    for (std::size_t i = 0; i < fitted_.size(); ++i) {
+      for (std::size_t other = fitted_.size() - 1; other > i; --other) {
+        if (are_alike_in_all(fitted_[i].policy, fitted_[other].policy, sets_)) {
+          fitted_[i].alike.push_back(fitted_[other].number);
+          fitted_.erase(fitted_.begin() + static_cast<std::ptrdiff_t>(other));
+        }
+      }
+    }
+  }
+
+  // Asks so much that the chance is known within a tenth, and that no set is taken for one of another kind.
+  void narrow() {
+    constexpr double rare_wanted = 500;
+    constexpr double rare_per_set = 14;
+    constexpr std::size_t most_answers = 2500;
+    constexpr int most_rounds = 3;
+    constexpr double worse = 16;
+    const double chance = fitted_.front().chance;
+    const double wanted = std::max(rare_wanted, rare_per_set * static_cast<double>(sets_.size()));
+    const double accesses = experiment_.least_accesses();
+    experiment_.set_turns(static_cast<std::size_t>(std::clamp(1 / chance, 6.0, 40.0)));
+    rare_per_answer_ =
+        chance * (fitted_.front().coins / static_cast<double>(pilot_answers) * experiment_.least_accesses() / accesses);
+    const std::size_t answers_at_once = std::min(
+        most_answers, std::max<std::size_t>(60, static_cast<std::size_t>(std::ceil(wanted / rare_per_answer_))));
+    for (int round = 0; round < most_rounds && (round == 0 || !is_settled()); ++round) {
+      std::ranges::move(experiment_.ask(answers_at_once, false), std::back_inserter(answers_));
+      keep_what_is_usable(answers_, std::nullopt);
+      for (Fitted& each : fitted_) {
+        maximise(experiment_, answers_, each, 3);
+      }
+      drop_worse_than(worse);
+      for (Fitted& each : fitted_) {
+        each.one_in = one_in_intervals(experiment_, answers_, each);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_settled() const {
+    return fitted_.size() == 1 && fitted_.front().one_in &&
+           whole_numbers_in(fitted_.front().one_in->of_999_permille).size() <= 1;
+  }
+
+  // What is neither confirmed nor refuted by fresh answers stays a candidate, and then nothing is certain. None: not
+  // one is confirmed.
+  std::optional<ReplacementFit> confirmed() {
+    ReplacementFit fit;
+    std::string intervals;
+    bool one_holds = false;
+    for (const Fitted& each : fitted_) {
+      const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
+      const std::vector<std::int64_t> numbers =
+          found.empty() ? std::vector{std::max<std::int64_t>(2, std::lround(1 / std::max(1e-4, each.chance)))} : found;
+      const double p_value = p_value_of(each, policy_of(each.number, numbers[numbers.size() / 2]));
+      if (p_value < 1e-4) {
+        continue;
+      }
+      one_holds = one_holds || (p_value > 0.01 && !found.empty());
+      intervals += (intervals.empty() ? "" : ", ") + (each.one_in ? to_text(each.one_in->of_95_percent) : "null");
+      for (const std::int64_t number : numbers) {
+        fit.candidates.push_back(with_those_alike(each, number));
+      }
+    }
+    if (!one_holds) {
+      return std::nullopt;
+    }
+    fit.details["deterministic"] = "false";
+    fit.details["one_in_interval_95_percent"] =
+        intervals.find("],") == std::string::npos ? intervals : "[" + intervals + "]";
+    return fit;
+  }
+
+  [[nodiscard]] double p_value_of(const Fitted& fitted, const Replacement& likeliest) {
+    constexpr std::size_t fresh_answers = 120;
+    double p_value = sets_agree(experiment_, answers_, sets_.size(), fitted) &&
+                             falls_by_chance(experiment_, answers_, sets_.size(), likeliest)
+                         ? 1e-5
+                         : 0.0;
+    for (int attempt = 0; attempt < 2 && p_value > 0 && p_value < 0.01; ++attempt) {
+      const auto fresh = experiment_.ask(std::max(fresh_answers, sets_.size()), true);
+      p_value = std::max(p_value, std::min(1.0, 6 * experiment_.fit(fresh, likeliest)));
+    }
+    return p_value;
+  }
+
+  [[nodiscard]] static Replacement with_those_alike(const Fitted& fitted, std::int64_t one_in) {
+    Replacement candidate = policy_of(fitted.number, one_in);
+    for (const std::size_t alike : fitted.alike) {
+      const Replacement same = policy_of(alike, one_in);
+      candidate.equivalent.push_back(model::to_text(same));
+      candidate.equivalent.insert(candidate.equivalent.end(), same.equivalent.begin(), same.equivalent.end());
+    }
+    return candidate;
+  }
+
+  [[nodiscard]] bool answers_repeat() {
+    constexpr double rare_in_one = 20;
+    return experiment_.answers_repeat(
+        static_cast<std::size_t>(std::clamp(std::ceil(rare_in_one / rare_per_answer_), 1.0, 40.0)));
+  }
+
+  static constexpr std::size_t pilot_answers = 60;  // a coin of one in 64 shows in them
+
+  Interrogator& device_;
+  const std::vector<const ConflictClass*>& sets_;
+  BimodalExperiment experiment_;
+  std::size_t possible_ = 0;
+  std::vector<Fitted> fitted_;
+  double rare_per_answer_ = 0;
+  std::vector<Answered> answers_;
+};
+
+}  // namespace
 
 std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
   if (std::any_of(sets.begin(), sets.end(), [](const ConflictClass* set) { return set->lines.size() <= set->ways; })) {
     return std::nullopt;
   }
-  constexpr std::size_t pilot_answers = 60;  // a coin of one in 64 shows in them
-  constexpr double far_worse = 30;           // in natural logarithms of a likelihood ratio
-  constexpr double worse = 16;
-  device.inquire("new lines that take turns, in sets whose other lines were hit before",
-                 "whether a new line stays may be decided by a coin");
-  BimodalExperiment experiment(device, sets, 0xb1b0ULL);
-  std::vector<Answered> pilot = experiment.ask(pilot_answers, false);
-  // Under BRRIP it matters which line lies in which way, and that only shows where a set fills from empty.
-  const auto possible = std::span(families).first(device.starts_flooded() ? 1 : families.size());
-  for (const Family& family : possible) {
-    experiment.keep_what_is_usable(pilot, family, 0.2);
-  }
-  std::vector<Fitted> fitted;
-  for (const Family& family : possible) {
-    fitted.push_back({.family = family, .chance = 0.1, .log_likelihood = 0, .coins = 0, .alike = {}, .one_in = {}});
-    maximise(experiment, pilot, fitted.back(), 4);
-  }
-  const auto drop_worse_than = [&](double margin) {
-    const double best = std::max_element(fitted.begin(), fitted.end(), [](const Fitted& a, const Fitted& b) {
-                          return a.log_likelihood < b.log_likelihood;
-                        })->log_likelihood;
-    std::erase_if(fitted, [&](const Fitted& each) { return each.log_likelihood < best - margin; });
-  };
-  drop_worse_than(far_worse);
-  const auto one_in_guess = [](const Fitted& each) {
-    return std::max<std::int64_t>(2, std::lround(1 / std::max(1e-4, each.chance)));
-  };
-  // The pilot says little of the chance, and small whole numbers are far from each other.
-  const auto explains_pilot = [&](const Fitted& each) {
-    const double one_in = 1 / std::max(1e-4, each.chance);
-    const std::array<double, 2> next_to_it{std::floor(one_in), std::ceil(one_in)};
-    return std::any_of(next_to_it.begin(), next_to_it.end(), [&](double number) {
-      return experiment.fit(pilot, policy_of(each.family, std::max(2L, std::lround(number)))) > 1e-6;
-    });
-  };
-  if (fitted.front().coins * fitted.front().chance < 3 || fitted.front().chance > 0.9 ||
-      std::none_of(fitted.begin(), fitted.end(), explains_pilot)) {
-    device.learned("no coin explains which lines stay");
-    return std::nullopt;
-  }
-
-  // So many that the chance is known within a tenth, and that no set is taken for one of another kind.
-  constexpr double rare_wanted = 500;
-  constexpr double rare_per_set = 14;
-  constexpr std::size_t most_answers = 2500;
-  const double chance = fitted.front().chance;
-  const double wanted = std::max(rare_wanted, rare_per_set * static_cast<double>(sets.size()));
-  const double accesses = experiment.least_accesses();
-  experiment.set_turns(static_cast<std::size_t>(std::clamp(1 / chance, 6.0, 40.0)));
-  const double coins_per_answer =
-      fitted.front().coins / static_cast<double>(pilot_answers) * experiment.least_accesses() / accesses;
-  for (std::size_t i = 0; i < fitted.size(); ++i) {
-    for (std::size_t other = fitted.size() - 1; other > i; --other) {
-      if (are_alike_in_all(fitted[i].family, fitted[other].family, sets)) {
-        fitted[i].alike.push_back(fitted[other].family);
-        fitted.erase(fitted.begin() + static_cast<std::ptrdiff_t>(other));
-      }
-    }
-  }
-  const std::size_t answers_at_once =
-      std::min(most_answers,
-               std::max<std::size_t>(60, static_cast<std::size_t>(std::ceil(wanted / (chance * coins_per_answer)))));
-  constexpr int most_rounds = 3;
-  std::vector<Answered> answers;
-  const auto is_settled = [&] {
-    return fitted.size() == 1 && fitted.front().one_in &&
-           whole_numbers_in(fitted.front().one_in->of_999_permille).size() <= 1;
-  };
-  for (int round = 0; round < most_rounds && (round == 0 || !is_settled()); ++round) {
-    std::vector<Answered> more = experiment.ask(answers_at_once, false);
-    std::move(more.begin(), more.end(), std::back_inserter(answers));
-    for (const Fitted& each : fitted) {
-      experiment.keep_what_is_usable(answers, each.family, each.chance);
-    }
-    for (Fitted& each : fitted) {
-      maximise(experiment, answers, each, 3);
-    }
-    drop_worse_than(worse);
-    for (Fitted& each : fitted) {
-      each.one_in = one_in_intervals(experiment, answers, each);
-    }
-  }
-
-  constexpr std::size_t fresh_answers = 120;
-  ReplacementFit fit;
-  std::string intervals;
-  bool one_holds = false;
-  for (Fitted& each : fitted) {
-    const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
-    const std::vector<std::int64_t> numbers = found.empty() ? std::vector{one_in_guess(each)} : found;
-    // What is neither confirmed nor refuted stays a candidate, and then nothing is certain.
-    const Replacement likeliest = policy_of(each.family, numbers[numbers.size() / 2]);
-    double p_value = sets_agree(experiment, answers, sets.size(), each) &&
-                             falls_by_chance(experiment, answers, sets.size(), likeliest)
-                         ? 1e-5
-                         : 0.0;
-    for (int attempt = 0; attempt < 2 && p_value > 0 && p_value < 0.01; ++attempt) {
-      const auto fresh = experiment.ask(std::max(fresh_answers, sets.size()), true);
-      p_value = std::max(p_value, std::min(1.0, 6 * experiment.fit(fresh, likeliest)));
-    }
-    if (p_value < 1e-4) {
-      continue;
-    }
-    one_holds = one_holds || (p_value > 0.01 && !found.empty());
-    intervals += (intervals.empty() ? "" : ", ") + (each.one_in ? to_text(each.one_in->of_95_percent) : "null");
-    for (const std::int64_t number : numbers) {
-      Replacement candidate = policy_of(each.family, number);
-      for (const Family& alike : each.alike) {
-        const Replacement same = policy_of(alike, number);
-        candidate.equivalent.push_back(model::to_text(same));
-        candidate.equivalent.insert(candidate.equivalent.end(), same.equivalent.begin(), same.equivalent.end());
-      }
-      fit.candidates.push_back(std::move(candidate));
-    }
-  }
-  constexpr double rare_in_one = 20;
-  if (!one_holds || experiment.answers_repeat(static_cast<std::size_t>(
-                        std::clamp(std::ceil(rare_in_one / (chance * coins_per_answer)), 1.0, 40.0)))) {
-    device.learned("no coin explains which lines stay", possible.size(), 0);
-    return std::nullopt;
-  }
-  fit.details["deterministic"] = "false";
-  fit.details["one_in_interval_95_percent"] =
-      intervals.find("],") == std::string::npos ? intervals : "[" + intervals + "]";
-  if (fit.candidates.size() > 1) {
-    fit.reason = "several policies that toss a coin for each new line explain all answers";
-  }
-  device.learned(
-      "a coin decides: " + model::to_text(fit.candidates.front()) + (fit.candidates.size() > 1 ? " or others" : ""),
-      possible.size(), fit.candidates.size());
-  return fit;
+  return CoinSearch(device, sets).run();
 }
 
 double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets, const Replacement& policy,
                          std::size_t answers) {
   BimodalExperiment experiment(device, sets, 0xf4e5ULL + device.questions_asked());
-  experiment.set_turns(static_cast<std::size_t>(std::clamp(one_in_of(policy), 6.0, 40.0)));
+  experiment.set_turns(static_cast<std::size_t>(std::clamp(static_cast<double>(model::one_in(policy)), 6.0, 40.0)));
   return experiment.fit(experiment.ask(answers, true), policy);
 }
 

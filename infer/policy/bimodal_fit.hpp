@@ -14,11 +14,9 @@
 // over all coins (forward algorithm: Rabiner, Proc. IEEE 77(2), 1989, section III.A).
 namespace gpuinfer::infer {
 
-[[nodiscard]] bool is_bimodal(const model::Replacement& policy);
-
 // The bimodal policies that explain fresh answers of all `sets`, which have more than one way each, and none of whose
-// rivals explains the answers 10^6 times better; of a device that starts from a flood, BIP alone. None: no coin shows,
-// or it is not theirs. Adds `one_in_interval_95_percent` to the details.
+// rivals explains the answers 10^6 times better; of a device that starts from a flood, only those in which no line has
+// a way of its own. None: no coin shows, or it is not theirs. Adds `one_in_interval_95_percent` to the details.
 [[nodiscard]] std::optional<ReplacementFit> fit_bimodal(Interrogator& device,
                                                         const std::vector<const ConflictClass*>& sets);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "infer/policy/mealy_machine.hpp"
+#include "model/policies/permutation.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -430,9 +431,7 @@ model::Replacement as_policy(const Positions& positions, const std::vector<std::
   for (std::size_t position = 0; position < ways; ++position) {
     hits[number[position]] = numbered(positions.after_hit[position]);
   }
-  return {.policy = "permutation",
-          .parameters = {{"hits", std::move(hits)}, {"miss", numbered(positions.after_miss)}},
-          .equivalent = {}};
+  return model::Permutation::of(std::move(hits), numbered(positions.after_miss));
 }
 
 // Nothing: the explorer knows a word that the policy does not explain.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/policies/automaton.hpp"
 #include "model/set_machine.hpp"
 
 namespace gpuinfer::infer {
@@ -545,12 +546,7 @@ model::Replacement as_policy(const MealyMachine& machine) {
     misses.push_back(is_full ? state.next.back() : number);
     fills.push_back(is_full ? number : state.next.back());
   }
-  return {.policy = "automaton",
-          .parameters = {{"hits", std::move(hits)},
-                         {"victims", std::move(victims)},
-                         {"misses", std::move(misses)},
-                         {"fills", std::move(fills)}},
-          .equivalent = {}};
+  return model::Automaton::of(std::move(hits), std::move(victims), std::move(misses), std::move(fills));
 }
 
 std::optional<MealyMachine> as_machine(const model::Replacement& policy, std::uint32_t ways, std::size_t most_states) {

@@ -8,6 +8,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "model/policy_classes.hpp"
+#include "model/policy_traits.hpp"
 
 namespace gpuinfer::infer {
 
@@ -291,21 +292,11 @@ void PolicySearch::join_indistinguishable() {
   }
 }
 
-namespace {
-
-// By their definition the same tree, whose leaves are counted from the other end.
-bool are_mirrored_trees(Replacement a, Replacement b) {
-  const bool one_is_reversed = a.parameters.erase("order") != b.parameters.erase("order");
-  return one_is_reversed && a.policy == "plru" && b.policy == "plru" && a.parameters == b.parameters;
-}
-
-}  // namespace
-
 // None: nothing ever tells them apart. Zero: they are not alike.
 std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
                                                      std::size_t most_pairs) const {
   if (start_ == SetStart::flooded) {
-    if (are_mirrored_trees(a.policy, b.policy)) {
+    if (model::are_mirrored(a.policy, b.policy)) {
       return std::nullopt;
     }
     const std::optional<unsigned> mirrored = PolicyOnSet::accesses_mirrored(a.policy, b.policy, ways, most_pairs);

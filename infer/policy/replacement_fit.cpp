@@ -17,6 +17,7 @@
 #include "infer/policy/victim_order.hpp"
 #include "infer/policy/victims.hpp"
 #include "model/errors.hpp"
+#include "model/policy_traits.hpp"
 
 namespace gpuinfer::infer {
 
@@ -52,11 +53,10 @@ std::vector<const ConflictClass*> sets_to_try(const std::vector<ConflictClass>& 
 // With a single way there is nothing to choose, and every policy that can have one does the same.
 Replacement nothing_to_choose() {
   Replacement first;
+  const std::vector<Replacement> drawn = model::policies_of_shares({1}, {1});
   for (const std::string_view name : model::policy_names()) {
-    Replacement other = policy(std::string(name));
-    if (name == "weighted_random") {
-      other.parameters["victim_weights"] = std::vector<double>{1};
-    }
+    const auto found = std::ranges::find(drawn, name, &Replacement::policy);
+    Replacement other = found != drawn.end() ? *found : policy(std::string(name));
     try {
       model::check(other, {1});
     } catch (const InputError&) {

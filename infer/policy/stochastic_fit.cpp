@@ -14,6 +14,8 @@
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
 #include "model/errors.hpp"
+#include "model/policies/weighted_random.hpp"
+#include "model/policy_traits.hpp"
 
 namespace gpuinfer::infer {
 
@@ -29,8 +31,6 @@ std::string flow_interval(std::pair<double, double> interval) {
   };
   return '[' + rounded(interval.first) + ", " + rounded(interval.second) + "]";
 }
-
-Replacement policy(std::string name) { return {.policy = std::move(name), .parameters = {}, .equivalent = {}}; }
 
 constexpr std::size_t simulated_per_observed = 4;
 constexpr std::size_t simulated_victims = 200000;  // for shares: so many that their own chance does not show
@@ -98,10 +98,6 @@ std::vector<double> shares_of(const std::vector<std::size_t>& counts) {
   return shares;
 }
 
-Replacement weighted_random(std::vector<double> weights) {
-  return {.policy = "weighted_random", .parameters = {{"victim_weights", std::move(weights)}}, .equivalent = {}};
-}
-
 // Misreads, and the end of an answer before the last victim is met, blur what is seen, so the weights are those whose
 // simulation, blurred alike, shows what was observed.
 std::vector<double> unblurred_shares(const Interrogator& device, const std::vector<std::size_t>& counts,
@@ -111,7 +107,7 @@ std::vector<double> unblurred_shares(const Interrogator& device, const std::vect
   const auto ways = static_cast<std::uint32_t>(counts.size());
   for (int round = 0; round < 2; ++round) {
     const auto simulated =
-        shares_of(count_ways(simulate_victims(device, weighted_random(weights), ways, simulated_victims,
+        shares_of(count_ways(simulate_victims(device, model::WeightedRandom::of(weights), ways, simulated_victims,
                                               device.settings().seed + static_cast<std::uint64_t>(round), rates),
                              ways));
     for (std::size_t way = 0; way < weights.size(); ++way) {
@@ -153,27 +149,13 @@ std::vector<double> simplest_weights(std::vector<double> shares, std::size_t vic
   return shares;
 }
 
-// What the policy says of each way in the long run.
-std::vector<double> long_run_shares(const Replacement& policy, std::uint32_t ways) {
-  std::vector<double> shares(ways, 1.0 / ways);
-  if (policy.policy == "fermi") {
-    shares.assign(ways, 0.5 / (ways - 1));
-    shares[static_cast<std::size_t>(std::get<std::int64_t>(policy.parameters.at("favoured_way")))] = 0.5;
-  } else if (policy.policy == "weighted_random") {
-    shares = std::get<std::vector<double>>(policy.parameters.at("victim_weights"));
-    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-    std::transform(shares.begin(), shares.end(), shares.begin(), [sum](double weight) { return weight / sum; });
-  }
-  return shares;
-}
-
 // Intervals each of which holds the probability of its way with this confidence, freed of what the watching does to a
 // policy like this one.
 std::string probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
                                   const ReadingRates& rates, const Replacement& policy, double confidence) {
   const auto ways = static_cast<std::uint32_t>(counts.size());
   const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  const std::vector<double> true_shares = long_run_shares(policy, ways);
+  const std::vector<double> true_shares = model::long_run_shares(policy, ways);
   const std::vector<double> watched_shares = shares_of(
       count_ways(simulate_victims(device, policy, ways, simulated_victims, device.settings().seed, rates), ways));
   std::string intervals;
@@ -215,19 +197,13 @@ Watched watch(Interrogator& device, const std::vector<const ConflictClass*>& set
   return watched;
 }
 
-// The simplest first: even chances, then Fermi's rule, then weights fitted to the counts.
 std::vector<Replacement> hypotheses_for(const Interrogator& device, const Watched& watched) {
-  std::vector<Replacement> hypotheses{policy("random")};
-  if (!watched.counts.empty() && watched.victims() > 0 && !device.starts_flooded()) {
-    const std::vector<double> shares =
-        unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
-    const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
-    hypotheses.push_back({.policy = "fermi",
-                          .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
-                          .equivalent = {}});
-    hypotheses.push_back(weighted_random(simplest_weights(shares, watched.victims())));
+  if (watched.counts.empty() || watched.victims() == 0 || device.starts_flooded()) {
+    return model::policies_of_shares({}, {});
   }
-  return hypotheses;
+  const std::vector<double> shares =
+      unblurred_shares(device, watched.counts, reading_rates(device.classifier(), watched.pooled));
+  return model::policies_of_shares(shares, simplest_weights(shares, watched.victims()));
 }
 
 bool explains(const Interrogator& device, const std::vector<const ConflictClass*>& sets, const Watched& watched,
@@ -236,7 +212,7 @@ bool explains(const Interrogator& device, const std::vector<const ConflictClass*
     try {
       model::check(hypothesis, {sets[i]->ways});
     } catch (const InputError&) {
-      return false;  // Fermi's rule needs a second way
+      return false;  // it needs more ways
     }
     if (fit_of(device, watched.of_set[i], hypothesis, sets[i]->ways) <= 1e-4 / static_cast<double>(sets.size())) {
       return false;
@@ -256,7 +232,7 @@ bool would_be_uneven(const Interrogator& device, const std::vector<const Conflic
       weights.push_back(1 + way % 2);
     }
     return as_even(observed,
-                   simulate_victims(device, weighted_random(std::move(weights)), ways, simulated_victims,
+                   simulate_victims(device, model::WeightedRandom::of(std::move(weights)), ways, simulated_victims,
                                     device.settings().seed, reading_rates(device.classifier(), observed)),
                    ways) < rarer_than;
   };
@@ -273,13 +249,13 @@ bool would_be_uneven(const Interrogator& device, const std::vector<const Conflic
 
 constexpr std::size_t long_chase_accesses = 8000;
 
-// Of Fermi's rule, every second victim is no matter of chance. The others, without the favoured way.
-void leave_out(std::vector<VictimSequence>& sequences, std::uint32_t favoured_way) {
+// The victims that are not of this way, with the ways numbered as if it were not there.
+void leave_out(std::vector<VictimSequence>& sequences, std::uint32_t left_out) {
   for (VictimSequence& sequence : sequences) {
     VictimSequence others;
     for (std::size_t i = 0; i < sequence.way.size(); ++i) {
-      if (sequence.way[i] != favoured_way) {
-        others.way.push_back(sequence.way[i] - (sequence.way[i] > favoured_way ? 1 : 0));
+      if (sequence.way[i] != left_out) {
+        others.way.push_back(sequence.way[i] - (sequence.way[i] > left_out ? 1 : 0));
         others.recency_rank.push_back(sequence.recency_rank[i]);
         others.access.push_back(sequence.access[i]);
       }
@@ -298,10 +274,9 @@ std::optional<Generator> generator_of(Interrogator& device, const ConflictClass&
   std::vector<VictimSequence> chases = observe_long(device, set, accesses, 2);
   std::vector<VictimSequence> short_ones = watched.of_set.front();
   std::uint32_t ways = set.ways;
-  if (law && law->policy == "fermi") {
-    const auto favoured = static_cast<std::uint32_t>(std::get<std::int64_t>(law->parameters.at("favoured_way")));
-    leave_out(chases, favoured);
-    leave_out(short_ones, favoured);
+  if (const auto in_turn = law ? model::way_in_turn(*law) : std::nullopt) {
+    leave_out(chases, *in_turn);
+    leave_out(short_ones, *in_turn);
     --ways;
   }
   const auto generator = find_generator(chases, ways);
@@ -399,7 +374,7 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
 
 double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const Replacement& policy,
                          std::size_t wanted) {
-  if (is_bimodal(policy)) {
+  if (model::tosses_coin(policy)) {
     constexpr std::size_t answers = 60;
     return fresh_bimodal_fit(device, {&set}, policy, answers);
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "infer/policy/set_explorer.hpp"
+#include "model/policies/nru.hpp"
 #include "model/set_machine.hpp"
 
 namespace gpuinfer::infer {
@@ -87,18 +88,6 @@ std::set<Victims> possible_orders(const Victims& victims, std::uint32_t ways) {
   return orders;
 }
 
-Replacement nru(const Victims& order, bool clears_on_access, bool keeps_last) {
-  Replacement policy{.policy = "nru", .parameters = {{"victim", std::string("order")}}, .equivalent = {}};
-  policy.parameters["order"] = std::vector<double>(order.begin(), order.end());
-  if (clears_on_access) {
-    policy.parameters["clear"] = std::string("on_access");
-  }
-  if (keeps_last) {
-    policy.parameters["keep_last"] = std::string("true");
-  }
-  return policy;
-}
-
 // From power-on, or, where the set was only invalidated, from some marks that were left. What matters of those is which
 // way is the last one without a mark: when it is filled, the marks go.
 bool explains(const Replacement& policy, const Victims& victims, std::uint32_t ways, SetStart start) {
@@ -140,7 +129,7 @@ std::vector<Replacement> ordered_policies(const SetOracle& oracle, std::uint32_t
   for (const Victims& order : possible_orders(victims, ways)) {
     for (const bool clears_on_access : {false, true}) {
       for (const bool keeps_last : {false, true}) {
-        Replacement policy = nru(order, clears_on_access, keeps_last);
+        Replacement policy = model::Nru::of_order(order, clears_on_access, keeps_last);
         if (explains(policy, victims, ways, start)) {
           policies.push_back(std::move(policy));
         }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <variant>
 
+#include "model/policy_traits.hpp"
+
 namespace gpuinfer::infer {
 
 namespace {
@@ -83,8 +85,7 @@ class FunctionScore {
     if (effort == Effort::all_sets) {
       return model::plain_policies({ways});
     }
-    return {{.policy = "lru", .parameters = {}, .equivalent = {}},
-            {.policy = "fifo", .parameters = {}, .equivalent = {}}};
+    return model::typical_policies();
   }
 
   [[nodiscard]] Scored of_members(const Lines& members, Effort effort) const {

@@ -14,6 +14,7 @@
 #include "model/errors.hpp"
 #include "model/line_decoder.hpp"
 #include "model/line_table.hpp"
+#include "model/policy_traits.hpp"
 
 namespace gpuinfer::infer {
 
@@ -23,8 +24,6 @@ using model::Measured;
 using model::Replacement;
 using Supposed = SetSimulation::Supposed;
 using Lines = std::vector<std::uint64_t>;
-
-Replacement plain(const char* name) { return {.policy = name, .parameters = {}, .equivalent = {}}; }
 
 bool fits(const Replacement& policy, std::uint32_t ways) {
   try {
@@ -80,14 +79,14 @@ std::set<std::uint32_t> likely_ways(const SetSimulation& simulation, const Lines
   std::set<std::uint32_t> ways{static_cast<std::uint32_t>(std::max(1.0, std::round(size * share_of_hits)))};
   constexpr std::uint32_t most_tried = 64;
   const auto step = static_cast<std::uint32_t>((lines.size() + most_tried - 1) / most_tried);
-  for (const char* name : {"lru", "fifo"}) {
+  for (const Replacement& policy : model::typical_policies()) {
     std::set<std::uint32_t> tried;
     for (std::uint32_t count = 1; count <= lines.size(); count += step) {
       tried.insert(count);
     }
-    BestWays best = best_ways(simulation, lines, plain(name), tried);
+    BestWays best = best_ways(simulation, lines, policy, tried);
     if (step > 1) {
-      best = best_ways(simulation, lines, plain(name), around({best.ways}, step, lines.size()));
+      best = best_ways(simulation, lines, policy, around({best.ways}, step, lines.size()));
     }
     ways.insert(best.ways);
   }
@@ -328,7 +327,7 @@ class SplitFit {
   std::vector<std::set<std::uint32_t>> likely_;
   std::vector<BestWays> best_;
   std::vector<Replacement> in_question_;
-  Replacement policy_ = plain("lru");
+  Replacement policy_ = model::typical_policies().front();
   std::size_t wrong_ = SetSimulation::does_not_fit;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "model/policies/policy.hpp"
 
@@ -52,6 +53,16 @@ class Automaton {
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  static Replacement of(std::vector<std::vector<double>> hits, std::vector<double> victims, std::vector<double> misses,
+                        std::vector<double> fills) {
+    return {.policy = std::string(name),
+            .parameters = {{"hits", std::move(hits)},
+                           {"victims", std::move(victims)},
+                           {"misses", std::move(misses)},
+                           {"fills", std::move(fills)}},
+            .equivalent = {}};
+  }
 
   Automaton(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
       : layout_(&layout), start_(start.of(replacement)), victims_(victims.of(replacement)),

@@ -20,6 +20,10 @@ class Bip {
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
+  static std::vector<Replacement> coins(std::int64_t one_in) {
+    return {{.policy = std::string(name), .parameters = {{"one_in", one_in}}, .equivalent = {}}};
+  }
+
   Bip(const SetLayout& layout, const Replacement& replacement, Random& random)
       : bimodal_(replacement, random), recency_(layout) {}
 

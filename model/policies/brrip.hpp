@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "model/policies/bimodal.hpp"
 #include "model/policies/policy.hpp"
 #include "model/policies/rrip.hpp"
@@ -20,6 +22,22 @@ class Brrip {
   static constexpr std::tuple parameters{Rrip::bits, Rrip::promotion, Bimodal::one_in};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  // With a single bit, a hit cannot promote by less than all the way.
+  static std::vector<Replacement> coins(std::int64_t one_in) {
+    const std::pair<std::string, PolicyParameter> by_frequency{"promotion", std::string("frequency")};
+    const Replacement two_bits{.policy = std::string(name), .parameters = {{"one_in", one_in}}, .equivalent = {}};
+    std::vector<Replacement> coins(5, two_bits);
+    coins[1].parameters["bits"] = std::int64_t{1};
+    coins[2].parameters["bits"] = std::int64_t{3};
+    coins[3].parameters.insert(by_frequency);
+    coins[4] = coins[2];
+    coins[4].parameters.insert(by_frequency);
+    Replacement same = coins[1];
+    same.parameters.insert(by_frequency);
+    coins[1].equivalent.push_back(to_text(same));
+    return coins;
+  }
 
   Brrip(const SetLayout& layout, const Replacement& replacement, Random& random)
       : bimodal_(replacement, random), rrip_(layout, replacement) {}

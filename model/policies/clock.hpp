@@ -20,7 +20,7 @@ class Clock {
   static constexpr std::tuple parameters{mark_fill};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}},
+    return {plain<Clock>(),
             {.policy = std::string(name), .parameters = {{"mark_fill", std::string("false")}}, .equivalent = {}}};
   }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "model/policies/policy.hpp"
@@ -31,6 +32,21 @@ class Fermi {
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  static std::vector<double> long_run_shares(const Replacement& replacement, std::uint32_t ways) {
+    std::vector<double> shares(ways, 0.5 / (ways - 1));
+    shares[way_in_turn(replacement)] = 0.5;
+    return shares;
+  }
+
+  static std::uint32_t way_in_turn(const Replacement& replacement) { return favoured_way.of(replacement); }
+
+  static Replacement of_shares(const std::vector<double>& shares, const std::vector<double>& /*weights*/) {
+    const auto favoured = static_cast<std::int64_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+    return {.policy = std::string(name),
+            .parameters = {{"favoured_way", favoured}, {"others", std::string("random")}},
+            .equivalent = {}};
+  }
 
   Fermi(const SetLayout& layout, const Replacement& replacement, Random& random)
       : layout_(&layout), random_(&random), evictions_(layout.sets()), favoured_way_(favoured_way.of(replacement)) {}

@@ -15,9 +15,7 @@ class Fifo {
   static constexpr bool repeats_are_idle = true;
   static constexpr std::tuple<> parameters{};
 
-  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
-  }
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {plain<Fifo>()}; }
 
   Fifo(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/) : fill_order_(layout) {}
 

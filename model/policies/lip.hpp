@@ -16,9 +16,7 @@ class Lip {
   static constexpr bool repeats_are_idle = false;
   static constexpr std::tuple<> parameters{};
 
-  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
-  }
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {plain<Lip>()}; }
 
   Lip(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/) : recency_(layout) {}
 

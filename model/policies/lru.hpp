@@ -15,9 +15,7 @@ class Lru {
   static constexpr bool repeats_are_idle = true;
   static constexpr std::tuple<> parameters{};
 
-  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
-  }
+  static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {plain<Lru>()}; }
 
   Lru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/) : recency_(layout) {}
 

@@ -18,8 +18,7 @@ class Mru {
   static constexpr std::tuple parameters{of};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}},
-            {.policy = std::string(name), .parameters = {{"of", std::string("fill")}}, .equivalent = {}}};
+    return {plain<Mru>(), {.policy = std::string(name), .parameters = {{"of", std::string("fill")}}, .equivalent = {}}};
   }
 
   Mru(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)

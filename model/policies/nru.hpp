@@ -61,6 +61,20 @@ class Nru {
     return guesses;
   }
 
+  // With `victim: order`.
+  static Replacement of_order(const std::vector<std::uint32_t>& order, bool clears_on_access, bool keeps_last) {
+    Replacement policy = plain<Nru>();
+    policy.parameters["victim"] = std::string("order");
+    policy.parameters["order"] = std::vector<double>(order.begin(), order.end());
+    if (clears_on_access) {
+      policy.parameters["clear"] = std::string("on_access");
+    }
+    if (keeps_last) {
+      policy.parameters["keep_last"] = std::string("true");
+    }
+    return policy;
+  }
+
   Nru(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
       : layout_(&layout), rotating_(victim_rule.of(replacement) == "rotating"),
         clears_on_access_(clear_rule.of(replacement) == "on_access"), keeps_last_(keep_last.of(replacement) == "true"),

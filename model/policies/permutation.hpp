@@ -45,6 +45,12 @@ class Permutation {
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
+  static Replacement of(std::vector<std::vector<double>> hits, std::vector<double> miss) {
+    return {.policy = std::string(name),
+            .parameters = {{"hits", std::move(hits)}, {"miss", std::move(miss)}},
+            .equivalent = {}};
+  }
+
   Permutation(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)
       : layout_(&layout), hits_(hits.of(replacement)), miss_(miss.of(replacement)), positions_(layout.slots()) {
     reset();

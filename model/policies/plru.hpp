@@ -28,6 +28,12 @@ class Plru {
   static constexpr WordParameter<2> split{.name = "split", .words = {"balanced", "power_of_two"}};
   static constexpr std::tuple parameters{order, split};
 
+  // Whether they are the same tree, whose leaves are counted from the other end.
+  static bool are_mirrored(Replacement a, Replacement b) {
+    const bool one_is_reversed = a.parameters.erase("order") != b.parameters.erase("order");
+    return one_is_reversed && a.policy == name && b.policy == name && a.parameters == b.parameters;
+  }
+
   // The two splits are the same for a power of two.
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& ways) {
     const auto reversed = std::pair{std::string("order"), std::string("reversed")};

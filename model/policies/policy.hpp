@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -32,6 +33,17 @@
 //   void append_state(set, state) const;            appends what decides how the set goes on, in a form that is the
 //                                                   same for two sets of one layout if and only if that is
 //
+// A policy with chance may say more of itself:
+//
+//   static std::vector<double> long_run_shares(replacement, ways);
+//                                                   the share of the victims that each way is; without it, all are
+//                                                   alike
+//   static std::uint32_t way_in_turn(replacement);  a way that is the victim in turn with others that are drawn
+//   static Replacement of_shares(shares, weights);  the policy whose victims have these shares by way, as counted or as
+//                                                   simple whole weights
+//   static std::vector<Replacement> coins(one_in);  what a search tries of a policy that tosses a coin for each new
+//                                                   line (model/coin_set.hpp)
+//
 // Where something else than the policy may evict lines (`sweep` in descriptions), the policy says two things more:
 //
 //   std::uint32_t next(set) const;                  the slot to free next in a set with lines, which need not be full
@@ -39,3 +51,13 @@
 //
 // While a set has free slots the lowest of them is filled and victim() is not asked. Policies are values: a copy goes
 // on from the same state.
+
+namespace gpuinfer::model {
+
+// The policy with the parameters that it has by default.
+template <class Policy>
+[[nodiscard]] Replacement plain() {
+  return {.policy = std::string(Policy::name), .parameters = {}, .equivalent = {}};
+}
+
+}  // namespace gpuinfer::model

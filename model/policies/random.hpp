@@ -16,6 +16,10 @@ class RandomPolicy {
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
 
+  static Replacement of_shares(const std::vector<double>& /*shares*/, const std::vector<double>& /*weights*/) {
+    return plain<RandomPolicy>();
+  }
+
   RandomPolicy(const SetLayout& layout, const Replacement& /*replacement*/, Random& random)
       : layout_(&layout), random_(&random) {}
 

@@ -23,7 +23,7 @@ class ResettingSlru {
   static constexpr std::tuple<> parameters{};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) {
-    return {{.policy = std::string(name), .parameters = {}, .equivalent = {}}};
+    return {plain<ResettingSlru>()};
   }
 
   ResettingSlru(const SetLayout& layout, const Replacement& /*replacement*/, Random& /*random*/)

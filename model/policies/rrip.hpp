@@ -42,11 +42,11 @@ class Rrip {
     predictions_.append_state(set, state);
   }
 
- private:
   [[nodiscard]] static std::uint8_t distant_of(const Replacement& replacement) {
     return static_cast<std::uint8_t>((1U << bits.of(replacement)) - 1);
   }
 
+ private:
   std::uint8_t distant_;
   bool by_frequency_;
   SlotAges predictions_;

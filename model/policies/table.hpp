@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <tuple>
 
 #include "model/policies/alternating.hpp"
@@ -24,6 +26,7 @@
 #include "model/policies/slru.hpp"
 #include "model/policies/srrip.hpp"
 #include "model/policies/weighted_random.hpp"
+#include "model/printable.hpp"
 
 namespace gpuinfer::model {
 
@@ -45,8 +48,8 @@ using AllPolicies = std::tuple<  //
     Qlru,                        //
     Permutation,                 //
     RandomPolicy,                //
-    WeightedRandom,              //
     Fermi,                       //
+    WeightedRandom,              //
     Automaton,                   //
     SetDuelling,                 //
     Alternating>;
@@ -57,6 +60,23 @@ void for_each_policy(Visitor&& visitor) {
   [&]<class... Policy>(std::tuple<Policy...>*) {
     (visitor.template operator()<Policy>(), ...);
   }(static_cast<AllPolicies*>(nullptr));
+}
+
+// Calls visitor.operator()<Policy>() for the policy of that name; throws InputError where there is none.
+template <class Visitor>
+void with_policy(std::string_view name, Visitor&& visitor) {
+  bool found = false;
+  std::string known;
+  for_each_policy([&]<class Policy>() {
+    known += (known.empty() ? "" : ", ") + std::string(Policy::name);
+    if (Policy::name == name) {
+      found = true;
+      visitor.template operator()<Policy>();
+    }
+  });
+  if (!found) {
+    throw InputError("policy: `" + printable(std::string(name)) + "` is not known; known are " + known);
+  }
 }
 
 }  // namespace gpuinfer::model

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "model/policies/policy.hpp"
 
@@ -33,6 +35,21 @@ class WeightedRandom {
   }
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }
+
+  static Replacement of(std::vector<double> weights) {
+    return {.policy = std::string(name), .parameters = {{"victim_weights", std::move(weights)}}, .equivalent = {}};
+  }
+
+  static Replacement of_shares(const std::vector<double>& /*shares*/, const std::vector<double>& weights) {
+    return of(weights);
+  }
+
+  static std::vector<double> long_run_shares(const Replacement& replacement, std::uint32_t /*ways*/) {
+    std::vector<double> shares = victim_weights.of(replacement);
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    std::transform(shares.begin(), shares.end(), shares.begin(), [sum](double weight) { return weight / sum; });
+    return shares;
+  }
 
   WeightedRandom(const SetLayout& layout, const Replacement& replacement, Random& random)
       : layout_(&layout), random_(&random) {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "model/policies/table.hpp"
+#include "model/policy_traits.hpp"
 
 namespace gpuinfer::model {
 namespace {
@@ -190,6 +191,28 @@ TEST(Replacement, ChecksNamesAndParameters) {
   EXPECT_TRUE(refusal_of(favoured(4), ways).starts_with("favoured_way: "));
   EXPECT_TRUE(refusal_of(favoured(-1), ways).starts_with("favoured_way: "));
   EXPECT_TRUE(refusal_of(policy("fermi", {{"favoured_way", std::string("one")}}), ways).starts_with("favoured_way: "));
+}
+
+TEST(Replacement, ThoseWithChanceSayHowOftenEachWayGoes) {
+  EXPECT_EQ(long_run_shares(policy("random"), 4), (std::vector<double>(4, 0.25)));
+  EXPECT_EQ(long_run_shares(fermi, 4), (std::vector<double>{0.5 / 3, 0.5, 0.5 / 3, 0.5 / 3}));
+  EXPECT_EQ(long_run_shares(weighted, 4), (std::vector<double>{0.2, 0.6, 0, 0.2}));
+  EXPECT_EQ(way_in_turn(fermi), 1U);
+  EXPECT_FALSE(way_in_turn(weighted));
+}
+
+TEST(Replacement, SharesMakePoliciesThePlainestFirst) {
+  EXPECT_EQ(policies_of_shares({}, {}), std::vector<Replacement>{policy("random")});
+  EXPECT_EQ(policies_of_shares({0.19, 0.6, 0, 0.21}, {1, 3, 0, 1}),
+            (std::vector<Replacement>{policy("random"), fermi, weighted}));
+}
+
+TEST(Replacement, TreesCountedFromEitherEndAreMirrored) {
+  const Replacement reversed = policy("plru", {{"order", std::string("reversed")}});
+  EXPECT_TRUE(are_mirrored(policy("plru"), reversed));
+  EXPECT_FALSE(are_mirrored(reversed, reversed));
+  EXPECT_FALSE(are_mirrored(policy("plru", {{"split", std::string("power_of_two")}}), reversed));
+  EXPECT_FALSE(are_mirrored(policy("lru"), policy("fifo")));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ bool conforms_beyond(SetExplorer& explorer, const MealyMachine& machine, std::si
 bool stretches_agree(SetExplorer& explorer, const model::Replacement& policy, std::size_t accesses,
                      model::Random& random);
 
-// Accesses that conforms() asks for at most.
+// Accesses that conforms() asks for at most of a set that is as the machine says.
 [[nodiscard]] double accesses_to_conform(const MealyMachine& machine, unsigned inputs);
 
 // The most inputs for which so many accesses suffice, at most 10. 0: for not even one.

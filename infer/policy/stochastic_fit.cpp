@@ -292,6 +292,46 @@ std::size_t periods_excluded(const Watched& watched) {
   return longest / 2;
 }
 
+// A set that repeats what the others leave to chance has a policy of its own.
+bool some_repeat(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+  return std::ranges::any_of(sets, [&](const ConflictClass* set) {
+    return repeats_for_long(device, *set, [&](AccessSequence walk) { return device.question({}, std::move(walk)); });
+  });
+}
+
+// Of each set.
+std::size_t victims_wanted(const std::vector<const ConflictClass*>& sets, bool floods) {
+  constexpr std::size_t fewest_flooded = 2000;
+  const std::uint32_t ways = sets.front()->ways;
+  const std::size_t most_ways = std::ranges::max(sets, {}, &ConflictClass::ways)->ways;
+  return std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(),
+                  floods ? std::max(fewest_flooded, 100UL * most_ways) : fewest_per_set);
+}
+
+void tell(const Generator& generator, ReplacementFit& fit) {
+  if (generator.period_victims) {
+    fit.details["period"] = std::to_string(*generator.period_victims);
+  }
+  if (generator.linear_complexity) {
+    fit.details["linear_complexity"] = std::to_string(*generator.linear_complexity);
+  }
+  fit.reason = "pseudo-random: the victims " + to_text(generator);
+}
+
+void tell(const Interrogator& device, const Watched& watched, const Replacement& law, ReplacementFit& fit) {
+  fit.candidates.push_back(law);
+  fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
+  if (!watched.counts.empty() && !device.starts_flooded()) {
+    const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
+    const auto ways = static_cast<double>(watched.counts.size());
+    fit.details["victim_probability_intervals"] =
+        probability_intervals(device, watched.counts, rates, law, 1 - 0.01 / ways);
+    fit.details["victim_probability_intervals_95_percent_each"] =
+        probability_intervals(device, watched.counts, rates, law, 0.95);
+    fit.details["victims_observed"] = std::to_string(watched.victims());
+  }
+}
+
 }  // namespace
 
 ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets) {
@@ -299,70 +339,43 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
     return *std::move(bimodal);
   }
   ReplacementFit fit;
-  // A set that repeats what the others leave to chance has a policy of its own.
-  for (const ConflictClass* set : sets) {
-    if (repeats_for_long(device, *set, [&](AccessSequence walk) { return device.question({}, std::move(walk)); })) {
-      fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
-      return fit;
-    }
+  if (some_repeat(device, sets)) {
+    fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
+    return fit;
   }
   constexpr std::size_t most_flooded = 4;  // sets that are watched
-  constexpr std::size_t fewest_flooded = 2000;
   const bool floods = device.starts_flooded();
   if (floods) {
     sets.resize(std::min(sets.size(), most_flooded));
   }
-  const std::uint32_t ways = sets.front()->ways;
-  const std::size_t most_ways = (*std::max_element(sets.begin(), sets.end(), [](const auto* a, const auto* b) {
-                                  return a->ways < b->ways;
-                                }))->ways;
-  const bool equal_ways =
-      std::all_of(sets.begin(), sets.end(), [&](const ConflictClass* set) { return set->ways == ways; });
+  const bool equal_ways = std::ranges::all_of(
+      sets, [&](std::uint32_t ways) { return ways == sets.front()->ways; }, &ConflictClass::ways);
   // Chance may make a true hypothesis look bad once; more victims then decide.
   for (const std::size_t effort : {1U, 4U}) {
-    const std::size_t wanted =
-        effort * std::max(std::max<std::size_t>(ways <= 16 ? 20000 : 10000, 100UL * ways) / sets.size(),
-                          floods ? std::max(fewest_flooded, 100UL * most_ways) : fewest_per_set);
+    const std::size_t wanted = effort * victims_wanted(sets, floods);
     const std::string of_sets = std::to_string(sets.size()) + (sets.size() == 1 ? " set" : " sets");
     device.inquire("victims of " + of_sets + ", at least " + std::to_string(wanted) + " each",
                    effort == 1 ? "the same question is answered differently, so victims are drawn by chance"
                                : "no law of chance fits, which chance itself may do; more victims decide");
     const Watched watched = watch(device, sets, wanted, equal_ways);
     const std::vector<Replacement> hypotheses = hypotheses_for(device, watched);
-    const auto fitting = std::find_if(hypotheses.begin(), hypotheses.end(), [&](const Replacement& hypothesis) {
-      return explains(device, sets, watched, hypothesis);
-    });
+    const auto fitting = std::ranges::find_if(
+        hypotheses, [&](const Replacement& hypothesis) { return explains(device, sets, watched, hypothesis); });
     const bool is_told = fitting != hypotheses.end() && (!floods || would_be_uneven(device, sets, watched));
-    const std::optional<Replacement> law = !is_told ? std::nullopt : std::optional<Replacement>(*fitting);
+    const std::optional<Replacement> law = is_told ? std::optional(*fitting) : std::nullopt;
     if (effort == 1 || law) {
       if (const auto generator = generator_of(device, *sets.front(), watched, law)) {
-        if (generator->period_victims) {
-          fit.details["period"] = std::to_string(*generator->period_victims);
-        }
-        if (generator->linear_complexity) {
-          fit.details["linear_complexity"] = std::to_string(*generator->linear_complexity);
-        }
-        fit.reason = "pseudo-random: the victims " + to_text(*generator);
+        tell(*generator, fit);
         device.learned(fit.reason);
         return fit;
       }
     }
-    if (!is_told) {
-      device.learned("none of the known laws of chance draws such victims", hypotheses.size(), 0);
-      continue;
+    if (law) {
+      device.learned("the victims are those of " + model::to_text(*law), hypotheses.size(), 1);
+      tell(device, watched, *law, fit);
+      return fit;
     }
-    device.learned("the victims are those of " + model::to_text(*fitting), hypotheses.size(), 1);
-    fit.candidates.push_back(*fitting);
-    fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
-    if (equal_ways && !floods) {
-      const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
-      fit.details["victim_probability_intervals"] =
-          probability_intervals(device, watched.counts, rates, *fitting, 1 - 0.01 / static_cast<double>(ways));
-      fit.details["victim_probability_intervals_95_percent_each"] =
-          probability_intervals(device, watched.counts, rates, *fitting, 0.95);
-      fit.details["victims_observed"] = std::to_string(watched.victims());
-    }
-    return fit;
+    device.learned("none of the known laws of chance draws such victims", hypotheses.size(), 0);
   }
   fit.reason =
       floods

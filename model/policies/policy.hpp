@@ -31,7 +31,8 @@
 //   void fill(set, slot);                           a line was placed here, which is its first access; no hit follows
 //   std::uint32_t victim(set);                      the slot to free in a full set; fill() of that slot follows
 //   void append_state(set, state) const;            appends what decides how the set goes on, in a form that is the
-//                                                   same for two sets of one layout if and only if that is
+//                                                   same for two sets of one layout if and only if that is, and as wide
+//                                                   in every state
 //
 // A policy with chance may say more of itself:
 //

@@ -62,9 +62,7 @@ class ResettingSlru {
 
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
     order_.append_state(set, state);
-    if (is_full(set)) {
-      state.push_back(victims_[set] - layout_->first_slot[set]);
-    }
+    state.push_back(is_full(set) ? victims_[set] - layout_->first_slot[set] : 0);
   }
 
  private:

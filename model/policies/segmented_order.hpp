@@ -55,11 +55,13 @@ class SegmentedOrder {
     }
   }
 
+  // As wide whatever lines are there: a place without one has the number of ways.
   void append_state(std::uint32_t set, std::vector<std::uint32_t>& state) const {
     state.push_back(sets_[set].lines);
     state.push_back(sets_[set].protected_lines);
-    for (std::uint32_t place = 0; place < sets_[set].lines; ++place) {
-      state.push_back(slot_at(set, place) - layout_->first_slot[set]);
+    const std::uint32_t ways = layout_->ways(set);
+    for (std::uint32_t place = 0; place < ways; ++place) {
+      state.push_back(place < sets_[set].lines ? slot_at(set, place) - layout_->first_slot[set] : ways);
     }
   }
 

@@ -36,7 +36,7 @@ struct CudaOptions {
 // A GPU under the number that this process knows it by.
 struct CudaIdentity {
   int number = 0;
-  std::string id;  // cuda::gpu_id()
+  std::string id;  // gpu::gpu_id()
 };
 
 // Of all CUDA devices, as cuda_device_names(). Makes no context on any.

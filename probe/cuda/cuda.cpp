@@ -17,11 +17,11 @@
 #include "probe/cuda/constant_banks.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/gpu_condition.hpp"
-#include "probe/cuda/gpu_id.hpp"
 #include "probe/cuda/nvml.hpp"
 #include "probe/cuda/page_lines.hpp"
 #include "probe/cuda/thread_runner.hpp"
 #include "probe/gpu/emptying.hpp"
+#include "probe/gpu/gpu_id.hpp"
 #include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe {
@@ -651,7 +651,8 @@ std::vector<CudaIdentity> cuda_identities() {
   for (int device = 0; device < devices; ++device) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
-      identities.push_back({.number = device, .id = cuda::gpu_id(cuda::uuid_text(properties.uuid))});
+      identities.push_back(
+          {.number = device, .id = gpu::gpu_id(gpu::uuid_text(std::as_bytes(std::span(properties.uuid.bytes))))});
     }
   }
   return identities;

@@ -10,13 +10,12 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "model/errors.hpp"
 #include "probe/cuda/failure_advice.hpp"
-#include "probe/cuda/gpu_id.hpp"
 #include "probe/device_failures.hpp"
+#include "probe/gpu/gpu_id.hpp"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -48,19 +47,6 @@ cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-std::string uuid_text(const cudaUUID_t& uuid) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  constexpr std::array<std::size_t, 4> hyphens_before{4, 6, 8, 10};
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
-    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
-    text += std::ranges::find(hyphens_before, i) == hyphens_before.end() ? "" : "-";
-    text += digits[byte >> 4U];
-    text += digits[byte & 0xfU];
-  }
-  return text;
 }
 
 cudaError_t HostMemory::reserve(std::size_t bytes) {
@@ -287,7 +273,7 @@ model::DeviceFacts Gpu::facts() const {
   facts.shared_memories_kb = carveouts_kb();
   facts.chooses_unit = true;
   facts.provenance = {
-      {"gpu_id", gpu_id(uuid_text(properties.uuid))},
+      {"gpu_id", gpu::gpu_id(gpu::uuid_text(std::as_bytes(std::span(properties.uuid.bytes))))},
       {"host", name_of_host()},
       {"cuda_driver", version_text(driver)},
       {"cuda_runtime", version_text(runtime)},
@@ -305,7 +291,7 @@ model::DeviceFacts Gpu::facts() const {
                                                     std::to_string(chunk_accesses(LoadPath::global_ca)) + " accesses"},
   };
   if (options_.identify) {
-    facts.provenance["gpu_uuid"] = uuid_text(properties.uuid);
+    facts.provenance["gpu_uuid"] = gpu::uuid_text(std::as_bytes(std::span(properties.uuid.bytes)));
   }
   if (auto id = pci_bus_id()) {
     facts.provenance["pci_bus_id"] = std::move(*id);

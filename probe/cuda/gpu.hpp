@@ -21,9 +21,6 @@ namespace gpuinfer::probe::cuda {
 // 13000 -> "13.0", as CUDA counts versions.
 [[nodiscard]] std::string version_text(int version);
 
-// GPU-01234567-89ab-cdef-0123-456789abcdef, as nvidia-smi has it.
-[[nodiscard]] std::string uuid_text(const cudaUUID_t& uuid);
-
 // Memory of this process that the GPU reads and writes in place, so that no copy commands come between launches.
 class HostMemory {
  public:

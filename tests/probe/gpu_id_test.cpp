@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "probe/cuda/gpu_id.hpp"
+#include "probe/gpu/gpu_id.hpp"
 
 #include <gtest/gtest.h>
 
-namespace gpuinfer::probe::cuda {
+namespace gpuinfer::probe::gpu {
 namespace {
 
 std::string hex(const std::array<std::uint8_t, 32>& digest) {
@@ -33,4 +33,4 @@ TEST(GpuId, IsTheBeginningOfTheHashOfTheUuid) {
 }
 
 }  // namespace
-}  // namespace gpuinfer::probe::cuda
+}  // namespace gpuinfer::probe::gpu

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "probe/cuda/gpu_id.hpp"
+#include "probe/gpu/gpu_id.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <vector>
 
-namespace gpuinfer::probe::cuda {
+namespace gpuinfer::probe::gpu {
 
 namespace {
 
@@ -58,6 +58,12 @@ void compress(State& state, const std::uint8_t* block) {
   std::ranges::transform(state, worked, state.begin(), [](std::uint32_t x, std::uint32_t y) { return x + y; });
 }
 
+void append_hexadecimal(std::string& text, unsigned byte) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  text += digits[byte >> 4U];
+  text += digits[byte & 0xfU];
+}
+
 }  // namespace
 
 std::array<std::uint8_t, 32> sha256(std::string_view message) {
@@ -82,16 +88,24 @@ std::array<std::uint8_t, 32> sha256(std::string_view message) {
   return digest;
 }
 
-std::string gpu_id(std::string_view uuid) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  constexpr std::size_t id_bytes = 8;
-  const std::array<std::uint8_t, 32> digest = sha256(uuid);
-  std::string text;
-  for (std::size_t i = 0; i < id_bytes; ++i) {
-    text += digits[digest.at(i) >> 4U];
-    text += digits[digest.at(i) & 0xfU];
+std::string uuid_text(std::span<const std::byte, 16> uuid) {
+  constexpr std::array<std::size_t, 4> hyphens_before{4, 6, 8, 10};
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    text += std::ranges::find(hyphens_before, i) == hyphens_before.end() ? "" : "-";
+    append_hexadecimal(text, std::to_integer<unsigned>(uuid[i]));
   }
   return text;
 }
 
-}  // namespace gpuinfer::probe::cuda
+std::string gpu_id(std::string_view uuid) {
+  constexpr std::size_t id_bytes = 8;
+  const std::array<std::uint8_t, 32> digest = sha256(uuid);
+  std::string text;
+  for (std::size_t i = 0; i < id_bytes; ++i) {
+    append_hexadecimal(text, digest.at(i));
+  }
+  return text;
+}
+
+}  // namespace gpuinfer::probe::gpu

@@ -18,6 +18,7 @@ replacement policy. It reports how each value was verified.")
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gpuinfer)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS libvulkan1)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "finds out how the caches of a GPU are built\n${about}")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpuinfer-dev)

@@ -31,4 +31,7 @@ struct Examination {
 // The program, the driver, and all GPUs of CUDA or the one of this number. Throws InputError for what is no number.
 void examine_cuda(Examination& found, const std::optional<std::string>& number);
 
+// All devices of Vulkan or the one of this number. Throws InputError for what is no number.
+void examine_vulkan(Examination& found, const std::optional<std::string>& number);
+
 }  // namespace gpuinfer::cli

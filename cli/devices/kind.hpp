@@ -20,6 +20,7 @@ struct ListedDevice {
   std::string address;
   std::string what;
   std::vector<std::string> targets;  // that it offers
+  bool is_gpu = true;                // of a kind with gpus(): false where something else plays one
 };
 
 // A GPU of this host under the address that this process knows it by.

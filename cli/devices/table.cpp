@@ -15,21 +15,27 @@
 #include "probe/host.hpp"
 #include "probe/pci_gpus.hpp"
 #include "probe/virtual_device.hpp"
+#include "probe/vulkan.hpp"
 
 namespace gpuinfer::cli {
 
 namespace {
 
 std::string cuda_address(std::size_t number) { return "cuda:" + std::to_string(number); }
+std::string vulkan_address(std::size_t number) { return "vulkan:" + std::to_string(number); }
 
-std::unique_ptr<model::Answerer> open_cuda(const DeviceAddress& device, const DeviceRequest& request) {
+std::uint32_t number_of(const DeviceAddress& device) {
   constexpr std::uint64_t most = 1023;
-  const std::uint64_t number = parse_count(device.rest, "--device cuda");
+  const std::uint64_t number = parse_count(device.rest, "--device " + std::string(device.kind->name));
   if (number > most) {
     throw DeviceUnavailable("--device " + to_text(device) +
                             ": no host has so many GPUs; `gpuinfer list devices` shows yours");
   }
-  return probe::open_cuda({.device = static_cast<int>(number),
+  return static_cast<std::uint32_t>(number);
+}
+
+std::unique_ptr<model::Answerer> open_cuda(const DeviceAddress& device, const DeviceRequest& request) {
+  return probe::open_cuda({.device = static_cast<int>(number_of(device)),
                            .carveout_kb = request.carveout_kb,
                            .identify = request.identify,
                            .targets = request.targets});
@@ -47,6 +53,36 @@ std::vector<OwnGpu> cuda_gpus() {
   std::vector<OwnGpu> gpus;
   for (const probe::CudaIdentity& gpu : probe::cuda_identities()) {
     gpus.push_back({.address = cuda_address(static_cast<std::size_t>(gpu.number)), .id = gpu.id});
+  }
+  return gpus;
+}
+
+std::unique_ptr<model::Answerer> open_vulkan(const DeviceAddress& device, const DeviceRequest& request) {
+  return probe::open_vulkan({.device = number_of(device), .targets = request.targets});
+}
+
+std::vector<ListedDevice> list_vulkan() {
+  std::vector<ListedDevice> devices;
+  for (const probe::VulkanDevice& device : probe::vulkan_health().devices) {
+    std::string lacks;
+    for (const std::string& each : device.missing) {
+      lacks += (lacks.empty() ? ", lacks " : " and ") + each;
+    }
+    devices.push_back({.address = vulkan_address(devices.size()),
+                       .what = device.name + (device.is_gpu ? "" : ", no GPU") + lacks,
+                       .targets = device.missing.empty() ? probe::vulkan_targets() : std::vector<std::string>{},
+                       .is_gpu = device.is_gpu && device.missing.empty()});
+  }
+  return devices;
+}
+
+std::vector<OwnGpu> vulkan_gpus() {
+  std::vector<OwnGpu> gpus;
+  const std::vector<probe::VulkanDevice> devices = probe::vulkan_health().devices;
+  for (std::size_t number = 0; number < devices.size(); ++number) {
+    if (devices[number].is_gpu && devices[number].missing.empty()) {
+      gpus.push_back({.address = vulkan_address(number), .id = devices[number].id});
+    }
   }
   return gpus;
 }
@@ -119,8 +155,8 @@ std::unique_ptr<model::Answerer> open_ssh(const DeviceAddress& device, const Dev
 std::optional<DeviceAddress> first_gpu() {
   for (const DeviceKind& kind : device_kinds()) {
     const std::vector<ListedDevice> gpus = kind.gpus == nullptr ? std::vector<ListedDevice>{} : kind.list();
-    if (!gpus.empty()) {
-      return parse_device(gpus.front().address);
+    if (const auto gpu = std::ranges::find_if(gpus, &ListedDevice::is_gpu); gpu != gpus.end()) {
+      return parse_device(gpu->address);
     }
   }
   return std::nullopt;
@@ -135,13 +171,14 @@ std::string no_gpu_sentence() {
     seen += (seen.empty() ? "" : ", ") + probe::vendor_of(gpu) + " at " + gpu.bus_id;
     any_nvidia = any_nvidia || gpu.vendor_id == probe::nvidia_vendor_id;
   }
-  const std::string begin = "--device gpu: CUDA shows no GPU, and the PCI bus shows ";
+  const std::string begin = "--device gpu: CUDA shows no GPU, Vulkan neither, and the PCI bus shows ";
   if (any_nvidia) {
     return begin + seen + "; `gpuinfer doctor` says what keeps CUDA from it";
   }
-  const std::string next =
-      "; ask a GPU of NVIDIA of another machine with --device \"exec:ssh NODE gpuinfer serve --device gpu\"";
-  return begin + (seen.empty() ? "none" : seen + ", which cannot be asked, as only those of NVIDIA can") + next;
+  if (!seen.empty()) {
+    return begin + seen + "; install its Vulkan driver, and see `gpuinfer doctor`";
+  }
+  return begin + "none; ask that of another machine with --device \"exec:ssh NODE gpuinfer serve --device gpu\"";
 }
 
 ChosenDevice choose_gpu(const std::vector<std::string>& /*targets*/) {
@@ -191,6 +228,15 @@ constexpr std::array kinds{
                .after_failure = AfterFailure::ask_again,
                .is_of_a_host = true,
                .takes_carveout = true},
+    DeviceKind{.name = "vulkan",
+               .rest = "N",
+               .completion = Completion::zero,
+               .open = open_vulkan,
+               .list = list_vulkan,
+               .gpus = vulkan_gpus,
+               .examine = examine_vulkan,
+               .after_failure = AfterFailure::open_again,
+               .is_of_a_host = true},
     DeviceKind{.name = "host", .what = "this CPU", .open = open_host, .list = list_host, .is_of_a_host = true},
     DeviceKind{.name = "virtual",
                .rest = "NAME-or-FILE",

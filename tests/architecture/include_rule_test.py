@@ -38,6 +38,7 @@ SPDX = ("SPDX-FileCopyrightText: The gpuinfer authors", "SPDX-License-Identifier
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(r"^(cuda|cub/|thrust/|cooperative_groups|device_launch_parameters|nv(ml|rtc|ToolsExt|tx))")
+VULKAN_HEADER = re.compile(r"^(vulkan|vk_video)/")
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog)\b|\b(?:std::)?v?f?printf\s*\(|\b(?:std::)?f?put(s|char)\s*\(|\bfmt::print\b")
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 POLICY_NAME = re.compile(r'std::string_view\s+name\s*=\s*"([^"]+)"')
@@ -57,6 +58,8 @@ def include_violations(root, folder, path, text):
         if kind == "<":
             if CUDA_HEADER.match(name) and own.parts[:2] != ("probe", "cuda"):
                 yield f"{own}: includes <{name}>, only probe/cuda may see CUDA"
+            if VULKAN_HEADER.match(name) and own.parts[:2] != ("probe", "vulkan"):
+                yield f"{own}: includes <{name}>, only probe/vulkan may see Vulkan"
             continue
         first = name.split("/")[0]
         if "/" not in name or not (root / name).is_file():
@@ -187,6 +190,7 @@ class Checker(unittest.TestCase):
         self.assert_found("probe may include only", "probe/f.cpp", '#include "cli/e.cpp"\n')
         self.assert_found("only probe/cuda", "probe/f.cpp", "#include <cuda.h>\n")
         self.assert_found("only probe/cuda", "cli/f.cpp", "#include <cuda_runtime_api.h>\n")
+        self.assert_found("only probe/vulkan", "probe/f.cpp", "#include <vulkan/vulkan.h>\n")
         self.assert_found("no path from the root", "probe/f.cpp", '#include "b.hpp"\n')
         self.assert_found("no path from the root", "probe/f.cpp", '#include "../model/a.hpp"\n')
 

@@ -68,7 +68,7 @@ class Diff(harness.ProgramTest):
 
 class Doctor(harness.ProgramTest):
     def doctor(self, status, *options, **environment):
-        done = self.run_program("doctor", *options, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | environment)
+        done = self.run_program("doctor", *options, env=os.environ | harness.WITHOUT_GPU | environment)
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         return done.stdout
 
@@ -84,6 +84,7 @@ class Doctor(harness.ProgramTest):
             # What does not work has a next action.
             self.assertTrue(line.startswith("ok") or ";" in line, line)
         self.assertTrue(any(line.startswith("fail  CUDA devices") for line in lines))
+        self.assertTrue(any(line.startswith("fail  Vulkan devices") for line in lines))
         self.assertTrue(any(line.startswith("ok    recordings") for line in lines))
 
     def test_a_simulated_device_needs_no_gpu(self):
@@ -91,7 +92,8 @@ class Doctor(harness.ProgramTest):
         self.expect(2, "doctor", "--device", "virtual:nowhere")
         self.expect(2, "doctor", "--device", "cuda:x")
         self.assertIn("fail", self.doctor(4, "--device", "exec:true"))
-        self.doctor(4, "--device", "cuda:1000")
+        for device in ("cuda:1000", "vulkan:0"):
+            self.doctor(4, "--device", device)
 
     def test_missing_data_will_not_work(self):
         # Only what is asked for with GPUINFER_DATA is broken.

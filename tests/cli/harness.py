@@ -22,6 +22,9 @@ caches:
     latency_cycles: {hit: 30, miss: 200}
 """
 
+# In the environment: neither CUDA nor Vulkan shows a device.
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "VK_DRIVER_FILES": "/nowhere", "VK_ICD_FILENAMES": "/nowhere"}
+
 NOISE = "noise: {jitter_cycles: 3, outlier_probability: 0.001, outlier_cycles: 400, misread_probability: 0.001}\n"
 
 

@@ -486,12 +486,12 @@ class Run(harness.ProgramTest):
         self.assertNotIn("disturbances", self.expect(0, *self.arguments).stdout)
 
     def test_without_a_gpu_a_target_is_taken_from_its_own_recording(self):
-        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        without_gpu = {**os.environ, **harness.WITHOUT_GPU}
         done = self.expect(0, "--target=instruction", "--quiet", "-o", "code.yaml", env=without_gpu)
         self.assertIn("data/h200/Instruction.h5", done.stderr)
         for line in (done.stderr.splitlines()[0], done.stderr.splitlines()[-1]):
             self.assertIn("another machine's GPU, NVIDIA H200", line)
-        self.assertIn("--device gpu: CUDA shows no GPU", self.expect(4, "--target=L1tex", "--device=gpu", env=without_gpu).stderr)
+        self.assertIn("--device gpu: CUDA shows no GPU, Vulkan neither", self.expect(4, "--target=L1tex", "--device=gpu", env=without_gpu).stderr)
         drawn = self.expect(0, "show", "code.yaml").stdout
         self.assertIn("up to 32 KiB      77 cycles", drawn)
         served = self.expect(0, "--target=Instruction", "--device=virtual:code.yaml", "--quiet", "--format=json")
@@ -499,7 +499,7 @@ class Run(harness.ProgramTest):
         self.assertEqual([level["fits_bytes"] for level in levels], [32768, 133120, None])
 
     def test_without_a_gpu_all_is_every_recording_of_one(self):
-        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "GPUINFER_DATA": str(self.folder)}
+        without_gpu = {**os.environ, **harness.WITHOUT_GPU, "GPUINFER_DATA": str(self.folder)}
         recordings = self.folder / "data" / "h200"
         recordings.mkdir(parents=True)
         for target in ("L1tex", "L2"):
@@ -511,7 +511,7 @@ class Run(harness.ProgramTest):
         self.assertIn("another machine's GPU, Small", done.stderr.splitlines()[-1])
 
     def test_a_second_bundled_gpu_is_data(self):
-        without_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "GPUINFER_DATA": str(self.folder)}
+        without_gpu = {**os.environ, **harness.WITHOUT_GPU, "GPUINFER_DATA": str(self.folder)}
         for gpu, target in (("first", "L1tex"), ("second", "L2")):
             folder = self.folder / "data" / gpu
             folder.mkdir(parents=True)

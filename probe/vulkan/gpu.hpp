@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/answerer.hpp"
+#include "probe/vulkan.hpp"
+#include "probe/vulkan/clock.hpp"
+#include "probe/vulkan/shaders.hpp"
+
+namespace gpuinfer::probe::vulkan {
+
+// Zeros on the device, where the offsets of questions lead.
+struct Reach {
+  std::uint64_t address = 0;  // of global memory
+  std::uint64_t bytes = 0;
+};
+
+// How questions are played.
+struct Manner {
+  LoadPath path = LoadPath::global;
+  Reach reach;
+  bool new_l1 = false;   // all units run with little shared memory just before
+  bool nothing = false;  // all is timed but the load
+};
+
+struct Played {
+  bool was_alone = false;             // the unit of the question played it once
+  std::uint64_t accesses = 0;         // of the question; fewer than it has where the driver ended the loop
+  std::vector<float> latency_cycles;  // of the recorded accesses, with all that the clock costs
+};
+
+// A device that plays questions, whatever their targets say, along the load path it is told. Every launch begins with a
+// barrier, behind which no unit may have old data. Throws DeviceError; to construct, DeviceUnavailable.
+class Gpu {
+ public:
+  explicit Gpu(const VulkanOptions& options);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // All but the buffers and targets.
+  [[nodiscard]] model::DeviceFacts facts() const;
+  [[nodiscard]] bool is_gpu() const;
+  // That questions can choose from; none: a workgroup runs somewhere.
+  [[nodiscard]] std::optional<std::uint32_t> units() const;
+  // What a question of so many accesses takes of most_accesses().
+  [[nodiscard]] std::uint64_t room_for(std::uint64_t accesses) const;
+  // Of all questions that play together.
+  [[nodiscard]] std::uint64_t most_accesses() const;
+  // Of the memory on the device.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+  [[nodiscard]] const Clock& clock() const;
+
+  // What there is from the beginning.
+  [[nodiscard]] Reach reach(LoadPath path) const;
+  // More of global memory. Begins at a multiple of its size, which is a power of two.
+  [[nodiscard]] Reach allocate(std::uint64_t bytes);
+
+  // Each question on a unit of its own, in the order of the questions.
+  [[nodiscard]] std::vector<Played> play(const Manner& manner, std::span<const model::Question> questions,
+                                         std::span<const std::uint32_t> units);
+
+  // Reads all of it with all units, past the first level.
+  void stream_through(const Reach& reach);
+
+ private:
+  class Device;
+  std::unique_ptr<Device> device_;
+};
+
+}  // namespace gpuinfer::probe::vulkan

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/vulkan/pipelines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string_view>
+
+#include "probe/gpu/gpu_id.hpp"
+
+namespace gpuinfer::probe::vulkan {
+namespace {
+
+constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
+
+// The clock of a shader came with it, and so did all that the probe needs besides.
+constexpr std::uint32_t version = VK_API_VERSION_1_2;
+
+vk::raii::Instance make_instance(const vk::raii::Context& context) {
+  const vk::ApplicationInfo application{.pApplicationName = "gpuinfer", .apiVersion = version};
+  return {context, vk::InstanceCreateInfo{.pApplicationInfo = &application}};
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : " and ") + name;
+  }
+  return text;
+}
+
+vk::raii::Context opened_library(const std::string& source) {
+  try {
+    return {};
+  } catch (const std::exception&) {
+    throw DeviceUnavailable(source +
+                            " cannot be asked without libvulkan.so.1; install the Vulkan loader (Debian: "
+                            "libvulkan1) and the driver of the GPU");
+  }
+}
+
+vk::raii::Instance opened_instance(const std::string& source, const vk::raii::Context& context) {
+  try {
+    return make_instance(context);
+  } catch (const vk::SystemError& error) {
+    throw DeviceUnavailable(source + " is not there, since Vulkan finds no driver (" + error.what() +
+                            "); install that of the GPU (Debian: mesa-vulkan-drivers), or name its file in "
+                            "VK_DRIVER_FILES");
+  }
+}
+
+vk::raii::PhysicalDevice found_device(const std::string& source, const vk::raii::Instance& instance,
+                                      std::uint32_t number) {
+  std::vector<vk::raii::PhysicalDevice> devices = vk::raii::PhysicalDevices(instance);
+  if (number >= devices.size()) {
+    throw DeviceUnavailable(source + " is not there, since Vulkan shows " + std::to_string(devices.size()) +
+                            " device(s), counted from 0; take one of those");
+  }
+  const VulkanDevice device = described(devices[number]);
+  if (!device.missing.empty()) {
+    throw DeviceUnavailable(source + " (" + device.name + ") lacks " + joined(device.missing) +
+                            ", without which single loads cannot be timed; try a newer driver");
+  }
+  return std::move(devices[number]);
+}
+
+}  // namespace
+
+Features::Features(const vk::raii::PhysicalDevice& device) {
+  const auto extensions = device.enumerateDeviceExtensionProperties();
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(extensions, [name](const vk::ExtensionProperties& each) {
+      return std::string_view(each.extensionName) == name;
+    });
+  };
+  known.pNext = &of_version;
+  if (has(VK_KHR_SHADER_CLOCK_EXTENSION_NAME)) {
+    of_version.pNext = &clock;
+  }
+  if (has(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
+    clock.pNext = &units;
+  }
+  (*device).getFeatures2(&known, *device.getDispatcher());
+}
+
+std::vector<std::string> Features::missing() const {
+  std::vector<std::string> names;
+  for (const auto& [is_there, name] : {std::pair(clock.shaderSubgroupClock, "shaderSubgroupClock"),
+                                       std::pair(of_version.bufferDeviceAddress, "bufferDeviceAddress"),
+                                       std::pair(known.features.shaderInt64, "shaderInt64"),
+                                       std::pair(of_version.scalarBlockLayout, "scalarBlockLayout")}) {
+    if (is_there == VK_FALSE) {
+      names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+Properties::Properties(const vk::raii::PhysicalDevice& device) {
+  known.pNext = &driver;
+  driver.pNext = &id;
+  id.pNext = &units;  // stays as it is where the extension is not known
+  (*device).getProperties2(&known, *device.getDispatcher());
+}
+
+bool Properties::is_gpu() const {
+  const auto type = known.properties.deviceType;
+  return type == vk::PhysicalDeviceType::eDiscreteGpu || type == vk::PhysicalDeviceType::eIntegratedGpu ||
+         type == vk::PhysicalDeviceType::eVirtualGpu;
+}
+
+VulkanDevice described(const vk::raii::PhysicalDevice& device) {
+  const vk::PhysicalDeviceProperties properties = device.getProperties();
+  VulkanDevice found{.name = properties.deviceName.data(), .driver = {}, .id = {}, .missing = {}};
+  if (properties.apiVersion < version) {
+    found.missing = {"Vulkan 1.2"};
+    return found;
+  }
+  const Properties all(device);
+  found.driver = std::string(all.driver.driverName.data()) + " " + all.driver.driverInfo.data();
+  found.id = gpu::gpu_id(gpu::uuid_text(std::as_bytes(std::span<const std::uint8_t, VK_UUID_SIZE>(all.id.deviceUUID))));
+  found.is_gpu = all.is_gpu();
+  found.missing = Features(device).missing();
+  return found;
+}
+
+Pipelines::Pipelines(std::uint32_t number)
+    : source_("vulkan:" + std::to_string(number)), context_(opened_library(source_)),
+      instance_(opened_instance(source_, context_)), physical_(found_device(source_, instance_, number)),
+      properties_(physical_), features_(physical_) {
+  if (features_.units.shaderSMBuiltins != VK_FALSE) {
+    units_ = properties_.units.shaderSMCount;
+  }
+  choose_sizes();
+  doing(source_, "be opened", [this] {
+    make_device();
+    make_pipelines();
+  });
+}
+
+// One chunk takes nearly all the shared memory there is, since what is between two chunks touches caches.
+void Pipelines::choose_sizes() {
+  constexpr std::uint32_t spared_bytes = 1024;
+  constexpr std::uint32_t granule_accesses = 64;
+  const vk::PhysicalDeviceLimits& limits = properties_.known.properties.limits;
+  const std::uint32_t bytes =
+      std::min({limits.maxComputeSharedMemorySize - spared_bytes, limits.maxUniformBufferRange, 47U << 10U});
+  chunk_accesses_ = bytes / static_cast<std::uint32_t>(word_bytes) / granule_accesses * granule_accesses;
+  constexpr std::uint32_t largest_constants = 64U << 10U;
+  constant_bytes_ = std::bit_floor(std::min(limits.maxUniformBufferRange, largest_constants));
+  // One is the constants.
+  const std::uint32_t most_windows =
+      std::min(limits.maxPerStageDescriptorUniformBuffers, limits.maxDescriptorSetUniformBuffers) - 1;
+  constexpr std::uint32_t windows_per_unit = 4;
+  constexpr std::uint32_t fewest_windows = 16;
+  windows_ = features_.known.features.shaderUniformBufferArrayDynamicIndexing == VK_FALSE
+                 ? 1
+                 : std::min(most_windows, std::max(fewest_windows, windows_per_unit * units_.value_or(1)));
+}
+
+void Pipelines::make_device() {
+  // A queue for computing alone lets shaders set the size of L1 by their shared memory on GPUs of NVIDIA.
+  const auto families = physical_.getQueueFamilyProperties();
+  const auto computes = [](const vk::QueueFamilyProperties& family) {
+    return static_cast<bool>(family.queueFlags & vk::QueueFlagBits::eCompute);
+  };
+  auto family = std::ranges::find_if(families, [&](const vk::QueueFamilyProperties& each) {
+    return computes(each) && !(each.queueFlags & vk::QueueFlagBits::eGraphics);
+  });
+  if (family == families.end()) {
+    family = std::ranges::find_if(families, computes);
+  }
+  if (family == families.end()) {
+    throw DeviceError(source_ + " has no queue that computes; take another device");
+  }
+  queue_family_ = static_cast<std::uint32_t>(family - families.begin());
+
+  vk::PhysicalDeviceShaderSMBuiltinsFeaturesNV units{.shaderSMBuiltins = VK_TRUE};
+  vk::PhysicalDeviceShaderClockFeaturesKHR clock{.pNext = units_ ? &units : nullptr, .shaderSubgroupClock = VK_TRUE};
+  vk::PhysicalDeviceVulkan12Features of_version{
+      .pNext = &clock, .scalarBlockLayout = VK_TRUE, .bufferDeviceAddress = VK_TRUE};
+  const vk::PhysicalDeviceFeatures2 features{
+      .pNext = &of_version,
+      .features = {
+          .shaderUniformBufferArrayDynamicIndexing = features_.known.features.shaderUniformBufferArrayDynamicIndexing,
+          .shaderInt64 = VK_TRUE}};
+  std::vector<const char*> extensions{VK_KHR_SHADER_CLOCK_EXTENSION_NAME};
+  if (units_) {
+    extensions.push_back(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);
+  }
+  constexpr float priority = 1;
+  const vk::DeviceQueueCreateInfo queue{
+      .queueFamilyIndex = queue_family_, .queueCount = 1, .pQueuePriorities = &priority};
+  device_ = physical_.createDevice({.pNext = &features,
+                                    .queueCreateInfoCount = 1,
+                                    .pQueueCreateInfos = &queue,
+                                    .enabledExtensionCount = static_cast<std::uint32_t>(extensions.size()),
+                                    .ppEnabledExtensionNames = extensions.data()});
+}
+
+vk::raii::Pipeline Pipelines::pipeline(std::span<const std::uint32_t> code, const Key& key) const {
+  const vk::raii::ShaderModule shader =
+      device_.createShaderModule({.codeSize = code.size_bytes(), .pCode = code.data()});
+  const std::array<std::uint32_t, 5> constants{chunk_accesses_, windows_,
+                                               static_cast<std::uint32_t>(constant_bytes_ / (4 * word_bytes)),
+                                               static_cast<std::uint32_t>(key.first), key.second ? VK_TRUE : VK_FALSE};
+  std::array<vk::SpecializationMapEntry, constants.size()> entries;
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    entries[i] = vk::SpecializationMapEntry{
+        .constantID = i, .offset = i * static_cast<std::uint32_t>(word_bytes), .size = word_bytes};
+  }
+  const vk::SpecializationInfo specialization{.mapEntryCount = static_cast<std::uint32_t>(entries.size()),
+                                              .pMapEntries = entries.data(),
+                                              .dataSize = sizeof(constants),
+                                              .pData = constants.data()};
+  return device_.createComputePipeline(nullptr, {.stage = {.stage = vk::ShaderStageFlagBits::eCompute,
+                                                           .module = *shader,
+                                                           .pName = "main",
+                                                           .pSpecializationInfo = &specialization},
+                                                 .layout = *layout_});
+}
+
+void Pipelines::make_pipelines() {
+  const auto binding = [](std::uint32_t number, vk::DescriptorType type, std::uint32_t count) {
+    return vk::DescriptorSetLayoutBinding{.binding = number,
+                                          .descriptorType = type,
+                                          .descriptorCount = count,
+                                          .stageFlags = vk::ShaderStageFlagBits::eCompute};
+  };
+  const std::array bindings{binding(0, vk::DescriptorType::eUniformBuffer, windows_),
+                            binding(1, vk::DescriptorType::eUniformBuffer, 1),
+                            binding(2, vk::DescriptorType::eUniformTexelBuffer, 1)};
+  set_layout_ = device_.createDescriptorSetLayout(
+      {.bindingCount = static_cast<std::uint32_t>(bindings.size()), .pBindings = bindings.data()});
+  const vk::PushConstantRange launch{
+      .stageFlags = vk::ShaderStageFlagBits::eCompute, .offset = 0, .size = sizeof(Launch)};
+  layout_ = device_.createPipelineLayout(
+      {.setLayoutCount = 1, .pSetLayouts = &*set_layout_, .pushConstantRangeCount = 1, .pPushConstantRanges = &launch});
+  for (const LoadPath path : {LoadPath::global, LoadPath::past_l1, LoadPath::constant, LoadPath::texel}) {
+    for (const bool nothing : {false, true}) {
+      plays_.emplace(Key{path, nothing}, pipeline(play_shader(units_.has_value()), {path, nothing}));
+    }
+  }
+  read_clock_ = pipeline(clock_shader());
+  set_aside_ = pipeline(set_aside_shader());
+  stream_ = pipeline(stream_shader());
+}
+
+}  // namespace gpuinfer::probe::vulkan
+
+namespace gpuinfer::probe {
+
+VulkanHealth vulkan_health() {
+  VulkanHealth health{.is_built_in = true, .trouble = std::nullopt, .devices = {}};
+  try {
+    const vk::raii::Context context;
+    const vk::raii::Instance instance = vulkan::make_instance(context);
+    for (const vk::raii::PhysicalDevice& device : vk::raii::PhysicalDevices(instance)) {
+      health.devices.push_back(vulkan::described(device));
+    }
+    if (health.devices.empty()) {
+      health.trouble = "no driver shows a device";
+    }
+  } catch (const vk::SystemError& error) {
+    health.trouble = "no driver is found (" + std::string(error.what()) + ")";
+  } catch (const std::exception&) {
+    health.trouble = "libvulkan.so.1 is not found";
+  }
+  return health;
+}
+
+}  // namespace gpuinfer::probe

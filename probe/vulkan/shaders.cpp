@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/vulkan/shaders.hpp"
+
+namespace gpuinfer::probe::vulkan {
+namespace {
+
+// What glslc writes.
+constexpr std::uint32_t play[] =
+#include <play.inc>
+    ;
+constexpr std::uint32_t play_knowing_unit[] =
+#include <play_knowing_unit.inc>
+    ;
+constexpr std::uint32_t read_clock[] =
+#include <read_clock.inc>
+    ;
+constexpr std::uint32_t set_aside[] =
+#include <set_aside.inc>
+    ;
+constexpr std::uint32_t stream[] =
+#include <stream.inc>
+    ;
+
+}  // namespace
+
+std::span<const std::uint32_t> play_shader(bool knows_unit) {
+  return knows_unit ? std::span<const std::uint32_t>(play_knowing_unit) : play;
+}
+
+std::span<const std::uint32_t> clock_shader() { return read_clock; }
+std::span<const std::uint32_t> set_aside_shader() { return set_aside; }
+std::span<const std::uint32_t> stream_shader() { return stream; }
+
+}  // namespace gpuinfer::probe::vulkan

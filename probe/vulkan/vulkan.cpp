@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/vulkan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <ranges>
+#include <set>
+#include <string_view>
+
+#include "model/errors.hpp"
+#include "probe/device_failures.hpp"
+#include "probe/gpu/emptying.hpp"
+#include "probe/vulkan/gpu.hpp"
+
+namespace gpuinfer::probe {
+namespace {
+
+using model::StartState;
+using vulkan::LoadPath;
+
+constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
+
+// What empties the cache behind a path.
+enum class Emptying {
+  barrier,          // no unit may have old data behind it
+  streaming,        // all units load other lines
+  other_constants,  // the unit loads other lines first
+};
+
+struct Target {
+  std::string_view name;
+  LoadPath path;
+  Emptying emptying;
+};
+
+constexpr std::array all_targets{
+    Target{"L1tex", LoadPath::global, Emptying::barrier},
+    Target{"Texture", LoadPath::texel, Emptying::barrier},
+    Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
+    Target{"L2", LoadPath::past_l1, Emptying::streaming},
+};
+
+// Where nothing but one unit may touch what is measured, it is always this one.
+constexpr std::uint32_t home_unit = 0;
+
+class VulkanProbe final : public model::Answerer {
+ public:
+  explicit VulkanProbe(const VulkanOptions& options);
+
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
+  [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
+
+ private:
+  // A target that can be asked.
+  struct Offer {
+    Target target;
+    vulkan::Reach reach;
+    std::uint64_t bytes = 0;                     // of the reach, for questions
+    float nothing_cycles = 0;                    // what is timed without a load
+    std::map<StartState, std::string> refusals;  // why it cannot be put into these states; it can be into the others
+  };
+
+  void offer(const Target& target);
+  [[nodiscard]] gpu::Emptying plan_of(Emptying emptying) const;
+  // What the clock costs on this path. Throws DeviceUnavailable where the clock is too coarse for a load.
+  [[nodiscard]] float time_nothing(const Target& target, const vulkan::Reach& reach);
+  void try_states(Offer& offer);
+
+  // Each on a unit of its own. None: not one of them is, time and again.
+  [[nodiscard]] std::optional<std::vector<vulkan::Played>> play(const Offer& offer,
+                                                                std::span<const model::Question> questions);
+  [[nodiscard]] std::vector<std::uint32_t> units_for(const Offer& offer, std::span<const model::Question> questions);
+  [[nodiscard]] std::size_t together(const Offer& offer, std::span<const model::Question> questions) const;
+  // That come before a question which begins so.
+  [[nodiscard]] std::uint64_t flood_accesses(const Offer& offer, StartState state) const;
+  [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
+
+  vulkan::Gpu gpu_;
+  model::DeviceFacts facts_;
+  std::map<std::string, Offer, std::less<>> offers_;
+  std::optional<vulkan::Reach> streamed_;
+  std::uint32_t last_unit_ = home_unit;
+};
+
+bool is_asked(const VulkanOptions& options, std::string_view name) {
+  return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
+}
+
+VulkanProbe::VulkanProbe(const VulkanOptions& options) : gpu_(options), facts_(gpu_.facts()) {
+  const vulkan::Reach reach = gpu_.reach(LoadPath::global);
+  facts_.buffer = {.bytes = reach.bytes, .address = reach.address};
+  for (const Target& target : all_targets) {
+    // A CPU that plays a GPU passes no cache by.
+    if (target.path != LoadPath::past_l1 || gpu_.is_gpu()) {
+      facts_.targets.emplace_back(target.name);
+      if (is_asked(options, target.name)) {
+        offer(target);
+      }
+    }
+  }
+}
+
+// A buffer of its own is several times what the last cache of any GPU holds, as far as there is memory.
+void VulkanProbe::offer(const Target& target) {
+  Offer made{.target = target, .reach = gpu_.reach(target.path), .refusals = {}};
+  if (target.emptying == Emptying::streaming) {
+    constexpr std::uint64_t enough_bytes = 256ULL << 20U;
+    constexpr std::uint64_t parts = 16;
+    const std::uint64_t bytes = std::bit_floor(std::min(enough_bytes, gpu_.memory_bytes() / parts));
+    made.reach = gpu_.allocate(bytes);
+    streamed_ = gpu_.allocate(2 * bytes);
+  }
+  const auto bytes = gpu::asked_bytes(plan_of(target.emptying), made.reach.bytes);
+  if (!bytes) {
+    std::erase(facts_.targets, target.name);
+    return;
+  }
+  made.bytes = *bytes;
+  const model::BufferFacts buffer{.bytes = made.bytes, .address = made.reach.address};
+  if (buffer != facts_.buffer) {
+    facts_.own_buffers[std::string(target.name)] = buffer;
+  }
+  made.nothing_cycles = time_nothing(target, made.reach);
+  facts_.provenance["clock_cycles_" + std::string(target.name)] = std::to_string(std::lround(made.nothing_cycles));
+  try_states(made);
+  offers_.emplace(target.name, std::move(made));
+}
+
+gpu::Emptying VulkanProbe::plan_of(Emptying emptying) const {
+  if (emptying == Emptying::streaming) {
+    return {.to_flooded = true};
+  }
+  const auto where_units_are_known = [this](StartState state) {
+    return gpu_.units() ? std::optional(state) : std::nullopt;
+  };
+  if (emptying == Emptying::other_constants) {
+    return {.to_flooded = true,
+            .apart = where_units_are_known(StartState::flooded),
+            .flood = {.bytes = 16U << 10U, .stride_bytes = 64},
+            .touches = {.count = 16, .stride_bytes = 64}};
+  }
+  // Only where L1 and shared memory are one memory, as on GPUs of NVIDIA, is the state of replacement new as well.
+  return {
+      .to_clean = gpu_.units().has_value(), .to_invalidated = true, .apart = where_units_are_known(StartState::clean)};
+}
+
+float VulkanProbe::time_nothing(const Target& target, const vulkan::Reach& reach) {
+  constexpr std::size_t times = 1024;
+  const model::Question question{.target = std::string(target.name),
+                                 .state = StartState::keep,
+                                 .warm = {},
+                                 .record = model::AccessSequence(times)};
+  std::vector<float> latencies =
+      gpu_.play({.path = target.path, .reach = reach, .nothing = true}, {&question, 1}, {&home_unit, 1})
+          .front()
+          .latency_cycles;
+  const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
+  std::ranges::nth_element(latencies, middle);
+  constexpr std::uint32_t fewest_steps = 4;
+  if (*middle < static_cast<float>(fewest_steps * gpu_.clock().step_ticks)) {
+    throw DeviceUnavailable(facts_.source + " has a clock that moves in steps of " +
+                            std::to_string(gpu_.clock().step_ticks) + " and shows " +
+                            std::to_string(std::lround(*middle)) +
+                            " from one reading to the next, which is too coarse for single loads; take another device");
+  }
+  return *middle;
+}
+
+void VulkanProbe::try_states(Offer& offer) {
+  const std::string name(offer.target.name);
+  const auto latencies_of = [](vulkan::Played&& played) { return std::move(played.latency_cycles); };
+  const gpu::Launches launches{.alone = [&](const model::Question& question) -> std::optional<gpu::Latencies> {
+                                 auto played = play(offer, {&question, 1});
+                                 return played ? std::optional(latencies_of(std::move(played->front()))) : std::nullopt;
+                               },
+                               .everywhere =
+                                   [&](const model::Question& question) {
+                                     const std::vector<model::Question> all(gpu_.units().value_or(1), question);
+                                     std::vector<gpu::Latencies> latencies;
+                                     for (auto& played : play(offer, all).value_or(std::vector<vulkan::Played>{})) {
+                                       latencies.push_back(latencies_of(std::move(played)));
+                                     }
+                                     return latencies;
+                                   }};
+  const gpu::Emptying plan = plan_of(offer.target.emptying);
+  std::set<StartState> reached = gpu::states_reached(plan, name, offer.bytes, plan.touches, launches);
+  // What else runs on the device, or on the CPU that plays one, drives out lines at times.
+  constexpr int tries = 4;
+  for (int i = 0; i < tries && !reached.contains(StartState::keep); ++i) {
+    if (gpu::states_reached(plan, name, offer.bytes, plan.touches, launches).contains(StartState::keep)) {
+      reached.insert(StartState::keep);
+    }
+  }
+  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
+    if (!reached.contains(state)) {
+      offer.refusals[state] = name + " on " + facts_.source + " does not support start state `" +
+                              std::string(to_string(state)) + "`; ask with another";
+    }
+  }
+}
+
+// A clean question goes to any unit that it does not name; the others stay where the last one was.
+std::vector<std::uint32_t> VulkanProbe::units_for(const Offer& offer, std::span<const model::Question> questions) {
+  std::vector<std::uint32_t> units(questions.size());
+  if (!gpu_.units()) {
+    return units;
+  }
+  const bool apart = plan_of(offer.target.emptying).apart == questions.front().state;
+  std::iota(units.begin(), units.end(), 0U);
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const std::uint32_t usual = offer.target.emptying == Emptying::streaming ? home_unit
+                                : apart                                      ? units[i]
+                                                                             : last_unit_;
+    units[i] = questions[i].circumstances.unit.value_or(usual);
+  }
+  last_unit_ = units.back();
+  return units;
+}
+
+std::optional<std::vector<vulkan::Played>> VulkanProbe::play(const Offer& offer,
+                                                             std::span<const model::Question> questions) {
+  constexpr int tries = 8;
+  const StartState state = questions.front().state;
+  const vulkan::Manner manner{
+      .path = offer.target.path, .reach = offer.reach, .new_l1 = state == StartState::clean, .nothing = false};
+  const std::vector<std::uint32_t> units = units_for(offer, questions);
+  const gpu::Emptying plan = plan_of(offer.target.emptying);
+  std::vector<model::Question> flooded;
+  if (state == StartState::flooded && plan.flood.bytes > 0) {
+    std::ranges::transform(questions, std::back_inserter(flooded), [&](const model::Question& question) {
+      return gpu::after_flood(plan, offer.bytes, question);
+    });
+  }
+  for (int i = 0; i < (state == StartState::keep ? 1 : tries); ++i) {
+    if (state == StartState::flooded && offer.target.emptying == Emptying::streaming) {
+      gpu_.stream_through(*streamed_);
+    }
+    std::vector<vulkan::Played> all = gpu_.play(manner, flooded.empty() ? questions : flooded, units);
+    if (std::ranges::all_of(all, &vulkan::Played::was_alone)) {
+      for (float& latency : std::views::join(all | std::views::transform(&vulkan::Played::latency_cycles))) {
+        latency = std::max(0.0F, latency - offer.nothing_cycles);
+      }
+      return all;
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint64_t VulkanProbe::flood_accesses(const Offer& offer, StartState state) const {
+  const gpu::Emptying plan = plan_of(offer.target.emptying);
+  const bool floods = state == StartState::flooded && plan.flood.bytes > 0;
+  return floods ? (offer.bytes + plan.flood.bytes) / plan.flood.stride_bytes : 0;
+}
+
+// As many as have room.
+std::size_t VulkanProbe::together(const Offer& offer, std::span<const model::Question> questions) const {
+  if (plan_of(offer.target.emptying).apart != questions.front().state) {
+    return 1;
+  }
+  const std::size_t most = gpu::batch_size(
+      questions, *gpu_.units(), [&](const model::Question& question) { return why_refused(question).has_value(); });
+  std::size_t count = 0;
+  for (std::uint64_t room = gpu_.most_accesses(); count < most; ++count) {
+    const std::uint64_t needed = gpu_.room_for(questions[count].warm.size() + questions[count].record.size() +
+                                               flood_accesses(offer, questions.front().state));
+    if (needed > room) {
+      break;
+    }
+    room -= needed;
+  }
+  return count;
+}
+
+std::optional<std::string> VulkanProbe::why_refused(const model::Question& question) const {
+  const auto offer = offers_.find(question.target);
+  if (offer == offers_.end()) {
+    return "target " + question.target + " is not known to " + facts_.source +
+           " or was not asked for when it was opened; ask for one that it offers";
+  }
+  const auto& refusals = offer->second.refusals;
+  if (const auto state = refusals.find(question.state); state != refusals.end()) {
+    return state->second;
+  }
+  if (auto refusal = model::refusal_of(facts_, question)) {
+    return refusal;
+  }
+  const std::uint64_t accesses =
+      question.warm.size() + question.record.size() + flood_accesses(offer->second, question.state);
+  if (gpu_.room_for(accesses) > gpu_.most_accesses()) {
+    return "a question of " + std::to_string(accesses) + " accesses is longer than the " +
+           std::to_string(gpu_.most_accesses()) + " that " + facts_.source + " takes; ask shorter ones";
+  }
+  for (const auto* sequence : {&question.warm, &question.record}) {
+    for (const std::uint64_t offset : *sequence) {
+      if (offset % word_bytes != 0 || offset >= offer->second.bytes) {
+        return "offset " + std::to_string(offset) + " is not that of a load of " + question.target +
+               " in the buffer of " + std::to_string(offer->second.bytes) + " bytes; ask for multiples of 4 below that";
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<model::Answer> VulkanProbe::ask(std::span<const model::Question> questions) {
+  std::vector<model::Answer> answers;
+  answers.reserve(questions.size());
+  while (answers.size() < questions.size()) {
+    const auto left = questions.subspan(answers.size());
+    if (auto refusal = why_refused(left.front())) {
+      answers.push_back({.latency_cycles = {}, .refusal = std::move(refusal)});
+      continue;
+    }
+    const Offer& offer = offers_.find(left.front().target)->second;
+    const auto first = left.first(together(offer, left));
+    const std::uint64_t flood = flood_accesses(offer, first.front().state);
+    auto played = play(offer, first);
+    if (!played && first.front().state != StartState::keep) {
+      throw TransientError(facts_.source +
+                           " put several workgroups on one unit time and again; end what else runs on it");
+    }
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const std::uint64_t accesses = first[i].warm.size() + first[i].record.size() + flood;
+      if (!played) {
+        answers.push_back({.latency_cycles = {},
+                           .refusal = "the unit of the last answer did not get this question alone on " +
+                                      facts_.source + "; ask again from a clean state"});
+      } else if ((*played)[i].accesses != accesses) {
+        answers.push_back({.latency_cycles = {},
+                           .refusal = "the driver of " + facts_.source + " ended a question of " +
+                                      std::to_string(accesses) + " accesses after " +
+                                      std::to_string((*played)[i].accesses) + "; ask shorter ones"});
+      } else {
+        answers.push_back({.latency_cycles = std::move((*played)[i].latency_cycles), .refusal = std::nullopt});
+      }
+    }
+  }
+  return answers;
+}
+
+}  // namespace
+
+std::vector<std::string> vulkan_targets() {
+  std::vector<std::string> names;
+  std::ranges::transform(all_targets, std::back_inserter(names),
+                         [](const Target& each) { return std::string(each.name); });
+  return names;
+}
+
+std::unique_ptr<model::Answerer> open_vulkan(const VulkanOptions& options) {
+  try {
+    return std::make_unique<VulkanProbe>(options);
+  } catch (const DeviceError& error) {
+    throw DeviceUnavailable(error.what());
+  }
+}
+
+}  // namespace gpuinfer::probe

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The gpuinfer authors
+# SPDX-License-Identifier: Apache-2.0
+"""vulkan_test.py GPUINFER: the whole path over Vulkan, on lavapipe, a driver of Mesa that lets the CPU play a GPU.
+
+What a CPU answers is nothing to resolve: what is held is that the program says so. Exit status 77: there is no lavapipe.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+import harness
+
+SKIPPED = 77
+DRIVERS = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+
+
+class Lavapipe(harness.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        driver = str(DRIVERS[0])
+        self.environment = os.environ | harness.WITHOUT_GPU | {"VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver}
+
+    def test_a_profile_that_promises_nothing(self):
+        done = self.expect(3, "--target=L1tex", "--device=vulkan:0", "--format=json", env=self.environment)
+        profile = json.loads(done.stdout)
+        device = profile["device"]
+        self.assertIn("llvmpipe", device["name"])
+        self.assertIn("a CPU and no GPU", device["name"])
+        self.assertEqual(device["source"], "vulkan:0")
+        self.assertEqual(device["provenance"]["vulkan_device_type"], "Cpu")
+        self.assertGreater(int(device["provenance"]["clock_cycles_L1tex"]), 0)
+        leaves = [leaf for leaf in profile["evidence"]["L1tex"].values() if isinstance(leaf, dict) and "status" in leaf]
+        self.assertGreater(len(leaves), 5)
+        self.assertEqual([leaf for leaf in leaves if leaf["status"] == "resolved"], [])
+
+    def test_single_loads_are_recorded(self):
+        for target in ("L1tex", "Texture", "ConstL1"):
+            probed = self.expect(0, "probe", f"--target={target}", "--device=vulkan:0", "--state=keep", "--sequence=cyclic:4096,64",
+                                 env=self.environment).stdout
+            self.assertEqual([int(line.split(",")[0]) for line in probed.splitlines()[1:]], list(range(0, 4096, 64)))
+
+    def test_it_is_never_taken_for_a_gpu(self):
+        self.assertIn("Vulkan neither", self.expect(4, "--target=L1tex", "--device=gpu", env=self.environment).stderr)
+        auto = self.expect(0, "--target=Instruction", "--quiet", env=self.environment)
+        self.assertIn("another machine's GPU", auto.stderr)
+        listed = self.expect(0, "list", "devices", env=self.environment).stdout
+        self.assertRegex(listed, r"(?m)^vulkan:0 +llvmpipe .*, no GPU")
+        self.assertRegex(self.expect(0, "doctor", "--device=vulkan:0", env=self.environment).stdout, r"(?m)^warn +vulkan:0 .*a CPU that plays")
+        self.assertEqual(self.run_program("doctor", env=self.environment).returncode, 4)
+
+    def test_numbers_that_name_nothing(self):
+        self.assertIn("vulkan:9 is not there", self.expect(4, "--target=L1tex", "--device=vulkan:9", env=self.environment).stderr)
+        self.assertIn("no host has so many", self.expect(4, "--target=L1tex", "--device=vulkan:99999", env=self.environment).stderr)
+        self.expect(2, "--target=L1tex", "--device=vulkan:x", env=self.environment)
+
+
+if __name__ == "__main__":
+    if not DRIVERS:
+        sys.exit(SKIPPED)
+    harness.ProgramTest.program = sys.argv.pop(1)
+    unittest.main()

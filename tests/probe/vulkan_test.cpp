@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/vulkan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "model/errors.hpp"
+
+// On whatever Vulkan shows; lavapipe of Debian's mesa-vulkan-drivers is a device everywhere.
+namespace gpuinfer::probe {
+namespace {
+
+using model::Question;
+using model::StartState;
+
+std::string sentence_of(const VulkanOptions& options) {
+  try {
+    static_cast<void>(open_vulkan(options));
+  } catch (const DeviceUnavailable& error) {
+    return error.what();
+  }
+  return "";
+}
+
+float median(std::vector<float> latencies) {
+  std::ranges::sort(latencies);
+  return latencies[latencies.size() / 2];
+}
+
+class Vulkan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const VulkanHealth health = vulkan_health();
+    EXPECT_TRUE(health.is_built_in);
+    if (health.trouble) {
+      GTEST_SKIP() << *health.trouble;
+    }
+    described_ = health.devices.front();
+    if (!described_.missing.empty()) {
+      GTEST_SKIP() << "vulkan:0 lacks " << described_.missing.front();
+    }
+    device_ = open_vulkan({.device = 0, .targets = {"L1tex"}});
+  }
+
+  model::Answer ask(const Question& question) { return device_->ask({&question, 1}).front(); }
+
+  VulkanDevice described_;
+  std::unique_ptr<model::Answerer> device_;
+};
+
+TEST_F(Vulkan, SaysWhatItIs) {
+  const model::DeviceFacts& facts = device_->facts();
+  EXPECT_TRUE(facts.name.starts_with(described_.name));
+  EXPECT_EQ(facts.name.find("no GPU") == std::string::npos, described_.is_gpu);
+  EXPECT_EQ(facts.provenance.at("gpu_id"), described_.id);
+  EXPECT_EQ(described_.id.size(), 16U);
+  EXPECT_EQ(facts.buffer.address % facts.buffer.bytes, 0U);
+}
+
+TEST_F(Vulkan, EveryRecordedLoadHasALatency) {
+  // As many as no chunk of shared memory holds, so that chunks follow one another.
+  Question question{.target = "L1tex",
+                    .state = StartState::keep,
+                    .warm = model::cold_pass(0, 64U << 10U, 128),
+                    .record = model::repeated(model::cold_pass(0, 64U << 10U, 128), 24)};
+  const model::Answer kept = ask(question);
+  ASSERT_EQ(kept.refusal, std::nullopt);
+  ASSERT_EQ(kept.latency_cycles.size(), question.record.size());
+  // The clock was read around each of them, and what it costs itself was taken off.
+  EXPECT_GT(std::ranges::count_if(kept.latency_cycles, [](float latency) { return latency > 0; }), 1000);
+  EXPECT_TRUE(std::ranges::all_of(kept.latency_cycles, [](float latency) { return latency >= 0; }));
+  EXPECT_LT(median(kept.latency_cycles), 2000);
+}
+
+TEST_F(Vulkan, RefusesWhatItCannotDo) {
+  const std::uint64_t bytes = device_->facts().buffer.bytes;
+  for (const std::uint64_t offset : {bytes, std::uint64_t{2}}) {
+    const model::Answer answer = ask({.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {offset}});
+    EXPECT_TRUE(answer.refusal && answer.refusal->starts_with("offset ")) << answer.refusal.value_or("");
+  }
+  const model::Answer other = ask({.target = "Texture", .state = StartState::keep, .warm = {}, .record = {0}});
+  EXPECT_TRUE(other.refusal && other.refusal->starts_with("target Texture is not known")) << other.refusal.value_or("");
+  // A refusal touches none of its neighbours, and too long a question comes to no device.
+  std::vector<Question> three(3, {.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {0, 4, 8}});
+  three[1].record.assign(std::size_t{1} << 26U, 0);
+  const auto answers = device_->ask(three);
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[0].latency_cycles.size(), 3U);
+  EXPECT_TRUE(answers[1].refusal && answers[1].refusal->ends_with("; ask shorter ones"));
+  EXPECT_EQ(answers[2].latency_cycles.size(), 3U);
+}
+
+TEST_F(Vulkan, AStateThatIsNotReachedIsNotPromised) {
+  if (described_.is_gpu) {
+    GTEST_SKIP() << "a barrier may empty caches of a GPU";
+  }
+  // No barrier of Vulkan empties the caches of a CPU.
+  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded}) {
+    const model::Answer answer = ask({.target = "L1tex", .state = state, .warm = {}, .record = {0}});
+    EXPECT_TRUE(answer.refusal && answer.refusal->find("does not support start state") != std::string::npos);
+  }
+}
+
+TEST(VulkanDevices, OneThatIsNotThereIsASentence) {
+  if (vulkan_health().trouble) {
+    EXPECT_NE(sentence_of({.device = 0}), "");
+    return;
+  }
+  EXPECT_NE(sentence_of({.device = 1000}).find("vulkan:1000 is not there, since Vulkan shows "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuinfer::probe

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <set>
 
 #include "cli/document.hpp"
+#include "cli/formats/accelsim.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/output.hpp"
 #include "cli/pieces.hpp"
@@ -17,10 +19,11 @@ namespace gpuinfer::cli {
 
 Syntax export_syntax() {
   Syntax syntax(
-      "export PROFILE... --to FORMAT [-o FILE] [--strict]",
+      "export PROFILE... --to FORMAT [-o FILE] [--base DIR] [--strict]",
       "Writes a profile in the form of another program, and on stderr what that form cannot say and what "
       "stands in. PROFILE is a file or the name of a published device; several are taken as one, as `merge` does.",
       {"gpuinfer export profile.yaml --to gpgpusim -o caches.config      options for GPGPU-Sim and Accel-Sim",
+       "gpuinfer export gpu.yaml --to accelsim --base SM7_QV100 -o my_gpu  a whole configuration over one of Accel-Sim",
        "gpuinfer export gtx780 --to markdown --target L1tex              tables of one cache",
        "gpuinfer list formats                                            what FORMAT can be"});
   std::string formats;
@@ -29,9 +32,12 @@ Syntax export_syntax() {
   }
   syntax.value("to", formats.c_str(), "the form; `gpuinfer list formats` says what each is for (needed)")
       .repeatable("target", "T", "what stands under these only; may be repeated (default: all of the profile)")
+      .value("base", "DIR",
+             "of accelsim: a folder with gpgpusim.config and trace.config, over which the profile is laid")
+      .value("simulator", "1|2", "of accelsim: the version of Accel-Sim that the base is of (default: 1)")
       .flag("strict", "exit status 3 where something is lost or stands in; the output is written all the same")
       .flag("quiet", "nothing of that on stderr")
-      .value("output,o", "FILE", "write there (default: to stdout)")
+      .value("output,o", "FILE", "write there (default: to stdout); of accelsim with --base, a folder")
       .value("format", "yaml|json",
              "the text and the losses, with misses counted, as one document (default: the text alone)");
   return syntax;
@@ -68,6 +74,31 @@ Document document_of(const ExportFormat& format, const std::string& profile, con
   return {{"profile", profile}, {"to", format.name}, {"losses", losses}, {"text", exported.text}};
 }
 
+ExitStatus told(const Parsed& parsed, const std::vector<ExportLoss>& losses) {
+  if (!parsed.flag("quiet")) {
+    for (const ExportLoss& loss : losses) {
+      note(to_text(loss));
+    }
+  }
+  return parsed.flag("strict") && !losses.empty() ? ExitStatus::unresolved : ExitStatus::resolved;
+}
+
+// None unless it is asked for.
+std::optional<AccelsimBase> accelsim_base(const Parsed& parsed, const ExportFormat& format) {
+  const auto folder = parsed.text("base");
+  const auto simulator = parsed.text("simulator");
+  if ((folder || simulator) && format.name != "accelsim") {
+    throw InputError("--base and --simulator: are of --to accelsim; leave them out");
+  }
+  if (simulator && *simulator != "1" && *simulator != "2") {
+    throw InputError("--simulator: is 1 or 2, the version of Accel-Sim");
+  }
+  if (simulator && !folder) {
+    throw InputError("--simulator: needs --base, a folder with a configuration of that version");
+  }
+  return folder ? std::optional(read_accelsim_base(*folder, simulator == "2" ? 2 : 1)) : std::nullopt;
+}
+
 }  // namespace
 
 ExitStatus verb_export(Arguments arguments) {
@@ -86,19 +117,25 @@ ExitStatus verb_export(Arguments arguments) {
   const std::vector<std::string> files = parsed->operands();
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
-  Output output(parsed->text("output"));
-
   const bool whole = asked.empty() || stands_for_all(asked);
-  const Exported exported = format.write(whole ? profile : part_of(profile, targets));
+  const model::DeviceDescription part = whole ? profile : part_of(profile, targets);
+  const auto base = accelsim_base(*parsed, format);
+  const auto folder = parsed->text("output");
+  if (base && folder && !form_of_document) {
+    std::error_code none;
+    if (std::filesystem::equivalent(*folder, parsed->text("base").value_or(""), none)) {
+      throw InputError("-o " + *folder + ": is the base, which would be lost; name another folder");
+    }
+    const AccelsimConfiguration configuration = accelsim_configuration(part, base);
+    write_accelsim(configuration, *folder);
+    return told(*parsed, configuration.gpgpusim_config.losses);
+  }
+  Output output(folder);
+  const Exported exported = base ? accelsim_configuration(part, base).gpgpusim_config : format.write(part);
   output.stream() << (form_of_document ? to_text(document_of(format, text_of_files(files), exported), form)
                                        : exported.text);
   output.finish();
-  if (!parsed->flag("quiet")) {
-    for (const ExportLoss& loss : exported.losses) {
-      note(to_text(loss));
-    }
-  }
-  return parsed->flag("strict") && !exported.losses.empty() ? ExitStatus::unresolved : ExitStatus::resolved;
+  return told(*parsed, exported.losses);
 }
 
 }  // namespace gpuinfer::cli

@@ -59,6 +59,10 @@ std::string where(const FileWord& word) { return word.option.empty() ? "the comm
 void check_written_files(std::span<const FileWord> written, std::span<const FileWord> read) {
   std::map<fs::path, FileWord> taken;
   const auto take = [&](const FileWord& word, const std::string& name) {
+    std::error_code none;
+    if (word.option == "--output" && fs::is_directory(name, none)) {
+      return;  // who wants a file refuses it
+    }
     const probe::Destination destination = probe::destination_of(name);
     if (!destination.is_regular) {
       return;  // several may write there

@@ -22,6 +22,10 @@ Exported export_gpgpusim(const model::DeviceDescription& profile) {
           "and "
           "on this one; of chases, in the second lap. Cycles are rounded to whole ones.");
   for (const GpgpusimOption& option : known.options) {
+    if (!option.is_known) {
+      exported.losses.push_back({.where = option.name, .what = "nothing known; left to the base configuration"});
+      continue;
+    }
     exported.text += '\n' + comment(option.what);
     for (const ExportLoss& loss : option.losses) {
       exported.text += item(loss);

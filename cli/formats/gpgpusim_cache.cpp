@@ -499,6 +499,50 @@ std::string to_text(const GpgpusimCache& cache) {
                      cache.mshr_entries, cache.mshr_merges, cache.queues);
 }
 
+std::optional<GpgpusimCache> gpgpusim_cache_from(std::string_view text) {
+  constexpr std::size_t fields = 12;  // and the queues, as they are
+  std::vector<std::string> values;
+  std::size_t begin = 0;
+  while (values.size() < fields) {
+    const std::size_t end = text.find_first_of(":,", begin);
+    if (end == std::string_view::npos) {
+      return std::nullopt;
+    }
+    values.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::array<std::uint64_t, 5> numbers{};
+  constexpr std::array<std::size_t, 5> at{1, 2, 3, 10, 11};
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const auto number = model::number_from<std::uint64_t>(values[at[i]]);
+    if (!number || *number == 0) {
+      return std::nullopt;
+    }
+    numbers[i] = *number;
+  }
+  for (const unsigned letter : {0U, 4U, 5U, 6U, 7U, 8U, 9U}) {
+    if (values[letter].size() != 1) {
+      return std::nullopt;
+    }
+  }
+  return GpgpusimCache{values[0][0], numbers[0],   numbers[1],        numbers[2],   values[4][0],
+                       values[5][0], values[6][0], values[7][0],      values[8][0], values[9][0],
+                       numbers[3],   numbers[4],   text.substr(begin)};
+}
+
+bool set_mshr_type(GpgpusimCache& cache, bool l2_in_sectors) {
+  const bool is_texture = cache.mshr == 'F' || cache.mshr == 'T';
+  const bool one_answer =
+      !l2_in_sectors || cache.type == 'S' || (cache.line_bytes == sector_bytes_of_s && cache.write != 'R');
+  if (one_answer) {
+    cache.mshr = is_texture ? 'F' : 'A';
+    return true;
+  }
+  cache.mshr = is_texture ? 'T' : 'S';
+  constexpr std::uint64_t half_line_bytes = 64;
+  return cache.line_bytes == line_bytes_of_s || (cache.line_bytes == half_line_bytes && cache.write == 'R');
+}
+
 CacheDescription described(const GpgpusimCache& cache, std::uint64_t parts) {
   CacheDescription description;
   description.capacity_bytes = cache.bytes() * parts;

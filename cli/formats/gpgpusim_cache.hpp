@@ -37,6 +37,20 @@ struct GpgpusimCache {
 
 [[nodiscard]] std::string to_text(const GpgpusimCache& cache);
 
+// None where the text has another form. `queues` looks into the text.
+[[nodiscard]] std::optional<GpgpusimCache> gpgpusim_cache_from(std::string_view text);
+
+// How many answers of an L2 a cache waits for, for one line that it lacks, has to be how many it gets, or the
+// simulation never ends (gpu-cache.cc, baseline_cache::fill; l2cache.cc, breakdown_request_to_sector_requests).
+//   L2 in lines:   it answers each request once. A, of textures F.
+//   L2 in sectors: it answers each sector of 32 B by itself.
+//     a sectored L1 asks for one sector at a time: A.
+//     lines of 128 B become four requests, and lines of 64 B of read-only caches two: S, of textures T.
+//     lines of 32 B of dl1 are one request: A. Those of read-only caches, and lines of dl1 of any other size, get a
+//     number of answers that depends on the load, or none.
+// True where these lines can be waited for; `mshr` is then of the right type.
+[[nodiscard]] bool set_mshr_type(GpgpusimCache& cache, bool l2_in_sectors);
+
 // Every `parts`-th line from its own number on goes to such a cache of its own.
 [[nodiscard]] model::CacheDescription described(const GpgpusimCache& cache, std::uint64_t parts);
 

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -31,8 +33,13 @@ constexpr GpgpusimCache shipped_dl2{'S', 32, 128, 24, 'L', 'B', 'm', 'L', 'P', '
 constexpr GpgpusimCache shipped_il1{'N', 64, 128, 16, 'L', 'R', 'f', 'N', 'L', 'S', 2, 48, "4"};
 constexpr GpgpusimCache shipped_texture{'N', 4, 128, 256, 'L', 'R', 'm', 'N', 'L', 'T', 512, 8, "128:2"};
 constexpr GpgpusimCache shipped_constant{'N', 128, 64, 8, 'L', 'R', 'f', 'N', 'L', 'S', 2, 64, "4"};
-constexpr std::uint64_t shipped_channels = 32;
-constexpr std::uint64_t shipped_parts_of_channel = 2;
+
+// What the simulator adds to its options, in cycles of an SM, as chases in Accel-Sim 1.3 show with the clocks of SMs,
+// network and L2 alike: a hit takes -gpgpu_l1_latency and so many, a hit in L2 -gpgpu_l2_rop_latency more and so many.
+constexpr double added_to_l1 = 4;
+constexpr double added_to_l2 = 13;
+constexpr double added_to_l2_without_l1 = 12;
+constexpr double added_to_shared = 5;
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
 
@@ -58,15 +65,22 @@ bool has_sizes(const DeviceDescription& profile, const std::string& target) {
 // Builds the lines, cache after cache.
 class Builder {
  public:
-  explicit Builder(const DeviceDescription& profile) : profile_(profile), l1_target_(first_level(profile)) {}
+  Builder(const DeviceDescription& profile, const GpgpusimBase& base)
+      : profile_(profile), base_(base), l1_target_(first_level(profile)) {}
 
   GpgpusimOptions run() {
     const GpgpusimFit l2 = fit_l2();
     l2_in_sectors_ = l2.cache.type == 'S';
     add_l1();
-    add_read_only("-gpgpu_cache:il1", "Instruction", instruction_cache(), shipped_il1);
+    const CacheDescription* const instructions = instruction_cache();
+    const CacheDescription* const constants = cache_of(profile_, "ConstL1");
+    add_read_only("-gpgpu_cache:il1", "Instruction", instructions, shipped_il1);
     add_texture();
-    add_read_only("-gpgpu_const_cache:l1", "ConstL1", cache_of(profile_, "ConstL1"), shipped_constant);
+    add_read_only("-gpgpu_const_cache:l1", "ConstL1", constants, shipped_constant);
+    if (instructions != nullptr || constants != nullptr) {
+      add("-gpgpu_perfect_inst_const_cache", "0",
+          "il1 and the constant cache are simulated, or their lines do nothing");
+    }
     add_shared_memory();
     add_l2(l2);
     tell_what_has_no_option();
@@ -91,14 +105,34 @@ class Builder {
     return {.evidence = evidence_of(profile_, target), .capacity_bytes = {}, .capacity_source = {}};
   }
 
-  // Requests for lines are answered in sectors by an L2 that has them, which takes another kind of MSHR.
-  [[nodiscard]] GpgpusimCache before_l2(GpgpusimCache cache) const {
-    if (cache.mshr == 'F' || cache.mshr == 'T') {
-      cache.mshr = l2_in_sectors_ ? 'T' : 'F';
-    } else {
-      cache.mshr = l2_in_sectors_ && cache.type == 'N' ? 'S' : 'A';
+  [[nodiscard]] GpgpusimCache shipped(const std::string& name, const GpgpusimCache& otherwise) const {
+    const auto found = base_.caches.find(name);
+    return found == base_.caches.end() ? otherwise : found->second;
+  }
+
+  // Where lines cannot be waited for, they become the nearest that can.
+  void fit_to_l2(GpgpusimFit& fitted, const std::string& where) const {
+    GpgpusimCache& cache = fitted.cache;
+    if (set_mshr_type(cache, l2_in_sectors_)) {
+      return;
     }
-    return cache;
+    constexpr std::uint64_t sector_bytes = 32;
+    constexpr std::uint64_t half_line_bytes = 64;
+    constexpr std::uint64_t longest_line_bytes = 128;
+    const std::uint64_t bytes = cache.bytes();
+    const std::uint64_t before = cache.line_bytes;
+    if (before > longest_line_bytes) {
+      cache.line_bytes = longest_line_bytes;
+    } else {
+      cache.line_bytes = cache.write == 'R' ? half_line_bytes : sector_bytes;
+    }
+    cache.ways = std::max<std::uint64_t>(1, bytes / (cache.sets * cache.line_bytes));
+    static_cast<void>(set_mshr_type(cache, l2_in_sectors_));
+    fitted.losses.push_back(
+        {.where = where + ".line_bytes",
+         .what = fmt::format("{} B became {} B, since the simulator never answers such lines of this "
+                             "cache from an L2 in sectors",
+                             before, cache.line_bytes)});
   }
 
   static ExportLoss nothing_known(const std::string& name, const std::string& target) {
@@ -111,35 +145,44 @@ class Builder {
     const CacheDescription* const cache = cache_of(profile_, target);
     if (cache == nullptr && loads_pass_by_l1(profile_)) {
       add(name, "none", "loads pass by the L1, as `paths` of the profile has it");
+      add("-gpgpu_flush_l1_cache", "0", "there is none to flush; the simulator fails where it tries");
       add_fixed_l1(true);
       if (profile_.outstanding) {
         lose("outstanding", "MSHRs are fields of dl1, which is none");
       }
       return;
     }
-    GpgpusimFit l1{.cache = shipped_dl1, .parts = 1, .losses = {}};
+    GpgpusimFit l1{.cache = shipped(name, shipped_dl1), .parts = 1, .losses = {}};
     if (cache != nullptr) {
-      l1 = fit("caches." + target, *cache, clues(target), shipped_dl1, 1);
+      l1 = fit("caches." + target, *cache, clues(target), l1.cache, 1);
     } else {
       l1.losses.push_back(nothing_known(name, target));
     }
     fit_outstanding(l1);
-    l1.cache = before_l2(l1.cache);
-    add(name, to_text(l1.cache), what_of(target, cache != nullptr), l1.losses, cache != nullptr || fits_outstanding());
-    if (cache == nullptr) {
-      add_fixed_l1(fits_outstanding());
-    } else {
-      add_carveouts(target, *cache, l1.cache);
-      add_latency("-gpgpu_l1_latency", cache->latency_cycles.hit, "a hit in " + target + " as timed");
+    fit_to_l2(l1, "caches." + target);
+    const auto adaptive = cache != nullptr ? adaptive_l1(*cache, l1.cache) : std::nullopt;
+    if (adaptive) {
+      l1.cache.ways = adaptive->ways;
+    }
+    add(name, to_text(l1.cache), what_of(target, cache != nullptr), l1.losses,
+        cache != nullptr || (base_.is_whole && fits_outstanding()));
+    if (cache != nullptr) {
+      add_carveouts(target, *cache, l1.cache, adaptive);
+      add_latency("-gpgpu_l1_latency", cache->latency_cycles.hit, "a hit in " + target + " as timed", added_to_l1);
       add_banks();
+    } else if (fits_outstanding() && !base_.is_whole) {
+      lose("outstanding", "MSHRs are fields of dl1, of which nothing else is known");
     }
   }
 
   static std::string what_of(const std::string& target, bool is_there) { return is_there ? target : "a stand-in"; }
 
-  void add_latency(const std::string& name, const std::optional<double>& cycles, const std::string& what) {
-    if (cycles && *cycles >= 0) {
-      add(name, whole(*cycles), what + ": " + model::to_text(*cycles) + " cycles");
+  // So many cycles as timed, less those that the simulator adds.
+  void add_latency(const std::string& name, const std::optional<double>& cycles, const std::string& what,
+                   double added) {
+    if (cycles && *cycles > added) {
+      add(name, whole(*cycles - added),
+          fmt::format("{}: {} cycles, of which the simulator adds {}", what, model::to_text(*cycles), added));
     }
   }
 
@@ -177,42 +220,102 @@ class Builder {
     add("-gpgpu_unified_l1d_size", "0", "the same", {}, is_known);
   }
 
-  // Beside a dl1 of which the size of L1 and shared memory together is no multiple, the simulator stops.
-  void add_carveouts(const std::string& target, const CacheDescription& cache, const GpgpusimCache& l1) {
-    std::vector<const model::Carveout*> known;
+  // Ways of dl1, and the size of L1 and shared memory together, with which each carve-out leaves the L1 as near as can
+  // be to the size that it has. The simulator wants a dl1 of whole KB of which the size of both is a multiple.
+  struct AdaptiveL1 {
+    std::uint64_t ways = 0;
+    std::uint64_t unified_kb = 0;
+  };
+
+  static std::optional<std::uint64_t> l1_bytes(const model::Carveout& carveout, const CacheDescription& cache) {
+    return carveout.store_lines && cache.line_bytes ? std::optional(*carveout.store_lines * *cache.line_bytes)
+                                                    : carveout.onset_bytes;
+  }
+
+  // Without those that the GPU rounds up to a larger one: the L1 is as small as with that.
+  static std::vector<model::Carveout> real_carveouts(const CacheDescription& cache) {
+    std::vector<model::Carveout> real;
+    std::ranges::copy_if(cache.carveouts, std::back_inserter(real), [&](const model::Carveout& carveout) {
+      return l1_bytes(carveout, cache) && std::ranges::none_of(cache.carveouts, [&](const model::Carveout& other) {
+               return other.carveout_kb > carveout.carveout_kb && l1_bytes(other, cache) == l1_bytes(carveout, cache);
+             });
+    });
+    std::ranges::sort(real, {}, &model::Carveout::carveout_kb);
+    return real;
+  }
+
+  // As the simulator rounds (shader.cc, shader_core_config::max_cta).
+  static std::uint64_t ways_at(const AdaptiveL1& l1, std::uint64_t way_bytes, std::uint32_t carveout_kb) {
+    const double share = 1 - static_cast<double>(carveout_kb) / static_cast<double>(l1.unified_kb);
+    return static_cast<std::uint64_t>(static_cast<double>(l1.unified_kb * kb / way_bytes) * share + 0.5);
+  }
+
+  static std::optional<AdaptiveL1> adaptive_l1(const CacheDescription& cache, const GpgpusimCache& l1) {
+    const std::vector<model::Carveout> carveouts = real_carveouts(cache);
     std::uint64_t together_bytes = 0;
-    for (const model::Carveout& carveout : cache.carveouts) {
-      if (carveout.onset_bytes) {
-        known.push_back(&carveout);
-        together_bytes = std::max(together_bytes, *carveout.onset_bytes + carveout.carveout_kb * kb);
+    std::uint64_t most_kb = 0;
+    for (const model::Carveout& carveout : carveouts) {
+      together_bytes = std::max(together_bytes, *l1_bytes(carveout, cache) + carveout.carveout_kb * kb);
+      most_kb = std::max<std::uint64_t>(most_kb, carveout.carveout_kb);
+    }
+    if (together_bytes == 0) {
+      return std::nullopt;
+    }
+    constexpr std::uint64_t nearby_kb = 2;
+    constexpr std::uint64_t most_ways = 64;
+    const std::uint64_t way_bytes = l1.sets * l1.line_bytes;
+    std::optional<AdaptiveL1> best;
+    std::uint64_t least = 0;
+    const std::uint64_t first_kb =
+        std::max(most_kb + 1, together_bytes / kb - std::min(together_bytes / kb, nearby_kb));
+    for (std::uint64_t unified_kb = first_kb; unified_kb <= together_bytes / kb + nearby_kb; ++unified_kb) {
+      for (std::uint64_t ways = most_ways; ways >= 1; --ways) {
+        const std::uint64_t dl1_bytes = ways * way_bytes;
+        if (dl1_bytes % kb != 0 || unified_kb % (dl1_bytes / kb) != 0) {
+          continue;
+        }
+        const AdaptiveL1 candidate{.ways = ways, .unified_kb = unified_kb};
+        std::uint64_t difference = 0;
+        for (const model::Carveout& carveout : carveouts) {
+          const std::uint64_t bytes = *l1_bytes(carveout, cache);
+          const std::uint64_t simulated = ways_at(candidate, way_bytes, carveout.carveout_kb) * way_bytes;
+          difference += std::max(simulated, bytes) - std::min(simulated, bytes);
+        }
+        if (!best || difference < least) {
+          best = candidate;
+          least = difference;
+        }
+        break;
       }
     }
-    std::ranges::sort(known, {}, &model::Carveout::carveout_kb);
-    const std::uint64_t multiple = (together_bytes + l1.bytes() / 2) / l1.bytes();
-    if (known.empty() || l1.bytes() % kb != 0 || multiple * l1.bytes() / kb < known.back()->carveout_kb) {
+    return best;
+  }
+
+  void add_carveouts(const std::string& target, const CacheDescription& cache, const GpgpusimCache& l1,
+                     const std::optional<AdaptiveL1>& adaptive) {
+    if (!adaptive) {
       add_fixed_l1(true);
       if (!cache.carveouts.empty()) {
         lose("caches." + target + ".carveouts", "the L1 keeps its size, however much is set aside");
       }
       return;
     }
-    const std::uint64_t unified_kb = multiple * l1.bytes() / kb;
+    const std::uint64_t way_bytes = l1.sets * l1.line_bytes;
     std::vector<std::uint32_t> options;
-    std::vector<std::string> sizes;
-    for (const model::Carveout* carveout : known) {
-      // As the simulator rounds.
-      const double share = 1 - static_cast<double>(carveout->carveout_kb) / static_cast<double>(unified_kb);
-      const auto ways = static_cast<std::uint64_t>(std::llround(static_cast<double>(l1.ways * multiple) * share));
-      options.push_back(carveout->carveout_kb);
-      sizes.push_back(fmt::format("{} KB: {} B, measured {}", carveout->carveout_kb, l1.sets * l1.line_bytes * ways,
-                                  *carveout->onset_bytes));
+    std::vector<std::string> texts;
+    for (const model::Carveout& carveout : real_carveouts(cache)) {
+      options.push_back(carveout.carveout_kb);
+      texts.push_back(fmt::format("{} KB: {} B, measured {}", carveout.carveout_kb,
+                                  way_bytes * ways_at(*adaptive, way_bytes, carveout.carveout_kb),
+                                  *l1_bytes(carveout, cache)));
     }
     add("-gpgpu_adaptive_cache_config", "1", "the L1 is what shared memory leaves of both");
-    add("-gpgpu_unified_l1d_size", std::to_string(unified_kb), "L1 and shared memory together, KB",
+    add("-gpgpu_unified_l1d_size", std::to_string(adaptive->unified_kb), "L1 and shared memory together, KB",
         {{.where = "caches." + target + ".carveouts",
-          .what = fmt::format("{} B together became {} KB, a multiple of dl1; the L1 by what is set aside: {}",
-                              together_bytes, unified_kb, fmt::join(sizes, ", "))}});
-    add("-gpgpu_shmem_option", fmt::format("{}", fmt::join(options, ",")), "what can be set aside, KB");
+          .what = fmt::format("{} KB together, a multiple of dl1; the L1 by what is set aside: {}",
+                              adaptive->unified_kb, fmt::join(texts, ", "))}});
+    add("-gpgpu_shmem_option", fmt::format("{}", fmt::join(options, ",")),
+        "what can be set aside, KB, without what the GPU rounds up");
   }
 
   // One bank gives 32 B a cycle.
@@ -243,14 +346,19 @@ class Builder {
 
   void add_read_only(const std::string& name, const std::string& target, const CacheDescription* cache,
                      const GpgpusimCache& shipped) {
-    GpgpusimFit fitted{.cache = shipped, .parts = 1, .losses = {}};
+    const GpgpusimCache before = this->shipped(name, shipped);
+    const std::string key = (profile_.code.contains(target) ? "code." : "caches.") + target;
+    GpgpusimFit fitted{.cache = before, .parts = 1, .losses = {}};
     if (cache != nullptr) {
-      const std::string key = profile_.code.contains(target) ? "code." : "caches.";
-      fitted = fit(key + target, *cache, clues(target), shipped, 1);
+      fitted = fit(key, *cache, clues(target), before, 1);
     } else {
       fitted.losses.push_back(nothing_known(name, target));
     }
-    add(name, to_text(before_l2(fitted.cache)), what_of(target, cache != nullptr), fitted.losses, cache != nullptr);
+    fit_to_l2(fitted, key);
+    const bool waits_otherwise = fitted.cache.mshr != before.mshr;
+    add(name, to_text(fitted.cache),
+        cache == nullptr && waits_otherwise ? "MSHRs that fit the L2" : what_of(target, cache != nullptr),
+        fitted.losses, cache != nullptr || waits_otherwise);
   }
 
   void add_texture() {
@@ -291,7 +399,8 @@ class Builder {
       }
       add("-gpgpu_shmem_num_banks", std::to_string(*shared.banks), "banks of shared memory", std::move(losses));
     }
-    add_latency("-gpgpu_smem_latency", shared.latency_cycles.broadcast, "shared memory without conflict");
+    add_latency("-gpgpu_smem_latency", shared.latency_cycles.broadcast, "shared memory without conflict",
+                added_to_shared);
     if (shared.latency_cycles.per_way || shared.latency_cycles.two_way) {
       lose("shared_memory.latency_cycles", "what a conflict costs has no option");
     }
@@ -303,24 +412,34 @@ class Builder {
       clues_of_l2.capacity_bytes = *bytes;
       clues_of_l2.capacity_source = "the size that the driver reports";
     }
-    constexpr std::uint64_t parts = shipped_channels * shipped_parts_of_channel;
-    if (const CacheDescription* const cache = cache_of(profile_, "L2")) {
-      return fit("caches.L2", *cache, clues_of_l2, shipped_dl2, parts);
+    const CacheDescription* const known = cache_of(profile_, "L2");
+    const GpgpusimCache before = shipped("-gpgpu_cache:dl2", shipped_dl2);
+    if (known == nullptr && !clues_of_l2.capacity_bytes) {
+      return {.cache = before, .parts = base_.parts, .losses = {nothing_known("-gpgpu_cache:dl2", "L2")}};
     }
-    if (clues_of_l2.capacity_bytes) {
-      return fit("caches.L2", {}, clues_of_l2, shipped_dl2, parts);
+    CacheDescription cache = known == nullptr ? CacheDescription{} : *known;
+    if (std::has_single_bit(base_.parts)) {
+      return fit("caches.L2", cache, clues_of_l2, before, base_.parts);
     }
-    return {.cache = shipped_dl2, .parts = parts, .losses = {nothing_known("-gpgpu_cache:dl2", "L2")}};
+    // One of them by itself: which lines are at home in it, the simulator's own mapping says.
+    for (auto* const bytes : {&cache.capacity_bytes, &cache.onset_bytes, &clues_of_l2.capacity_bytes}) {
+      *bytes = *bytes ? std::optional(**bytes / base_.parts) : std::nullopt;
+    }
+    cache.ways.reset();
+    cache.index.reset();
+    GpgpusimFit part = fit("caches.L2", cache, clues_of_l2, before, 1);
+    part.parts = base_.parts;
+    return part;
   }
 
   void add_l2(const GpgpusimFit& l2) {
     const CacheDescription* const cache = cache_of(profile_, "L2");
-    const bool is_known = cache != nullptr || told_number(profile_, "l2_bytes");
+    const bool is_known = cache != nullptr || (base_.is_whole && told_number(profile_, "l2_bytes"));
     add("-gpgpu_cache:dl2", to_text(l2.cache),
         fmt::format("{}, of each of {} sub-partitions; {} B in all", what_of("L2", is_known), l2.parts,
                     l2.cache.bytes() * l2.parts),
         l2.losses, is_known);
-    const std::uint64_t parts_of_channel = std::min(l2.parts, shipped_parts_of_channel);
+    const std::uint64_t parts_of_channel = std::min(l2.parts, base_.parts_of_channel);
     add("-gpgpu_n_mem", std::to_string(l2.parts / parts_of_channel), "a stand-in: channels of memory",
         {{.where = "-gpgpu_n_mem", .what = "not known; as shipped, so that dl2 is right in all"}}, is_known);
     add("-gpgpu_n_sub_partition_per_mchannel", std::to_string(parts_of_channel), "a stand-in: sub-partitions of each",
@@ -330,18 +449,23 @@ class Builder {
 
   void add_latencies_behind_l1(const CacheDescription* l2) {
     const CacheDescription* const l1 = cache_of(profile_, l1_target_);
-    const std::string what =
-        "a difference of latencies as timed; the simulated network and memory take their own time "
-        "besides";
-    if (l1 != nullptr && l1->latency_cycles.hit && l1->latency_cycles.miss &&
-        *l1->latency_cycles.miss >= *l1->latency_cycles.hit) {
-      add("-gpgpu_l2_rop_latency", whole(*l1->latency_cycles.miss - *l1->latency_cycles.hit),
-          "a hit in L2 less a hit in L1, cycles", {{.where = "-gpgpu_l2_rop_latency", .what = what}});
+    const auto l1_hit = l1 == nullptr ? std::nullopt : l1->latency_cycles.hit;
+    const auto l2_hit = l2 != nullptr && l2->latency_cycles.hit ? l2->latency_cycles.hit
+                        : l1 == nullptr                         ? std::nullopt
+                                                                : l1->latency_cycles.miss;
+    if (l1_hit) {
+      add_latency("-gpgpu_l2_rop_latency", l2_hit, "a hit in L2 as timed", *l1_hit - added_to_l1 + added_to_l2);
+    } else if (l1 == nullptr && loads_pass_by_l1(profile_)) {
+      add_latency("-gpgpu_l2_rop_latency", l2_hit, "a hit in L2 as timed", added_to_l2_without_l1);
     }
-    if (l2 != nullptr && l2->latency_cycles.hit && l2->latency_cycles.miss &&
-        *l2->latency_cycles.miss >= *l2->latency_cycles.hit) {
-      add("-dram_latency", whole(*l2->latency_cycles.miss - *l2->latency_cycles.hit), "a miss in L2 less a hit, cycles",
-          {{.where = "-dram_latency", .what = what}});
+    if (l2 != nullptr && l2->latency_cycles.hit && l2->latency_cycles.miss) {
+      add_latency("-dram_latency", l2->latency_cycles.miss, "a miss in L2 as timed",
+                  *l2->latency_cycles.hit + base_.dram_cycles.value_or(0));
+      if (!base_.dram_cycles && !result_.options.empty() && result_.options.back().name == "-dram_latency") {
+        result_.options.back().losses.push_back(
+            {.where = "-dram_latency",
+             .what = "the simulated memory takes its own time besides, which is not known here"});
+      }
     }
   }
 
@@ -377,6 +501,7 @@ class Builder {
   }
 
   const DeviceDescription& profile_;
+  const GpgpusimBase& base_;
   std::string l1_target_;
   CacheDescription instructions_;
   std::string texture_target_;
@@ -386,6 +511,8 @@ class Builder {
 
 }  // namespace
 
-GpgpusimOptions gpgpusim_options(const model::DeviceDescription& profile) { return Builder(profile).run(); }
+GpgpusimOptions gpgpusim_options(const model::DeviceDescription& profile, const GpgpusimBase& base) {
+  return Builder(profile, base).run();
+}
 
 }  // namespace gpuinfer::cli

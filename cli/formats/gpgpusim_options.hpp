@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/formats/format.hpp"
+#include "cli/formats/gpgpusim_cache.hpp"
 
 namespace gpuinfer::cli {
 
@@ -23,8 +27,20 @@ struct GpgpusimOptions {
   std::vector<ExportLoss> losses;  // what of the profile has no option
 };
 
+// What of a configuration the options depend on that a profile decides. By default that of SM7_QV100.
+struct GpgpusimBase {
+  std::uint64_t parts = 64;  // sub-partitions of the L2, in all
+  std::uint64_t parts_of_channel = 2;
+  // Of the cache options, by name, those that the base has in a form that is known here; others as in SM7_QV100.
+  std::map<std::string, GpgpusimCache> caches = {};
+  // Cycles of an SM between a miss in L2 and its answer besides `-dram_latency`, where they are known.
+  std::optional<double> dram_cycles = {};
+  // The options take its place and are not laid over it: what is known in part is written, too.
+  bool is_whole = false;
+};
+
 // The options of GPGPU-Sim 4.2 and Accel-Sim that a profile decides, and the caches in any case. What it does not know
-// is as in the configuration SM7_QV100 that Accel-Sim ships.
-[[nodiscard]] GpgpusimOptions gpgpusim_options(const model::DeviceDescription& profile);
+// is as in the base.
+[[nodiscard]] GpgpusimOptions gpgpusim_options(const model::DeviceDescription& profile, const GpgpusimBase& base = {});
 
 }  // namespace gpuinfer::cli

@@ -13,6 +13,7 @@ namespace gpuinfer::cli {
 
 // Each in the file of its name.
 Exported export_gpgpusim(const model::DeviceDescription& profile);
+Exported export_accelsim(const model::DeviceDescription& profile);
 Exported export_accelsim_tuner(const model::DeviceDescription& profile);
 Exported export_mt4g(const model::DeviceDescription& profile);
 Exported export_ppt_gpu(const model::DeviceDescription& profile);
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::array formats{
     ExportFormat{"gpgpusim", "options to lay over a configuration of GPGPU-Sim or Accel-Sim", export_gpgpusim},
+    ExportFormat{"accelsim", "a whole configuration for Accel-Sim, over one that you have (--base)", export_accelsim},
     ExportFormat{"accelsim-tuner", "what is known, as the statistics that the tuner of Accel-Sim reads",
                  export_accelsim_tuner},
     ExportFormat{"mt4g", "sizes and latencies in the JSON of MT4G 1.2, which sys-sage loads", export_mt4g},

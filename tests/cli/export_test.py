@@ -16,7 +16,7 @@ import harness
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLISHED = sorted(ROOT.glob("configs/devices/*.yaml"))
 PROFILES = sorted(ROOT.glob("data/h200/*.yaml"))
-FORMATS = ["gpgpusim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "latex", "markdown"]
+FORMATS = ["gpgpusim", "accelsim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "latex", "markdown"]
 CACHE_OPTIONS = (
     "-gpgpu_cache:dl1",
     "-gpgpu_cache:dl2",
@@ -85,25 +85,63 @@ def options_of(text):
     return options
 
 
+def waits_right(cache, option, l2_in_sectors):
+    """Whether a cache waits for as many answers as it gets (docs/simulators.md has the rules)."""
+    one, several = "FT" if option == "-gpgpu_tex_cache:l1" else "AS"
+    if not l2_in_sectors or cache.type == "S":
+        return cache.mshr == one
+    if cache.line == 32 and cache.write != "R":
+        return cache.mshr == one
+    return cache.mshr == several and (cache.line == 128 or (cache.line == 64 and cache.write == "R"))
+
+
 def caches_of(text):
     options = options_of(text)
     found = {}
     for name in CACHE_OPTIONS:
-        if not (name == "-gpgpu_cache:dl1" and options[name] == "none"):
+        if name in options and options[name] != "none":
             found[name] = Cache(options[name], name)
-    # Lines are answered in sectors by an L2 that has them.
-    if found["-gpgpu_cache:dl2"].type == "S":
-        assert found["-gpgpu_cache:il1"].mshr == found["-gpgpu_const_cache:l1"].mshr == "S", text
-        assert found["-gpgpu_tex_cache:l1"].mshr == "T", text
-    else:
-        assert found["-gpgpu_cache:il1"].mshr == found["-gpgpu_const_cache:l1"].mshr == "A", text
-        assert found["-gpgpu_tex_cache:l1"].mshr == "F", text
+    if options.get("-gpgpu_cache:dl1") == "none":
+        assert options["-gpgpu_flush_l1_cache"] == "0", text
+    # A base has an L2 in sectors.
+    in_sectors = "-gpgpu_cache:dl2" not in found or found["-gpgpu_cache:dl2"].type == "S"
+    for name, cache in found.items():
+        assert name == "-gpgpu_cache:dl2" or waits_right(cache, name, in_sectors), (name, text)
     # The simulator asserts this whenever the size of both together is set.
-    together = int(options.get("-gpgpu_unified_l1d_size", 0)) * 1024
+    together = int(options.get("-gpgpu_unified_l1d_size", 0))
     if together:
-        assert together % found["-gpgpu_cache:dl1"].bytes == 0, text
-        assert [int(kb) for kb in options["-gpgpu_shmem_option"].split(",")][-1] * 1024 <= together
+        assert together % (found["-gpgpu_cache:dl1"].bytes // 1024) == 0, text
+        assert [int(kb) for kb in options["-gpgpu_shmem_option"].split(",")][-1] <= together
     return found
+
+
+def adaptive_sizes(options):
+    """Carve-out in KB -> bytes of L1, in the arithmetic of the simulator."""
+    cache = Cache(options["-gpgpu_cache:dl1"], "-gpgpu_cache:dl1")
+    together = int(options["-gpgpu_unified_l1d_size"])
+    ways = together // (cache.bytes // 1024) * cache.ways
+    carveouts = [int(kb) for kb in options["-gpgpu_shmem_option"].split(",")]
+    return {kb: cache.sets * cache.line * int(ways * (1 - kb / together) + 0.5) for kb in carveouts}
+
+
+# A configuration as somebody may have it.
+BASE = """# caches
+-gpgpu_n_clusters 80
+-gpgpu_n_mem 32   # channels
+-gpgpu_n_sub_partition_per_mchannel 2
+-gpgpu_clock_domains 1132.0:1132.0:1132.0:850.0
+-gpgpu_flush_l1_cache 1
+-gpgpu_perfect_inst_const_cache 1
+-gpgpu_cache:dl1  S:4:128:64,L:T:m:L:L,A:512:8,16:0,32
+-gpgpu_cache:dl2 S:32:128:24,L:B:m:L:P,A:192:4,32:0,32
+-gpgpu_cache:il1 N:64:128:16,L:R:f:N:L,S:2:48,4
+-gpgpu_tex_cache:l1 N:4:128:256,L:R:m:N:L,T:512:8,128:2
+-gpgpu_const_cache:l1 N:128:64:8,L:R:f:N:L,S:2:64,4
+-gpgpu_l1_latency 20
+-dram_latency 100
+-gpgpu_dram_timing_opt "nbk=16:CCD=1:RRD=3:RCD=12:RAS=28:
+                        CL=12:WL=2"
+"""
 
 
 def lru_misses(addresses, counted_from, line_bytes, sets_of, ways):
@@ -146,6 +184,25 @@ class ExportTest(harness.ProgramTest):
         head = 'schema: gpuinfer/1\ndevice: {name: Odd, source: test, compute_capability: "7.0", sm_count: 2}\n'
         return self.write("odd.yaml", f"{head}caches:\n  {target}:\n{lines}\n")
 
+    def base(self, text=BASE):
+        folder = self.folder / "base"
+        folder.mkdir(exist_ok=True)
+        (folder / "gpgpusim.config").write_text(text)
+        (folder / "trace.config").write_text("-trace_opcode_latency_initiation_int 2,2\n")
+        return str(folder)
+
+    def over_base(self, profiles, *options):
+        done = self.expect(
+            0, "export", *map(str, profiles), "--to", "accelsim", "--format=json", "--base", self.base(), *options
+        )  # fmt: skip
+        return json.loads(done.stdout)["text"]
+
+    @staticmethod
+    def options_over_base(text):
+        """By the rules of the simulator: comments go to the end of a line, quotes over several."""
+        text = re.sub(r"#.*", "", text)
+        return {name: value.strip(' \n"') for name, value in re.findall(r'^(-\S+)\s+("[^"]*"|[^\n]*)', text, re.M)}
+
 
 class Gpgpusim(ExportTest):
     def test_all_descriptions_follow_the_grammar(self):
@@ -154,10 +211,37 @@ class Gpgpusim(ExportTest):
         for profile in PUBLISHED + PROFILES:
             with self.subTest(profile.name):
                 text = self.export(profile, "gpgpusim", "--quiet").stdout
-                self.assertGreaterEqual(len(caches_of(text)), 4)
+                caches_of(text)
                 for name, value in options_of(text).items():
                     if name not in CACHE_OPTIONS:
                         self.assertRegex(value, r"^(0|[1-9]\d*)(,[1-9]\d*)*$")
+
+    def test_nothing_stands_in_for_what_another_profile_knows(self):
+        """Pieces of one device, laid over one another in any order, leave what is known of each cache."""
+        known = {"ConstL1": "-gpgpu_const_cache:l1", "L1tex": "-gpgpu_cache:dl1", "L2": "-gpgpu_cache:dl2"}
+        for profile in PROFILES:
+            options = options_of(self.export(profile, "gpgpusim", "--quiet").stdout)
+            for target, option in known.items():
+                self.assertEqual(option in options, profile.stem == target, (profile.name, option))
+
+    def test_mshrs_fit_every_line(self):
+        for l2 in (32, 128):
+            for target in ("L1D", "L1tex", "ConstL1"):
+                for line in (32, 64, 128, 256):
+                    for sector in (32, line):
+                        with self.subTest(l2=l2, target=target, line=line, sector=sector):
+                            cache = {"capacity_bytes": 8192, "line_bytes": line, "sector_bytes": sector}
+                            file = pathlib.Path(self.cache_file(target=target, **cache))
+                            l2_text = f"  L2: {{capacity_bytes: 2097152, line_bytes: {l2}, sector_bytes: 32}}\n"
+                            file.write_text(file.read_text() + l2_text)
+                            found = caches_of(self.export(file, "gpgpusim", "--quiet").stdout)
+                            self.assertEqual(found["-gpgpu_cache:dl2"].type, "S" if l2 == 128 else "N")
+                            sizes = [each.bytes for name, each in found.items() if name != "-gpgpu_cache:dl2"]
+                            self.assertIn(8192, sizes)
+
+    def test_without_an_l1_there_is_none_to_flush(self):
+        options = options_of(self.export("gtx780", "gpgpusim", "--quiet").stdout)
+        self.assertEqual([options["-gpgpu_cache:dl1"], options["-gpgpu_flush_l1_cache"]], ["none", "0"])
 
     def test_texture_cache_of_the_gtx_780(self):
         document = self.document("gtx780", "gpgpusim")
@@ -299,7 +383,7 @@ class Gpgpusim(ExportTest):
                 self.assertIn("caches.L1tex.ways", [loss["where"] for loss in document["losses"]])
 
     def test_l2_is_in_parts(self):
-        sizes = {"gtx780": 1572864, "gtx980": 2097152, "gtx1080": 2097152, ROOT / "data/h200/L1tex.yaml": 62914560}
+        sizes = {"gtx780": 1572864, "gtx980": 2097152, "gtx1080": 2097152}
         for device, size in sizes.items():
             options = options_of(self.export(device, "gpgpusim", "--quiet").stdout)
             parts = int(options["-gpgpu_n_mem"]) * int(options["-gpgpu_n_sub_partition_per_mchannel"])
@@ -322,16 +406,17 @@ class Gpgpusim(ExportTest):
     def test_no_caches_at_all(self):
         file = self.write("none.yaml", "schema: gpuinfer/1\ndevice: {name: Nothing, source: test}\ncaches: {}\n")
         document = self.document(file, "gpgpusim")
-        self.assertEqual(len(caches_of(document["text"])), 5)
+        self.assertEqual(options_of(document["text"]), {})
         self.assertEqual({loss["where"] for loss in document["losses"]} & set(CACHE_OPTIONS), set(CACHE_OPTIONS))
         self.assertEqual(self.export(file, "accelsim-tuner").stdout, "Device Name = Nothing\n")
 
     def test_outstanding_loads_are_mshrs(self):
         for device, entries, merges in (("m2070", 128, 8), ("k20", 44 * 32, 32)):
             with self.subTest(device):
-                document = self.document(device, "gpgpusim")
-                cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
-                self.assertEqual((cache.entries, cache.merges), (entries, merges))
+                document = self.document(device, "accelsim", "--base", self.base())
+                cache = Cache(self.options_over_base(document["text"])["-gpgpu_cache:dl1"], "-gpgpu_cache:dl1")
+                self.assertEqual((cache.entries, cache.merges, cache.ways), (entries, merges, 64))
+                self.assertNotIn("-gpgpu_cache:dl1", options_of(self.export(device, "gpgpusim").stdout))
                 self.assertIn("outstanding.loads_per_warp", [loss["where"] for loss in document["losses"]])
 
     def test_one_alternative_stands_in_and_two_do_not(self):
@@ -354,7 +439,15 @@ class Gpgpusim(ExportTest):
         document = self.document(ROOT / "data/h200/L1tex.yaml", "gpgpusim")
         self.assertEqual((document["to"], document["profile"]), ("gpgpusim", str(ROOT / "data/h200/L1tex.yaml")))
         cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
-        self.assertEqual((cache.type, cache.sets, cache.line, cache.ways), ("S", 4, 128, 43))
+        self.assertEqual((cache.type, cache.sets, cache.line), ("S", 4, 128))
+        sizes = adaptive_sizes(options_of(document["text"]))
+        self.assertEqual(sorted(sizes), [8, 16, 32, 64, 100, 132, 164, 228])  # 196 becomes 228
+        whole = json.loads(self.export(ROOT / "data/h200/L1tex.yaml", "json").stdout)["caches"]["L1tex"]
+        for carveout in whole["carveouts"]:
+            lines = carveout["store_lines"]
+            if carveout["carveout_kb"] == 196:
+                continue
+            self.assertLess(abs(sizes[carveout["carveout_kb"]] / 128 - lines), 0.03 * lines)
         told = {loss["where"]: loss["what"] for loss in document["losses"]}
         self.assertIn("172 lines in 4 banks", told["caches.L1tex.store_lines"])
         self.assertIn("{policy: resetting_slru} became", told["caches.L1tex.replacement"])
@@ -366,6 +459,71 @@ class Gpgpusim(ExportTest):
         file = self.write("name.yaml", f"schema: gpuinfer/1\n{device}\ncaches: {{}}\n")
         self.assertNotIn("-gpgpu_x", options_of(self.export(file, "gpgpusim").stdout))
         self.assertEqual(len(self.export(file, "accelsim-tuner").stdout.splitlines()), 1)
+
+
+class Accelsim(ExportTest):
+    def test_every_line_is_kept_or_replaced_with_a_reason(self):
+        for simulator in ("1", "2"):
+            text = self.over_base(PROFILES, "--simulator", simulator)
+            values = self.options_over_base(text)
+            before = self.options_over_base(BASE)
+            self.assertEqual(set(before) - set(values), set())
+            for line in text.splitlines():
+                if line.startswith("-") and "# kept: " in line:
+                    name, value = line.split("#")[0].split(maxsplit=1)
+                    self.assertEqual(value.strip(), before[name])
+            lines = text.splitlines()
+            replaced = [at for at, line in enumerate(lines) if line.startswith("-") and "# kept" not in line]
+            for at in replaced:
+                reason = lines[at - 1].startswith("#") or lines[at].startswith("-gpgpu_dram_timing_opt")
+                self.assertTrue(reason, lines[at])
+            self.assertIn("  # kept: the memory behind L2 is not taken apart", text.split("CL=12:WL=2")[1].splitlines()[0])
+
+    def test_what_is_known_takes_the_place_of_the_base(self):
+        values = self.options_over_base(self.over_base(PROFILES))
+        self.assertEqual(values["-gpgpu_n_clusters"], "132")
+        self.assertEqual(values["-gpgpu_clock_domains"], "1980:1980:1980:3201")
+        self.assertEqual([values[f"-gpgpu_compute_capability_{part}"] for part in ("major", "minor")], ["9", "0"])
+        self.assertEqual(values["-gpgpu_shader_core_pipeline"], "2048:32")
+        self.assertEqual(values["-gpgpu_perfect_inst_const_cache"], "0")
+        self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 64, 62914560)
+        constant = Cache(values["-gpgpu_const_cache:l1"], "-gpgpu_const_cache:l1")
+        self.assertEqual((constant.sets, constant.line, constant.ways), (8, 64, 4))
+
+    def test_latencies_are_less_what_the_simulator_adds(self):
+        """A chase in Accel-Sim 1.3 shows 4 cycles more than -gpgpu_l1_latency, and so on; tests/peers runs it."""
+        leaves = {"capacity_bytes": 16384, "line_bytes": 128, "latency_cycles": "{hit: 50, miss: 250}"}
+        file = pathlib.Path(self.cache_file(**leaves))
+        file.write_text(file.read_text() + "  L2: {capacity_bytes: 2097152, latency_cycles: {hit: 250, miss: 600}}\n")
+        values = self.options_over_base(self.over_base([file]))
+        memory = (12 + 12 + 11) * 1132 / 850
+        shown = [values["-gpgpu_l1_latency"], values["-gpgpu_l2_rop_latency"], values["-dram_latency"]]
+        self.assertEqual(shown, ["46", str(250 - 46 - 13), str(round(350 - memory))])
+
+    def test_parts_that_are_no_power_of_two(self):
+        base = self.base(BASE.replace("-gpgpu_n_mem 32", "-gpgpu_n_mem 48"))
+        done = self.document(ROOT / "data/h200/L2.yaml", "accelsim", "--base", base, "--simulator=2")
+        values = self.options_over_base(done["text"])
+        self.assertEqual([values["-gpgpu_n_mem"], values["-gpgpu_n_sub_partition_per_mchannel"]], ["48", "2"])
+        self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 96, 62914560)
+
+    def test_without_a_base_what_is_lacking_is_told(self):
+        document = self.document("gtx780", "accelsim")
+        self.assertIn("--base", [loss["where"] for loss in document["losses"]])
+        self.assertIn("-gpgpu_cache:dl2", self.options_over_base(document["text"]))
+
+    def test_folders(self):
+        self.export("gtx780", "accelsim", "--base", self.base(), "-o", "here")
+        self.export("gtx780", "accelsim", "--base", self.base(), "-o", "here")  # written anew
+        self.export("gtx780", "csv", "-o", "here", status=2)
+        self.export("gtx780", "accelsim", "--base", self.base(), "-o", "base", status=2)
+        folder = self.folder / "here"
+        self.assertEqual(sorted(file.name for file in folder.iterdir()), ["gpgpusim.config", "trace.config"])
+        self.assertIn("  # kept: latencies of instructions", (folder / "trace.config").read_text())
+        self.assertIn("gpgpusim.config", self.export("gtx780", "accelsim", "--base", "nowhere", status=2).stderr)
+        self.export("gtx780", "csv", "--base", self.base(), status=2)
+        self.export("gtx780", "accelsim", "--base", self.base(), "--simulator=3", status=2)
+        self.export("gtx780", "accelsim", "--simulator=1", status=2)
 
 
 class OtherFormats(ExportTest):

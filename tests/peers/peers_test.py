@@ -162,6 +162,83 @@ class PptGpu(PeerTest):
         print(f"PPT-GPU: {len(PROFILES)} profiles run")
 
 
+@needs("built/accel-sim.out")
+class AccelSim(PeerTest):
+    BASES = (
+        PEERS / "gpgpu-sim_distribution/configs/tested-cfgs/SM7_QV100/gpgpusim.config",
+        PEERS / "accel-sim-framework/gpu-simulator/configs/tested-cfgs/SM7_QV100/trace.config",
+    )
+
+    def trace(self, name, opcode, addresses):
+        """One lane loads, each load from a register that the one before wrote, in a loop of 16 instructions."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        code = [f"{16 * (i % 16):04x} 00000001 1 R4 {opcode} 1 R4 4 1 0x{at:x} 0 0" for i, at in enumerate(addresses)]
+        code.append("0100 ffffffff 0 EXIT 0 0 0")
+        head = ["kernel name = chase", "kernel id = 1", "grid dim = (1,1,1)", "block dim = (32,1,1)", "shmem = 1024"]
+        head += ["nregs = 16", "binary version = 70", "cuda stream id = 0", "shmem base_addr = 0x00007f0000000000"]
+        head += ["local mem base_addr = 0x00007e0000000000", "nvbit version = 1.5", "accelsim tracer version = 4"]
+        lines = [f"-{line}" for line in head] + ["-enable lineinfo = 0", "#traces format", "#BEGIN_TB", "thread block = 0,0,0"]
+        lines += ["warp = 0", f"insts = {len(code)}", *code, "#END_TB"]
+        (folder / "kernel-1.traceg").write_text("\n".join(lines) + "\n")
+        (folder / "kernelslist.g").write_text("kernel-1.traceg\n")
+        return folder / "kernelslist.g"
+
+    def simulated(self, configuration, trace, *options):
+        """Cycles, and what L1 missed."""
+        files = [word for name in ("gpgpusim", "trace") for word in ("-config", str(configuration / f"{name}.config"))]
+        text = run(str(BUILT / "accel-sim.out"), "-trace", str(trace), *files, *options, cwd=self.folder)
+        self.assertIn("*** exit detected ***", text.splitlines()[-1])
+        values = dict(line.strip().split(" = ", 1) for line in text.splitlines() if " = " in line)
+        return int(values["gpu_sim_cycle"]), int(values.get("L1D_total_cache_misses", -1))
+
+    def cycles_of_a_load(self, configuration, opcode, addresses_of, loads, *options):
+        few, many = loads
+        first, _ = self.simulated(configuration, self.trace("few", opcode, addresses_of(few)), *options)
+        last, _ = self.simulated(configuration, self.trace("many", opcode, addresses_of(many)), *options)
+        return (last - first) / (many - few)
+
+    def configuration(self, *profiles):
+        base = self.folder / "base"
+        base.mkdir(exist_ok=True)
+        for file in self.BASES:
+            shutil.copy(file, base)
+        words = [str(profile) for profile in profiles]
+        self.expect(0, "export", *words, "--to", "accelsim", "--quiet", "--base", str(base), "-o", "made")
+        return self.folder / "made"
+
+    def test_every_profile_runs_to_its_end(self):
+        trace = self.trace("lap", "LDG.E", [0x7F5000000000 + 128 * (i % 4) for i in range(12)])
+        for profile in PROFILES:
+            with self.subTest(profile.name):
+                _, misses = self.simulated(self.configuration(profile), trace)
+                self.assertIn(misses, (-1, 4))  # no L1, or four lines that fit any
+        print(f"Accel-Sim: {len(PROFILES)} profiles run")
+
+    def test_the_h200_shows_the_latencies_of_its_profile(self):
+        profiles = sorted(ROOT.glob("data/h200/*.yaml"))
+        caches = {}
+        for profile in profiles:
+            caches |= self.whole(profile)["caches"]
+        configuration = self.configuration(*profiles)
+        base = 0x7F5000000000
+        # An L1 of two lines lets eight lines hit in L2.
+        no_l1 = ["-gpgpu_cache:dl1", "S:1:128:2,L:T:m:L:L,A:512:8,16:0,32", "-gpgpu_adaptive_cache_config", "0"]
+        no_l1 += ["-gpgpu_unified_l1d_size", "0"]
+        shared = self.whole(ROOT / "data/h200/Shared.yaml")["shared_memory"]["latency_cycles"]["broadcast"]
+        l1, l2 = caches["L1tex"]["latency_cycles"], caches["L2"]["latency_cycles"]
+        chases = {
+            "L1": (l1["hit"], "LDG.E", lambda loads: [base] * loads, (50, 150), []),
+            "L2": (l2["hit"], "LDG.E", lambda loads: [base + 4096 * (i % 8) for i in range(loads)], (40, 80), no_l1),
+            "memory": (l2["miss"], "LDG.E", lambda loads: [base + 4096 * i for i in range(loads)], (30, 60), []),
+            "shared": (shared, "LDS", lambda loads: [0x7F0000000000] * loads, (50, 150), []),
+        }
+        for name, (measured, opcode, addresses_of, loads, options) in chases.items():
+            shown = self.cycles_of_a_load(configuration, opcode, addresses_of, loads, *options)
+            print(f"Accel-Sim: {name} {shown:.1f} cycles, measured {measured}")
+            self.assertLess(abs(shown - measured), 0.02 * measured, name)
+
+
 if __name__ == "__main__":
     if not PEERS.is_dir():
         print("GPUINFER_PEERS names no folder with checkouts of the peers")

@@ -64,6 +64,13 @@ class Installed(unittest.TestCase):
         cache = json.loads(profile)["caches"]["L1tex"]
         self.assertEqual((cache["line_bytes"], cache["ways"], cache["index"]["bits"]), (32, [96] * 4, [7, 8]))
         self.assertEqual(cache["replacement"], {"policy": "lru"})
+        device = self.prefix / "share/gpuinfer/configs/devices/gtx780.yaml"
+        strip, counts = run(build / "consumer_in_c", device, "L1tex", 385, 32, 3, cwd="/").splitlines()
+        self.assertEqual(strip, lru_strip([32 * i % 12320 for i in range(1155)]))
+        self.assertEqual(counts, f"1155 {strip.count('.')}")
+        done = subprocess.run([build / "consumer_in_c", device, "L9", "1", "1", "1"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("has no cache L9; name one of its caches", done.stderr)
 
     def test_the_documentation_quotes_it(self):
         text = (HERE.parents[1] / "docs" / "packages.md").read_text()

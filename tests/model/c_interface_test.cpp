@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "model/c/gpuinfer.h"
+#include "model/cache_simulator.hpp"
+#include "model/description_yaml.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::model {
+namespace {
+
+constexpr const char* h200 = "data/h200/L1tex.yaml";
+
+gpuinfer_access_result access(gpuinfer_cache* cache, std::uint64_t address) {
+  gpuinfer_access_result result{};
+  result.size = sizeof result;
+  EXPECT_EQ(gpuinfer_cache_access(cache, address, GPUINFER_LOAD, &result, nullptr), GPUINFER_OK);
+  return result;
+}
+
+gpuinfer_statistics statistics_of(gpuinfer_cache* cache) {
+  gpuinfer_statistics statistics{};
+  statistics.size = sizeof statistics;
+  EXPECT_EQ(gpuinfer_cache_statistics(cache, &statistics), GPUINFER_OK);
+  return statistics;
+}
+
+TEST(CInterface, AnswersAsTheSimulatorOfTheProfileAtACarveout) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open_at(h200, "L1tex", 8, 1, nullptr);
+  ASSERT_NE(cache, nullptr);
+  const auto described = at_carveout(read_description(h200).caches.at("L1tex"), 8);
+  const auto simulator = CacheSimulator::make(described.value(), 1);
+  Random draw(7);
+  for (int i = 0; i < 50000; ++i) {
+    const std::uint64_t address = draw.below(1U << 19U) * 32;
+    const AccessEvent expected = simulator->step(address, AccessKind::load);
+    const gpuinfer_access_result found = access(cache, address);
+    ASSERT_EQ(found.outcome == GPUINFER_HIT, !is_miss(expected.outcome)) << i;
+    ASSERT_EQ(found.set, expected.set);
+    ASSERT_EQ(found.has_victim != 0, expected.victim_address.has_value());
+    ASSERT_EQ(found.victim_address, expected.victim_address.value_or(0));
+  }
+  const gpuinfer_statistics counted = statistics_of(cache);
+  EXPECT_EQ(counted.accesses, 50000U);
+  EXPECT_EQ(counted.hits + counted.sector_misses + counted.line_misses, 50000U);
+  EXPECT_GT(counted.sector_misses, 0U);
+  gpuinfer_cache_close(cache);
+}
+
+TEST(CInterface, RefusesWhatNoProfileKnows) {
+  gpuinfer_error* error = nullptr;
+  EXPECT_EQ(gpuinfer_cache_open("nowhere.yaml", "L1tex", &error), nullptr);
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::string(gpuinfer_error_text(error)).find("nowhere.yaml"), std::string::npos);
+  gpuinfer_error_close(error);
+  EXPECT_EQ(gpuinfer_cache_open(h200, "L9", nullptr), nullptr);
+  EXPECT_EQ(gpuinfer_cache_open_at(h200, "L1tex", 7, 1, nullptr), nullptr);
+
+  gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  ASSERT_NE(cache, nullptr);
+  access(cache, 0);
+  for (const auto kind : {GPUINFER_STORE, GPUINFER_ATOMIC}) {
+    error = nullptr;
+    EXPECT_EQ(gpuinfer_cache_access(cache, 0, kind, nullptr, &error), GPUINFER_FAILED);
+    ASSERT_NE(error, nullptr);
+    gpuinfer_error_close(error);
+  }
+  EXPECT_EQ(statistics_of(cache).accesses, 1U);
+  EXPECT_EQ(access(cache, 0).outcome, GPUINFER_HIT);
+  gpuinfer_cache_close(cache);
+}
+
+TEST(CInterface, ProbesFillsInvalidatesAndGoesBack) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  ASSERT_NE(cache, nullptr);
+  gpuinfer_outcome found = GPUINFER_HIT;
+  for (int twice = 0; twice < 2; ++twice) {
+    EXPECT_EQ(gpuinfer_cache_probe(cache, 4096, &found, nullptr), GPUINFER_OK);
+    EXPECT_EQ(found, GPUINFER_LINE_MISS);
+  }
+  EXPECT_EQ(gpuinfer_cache_fill(cache, 4096, nullptr), GPUINFER_OK);
+  EXPECT_EQ(gpuinfer_cache_probe(cache, 4096 + 32, &found, nullptr), GPUINFER_OK);
+  EXPECT_EQ(found, GPUINFER_SECTOR_MISS);
+  EXPECT_EQ(statistics_of(cache).accesses, 0U);
+
+  gpuinfer_snapshot* const snapshot = gpuinfer_cache_snapshot(cache, nullptr);
+  ASSERT_NE(snapshot, nullptr);
+  EXPECT_EQ(gpuinfer_cache_invalidate(cache, 0, nullptr), GPUINFER_OK);
+  EXPECT_EQ(access(cache, 4096).outcome, GPUINFER_LINE_MISS);
+  EXPECT_EQ(gpuinfer_cache_restore(cache, snapshot, nullptr), GPUINFER_OK);
+  EXPECT_EQ(statistics_of(cache).accesses, 0U);
+  EXPECT_EQ(access(cache, 4096).outcome, GPUINFER_HIT);
+
+  gpuinfer_cache* const other = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  EXPECT_EQ(gpuinfer_cache_restore(other, snapshot, nullptr), GPUINFER_FAILED);
+  gpuinfer_cache_close(other);
+  gpuinfer_cache_close(cache);
+  gpuinfer_snapshot_close(snapshot);
+}
+
+TEST(CInterface, GivesNoMoreThanTheCallerHasRoomFor) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  ASSERT_NE(cache, nullptr);
+  access(cache, 0);
+  gpuinfer_statistics short_one{};
+  short_one.size = offsetof(gpuinfer_statistics, hits);
+  short_one.hits = 99;
+  EXPECT_EQ(gpuinfer_cache_statistics(cache, &short_one), GPUINFER_OK);
+  EXPECT_EQ(short_one.accesses, 1U);
+  EXPECT_EQ(short_one.hits, 99U);
+  gpuinfer_cache_close(cache);
+}
+
+TEST(CInterface, TakesCallsFromSeveralThreads) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  ASSERT_NE(cache, nullptr);
+  constexpr std::uint64_t each = 5000;
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([=] {
+      std::vector<std::uint64_t> addresses(each / 2, thread * 128);
+      std::vector<std::uint8_t> outcomes(each / 2);
+      EXPECT_EQ(gpuinfer_cache_play(cache, addresses.data(), addresses.size(), outcomes.data(), nullptr), GPUINFER_OK);
+      EXPECT_EQ(outcomes.back(), GPUINFER_HIT);
+      for (std::uint64_t i = 0; i < each / 2; ++i) {
+        access(cache, thread * 128);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(statistics_of(cache).accesses, 4 * each);
+  EXPECT_EQ(statistics_of(cache).line_misses, 4U);
+  gpuinfer_cache_close(cache);
+}
+
+}  // namespace
+}  // namespace gpuinfer::model

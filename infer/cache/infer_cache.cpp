@@ -105,10 +105,12 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   }
 }
 
-// The other one: more tags than lines of data, if loads drive out several lines at once. None: it is no such cache, or
-// it was not predicted.
-std::optional<CacheClaims> explain_by_store(Interrogator& asker, const model::Answerer& device,
-                                            const CacheClaims& sizes) {
+enum class Store : std::uint8_t { none, seen, proven };
+
+// The other one: more tags than lines of data, if loads drive out several lines at once. `claims`: of its sizes; if it
+// is proven, all of it.
+Store explain_by_store(Interrogator& asker, const model::Answerer& device, CacheClaims& claims) {
+  const CacheClaims sizes = claims;
   const std::size_t questions_before = asker.questions_asked();
   SweptStoreFit fit;
   try {
@@ -122,19 +124,19 @@ std::optional<CacheClaims> explain_by_store(Interrogator& asker, const model::An
     asker.learned(std::string("the device refused a question: ") + refused.what());
   }
   if (!fit.cache || (disturbance_of(device) && !verify_side_by_side(asker, *fit.cache).holds)) {
-    return std::nullopt;
+    return fit.shows_store ? Store::seen : Store::none;
   }
   const std::size_t questions = asker.questions_asked() - questions_before;
-  CacheClaims claims{.capacity_bytes = {.value = fit.cache->capacity_bytes, .questions = questions},
-                     .onset_bytes = sizes.onset_bytes,
-                     .line_bytes = sizes.line_bytes,
-                     .sector_bytes = sizes.sector_bytes,
-                     .ways = {.value = fit.cache->ways, .questions = questions},
-                     .index = {.value = fit.cache->index, .questions = questions},
-                     .replacement = {.value = fit.cache->replacement,
-                                     .questions = questions,
-                                     .details = std::move(fit.policy_details)},
-                     .latency_cycles = sizes.latency_cycles};
+  claims = {.capacity_bytes = {.value = fit.cache->capacity_bytes, .questions = questions},
+            .onset_bytes = sizes.onset_bytes,
+            .line_bytes = sizes.line_bytes,
+            .sector_bytes = sizes.sector_bytes,
+            .ways = {.value = fit.cache->ways, .questions = questions},
+            .index = {.value = fit.cache->index, .questions = questions},
+            .replacement = {.value = fit.cache->replacement,
+                            .questions = questions,
+                            .details = std::move(fit.policy_details)},
+            .latency_cycles = sizes.latency_cycles};
   claims.store_lines = {.value = fit.cache->store_lines, .questions = questions};
   claims.sweep = {.value = fit.cache->sweep, .questions = questions};
   if (!fit.cache->carveouts.empty()) {
@@ -143,7 +145,7 @@ std::optional<CacheClaims> explain_by_store(Interrogator& asker, const model::An
   claims.exercised_bits = fit.cache->exercised_bits;
   claims.prediction = fit.verification.evidence;
   claims.predicted_trials = fit.verification.evidence.accesses;
-  return claims;
+  return Store::proven;
 }
 
 bool may_have_store(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
@@ -213,13 +215,22 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       doubts.try_emplace(Doubt::unproven, claims.latency_cycles.reason);
     }
   });
+  Store store = Store::none;
   const auto try_store = [&] {
     if (may_have_store(*reader, claims, doubts)) {
-      claims = explain_by_store(*reader, device, claims).value_or(claims);
+      store = explain_by_store(*reader, device, claims);
     }
   };
   const auto try_sets = [&] {
-    if (claims.predicted_trials == 0 && claims.line_bytes.value && !reader->buffer().nearer_bytes) {
+    if (!claims.line_bytes.value || reader->buffer().nearer_bytes || store == Store::proven) {
+      return;
+    }
+    if (store == Store::seen) {
+      doubts.try_emplace(Doubt::unproven,
+                         "loads evict several lines at once, as from a store apart from the tags, of "
+                         "which no complete description could be verified");
+      predict_as_well_as_possible(*reader, claims, doubts);
+    } else {
       explain_by_sets(*reader, device, *conflicts, claims, doubts);
     }
   };

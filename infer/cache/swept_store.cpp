@@ -73,6 +73,7 @@ class SweptStoreSearch {
       see_several_go_at_once();
       report("sets", 0.32);
       find_index();
+      fit.shows_store = true;
       report("ways and policy", 0.55);
       find_ways_of_sets();
       find_policy(fit);

@@ -896,7 +896,7 @@ std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
   });
 }
 
-model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { return read_contents(file).facts; }
+model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { return read_file(file, read_facts); }
 
 void append_archive(const std::filesystem::path& file, AnswerLog& log) {
   const Contents contents = read_contents(file);

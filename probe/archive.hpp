@@ -71,7 +71,8 @@ struct Archive {
 // as read_archive() does.
 [[nodiscard]] std::vector<std::string> recorded_targets(const std::filesystem::path& path);
 
-// The facts of the device that an archive was recorded from. Throws InputError as read_archive() does.
+// The facts of the device that an archive was recorded from, without reading what it was asked. Throws as
+// read_archive() does.
 [[nodiscard]] model::DeviceFacts read_archive_facts(const std::filesystem::path& file);
 
 // Appends all that an archive holds, so that a run can go on after it. Throws InputError as read_archive() does, and

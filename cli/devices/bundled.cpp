@@ -7,6 +7,7 @@
 #include "cli/data_files.hpp"
 #include "cli/targets.hpp"
 #include "probe/archive.hpp"
+#include "probe/recorded_folder.hpp"
 
 namespace fs = std::filesystem;
 
@@ -23,9 +24,10 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return paths;
 }
 
-bool is_of_a_target(const fs::path& file) {
+bool is_named_well(const fs::path& file) {
   const auto targets = known_targets();
-  return file.extension() == ".h5" && std::ranges::find(targets, file.stem().string(), &Target::name) != targets.end();
+  return file.stem() == file.parent_path().filename() ||
+         std::ranges::find(targets, file.stem().string(), &Target::name) != targets.end();
 }
 
 }  // namespace
@@ -35,8 +37,8 @@ std::vector<BundledGpu> bundled_gpus() {
   const auto data = find_data_file("data");
   for (const fs::path& folder : data ? sorted_entries(*data) : std::vector<fs::path>{}) {
     BundledGpu gpu{.name = {}, .folder = folder, .recordings = {}};
-    for (const fs::path& file : fs::is_directory(folder) ? sorted_entries(folder) : std::vector<fs::path>{}) {
-      if (is_of_a_target(file)) {
+    for (const fs::path& file : fs::is_directory(folder) ? probe::recordings_in(folder) : std::vector<fs::path>{}) {
+      if (is_named_well(file)) {
         gpu.recordings.push_back(file.string());
       }
     }

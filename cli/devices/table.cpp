@@ -14,6 +14,7 @@
 #include "probe/exec.hpp"
 #include "probe/host.hpp"
 #include "probe/pci_gpus.hpp"
+#include "probe/recorded_folder.hpp"
 #include "probe/virtual_device.hpp"
 #include "probe/vulkan.hpp"
 
@@ -112,6 +113,10 @@ std::vector<ListedDevice> list_virtual() {
 }
 
 std::unique_ptr<model::Answerer> open_recorded(const DeviceAddress& device, const DeviceRequest& /*request*/) {
+  std::error_code absent;
+  if (std::filesystem::is_directory(device.rest, absent)) {
+    return probe::open_recordings(device.rest, to_text(device));
+  }
   return probe::open_recording(device.rest, to_text(device));
 }
 
@@ -189,7 +194,7 @@ ChosenDevice choose_gpu(const std::vector<std::string>& /*targets*/) {
 }
 
 // Where one target is asked for, the first recording that is named after it; else the first of L1tex, which is what
-// most want to know.
+// most want to know; else the first that has it.
 std::optional<ChosenDevice> bundled_for(const std::vector<std::string>& targets) {
   const std::vector<BundledGpu> gpus = bundled_gpus();
   for (const std::string& target : {targets.size() == 1 ? targets.front() : "L1tex", std::string("L1tex")}) {
@@ -201,7 +206,10 @@ std::optional<ChosenDevice> bundled_for(const std::vector<std::string>& targets)
       }
     }
   }
-  return std::nullopt;
+  return gpus.empty()
+             ? std::nullopt
+             : std::optional(ChosenDevice{.device = parse_device("recorded:" + gpus.front().recordings.front()),
+                                          .stands_in = gpus.front()});
 }
 
 ChosenDevice choose_any(const std::vector<std::string>& targets) {
@@ -246,7 +254,7 @@ constexpr std::array kinds{
                .answers_repeat = true,
                .is_seeded = true},
     DeviceKind{.name = "recorded",
-               .rest = "FILE",
+               .rest = "FILE-or-FOLDER",
                .completion = Completion::files,
                .open = open_recorded,
                .list = list_recorded,

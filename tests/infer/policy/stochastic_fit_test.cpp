@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the fit wrong: a law of chance that is not the set's own, or one named where none draws the victims.
+#include "infer/policy/stochastic_fit.hpp"
+
+#include <random>
+
+#include "infer/policy/replacement_fit.hpp"
+#include "tests/infer/foreign_device.hpp"
+#include "tests/infer/policy/sets.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+const model::Replacement uneven{
+    .policy = "weighted_random", .parameters = {{"victim_weights", std::vector<double>{1, 5, 1, 1}}}, .equivalent = {}};
+
+std::vector<const ConflictClass*> all_of(const Sets& sets) {
+  std::vector<const ConflictClass*> all;
+  for (const ConflictClass& set : sets.classes()) {
+    all.push_back(&set);
+  }
+  return all;
+}
+
+TEST(StochasticFit, NamesTheLawAndHowWellItIsKnown) {
+  for (const model::Replacement& policy : {replacement("random"), uneven}) {
+    Sets sets(8, 4, policy, 1);
+    const ReplacementFit fit = fit_stochastic(sets.device(), all_of(sets));
+    ASSERT_EQ(fit.candidates.size(), 1U) << fit.reason;
+    EXPECT_EQ(fit.candidates.front().policy, policy.policy);
+    EXPECT_GE(std::stoull(fit.details.at("victims_observed")), 20000U);
+    EXPECT_EQ(fit.details.count("victim_probability_intervals"), 1U);
+  }
+}
+
+class Drawing final : public foreign::WaySet {
+ public:
+  Drawing(std::size_t ways, std::mt19937_64& random) : WaySet(ways), random_(&random) {}
+
+ private:
+  void touch(std::size_t /*way*/) override {}
+  std::size_t victim() override { return (*random_)() % ways(); }
+
+  std::mt19937_64* random_;
+};
+
+TEST(StochasticFit, ASetThatRepeatsIsNotByChance) {
+  std::mt19937_64 random(3);
+  const foreign::MakeSet make = [&](std::size_t set) -> std::unique_ptr<foreign::Set> {
+    if (set == 0) {
+      return std::make_unique<Drawing>(4, random);
+    }
+    return std::make_unique<foreign::OrderedSet>(4, foreign::fifo);
+  };
+  Sets sets(std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); },
+                                              std::vector<foreign::Level>{{.cycles = 100}, {.cycles = 220}}),
+            2, 4, 1);
+  const ReplacementFit fit = fit_stochastic(sets.device(), all_of(sets));
+  EXPECT_TRUE(fit.candidates.empty());
+  EXPECT_TRUE(fit.reason.starts_with("some sets choose their victims by chance")) << fit.reason;
+}
+
+TEST(StochasticFit, FreshVictimsSpeakForTheirOwnLawOnly) {
+  Sets sets(1, 4, uneven, 1);
+  EXPECT_GT(fresh_victims_fit(sets.device(), sets.classes().front(), uneven, 5000), 1e-3);
+  EXPECT_LT(fresh_victims_fit(sets.device(), sets.classes().front(), replacement("random"), 5000), 1e-6);
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -60,8 +60,9 @@ bool differs_in_address(const std::string& name, const RunFacts& begun, const Ru
 
 RunFacts run_facts_of(const model::DeviceFacts& facts) {
   // What was so when the device was opened, or is known only after it has answered.
-  constexpr std::array<std::string_view, 6> changing{"sm_clock_mhz", "memory_clock_mhz", "watched",
-                                                     "disturbances", "resumed",          "host"};
+  constexpr std::array<std::string_view, 8> changing{"sm_clock_mhz", "memory_clock_mhz", "watched",
+                                                     "disturbances", "resumed",          "host",
+                                                     "clock_cycles", "clock_step_ticks"};
   const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
   RunFacts run{{"device", facts.name},
                {"source", facts.source},

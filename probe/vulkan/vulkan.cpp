@@ -46,6 +46,10 @@ constexpr std::array all_targets{
     Target{"L2", LoadPath::past_l1, Emptying::streaming},
 };
 
+// Played at a time: less than 100 ms, even of misses, so that no driver takes the GPU for hung and no display stands
+// still. Longer questions are played in parts where the state is kept from one to the next.
+constexpr std::uint64_t longest_part = 1U << 17U;
+
 // Where nothing but one unit may touch what is measured, it is always this one.
 constexpr std::uint32_t home_unit = 0;
 
@@ -72,9 +76,16 @@ class VulkanProbe final : public model::Answerer {
   [[nodiscard]] float time_nothing(const Target& target, const vulkan::Reach& reach);
   void try_states(Offer& offer);
 
-  // Each on a unit of its own. None: not one of them is, time and again.
-  [[nodiscard]] std::optional<std::vector<vulkan::Played>> play(const Offer& offer,
-                                                                std::span<const model::Question> questions);
+  // Each on a unit of its own. Throws TransientError where that cannot be had, time and again; but what keeps the state
+  // is tried once.
+  [[nodiscard]] std::vector<vulkan::Played> play(const Offer& offer, std::span<const model::Question> questions);
+  [[nodiscard]] bool is_played_in_parts(const model::Question& question) const {
+    return question.warm.size() + question.record.size() > most_accesses_of_part();
+  }
+  [[nodiscard]] std::uint64_t most_accesses_of_part() const { return std::min(longest_part, gpu_.most_accesses() / 2); }
+  [[nodiscard]] model::Answer answer_in_parts(const Offer& offer, const model::Question& question);
+  [[nodiscard]] model::Answer answer_of(const Offer& offer, const model::Question& question,
+                                        vulkan::Played played) const;
   [[nodiscard]] std::vector<std::uint32_t> units_for(const Offer& offer, std::span<const model::Question> questions);
   [[nodiscard]] std::size_t together(const Offer& offer, std::span<const model::Question> questions) const;
   // That come before a question which begins so.
@@ -127,7 +138,9 @@ void VulkanProbe::offer(const Target& target) {
     facts_.own_buffers[std::string(target.name)] = buffer;
   }
   made.nothing_cycles = time_nothing(target, made.reach);
-  facts_.provenance["clock_cycles_" + std::string(target.name)] = std::to_string(std::lround(made.nothing_cycles));
+  std::string& told = facts_.provenance["clock_cycles"];
+  told +=
+      (told.empty() ? "" : ", ") + std::string(target.name) + " " + std::to_string(std::lround(made.nothing_cycles));
   try_states(made);
   offers_.emplace(target.name, std::move(made));
 }
@@ -174,20 +187,19 @@ float VulkanProbe::time_nothing(const Target& target, const vulkan::Reach& reach
 
 void VulkanProbe::try_states(Offer& offer) {
   const std::string name(offer.target.name);
-  const auto latencies_of = [](vulkan::Played&& played) { return std::move(played.latency_cycles); };
-  const gpu::Launches launches{.alone = [&](const model::Question& question) -> std::optional<gpu::Latencies> {
-                                 auto played = play(offer, {&question, 1});
-                                 return played ? std::optional(latencies_of(std::move(played->front()))) : std::nullopt;
-                               },
-                               .everywhere =
-                                   [&](const model::Question& question) {
-                                     const std::vector<model::Question> all(gpu_.units().value_or(1), question);
-                                     std::vector<gpu::Latencies> latencies;
-                                     for (auto& played : play(offer, all).value_or(std::vector<vulkan::Played>{})) {
-                                       latencies.push_back(latencies_of(std::move(played)));
-                                     }
-                                     return latencies;
-                                   }};
+  const gpu::Launches launches{
+      .alone = [&](const model::Question& question) -> std::optional<gpu::Latencies> {
+        vulkan::Played played = std::move(play(offer, {&question, 1}).front());
+        return played.was_alone ? std::optional(std::move(played.latency_cycles)) : std::nullopt;
+      },
+      .everywhere =
+          [&](const model::Question& question) {
+            std::vector<gpu::Latencies> latencies;
+            for (auto& played : play(offer, std::vector<model::Question>(gpu_.units().value_or(1), question))) {
+              latencies.push_back(std::move(played.latency_cycles));
+            }
+            return latencies;
+          }};
   const gpu::Emptying plan = plan_of(offer.target.emptying);
   std::set<StartState> reached = gpu::states_reached(plan, name, offer.bytes, plan.touches, launches);
   // What else runs on the device, or on the CPU that plays one, drives out lines at times.
@@ -223,8 +235,7 @@ std::vector<std::uint32_t> VulkanProbe::units_for(const Offer& offer, std::span<
   return units;
 }
 
-std::optional<std::vector<vulkan::Played>> VulkanProbe::play(const Offer& offer,
-                                                             std::span<const model::Question> questions) {
+std::vector<vulkan::Played> VulkanProbe::play(const Offer& offer, std::span<const model::Question> questions) {
   constexpr int tries = 8;
   const StartState state = questions.front().state;
   const vulkan::Manner manner{
@@ -237,19 +248,20 @@ std::optional<std::vector<vulkan::Played>> VulkanProbe::play(const Offer& offer,
       return gpu::after_flood(plan, offer.bytes, question);
     });
   }
-  for (int i = 0; i < (state == StartState::keep ? 1 : tries); ++i) {
+  for (int i = 0; i < tries; ++i) {
     if (state == StartState::flooded && offer.target.emptying == Emptying::streaming) {
       gpu_.stream_through(*streamed_);
     }
     std::vector<vulkan::Played> all = gpu_.play(manner, flooded.empty() ? questions : flooded, units);
-    if (std::ranges::all_of(all, &vulkan::Played::was_alone)) {
+    if (state == StartState::keep || std::ranges::all_of(all, &vulkan::Played::was_alone)) {
       for (float& latency : std::views::join(all | std::views::transform(&vulkan::Played::latency_cycles))) {
         latency = std::max(0.0F, latency - offer.nothing_cycles);
       }
       return all;
     }
   }
-  return std::nullopt;
+  throw TransientError(facts_.source + " put several workgroups on one unit " + std::to_string(tries) +
+                       " times in a row; end what else runs on it");
 }
 
 std::uint64_t VulkanProbe::flood_accesses(const Offer& offer, StartState state) const {
@@ -263,8 +275,9 @@ std::size_t VulkanProbe::together(const Offer& offer, std::span<const model::Que
   if (plan_of(offer.target.emptying).apart != questions.front().state) {
     return 1;
   }
-  const std::size_t most = gpu::batch_size(
-      questions, *gpu_.units(), [&](const model::Question& question) { return why_refused(question).has_value(); });
+  const std::size_t most = gpu::batch_size(questions, *gpu_.units(), [&](const model::Question& question) {
+    return is_played_in_parts(question) || why_refused(question).has_value();
+  });
   std::size_t count = 0;
   for (std::uint64_t room = gpu_.most_accesses(); count < most; ++count) {
     const std::uint64_t needed = gpu_.room_for(questions[count].warm.size() + questions[count].record.size() +
@@ -290,11 +303,10 @@ std::optional<std::string> VulkanProbe::why_refused(const model::Question& quest
   if (auto refusal = model::refusal_of(facts_, question)) {
     return refusal;
   }
-  const std::uint64_t accesses =
-      question.warm.size() + question.record.size() + flood_accesses(offer->second, question.state);
-  if (gpu_.room_for(accesses) > gpu_.most_accesses()) {
-    return "a question of " + std::to_string(accesses) + " accesses is longer than the " +
-           std::to_string(gpu_.most_accesses()) + " that " + facts_.source + " takes; ask shorter ones";
+  if (is_played_in_parts(question) && refusals.contains(StartState::keep)) {
+    return "a question of " + std::to_string(question.warm.size() + question.record.size()) +
+           " accesses is longer than the " + std::to_string(most_accesses_of_part()) + " that " + facts_.source +
+           " takes; ask shorter ones";
   }
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
@@ -307,6 +319,47 @@ std::optional<std::string> VulkanProbe::why_refused(const model::Question& quest
   return std::nullopt;
 }
 
+model::Answer VulkanProbe::answer_of(const Offer& offer, const model::Question& question, vulkan::Played played) const {
+  const std::uint64_t accesses = question.warm.size() + question.record.size() + flood_accesses(offer, question.state);
+  if (!played.was_alone) {
+    return {.latency_cycles = {},
+            .refusal = "the unit of the last answer did not get this question alone on " + facts_.source +
+                       "; ask again from a clean state"};
+  }
+  if (played.accesses != accesses) {
+    return {.latency_cycles = {},
+            .refusal = "the driver of " + facts_.source + " ended a question of " + std::to_string(accesses) +
+                       " accesses after " + std::to_string(played.accesses) + "; ask shorter ones"};
+  }
+  return {.latency_cycles = std::move(played.latency_cycles), .refusal = std::nullopt};
+}
+
+// Each part but the first goes on where the one before it ended.
+model::Answer VulkanProbe::answer_in_parts(const Offer& offer, const model::Question& question) {
+  const auto part_of = [](const model::AccessSequence& all, std::uint64_t begin, std::uint64_t end) {
+    const auto at = [&all](std::uint64_t place) {
+      return all.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(place, all.size()));
+    };
+    return model::AccessSequence(at(begin), at(end));
+  };
+  const std::uint64_t warm = question.warm.size();
+  const std::uint64_t accesses = warm + question.record.size();
+  model::Answer all;
+  model::Question part = question;
+  for (std::uint64_t begin = 0; begin < accesses; begin += most_accesses_of_part()) {
+    const std::uint64_t end = begin + most_accesses_of_part();
+    part.warm = part_of(question.warm, begin, end);
+    part.record = part_of(question.record, std::max(begin, warm) - warm, std::max(end, warm) - warm);
+    model::Answer answer = answer_of(offer, part, std::move(play(offer, {&part, 1}).front()));
+    if (answer.refusal) {
+      return answer;
+    }
+    all.latency_cycles.insert(all.latency_cycles.end(), answer.latency_cycles.begin(), answer.latency_cycles.end());
+    part.state = StartState::keep;
+  }
+  return all;
+}
+
 std::vector<model::Answer> VulkanProbe::ask(std::span<const model::Question> questions) {
   std::vector<model::Answer> answers;
   answers.reserve(questions.size());
@@ -317,27 +370,14 @@ std::vector<model::Answer> VulkanProbe::ask(std::span<const model::Question> que
       continue;
     }
     const Offer& offer = offers_.find(left.front().target)->second;
-    const auto first = left.first(together(offer, left));
-    const std::uint64_t flood = flood_accesses(offer, first.front().state);
-    auto played = play(offer, first);
-    if (!played && first.front().state != StartState::keep) {
-      throw TransientError(facts_.source +
-                           " put several workgroups on one unit time and again; end what else runs on it");
+    if (is_played_in_parts(left.front())) {
+      answers.push_back(answer_in_parts(offer, left.front()));
+      continue;
     }
+    const auto first = left.first(together(offer, left));
+    auto played = play(offer, first);
     for (std::size_t i = 0; i < first.size(); ++i) {
-      const std::uint64_t accesses = first[i].warm.size() + first[i].record.size() + flood;
-      if (!played) {
-        answers.push_back({.latency_cycles = {},
-                           .refusal = "the unit of the last answer did not get this question alone on " +
-                                      facts_.source + "; ask again from a clean state"});
-      } else if ((*played)[i].accesses != accesses) {
-        answers.push_back({.latency_cycles = {},
-                           .refusal = "the driver of " + facts_.source + " ended a question of " +
-                                      std::to_string(accesses) + " accesses after " +
-                                      std::to_string((*played)[i].accesses) + "; ask shorter ones"});
-      } else {
-        answers.push_back({.latency_cycles = std::move((*played)[i].latency_cycles), .refusal = std::nullopt});
-      }
+      answers.push_back(answer_of(offer, first[i], std::move(played[i])));
     }
   }
   return answers;

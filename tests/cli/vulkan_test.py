@@ -3,28 +3,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """vulkan_test.py GPUINFER: the whole path over Vulkan, on lavapipe, a driver of Mesa that lets the CPU play a GPU.
 
-What a CPU answers is nothing to resolve: what is held is that the program says so. Exit status 77: there is no lavapipe.
+What a CPU answers is of no GPU: what is held is that the program says so.
 """
 
 import json
 import os
 import pathlib
-import sys
 import unittest
 
 import harness
 
-SKIPPED = 77
 DRIVERS = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
 
 
+@unittest.skipUnless(DRIVERS, "there is no lavapipe")
 class Lavapipe(harness.ProgramTest):
     def setUp(self):
         super().setUp()
         driver = str(DRIVERS[0])
         self.environment = os.environ | harness.WITHOUT_GPU | {"VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver}
 
-    def test_a_profile_that_promises_nothing(self):
+    def test_a_profile_that_says_what_it_is_of(self):
         done = self.expect(3, "--target=L1tex", "--device=vulkan:0", "--format=json", env=self.environment)
         profile = json.loads(done.stdout)
         device = profile["device"]
@@ -32,10 +31,11 @@ class Lavapipe(harness.ProgramTest):
         self.assertIn("a CPU and no GPU", device["name"])
         self.assertEqual(device["source"], "vulkan:0")
         self.assertEqual(device["provenance"]["vulkan_device_type"], "Cpu")
-        self.assertGreater(int(device["provenance"]["clock_cycles_L1tex"]), 0)
-        leaves = [leaf for leaf in profile["evidence"]["L1tex"].values() if isinstance(leaf, dict) and "status" in leaf]
-        self.assertGreater(len(leaves), 5)
-        self.assertEqual([leaf for leaf in leaves if leaf["status"] == "resolved"], [])
+        self.assertRegex(device["provenance"]["clock_cycles"], r"^L1tex [1-9]")
+        self.assertNotIn("longer than", done.stdout)
+        # Its clock tells hits from misses of the CPU at times, and no more of its caches.
+        for leaf in ("ways", "index", "replacement"):
+            self.assertNotEqual(profile["evidence"]["L1tex"][leaf]["status"], "resolved", leaf)
 
     def test_single_loads_are_recorded(self):
         for target in ("L1tex", "Texture", "ConstL1"):
@@ -59,7 +59,4 @@ class Lavapipe(harness.ProgramTest):
 
 
 if __name__ == "__main__":
-    if not DRIVERS:
-        sys.exit(SKIPPED)
-    harness.ProgramTest.program = sys.argv.pop(1)
-    unittest.main()
+    harness.main()

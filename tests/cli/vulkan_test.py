@@ -12,8 +12,24 @@ import pathlib
 import unittest
 
 import harness
+import yaml
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVERS = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+
+
+class OtherVendors(harness.ProgramTest):
+    """GPUs of AMD and Intel as published: what is described is found."""
+
+    def test_what_is_described_is_found(self):
+        for name, target in (("hd7970", "L1tex"), ("hd7970", "ConstL1"), ("rx5700xt", "L1tex"), ("irisplusg7", "L2")):
+            with self.subTest(name=name, target=target):
+                done = self.expect(0, f"--target={target}", f"--device=virtual:{name}", "--quiet")
+                described = (ROOT / f"configs/devices/{name}.yaml").read_text(encoding="utf-8")
+                found, published = (yaml.safe_load(text)["caches"][target] for text in (done.stdout, described))
+                self.assertGreaterEqual(len(found["index"].pop("exercised_bits")), 19)
+                for leaf in ("capacity_bytes", "line_bytes", "ways", "index", "replacement"):
+                    self.assertEqual(found[leaf], published[leaf], leaf)
 
 
 @unittest.skipUnless(DRIVERS, "there is no lavapipe")

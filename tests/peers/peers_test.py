@@ -239,6 +239,60 @@ class AccelSim(PeerTest):
             self.assertLess(abs(shown - measured), 0.02 * measured, name)
 
 
+@needs("gpgpu-sim_distribution")
+class GpgpusimDevice(PeerTest):
+    """What the tag_array of GPGPU-Sim simulates, found out by its answers alone."""
+
+    LINES = (("S", 128, 32), ("N", 32, 32), ("N", 64, 64), ("N", 128, 128))
+    SHAPES = (
+        (1, 16, "L", "L"), (2, 3, "F", "X"), (4, 32, "L", "L"), (4, 43, "F", "L"), (8, 12, "L", "L"), (16, 8, "L", "X"),
+        (32, 4, "L", "P"), (32, 4, "F", "H"), (64, 8, "L", "X"), (128, 2, "F", "L"),
+    )  # fmt: skip
+    # Bits above the line that are XORed into a set number of five bits, by hashing.cc: of P, x^(5 + k) modulo
+    # x^5 + x^2 + 1; of H, bits of the address.
+    POLYNOMIAL = ((5, 8, 10, 11, 14, 15, 16, 17, 18), (6, 9, 11, 12, 15, 16, 17, 18, 19),
+                  (5, 7, 8, 11, 12, 13, 14, 15, 19), (6, 8, 9, 12, 13, 14, 15, 16), (7, 9, 10, 13, 14, 15, 16, 17))  # fmt: skip
+    FERMI = (13, 14, 15, 17, 19)
+
+    def rows(self, letter, sets, line_bits):
+        bits = sets.bit_length() - 1
+        above = {
+            "L": [()] * bits,
+            "X": [(line_bits + bits + i,) for i in range(bits)],
+            "P": [tuple(line_bits + bit for bit in row) for row in self.POLYNOMIAL],
+            "H": [(bit,) for bit in self.FERMI],
+        }[letter]
+        return [[line_bits + i, *above[i]] for i in range(bits)]
+
+    def test_every_configuration_is_found_out(self):
+        BUILT.mkdir(exist_ok=True)
+        program = BUILT / "gpgpusim-device"
+        run(str(ROOT / "integrations/gpgpusim/build.sh"), str(PEERS / "gpgpu-sim_distribution"), str(program))
+        found = 0
+        for kind, line, sector in self.LINES:
+            for sets, ways, policy, index in self.SHAPES:
+                configuration = f"{kind}:{sets}:{line}:{ways},{policy}:T:m:N:{index},A:512:8,16:0,32"
+                with self.subTest(configuration):
+                    rows = self.rows(index, sets, line.bit_length() - 1)
+                    expected = self.write("expected.yaml", f"""schema: gpuinfer/1
+device: {{name: expected, source: test}}
+caches:
+  L1tex:
+    capacity_bytes: {sets * ways * line}
+    line_bytes: {line}
+    sector_bytes: {sector}
+    ways: {[ways] * sets}
+    index: {{kind: xor, rows: {rows}, constant: 0}}
+    replacement: {{policy: {"lru" if policy == "L" else "fifo"}}}
+""")
+                    device = f"exec:{program} {configuration}"
+                    self.expect(0, "--target=L1tex", "--device", device, "--quiet", "-o", "found.yaml")
+                    done = self.expect(0, "diff", expected, "found.yaml")
+                    self.assertNotIn("differs", done.stdout)
+                    found += 1
+        print(f"gpgpusim-device: {found} of {len(self.LINES) * len(self.SHAPES)} configurations found out")
+
+
 if __name__ == "__main__":
     if not PEERS.is_dir():
         print("GPUINFER_PEERS names no folder with checkouts of the peers")

@@ -367,7 +367,7 @@ class Fitting {
     for (const char candidate : candidates) {
       GpgpusimCache cache = result_.cache;
       cache.index = candidate;
-      if (known && same_split(*known, parities(cache, result_.parts))) {
+      if (known && same_index(cache)) {
         return {candidate};
       }
     }
@@ -383,9 +383,27 @@ class Fitting {
     return is_policy(whole_, "fifo") ? std::vector<char>{'F'} : std::vector<char>{'L', 'F'};
   }
 
+  // Without the address bits that took no part in finding the index: of them nothing is known.
+  [[nodiscard]] std::vector<std::uint64_t> exercised(std::vector<std::uint64_t> rows) const {
+    if (whole_.exercised_bits) {
+      std::uint64_t mask = 0;
+      for (const unsigned bit : *whole_.exercised_bits) {
+        mask |= std::uint64_t{1} << bit;
+      }
+      for (std::uint64_t& row : rows) {
+        row &= mask;
+      }
+    }
+    return rows;
+  }
+
   [[nodiscard]] bool same_index(const GpgpusimCache& cache) const {
     const auto known = parities(*whole_.index);
-    return known && same_split(*known, parities(cache, result_.parts));
+    if (!known) {
+      return false;
+    }
+    const std::vector<std::uint64_t> exported = exercised(parities(cache, result_.parts));
+    return std::ranges::count(exported, std::uint64_t{0}) == 0 && same_split(exercised(*known), exported);
   }
 
   [[nodiscard]] bool loads_can_tell(const GpgpusimCache& cache) const {

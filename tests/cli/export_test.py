@@ -301,6 +301,23 @@ class Gpgpusim(ExportTest):
                 self.assertEqual(caches_of(document["text"])["-gpgpu_cache:dl1"].index, letter)
                 self.assertNotIn("caches.L1tex.index", [loss["where"] for loss in document["losses"]])
 
+    def test_hashes_are_compared_on_the_bits_that_were_exercised(self):
+        """Of the polynomial of 32 sets a buffer of 256 KB shows the rows as far as bit 17."""
+        rows = [[7, 12, 15, 17], [8, 13, 16], [9, 12, 14, 15], [10, 13, 15, 16], [11, 14, 16, 17]]
+        # An eviction policy that it lacks, so that misses of another loss would decide.
+        for exercised, letters in ((list(range(7, 18)), "P"), (list(range(7, 26)), "LXH")):
+            file = self.cache_file(
+                capacity_bytes=32 * 4 * 128, line_bytes=128, sector_bytes=128, ways=[4] * 32,
+                index=f"{{kind: xor, rows: {rows}, constant: 0, exercised_bits: {exercised}}}",
+                replacement="{policy: random}",
+            )  # fmt: skip
+            document = self.document(file, "gpgpusim")
+            index = caches_of(document["text"])["-gpgpu_cache:dl1"].index
+            told = [loss["where"] for loss in document["losses"]]
+            self.assertEqual("caches.L1tex.index" in told, letters != "P")
+            if letters == "P":
+                self.assertEqual(index, "P")
+
     def test_what_cannot_be_told_becomes_the_nearest(self):
         lru = "{policy: lru}"
         odd = {
@@ -367,7 +384,7 @@ class Gpgpusim(ExportTest):
         cache = caches_of(document["text"])["-gpgpu_cache:dl1"]
         self.assertIn(cache.index, "XPH")
         aligned = next(loss for loss in document["losses"] if loss.get("replays"))["replays"][2]
-        self.assertEqual((aligned["accesses"], aligned["described_misses"]), (16, 0))
+        self.assertEqual((aligned["accesses"], aligned["described_misses"]), (64, 0))
 
     def test_sizes_without_structure(self):
         for leaves, size in (
@@ -449,6 +466,9 @@ class Gpgpusim(ExportTest):
                 continue
             self.assertLess(abs(sizes[carveout["carveout_kb"]] / 128 - lines), 0.03 * lines)
         told = {loss["where"]: loss["what"] for loss in document["losses"]}
+        aligned = next(loss["replays"][2] for loss in document["losses"] if loss.get("replays"))
+        shown = [aligned["accesses"], aligned["described_misses"], aligned["exported_misses"]]
+        self.assertEqual(shown, [64, 0, 64])
         self.assertIn("172 lines in 4 banks", told["caches.L1tex.store_lines"])
         self.assertIn("{policy: resetting_slru} became", told["caches.L1tex.replacement"])
         # What is not known of another cache of the profile is told as before.

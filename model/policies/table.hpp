@@ -11,6 +11,7 @@
 #include "model/policies/bip.hpp"
 #include "model/policies/brrip.hpp"
 #include "model/policies/clock.hpp"
+#include "model/policies/favoured_fifo.hpp"
 #include "model/policies/fermi.hpp"
 #include "model/policies/fifo.hpp"
 #include "model/policies/lip.hpp"
@@ -49,6 +50,7 @@ using AllPolicies = std::tuple<  //
     Permutation,                 //
     RandomPolicy,                //
     Fermi,                       //
+    FavouredFifo,                //
     WeightedRandom,              //
     Automaton,                   //
     SetDuelling,                 //

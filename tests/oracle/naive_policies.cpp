@@ -255,6 +255,39 @@ class Fermi final : public NaivePolicy {
   Dice& dice_;
 };
 
+// docs/papers.md: of two evictions the first one takes the favoured way, the second one the other way whose turn is
+// longest ago. Turns are times: a hit on the way that is due makes it and the one whose turn was last swap theirs.
+class FavouredFifo final : public NaivePolicy {
+ public:
+  FavouredFifo(const Replacement& replacement, Way /*ways*/, Dice& /*dice*/)
+      : favoured_(static_cast<Way>(parameter<std::int64_t>(replacement, "favoured_way"))) {
+    for (const Way way : as_ways(parameter<Numbers>(replacement, "others"))) {
+      last_turn_[++turns_] = way;
+    }
+  }
+
+  void hit(Way way) override {
+    if (last_turn_.begin()->second == way) {
+      std::swap(last_turn_.begin()->second, last_turn_.rbegin()->second);
+    }
+  }
+  void fill(Way /*way*/) override {}
+  Way victim() override {
+    if (++evictions_ % 2 == 1) {
+      return favoured_;
+    }
+    const Way due = last_turn_.extract(last_turn_.begin()).mapped();
+    last_turn_[++turns_] = due;
+    return due;
+  }
+
+ private:
+  Way favoured_;
+  std::map<std::uint64_t, Way> last_turn_;
+  std::uint64_t turns_ = 0;
+  std::uint64_t evictions_ = 0;
+};
+
 // So & Rechtschaffen, IEEE ToC 1988; Al-Zoubi et al., ACM-SE 2004: tree pseudo-LRU. The tree as nodes with two
 // children; a leaf is a node over one leaf.
 class Plru final : public NaivePolicy {
@@ -702,6 +735,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"random", make<RandomPolicy>},
       {"weighted_random", make<WeightedRandom>},
       {"fermi", make<Fermi>},
+      {"favoured_fifo", make<FavouredFifo>},
       {"plru", make<Plru>},
       {"nru", make<Nru>},
       {"mru", make<Mru>},

@@ -37,7 +37,7 @@ std::vector<std::string> all_qlru_variants() {
 }
 
 bool has_parameters_for_each_way(std::string_view policy) {
-  return policy == "weighted_random" || policy == "permutation" || policy == "automaton";
+  return policy == "weighted_random" || policy == "permutation" || policy == "automaton" || policy == "favoured_fifo";
 }
 
 // Number `number` of the things, from the beginning again after the last one; `number` becomes what is left.
@@ -157,6 +157,12 @@ Parameters random_parameters(std::string_view policy, std::size_t number, const 
   if (policy == "set_duelling" || policy == "alternating") {
     return random_rivals(policy, dice);
   }
+  if (policy == "favoured_fifo") {
+    std::vector<double> others = random_permutation(ways.front(), dice);
+    const auto favoured_way = static_cast<std::int64_t>(others.back());
+    others.pop_back();
+    return {{"favoured_way", favoured_way}, {"others", others}};
+  }
   if (policy == "fermi") {
     return {{"favoured_way", static_cast<std::int64_t>(dice.below(2))}, {"others", std::string("random")}};
   }
@@ -184,7 +190,7 @@ std::vector<std::uint32_t> random_ways(std::string_view policy, std::size_t numb
     of_set = static_cast<std::uint32_t>(wide ? dice.one_of<std::uint64_t>({63, 64, 65, 96, 97, 128, 129})
                                              : dice.between(1, most));
   }
-  if (policy == "slru") {
+  if (policy == "slru" || policy == "favoured_fifo") {
     std::ranges::transform(ways, ways.begin(), [](std::uint32_t of_set) { return std::max(of_set, 2U); });
   }
   if (policy == "random") {

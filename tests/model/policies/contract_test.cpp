@@ -24,13 +24,17 @@ std::map<std::string_view, std::vector<Parameters>> examples(std::uint32_t ways)
     rotation.push_back((way + 1) % ways);
   }
   std::vector<Parameters> fermi;
+  std::vector<Parameters> favoured;
   if (ways >= 2) {
     fermi.push_back({{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}});
+    favoured.push_back(
+        {{"favoured_way", std::int64_t{0}}, {"others", std::vector<double>(rotation.begin(), rotation.end() - 1)}});
   }
   return {
       {"weighted_random", {{{"victim_weights", weights}}}},
       {"slru", {}},  // guesses are all there are, and in a single way none
       {"fermi", fermi},
+      {"favoured_fifo", favoured},
       {"permutation", {{{"hits", Rows(ways, rotation)}, {"miss", rotation}}}},
       {"automaton", {{{"hits", Rows(ways, rotation)}, {"victims", rotation}, {"misses", rotation}}}},
       {"nru", {{{"victim", std::string("order")}, {"order", rotation}}}},

@@ -113,7 +113,7 @@ class Simulators(Scratch):
         for device, cache, sequence, offsets in (
             ("gtx780", "L1tex", "cyclic:12320,32,3", numpy.tile(numpy.arange(0, 12320, 32), 3)),
             ("gtx780-sectored", "L1tex", "cyclic:12800,16,2", numpy.tile(numpy.arange(0, 12800, 16), 2)),
-            ("gtx560ti", "L1D", "cyclic:20480,128,20", numpy.tile(numpy.arange(0, 20480, 128), 20)),  # by chance
+            ("gtx560ti", "L1D", "cyclic:20480,128,20", numpy.tile(numpy.arange(0, 20480, 128), 20)),
             ("gtx780", "L2TLB", "cyclic:160M,2M,2", numpy.tile(numpy.arange(0, 160 << 20, 2 << 20), 2)),
         ):
             with self.subTest(device=device, cache=cache):

@@ -117,7 +117,19 @@ TEST(InferCache, FermisDataCache) {
   EXPECT_EQ(finding.cache.capacity_bytes, 16384U);
   EXPECT_EQ(finding.cache.line_bytes, 128U);
   EXPECT_EQ(finding.cache.ways, (std::vector<std::uint32_t>(32, 4)));
-  EXPECT_EQ(finding.cache.replacement->policy, "fermi");
+  EXPECT_EQ(finding.cache.replacement->policy, "favoured_fifo");
+}
+
+// Mei & Chu 2014, section 4.2: the rule as they state it.
+TEST(InferCache, FermisDataCacheByChance) {
+  model::DeviceDescription description = published("gtx560ti");
+  description.caches.at("L1D").replacement = {
+      .policy = "fermi",
+      .parameters = {{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}},
+      .equivalent = {}};
+  const auto device = probe::open_virtual(description, "virtual:chance", 1);
+  const CacheFinding finding = infer_cache(*device, "L1D", Settings{});
+  EXPECT_EQ(finding.cache.replacement, description.caches.at("L1D").replacement) << text_of(finding);
   const auto intervals =
       intervals_from(finding.evidence.leaves.at("replacement").details.at("victim_probability_intervals"));
   ASSERT_EQ(intervals.size(), 4U);

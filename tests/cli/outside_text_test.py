@@ -43,7 +43,7 @@ PAYLOADS = {
     "quotes": "\"'`&",
 }
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
-FORMATS = ("gpgpusim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "markdown")
+FORMATS = ("gpgpusim", "accelsim", "accelsim-tuner", "mt4g", "ppt-gpu", "json", "csv", "markdown")
 
 
 def profile_with(text, *more_names):
@@ -128,10 +128,11 @@ class OutsideText(harness.ProgramTest):
     def test_simulators(self):
         plain = self.write("plain.json", json.dumps(profile_with("x")))
         options = lambda text: [line.split()[0] for line in text.splitlines() if line.startswith("-")]
-        expected = options(self.printed("export", plain, "--to=gpgpusim"))
-        self.assertIn("-gpgpu_n_mem", expected)
-        for _, profile in self.each():
-            self.assertEqual(options(self.printed("export", profile, "--to=gpgpusim")), expected)
+        for form in ("gpgpusim", "accelsim"):
+            expected = options(self.printed("export", plain, "--to", form))
+            self.assertIn("-gpgpu_cache:dl1", expected)
+            for _, profile in self.each():
+                self.assertEqual(options(self.printed("export", profile, "--to", form)), expected)
 
     def test_other_formats(self):
         profile = self.all_at_once()

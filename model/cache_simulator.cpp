@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -76,7 +77,7 @@ class SimulatorOf final : public TagArray {
         fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
         layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
         occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()) {
-    forget_lines();
+    empty_ways();
   }
 
   SimulatorOf(const SimulatorOf&) = delete;
@@ -87,6 +88,7 @@ class SimulatorOf final : public TagArray {
       return;
     }
     steps_ = {};
+    empty_ways();
     forget_lines();
     if (state != StartState::invalidated) {
       policy_.reset();
@@ -171,7 +173,7 @@ class SimulatorOf final : public TagArray {
   }
 
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
-    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_);
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, ids_in_use_);
   }
 
   void restore(const CacheSimulator::Snapshot& snapshot) override {
@@ -203,11 +205,15 @@ class SimulatorOf final : public TagArray {
     std::int64_t step = 0;
   };
 
+  // Shared with every snapshot, whose lines are ids.
+  struct IdsInUse {};
+
   struct SnapshotOf final : CacheSimulator::Snapshot {
     SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
-               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps)
+               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps,
+               std::shared_ptr<const IdsInUse> some_ids)
         : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
-          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps) {}
+          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), ids(std::move(some_ids)) {}
 
     Policy policy;
     Random random;
@@ -215,6 +221,7 @@ class SimulatorOf final : public TagArray {
     std::vector<std::uint64_t> sectors;
     std::vector<FreeWays> free;
     Steps steps;
+    std::shared_ptr<const IdsInUse> ids;
   };
 
   // One loop for each combination that saves a test in it: this is where all accesses pass.
@@ -390,7 +397,17 @@ class SimulatorOf final : public TagArray {
     return lines_[id].set = covered_set_of(index_, table_.number_of(id) * line_bytes_);
   }
 
+  // What many lines were once known for takes more memory than to find it out again takes time.
   void forget_lines() {
+    constexpr std::size_t few_lines = 1U << 15U;
+    constexpr std::size_t times_of_slots = 4;
+    if (lines_.size() > std::max(few_lines, times_of_slots * layout_.slots()) && ids_in_use_.use_count() == 1) {
+      table_ = {};
+      lines_ = {};
+    }
+  }
+
+  void empty_ways() {
     occupant_.assign(occupant_.size(), nobody);
     for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
       free_[set] = {.count = layout_.ways(set), .lowest = layout_.first_slot[set]};
@@ -421,6 +438,7 @@ class SimulatorOf final : public TagArray {
   std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
   std::vector<FreeWays> free_;           // by set
   Steps steps_;
+  std::shared_ptr<const IdsInUse> ids_in_use_ = std::make_shared<IdsInUse>();
 };
 
 void require(bool known, const char* leaf) {

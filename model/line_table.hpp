@@ -12,7 +12,7 @@ namespace gpuinfer::model {
 // that follow one another share a page of ids; pages are found through a hash table and are only ever added.
 class LineTable {
  public:
-  static constexpr unsigned page_shift = 7;
+  static constexpr unsigned page_shift = 6;
   static constexpr std::uint64_t page_lines = std::uint64_t{1} << page_shift;
 
   LineTable() : places_(256) { set_shift(); }

@@ -538,5 +538,27 @@ TEST(CacheSimulator, GoesOnFromASnapshotAsItDidBefore) {
   }
 }
 
+// Lines are forgotten with a start that empties the cache, unless a snapshot names them.
+TEST(CacheSimulator, ASnapshotOutlivesAStartAfterManyLines) {
+  const CacheDescription cache = small_cache({.policy = "lru", .parameters = {}, .equivalent = {}});
+  const auto simulator = CacheSimulator::make(cache, 1);
+  const AccessSequence many = cold_pass(0, 8U << 20U, 32);
+  const AccessSequence few = cold_pass(1U << 30U, 64, 32);
+  simulator->play(many, {});
+  simulator->play(few, {});
+  std::vector<Outcome> outcomes(few.size());
+  {
+    const auto snapshot = simulator->snapshot();
+    simulator->put_into(StartState::clean);
+    simulator->play(cold_pass(1U << 29U, 8U << 20U, 32), {});
+    simulator->restore(*snapshot);
+    simulator->play(few, outcomes);
+    EXPECT_EQ(std::ranges::count_if(outcomes, is_miss), 0);
+  }
+  simulator->put_into(StartState::clean);
+  simulator->play(few, outcomes);
+  EXPECT_EQ(std::ranges::count(outcomes, Outcome::hit), 0);
+}
+
 }  // namespace
 }  // namespace gpuinfer::model

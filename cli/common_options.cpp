@@ -98,7 +98,9 @@ infer::Settings limits(const Parsed& parsed) {
     settings.deadline =
         std::chrono::steady_clock::now() +
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*seconds));
-    InterruptWatch::end_after(std::chrono::duration<double>(*seconds));
+    // Who waits for a device in vain has time to say so.
+    constexpr double for_a_sentence_s = 0.5;
+    InterruptWatch::end_after(std::chrono::duration<double>(*seconds + for_a_sentence_s));
   }
   settings.stop_requested = InterruptWatch::stop_requested;
   return settings;

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "cli/explanation.hpp"
-#include "cli/interrupt.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/targets.hpp"
@@ -159,7 +158,6 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
 }
 
 ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity) {
-  InterruptWatch::let_finish();
   output.stream() << (format == Format::json ? model::to_json(inquiry.profile) : model::to_yaml(inquiry.profile));
   output.finish();
   for (const auto& [section, evidence] : inquiry.profile.evidence) {

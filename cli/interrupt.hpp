@@ -7,8 +7,8 @@
 namespace gpuinfer::cli {
 
 // What Ctrl-C, SIGTERM and, unless it is ignored (nohup), SIGHUP do. From construction on, the first one ends the
-// program with a sentence and the exit status `unresolved`. After will_conclude() it only asks to stop, and whoever has
-// not come to a conclusion a second later is ended all the same. The second one always ends the program at once.
+// program with a sentence and the exit status `unresolved`. After will_conclude() it only asks to stop: what was
+// measured is always told, on a busy machine late. The second one always ends the program at once.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -17,10 +17,8 @@ class InterruptWatch {
 
   // What is known when the program is to stop will be told.
   static void will_conclude();
-  // The conclusion is there: it may take its time to write it.
-  static void let_finish();
 
-  // Who has not come to a conclusion a second after this time is ended. Nothing without a watch.
+  // Whoever will not have called will_conclude() by then is ended. Nothing without a watch.
   static void end_after(std::chrono::duration<double> time);
 };
 

@@ -188,7 +188,6 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const Format format = format_from(parsed->text("format"));
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
-  InterruptWatch::will_conclude();
   const std::optional<std::size_t> jobs = parsed->count("jobs");
   infer::Scorer scorer = scorer_on_threads(jobs ? jobs : shared != nullptr ? std::optional<std::size_t>(1) : jobs);
   if (shared != nullptr) {
@@ -202,6 +201,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   Output output(shared == nullptr || shared->is_first() ? parsed->text("output") : "/dev/null");
 
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
+  InterruptWatch::will_conclude();
   const Recording& first = recordings.front();
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
   if (const auto sequences = rows_of(recordings, &Recording::set_sequences, "sequences over one set")) {

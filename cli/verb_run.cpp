@@ -115,7 +115,6 @@ ExitStatus compare_averages(model::Answerer& device, std::span<const std::string
     contradictory = contradictory || !contradictions(findings).empty();
     reports.push_back(average_report(target, findings));
   }
-  InterruptWatch::let_finish();
   output.stream() << to_text(reports, format);
   output.finish();
   return contradictory ? ExitStatus::unresolved : ExitStatus::resolved;
@@ -146,7 +145,6 @@ Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings
 }
 
 void write_page(Output& page, const model::DeviceDescription& profile, const std::optional<std::string>& file) {
-  InterruptWatch::let_finish();
   const std::string name = file.value_or(profile.device.source);
   page.stream() << report::page_of(profile, name, described_targets(profile, name, {}), {});
   page.finish();
@@ -170,7 +168,6 @@ ExitStatus verb_run(Arguments arguments) {
     }
   }
   infer::Settings settings = limits(*parsed);
-  InterruptWatch::will_conclude();
   for (DeviceRequest& each : requests) {
     each.stop_waiting = [settings] {
       return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
@@ -190,6 +187,7 @@ ExitStatus verb_run(Arguments arguments) {
     page.emplace(parsed->text("report"));
   }
   if (requests.size() > 1) {
+    InterruptWatch::will_conclude();
     return survey::run_together(requests, asked, parsed->count("seed"), settings, output, format, quiet);
   }
 
@@ -208,6 +206,7 @@ ExitStatus verb_run(Arguments arguments) {
     return status;
   };
   if (plays_all) {
+    InterruptWatch::will_conclude();
     const Inquiry inquiry = play_all(chosen.stands_in->recordings, settings, parsed->count("seed"), quiet);
     if (page) {
       write_page(*page, inquiry.profile, parsed->text("output"));
@@ -216,6 +215,7 @@ ExitStatus verb_run(Arguments arguments) {
   }
 
   const std::unique_ptr<model::Answerer> opened = open_device(requests.front());
+  InterruptWatch::will_conclude();
   const std::vector<std::string> targets = offered_targets(asked, *opened);
   settings.seed = inference_seed(parsed->count("seed"), opened->facts());
   const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), settings.seed);

@@ -330,7 +330,6 @@ Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
   }
   const bool all_are_there = coordinator.lost_ranks().empty() && !InterruptWatch::stop_requested();
   coordinator.stop(all_are_there);
-  InterruptWatch::let_finish();
   progress.clear();
   coordinator.merge().settle();
   survey::Surveyed surveyed{

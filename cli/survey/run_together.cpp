@@ -12,7 +12,6 @@
 #include "cli/devices/kind.hpp"
 #include "cli/disturbances.hpp"
 #include "cli/inquiry.hpp"
-#include "cli/interrupt.hpp"
 #include "cli/parallel.hpp"
 #include "cli/program.hpp"
 #include "cli/survey/fleet_writer.hpp"
@@ -86,7 +85,6 @@ ExitStatus run_together(std::span<const DeviceRequest> requests, const std::vect
       surveyed.failures[i] = error.what();
     }
   });
-  InterruptWatch::let_finish();
   Merge merge;
   for (const Task& task : tasks) {
     if (const auto result = parts.find(task)) {

@@ -37,6 +37,9 @@ class Asker : public RunLog, public Starts {
   // As Answerer::places_of() of the target; counts as one question without accesses. Throws AskingEnded, DeviceError.
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(std::span<const std::uint64_t> offsets);
 
+  // Throws AskingEnded when so many more accesses are not allowed, or no more time.
+  void check_limits(std::size_t accesses) const;
+
   // Finds out which start the device can give. Throws QuestionRefused when it answers nothing at all.
   void choose_start();
 
@@ -46,8 +49,6 @@ class Asker : public RunLog, public Starts {
 
  private:
   [[nodiscard]] std::vector<model::Answer> ask_within_limits(std::span<const model::Question> questions);
-  // Throws AskingEnded when so many more accesses are not allowed.
-  void check_limits(std::size_t accesses) const;
 
   model::Answerer* device_;
 };

@@ -77,7 +77,7 @@ unsigned log2_of(std::uint64_t number) { return static_cast<unsigned>(std::bit_w
 }  // namespace
 
 ChaseDesigner::ChaseDesigner(const DeviceDescription& known, const std::string& path, const model::BufferFacts& buffer,
-                             std::uint64_t seed)
+                             std::uint64_t seed, const std::function<void()>& check_limits)
     : path_name_(path), address_(buffer.address), random_(seed) {
   const auto described = known.paths.find(path);
   if (described == known.paths.end()) {
@@ -86,7 +86,7 @@ ChaseDesigner::ChaseDesigner(const DeviceDescription& known, const std::string& 
   path_ = described->second;
   complete(known);
   find_pages(buffer);
-  try_laps();
+  try_laps(check_limits);
 }
 
 void ChaseDesigner::complete(const DeviceDescription& known) {
@@ -275,7 +275,7 @@ ChaseDesigner::Part ChaseDesigner::laps(const Laps& laps) {
 
 // All sizes of laps are tried by themselves, on the two simulators that differ most, and remembered for what they
 // yield.
-void ChaseDesigner::try_laps() {
+void ChaseDesigner::try_laps(const std::function<void()>& check_limits) {
   constexpr unsigned most_log_accesses = 11;
   constexpr std::size_t least_met = 4;
   const std::size_t others = std::max<std::size_t>(1, simulators_.size() - 1);
@@ -285,6 +285,7 @@ void ChaseDesigner::try_laps() {
   for (unsigned log_pages = 0; log_pages <= most_log_pages; ++log_pages) {
     for (unsigned log_lines = 0; log_lines <= most_log_lines && log_pages + log_lines <= most_log_accesses;
          ++log_lines) {
+      check_limits();
       put_into(StartState::clean);
       for (const bool page_by_page : {true, false}) {
         for (const bool anywhere : {true, false}) {

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -49,9 +50,10 @@ struct Chase {
 // that hardly holds anything and as one from which nothing goes that was loaded lately.
 class ChaseDesigner {
  public:
-  // Throws InputError when the path is not described or cannot be simulated.
+  // Calls `check_limits` every few milliseconds, which throws when it takes too long. Throws InputError when the path
+  // is not described or cannot be simulated.
   ChaseDesigner(const model::DeviceDescription& known, const std::string& path, const model::BufferFacts& buffer,
-                std::uint64_t seed);
+                std::uint64_t seed, const std::function<void()>& check_limits);
 
   // One sentence why a device of this description has no such pattern; none: it has.
   [[nodiscard]] std::optional<std::string> why_absent(model::AccessPattern pattern) const;
@@ -84,7 +86,7 @@ class ChaseDesigner {
 
   void complete(const model::DeviceDescription& known);
   void find_pages(const model::BufferFacts& buffer);
-  void try_laps();
+  void try_laps(const std::function<void()>& check_limits);
   struct Part {
     model::AccessSequence offsets;
     std::size_t lap_accesses = 0;

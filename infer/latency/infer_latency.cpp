@@ -204,7 +204,7 @@ class Inference {
  private:
   void design() {
     try {
-      chases_.emplace(*known_, path_, device_.buffer(), device_.settings().seed);
+      chases_.emplace(*known_, path_, device_.buffer(), device_.settings().seed, [this] { device_.check_limits(0); });
     } catch (const InputError& error) {
       leaves_.give_up_rest(std::string("nothing to design sequences from: ") + error.what());
     }

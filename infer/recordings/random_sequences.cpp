@@ -193,7 +193,7 @@ struct Fits {
 Fits find_fits(const ReadTraces& all, const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   constexpr std::size_t fewest_per_line = 20;
   const std::vector<Played> training = played(all, Part::first_two_thirds);
-  const ConflictScores scores(training, all.fill.bytes);
+  const ConflictScores scores(training, all.fill.bytes, [&] { return has_to_stop(settings); });
   Fits found{.fits = {}, .fills = scores.fills().size()};
   std::size_t loads = 0;
   for (const ReadTrace& read : all.traces) {

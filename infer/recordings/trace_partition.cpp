@@ -51,15 +51,20 @@ class RecencyList {
 };
 
 // Calls visit(fill, others that came between its last load and this one, whether it missed) for every load that was
-// judged. Of the others, those alone that were not seen to hit since: what hits drives nothing out.
+// judged. Of the others, those alone that were not seen to hit since: what hits drives nothing out. Ends early when
+// `stop` says so, which is asked every few milliseconds.
 template <class Visit>
 void for_each_return(const Played& played, const std::vector<std::uint32_t>& fill_of, std::size_t fills,
-                     const Visit& visit) {
+                     const std::function<bool()>& stop, const Visit& visit) {
+  constexpr std::size_t loads_between_stops = 4096;
   RecencyList order(fills);
   std::vector<std::size_t> last_load(fills);
   std::vector<std::size_t> last_miss(fills);  // place + 1
   std::vector<std::uint32_t> between;
   for (std::size_t i = 0; i < fill_of.size(); ++i) {
+    if (i % loads_between_stops == 0 && stop()) {
+      return;
+    }
     const std::uint32_t fill = fill_of[i];
     if (order.contains(fill) && played.measured[i] != Measured::unclear) {
       between.clear();
@@ -535,7 +540,9 @@ std::vector<std::vector<std::uint64_t>> LineSplit::lines_of_sets() const {
   return of_sets;
 }
 
-ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t fill_bytes) : fill_bytes_(fill_bytes) {
+ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t fill_bytes,
+                               const std::function<bool()>& stop)
+    : fill_bytes_(fill_bytes) {
   std::unordered_set<std::uint64_t> distinct;
   for (const Played& played : recordings) {
     for (const std::uint64_t address : played.addresses) {
@@ -560,17 +567,20 @@ ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t
   std::vector<Return> returns;
   for (std::size_t r = 0; r < recordings.size(); ++r) {
     fill_of[r].resize(lengths[r]);
-    for_each_return(recordings[r], fill_of[r], count,
+    for_each_return(recordings[r], fill_of[r], count, stop,
                     [&](std::uint32_t fill, const std::vector<std::uint32_t>& between, bool missed) {
                       returns.push_back({.fill = fill, .between = between.size(), .missed = missed});
                     });
+  }
+  if (stop()) {
+    return;
   }
   const std::vector<double> expected = expected_misses(returns, count);
   excess_.resize(count * count);
   variance_.resize(count * count);
   std::size_t next = 0;
   for (std::size_t r = 0; r < recordings.size(); ++r) {
-    for_each_return(recordings[r], fill_of[r], count,
+    for_each_return(recordings[r], fill_of[r], count, stop,
                     [&](std::uint32_t fill, const std::vector<std::uint32_t>& between, bool missed) {
                       const double share = expected[next++];
                       const auto excess = static_cast<float>((missed ? 1.0 : 0.0) - share);
@@ -580,6 +590,9 @@ ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t
                         variance_[fill * count + other] += variance;
                       }
                     });
+  }
+  if (stop()) {
+    excess_.clear();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,10 @@ struct LineSplit {
 // from any start. `fill_bytes`: what a miss brings at least; lines are multiples of it.
 class ConflictScores {
  public:
-  ConflictScores(std::span<const Played> recordings, std::uint64_t fill_bytes);
+  // Without scores, and so without splits, when `stop` says so before all loads were looked at.
+  ConflictScores(
+      std::span<const Played> recordings, std::uint64_t fill_bytes,
+      const std::function<bool()>& stop = [] { return false; });
 
   // Fills that were loaded, ascending, in units of fill_bytes.
   [[nodiscard]] const std::vector<std::uint64_t>& fills() const { return fills_; }

@@ -123,6 +123,35 @@ class Interrupts(harness.ProgramTest):
                 self.ends(process)
                 self.assertEqual(self.names(), before)
 
+    def cpu_seconds(self, process):
+        try:
+            words = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return 0.0
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def test_what_was_measured_is_told(self):
+        self.expect(0, "probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,1000000", "--record=walk.h5", "-o", "/dev/null")
+        for arguments, seconds in (
+            (("infer", "walk.h5", "-o", "out.yaml"), 1.5),
+            (("--target=Latency", "--device=virtual:gtx560ti", "-o", "out.yaml"), 0.8),
+        ):
+            with self.subTest(arguments):
+                process = self.start(*arguments, "--quiet", stdout=subprocess.DEVNULL)
+                while process.poll() is None and self.cpu_seconds(process) < seconds:
+                    time.sleep(0.01)
+                self.assertIsNone(process.poll(), "it takes longer than that")
+                before = self.cpu_seconds(process)
+                process.send_signal(signal.SIGTERM)
+                after = before
+                while process.poll() is None:
+                    after = max(after, self.cpu_seconds(process))
+                    time.sleep(0.01)
+                self.assertEqual(process.returncode, 3)
+                self.assertLess(after - before, 1.0)
+                self.assertIn("it was ", self.expect(0, "show", "--explain", "out.yaml").stdout)
+                (self.folder / "out.yaml").unlink()
+
     def test_the_time_allowed_holds(self):
         large = self.write("large.csv", "offset,latency\n" + "0,30\n128,200\n" * 400000)
         began = time.monotonic()

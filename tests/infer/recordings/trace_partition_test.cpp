@@ -78,6 +78,21 @@ TEST(ConflictScores, FindSetsUnderEachIndexAndPolicy) {
   }
 }
 
+TEST(ConflictScores, StoppedAnywhereThereAreNone) {
+  const Played played =
+      random_loads(cache_of({4, 4}, model::BitsIndex{.bits = {5}}, replacement("lru")), 32, 24'000, 1);
+  const auto splits_stopped_after = [&](std::size_t looks, std::size_t& asked) {
+    return ConflictScores({&played, 1}, 32, [&] { return asked++ >= looks; }).guess_splits(32, 6);
+  };
+  std::size_t all = 0;
+  EXPECT_FALSE(splits_stopped_after(1'000'000, all).empty());
+  EXPECT_GT(all, 10U);
+  for (std::size_t looks = 0; looks < all; ++looks) {
+    std::size_t asked = 0;
+    EXPECT_TRUE(splits_stopped_after(looks, asked).empty()) << looks;
+  }
+}
+
 TEST(ConflictScores, ASingleSetIsAlwaysAmongThem) {
   const Played played = random_loads(cache_of({8}, model::BitsIndex{}, replacement("lru")), 16, 4000, fresh_seed());
   const std::vector<LineSplit> splits = ConflictScores({&played, 1}, 32).guess_splits(32, 2);

@@ -247,7 +247,9 @@ ExitStatus verb_infer(Arguments arguments) {
   }
   SharedWork shared(*ranks);
   try {
-    return shared.run([&] { return infer_as_asked(arguments, &shared); });
+    const ExitStatus status = shared.run([&] { return infer_as_asked(arguments, &shared); });
+    // mpirun ends all ranks at the first status that is not 0, and returns it.
+    return is_first ? status : ExitStatus::resolved;
   } catch (...) {
     ranks.reset();
     if (!is_first) {

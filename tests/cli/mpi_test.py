@@ -59,6 +59,9 @@ class Mpi(harness.ProgramTest):
         done = self.on_ranks(3, "walk.h5", "--quiet")
         self.assertEqual(done.stdout, self.run_program("infer", "walk.h5", "--quiet").stdout)
         self.assertNotIn("gpuinfer", done.stderr)
+        # Whichever ends otherwise than with 0 has all others ended, by SIGTERM.
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"Process name: \[\[\d+,1\],0\]")
 
     def test_an_error_is_one_sentence(self):
         done = self.on_ranks(3, "absent.h5")

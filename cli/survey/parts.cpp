@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/survey/parts.hpp"
 
-#include <unistd.h>
-
+#include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
 #include "model/errors.hpp"
 #include "probe/output_file.hpp"
@@ -60,17 +61,24 @@ void check_same(const fs::path& folder, const SurveyFacts& begun, const SurveyFa
   }
 }
 
+// Of a name that nobody can know before, and for nobody else to look into.
+fs::path new_temporary_folder() {
+  std::error_code error;
+  const fs::path all = fs::temp_directory_path(error);
+  std::string name = ((error ? fs::path("/tmp") : all) / "gpuinfer-survey-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw InputError(name + ": cannot be made (" + std::generic_category().message(errno) +
+                     "); set TMPDIR to a folder that may be written to");
+  }
+  return name;
+}
+
 }  // namespace
 
 Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey)
-    : folder_(fleet ? fs::path(*fleet + ".parts")
-                    : fs::temp_directory_path() / ("gpuinfer-survey-" + std::to_string(getpid()))),
-      is_temporary_(!fleet) {
+    : folder_(fleet ? fs::path(*fleet + ".parts") : new_temporary_folder()), is_temporary_(!fleet) {
   const fs::path facts = folder_ / facts_name;
   std::error_code error;
-  if (is_temporary_) {
-    remove();  // of an earlier process with this number
-  }
   if (fs::exists(facts, error)) {
     if (!resume) {
       throw InputError(folder_.string() +

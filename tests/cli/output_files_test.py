@@ -126,6 +126,19 @@ class OutputFiles(harness.ProgramTest):
                 self.assertEqual(self.names(), before)
         self.assertEqual((self.folder / "run.h5").read_text(), "mine")
 
+    def test_a_folder_for_temporary_results_is_a_new_one(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        script = 'mkdir tmp/gpuinfer-survey-$$ && touch tmp/gpuinfer-survey-$$/mine && exec "$@"'
+        survey = [self.program, "survey", "--target=L1tex", f"--device=virtual:{self.small}", "--quiet"]
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *survey], cwd=self.folder, env={**os.environ, "TMPDIR": str(temporary)},
+            capture_output=True, text=True, timeout=120, check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in temporary.glob("*/*")], ["mine"])
+        self.assertEqual(len(list(temporary.iterdir())), 1)
+
     def test_a_limit_on_the_size_of_files(self):
         limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         self.assertIn("whole", self.expect(1, "report", self.small, "-o", "page.html", preexec_fn=limited).stderr)

@@ -22,26 +22,16 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/cli"))
+import harness
+
 LONGEST_SECONDS = 60
 ENDING_SECONDS = 1.0
 # For the interpreter to see it.
 ALLOWANCE_SECONDS = 0.3
 MARK = "GPUINFER_HOSTILE"
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
-TEMPORARY = re.compile(r"\.gpuinfer-|-journal$")
-
-CACHE = """schema: gpuinfer/1
-device: {name: Small, source: test}
-caches:
-  L1tex:
-    capacity_bytes: 1024
-    line_bytes: 64
-    sector_bytes: 32
-    ways: [4, 4, 4, 4]
-    index: {kind: bits, bits: [6, 7]}
-    replacement: {policy: lru}
-    latency_cycles: {hit: 30, miss: 200}
-"""
+TEMPORARY = re.compile(r"\.gpuinfer-")
 
 # What may stand for each kind of value in `gpuinfer VERB --help`.
 WORDS = (
@@ -63,7 +53,7 @@ class Judge:
     def scratch(self):
         """A folder with one of each kind of input."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuinfer-hostile-"))
-        (folder / "small.yaml").write_text(CACHE)
+        (folder / "small.yaml").write_text(harness.CACHE)
         (folder / "chase.csv").write_text("offset,latency\n" + "".join(f"{32 * (i % 40)},{30 if i > 40 else 200}\n" for i in range(200)))
         (folder / "loop").symlink_to("loop")
         shutil.copy(min((ROOT / "data/h200").glob("*.h5"), key=lambda each: each.stat().st_size), folder / "run.h5")

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/bandwidth.hpp"
+#include "model/evidence_details.hpp"
 #include "model/index_function.hpp"
 #include "model/kernel_results.hpp"
 #include "model/outstanding.hpp"
@@ -161,10 +162,10 @@ struct LeafEvidence {
   std::optional<double> confidence;  // probability that the value is right, where it could be estimated
   std::size_t experiments = 0;       // questions that bear on this leaf
   std::vector<FlowYaml> alternatives;
-  std::string reason;                       // for ambiguous and unknown: what is missing
-  std::string decided_by;                   // the experiment that would decide
-  std::optional<DepartureBound> bound;      // of a policy, an index and sets
-  std::map<std::string, FlowYaml> details;  // findings of a kind of their own, e.g. victim_probability_intervals
+  std::string reason;                   // for ambiguous and unknown: what is missing
+  std::string decided_by;               // the experiment that would decide
+  std::optional<DepartureBound> bound;  // of a policy, an index and sets
+  EvidenceDetails details;
 
   bool operator==(const LeafEvidence&) const = default;
 };

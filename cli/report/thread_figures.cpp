@@ -122,20 +122,16 @@ std::vector<Series> recorded_bandwidths(const std::vector<probe::TimedWorkload>&
   return all;
 }
 
-// The same from the detail gb_per_second_by_dataset of the evidence, a list of pairs.
+// The same from the evidence.
 std::vector<Series> told_bandwidths(const model::CacheEvidence& evidence) {
   std::vector<Series> all;
   for (const auto& [memory, leaf] : evidence.leaves) {
-    const auto detail = leaf.details.find("gb_per_second_by_dataset");
-    if (detail == leaf.details.end()) {
+    if (leaf.details.gb_per_second_by_dataset.empty()) {
       continue;
     }
-    const Document pairs = Document::parse(detail->second, nullptr, false);
     Series series{.name = memory, .shape = Series::Shape::line, .role = Role::other, .points = {}};
-    for (const Document& pair : pairs) {
-      if (pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number()) {
-        series.points.push_back({pair[0].get<double>(), pair[1].get<double>()});
-      }
+    for (const auto& [bytes, gb_per_second] : leaf.details.gb_per_second_by_dataset) {
+      series.points.push_back({static_cast<double>(bytes), gb_per_second});
     }
     all.push_back(std::move(series));
   }

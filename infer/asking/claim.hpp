@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,7 +22,7 @@ struct Claim {
   std::size_t questions = 0;             // that were asked about it
   std::size_t trials = 0;                // that could have refuted the value, and did not
   std::string tested = {};               // what these trials were, where that explains why the value may be doubted
-  std::map<std::string, model::FlowYaml> details = {};
+  model::EvidenceDetails details = {};
 };
 
 // The claim that a stage makes, with the questions that it asked. Each could have refuted the value, unless the stage

@@ -89,7 +89,7 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
     claims.predicted_trials = verification.trials;
     return;
   }
-  claims.replacement.details["deterministic"] = "null";
+  claims.replacement.details.deterministic.emplace();
   doubts[Doubt::unproven] = doubts[Doubt::mispredicted] = verification.reason;
   if (verification.contradicted) {
     doubts[Doubt::contradicted] = verification.reason;

@@ -23,7 +23,7 @@ struct SweptStoreFit {
   // Loads evict several lines at once, and lines that evict each other while there is room are those of sets that are a
   // hash. Then there are no sets alone, whatever else was found. Answers of chance do not look like that.
   bool shows_store = false;
-  std::map<std::string, model::FlowYaml> policy_details;
+  model::EvidenceDetails policy_details;
   Verification verification;  // on fresh sequences, at each size
 };
 

@@ -70,7 +70,7 @@ std::string partitions(Interrogator& asker, CacheClaims& claims, Claim<std::opti
   }
   if (!found.home) {
     if (found.sms.size() > 1) {
-      claim.details["parts"] = std::to_string(found.sms.size());
+      claim.details.parts = found.sms.size();
     }
     return found.reason;
   }
@@ -128,7 +128,7 @@ std::string sharing(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std
     return "neither hits nor misses through " + sharing.in_doubt.front();
   }
   claim.value = sharing.shared_with;
-  claim.details["apart"] = model::to_flow_yaml(sharing.apart);
+  claim.details.apart = sharing.apart;
   return model::to_flow_yaml(sharing.shared_with) + " find them";
 }
 
@@ -136,15 +136,16 @@ std::string all_sms(Interrogator& asker, Bytes line_bytes, Bytes onset_bytes, Cl
                     std::vector<std::string>& warnings) {
   const SmSurvey survey = survey_sms(asker, line_bytes, onset_bytes);
   claim.value.emplace();
-  claim.details = {{"asked", std::to_string(survey.asked)},
-                   {"other_misses", model::to_flow_yaml(survey.other_misses)},
-                   {"other_latency", model::to_flow_yaml(survey.other_latency)}};
+  claim.details.asked = survey.asked;
+  claim.details.other_misses = survey.other_misses;
+  claim.details.other_latency = survey.other_latency;
   const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
   if (others == 0) {
     return "all alike";
   }
-  warnings.push_back(std::to_string(others) + " of " + claim.details["asked"] + " SMs answer otherwise (other misses " +
-                     claim.details["other_misses"] + ", another latency " + claim.details["other_latency"] +
+  warnings.push_back(std::to_string(others) + " of " + std::to_string(survey.asked) +
+                     " SMs answer otherwise (other misses " + model::to_flow_yaml(survey.other_misses) +
+                     ", another latency " + model::to_flow_yaml(survey.other_latency) +
                      "), and none is expected; the profile holds for the others, so run again when the device has no "
                      "other work");
   return "not all alike";

@@ -28,6 +28,7 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::CacheDescription;
+using model::EvidenceDetails;
 using model::find;
 using model::IndexFunction;
 using model::LeafEvidence;
@@ -81,18 +82,10 @@ std::optional<Interval> interval(const YamlNode* node) {
   return least && most ? std::optional(Interval{.least = *least, .most = *most}) : std::nullopt;
 }
 
-// A finding of a kind of its own that stands beside the status of a leaf.
-std::optional<YamlNode> detail(const LeafEvidence* evidence, const std::string& name) {
-  if (evidence == nullptr) {
-    return std::nullopt;
-  }
-  const auto found = evidence->details.find(name);
-  return found == evidence->details.end() ? std::nullopt : std::optional(model::parse_yaml(found->second, name));
-}
-
-std::optional<double> number_detail(const LeafEvidence* evidence, const std::string& name) {
-  const auto node = detail(evidence, name);
-  return node ? number(&*node) : std::nullopt;
+// The details of evidence, where there is any.
+const EvidenceDetails& details_of(const LeafEvidence* evidence) {
+  static const EvidenceDetails none;
+  return evidence == nullptr ? none : evidence->details;
 }
 
 std::vector<std::string> keys_of(const YamlNode& first, const YamlNode& second) {
@@ -358,11 +351,9 @@ Judgement judge_ways(const CacheDescription& first, const CacheDescription& seco
 std::optional<std::vector<Interval>> victim_probabilities(const Replacement& replacement,
                                                           const LeafEvidence* evidence) {
   std::vector<Interval> intervals;
-  if (const auto measured = detail(evidence, "victim_probability_intervals")) {
-    for (const YamlNode& item : measured->items) {
-      if (const auto each = interval(&item)) {
-        intervals.push_back(*each);
-      }
+  if (const model::Victims& measured = details_of(evidence).victim_probability_intervals; !measured.empty()) {
+    for (const auto& [least, most] : measured) {
+      intervals.push_back({.least = least, .most = most});
     }
     return intervals;
   }
@@ -460,9 +451,8 @@ Judgement judge_timed(double first, const std::optional<Interval>& around_first,
   return a.overlaps(b) ? same(change(first, second) + ", as far as it spreads") : different(change(first, second));
 }
 
-std::optional<Interval> interval_detail(const LeafEvidence* evidence, const std::string& name) {
-  const auto node = detail(evidence, name);
-  return node ? interval(&*node) : std::nullopt;
+std::optional<Interval> interval_of(const std::optional<model::RealInterval>& ends) {
+  return ends ? std::optional(Interval{.least = ends->front(), .most = ends->back()}) : std::nullopt;
 }
 
 // Two processes on one GPU differ by up to that on either side, whatever the spread inside of one.
@@ -470,20 +460,19 @@ constexpr double spread_of_processes = 0.005;
 
 // Between a measurement and its repetition, with the spread of each.
 std::optional<Interval> bandwidth_interval(double bytes_per_second, const LeafEvidence* evidence) {
-  auto spread = number_detail(evidence, "spread");
-  if (!spread) {
+  const EvidenceDetails& details = details_of(evidence);
+  if (!details.spread) {
     return std::nullopt;
   }
-  spread = std::max(*spread, spread_of_processes);
+  const double spread = std::max(*details.spread, spread_of_processes);
   constexpr double giga = 1e9;
-  const auto again = number_detail(evidence, "asked_again_gb_per_second");
-  const double other = again ? *again * giga : bytes_per_second;
-  return Interval{.least = std::min(bytes_per_second, other) * (1 - *spread),
-                  .most = std::max(bytes_per_second, other) * (1 + *spread)};
+  const double other = details.asked_again_gb_per_second.value_or(bytes_per_second / giga) * giga;
+  return Interval{.least = std::min(bytes_per_second, other) * (1 - spread),
+                  .most = std::max(bytes_per_second, other) * (1 + spread)};
 }
 
 std::optional<Interval> seconds_interval(double seconds, const LeafEvidence* evidence) {
-  const auto again = number_detail(evidence, "seconds_again");
+  const std::optional<double> again = details_of(evidence).seconds_again;
   return again ? std::optional(Interval{.least = std::min(seconds, *again) * (1 - spread_of_processes),
                                         .most = std::max(seconds, *again) * (1 + spread_of_processes)})
                : std::nullopt;
@@ -514,8 +503,8 @@ Judgement judge_counted(const LeafFacts& row, const YamlNode& first, const YamlN
 Judgement judge_kernels(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
                         const YamlNode& second, const LeafEvidence* second_evidence) {
   return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
-    if (key == "level_bytes" && detail(first_evidence, "simulated_over_counted") &&
-        detail(second_evidence, "simulated_over_counted")) {
+    if (key == "level_bytes" && details_of(first_evidence).simulated_over_counted &&
+        details_of(second_evidence).simulated_over_counted) {
       return judge_counted(part_of(row, key), x, y);
     }
     const auto a = number(&x);
@@ -531,20 +520,19 @@ Judgement judge_shared_latency(const LeafFacts& row, const YamlNode& first, cons
   return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
     const auto a = number(&x);
     const auto b = number(&y);
-    constexpr const char* interval_name = "per_way_interval_95_percent";
-    return key == "per_way" && a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
-                                                    interval_detail(second_evidence, interval_name))
-                                      : judge_nodes(part_of(row, key), x, y);
+    return key == "per_way" && a && b
+               ? judge_timed(*a, interval_of(details_of(first_evidence).per_way_interval_95_percent), *b,
+                             interval_of(details_of(second_evidence).per_way_interval_95_percent))
+               : judge_nodes(part_of(row, key), x, y);
   });
 }
 
 Judgement judge_pattern(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
                         const YamlNode& second, const LeafEvidence* second_evidence) {
-  constexpr const char* interval_name = "interval_95_percent";
   const auto a = number(&first);
   const auto b = number(&second);
-  return a && b ? judge_timed(*a, interval_detail(first_evidence, interval_name), *b,
-                              interval_detail(second_evidence, interval_name))
+  return a && b ? judge_timed(*a, interval_of(details_of(first_evidence).interval_95_percent), *b,
+                              interval_of(details_of(second_evidence).interval_95_percent))
                 : judge_nodes(row, first, second);
 }
 

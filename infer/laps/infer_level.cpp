@@ -192,8 +192,7 @@ class Inference {
                          "from " + std::to_string(fits_bytes) + " to " + std::to_string(*overflows_bytes) +
                              " bytes: in so few nearly every load hits, in so many nearly none; averages leave open "
                              "what lies between, and what others hold of a cache does not count");
-      leaves_[leaf].details["interval_bytes"] =
-          "[" + std::to_string(fits_bytes) + ", " + std::to_string(*overflows_bytes) + "]";
+      leaves_[leaf].details.interval_bytes = {fits_bytes, *overflows_bytes};
     }
     leaves_.give_up_rest("averages over laps do not tell which lines are there");
   }

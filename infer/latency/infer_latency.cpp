@@ -175,7 +175,8 @@ std::optional<std::pair<double, double>> halves_of(std::vector<double> cycles) {
   return best > apart ? halves : std::nullopt;
 }
 
-std::string text_of(double cycles) { return model::to_text(std::round(cycles * 100) / 100); }
+double rounded(double cycles) { return std::round(cycles * 100) / 100; }
+std::string text_of(double cycles) { return model::to_text(rounded(cycles)); }
 
 class Inference {
  public:
@@ -317,12 +318,11 @@ class Inference {
     const std::vector<double> cycles = cycles_of(group);
     const Bulk bulk = bulk_of(cycles);
     auto& details = leaves_[leaf].details;
-    details["accesses"] = std::to_string(group.size());
-    details["class"] = "\"" + chases_->said_of(pattern) + "\"";
-    details["deviation"] = text_of(bulk.deviation);
+    details.accesses = group.size();
+    details.access_class = chases_->said_of(pattern);
+    details.deviation = rounded(bulk.deviation);
     const double error = bulk.deviation * std::sqrt(middle_mean_variance / static_cast<double>(group.size()));
-    details["interval_95_percent"] =
-        "[" + text_of(bulk.middle - 1.96 * error) + ", " + text_of(bulk.middle + 1.96 * error) + "]";
+    details.interval_95_percent = {rounded(bulk.middle - 1.96 * error), rounded(bulk.middle + 1.96 * error)};
     if (const auto reason = why_no_group(group, in_first, bulk)) {
       leaves_.leave_open(leaf, EvidenceStatus::ambiguous, *reason);
       return;

@@ -677,12 +677,9 @@ bool are_alike_in_all(const Replacement& a, const Replacement& b, const std::vec
   return std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return are_alike(a, b, count); });
 }
 
-std::string to_text(std::pair<double, double> interval) {
-  const auto tenths = [](double value) {
-    const std::string text = std::to_string(std::round(value * 100) / 100);
-    return text.substr(0, text.find('.') + 3);
-  };
-  return "[" + tenths(interval.first) + ", " + tenths(interval.second) + "]";
+model::RealInterval rounded(std::pair<double, double> interval) {
+  const auto hundredths = [](double value) { return std::round(value * 100) / 100; };
+  return {hundredths(interval.first), hundredths(interval.second)};
 }
 
 constexpr const char* no_coin = "no coin explains which lines stay";
@@ -816,7 +813,7 @@ class CoinSearch {
   // one is confirmed.
   std::optional<ReplacementFit> confirmed() {
     ReplacementFit fit;
-    std::string intervals;
+    auto& intervals = fit.details.one_in_interval_95_percent;
     bool one_holds = false;
     for (const Fitted& each : fitted_) {
       const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
@@ -827,7 +824,7 @@ class CoinSearch {
         continue;
       }
       one_holds = one_holds || (p_value > 0.01 && !found.empty());
-      intervals += (intervals.empty() ? "" : ", ") + (each.one_in ? to_text(each.one_in->of_95_percent) : "null");
+      intervals.push_back(each.one_in ? std::optional(rounded(each.one_in->of_95_percent)) : std::nullopt);
       for (const std::int64_t number : numbers) {
         fit.candidates.push_back(with_those_alike(each, number));
       }
@@ -835,9 +832,6 @@ class CoinSearch {
     if (!one_holds) {
       return std::nullopt;
     }
-    fit.details["deterministic"] = "false";
-    fit.details["one_in_interval_95_percent"] =
-        intervals.find("],") == std::string::npos ? intervals : "[" + intervals + "]";
     return fit;
   }
 
@@ -883,11 +877,18 @@ class CoinSearch {
 
 }  // namespace
 
-std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vector<const ConflictClass*>& sets,
+                                          model::EvidenceDetails details) {
   if (std::any_of(sets.begin(), sets.end(), [](const ConflictClass* set) { return set->lines.size() <= set->ways; })) {
     return std::nullopt;
   }
-  return CoinSearch(device, sets).run();
+  std::optional<ReplacementFit> fit = CoinSearch(device, sets).run();
+  if (fit) {
+    details.deterministic = false;
+    details.one_in_interval_95_percent = std::move(fit->details.one_in_interval_95_percent);
+    fit->details = std::move(details);
+  }
+  return fit;
 }
 
 double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets, const Replacement& policy,

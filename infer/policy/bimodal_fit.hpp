@@ -18,7 +18,8 @@ namespace gpuinfer::infer {
 // rivals explains the answers 10^6 times better; of a device that starts from a flood, only those in which no line has
 // a way of its own. None: no coin shows, or it is not theirs. Adds `one_in_interval_95_percent` to the details.
 [[nodiscard]] std::optional<ReplacementFit> fit_bimodal(Interrogator& device,
-                                                        const std::vector<const ConflictClass*>& sets);
+                                                        const std::vector<const ConflictClass*>& sets,
+                                                        model::EvidenceDetails details = {});
 
 // Smallest of the p-values of six statistics of fresh answers, each compared between whole answers and simulated ones,
 // because what happens within an answer hangs together.

@@ -117,7 +117,7 @@ bool conforms_everywhere(Interrogator& device, const std::vector<const ConflictC
     extra_states = is_first ? conformance.extra_states : std::min(extra_states, conformance.extra_states);
   }
   if (extra_states) {
-    fit.details["conformance_extra_states"] = std::to_string(*extra_states);
+    fit.details.conformance_extra_states = *extra_states;
   }
   device.learned(extra_states ? "all are as predicted, and no machine of at most " + std::to_string(*extra_states) +
                                     " states more is the same"
@@ -139,13 +139,13 @@ class OutsideTheLibrary {
                      "no policy explains its answers; do they repeat at all?");
     const bool deterministic = repeats_when_conditioned(odd_one);
     device_->learned(deterministic ? "the answers repeat" : "the answers do not repeat");
-    if (fit_->details["deterministic"] != "null") {
-      fit_->details["deterministic"] = deterministic ? "true" : "false";
+    if (fit_->details.deterministic->has_value()) {
+      fit_->details.deterministic = deterministic;
     }
     if (!deterministic) {
       find_chance(odd_one, walk_over(*device_, odd_one, 7));
       if (!starts_empty(*device_) && fit_->candidates.empty()) {
-        fit_->details["deterministic"] = "null";
+        fit_->details.deterministic.emplace();
         fit_->reason += "; or a policy whose states no start that the device offers sets";
       }
       return;
@@ -155,8 +155,8 @@ class OutsideTheLibrary {
       return;
     }
     // A coin that rarely falls to one side may not have done so in the walk.
-    if (auto bimodal = fit_bimodal(*device_, sets_to_try(*sets_, most_sets_checked))) {
-      take(*std::move(bimodal));
+    if (auto bimodal = fit_bimodal(*device_, sets_to_try(*sets_, most_sets_checked), fit_->details)) {
+      *fit_ = *std::move(bimodal);
       return;
     }
     if (is_adaptive() || (!device_->starts_flooded() && is_learned(odd_one)) ||
@@ -188,12 +188,7 @@ class OutsideTheLibrary {
       return;
     }
     device_->learned("the answers come in no order");
-    take(fit_stochastic(*device_, sets_to_try(*sets_, most_sets_checked)));
-  }
-
-  void take(ReplacementFit stochastic) {
-    stochastic.details.insert(fit_->details.begin(), fit_->details.end());
-    *fit_ = std::move(stochastic);
+    *fit_ = fit_stochastic(*device_, sets_to_try(*sets_, most_sets_checked), fit_->details);
   }
 
   bool is_adaptive() {
@@ -296,17 +291,16 @@ class OutsideTheLibrary {
     device_->inquire("sequences that learn a machine", "no known policy explains the set, and its answers repeat");
     const Priming priming(*device_, shortest_conditioning_of(set));
     const Learning learning = learn_policy(oracle_of(*device_, set), set.ways, set.lines.size(), limits);
-    fit_->details["learning_sequences"] = std::to_string(learning.sequences);
-    fit_->details["learning_accesses"] = std::to_string(learning.accesses);
+    fit_->details.learning_sequences = learning.sequences;
+    fit_->details.learning_accesses = learning.accesses;
     if (!learning.learned) {
       not_learned_ = "no machine was learned: " + learning.reason;
       device_->learned(not_learned_);
       return false;
     }
     const LearnedPolicy& learned = *learning.learned;
-    fit_->details["learned_states"] = learned.states ? std::to_string(*learned.states) : "null";
-    fit_->details["learned_conformance_extra_states"] =
-        learned.extra_states ? std::to_string(*learned.extra_states) : "null";
+    fit_->details.learned_states = learned.states;
+    fit_->details.learned_conformance_extra_states = learned.extra_states;
     device_->learned("a machine: " + learned.policy.policy);
     return holds_elsewhere(learned.policy);
   }
@@ -350,12 +344,9 @@ class OutsideTheLibrary {
     if (!generator) {
       return false;
     }
-    if (generator->period_victims) {
-      fit_->details["period"] = std::to_string(*generator->period_victims);
-    }
-    if (generator->linear_complexity) {
-      fit_->details["linear_complexity"] = std::to_string(*generator->linear_complexity);
-    } else if (generator->period_victims.value_or(0) <= std::size_t{4} * set.ways) {
+    fit_->details.period = generator->period_victims;
+    fit_->details.linear_complexity = generator->linear_complexity;
+    if (!generator->linear_complexity && generator->period_victims.value_or(0) <= std::size_t{4} * set.ways) {
       return false;
     }
     fit_->reason =
@@ -388,17 +379,17 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
   const std::vector<const ConflictClass*> tried = sets_to_try(sets, most_sets_searched);
   if (tried.empty()) {
     fit.candidates.push_back(nothing_to_choose());
-    fit.details["deterministic"] = "true";
+    fit.details.deterministic = true;
     return fit;
   }
   const double strays = device.classifier().hit_misread_rate() + device.classifier().miss_misread_rate();
-  fit.details["deterministic"] = strays > 2 * most_misread ? "null" : "true";
+  fit.details.deterministic = strays > 2 * most_misread ? std::nullopt : std::optional(true);
 
   std::vector<Replacement> hypotheses = hypotheses_for(tried);
-  fit.details["policies_tried"] = std::to_string(hypotheses.size());
+  fit.details.policies_tried = hypotheses.size();
   PolicySearch search(device, tried, others_than(sets, tried), std::move(hypotheses));
   search.narrow();
-  fit.details["sequences_to_narrow"] = std::to_string(search.sequences());
+  fit.details.sequences_to_narrow = search.sequences();
   search.confirm();
   search.check_others();
   if (search.survivors().empty()) {
@@ -410,9 +401,8 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
   if (std::any_of(survivors.begin(), survivors.end(), [&](const Replacement& survivor) {
         return new_lines_stay_at_times(device, *tried.front(), survivor);
       })) {
-    fit.details["deterministic"] = "false";
-    if (auto bimodal = fit_bimodal(device, sets_to_try(sets, most_sets_checked))) {
-      bimodal->details.insert(fit.details.begin(), fit.details.end());
+    fit.details.deterministic = false;
+    if (auto bimodal = fit_bimodal(device, sets_to_try(sets, most_sets_checked), fit.details)) {
       return *std::move(bimodal);
     }
     fit.reason = "as " + model::to_text(survivors.front()) +
@@ -424,7 +414,7 @@ ReplacementFit fit_replacement(Interrogator& device, const std::vector<ConflictC
     return fit;
   }
   if (search.alike_for_accesses()) {
-    fit.details["equivalent_for_accesses"] = std::to_string(*search.alike_for_accesses());
+    fit.details.equivalent_for_accesses = *search.alike_for_accesses();
   }
   fit.candidates = search.survivors();
   if (fit.candidates.size() > 1) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,9 +13,9 @@
 namespace gpuinfer::infer {
 
 struct ReplacementFit {
-  std::vector<model::Replacement> candidates;      // what explains everything that was asked; one: that is it
-  std::string reason;                              // when it is not exactly one
-  std::map<std::string, model::FlowYaml> details;  // deterministic, victim_probability_intervals, ...
+  std::vector<model::Replacement> candidates;  // what explains everything that was asked; one: that is it
+  std::string reason;                          // when it is not exactly one
+  model::EvidenceDetails details;
 };
 
 // Which policy chooses the victim, from experiments on single sets (infer/policy/policy_search.hpp). A deterministic

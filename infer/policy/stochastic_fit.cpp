@@ -23,15 +23,6 @@ namespace {
 
 using model::Replacement;
 
-std::string flow_interval(std::pair<double, double> interval) {
-  const auto rounded = [](double value) {
-    std::string text = std::to_string(std::round(value * 1e4) / 1e4);
-    text.erase(text.find_last_not_of('0') + 1);
-    return text.back() == '.' ? text + '0' : text;
-  };
-  return '[' + rounded(interval.first) + ", " + rounded(interval.second) + "]";
-}
-
 constexpr std::size_t simulated_per_observed = 4;
 constexpr std::size_t simulated_victims = 200000;  // for shares: so many that their own chance does not show
 constexpr std::size_t fewest_per_set = 300;
@@ -151,20 +142,21 @@ std::vector<double> simplest_weights(std::vector<double> shares, std::size_t vic
 
 // Intervals each of which holds the probability of its way with this confidence, freed of what the watching does to a
 // policy like this one.
-std::string probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
-                                  const ReadingRates& rates, const Replacement& policy, double confidence) {
+model::Victims probability_intervals(const Interrogator& device, const std::vector<std::size_t>& counts,
+                                     const ReadingRates& rates, const Replacement& policy, double confidence) {
   const auto ways = static_cast<std::uint32_t>(counts.size());
   const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const std::vector<double> true_shares = model::long_run_shares(policy, ways);
   const std::vector<double> watched_shares = shares_of(
       count_ways(simulate_victims(device, policy, ways, simulated_victims, device.settings().seed, rates), ways));
-  std::string intervals;
+  const auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
+  model::Victims intervals;
   for (std::size_t way = 0; way < counts.size(); ++way) {
     const auto [low, high] = wilson_interval(counts[way], victims, confidence);
     const double shift = true_shares[way] - watched_shares[way];
-    intervals += (intervals.empty() ? "[" : ", ") + flow_interval({std::max(0.0, low + shift), high + shift});
+    intervals.push_back({rounded(std::max(0.0, low + shift)), rounded(high + shift)});
   }
-  return intervals + "]";
+  return intervals;
 }
 
 // Victims of all sets that were watched.
@@ -309,36 +301,33 @@ std::size_t victims_wanted(const std::vector<const ConflictClass*>& sets, bool f
 }
 
 void tell(const Generator& generator, ReplacementFit& fit) {
-  if (generator.period_victims) {
-    fit.details["period"] = std::to_string(*generator.period_victims);
-  }
-  if (generator.linear_complexity) {
-    fit.details["linear_complexity"] = std::to_string(*generator.linear_complexity);
-  }
+  fit.details.period = generator.period_victims;
+  fit.details.linear_complexity = generator.linear_complexity;
   fit.reason = "pseudo-random: the victims " + to_text(generator);
 }
 
 void tell(const Interrogator& device, const Watched& watched, const Replacement& law, ReplacementFit& fit) {
   fit.candidates.push_back(law);
-  fit.details["periods_excluded_up_to"] = std::to_string(periods_excluded(watched));
+  fit.details.periods_excluded_up_to = periods_excluded(watched);
   if (!watched.counts.empty() && !device.starts_flooded()) {
     const ReadingRates rates = reading_rates(device.classifier(), watched.pooled);
     const auto ways = static_cast<double>(watched.counts.size());
-    fit.details["victim_probability_intervals"] =
+    fit.details.victim_probability_intervals =
         probability_intervals(device, watched.counts, rates, law, 1 - 0.01 / ways);
-    fit.details["victim_probability_intervals_95_percent_each"] =
+    fit.details.victim_probability_intervals_95_percent_each =
         probability_intervals(device, watched.counts, rates, law, 0.95);
-    fit.details["victims_observed"] = std::to_string(watched.victims());
+    fit.details.victims_observed = watched.victims();
   }
 }
 
 }  // namespace
 
-ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets) {
-  if (auto bimodal = fit_bimodal(device, sets)) {
+ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets,
+                              model::EvidenceDetails details) {
+  if (auto bimodal = fit_bimodal(device, sets, details)) {
     return *std::move(bimodal);
   }
-  ReplacementFit fit;
+  ReplacementFit fit{.candidates = {}, .reason = {}, .details = std::move(details)};
   if (some_repeat(device, sets)) {
     fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
     return fit;

@@ -15,6 +15,7 @@ namespace gpuinfer::infer {
 // are watched, and must look like those of a simulated set that is read with the same misreads. Victims of a generator
 // that shows itself, by a period or by a linear recurrence in what the policy leaves to chance, are not by chance. Of
 // sets that cannot be emptied a few are watched, and no chances but even ones are told.
-[[nodiscard]] ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets);
+[[nodiscard]] ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictClass*> sets,
+                                            model::EvidenceDetails details = {});
 
 }  // namespace gpuinfer::infer

@@ -97,7 +97,7 @@ void conclude_replacement(const Explanation& explanation, std::uint64_t address_
   const TraceFit& best = explanation.best();
   const std::vector<Replacement> classes =
       classes_of(explanation.rivals, std::set<std::uint32_t>(best.ways.begin(), best.ways.end()));
-  leaves["replacement"].details["deterministic"] = "true";
+  leaves["replacement"].details.deterministic = true;
   if (classes.size() == 1) {
     leaves.cache().replacement = classes.front();
     leaves.resolve("replacement");
@@ -205,8 +205,8 @@ std::optional<IndexFit> conclude_index(const Explanation& explanation, const std
   }
   const auto give_up = [&](const IndexDoubt& doubt, std::vector<std::string> alternatives) {
     leaves.open("index", EvidenceStatus::ambiguous, doubt.reason, doubt.decided_by, std::move(alternatives));
-    leaves["index"].details["sets"] = std::to_string(best.split.sets());
-    leaves["index"].details["lines_assigned"] = std::to_string(decided.size());
+    leaves["index"].details.sets = best.split.sets();
+    leaves["index"].details.lines_assigned = decided.size();
     return std::nullopt;
   };
   if (!leaves.cache().line_bytes) {

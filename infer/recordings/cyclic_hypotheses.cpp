@@ -330,7 +330,7 @@ void settle_all(const std::vector<Hypothesis>& survivors, const FillFates& fates
     leaves.cache().exercised_bits = exercised_bits(recorded_lines(*survivors.front().cache.line_bytes, all));
   }
   if (survivors.size() == 1) {
-    leaves["replacement"].details["deterministic"] = "true";
+    leaves["replacement"].details.deterministic = true;
   }
   settle("replacement", &CacheDescription::replacement, flow, "", survivors, leaves);
   name_deciding_experiments(survivors, unseen.every_set_overflowed, fates.shortest_run, all.fill.bytes, leaves);

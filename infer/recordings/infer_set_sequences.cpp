@@ -80,7 +80,7 @@ CacheFinding infer_set_sequences(std::span<const SetSequence> sequences, const S
 
   // More ways than lines are no longer told from as many.
   const Survivors survivors = survivors_of(sequences, static_cast<std::uint32_t>(lines), settings);
-  leaves["replacement"].details["policies_tried"] = std::to_string(survivors.tried);
+  leaves["replacement"].details.policies_tried = survivors.tried;
   if (survivors.by_ways.empty()) {
     leaves.open("replacement", EvidenceStatus::unknown,
                 "no deterministic policy that is known here explains every sequence with up to " +
@@ -101,7 +101,7 @@ CacheFinding infer_set_sequences(std::span<const SetSequence> sequences, const S
   leaves.open("replacement", EvidenceStatus::ambiguous,
               "policies that are not known here may explain the sequences as well, and are not ruled out",
               "an inference on the device itself, which tries whatever else is left", std::move(alternatives));
-  leaves["replacement"].details["ways_of_the_set"] = model::to_flow_yaml(ways);
+  leaves["replacement"].details.ways_of_the_set = std::move(ways);
   return finding;
 }
 

@@ -75,7 +75,7 @@ bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves) {
   }
   leaves.open("latency_cycles", EvidenceStatus::unknown, "all latencies belong to one level");
   if (hit || miss) {
-    leaves["latency_cycles"].details["median_of_all"] = model::to_text(hit ? *hit : *miss);
+    leaves["latency_cycles"].details.median_of_all = hit ? hit : miss;
   }
   return false;
 }
@@ -187,12 +187,8 @@ Footprints footprints_of(std::span<const ArrayMisses> arrays) {
 
 void state_sizes(const Footprints& footprints, const RecordedLeaves& leaves) {
   auto& details = leaves["capacity_bytes"].details;
-  if (footprints.largest_without_miss) {
-    details["largest_array_without_miss_bytes"] = std::to_string(*footprints.largest_without_miss);
-  }
-  if (footprints.smallest_with_miss) {
-    details["smallest_array_with_misses_bytes"] = std::to_string(*footprints.smallest_with_miss);
-  }
+  details.largest_array_without_miss_bytes = footprints.largest_without_miss;
+  details.smallest_array_with_misses_bytes = footprints.smallest_with_miss;
 }
 
 void state_onset_between(const Footprints& footprints, const RecordedLeaves& leaves) {
@@ -282,21 +278,19 @@ std::size_t shortest_missing_run(const std::map<std::uint64_t, Counts>& counts) 
   return shortest;
 }
 
-// `[first, last]` of each run of neighbours, in bytes; the first runs where there are many.
-std::string ranges_text(const std::vector<std::uint64_t>& fills, std::uint64_t fill_bytes) {
+// The first and the last byte of each run of neighbours; the first runs where there are many.
+model::ByteRanges ranges_of(const std::vector<std::uint64_t>& fills, std::uint64_t fill_bytes) {
   constexpr std::size_t most_ranges = 32;
-  std::string text;
-  std::size_t ranges = 0;
-  for (std::size_t begin = 0; begin < fills.size() && ranges < most_ranges; ++ranges) {
+  model::ByteRanges ranges;
+  for (std::size_t begin = 0; begin < fills.size() && ranges.size() < most_ranges;) {
     std::size_t end = begin + 1;
     while (end < fills.size() && fills[end] == fills[end - 1] + 1) {
       ++end;
     }
-    text += (text.empty() ? "[" : ", [") + std::to_string(fills[begin] * fill_bytes) + ", " +
-            std::to_string((fills[end - 1] + 1) * fill_bytes - 1) + "]";
+    ranges.push_back({fills[begin] * fill_bytes, (fills[end - 1] + 1) * fill_bytes - 1});
     begin = end;
   }
-  return "[" + text + "]";
+  return ranges;
 }
 
 }  // namespace
@@ -334,13 +328,13 @@ void state_fates(const FillFates& fates, const ReadTraces& all, const RecordedLe
     return;
   }
   auto& details = leaves["index"].details;
-  details["consecutive_fills_in_a_set"] = std::to_string(fates.shortest_run);
-  details["fills_that_overflow_one_set"] = std::to_string(fates.missing.size());
-  details["fills_that_never_miss"] = std::to_string(fates.never_missed);
-  if (!fates.missing.empty()) {
-    details["bytes_that_miss_together"] = ranges_text(fates.missing, all.fill.bytes);
+  details.consecutive_fills_in_a_set = fates.shortest_run;
+  details.fills_that_overflow_one_set = fates.missing.size();
+  details.fills_that_never_miss = fates.never_missed;
+  details.bytes_that_miss_together = ranges_of(fates.missing, all.fill.bytes);
+  if (auto& deterministic = leaves["replacement"].details.deterministic; !deterministic) {
+    deterministic = fates.mixed == 0 ? std::optional(true) : std::nullopt;
   }
-  leaves["replacement"].details.emplace("deterministic", fates.mixed == 0 ? "true" : "null");
 }
 
 }  // namespace gpuinfer::infer

@@ -107,7 +107,7 @@ bool answers_differ(const ReadTraces& all, const RecordedLeaves& leaves) {
         leaves.open_description(EvidenceStatus::unknown,
                                 what + ": victims are drawn by chance, or depend on something unseen",
                                 "an inference on the device itself, which watches the victims of single sets");
-        leaves["replacement"].details["deterministic"] = "false";
+        leaves["replacement"].details.deterministic = false;
         return true;
       }
     }

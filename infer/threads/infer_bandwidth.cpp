@@ -93,7 +93,8 @@ model::ElementBandwidth element_bandwidth(const Flow& flow) {
           .elements_per_sm_clock = rounded(flow.elements_per_sm_clock)};
 }
 
-std::string gigabytes_text(double bytes_per_second) { return model::to_text(rounded(bytes_per_second / 1e9)); }
+double gigabytes(double bytes_per_second) { return rounded(bytes_per_second / 1e9); }
+std::string gigabytes_text(double bytes_per_second) { return model::to_text(gigabytes(bytes_per_second)); }
 
 // `name` is one of model::bandwidth_names.
 struct Memory {
@@ -268,43 +269,41 @@ class Streams {
   std::uint32_t sms_;
 };
 
-std::string by_dataset_text(const std::vector<Flow>& flows) {
-  std::string text;
+model::BySize by_dataset(const std::vector<Flow>& flows) {
+  model::BySize points;
   for (const Flow& flow : flows) {
-    text += (text.empty() ? "[" : ", [") + model::to_text(flow.stream.dataset_bytes) + ", " +
-            gigabytes_text(flow.bytes_per_second) + "]";
+    points.emplace_back(flow.stream.dataset_bytes, gigabytes(flow.bytes_per_second));
   }
-  return "[" + text + "]";
+  return points;
 }
 
 // The best of each shape.
-std::string by_shape_text(const std::vector<Flow>& flows, std::uint32_t sms) {
-  std::string text;
+model::ByName by_shape(const std::vector<Flow>& flows, std::uint32_t sms) {
+  model::ByName points;
   for (const Shape& shape : shapes) {
     if (const auto best = best_where(flows, [&](const Flow& flow) {
           return flow.stream.block_threads == shape.block_threads && flow.stream.blocks == shape.blocks_of_sm * sms;
         })) {
-      text += (text.empty() ? "" : ", ") + ("\"" + model::to_text(shape.blocks_of_sm) + " x ") +
-              model::to_text(shape.block_threads) + "\": " + gigabytes_text(best->bytes_per_second);
+      points.emplace_back(model::to_text(shape.blocks_of_sm) + " x " + model::to_text(shape.block_threads),
+                          gigabytes(best->bytes_per_second));
     }
   }
-  return "{" + text + "}";
+  return points;
 }
 
 void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, const std::vector<Flow>& flows,
               const std::vector<Flow>& by_size, std::uint32_t sms) {
   const Stream& stream = best.stream;
-  leaf.details["clock_hz"] = model::to_text(rounded(best.clock_hz));
-  leaf.details["spread"] = model::to_text(rounded(std::max(best.spread, again.spread), 2));
-  leaf.details["asked_again_gb_per_second"] = gigabytes_text(again.bytes_per_second);
-  leaf.details["stream"] =
-      "{dataset_bytes: " + model::to_text(stream.dataset_bytes) + ", work: " + std::string(to_string(stream.work)) +
-      ", elements_in_flight: " + model::to_text(stream.elements_in_flight) +
-      ", block_threads: " + model::to_text(stream.block_threads) + ", blocks: " + model::to_text(stream.blocks) + "}";
-  leaf.details["gb_per_second_by_shape"] = by_shape_text(flows, sms);
-  if (!by_size.empty()) {
-    leaf.details["gb_per_second_by_dataset"] = by_dataset_text(by_size);
-  }
+  leaf.details.clock_hz = rounded(best.clock_hz);
+  leaf.details.spread = rounded(std::max(best.spread, again.spread), 2);
+  leaf.details.asked_again_gb_per_second = gigabytes(again.bytes_per_second);
+  leaf.details.stream = {.dataset_bytes = stream.dataset_bytes,
+                         .work = std::string(to_string(stream.work)),
+                         .elements_in_flight = stream.elements_in_flight,
+                         .block_threads = stream.block_threads,
+                         .blocks = stream.blocks};
+  leaf.details.gb_per_second_by_shape = by_shape(flows, sms);
+  leaf.details.gb_per_second_by_dataset = by_dataset(by_size);
 }
 
 // What comes of the most that may be under way, over what comes of half of that at most.
@@ -351,7 +350,7 @@ void state_one_sm(const Stage& stage, const Memory& memory, const Stream& of_all
   for (const std::uint32_t threads : {model::most_block_threads, of_all_sms.block_threads}) {
     stream.block_threads = threads;
     if (const auto flow = stage.streams.flow_if_answered(stream)) {
-      stage.leaves[memory.name].details["one_sm_gb_per_second"] = gigabytes_text(flow->bytes_per_second);
+      stage.leaves[memory.name].details.one_sm_gb_per_second = gigabytes(flow->bytes_per_second);
       return;
     }
   }
@@ -409,7 +408,8 @@ void state_l2_saving(const Stage& stage, const Memory& cache, std::uint64_t larg
   constexpr std::uint32_t runs = 5;
   stage.streams.device().inquire("copies of one element by each thread, in L2 or driven out of it before",
                                  "what L2 saves grows with the dataset until L2 is full");
-  std::string saved;
+  model::BySize saved;
+  std::string text;
   try {
     for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
       Stream stream = stage.streams.stream_of(cache, bytes);
@@ -421,11 +421,11 @@ void state_l2_saving(const Stage& stage, const Memory& cache, std::uint64_t larg
       const double in_l2 = std::ranges::min(stage.streams.time_of(stream).seconds);
       stream.drops_l2 = true;
       const double dropped = std::ranges::min(stage.streams.time_of(stream).seconds);
-      saved += (saved.empty() ? "" : ", ") + model::to_text(bytes) + ": " +
-               model::to_text(std::round((dropped - in_l2) * 1e8) / 1e2);
+      saved.emplace_back(bytes, std::round((dropped - in_l2) * 1e8) / 1e2);
+      text += (text.empty() ? "" : ", ") + model::to_text(bytes) + ": " + model::to_text(saved.back().second);
     }
-    stage.leaves[cache.name].details["microseconds_saved_by_l2_by_bytes"] = "{" + saved + "}";
-    stage.streams.device().learned("L2 saves microseconds, by bytes: " + saved);
+    stage.leaves[cache.name].details.microseconds_saved_by_l2_by_bytes = std::move(saved);
+    stage.streams.device().learned("L2 saves microseconds, by bytes: " + text);
   } catch (const QuestionRefused& refused) {
     stage.streams.device().learned(std::string("refused: ") + refused.what());
   }
@@ -457,8 +457,8 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
              ? ""
              : "no size of the dataset gives more than memory does");
   if (loads) {
-    stage.leaves[cache.name].details["gb_per_second_by_dataset_of_all_blocks"] =
-        by_dataset_text(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
+    stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =
+        by_dataset(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
   } else {
     state_l2_saving(stage, cache, largest_bytes);
   }

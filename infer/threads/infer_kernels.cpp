@@ -144,53 +144,39 @@ Shares shares_of(const Asked& asked, const KernelTraffic& traffic, double second
   return shares;
 }
 
-std::string by_level_text(const std::map<std::string, double>& values) {
-  std::string text;
-  for (const auto& [level, value] : values) {
-    text += (text.empty() ? "" : ", ") + level + ": " + model::to_text(value);
-  }
-  return "{" + text + "}";
-}
-
 void describe(model::LeafEvidence& leaf, const KernelTraffic& traffic, const Shares& shares,
               const model::Timing& timing, const model::Timing& again) {
   constexpr int digits = 3;
-  Shares rounded_shares = shares;
-  std::map<std::string, double> bytes;
-  for (auto& [level, share] : rounded_shares) {
-    share = rounded(share, digits);
+  model::EvidenceDetails& details = leaf.details;
+  for (const auto& [level, share] : shares) {
+    details.shares.emplace_back(level, rounded(share, digits));
   }
   for (const auto& [level, moved] : traffic.by_level()) {
-    bytes[level] = static_cast<double>(moved);
+    details.bytes.emplace_back(level, static_cast<double>(moved));
   }
   const auto [fastest, slowest] = std::ranges::minmax(timing.seconds);
-  leaf.details["seconds"] = model::to_text(rounded(fastest));
-  leaf.details["seconds_again"] = model::to_text(rounded(std::ranges::min(again.seconds)));
-  leaf.details["spread"] = model::to_text(rounded(1 - fastest / slowest, 2));
-  leaf.details["shares"] = by_level_text(rounded_shares);
-  leaf.details["bytes"] = by_level_text(bytes);
-  leaf.details["l1_sectors"] = model::to_text(traffic.l1_sectors);
-  leaf.details["stored_bytes"] =
-      "{L2: " + model::to_text(traffic.l2_store_bytes) + ", DRAM: " + model::to_text(traffic.dram_store_bytes) + "}";
-  if (!traffic.assuming.empty()) {
-    leaf.details["assuming"] = model::to_flow_yaml(traffic.assuming);
-  }
+  details.seconds = rounded(fastest);
+  details.seconds_again = rounded(std::ranges::min(again.seconds));
+  details.spread = rounded(1 - fastest / slowest, 2);
+  details.l1_sectors = traffic.l1_sectors;
+  details.stored_bytes = {.l2 = traffic.l2_store_bytes, .dram = traffic.dram_store_bytes};
+  details.assuming = traffic.assuming;
 }
 
 // How well the simulator stands for the device.
-std::map<std::string, double> ratios_of(const model::CacheTraffic& simulated, const model::CacheTraffic& counted) {
-  std::map<std::string, double> ratios;
+model::ByName ratios_of(const model::CacheTraffic& simulated, const model::CacheTraffic& counted) {
+  model::ByName ratios;
   const auto compare = [&ratios](const char* what, std::uint64_t by_device, std::uint64_t by_simulator) {
     if (by_device > 0) {
       constexpr int digits = 3;
-      ratios[what] = rounded(static_cast<double>(by_simulator) / static_cast<double>(by_device), digits);
+      ratios.emplace_back(what, rounded(static_cast<double>(by_simulator) / static_cast<double>(by_device), digits));
     }
   };
-  compare("l1_sectors", counted.l1_sectors, simulated.l1_sectors);
-  compare("L2_loads", counted.l2_load_bytes, simulated.l2_load_bytes);
-  compare("L2_stores", counted.l2_store_bytes, simulated.l2_store_bytes);
   compare("DRAM_loads", counted.dram_load_bytes, simulated.dram_load_bytes);
   compare("DRAM_stores", counted.dram_store_bytes, simulated.dram_store_bytes);
+  compare("L2_loads", counted.l2_load_bytes, simulated.l2_load_bytes);
+  compare("L2_stores", counted.l2_store_bytes, simulated.l2_store_bytes);
+  compare("l1_sectors", counted.l1_sectors, simulated.l1_sectors);
   return ratios;
 }
 
@@ -202,11 +188,11 @@ std::optional<KernelTraffic> counted(const Asked& asked, const Row& row, const K
   const model::Timing timing = time_of(asked, counted);
   model::LeafEvidence& leaf = asked.leaves[row.name];
   if (!timing.counted) {
-    leaf.details["not_counted"] = model::to_flow_yaml(std::vector{
-        timing.why_not_counted.empty() ? std::string("the device has no counters") : timing.why_not_counted});
+    leaf.details.not_counted.emplace_back(timing.why_not_counted.empty() ? "the device has no counters"
+                                                                         : timing.why_not_counted);
     return std::nullopt;
   }
-  leaf.details["simulated_over_counted"] = by_level_text(ratios_of(simulated, *timing.counted));
+  leaf.details.simulated_over_counted = ratios_of(simulated, *timing.counted);
   KernelTraffic traffic = simulated;
   static_cast<model::CacheTraffic&>(traffic) = *timing.counted;
   traffic.assuming.clear();

@@ -19,6 +19,7 @@
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/threads/outstanding_fit.hpp"
+#include "model/number_text.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -41,16 +42,6 @@ constexpr double significance = 1e-4;  // of a jump that is none, for each curve
 // 1 to 64, then every other one.
 constexpr std::uint32_t every_one_to = 64;
 bool is_swept(std::uint32_t threads) { return threads <= every_one_to || threads % 2 == 0; }
-
-std::string rounded(double cycles) { return std::to_string(std::llround(cycles)); }
-
-std::string flow_list(const std::vector<std::string>& elements) {
-  std::string text;
-  for (const std::string& element : elements) {
-    text += (text.empty() ? "" : ", ") + element;
-  }
-  return "[" + text + "]";
-}
 
 // The lines in L2, or driven out of it.
 struct Source {
@@ -256,31 +247,32 @@ void state_l2_saving(Questioner asker, std::uint32_t usable_loads, Leaves& leave
   }
   try {
     const std::vector<double> cycles = measure(asker, points).cycles;
-    std::string saved;
+    model::BySize saved;
+    std::string text;
     for (std::size_t i = 0; i < points.size(); i += 2) {
-      const std::uint64_t bytes = line_bytes * points[i].threads * usable_loads;
-      saved += (saved.empty() ? "" : ", ") + std::to_string(bytes) + ": " + rounded(cycles[i + 1] - cycles[i]);
+      saved.emplace_back(line_bytes * points[i].threads * usable_loads, std::round(cycles[i + 1] - cycles[i]));
+      text +=
+          (text.empty() ? "" : ", ") + model::to_text(saved.back().first) + ": " + model::to_text(saved.back().second);
     }
-    leaves["kind"].details["cycles_saved_by_l2_by_bytes"] = "{" + saved + "}";
-    asker.device.learned("L2 saves cycles, by bytes: " + saved);
+    leaves["kind"].details.cycles_saved_by_l2_by_bytes = std::move(saved);
+    asker.device.learned("L2 saves cycles, by bytes: " + text);
   } catch (const QuestionRefused& refused) {
     asker.device.learned(std::string("refused: ") + refused.what());
   }
 }
 
 void state_knees(const Plots& plots, Leaves& leaves) {
-  std::vector<std::string> texts;
+  std::vector<model::KneeOfLoads> knees;
   for (const Curve* curve : plots.knees()) {
     const Knee& knee = *curve->knee;
-    texts.push_back("{loads: " + std::to_string(curve->loads.loads_per_thread) +
-                    ", threads_per_line: " + std::to_string(curve->loads.threads_per_line) +
-                    (curve->loads.from_l2 ? "" : ", from_l2: false") + ", threads: [" + std::to_string(knee.fits) +
-                    ", " + std::to_string(knee.overflows) + "], cycles: [" + rounded(knee.cycles_before) + ", " +
-                    rounded(knee.cycles_after) + "], variance: " + rounded(knee.variance) + "}");
+    knees.push_back({.loads = curve->loads.loads_per_thread,
+                     .threads_per_line = curve->loads.threads_per_line,
+                     .from_l2 = curve->loads.from_l2,
+                     .threads = {knee.fits, knee.overflows},
+                     .cycles = {std::round(knee.cycles_before), std::round(knee.cycles_after)},
+                     .variance = std::round(knee.variance)});
   }
-  if (!texts.empty()) {
-    leaves["kind"].details["knees"] = flow_list(texts);
-  }
+  leaves["kind"].details.knees = std::move(knees);
 }
 
 // What was certainly outstanding at once.
@@ -302,8 +294,8 @@ Bounds bounds_of(std::vector<Curve> curves) {
 std::string state_bounds(const Plots& plots, Leaves& leaves) {
   const auto [lines, warp_loads] = bounds_of(plots.curves);
   auto& details = leaves["entries"].details;
-  details["lines_at_least"] = std::to_string(lines);
-  details["warp_loads_at_least"] = std::to_string(warp_loads);
+  details.lines_at_least = lines;
+  details.warp_loads_at_least = warp_loads;
   return std::to_string(lines) + " lines and " + std::to_string(warp_loads) + " loads of warps at once";
 }
 
@@ -314,7 +306,7 @@ void settle_loads_per_warp(const WarpStop& stop, const Plots& plots, Leaves& lea
                                              ? Agreement(plots.tables).fewest_entries
                                              : std::min(bounds.lines, bounds.warp_loads);
   model::LeafEvidence& leaf = leaves["loads_per_warp"];
-  leaf.details["loads_per_warp_at_least"] = std::to_string(stop.loads);
+  leaf.details.loads_per_warp_at_least = stop.loads;
   if (stop.loads == most_loads) {
     leaves.leave_open("loads_per_warp", EvidenceStatus::unknown,
                       "eight loads of one warp are under way at once, and no more are asked for");
@@ -325,7 +317,7 @@ void settle_loads_per_warp(const WarpStop& stop, const Plots& plots, Leaves& lea
     leaves.leave_open("loads_per_warp", EvidenceStatus::ambiguous,
                       "the warp may as well stop because the table of the SM is full");
   } else {
-    leaf.details.clear();
+    leaf.details = {};
     finding.outstanding.loads_per_warp = stop.loads;
     leaves.resolve("loads_per_warp");
   }
@@ -525,8 +517,8 @@ Trials hold_trials(Questioner asker, const Source& l2, std::uint32_t usable_load
   try {
     const Source beyond_l2 = measure_source(asker, false);
     trials.beyond_l2 = verdict_on(asker, trials_of(tables, false, usable_loads), beyond_l2);
-    leaves["kind"].details["one_load_cycles"] =
-        "{from_l2: " + rounded(l2.one_load_cycles) + ", beyond_l2: " + rounded(beyond_l2.one_load_cycles) + "}";
+    leaves["kind"].details.one_load_cycles = {.from_l2 = std::round(l2.one_load_cycles),
+                                              .beyond_l2 = std::round(beyond_l2.one_load_cycles)};
   } catch (const QuestionRefused& refused) {
     trials.refusal = refused.what();
   }

@@ -407,8 +407,8 @@ Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, Sha
         "no banks of consecutive bytes, whatever their number, width and rows, explain which words conflict");
   }
   check_banks(asker, hypotheses.left().front(), cost);
-  leaves["row_bytes"].details["broadcast"] = "true";
-  leaves["row_bytes"].details["multicast"] = "true";
+  leaves["row_bytes"].details.broadcast = true;
+  leaves["row_bytes"].details.multicast = true;
   const std::size_t questions = device.questions_asked();
   state("banks", hypotheses.left(), &Banks::banks, finding.shared_memory.banks, leaves);
   state("bank_width_bytes", hypotheses.left(), &Banks::width_bytes, finding.shared_memory.bank_width_bytes, leaves);
@@ -493,9 +493,9 @@ model::SharedMemoryLatency law_of(const std::vector<DegreeLatency>& points, cons
   const Line line = line_through({std::ranges::find(points, 2U, &DegreeLatency::degree), points.end()});
   if (line.per_way_interval) {
     auto& details = leaves["latency_cycles"].details;
-    details["per_way"] = text_of(line.per_way);
-    details["per_way_interval_95_percent"] =
-        "[" + text_of(line.per_way_interval->first) + ", " + text_of(line.per_way_interval->second) + "]";
+    details.per_way = rounded(line.per_way);
+    details.per_way_interval_95_percent = {rounded(line.per_way_interval->first),
+                                           rounded(line.per_way_interval->second)};
   }
   const bool is_straight = std::all_of(means.begin() + 1, means.end(), [&](const DegreeLatency& mean) {
     return std::abs(mean.cycles - line.cycles_at_two - line.per_way * (mean.degree - 2.0)) <= tolerance(mean.cycles);
@@ -541,14 +541,13 @@ struct Timed {
     return model::cycles_of(law, goes_on(law) ? degree : std::min(degree, 2U));
   }
 
-  // The degree whose cycles were measured, for stride 0, 1, ...; null where they are those of none.
-  [[nodiscard]] std::string degrees_text(std::span<const double> cycles) const {
-    std::string text;
+  // The degree whose cycles were measured, for stride 0, 1, ...; none where they are those of none.
+  [[nodiscard]] std::vector<std::optional<std::uint32_t>> degrees_of(std::span<const double> cycles) const {
+    std::vector<std::optional<std::uint32_t>> degrees;
     for (const double each : cycles) {
-      const std::optional<std::uint32_t> degree = degree_that_takes(each);
-      text += (text.empty() ? "" : ", ") + (degree ? std::to_string(*degree) : "null");
+      degrees.push_back(degree_that_takes(each));
     }
-    return "[" + text + "]";
+    return degrees;
   }
 };
 
@@ -577,8 +576,8 @@ void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedM
   const std::string share = std::to_string(wrong) + " of " + std::to_string(loads.size());
   asker.device.learned(share + " take another time");
   auto& details = leaves["latency_cycles"].details;
-  details["residuals"] = "[" + text_of(residuals.first) + ", " + text_of(residuals.second) + "]";
-  details["degree_by_stride"] = timed.degrees_text(std::span(cycles).first(most_stride_words + 1));
+  details.residuals = {rounded(residuals.first), rounded(residuals.second)};
+  details.degree_by_stride = timed.degrees_of(std::span(cycles).first(most_stride_words + 1));
   if (wrong == 0) {
     finding.shared_memory.latency_cycles = timed.law;
     leaves.resolve("latency_cycles");
@@ -607,7 +606,8 @@ Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, con
 
 // What the description says of elements of 8 and 16 bytes rests on which lanes are served together, which no leaf
 // tells; so it is only said whether that holds, but for what all of a size take longer.
-void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t element_bytes, Leaves& leaves) {
+void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t element_bytes,
+                         std::optional<model::WideElements>& details) {
   constexpr std::size_t patterns = 32;
   const std::string bytes_text = std::to_string(element_bytes);
   asker.device.report("wide elements", element_bytes == 8 ? 0.9 : 0.95);
@@ -638,10 +638,10 @@ void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t ele
   const std::string share = std::to_string(as_described) + " of " + std::to_string(loads.size());
   asker.device.learned(share + " take as long as described, and " + text_of(usually_more) +
                        " cycles more for the size");
-  leaves["latency_cycles"].details["elements_of_" + bytes_text + "_bytes"] =
-      "{contiguous_cycles: " + text_of(cycles.front()) +
-      ", contiguous_rows: " + (contiguous ? std::to_string(*contiguous) : "null") +
-      ", more_cycles: " + text_of(usually_more) + ", as_described: " + share + "}";
+  details = {.contiguous_cycles = rounded(cycles.front()),
+             .contiguous_rows = contiguous,
+             .more_cycles = rounded(usually_more),
+             .as_described = {as_described, loads.size()}};
 }
 
 void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
@@ -649,9 +649,9 @@ void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& fi
   const ConflictCost cost = find_cost(asker.device, noise, free_cycles);
   const Banks banks = find_banks(asker, cost, leaves, finding);
   const Timed timed = find_latency(asker, banks, noise, cost, leaves, finding);
-  for (const std::uint32_t element_bytes : {8U, 16U}) {
-    state_wide_elements(asker, timed, element_bytes, leaves);
-  }
+  model::EvidenceDetails& details = leaves["latency_cycles"].details;
+  state_wide_elements(asker, timed, 8, details.elements_of_8_bytes);
+  state_wide_elements(asker, timed, 16, details.elements_of_16_bytes);
   asker.device.report("done", 1.0);
 }
 

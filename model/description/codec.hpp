@@ -158,6 +158,7 @@ struct List {
   [[nodiscard]] LeafFacts facts() const {
     LeafFacts facts = item.facts();
     facts.schema = schema::list(facts.schema, 0, most);
+    facts.may_be_null = false;
     return facts;
   }
 };

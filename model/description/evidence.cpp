@@ -3,6 +3,7 @@
 #include "model/description/evidence.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "model/description/values.hpp"
 
@@ -89,7 +90,25 @@ const codec::Map<Inquiry>& inquiry() {
   return map;
 }
 
-// Its entries, and findings that a leaf alone has.
+void read_detail(const std::string& name, const Place& place, EvidenceDetails& details) {
+  const auto row = std::ranges::find(evidence_detail_leaves(), name, &Leaf<EvidenceDetails>::name);
+  if (row == evidence_detail_leaves().end()) {
+    details.others.emplace(name, AnyValue::read(place));
+  } else if (!place.is_null() || row->may_be_null) {
+    row->read(place, details);
+  }
+}
+
+// By name.
+std::vector<std::pair<std::string, std::string>> written_details(const EvidenceDetails& details) {
+  auto entries = written_leaves(details, evidence_detail_leaves());
+  for (const auto& [name, value] : details.others) {
+    entries.emplace_back(to_yaml_scalar(name), value);
+  }
+  std::ranges::sort(entries);
+  return entries;
+}
+
 LeafEvidence leaf_evidence_from(const Place& place) {
   const Leaves<LeafEvidence>& leaves = leaf_evidence_leaves();
   LeafEvidence evidence;
@@ -100,7 +119,7 @@ LeafEvidence leaf_evidence_from(const Place& place) {
   }
   for (const auto& [name, value] : place.entries()) {
     if (std::ranges::find(leaves, name, &Leaf<LeafEvidence>::name) == leaves.end()) {
-      evidence.details.emplace(name, AnyValue::read(value));
+      read_detail(name, value, evidence.details);
     }
   }
   return evidence;
@@ -108,22 +127,24 @@ LeafEvidence leaf_evidence_from(const Place& place) {
 
 std::string leaf_evidence_text(const LeafEvidence& evidence) {
   auto entries = written_leaves(evidence, leaf_evidence_leaves());
-  for (const auto& [name, value] : evidence.details) {
-    entries.emplace_back(to_yaml_scalar(name), value);
-  }
+  std::ranges::move(written_details(evidence.details), std::back_inserter(entries));
   return flow_map(entries);
 }
 
 }  // namespace
 
-std::vector<LeafFacts> evidence_facts() { return facts_of(leaf_evidence_leaves()); }
+std::vector<LeafFacts> evidence_facts() {
+  std::vector<LeafFacts> facts = facts_of(leaf_evidence_leaves());
+  std::ranges::move(facts_of(evidence_detail_leaves()), std::back_inserter(facts));
+  return facts;
+}
 
 std::vector<std::pair<std::string, std::string>> details_in_words(const LeafEvidence& evidence) {
   std::vector<std::pair<std::string, std::string>> details;
   if (evidence.bound) {
     details.emplace_back("bound", departure_bound().text(*evidence.bound));
   }
-  details.insert(details.end(), evidence.details.begin(), evidence.details.end());
+  std::ranges::move(written_details(evidence.details), std::back_inserter(details));
   return details;
 }
 

@@ -16,6 +16,9 @@ namespace gpuinfer::model {
 [[nodiscard]] CacheEvidence evidence_from(const Place& place, std::string_view of_what, Names names);
 [[nodiscard]] std::string evidence_block(const CacheEvidence& evidence);
 
+// What some entries have besides, in groups.
+[[nodiscard]] const Leaves<EvidenceDetails>& evidence_detail_leaves();
+
 // The keys of an entry.
 [[nodiscard]] std::vector<LeafFacts> evidence_facts();
 

@@ -40,6 +40,7 @@ struct LeafFacts {
   bool is_of_evidence_alone = false;
   bool is_measured = false;     // its numbers spread from one measurement to the next
   bool has_free_names = false;  // a map of names of the device's own
+  bool may_be_null = false;     // null is a value, too, and does not stand for none
   Sameness sameness = Sameness::equality;
   std::vector<std::string_view> needs = {};  // leaves beside it without which it is refused
   schema::Object schema = {};                // of a value that is known

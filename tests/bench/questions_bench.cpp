@@ -214,11 +214,10 @@ void policies() {
       const model::IndexFunction index = model::BitsIndex{.bits = {5}};
       const auto sets = single_sets(interrogator, index, {ways, ways}, line_bytes, 2);
       const ReplacementFit fit = fit_replacement(interrogator, sets);
-      const auto counted = fit.details.find("sequences_to_narrow");
       const bool named =
           fit.candidates.size() == 1 && model::compare(fit.candidates.front(), each.members.front(), ways).is_alike();
       wrong += named ? 0 : 1;
-      sequences.push_back(counted == fit.details.end() ? 0 : std::stod(counted->second));
+      sequences.push_back(static_cast<double>(fit.details.sequences_to_narrow.value_or(0)));
     }
     fmt::print(
         "Policies of {} ways: {} names, {} that behave differently; sequences to name one: mean {:.2f}, most {:.0f};"

@@ -226,9 +226,8 @@ TEST(Bandwidth, OfASizeTheBestShapeCounts) {
 
 TEST(Bandwidth, ComesFromTheEvidenceWhereNothingIsRecorded) {
   model::CacheEvidence evidence;
-  evidence.leaves["L1"].details["gb_per_second_by_dataset"] = "[[4096, 718], [8192, 717.5], [], no]";
-  EXPECT_TRUE(bandwidth_figures({}, evidence, {}).empty()) << "no list of pairs";
-  evidence.leaves["L1"].details["gb_per_second_by_dataset"] = "[[4096, 718], [8192, 717.5]]";
+  EXPECT_TRUE(bandwidth_figures({}, evidence, {}).empty());
+  evidence.leaves["L1"].details.gb_per_second_by_dataset = {{4096, 718}, {8192, 717.5}};
   const std::vector<Figure> figures = bandwidth_figures({}, evidence, {});
   ASSERT_EQ(figures.size(), 1U);
   EXPECT_EQ(series_named(figures[0], "L1").points, (Points{{4096, 718}, {8192, 717.5}}));
@@ -262,7 +261,7 @@ TEST(Page, HoldsTextOfTheProfileAsTextOnly) {
   profile.caches["L1tex"] = small_cache();
   model::LeafEvidence& leaf = profile.evidence["L1tex"].leaves["replacement"];
   leaf.reason = "<script>reason</script>";
-  leaf.details["<i>"] = "]]><b>";
+  leaf.details.others["<i>"] = "]]><b>";
   model::Inquiry inquiry;
   inquiry.asked = "<script>";
   inquiry.learned = "</table>";

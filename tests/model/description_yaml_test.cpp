@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "model/description_yaml.hpp"
+#include "model/description/evidence.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +37,73 @@ std::string with_leaves(const std::string& leaves) {
 
 CacheDescription cache_with(const std::string& leaves) {
   return parse_description(with_leaves(leaves), "d.yaml").caches.at("L1tex");
+}
+
+// Evidence with every detail that has a row, and one that has none.
+EvidenceDetails every_detail() {
+  EvidenceDetails details;
+  details.deterministic = false;
+  details.one_in_interval_95_percent = {{{1.5, 2}}, {}};
+  details.victim_probability_intervals = details.victim_probability_intervals_95_percent_each = {{0, 0.5}, {0.5, 1}};
+  details.ways_of_the_set = {"4", "5 or more"};
+  details.bytes_that_miss_together = {{0, 63}};
+  details.interval_bytes = {1024, 2048};
+  details.apart = {"L1D"};
+  details.assuming = details.not_counted = {"a: b"};
+  details.other_misses = details.other_latency = std::vector<std::uint32_t>{7};
+  details.broadcast = details.multicast = true;
+  details.degree_by_stride = {1, {}, 2};
+  details.elements_of_8_bytes = details.elements_of_16_bytes = {
+      .contiguous_cycles = 26.5, .contiguous_rows = 2, .more_cycles = -1, .as_described = {65, 66}};
+  details.per_way_interval_95_percent = details.residuals = details.interval_95_percent = {-0.5, 2};
+  details.access_class = "data in L2, translation in L2TLB";
+  details.knees = {{.loads = 1, .threads_per_line = 2, .from_l2 = false, .threads = {3, 4}, .cycles = {5, 6}}};
+  details.one_load_cycles = {.from_l2 = 200, .beyond_l2 = 600};
+  details.stream = {.dataset_bytes = 4096, .work = "copy", .elements_in_flight = 8, .block_threads = 256, .blocks = 2};
+  details.gb_per_second_by_dataset = details.gb_per_second_by_dataset_of_all_blocks = {{8192, 717.5}, {4096, 718}};
+  details.cycles_saved_by_l2_by_bytes = details.microseconds_saved_by_l2_by_bytes = {{8192, 1}, {4096, -0.5}};
+  details.gb_per_second_by_shape = {{"8 x 256", 3965}, {"4 x 512", 3969}};
+  details.shares = details.bytes = {{"L2", 0.5}};
+  details.simulated_over_counted = {{"L2_loads", 1.01}};
+  details.stored_bytes = {.l2 = 1, .dram = 2};
+  for (auto* const number :
+       {&details.median_of_all, &details.per_way, &details.deviation, &details.clock_hz, &details.spread,
+        &details.asked_again_gb_per_second, &details.one_sm_gb_per_second, &details.seconds, &details.seconds_again}) {
+    *number = 0.25;
+  }
+  for (auto* const count : {&details.policies_tried,
+                            &details.sequences_to_narrow,
+                            &details.learned_states,
+                            &details.learned_conformance_extra_states,
+                            &details.learning_sequences,
+                            &details.learning_accesses,
+                            &details.conformance_extra_states,
+                            &details.equivalent_for_accesses,
+                            &details.period,
+                            &details.linear_complexity,
+                            &details.periods_excluded_up_to,
+                            &details.victims_observed,
+                            &details.consecutive_fills_in_a_set,
+                            &details.fills_that_overflow_one_set,
+                            &details.fills_that_never_miss,
+                            &details.largest_array_without_miss_bytes,
+                            &details.smallest_array_with_misses_bytes,
+                            &details.sets,
+                            &details.lines_assigned,
+                            &details.parts,
+                            &details.asked,
+                            &details.accesses,
+                            &details.lines_at_least,
+                            &details.warp_loads_at_least,
+                            &details.loads_per_warp_at_least,
+                            &details.l1_sectors}) {
+    *count = 3;
+  }
+  for (const Leaf<EvidenceDetails>& row : evidence_detail_leaves()) {
+    EXPECT_TRUE(row.is_written(details)) << row.name;
+  }
+  details.others["p_value"] = "0.3";
+  return details;
 }
 
 // A description with every key of the schema in use.
@@ -144,7 +212,7 @@ DeviceDescription everything() {
                                    .reason = "",
                                    .decided_by = "",
                                    .bound = {},
-                                   .details = {{"interval", "[0.1, 0.2]"}, {"p_value", "0.3"}}};
+                                   .details = every_detail()};
   evidence.leaves["replacement"] = {.status = EvidenceStatus::ambiguous,
                                     .confidence = {},
                                     .experiments = 0,
@@ -185,6 +253,49 @@ DeviceDescription everything() {
   description.evidence["kernels"].leaves["gemm.plain"] = {};
   description.evidence["L1D"];
   return description;
+}
+
+TEST(DescriptionYaml, DetailsOfEvidenceStandInTheOrderOfTheirNames) {
+  DeviceDescription description;
+  EvidenceDetails& details = description.evidence["L1tex"].leaves["replacement"].details;
+  description.caches["L1tex"];
+  details.deterministic.emplace();
+  details.victim_probability_intervals = {{0.25, 0.5}};
+  details.accesses = 9;
+  details.one_in_interval_95_percent = {{{31.5, 33}}};
+  details.others["a_finding_of_another_version"] = "[1]";
+  const std::string yaml = to_yaml(description);
+  EXPECT_NE(yaml.find("replacement: {status: unknown, a_finding_of_another_version: [1], accesses: 9, "
+                      "deterministic: null, one_in_interval_95_percent: [31.5, 33], "
+                      "victim_probability_intervals: [[0.25, 0.5]]}"),
+            std::string::npos)
+      << yaml;
+  details.one_in_interval_95_percent = {{{31.5, 33}}, {}};
+  EXPECT_NE(to_yaml(description).find("one_in_interval_95_percent: [[31.5, 33], null]"), std::string::npos);
+  EXPECT_EQ(parse_description(to_yaml(description), "d.yaml"), description);
+}
+
+TEST(DescriptionYaml, RefusesADetailOfAnotherKind) {
+  const auto refused = [](const std::string& detail) {
+    try {
+      static_cast<void>(
+          parse_description("schema: gpuinfer/1\ndevice: {name: a, source: b}\ncaches: {L1: {}}\n"
+                            "evidence: {L1: {ways: {status: unknown, " +
+                                detail + "}}}\n",
+                            "d.yaml"));
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refused("deterministic: null, policies_tried: null, learned_states: 3"), "");
+  for (const char* wrong :
+       {"spread: wide", "gb_per_second_by_dataset: [[4096, 718], []]", "other_misses: [-1]", "deterministic: maybe",
+        "microseconds_saved_by_l2_by_bytes: {all: 1}", "victim_probability_intervals: [[0.1]]",
+        "elements_of_8_bytes: {contiguous_cycles: 1, more_cycles: 0, as_described: all}"}) {
+    EXPECT_NE(refused(wrong).find(std::string(wrong).substr(0, std::string_view(wrong).find(':'))), std::string::npos)
+        << wrong;
+  }
 }
 
 TEST(DescriptionYaml, ConfiguredDevicesComeBackAsTheyAre) {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
-#include <sstream>
 
 #include "probe/faulty_device.hpp"
 #include "tests/infer/finding_check.hpp"
@@ -100,18 +99,6 @@ TEST(InferCache, TextureCaches) {
   expect_texture_cache("gtx980", 192, 110, 220);
 }
 
-std::vector<std::pair<double, double>> intervals_from(std::string text) {
-  for (char& c : text) {
-    c = c == '[' || c == ']' || c == ',' ? ' ' : c;
-  }
-  std::istringstream numbers(text);
-  std::vector<std::pair<double, double>> intervals;
-  for (double low = 0, high = 0; numbers >> low >> high;) {
-    intervals.emplace_back(low, high);
-  }
-  return intervals;
-}
-
 TEST(InferCache, FermisDataCache) {
   const CacheFinding finding = expect_found_whole("gtx560ti", "L1D");
   EXPECT_EQ(finding.cache.capacity_bytes, 16384U);
@@ -130,14 +117,13 @@ TEST(InferCache, FermisDataCacheByChance) {
   const auto device = probe::open_virtual(description, "virtual:chance", 1);
   const CacheFinding finding = infer_cache(*device, "L1D", Settings{});
   EXPECT_EQ(finding.cache.replacement, description.caches.at("L1D").replacement) << text_of(finding);
-  const auto intervals =
-      intervals_from(finding.evidence.leaves.at("replacement").details.at("victim_probability_intervals"));
+  const model::Victims& intervals = finding.evidence.leaves.at("replacement").details.victim_probability_intervals;
   ASSERT_EQ(intervals.size(), 4U);
   for (std::size_t way = 0; way < 4; ++way) {
     const double probability = way == 1 ? 1.0 / 2 : 1.0 / 6;
-    EXPECT_LE(intervals[way].first, probability);
-    EXPECT_GE(intervals[way].second, probability);
-    EXPECT_LT(intervals[way].second - intervals[way].first, 0.1);
+    EXPECT_LE(intervals[way][0], probability);
+    EXPECT_GE(intervals[way][1], probability);
+    EXPECT_LT(intervals[way][1] - intervals[way][0], 0.1);
   }
 }
 

@@ -55,9 +55,9 @@ TEST_P(Circumstances, AreFoundOutWithTheCache) {
   }
   EXPECT_EQ(finding.cache.shared_with, std::vector<std::string>{"ReadOnly"});
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
-  EXPECT_EQ(sms.details.at("asked"), "12");
-  EXPECT_EQ(sms.details.at("other_misses"), "[]");
-  EXPECT_EQ(sms.details.at("other_latency"), "[]");
+  EXPECT_EQ(sms.details.asked, 12U);
+  EXPECT_EQ(sms.details.other_misses, std::vector<std::uint32_t>{});
+  EXPECT_EQ(sms.details.other_latency, std::vector<std::uint32_t>{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Circumstances, testing::Values("lru", "fifo", "random"),
@@ -151,8 +151,8 @@ TEST(Circumstances, OddSmsAreNamed) {
   const CacheFinding finding = infer_cache(device, "L1tex", settings);
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
   EXPECT_EQ(sms.status, EvidenceStatus::resolved);
-  EXPECT_EQ(sms.details.at("other_misses"), "[7]");
-  EXPECT_EQ(sms.details.at("other_latency"), "[13]");
+  EXPECT_EQ(sms.details.other_misses, std::vector<std::uint32_t>{7});
+  EXPECT_EQ(sms.details.other_latency, std::vector<std::uint32_t>{13});
   EXPECT_EQ(finding.warnings.size(), 1U);
 }
 

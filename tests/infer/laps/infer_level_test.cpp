@@ -41,9 +41,8 @@ void expect_level(const CacheFinding& finding, double capacity_bytes, double hit
   const model::LeafEvidence& capacity = finding.evidence.leaves.at("capacity_bytes");
   EXPECT_EQ(capacity.status, EvidenceStatus::ambiguous);
   EXPECT_FALSE(finding.cache.capacity_bytes);
-  unsigned long long fits = 0;
-  unsigned long long overflows = 0;
-  ASSERT_EQ(std::sscanf(capacity.details.at("interval_bytes").c_str(), "[%llu, %llu]", &fits, &overflows), 2);
+  ASSERT_TRUE(capacity.details.interval_bytes);
+  const auto [fits, overflows] = *capacity.details.interval_bytes;
   EXPECT_LE(static_cast<double>(fits), capacity_bytes);
   EXPECT_GE(static_cast<double>(overflows), capacity_bytes);
   EXPECT_LE(overflows, 4 * fits);

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/description/evidence.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/random.hpp"
@@ -57,7 +58,7 @@ std::string text_of(const LatencyFinding& finding) {
     const auto& cycles = finding.memory_latency_cycles.at(i);
     text += std::string(names.at(i)) + ": " + (cycles ? std::to_string(*cycles) : "null") + " " +
             std::string(to_string(leaf.status)) + " " + leaf.reason + "\n";
-    for (const auto& [key, value] : leaf.details) {
+    for (const auto& [key, value] : details_in_words(leaf)) {
       text.append("  ").append(key).append(": ").append(value).append("\n");
     }
   }
@@ -123,7 +124,7 @@ TEST(InferLatency, FermiWithItsL1OnHasThePublishedPatterns) {
   const LatencyFinding finding = infer(*device, without_latencies(fermi));
   expect_found(finding, {116, 404, 488, 655, 1259, {}});
   EXPECT_NE(finding.evidence.leaves.at("P6").reason.find("no window"), std::string::npos);
-  EXPECT_EQ(finding.evidence.leaves.at("P2").details.at("class"), "\"data in L2, translation in L2TLB\"");
+  EXPECT_EQ(finding.evidence.leaves.at("P2").details.access_class, "data in L2, translation in L2TLB");
 }
 
 TEST(InferLatency, FermiWithItsL1OffHasThePublishedPatterns) {

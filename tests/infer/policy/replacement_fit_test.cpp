@@ -19,6 +19,7 @@
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
+#include "model/description/evidence.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -121,7 +122,9 @@ std::string text_of(const ReplacementFit& fit) {
   for (const model::Replacement& candidate : fit.candidates) {
     text += "\n" + model::to_text(candidate);
   }
-  for (const auto& [name, value] : fit.details) {
+  model::LeafEvidence evidence;
+  evidence.details = fit.details;
+  for (const auto& [name, value] : details_in_words(evidence)) {
     text += "\n" + name + ": " + value;
   }
   return text;
@@ -183,7 +186,7 @@ TEST(ReplacementFit, SaysHowManyMoreStatesWereTriedThanThePolicyHas) {
   for (const std::uint32_t ways : {2U, 3U, 96U}) {
     const ReplacementFit fit = Sets(4, ways, replacement("lru"), 1).fit();
     ASSERT_EQ(fit.candidates.size(), 1U) << fit.reason;
-    EXPECT_EQ(fit.details.contains("conformance_extra_states"), ways < 96) << text_of(fit);
+    EXPECT_EQ(fit.details.conformance_extra_states.has_value(), ways < 96) << text_of(fit);
   }
 }
 
@@ -414,7 +417,7 @@ TEST(ReplacementFit, LipThatFillsAtTheFrontIsLearnedOrUnknown) {
   for (const std::uint32_t ways : {4U, 8U}) {
     const ReplacementFit fit = fit_foreign_sets(
         ways, [=](std::size_t) { return std::make_unique<foreign::OrderedSet>(ways, foreign::lip_when_full); });
-    EXPECT_EQ(fit.details.at("deterministic"), "true");
+    EXPECT_EQ(fit.details.deterministic, true);
     if (fit.candidates.empty()) {
       EXPECT_FALSE(fit.reason.empty());
     } else {
@@ -578,7 +581,7 @@ TEST(ReplacementFit, ShiftRegisterIsNoChance) {
           },
           4, ways);
       expect_outside(fit, "pseudo-random: the victims follow a linear recurrence of length 16");
-      EXPECT_EQ(fit.details.at("linear_complexity"), "16");
+      EXPECT_EQ(fit.details.linear_complexity, 16U);
     }
   }
 }
@@ -593,7 +596,7 @@ TEST(ReplacementFit, RecurringVictimsAreNoChance) {
         },
         4, ways);
     expect_outside(fit, "pseudo-random: the victims repeat after 100 victims");
-    EXPECT_EQ(fit.details.at("period"), "100");
+    EXPECT_EQ(fit.details.period, 100U);
   }
 }
 
@@ -706,8 +709,8 @@ TEST(ReplacementFit, ForeignCoinsAreBip) {
       const auto coin = [&] { return random() % static_cast<std::uint64_t>(one_in) == 0; };
       const ReplacementFit fit = fit_rarely_recent(ways, [&](std::size_t) { return coin; });
       expect_name(fit, {.policy = "bip", .parameters = {{"one_in", one_in}}, .equivalent = {}});
-      EXPECT_EQ(fit.details.at("deterministic"), "false");
-      EXPECT_EQ(fit.details.count("one_in_interval_95_percent"), 1U);
+      EXPECT_EQ(fit.details.deterministic, false);
+      EXPECT_EQ(fit.details.one_in_interval_95_percent.size(), 1U);
     }
   }
 }

@@ -30,8 +30,8 @@ TEST(StochasticFit, NamesTheLawAndHowWellItIsKnown) {
     const ReplacementFit fit = fit_stochastic(sets.device(), all_of(sets));
     ASSERT_EQ(fit.candidates.size(), 1U) << fit.reason;
     EXPECT_EQ(fit.candidates.front().policy, policy.policy);
-    EXPECT_GE(std::stoull(fit.details.at("victims_observed")), 20000U);
-    EXPECT_EQ(fit.details.count("victim_probability_intervals"), 1U);
+    EXPECT_GE(fit.details.victims_observed, 20000U);
+    EXPECT_EQ(fit.details.victim_probability_intervals.size(), 4U);
   }
 }
 

@@ -66,7 +66,7 @@ TEST(InferSetSequences, LeavesThePolicyThatMadeThemAndResolvesNothing) {
     EXPECT_EQ(replacement.status, model::EvidenceStatus::ambiguous);
     EXPECT_EQ(names(replacement, "{policy: lru}"), moves_on_hit);
     EXPECT_EQ(names(replacement, "{policy: fifo}"), !moves_on_hit);
-    EXPECT_EQ(replacement.details.at("ways_of_the_set"), "[\"4\"]");
+    EXPECT_EQ(replacement.details.ways_of_the_set, std::vector<std::string>{"4"});
   }
 }
 
@@ -82,7 +82,7 @@ TEST(InferSetSequences, SumsOfHitsDecideLess) {
 
 TEST(InferSetSequences, MoreWaysThanLinesAreNotTold) {
   const CacheFinding finding = infer_set_sequences(std::vector{played({0, 1, 2, 0, 1, 2}, 8, true)}, {});
-  EXPECT_EQ(finding.evidence.leaves.at("replacement").details.at("ways_of_the_set"), "[\"3 or more\"]");
+  EXPECT_EQ(finding.evidence.leaves.at("replacement").details.ways_of_the_set, std::vector<std::string>{"3 or more"});
 }
 
 TEST(InferSetSequences, WhatNoPolicyDoesIsUnknown) {

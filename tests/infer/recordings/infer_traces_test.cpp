@@ -37,9 +37,9 @@ void expect_what_three_chases_decide(const CacheFinding& finding) {
   EXPECT_TRUE(is_resolved(finding, "latency_cycles"));
 
   const auto& details = finding.evidence.leaves.at("index").details;
-  EXPECT_EQ(details.at("consecutive_fills_in_a_set"), "4");
-  EXPECT_EQ(details.at("fills_that_overflow_one_set"), "97");
-  EXPECT_EQ(details.at("fills_that_never_miss"), "192");
+  EXPECT_EQ(details.consecutive_fills_in_a_set, 4U);
+  EXPECT_EQ(details.fills_that_overflow_one_set, 97U);
+  EXPECT_EQ(details.fills_that_never_miss, 192U);
 
   expect_alternative(finding, "capacity_bytes", "12288");
   expect_alternative(finding, "line_bytes", "32");
@@ -270,7 +270,7 @@ TEST(InferWalks, TheSameQuestionAnsweredTwoWaysIsChance) {
   const std::vector<model::Trace> traces{random_walk_on(*device, 1024, 16, 1000),
                                          random_walk_on(*device, 1024, 16, 1000)};
   const CacheFinding finding = infer_traces(traces, 0, Settings{});
-  EXPECT_EQ(finding.evidence.leaves.at("replacement").details.at("deterministic"), "false");
+  EXPECT_EQ(finding.evidence.leaves.at("replacement").details.deterministic, false);
   EXPECT_FALSE(finding.cache.replacement || finding.cache.index || finding.cache.ways);
 }
 

@@ -56,8 +56,8 @@ TEST_F(ModelFree, FirstTouchesAreNoMissesOfAnArrayThatFits) {
   add_chase(1024, 32, false, none);
   add_chase(2048, 32, false, those_of_a_set);
   state_all();
-  EXPECT_EQ(leaves_["capacity_bytes"].details.at("largest_array_without_miss_bytes"), "1024");
-  EXPECT_EQ(leaves_["capacity_bytes"].details.at("smallest_array_with_misses_bytes"), "2048");
+  EXPECT_EQ(leaves_["capacity_bytes"].details.largest_array_without_miss_bytes, 1024U);
+  EXPECT_EQ(leaves_["capacity_bytes"].details.smallest_array_with_misses_bytes, 2048U);
 }
 
 TEST_F(ModelFree, NeighboursOfAFillTellTheOnset) {
@@ -88,7 +88,7 @@ TEST_F(ModelFree, OneMisreadDoesNotMakeAnArrayTooLarge) {
   add_chase(1024, 32, true, [](std::uint64_t offset) { return offset == 64; });
   add_chase(1056, 32, true, those_of_a_set);
   state_all();
-  EXPECT_EQ(leaves_["capacity_bytes"].details.at("smallest_array_with_misses_bytes"), "1056");
+  EXPECT_EQ(leaves_["capacity_bytes"].details.smallest_array_with_misses_bytes, 1056U);
 }
 
 TEST_F(ModelFree, FatesAreCountedInFills) {
@@ -102,7 +102,8 @@ TEST_F(ModelFree, FatesAreCountedInFills) {
   EXPECT_EQ(fates.missing, (std::vector<std::uint64_t>{0, 1, 8, 9, 16, 17, 24, 25}));
   EXPECT_EQ(fates.never_missed, 24U);
   state_fates(fates, all_, leaves_);
-  EXPECT_EQ(leaves_["index"].details.at("bytes_that_miss_together"), "[[0, 63], [256, 319], [512, 575], [768, 831]]");
+  EXPECT_EQ(leaves_["index"].details.bytes_that_miss_together,
+            (model::ByteRanges{{0, 63}, {256, 319}, {512, 575}, {768, 831}}));
 }
 
 // Of 8 words of a fill the first one misses.

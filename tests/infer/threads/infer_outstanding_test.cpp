@@ -60,8 +60,18 @@ std::string text_of(const OutstandingFinding& finding) {
   return model::to_yaml(profile);
 }
 
-std::uint32_t detail(const OutstandingFinding& finding, const std::string& leaf, const std::string& name) {
-  return static_cast<std::uint32_t>(std::stoul(finding.evidence.leaves.at(leaf).details.at(name)));
+const model::EvidenceDetails& details(const OutstandingFinding& finding, const std::string& leaf) {
+  return finding.evidence.leaves.at(leaf).details;
+}
+
+// The numbers of threads before and after the jump of so many loads of each thread; none: there is no such knee.
+std::optional<std::array<std::uint32_t, 2>> knee(const OutstandingFinding& finding, std::uint32_t loads,
+                                                 std::uint32_t threads_per_line) {
+  const auto& knees = details(finding, "kind").knees;
+  const auto found = std::ranges::find_if(knees, [&](const model::KneeOfLoads& each) {
+    return each.loads == loads && each.threads_per_line == threads_per_line && each.from_l2;
+  });
+  return found == knees.end() ? std::nullopt : std::optional(found->threads);
 }
 
 // Whatever is resolved is true, and everything else is null.
@@ -80,12 +90,12 @@ void expect_nothing_wrong(const OutstandingFinding& finding, const OutstandingDe
   for (const auto& [leaf, evidence] : finding.evidence.leaves) {
     EXPECT_EQ(evidence.status == EvidenceStatus::resolved, evidence.reason.empty()) << leaf;
   }
-  const auto& entries = finding.evidence.leaves.at("entries").details;
-  if (truth.kind == OutstandingKind::mshr && entries.contains("lines_at_least")) {
-    EXPECT_LE(detail(finding, "entries", "lines_at_least"), truth.entries);
+  const model::EvidenceDetails& entries = details(finding, "entries");
+  if (truth.kind == OutstandingKind::mshr && entries.lines_at_least) {
+    EXPECT_LE(entries.lines_at_least, truth.entries);
   }
-  if (truth.kind == OutstandingKind::prt && entries.contains("warp_loads_at_least")) {
-    EXPECT_LE(detail(finding, "entries", "warp_loads_at_least"), truth.entries);
+  if (truth.kind == OutstandingKind::prt && entries.warp_loads_at_least) {
+    EXPECT_LE(entries.warp_loads_at_least, truth.entries);
   }
 }
 
@@ -129,14 +139,13 @@ TEST(InferOutstanding, TheM2070) {
   EXPECT_EQ(finding.outstanding.merges, std::nullopt);
   EXPECT_EQ(finding.outstanding.merges_at_least, 8U);
   EXPECT_EQ(finding.outstanding.loads_per_warp, 4U);
-  const std::string knees = finding.evidence.leaves.at("kind").details.at("knees");
-  for (const char* knee :
-       {"{loads: 1, threads_per_line: 1, threads: [128, 130]", "{loads: 2, threads_per_line: 1, threads: [64, 66]",
-        "{loads: 1, threads_per_line: 2, threads: [256, 258]", "{loads: 2, threads_per_line: 4, threads: [256, 258]",
-        "{loads: 4, threads_per_line: 8, threads: [256, 258]"}) {
-    EXPECT_NE(knees.find(knee), std::string::npos) << knee;
-  }
-  std::cout << knees << '\n' << finding.questions << " questions, " << finding.accesses << " loads\n";
+  using Threads = std::array<std::uint32_t, 2>;
+  EXPECT_EQ(knee(finding, 1, 1), (Threads{128, 130}));
+  EXPECT_EQ(knee(finding, 2, 1), (Threads{64, 66}));
+  EXPECT_EQ(knee(finding, 1, 2), (Threads{256, 258}));
+  EXPECT_EQ(knee(finding, 2, 4), (Threads{256, 258}));
+  EXPECT_EQ(knee(finding, 4, 8), (Threads{256, 258}));
+  std::cout << finding.questions << " questions, " << finding.accesses << " loads\n";
 }
 
 TEST(InferOutstanding, TheK20) {
@@ -147,10 +156,11 @@ TEST(InferOutstanding, TheK20) {
   EXPECT_EQ(finding.outstanding.entries, 44U);
   EXPECT_EQ(finding.outstanding.loads_per_warp, 3U);
   EXPECT_TRUE(finding.all_resolved());
-  const std::string knees = finding.evidence.leaves.at("kind").details.at("knees");
-  EXPECT_EQ(knees.find("loads: 1,"), std::string::npos);
-  EXPECT_NE(knees.find("{loads: 2, threads_per_line: 1, threads: [704, 706]"), std::string::npos);
-  EXPECT_NE(knees.find("{loads: 3, threads_per_line: 1, threads: [448, 450]"), std::string::npos);
+  const auto& knees = details(finding, "kind").knees;
+  EXPECT_TRUE(std::ranges::none_of(knees, [](const model::KneeOfLoads& each) { return each.loads == 1; }));
+  using Threads = std::array<std::uint32_t, 2>;
+  EXPECT_EQ(knee(finding, 2, 1), (Threads{704, 706}));
+  EXPECT_EQ(knee(finding, 3, 1), (Threads{448, 450}));
 }
 
 TEST(InferOutstanding, NinetySixEntriesThatMergeFour) {
@@ -184,7 +194,7 @@ TEST(InferOutstanding, StaircasesInClosedForm) {
   EXPECT_EQ(mshr.outstanding.merges, std::nullopt);
   EXPECT_EQ(mshr.outstanding.merges_at_least, 32U);
   EXPECT_EQ(mshr.outstanding.loads_per_warp, std::nullopt);
-  EXPECT_EQ(detail(mshr, "loads_per_warp", "loads_per_warp_at_least"), 8U);
+  EXPECT_EQ(details(mshr, "loads_per_warp").loads_per_warp_at_least, 8U);
 
   Formula by_warp_loads([](const ConcurrentLoads& loads) { return staircase(warp_loads_of(loads), 29, loads); });
   const OutstandingFinding prt = infer(by_warp_loads);
@@ -228,9 +238,9 @@ TEST(InferOutstanding, SlowMemoryIsNoTable) {
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.outstanding, OutstandingDescription{});
   // By Little's law 340 / 1.04 or 700 / 1.04 lines are under way.
-  EXPECT_GT(detail(finding, "entries", "lines_at_least"), 327U);
-  EXPECT_LE(detail(finding, "entries", "lines_at_least"), 673U);
-  EXPECT_EQ(detail(finding, "entries", "warp_loads_at_least"), 256U);
+  EXPECT_GT(details(finding, "entries").lines_at_least, 327U);
+  EXPECT_LE(details(finding, "entries").lines_at_least, 673U);
+  EXPECT_EQ(details(finding, "entries").warp_loads_at_least, 256U);
   std::cout << finding.evidence.leaves.at("kind").reason << '\n';
 }
 
@@ -244,7 +254,7 @@ TEST(InferOutstanding, FarLinesAreNoTable) {
     const OutstandingFinding finding = infer(device);
     SCOPED_TRACE(text_of(finding));
     EXPECT_EQ(finding.outstanding, OutstandingDescription{});
-    EXPECT_GT(detail(finding, "entries", "lines_at_least"), 100U);
+    EXPECT_GT(details(finding, "entries").lines_at_least, 100U);
   }
 }
 
@@ -253,7 +263,7 @@ TEST(InferOutstanding, ATableThatNeverFillsIsNoLimit) {
   const OutstandingFinding finding = infer(device);
   EXPECT_EQ(finding.outstanding.kind, OutstandingKind::no_limit_seen) << text_of(finding);
   EXPECT_EQ(finding.outstanding.entries, std::nullopt);
-  EXPECT_EQ(detail(finding, "entries", "lines_at_least"), 8192U);
+  EXPECT_EQ(details(finding, "entries").lines_at_least, 8192U);
 
   // The same table, of which the scoreboard lets nobody see the end.
   Formula stopped([](const ConcurrentLoads& loads) { return 500.0 * std::ceil(loads.loads_per_thread / 2.0); });

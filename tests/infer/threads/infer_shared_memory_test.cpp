@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/description/evidence.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/random.hpp"
@@ -52,7 +53,7 @@ std::string text_of(const SharedMemoryFinding& finding) {
   std::string text = std::to_string(finding.questions) + " questions, " + std::to_string(finding.accesses) + " loads\n";
   for (const auto& [name, leaf] : finding.evidence.leaves) {
     text += name + ": " + std::string(to_string(leaf.status)) + " " + leaf.reason + "\n";
-    for (const auto& [key, value] : leaf.details) {
+    for (const auto& [key, value] : details_in_words(leaf)) {
       text.append("  ").append(key).append(": ").append(value).append("\n");
     }
   }
@@ -120,10 +121,12 @@ TEST(InferSharedMemory, SaysWhatFermiDoes) {
       probe::open_virtual(model::read_description("configs/devices/gtx560ti.yaml"), "virtual:gtx560ti", 1);
   const SharedMemoryFinding finding = infer(*device);
   const auto& details = finding.evidence.leaves.at("latency_cycles").details;
-  EXPECT_NEAR(std::stod(details.at("per_way")), 37.406, 0.1);
-  EXPECT_EQ(details.at("degree_by_stride").substr(0, 37), "[1, 1, 2, 1, 4, 1, 2, 1, 8, 1, 2, 1, ");
-  EXPECT_NE(details.at("elements_of_8_bytes").find("contiguous_rows: 2"), std::string::npos);
-  EXPECT_NE(details.at("elements_of_16_bytes").find("contiguous_rows: 4"), std::string::npos);
+  EXPECT_NEAR(details.per_way.value_or(0), 37.406, 0.1);
+  constexpr std::array first_degrees{1U, 1U, 2U, 1U, 4U, 1U, 2U, 1U, 8U, 1U, 2U, 1U};
+  ASSERT_GE(details.degree_by_stride.size(), first_degrees.size());
+  EXPECT_TRUE(std::ranges::equal(first_degrees, std::span(details.degree_by_stride).first(first_degrees.size())));
+  EXPECT_EQ(details.elements_of_8_bytes->contiguous_rows, 2U);
+  EXPECT_EQ(details.elements_of_16_bytes->contiguous_rows, 4U);
 }
 
 // Banks, widths, rows and latencies of all kinds, 100 of them where GPUINFER_TEST_CACHES says so.
@@ -243,8 +246,7 @@ TEST(InferSharedMemory, ForeignBanksOfFourBytes) {
                              .latency_cycles = {.broadcast = 36.3, .two_way = 38.3, .per_way = 2, .by_degree = {}}});
   EXPECT_TRUE(finding.shared_memory.latency_cycles.by_degree.empty());
   EXPECT_NEAR(*finding.shared_memory.latency_cycles.per_way, 2, 0.001);
-  EXPECT_NE(finding.evidence.leaves.at("latency_cycles").details.at("elements_of_8_bytes").find("contiguous_rows: 2"),
-            std::string::npos);
+  EXPECT_EQ(finding.evidence.leaves.at("latency_cycles").details.elements_of_8_bytes->contiguous_rows, 2U);
   EXPECT_LT(finding.questions, 3000U);
 }
 
@@ -341,7 +343,7 @@ TEST(InferSharedMemory, ForeignDegreeOfTwoLatencies) {
   EXPECT_EQ(finding.shared_memory.row_bytes, 128U);
   EXPECT_EQ(finding.evidence.leaves.at("latency_cycles").status, EvidenceStatus::ambiguous);
   EXPECT_EQ(finding.shared_memory.latency_cycles, model::SharedMemoryLatency{});
-  EXPECT_TRUE(finding.evidence.leaves.at("latency_cycles").details.contains("residuals"));
+  EXPECT_TRUE(finding.evidence.leaves.at("latency_cycles").details.residuals.has_value());
 }
 
 // A load of 32 different words takes longer than one of a few, whatever the banks.

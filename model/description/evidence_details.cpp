@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "model/description/codec.hpp"
+#include "model/description/evidence.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+using codec::List;
+using codec::Map;
+using codec::Text;
+using Details = EvidenceDetails;
+using Number = codec::Whole<std::uint64_t>;
+
+constexpr double most_number = 1e18;
+constexpr Number count{.most = codec::max_count};
+constexpr codec::Count small{};
+constexpr codec::Real<> real{.least = -most_number, .most = most_number};
+
+codec::Words<bool> truth() { return {.words = {{"true", true}, {"false", false}}}; }
+
+// What is not known is null.
+template <class Item>
+struct OrNull {
+  Item item;
+
+  [[nodiscard]] auto read(const Place& place) const {
+    return place.is_null() ? std::nullopt : std::optional(item.read(place));
+  }
+  template <class Value>
+  [[nodiscard]] std::string write(const std::optional<Value>& value) const {
+    return value ? item.write(*value) : "null";
+  }
+  template <class Value>
+  [[nodiscard]] std::string text(const std::optional<Value>& value) const {
+    return write(value);
+  }
+  [[nodiscard]] LeafFacts facts() const {
+    return {.may_be_null = true, .schema = schema::or_null(item.facts().schema)};
+  }
+};
+
+// A list of two.
+template <class Item>
+struct Two {
+  Item item;
+
+  [[nodiscard]] auto read(const Place& place) const {
+    const auto values = List<Item>{.item = item, .most = 2}.read(place);
+    if (values.size() != 2) {
+      place.fail("does not have two numbers; write `[number, number]`");
+    }
+    return std::array{values[0], values[1]};
+  }
+  template <class Value>
+  [[nodiscard]] std::string write(const std::array<Value, 2>& values) const {
+    return flow_list({item.write(values[0]), item.write(values[1])});
+  }
+  template <class Value>
+  [[nodiscard]] std::string text(const std::array<Value, 2>& values) const {
+    return write(values);
+  }
+  [[nodiscard]] LeafFacts facts() const { return {.schema = schema::list(item.facts().schema, 2, 2)}; }
+};
+
+constexpr Two<codec::Real<>> interval{real};
+constexpr Two<Number> two_counts{count};
+
+// An interval, or a list where there are several.
+struct OneOrMore {
+  List<OrNull<Two<codec::Real<>>>> list{.item = {interval}};
+
+  [[nodiscard]] std::vector<std::optional<RealInterval>> read(const Place& place) const {
+    const std::vector<Place> items = place.items();
+    const bool is_one = !items.empty() && items.front().node().kind == YamlNode::Kind::plain;
+    return is_one ? std::vector{std::optional(interval.read(place))} : list.read(place);
+  }
+  [[nodiscard]] std::string write(const std::vector<std::optional<RealInterval>>& intervals) const {
+    return intervals.size() == 1 ? list.item.write(intervals.front()) : list.write(intervals);
+  }
+  [[nodiscard]] std::string text(const std::vector<std::optional<RealInterval>>& intervals) const {
+    return write(intervals);
+  }
+  [[nodiscard]] LeafFacts facts() const {
+    return {.schema = schema::one_of({interval.facts().schema, list.facts().schema})};
+  }
+};
+
+// `{KEY: number}`, with whole numbers or names as keys.
+template <class Key>
+struct Table {
+  using Entries = std::vector<std::pair<Key, double>>;
+
+  [[nodiscard]] static Entries read(const Place& place) {
+    Entries entries;
+    for (const auto& [name, entry] : place.entries()) {
+      if constexpr (std::same_as<Key, std::string>) {
+        entries.emplace_back(name, real.read(entry));
+      } else if (const auto number = number_from<Key>(name)) {
+        entries.emplace_back(*number, real.read(entry));
+      } else {
+        entry.fail("is not a whole number of bytes; correct it");
+      }
+    }
+    return entries;
+  }
+  [[nodiscard]] static std::string write(const Entries& entries) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const auto& [key, value] : entries) {
+      if constexpr (std::same_as<Key, std::string>) {
+        texts.emplace_back(to_yaml_scalar(key), to_text(value));
+      } else {
+        texts.emplace_back(to_text(key), to_text(value));
+      }
+    }
+    return flow_map(texts);
+  }
+  [[nodiscard]] static std::string text(const Entries& entries) { return write(entries); }
+  [[nodiscard]] static LeafFacts facts() {
+    schema::Object object{{"type", "object"}, {"additionalProperties", schema::text(real.facts().schema)}};
+    if constexpr (!std::same_as<Key, std::string>) {
+      object.emplace_back("propertyNames", "{pattern: \"^[0-9]+$\"}");
+    }
+    return {.schema = object};
+  }
+};
+
+// `[[bytes, number], ..]`
+struct Curve {
+  [[nodiscard]] static BySize read(const Place& place) {
+    BySize curve;
+    for (const Place& item : place.items()) {
+      const std::vector<Place> point = item.items();
+      if (point.size() != 2) {
+        item.fail("is no point of a curve; write `[bytes, number]`");
+      }
+      curve.emplace_back(count.read(point[0]), real.read(point[1]));
+    }
+    return curve;
+  }
+  [[nodiscard]] static std::string write(const BySize& curve) {
+    std::vector<std::string> points;
+    for (const auto& [bytes, value] : curve) {
+      points.push_back(flow_list({to_text(bytes), to_text(value)}));
+    }
+    return flow_list(points);
+  }
+  [[nodiscard]] static std::string text(const BySize& curve) { return write(curve); }
+  [[nodiscard]] static LeafFacts facts() {
+    const std::string point = flow_list({schema::text(count.facts().schema), schema::text(real.facts().schema)});
+    return {.schema = schema::list({{"type", "array"}, {"prefixItems", point}, {"minItems", "2"}, {"maxItems", "2"}})};
+  }
+};
+
+// `65 of 66`
+struct Share {
+  [[nodiscard]] static std::array<std::uint64_t, 2> read(const Place& place) {
+    constexpr std::string_view between = " of ";
+    const std::string text = place.text();
+    const std::size_t middle = std::min(text.find(between), text.size());
+    const auto part = number_from<std::uint64_t>(text.substr(0, middle));
+    const auto whole = number_from<std::uint64_t>(text.substr(std::min(middle + between.size(), text.size())));
+    if (!part || !whole) {
+      place.fail("`" + text + "` is no share; write `NUMBER of NUMBER`");
+    }
+    return {*part, *whole};
+  }
+  [[nodiscard]] static std::string write(const std::array<std::uint64_t, 2>& share) {
+    return to_text(share[0]) + " of " + to_text(share[1]);
+  }
+  [[nodiscard]] static std::string text(const std::array<std::uint64_t, 2>& share) { return write(share); }
+  [[nodiscard]] static LeafFacts facts() {
+    return {.schema = {{"type", "string"}, {"pattern", "\"^[0-9]+ of [0-9]+$\""}}};
+  }
+};
+
+Map<WideElements> wide_elements() {
+  return {.leaves = {leaf("contiguous_cycles", &WideElements::contiguous_cycles, real).needed(),
+                     leaf("contiguous_rows", &WideElements::contiguous_rows, small),
+                     leaf("more_cycles", &WideElements::more_cycles, real).needed(),
+                     leaf("as_described", &WideElements::as_described, Share{}).needed()}};
+}
+
+Map<KneeOfLoads> knee() {
+  return {.leaves = {leaf("loads", &KneeOfLoads::loads, small).needed(),
+                     leaf("threads_per_line", &KneeOfLoads::threads_per_line, small).needed(),
+                     leaf("from_l2", &KneeOfLoads::from_l2, truth()).sparse(),
+                     leaf("threads", &KneeOfLoads::threads, Two<codec::Count>{small}).needed(),
+                     leaf("cycles", &KneeOfLoads::cycles, interval).needed(),
+                     leaf("variance", &KneeOfLoads::variance, real).needed()}};
+}
+
+Map<OneLoadCycles> one_load_cycles() {
+  return {.leaves = {leaf("from_l2", &OneLoadCycles::from_l2, real).needed(),
+                     leaf("beyond_l2", &OneLoadCycles::beyond_l2, real).needed()}};
+}
+
+Map<StreamShape> stream_shape() {
+  return {.leaves = {leaf("dataset_bytes", &StreamShape::dataset_bytes, count).needed(),
+                     leaf("work", &StreamShape::work, Text{}).needed(),
+                     leaf("elements_in_flight", &StreamShape::elements_in_flight, small).needed(),
+                     leaf("block_threads", &StreamShape::block_threads, small).needed(),
+                     leaf("blocks", &StreamShape::blocks, small).needed()}};
+}
+
+Map<StoredBytes> stored_bytes() {
+  return {.leaves = {leaf("L2", &StoredBytes::l2, count).needed(), leaf("DRAM", &StoredBytes::dram, count).needed()}};
+}
+
+Leaves<Details> sparse(Leaves<Details> rows) {
+  for (Leaf<Details>& row : rows) {
+    row.is_sparse = true;
+  }
+  return rows;
+}
+
+}  // namespace
+
+const Leaves<EvidenceDetails>& evidence_detail_leaves() {
+  const List<Text> names{};
+  const List<codec::Count> numbers{};
+  static const Leaves<Details> leaves = sparse({
+      leaf("deterministic", &Details::deterministic, OrNull<codec::Words<bool>>{truth()},
+           "of a policy: whether the same accesses always have the same outcome; null if that cannot be told"),
+      leaf("policies_tried", &Details::policies_tried, count,
+           "how many deterministic policies, parameters included, were held against the answers"),
+      leaf("sequences_to_narrow", &Details::sequences_to_narrow, count,
+           "how many sequences it took until one policy, or none, was left"),
+      leaf("learned_states", &Details::learned_states, count,
+           "of a policy outside the library that was learned as a machine: its states"),
+      leaf("learned_conformance_extra_states", &Details::learned_conformance_extra_states, count,
+           "how many states more another machine may have that would still have been told from the learned one"),
+      leaf("learning_sequences", &Details::learning_sequences, count, "what the learning cost"),
+      leaf("learning_accesses", &Details::learning_accesses, count, "what the learning cost"),
+      leaf("conformance_extra_states", &Details::conformance_extra_states, count,
+           "of a known policy: machines with so many states more than it would have shown"),
+      leaf("equivalent_for_accesses", &Details::equivalent_for_accesses, count,
+           "sequences of so many accesses do not tell those under `equivalent` apart; longer ones might, in sets of so "
+           "many ways"),
+      leaf("period", &Details::period, count, "of victims that a generator draws: after how many they repeat"),
+      leaf("linear_complexity", &Details::linear_complexity, count,
+           "of such victims: the length of the recurrence that predicts them"),
+      leaf("periods_excluded_up_to", &Details::periods_excluded_up_to, count,
+           "of random victims: how long a period would have shown"),
+      leaf("one_in_interval_95_percent", &Details::one_in_interval_95_percent, OneOrMore{},
+           "of a policy that tosses a coin for each new line: an interval that holds its `one_in` with 95 %"),
+      leaf("victim_probability_intervals", &Details::victim_probability_intervals,
+           List<Two<codec::Real<>>>{.item = interval},
+           "of a random policy: intervals that hold the probabilities of all ways to be evicted with 99 %; ways are "
+           "numbered in the order in which an empty set fills"),
+      leaf("victim_probability_intervals_95_percent_each", &Details::victim_probability_intervals_95_percent_each,
+           List<Two<codec::Real<>>>{.item = interval}, "the same, each interval by itself with 95 %"),
+      leaf("victims_observed", &Details::victims_observed, count, "how many evictions those intervals are made from"),
+      leaf("ways_of_the_set", &Details::ways_of_the_set, names,
+           "of sequences over one set: with how many ways some policy explains them"),
+      leaf("consecutive_fills_in_a_set", &Details::consecutive_fills_in_a_set, count,
+           "what recordings show of the sets even where they do not decide the index, counted in fills of "
+           "`sector_bytes`"),
+      leaf("fills_that_overflow_one_set", &Details::fills_that_overflow_one_set, count, "the same"),
+      leaf("fills_that_never_miss", &Details::fills_that_never_miss, count, "the same"),
+      leaf("bytes_that_miss_together", &Details::bytes_that_miss_together, List<Two<Number>>{.item = two_counts},
+           "of the recording in which the fewest lines miss, where these lie: `[first, last]` byte of each run; under "
+           "most policies they share a set"),
+      leaf("largest_array_without_miss_bytes", &Details::largest_array_without_miss_bytes, count,
+           "beside `capacity_bytes`: what fits in recordings of arrays in equal steps, whatever the cache is like"),
+      leaf("smallest_array_with_misses_bytes", &Details::smallest_array_with_misses_bytes, count,
+           "the same of what does not fit"),
+      leaf("sets", &Details::sets, count, "of an index that recordings leave open: how many sets explain them"),
+      leaf("lines_assigned", &Details::lines_assigned, count, "how many lines are certain to be in one of those sets"),
+      leaf("median_of_all", &Details::median_of_all, real, "of latencies that all belong to one level, in cycles"),
+      leaf("interval_bytes", &Details::interval_bytes, two_counts,
+           "of a capacity that averages tell: an array in which nearly every load hits, and one in which nearly none "
+           "does"),
+      leaf("apart", &Details::apart, names, "of `shared_with`: paths that do not find the lines"),
+      leaf("parts", &Details::parts, count, "of `partitions`: how many parts, where their homes are not told"),
+      leaf("asked", &Details::asked, count, "of `sms`: how many SMs were asked"),
+      leaf("other_misses", &Details::other_misses, numbers, "of `sms`: which have other misses than most"),
+      leaf("other_latency", &Details::other_latency, numbers, "of `sms`: which have another latency than most"),
+      leaf("broadcast", &Details::broadcast, truth(),
+           "of shared memory: whether a word that all lanes load costs nothing"),
+      leaf("multicast", &Details::multicast, truth(), "whether a word that several lanes load costs nothing"),
+      leaf("degree_by_stride", &Details::degree_by_stride, List<OrNull<codec::Count>>{.item = {small}},
+           "the conflict of strides of 0 to 128 words, as timed"),
+      leaf("elements_of_8_bytes", &Details::elements_of_8_bytes, wide_elements(),
+           "what larger elements take: next to one another, and how many of the patterns that were tried take as long "
+           "as the description says, but for `more_cycles` that all of that size take"),
+      leaf("elements_of_16_bytes", &Details::elements_of_16_bytes, wide_elements(), "the same"),
+      leaf("per_way", &Details::per_way, real, "of the latency of shared memory: the slope by least squares"),
+      leaf("per_way_interval_95_percent", &Details::per_way_interval_95_percent, interval,
+           "the interval of that slope"),
+      leaf("residuals", &Details::residuals, interval, "how far fresh loads lay from what was predicted, in cycles"),
+      leaf("class", &Details::access_class, Text{}, "of an access pattern: what it means on this path"),
+      leaf("accesses", &Details::accesses, count, "how often it was met"),
+      leaf("deviation", &Details::deviation, real, "its spread"),
+      leaf("interval_95_percent", &Details::interval_95_percent, interval, "the interval of its median"),
+      leaf("knees", &Details::knees, List<Map<KneeOfLoads>>{.item = knee()},
+           "of outstanding loads: the numbers of threads between which the time jumps, with the variance of three "
+           "points around it (Lashgar et al. 2015, section 3.2)"),
+      leaf("one_load_cycles", &Details::one_load_cycles, one_load_cycles(), "what a load alone takes"),
+      leaf("cycles_saved_by_l2_by_bytes", &Details::cycles_saved_by_l2_by_bytes, Table<std::uint64_t>{},
+           "what it helps that lines are in L2, by how many there are"),
+      leaf("lines_at_least", &Details::lines_at_least, count,
+           "how many lines were surely outstanding at once where no limit was seen"),
+      leaf("warp_loads_at_least", &Details::warp_loads_at_least, count, "the same of loads of warps"),
+      leaf("loads_per_warp_at_least", &Details::loads_per_warp_at_least, count, "the same of loads of one warp"),
+      leaf("stream", &Details::stream, stream_shape(), "of a bandwidth: the best stream"),
+      leaf("clock_hz", &Details::clock_hz, real, "the clock of the best stream"),
+      leaf("spread", &Details::spread, real, "how far the runs of what was timed differ"),
+      leaf("asked_again_gb_per_second", &Details::asked_again_gb_per_second, real, "what a fresh round gave"),
+      leaf("one_sm_gb_per_second", &Details::one_sm_gb_per_second, real, "what one SM draws while the others rest"),
+      leaf("gb_per_second_by_dataset", &Details::gb_per_second_by_dataset, Curve{},
+           "`[bytes, GB/s]` by the size of the dataset"),
+      leaf("gb_per_second_by_dataset_of_all_blocks", &Details::gb_per_second_by_dataset_of_all_blocks, Curve{},
+           "the same where all blocks go through the same data, which may be fetched once for several SMs"),
+      leaf("gb_per_second_by_shape", &Details::gb_per_second_by_shape, Table<std::string>{},
+           "by blocks per SM x threads per block"),
+      leaf("microseconds_saved_by_l2_by_bytes", &Details::microseconds_saved_by_l2_by_bytes, Table<std::uint64_t>{},
+           "of copies: what it helps that the dataset is in L2, by its size (Lashgar et al. 2015, section 3.1)"),
+      leaf("seconds", &Details::seconds, real, "of a kernel: its best run"),
+      leaf("seconds_again", &Details::seconds_again, real, "the same of a second round"),
+      leaf("shares", &Details::shares, Table<std::string>{}, "the shares of all peaks"),
+      leaf("bytes", &Details::bytes, Table<std::string>{},
+           "what moves through the levels, counted by the hardware where it can be read and else by the caches of the "
+           "simulator"),
+      leaf("l1_sectors", &Details::l1_sectors, count, "what L1 has to look up"),
+      leaf("stored_bytes", &Details::stored_bytes, stored_bytes(), "what is stored through the levels"),
+      leaf("assuming", &Details::assuming, names, "what the simulator assumed of caches that are not known"),
+      leaf("simulated_over_counted", &Details::simulated_over_counted, Table<std::string>{},
+           "what the simulator says over what the hardware counted"),
+      leaf("not_counted", &Details::not_counted, names, "why nothing could be counted"),
+  });
+  return leaves;
+}
+
+}  // namespace gpuinfer::model

@@ -137,8 +137,8 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
       first_failure = finding.device_failure;
     }
     inquiry.device_failed = first_failure.has_value();
-    for (const std::string& warning : finding.warnings) {
-      warn(fmt::format("{}: {}", target, warning));
+    for (const infer::Warning& warning : finding.warnings) {
+      warn(fmt::format("{}: {}", target, to_text(warning)));
     }
     if (finding.ended_early && !finding.device_failure) {
       warn(ended_early(target, finding));

@@ -10,8 +10,8 @@
 #include "model/disturbance.hpp"
 
 // What the program says on stderr beside errors and progress. Every warning stands here: what was observed, against
-// what, and what to do about it; those of the inference come with its findings, those of a device
-// with its disturbances.
+// what, and what to do about it; those of the inference are worded in infer/asking/warning.cpp, those of
+// a device come with its disturbances.
 namespace gpuinfer::cli {
 
 void note(const std::string& sentence);

@@ -7,8 +7,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -189,7 +191,9 @@ py::tuple profile_of(const model::DeviceFacts& facts, const std::string& target,
   profile.device.source = facts.source;
   profile.caches[target] = std::move(finding.cache);
   profile.evidence[target] = std::move(finding.evidence);
-  return py::make_tuple(std::move(profile), finding.warnings, finding.ended_early);
+  std::vector<std::string> warnings;
+  std::ranges::transform(finding.warnings, std::back_inserter(warnings), infer::to_text);
+  return py::make_tuple(std::move(profile), warnings, finding.ended_early);
 }
 
 py::tuple infer_traces(const std::vector<model::Trace>& traces, const model::DeviceFacts& facts,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "infer/asking/warning.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::infer {
@@ -27,7 +28,7 @@ class Undecided : public Error {
 
 // How an inference ended, besides what it found.
 struct Ending {
-  std::vector<std::string> warnings;  // one sentence each: observed value, threshold, what to do
+  std::vector<Warning> warnings;
   bool ended_early = false;  // by budget, deadline, Ctrl-C or a device that failed; the finding holds what is known
   std::optional<std::string> device_failure = {};  // what the device said when it failed
 };
@@ -52,8 +53,7 @@ std::optional<std::string> go_through(Ending& ending, KnowsNothing knows_nothing
     }
     ending.ended_early = true;
     ending.device_failure = failure.what();
-    ending.warnings.push_back(std::string("the device failed, so what follows is what was known by then: ") +
-                              failure.what());
+    ending.warnings.emplace_back(DeviceFailed{failure.what()});
     return std::string("the device failed: ") + failure.what();
   }
 }

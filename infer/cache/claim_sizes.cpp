@@ -11,7 +11,7 @@
 
 namespace gpuinfer::infer {
 
-std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
+std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, std::vector<Warning>& warnings) {
   asker.report("hit and miss latencies", 0.01);
   LatencyLevels levels;
   claims.latency_cycles = counted(asker, [&] {
@@ -19,7 +19,7 @@ std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, 
     return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
   });
   if (levels.warning) {
-    warnings.push_back(*levels.warning);
+    warnings.emplace_back(*levels.warning);
   }
   return std::move(levels.classifier);
 }

@@ -8,6 +8,7 @@
 
 #include "infer/asking/cache_claims.hpp"
 #include "infer/asking/interrogator.hpp"
+#include "infer/asking/warning.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
 
@@ -16,7 +17,7 @@ namespace gpuinfer::infer {
 
 // None: hits cannot be told from misses, and nothing more can be asked.
 [[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims,
-                                                           std::vector<std::string>& warnings);
+                                                           std::vector<Warning>& warnings);
 
 void claim_sector(Interrogator& asker, CacheClaims& claims);
 

@@ -7,6 +7,7 @@
 
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/granularity.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -15,8 +16,7 @@ LatencyLevels find_latency_levels(Asker& asker) {
   if (asker.buffer().bytes < smallest_buffer_bytes) {
     return {.cycles = {},
             .reason = "the buffer has " + std::to_string(asker.buffer().bytes) + " bytes, and at least " +
-                      std::to_string(smallest_buffer_bytes) + " are needed",
-            .warning = {}};
+                      std::to_string(smallest_buffer_bytes) + " are needed"};
   }
   asker.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
                 "before anything else, a hit has to be told from a miss");
@@ -29,23 +29,20 @@ LatencyLevels find_latency_levels(Asker& asker) {
     asker.learned("hits and misses do not come apart");
     return {.cycles = {},
             .reason = "loads that should hit and loads that should miss take the same time (" + hit + " and " + miss +
-                      " cycles): there is no cache on this path, it is never empty, or noise hides the difference",
-            .warning = {}};
+                      " cycles): there is no cache on this path, it is never empty, or noise hides the difference"};
   }
   if (classifier.misreads_are_too_frequent()) {
-    const std::string found = "hits or misses are misread in " +
-                              std::to_string(100 * classifier.unexplained_misreads()) + " % of the accesses";
-    const std::string limit = whole(100 * most_misread) + " %";
-    asker.learned(found);
+    const TooManyMisreads misreads{.share = classifier.unexplained_misreads()};
+    asker.learned(observed(misreads));
     return {.cycles = {},
-            .reason = found + ", and more than " + limit + " leave nothing certain",
-            .warning = found + " (limit " + limit + "); stop other work on the device and run again"};
+            .reason =
+                observed(misreads) + ", and more than " + model::percent_text(most_misread) + " leave nothing certain",
+            .warning = misreads};
   }
   asker.learned("hits take " + hit + " cycles, misses " + miss);
   LatencyLevels levels{
       .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
-      .reason = {},
-      .warning = {}};
+      .reason = {}};
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;
   constexpr double least_share = 0.05;

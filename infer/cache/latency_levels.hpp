@@ -8,6 +8,7 @@
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/level_classifier.hpp"
+#include "infer/asking/warning.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
@@ -15,7 +16,7 @@ namespace gpuinfer::infer {
 struct LatencyLevels {
   std::optional<model::LatencyCycles> cycles;
   std::string reason;                              // why there are none, or only that of a hit
-  std::optional<std::string> warning;              // that something else runs on the device
+  std::optional<TooManyMisreads> warning = {};     // that something else runs on the device
   std::optional<LevelClassifier> classifier = {};  // where there are cycles
 };
 

@@ -133,27 +133,23 @@ std::string sharing(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std
 }
 
 std::string all_sms(Interrogator& asker, Bytes line_bytes, Bytes onset_bytes, Claim<std::monostate>& claim,
-                    std::vector<std::string>& warnings) {
+                    std::vector<Warning>& warnings) {
   const SmSurvey survey = survey_sms(asker, line_bytes, onset_bytes);
   claim.value.emplace();
   claim.details.asked = survey.asked;
   claim.details.other_misses = survey.other_misses;
   claim.details.other_latency = survey.other_latency;
-  const std::size_t others = survey.other_misses.size() + survey.other_latency.size();
-  if (others == 0) {
+  if (survey.other_misses.empty() && survey.other_latency.empty()) {
     return "all alike";
   }
-  warnings.push_back(std::to_string(others) + " of " + std::to_string(survey.asked) +
-                     " SMs answer otherwise (other misses " + model::to_flow_yaml(survey.other_misses) +
-                     ", another latency " + model::to_flow_yaml(survey.other_latency) +
-                     "), and none is expected; the profile holds for the others, so run again when the device has no "
-                     "other work");
+  warnings.emplace_back(
+      OddSms{.asked = survey.asked, .other_misses = survey.other_misses, .other_latency = survey.other_latency});
   return "not all alike";
 }
 
 }  // namespace
 
-void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<std::string>& warnings) {
+void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<Warning>& warnings) {
   if (!claims.sector_bytes.value) {
     return;
   }

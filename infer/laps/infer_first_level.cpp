@@ -404,8 +404,7 @@ class Inference {
       least.push_back(least_cycles(at_distance(units, 1)));
     }
     LatencyLevels levels{.cycles = model::LatencyCycles{.hit = rounded(hit_cycles_), .miss = {}},
-                         .reason = "what does not fit does not always take the same time",
-                         .warning = {}};
+                         .reason = "what does not fit does not always take the same time"};
     if (least.size() >= wanted) {
       const auto [low, high] = std::minmax_element(least.begin(), least.end());
       if (*high <= (1 + next_tolerance) * *low) {

@@ -205,8 +205,7 @@ class Inference {
     }
     const LatencyLevels levels{
         .cycles = model::LatencyCycles{.hit = rounded(level.cycles), .miss = next_cycles()},
-        .reason = "what does not fit does not take the same time in longer arrays, or not every time",
-        .warning = {}};
+        .reason = "what does not fit does not take the same time in longer arrays, or not every time"};
     finding_.cache.latency_cycles = *levels.cycles;
     infer::settle_latency(leaves_, levels);
   }

@@ -44,7 +44,7 @@ class Inference {
     if (!levels.cycles) {
       leaves_.give_up_rest(levels.reason);
       if (levels.warning) {
-        finding_.warnings.push_back(*levels.warning);
+        finding_.warnings.emplace_back(*levels.warning);
       }
       return;
     }

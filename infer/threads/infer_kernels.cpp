@@ -33,7 +33,6 @@ using model::percent_text;
 
 constexpr double same = 0.05;        // what two measurements may differ by
 constexpr double same_share = 0.10;  // what a share may depend on an assumption by
-constexpr double giga = 1e9;
 
 // To so many digits, about as many as a measurement repeats.
 double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
@@ -207,16 +206,14 @@ void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& share
     if (share <= 1 + same) {
       continue;
     }
-    const double peak = model::peak_of(asked.known.bandwidth, level).value_or(0);
-    const bool is_sure =
-        std::ranges::all_of(otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same; });
-    const std::string sentence = "it moves " + model::to_text(rounded(share * peak / giga)) + " GB/s through " + level +
-                                 ", " + percent_text(share) + " of the " + model::to_text(rounded(peak / giga)) +
-                                 " GB/s that are its peak, so this peak is " +
-                                 (is_sure ? "wrong" : "wrong, or its caches hold more than was assumed") +
-                                 "; ask for Bandwidth again";
-    asked.finding.warnings.push_back(row.name + ": " + sentence);
-    reason += (reason.empty() ? "" : "; ") + sentence;
+    const WrongPeak peak{.kernel = row.name,
+                         .level = level,
+                         .share = share,
+                         .peak_bytes_per_second = model::peak_of(asked.known.bandwidth, level).value_or(0),
+                         .is_sure = std::ranges::all_of(
+                             otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same; })};
+    asked.finding.warnings.emplace_back(peak);
+    reason += (reason.empty() ? "" : "; ") + observed(peak);
   }
   asked.leaves.leave_open(row.name, EvidenceStatus::ambiguous, reason);
   asked.leaves[row.name].decided_by = "streams that give more than this kernel";

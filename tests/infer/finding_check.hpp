@@ -33,8 +33,8 @@ inline std::string text_of(const CacheFinding& finding) {
   profile.caches["L1tex"] = finding.cache;
   profile.evidence["L1tex"] = finding.evidence;
   std::string text = model::to_yaml(profile);
-  for (const std::string& warning : finding.warnings) {
-    text += "# " + warning + "\n";
+  for (const Warning& warning : finding.warnings) {
+    text += "# " + to_text(warning) + "\n";
   }
   return text + "# " + std::to_string(finding.questions) + " questions, " + std::to_string(finding.accesses) +
          " accesses\n";

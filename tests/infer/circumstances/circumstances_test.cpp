@@ -153,7 +153,11 @@ TEST(Circumstances, OddSmsAreNamed) {
   EXPECT_EQ(sms.status, EvidenceStatus::resolved);
   EXPECT_EQ(sms.details.other_misses, std::vector<std::uint32_t>{7});
   EXPECT_EQ(sms.details.other_latency, std::vector<std::uint32_t>{13});
-  EXPECT_EQ(finding.warnings.size(), 1U);
+  ASSERT_EQ(finding.warnings.size(), 1U);
+  const infer::OddSms& odd = std::get<infer::OddSms>(finding.warnings.front());
+  EXPECT_EQ(odd.asked, *sms.details.asked);
+  EXPECT_EQ(odd.other_misses, *sms.details.other_misses);
+  EXPECT_EQ(odd.other_latency, *sms.details.other_latency);
 }
 
 }  // namespace

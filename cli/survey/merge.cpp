@@ -61,15 +61,10 @@ double deviation_of(const Counts& counts, double median, double resolution) {
   return least;
 }
 
-bool is_in_cycles(std::string_view place) {
-  return place.find("cycles") != std::string_view::npos && place.find("bandwidth") == std::string_view::npos &&
-         place.find("kernels") == std::string_view::npos;
-}
-
-// Six standard deviations of the fleet. Few devices do not show how far that is: then 8 %, since misses of one H200
-// differ by 7 % from run to run with where the buffer lies; and of latencies never less than a median of whole cycles
+// Six standard deviations of the fleet. Few devices do not show how far that is: then 8 %, since misses differ by 7 %
+// from run to run with where the buffer lies; and of latencies never less than a median of whole cycles
 // is good for.
-Spread spread_of(const std::string& place, const Counts& counts) {
+Spread spread_of(const Counts& counts, bool is_in_cycles) {
   constexpr double deviations = 6;
   constexpr std::size_t enough_devices = 8;
   constexpr double least_share = 0.01;
@@ -78,7 +73,7 @@ Spread spread_of(const std::string& place, const Counts& counts) {
   constexpr double least_latency_cycles = 20;
   // The lower one of two in the middle: a number that was measured.
   const double median = quantile_of(counts, 0.5);
-  const bool is_whole = is_in_cycles(place) && median >= least_latency_cycles;
+  const bool is_whole = is_in_cycles && median >= least_latency_cycles;
   const bool is_enough = size_of(counts) >= enough_devices;
   double tolerance = (is_enough ? least_share : share_of_few) * std::abs(median);
   if (is_enough) {
@@ -160,8 +155,9 @@ void Merge::settle() {
   }
   common_ = static_cast<std::size_t>(most - groups_.begin());
   spreads_.clear();
+  const std::set<std::string> in_cycles = places_in_cycles(most->first);
   for (const auto& [place, counts] : most->measured) {
-    spreads_[place] = spread_of(place, counts);
+    spreads_[place] = spread_of(counts, in_cycles.contains(place));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,23 +32,44 @@ std::optional<double> number(const YamlNode& node) {
   return node.kind == YamlNode::Kind::plain ? model::number_from<double>(node.text) : std::nullopt;
 }
 
-// Takes the measured numbers out of a value, and puts a mark in their place. `row`: of the value; null: not known.
-void take_measured(YamlNode& node, const std::string& path, const LeafFacts* row,
-                   std::map<std::string, double>& numbers) {
+std::string text_of(const YamlNode* node) { return node == nullptr ? "null" : model::to_flow_yaml(*node); }
+
+// Takes the measured numbers out of a value, and puts a mark in their place; calls taken(place, number, row) for each.
+// `row`: of the value; null: not known.
+template <class Taken>
+void take_measured(YamlNode& node, const std::string& path, const LeafFacts* row, const Taken& taken) {
   if (row == nullptr) {
     return;
   }
   if (const auto value = row->is_measured ? number(node) : std::nullopt) {
-    numbers[path] = *value;
+    taken(path, *value, *row);
     node.text = "measured";
     return;
   }
   for (YamlEntry& entry : node.entries) {
-    take_measured(entry.value, path + "." + entry.key.text, model::find(row->parts, entry.key.text), numbers);
+    take_measured(entry.value, path + "." + entry.key.text, model::find(row->parts, entry.key.text), taken);
   }
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    take_measured(node.items[i], fmt::format("{}[{}]", path, i), row, numbers);
+    take_measured(node.items[i], fmt::format("{}[{}]", path, i), row, taken);
   }
+}
+
+// Out of all of a profile. Returns what is left of it, as text.
+template <class Taken>
+std::string take_measured(const model::DeviceDescription& profile, const Taken& taken) {
+  YamlNode tree = model::parse_yaml(model::to_yaml(profile), "profile");
+  std::string structure;
+  if (const YamlNode* const device = model::find(std::as_const(tree), "device")) {
+    structure = text_of(model::find(*device, "compute_capability")) + " " + text_of(model::find(*device, "sm_count"));
+  }
+  for_each_part(tree, model::sections(), [&](const auto& section, std::string_view name, YamlNode& part) {
+    for (YamlEntry& leaf : part.entries) {
+      take_measured(leaf.value, fmt::format("{}.{}", name, leaf.key.text), model::find(section.facts, leaf.key.text),
+                    taken);
+    }
+    structure += fmt::format("\n{}: {}", name, model::to_flow_yaml(part));
+  });
+  return structure;
 }
 
 void copy_measured(YamlNode& to, const YamlNode& from, const LeafFacts* row) {
@@ -68,8 +90,6 @@ void copy_measured(YamlNode& to, const YamlNode& from, const LeafFacts* row) {
   }
 }
 
-std::string text_of(const YamlNode* node) { return node == nullptr ? "null" : model::to_flow_yaml(*node); }
-
 // FNV-1a, 64 bits, the same in every process.
 std::string hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -88,20 +108,11 @@ std::optional<std::string> text_or_none(const json& value) {
 }  // namespace
 
 Summary summary_of(const model::DeviceDescription& profile) {
-  YamlNode tree = model::parse_yaml(model::to_yaml(profile), "profile");
   Summary summary;
-  std::string structure;
-  if (const YamlNode* const device = model::find(std::as_const(tree), "device")) {
-    structure = text_of(model::find(*device, "compute_capability")) + " " + text_of(model::find(*device, "sm_count"));
-  }
-  for_each_part(tree, model::sections(), [&](const auto& section, std::string_view name, YamlNode& part) {
-    for (YamlEntry& leaf : part.entries) {
-      take_measured(leaf.value, fmt::format("{}.{}", name, leaf.key.text), model::find(section.facts, leaf.key.text),
-                    summary.measured);
-    }
-    structure += fmt::format("\n{}: {}", name, model::to_flow_yaml(part));
-  });
-  summary.structure = hash_of(structure);
+  summary.structure =
+      hash_of(take_measured(profile, [&](const std::string& place, double value, const LeafFacts& /*row*/) {
+        summary.measured[place] = value;
+      }));
   summary.all_resolved = !profile.evidence.empty();
   for (const auto& [section, evidence] : profile.evidence) {
     for (const auto& [leaf, entry] : evidence.leaves) {
@@ -111,6 +122,16 @@ Summary summary_of(const model::DeviceDescription& profile) {
     }
   }
   return summary;
+}
+
+std::set<std::string> places_in_cycles(const model::DeviceDescription& profile) {
+  std::set<std::string> places;
+  static_cast<void>(take_measured(profile, [&](const std::string& place, double /*value*/, const LeafFacts& row) {
+    if (row.unit == to_string(model::codec::Unit::cycles)) {
+      places.insert(place);
+    }
+  }));
+  return places;
 }
 
 model::DeviceDescription with_measured_of(const model::DeviceDescription& profile,

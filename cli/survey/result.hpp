@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "model/device_description.hpp"
@@ -22,6 +23,9 @@ struct Summary {
 };
 
 [[nodiscard]] Summary summary_of(const model::DeviceDescription& profile);
+
+// Where such numbers are cycles.
+[[nodiscard]] std::set<std::string> places_in_cycles(const model::DeviceDescription& profile);
 
 // `profile` with those measured numbers that both have as they stand in `other`.
 [[nodiscard]] model::DeviceDescription with_measured_of(const model::DeviceDescription& profile,

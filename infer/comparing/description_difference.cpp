@@ -713,7 +713,8 @@ class Comparison {
                           .verdict = Verdict::open,
                           .first = first == nullptr ? "null" : model::to_flow_yaml(*first),
                           .second = second == nullptr ? "null" : model::to_flow_yaml(*second),
-                          .note = ""};
+                          .note = "",
+                          .row = &row};
     if (is_null(first) != is_null(second)) {
       result.verdict = Verdict::less_certain;
       result.note = is_null(first) ? why_open("first", section, row, a, *second, second_)

@@ -29,11 +29,12 @@ struct LeafDifference {
   Verdict verdict = Verdict::same;
   model::FlowYaml first;  // `null`: not known, or not there
   model::FlowYaml second;
-  std::string note;  // by how much, how it was told, or what is missing
+  std::string note;                       // by how much, how it was told, or what is missing
+  const model::LeafFacts* row = nullptr;  // of the leaf; null: there is none
 };
 
 // One entry for each leaf of either, in the order of the schema. What is said of the devices themselves and their noise
-// is left out.
+// is left out. `all` outlives them.
 [[nodiscard]] std::vector<LeafDifference> differences(
     const model::DeviceDescription& first, const model::DeviceDescription& second,
     const model::Sections<model::DeviceDescription>& all = model::sections());

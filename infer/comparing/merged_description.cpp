@@ -159,41 +159,33 @@ DeviceDescription filled(const DeviceDescription& first, const DeviceDescription
   return model::parse_description(model::to_flow_yaml(tree), "merged");
 }
 
-bool is_timed(const LeafDifference& difference) {
-  constexpr std::array<std::string_view, 3> timed_sections{"memory_latency_cycles", "bandwidth", "kernels"};
-  return difference.leaf == "latency_cycles" ||
-         std::ranges::find(timed_sections, difference.section) != timed_sections.end();
-}
-
-// Whether all numbers that both have are as close as two runs on one device bring them: misses of one H200 differ by
-// 7 % with where the buffer lies, and short latencies by a cycle or two.
-bool is_close(const YamlNode& first, const YamlNode& second) {
+// Whether all numbers that were measured are as close as two runs on one device bring them (misses differ by 7 % with
+// where the buffer lies, and short latencies by a cycle or two), and all else that both have is the same. `row`: of the
+// values; null: of what is not measured.
+bool is_close(const model::LeafFacts* row, const YamlNode& first, const YamlNode& second) {
   constexpr double share = 0.08;
   constexpr double cycles = 2;
   const auto a = number(first);
   const auto b = number(second);
-  if (a && b) {
+  if (a && b && row != nullptr && row->is_measured) {
     return std::abs(*a - *b) <= std::max(cycles, share * std::max(std::abs(*a), std::abs(*b)));
   }
-  const bool entries_are = std::ranges::all_of(first.entries, [&](const YamlEntry& entry) {
+  for (const YamlEntry& entry : first.entries) {
     const YamlNode* const other = find(second, entry.key.text);
-    return is_null(other) || is_null(&entry.value) || is_close(entry.value, *other);
-  });
-  if (first.items.size() != second.items.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < first.items.size(); ++i) {
-    if (!is_close(first.items[i], second.items[i])) {
+    if (!is_null(other) && !is_null(&entry.value) &&
+        !is_close(row == nullptr ? nullptr : find(row->parts, entry.key.text), entry.value, *other)) {
       return false;
     }
   }
-  return entries_are;
+  return first.kind == second.kind && first.text == second.text &&
+         std::ranges::equal(first.items, second.items,
+                            [row](const YamlNode& x, const YamlNode& y) { return is_close(row, x, y); });
 }
 
 bool contradict(const LeafDifference& difference) {
   return difference.verdict == Verdict::differs &&
-         !(is_timed(difference) && is_close(model::parse_yaml(difference.first, difference.leaf),
-                                            model::parse_yaml(difference.second, difference.leaf)));
+         !is_close(difference.row, model::parse_yaml(difference.first, difference.leaf),
+                   model::parse_yaml(difference.second, difference.leaf));
 }
 
 std::vector<std::string> sections_of(const DeviceDescription& description) {

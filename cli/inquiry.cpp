@@ -78,7 +78,7 @@ Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& f
     }
   };
   for (const std::string& target : asked) {
-    for (const std::string& needed : model::needed_before(target, facts.latency_path)) {
+    for (const std::string& needed : infer::needed_before(target, facts.latency_path)) {
       if (std::ranges::find(facts.targets, needed) != facts.targets.end()) {
         add(needed);
       }

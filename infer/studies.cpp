@@ -83,8 +83,24 @@ CacheFinding infer_first_data_cache(model::Answerer& device, const std::string& 
   return infer_first_cache(device, target, settings);
 }
 
-CacheFinding infer_farther_level(model::Answerer& device, const std::string& target, const Settings& settings) {
-  return infer_level(device, target, target == "L2" ? 1 : 2, settings);
+template <unsigned level>
+CacheFinding infer_outer_level(model::Answerer& device, const std::string& target, const Settings& settings) {
+  return infer_level(device, target, level, settings);
+}
+
+Needed caches_of(const std::optional<model::PathDescription>& path) {
+  Needed needed = path ? path->caches : Needed{};
+  if (path) {
+    needed.insert(needed.end(), path->tlbs.begin(), path->tlbs.end());
+  }
+  return needed;
+}
+
+Needed cache_and_peaks(const std::optional<model::PathDescription>& /*path*/) { return {"L1tex", "Bandwidth"}; }
+
+constexpr Study after(decltype(Study::needs) needs, Study study) {
+  study.needs = needs;
+  return study;
 }
 
 bool has_texels(const BufferFacts& buffer) { return buffer.raster.has_value(); }
@@ -106,15 +122,19 @@ constexpr std::array studies{
                                                                                                      threads),
     row<infer_outstanding, &OutstandingFinding::outstanding, &DeviceDescription::outstanding>("Outstanding", false,
                                                                                               threads),
-    row<infer_latency_of_global, &LatencyFinding::memory_latency_cycles, &DeviceDescription::memory_latency_cycles>(
-        "Latency", false),
+    after(
+        caches_of,
+        row<infer_latency_of_global, &LatencyFinding::memory_latency_cycles, &DeviceDescription::memory_latency_cycles>(
+            "Latency", false)),
     row<infer_bandwidth, &BandwidthFinding::bandwidth, &DeviceDescription::bandwidth>("Bandwidth", false, threads),
-    row<infer_kernels, &KernelFinding::kernels, &DeviceDescription::kernels>("Kernels", false, threads),
+    after(cache_and_peaks,
+          row<infer_kernels, &KernelFinding::kernels, &DeviceDescription::kernels>("Kernels", false, threads)),
     row<infer_texture, &TextureFinding::texture, &DeviceDescription::textures>("", false, "texels", has_texels),
     row<infer_code, &CodeFinding::code, &DeviceDescription::code>("", false, "pieces of code", has_pieces),
     cache_row<infer_first_tlb>("dTLB", laps, has_laps),
     cache_row<infer_first_data_cache>("L1D", laps, has_laps),
-    cache_row<infer_farther_level>("", laps, has_laps),
+    cache_row<infer_outer_level<1>>("L2", laps, has_laps),
+    cache_row<infer_outer_level<2>>("", laps, has_laps),
     cache_row<infer_cache>(""),
 };
 
@@ -126,6 +146,11 @@ const Study& study_of(const std::string& target, const model::DeviceFacts& facts
     return (study.target.empty() || study.target == target) &&
            (study.is_kind_of == nullptr || study.is_kind_of(buffer));
   });
+}
+
+Needed needed_before(std::string_view target, const std::optional<model::PathDescription>& latency_path) {
+  const auto study = std::ranges::find(studies, target, &Study::target);
+  return study == studies.end() || study->needs == nullptr ? Needed{} : study->needs(latency_path);
 }
 
 }  // namespace gpuinfer::infer

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "infer/asking/finding.hpp"
 #include "infer/asking/settings.hpp"
@@ -13,6 +15,8 @@
 namespace gpuinfer::infer {
 
 // A row of the table of what can be found out. A new target is an inference and a row.
+using Needed = std::vector<std::string>;  // targets
+
 struct Study {
   std::string_view target;  // as --target has it; empty: every load path of this kind
   // What a recording of it holds that only the replay of a whole run explains; empty: single loads.
@@ -26,9 +30,15 @@ struct Study {
                  model::DeviceDescription& profile);
   // Puts it there with nothing known of it.
   void (*leave_open)(model::DeviceDescription& profile, const std::string& target);
+  // What has to be found out before, of a device with such a path of the target Latency; null: nothing.
+  Needed (*needs)(const std::optional<model::PathDescription>& latency_path) = nullptr;
 };
 
 // How `target` of a device is found out: any load path is a cache, unless another row knows better.
 [[nodiscard]] const Study& study_of(const std::string& target, const model::DeviceFacts& facts);
+
+// What `target` needs before it, by its row.
+[[nodiscard]] Needed needed_before(std::string_view target,
+                                   const std::optional<model::PathDescription>& latency_path = {});
 
 }  // namespace gpuinfer::infer

@@ -32,18 +32,6 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
   return std::nullopt;
 }
 
-std::vector<std::string> needed_before(std::string_view target, const std::optional<PathDescription>& latency_path) {
-  if (target == "Kernels") {
-    return {"L1tex", "Bandwidth"};
-  }
-  std::vector<std::string> needed;
-  if (target == "Latency" && latency_path) {
-    needed = latency_path->caches;
-    needed.insert(needed.end(), latency_path->tlbs.begin(), latency_path->tlbs.end());
-  }
-  return needed;
-}
-
 std::optional<std::vector<std::uint64_t>> Answerer::places_of(const std::string& /*target*/,
                                                               std::span<const std::uint64_t> /*offsets*/) {
   return std::nullopt;

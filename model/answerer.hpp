@@ -76,10 +76,6 @@ struct DeviceFacts {
 // Why a device with these facts cannot heed the circumstances of a question; none: it can.
 [[nodiscard]] std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question);
 
-// The targets that have to be found out before this one, of a device with such a path of the target Latency.
-[[nodiscard]] std::vector<std::string> needed_before(std::string_view target,
-                                                     const std::optional<PathDescription>& latency_path);
-
 // Whoever can answer questions: a GPU, a simulator, a recording, another process. The life cycle is: construct
 // (throws DeviceUnavailable), read facts(), ask() any number of times.
 class Answerer {

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <boost/algorithm/string/replace.hpp>
+#include <iterator>
+#include <utility>
 
 #include "cli/data_files.hpp"
 #include "cli/devices/kind.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
+#include "infer/studies.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
 #include "probe/cuda.hpp"
@@ -36,10 +39,14 @@ std::uint32_t number_of(const DeviceAddress& device) {
 }
 
 std::unique_ptr<model::Answerer> open_cuda(const DeviceAddress& device, const DeviceRequest& request) {
+  std::vector<std::string> targets = request.targets;
+  for (const std::string& target : request.targets) {
+    std::ranges::move(infer::needed_before(target), std::back_inserter(targets));
+  }
   return probe::open_cuda({.device = static_cast<int>(number_of(device)),
                            .carveout_kb = request.carveout_kb,
                            .identify = request.identify,
-                           .targets = request.targets});
+                           .targets = std::move(targets)});
 }
 
 std::vector<ListedDevice> list_cuda() {

@@ -49,6 +49,8 @@ struct Target {
   Emptying emptying;
 };
 
+constexpr std::string_view latency_target = "Latency";
+
 constexpr std::array all_targets{
     Target{"L1tex", LoadPath::global_ca, Emptying::new_carveout},
     Target{"ReadOnly", LoadPath::global_nc, Emptying::new_carveout},
@@ -61,7 +63,7 @@ constexpr std::array all_targets{
     Target{"L2", LoadPath::global_cg, Emptying::streaming},
     Target{"L1TLB", LoadPath::lines_cg, Emptying::other_pages},
     Target{"L2TLB", LoadPath::lines_cg, Emptying::new_mapping},
-    Target{"Latency", LoadPath::lines_cg, Emptying::everything},
+    Target{latency_target, LoadPath::lines_cg, Emptying::everything},
 };
 
 // What loads that pass L1 by look up: targets, too.
@@ -211,12 +213,11 @@ bool names(const std::vector<std::string>& targets, std::string_view name) {
   return std::ranges::find(targets, name) != targets.end();
 }
 
-// By name, or because a target that was asked for needs to know it.
+// By name, or because it stands in the path of the target Latency.
 bool is_asked(const CudaOptions& options, std::string_view name) {
   return options.targets.empty() || names(options.targets, name) ||
-         std::ranges::any_of(options.targets, [name](const std::string& target) {
-           return names(model::needed_before(target, latency_path), name);
-         });
+         (names(options.targets, latency_target) &&
+          (names(latency_path.caches, name) || names(latency_path.tlbs, name)));
 }
 
 std::optional<cuda::Nvml> management_of(const cuda::Gpu& gpu) {

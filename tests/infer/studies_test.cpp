@@ -38,6 +38,16 @@ TEST(Studies, NameAndBufferTellHowATargetIsFoundOut) {
   EXPECT_FALSE(study_of("Shared", facts).proves_itself);
 }
 
+TEST(Studies, SayWhatHasToBeFoundOutBefore) {
+  model::PathDescription path;
+  path.caches = {"L2"};
+  path.tlbs = {"L1TLB", "L2TLB"};
+  EXPECT_EQ(needed_before("Latency", path), (Needed{"L2", "L1TLB", "L2TLB"}));
+  EXPECT_EQ(needed_before("Latency"), Needed{});
+  EXPECT_EQ(needed_before("Kernels", path), (Needed{"L1tex", "Bandwidth"}));
+  EXPECT_EQ(needed_before("L1tex", path), Needed{});
+}
+
 TEST(Studies, WhatIsFoundOutStandsInTheSectionOfItsTarget) {
   model::DeviceFacts facts;
   facts.own_buffers["Texture2D"].raster = model::Raster{};

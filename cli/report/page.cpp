@@ -117,6 +117,30 @@ std::vector<Figure> texture_figures(const std::string& target, const model::Text
   return figures;
 }
 
+// Of targets that have a section for themselves, which the profile has.
+struct FiguresOfThreads {
+  std::string_view target;
+  std::vector<Figure> (*figures)(const DeviceDescription& profile, const std::vector<probe::TimedWorkload>& timed);
+};
+
+constexpr std::array figures_of_threads{
+    FiguresOfThreads{"Shared", [](const DeviceDescription& profile,
+                                  const auto& timed) { return shared_memory_figures(*profile.shared_memory, timed); }},
+    FiguresOfThreads{"Outstanding", [](const DeviceDescription& profile,
+                                       const auto& timed) { return outstanding_figures(*profile.outstanding, timed); }},
+    FiguresOfThreads{"Bandwidth",
+                     [](const DeviceDescription& profile, const auto& timed) {
+                       const auto evidence = profile.evidence.find("bandwidth");
+                       return bandwidth_figures(
+                           profile.bandwidth,
+                           evidence == profile.evidence.end() ? model::CacheEvidence{} : evidence->second, timed);
+                     }},
+    FiguresOfThreads{"Kernels", [](const DeviceDescription& profile,
+                                   const auto& /*timed*/) { return kernel_figures(profile.kernels); }},
+    FiguresOfThreads{"Latency", [](const DeviceDescription& profile, const auto& /*timed*/) {
+                       return pattern_figures(*profile.memory_latency_cycles);
+                     }}};
+
 std::vector<Figure> figures_of(const std::string& target, const DeviceDescription& profile,
                                const std::vector<Recording>& recordings) {
   if (profile.caches.contains(target)) {
@@ -135,18 +159,8 @@ std::vector<Figure> figures_of(const std::string& target, const DeviceDescriptio
     std::copy_if(recording.timed.begin(), recording.timed.end(), std::back_inserter(timed),
                  [&](const probe::TimedWorkload& each) { return target_of(each.workload) == target; });
   }
-  if (target == "Shared") {
-    return shared_memory_figures(*profile.shared_memory, timed);
-  }
-  if (target == "Outstanding") {
-    return outstanding_figures(*profile.outstanding, timed);
-  }
-  if (target == "Bandwidth") {
-    const auto evidence = profile.evidence.find("bandwidth");
-    return bandwidth_figures(profile.bandwidth,
-                             evidence == profile.evidence.end() ? model::CacheEvidence{} : evidence->second, timed);
-  }
-  return target == "Kernels" ? kernel_figures(profile.kernels) : pattern_figures(*profile.memory_latency_cycles);
+  const auto of_threads = std::ranges::find(figures_of_threads, target, &FiguresOfThreads::target);
+  return of_threads == figures_of_threads.end() ? std::vector<Figure>{} : of_threads->figures(profile, timed);
 }
 
 // Writes figures and keeps their charts for the script.

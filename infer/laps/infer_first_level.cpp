@@ -28,11 +28,6 @@ namespace {
 
 using model::EvidenceStatus;
 
-constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
-                                "ways",           "index",       "replacement", "latency_cycles"};
-
-constexpr std::uint64_t page_bytes = 4096;
-constexpr std::uint64_t line_bytes = 64;
 constexpr std::uint64_t lines_of_page = page_bytes / line_bytes;
 
 // How much those may differ that come from the next level.
@@ -78,7 +73,7 @@ struct Sets {
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Unit& unit, const Settings& settings)
-      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, leaf_names), unit_(unit) {}
+      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names), unit_(unit) {}
 
   CacheFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));

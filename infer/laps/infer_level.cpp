@@ -3,7 +3,6 @@
 #include "infer/laps/infer_level.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -20,11 +19,6 @@ namespace {
 
 using model::EvidenceStatus;
 
-constexpr std::array leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
-                                "ways",           "index",       "replacement", "latency_cycles"};
-
-constexpr std::uint64_t line_bytes = 64;
-constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t smallest_bytes = 8192;
 constexpr std::uint64_t smallest_lines = smallest_bytes / line_bytes;
 constexpr double sizes_per_octave = 4;
@@ -41,7 +35,8 @@ std::string kilobytes(std::uint64_t bytes) { return std::to_string(bytes / 1024)
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, std::size_t level, const Settings& settings)
-      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, leaf_names), level_(level) {}
+      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names),
+        level_(level) {}
 
   CacheFinding run() {
     static_cast<void>(leaves_.go_through([this] { ask_until_repeated(); }));

@@ -2,10 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "infer/asking/asker.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
+
+// Of the CPUs that are asked so.
+inline constexpr std::uint64_t page_bytes = 4096;
+inline constexpr std::uint64_t line_bytes = 64;
+
+inline constexpr std::array cache_leaf_names{"capacity_bytes", "onset_bytes", "line_bytes",  "sector_bytes",
+                                             "ways",           "index",       "replacement", "latency_cycles"};
 
 // Asks a device that averages laps (model::BufferFacts::averages_laps).
 class LapMeter {

@@ -84,7 +84,7 @@ void Worker::take(const std::string& letter) {
   const std::string kind = kind_of(letter);
   if (kind == "order") {
     begin(parse_order(letter));
-  } else if (kind.starts_with("stop")) {
+  } else if (kind == "stop" || kind == "stop without leave") {
     is_to_stop_ = true;
     all_are_there_ = kind == "stop";
     asking_.clear();

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "infer/asking/leaves.hpp"
-#include "model/description/sections.hpp"
+#include "infer/asking/written_leaf.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -78,11 +78,8 @@ template <class Value, class Member>
 std::vector<model::FlowYaml> texts_of(std::string_view leaf, const std::vector<Value>& values, Member member) {
   std::vector<model::FlowYaml> texts;
   if constexpr (!std::is_null_pointer_v<Member>) {
-    const auto row = std::ranges::find(model::cache_leaves(), leaf, &model::Leaf<model::CacheDescription>::name);
     for (const Value& value : values) {
-      model::CacheDescription cache;
-      cache.*member = value;
-      texts.push_back(row->write(cache));
+      texts.push_back(written_leaf(leaf, member, value));
     }
   }
   return texts;
@@ -152,7 +149,8 @@ void suppose_capacity(CacheFinding& finding) {
   LeafEvidence& capacity = finding.evidence.leaves.at("capacity_bytes");
   if (capacity.status == EvidenceStatus::unknown && finding.cache.onset_bytes) {
     capacity.status = EvidenceStatus::ambiguous;
-    capacity.alternatives = {std::to_string(*finding.cache.onset_bytes)};
+    capacity.alternatives = {
+        written_leaf("capacity_bytes", &model::CacheDescription::capacity_bytes, finding.cache.onset_bytes)};
     capacity.reason =
         "so many contiguous bytes fit and no more, which need not be all there is room for: " + capacity.reason;
   }

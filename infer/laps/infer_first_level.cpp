@@ -17,10 +17,10 @@
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/written_leaf.hpp"
 #include "infer/cache/infer_cache.hpp"
 #include "infer/cache/latency_levels.hpp"
 #include "infer/laps/lap_meter.hpp"
-#include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
 
@@ -384,7 +384,8 @@ class Inference {
 
   void leave_open(const std::string& reason, std::size_t units) {
     leaves_.give_up_rest(reason);
-    leaves_["capacity_bytes"].alternatives = {std::to_string(units * unit_.bytes)};
+    leaves_["capacity_bytes"].alternatives = {
+        written_leaf("capacity_bytes", &model::CacheDescription::capacity_bytes, units * unit_.bytes)};
     leaves_.leave_open("capacity_bytes", EvidenceStatus::ambiguous, reason);
   }
 
@@ -420,15 +421,15 @@ class Inference {
 };
 
 // The values that both tell and that differ become alternatives of each other.
-template <class Value, class ToFlow>
+template <class Value>
 void reconcile(const char* leaf, CacheFinding& laps, const CacheFinding& singles,
-               std::optional<Value> model::CacheDescription::*value, const ToFlow& to_flow) {
-  std::optional<Value>& by_laps = laps.cache.*value;
-  const std::optional<Value>& by_singles = singles.cache.*value;
+               std::optional<Value> model::CacheDescription::*member) {
+  std::optional<Value>& by_laps = laps.cache.*member;
+  const std::optional<Value>& by_singles = singles.cache.*member;
   if (by_laps && by_singles && *by_laps != *by_singles) {
     model::LeafEvidence& evidence = laps.evidence.leaves[leaf] = {};
     evidence.status = EvidenceStatus::ambiguous;
-    evidence.alternatives = {to_flow(*by_laps), to_flow(*by_singles)};
+    evidence.alternatives = {written_leaf(leaf, member, by_laps), written_leaf(leaf, member, by_singles)};
     evidence.reason = "laps and single loads contradict each other";
     by_laps.reset();
   }
@@ -436,16 +437,14 @@ void reconcile(const char* leaf, CacheFinding& laps, const CacheFinding& singles
 
 // What single loads tell besides; the policy only with the sets for which it was proven.
 void add(const CacheFinding& singles, CacheFinding& laps) {
-  const auto number = [](std::uint64_t value) { return std::to_string(value); };
   const bool laps_know = laps.cache.ways.has_value();
   const bool is_same_cache =
       laps_know && laps.cache.ways == singles.cache.ways && laps.cache.line_bytes == singles.cache.line_bytes;
   if (laps_know) {
-    reconcile("capacity_bytes", laps, singles, &model::CacheDescription::capacity_bytes, number);
-    reconcile("onset_bytes", laps, singles, &model::CacheDescription::onset_bytes, number);
-    reconcile("line_bytes", laps, singles, &model::CacheDescription::line_bytes, number);
-    reconcile("ways", laps, singles, &model::CacheDescription::ways,
-              [](const auto& ways) { return model::to_flow_yaml(ways); });
+    reconcile("capacity_bytes", laps, singles, &model::CacheDescription::capacity_bytes);
+    reconcile("onset_bytes", laps, singles, &model::CacheDescription::onset_bytes);
+    reconcile("line_bytes", laps, singles, &model::CacheDescription::line_bytes);
+    reconcile("ways", laps, singles, &model::CacheDescription::ways);
     const auto take = [&](const char* leaf) { laps.evidence.leaves[leaf] = singles.evidence.leaves.at(leaf); };
     laps.cache.sector_bytes = singles.cache.sector_bytes;
     take("sector_bytes");

@@ -11,10 +11,10 @@
 #include <string>
 #include <unordered_set>
 
+#include "infer/asking/written_leaf.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/recordings/validate.hpp"
 #include "model/cache_simulator.hpp"
-#include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
 
@@ -245,12 +245,12 @@ std::vector<std::uint64_t> recorded_lines(std::uint64_t line_bytes, const ReadTr
 }
 
 // `unseen`: what keeps even a value that all survivors share from being proven; empty: nothing.
-template <class Value, class ToFlow>
-void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const ToFlow& to_flow,
-            const std::string& unseen, const std::vector<Hypothesis>& survivors, const RecordedLeaves& leaves) {
+template <class Value>
+void settle(const char* leaf, std::optional<Value> CacheDescription::*member, const std::string& unseen,
+            const std::vector<Hypothesis>& survivors, const RecordedLeaves& leaves) {
   std::vector<std::string> values;
   for (const Hypothesis& survivor : survivors) {
-    std::string value = to_flow(*(survivor.cache.*member));
+    std::string value = written_leaf(leaf, member, survivor.cache.*member);
     if (std::ranges::find(values, value) == values.end()) {
       values.push_back(std::move(value));
     }
@@ -320,19 +320,17 @@ Unseen unseen_by(const std::vector<Hypothesis>& survivors, const ReadTraces& all
 void settle_all(const std::vector<Hypothesis>& survivors, const FillFates& fates, const ReadTraces& all,
                 const RecordedLeaves& leaves) {
   const Unseen unseen = unseen_by(survivors, all);
-  const auto number = [](const auto& value) { return std::to_string(value); };
-  const auto flow = [](const auto& value) { return model::to_flow_yaml(value); };
-  settle("line_bytes", &CacheDescription::line_bytes, number, unseen.of_lines, survivors, leaves);
-  settle("capacity_bytes", &CacheDescription::capacity_bytes, number, unseen.of_sets, survivors, leaves);
-  settle("ways", &CacheDescription::ways, flow, unseen.of_sets, survivors, leaves);
-  settle("index", &CacheDescription::index, flow, unseen.of_sets, survivors, leaves);
+  settle("line_bytes", &CacheDescription::line_bytes, unseen.of_lines, survivors, leaves);
+  settle("capacity_bytes", &CacheDescription::capacity_bytes, unseen.of_sets, survivors, leaves);
+  settle("ways", &CacheDescription::ways, unseen.of_sets, survivors, leaves);
+  settle("index", &CacheDescription::index, unseen.of_sets, survivors, leaves);
   if (leaves.cache().index) {
     leaves.cache().exercised_bits = exercised_bits(recorded_lines(*survivors.front().cache.line_bytes, all));
   }
   if (survivors.size() == 1) {
     leaves["replacement"].details.deterministic = true;
   }
-  settle("replacement", &CacheDescription::replacement, flow, "", survivors, leaves);
+  settle("replacement", &CacheDescription::replacement, "", survivors, leaves);
   name_deciding_experiments(survivors, unseen.every_set_overflowed, fates.shortest_run, all.fill.bytes, leaves);
 }
 

@@ -9,13 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/written_leaf.hpp"
 #include "infer/recordings/cyclic_hypotheses.hpp"
 #include "infer/recordings/model_free.hpp"
 #include "infer/recordings/random_sequences.hpp"
 #include "infer/recordings/recorded.hpp"
 #include "infer/recordings/trace_levels.hpp"
-#include "model/description_yaml.hpp"
-#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -75,7 +74,7 @@ void state_three_levels(std::span<const Trace> traces, std::uint64_t address_of_
   std::vector<std::string> levels;
   std::vector<std::string> fills;
   for (const model::LatencyCycles& guide : {nearer, farther}) {
-    levels.push_back("{hit: " + model::to_text(*guide.hit) + ", miss: " + model::to_text(*guide.miss) + "}");
+    levels.push_back(written_leaf("latency_cycles", &model::CacheDescription::latency_cycles, guide));
     CacheFinding supposed;
     const ReadTraces all{.traces = read_at((*guide.hit + *guide.miss) / 2, traces),
                          .address_of_buffer = address_of_buffer};
@@ -104,7 +103,7 @@ void doubt_few_loads(std::span<const ReadTrace> traces, const RecordedLeaves& le
     const model::LatencyCycles found = std::exchange(leaves.cache().latency_cycles, {});
     leaves.open("latency_cycles", EvidenceStatus::ambiguous,
                 "there are no more than " + std::to_string(std::min(hits, misses)) + " loads of one of the two levels",
-                {}, {"{hit: " + model::to_text(*found.hit) + ", miss: " + model::to_text(*found.miss) + "}"});
+                {}, {written_leaf("latency_cycles", &model::CacheDescription::latency_cycles, found)});
   }
 }
 
@@ -114,19 +113,17 @@ void doubt_description(const RecordedLeaves& leaves) {
   leaves.cache().sector_bytes = found.sector_bytes;
   leaves.cache().onset_bytes = found.onset_bytes;
   leaves.cache().latency_cycles = found.latency_cycles;
-  const auto doubt = [&](const char* leaf, const auto& value, const auto& to_text) {
-    if (value) {
+  const auto doubt = [&](const char* leaf, auto member) {
+    if (found.*member) {
       leaves.open(leaf, EvidenceStatus::ambiguous, "too few accesses are left to check it",
-                  "the same recordings, ten times as long", {to_text(*value)});
+                  "the same recordings, ten times as long", {written_leaf(leaf, member, found.*member)});
     }
   };
-  const auto number = [](std::uint64_t value) { return std::to_string(value); };
-  const auto flow = [](const auto& value) { return model::to_flow_yaml(value); };
-  doubt("capacity_bytes", found.capacity_bytes, number);
-  doubt("line_bytes", found.line_bytes, number);
-  doubt("ways", found.ways, flow);
-  doubt("index", found.index, flow);
-  doubt("replacement", found.replacement, flow);
+  doubt("capacity_bytes", &model::CacheDescription::capacity_bytes);
+  doubt("line_bytes", &model::CacheDescription::line_bytes);
+  doubt("ways", &model::CacheDescription::ways);
+  doubt("index", &model::CacheDescription::index);
+  doubt("replacement", &model::CacheDescription::replacement);
 }
 
 // By random sequences where there are any, and else, or where these are too short, by warm cyclic chases.

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/replacement.hpp"
+
 // What evidence says of single leaves besides status, confidence and alternatives. What a member means stands in its
 // row (model/description/evidence_details.cpp).
 namespace gpuinfer::model {
@@ -64,6 +66,14 @@ struct StoredBytes {
   bool operator==(const StoredBytes&) const = default;
 };
 
+// A policy that the set follows but for a share of the fills, which lies in the interval.
+struct DepartingPolicy {
+  Replacement policy;
+  RealInterval departs{};
+
+  bool operator==(const DepartingPolicy&) const = default;
+};
+
 using BySize = std::vector<std::pair<std::uint64_t, double>>;  // by bytes
 using ByName = std::vector<std::pair<std::string, double>>;    // in the order in which they are written
 using Victims = std::vector<RealInterval>;                     // by way
@@ -73,6 +83,7 @@ using ByteRanges = std::vector<BytePair>;                      // first and last
 struct EvidenceDetails {
   // Of a policy. `deterministic` without a value inside: that cannot be told.
   std::optional<std::optional<bool>> deterministic;
+  std::optional<DepartingPolicy> mostly;
   std::optional<std::uint64_t> policies_tried;
   std::optional<std::uint64_t> sequences_to_narrow;
   std::optional<std::uint64_t> learned_states;

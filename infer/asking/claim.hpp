@@ -22,6 +22,7 @@ struct Claim {
   std::size_t questions = 0;             // that were asked about it
   std::size_t trials = 0;                // that could have refuted the value, and did not
   std::string tested = {};               // what these trials were, where that explains why the value may be doubted
+  std::optional<model::DepartureBound> bound = {};
   model::EvidenceDetails details = {};
 };
 

@@ -20,6 +20,8 @@ struct Progress {
 struct Settings {
   std::uint64_t seed = 1;
   bool all_sms = false;  // ask every SM for itself whether it is as the others, where the device lets one choose
+  // Departures from a deterministic policy are excluded that are more frequent than once in so many fills.
+  std::size_t fills_to_test = 2000;
   std::optional<std::size_t> budget_accesses;                     // stop asking after so many
   std::optional<std::chrono::steady_clock::time_point> deadline;  // stop asking then
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};

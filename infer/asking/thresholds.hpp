@@ -27,4 +27,18 @@ inline constexpr double least_p_value = 0.01;
 // 20,000 accesses 0.02 are expected to differ and 20 may: a description that is wrong about one access in 500 fails.
 inline constexpr double least_voted_agreement = 0.999;
 
+// The confidence with which departures from a deterministic description are excluded.
+inline constexpr double excluded_at = 0.99;
+
+// Loads of one set that show other lines than are predicted: by chance a stretch of them speaks so strongly once in
+// e^14 = 1.2 million loads at most (Wald 1945), and some 50,000 are judged. Two misreads that few are do not suffice.
+inline constexpr double departure_log_ratio = 14;
+
+// Of a load that is read otherwise than predicted every time it is asked: ln(10^9), since each of many thousands may
+// be. Three readings of crisp levels say as much, five where one in fifty is misread.
+inline constexpr double repeated_log_ratio = 20.7;
+
+// A policy of which less frequent departures are excluded is not resolved, unless misreads hide them.
+inline constexpr double most_departures = 1.0 / 200;
+
 }  // namespace gpuinfer::infer

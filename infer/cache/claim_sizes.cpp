@@ -85,7 +85,7 @@ void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const Ca
 }
 
 void claim_capacity(CacheClaims& claims) {
-  const auto& [ways, alternatives, reason, questions, trials, tested, details] = claims.ways;
+  const auto& [ways, alternatives, reason, questions, trials, tested, bound, details] = claims.ways;
   if (ways) {
     claims.capacity_bytes = {.value = std::reduce(ways->begin(), ways->end(), Bytes{0}) * *claims.line_bytes.value,
                              .questions = questions,

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <type_traits>
 
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/written_leaf.hpp"
+#include "model/description/sections.hpp"
+#include "model/index_function.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -125,6 +128,7 @@ class Judge {
     if (evidence.status == EvidenceStatus::resolved) {
       evidence.confidence =
           confidence_after(rule.is_predicted && is_predicted_ ? claims_.predicted_trials : claim.trials);
+      evidence.bound = claim.bound;
     }
     return judgement;
   }
@@ -156,6 +160,68 @@ void suppose_capacity(CacheFinding& finding) {
   }
 }
 
+struct Conflict {
+  std::array<std::string_view, 2> leaves;
+  std::string sentence;
+};
+
+std::string bytes_text(double bytes) { return std::to_string(std::llround(bytes)) + " bytes"; }
+
+// Values that cannot hold together, however well each of them was tested.
+std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
+  // Lines that a nearer level keeps are resident, too, and those of sets that few loads meet may not be.
+  constexpr double most_resident = 1.25;
+  std::vector<Conflict> found;
+  const auto check = [&](bool holds, std::string_view first, std::string_view second, std::string sentence) {
+    if (!holds) {
+      found.push_back({.leaves = {first, second}, .sentence = std::move(sentence)});
+    }
+  };
+  if (cache.capacity_bytes && cache.onset_bytes) {
+    check(*cache.onset_bytes <= *cache.capacity_bytes, "capacity_bytes", "onset_bytes",
+          bytes_text(static_cast<double>(*cache.onset_bytes)) + " in a row fit, and the capacity is " +
+              bytes_text(static_cast<double>(*cache.capacity_bytes)));
+  }
+  if (cache.capacity_bytes && cache.resident_bytes) {
+    check(cache.resident_bytes->front() <= most_resident * static_cast<double>(*cache.capacity_bytes), "capacity_bytes",
+          "resident_bytes",
+          "random loads find " + bytes_text(cache.resident_bytes->front()) + " or more, and the capacity is " +
+              bytes_text(static_cast<double>(*cache.capacity_bytes)));
+  }
+  if (cache.ways && cache.index) {
+    check(model::sets(*cache.index) == cache.ways->size(), "ways", "index",
+          "the index has " + std::to_string(model::sets(*cache.index)) + " sets, and " +
+              std::to_string(cache.ways->size()) + " have ways");
+  }
+  if (cache.line_bytes && cache.sector_bytes) {
+    check(*cache.line_bytes % *cache.sector_bytes == 0, "line_bytes", "sector_bytes",
+          "a line of " + std::to_string(*cache.line_bytes) + " bytes has no whole number of sectors of " +
+              std::to_string(*cache.sector_bytes));
+  }
+  return found;
+}
+
+// Opens both leaves of each conflict.
+void open_conflicts(const CacheClaims& claims, CacheFinding& finding) {
+  for (const Conflict& conflict : conflicts_of(finding.cache)) {
+    for_each_claim(claims,
+                   [&]<class Value, class Member>(std::string_view leaf, const Claim<Value>& claim, Member member) {
+                     if (std::ranges::find(conflict.leaves, leaf) == conflict.leaves.end()) {
+                       return;
+                     }
+                     LeafEvidence& evidence = finding.evidence.leaves.at(std::string(leaf));
+                     evidence.status = EvidenceStatus::ambiguous;
+                     evidence.confidence.reset();
+                     evidence.bound.reset();
+                     evidence.reason = conflict.sentence;
+                     if constexpr (!std::is_null_pointer_v<Member>) {
+                       finding.cache.*member = {};
+                       evidence.alternatives = texts_of(leaf, std::vector<Value>{*claim.value}, member);
+                     }
+                   });
+  }
+}
+
 }  // namespace
 
 CacheFinding conclude(const CacheClaims& claims, const Doubts& doubts) {
@@ -179,6 +245,7 @@ CacheFinding conclude(const CacheClaims& claims, const Doubts& doubts) {
   if (finding.cache.index) {
     finding.cache.exercised_bits = claims.exercised_bits;
   }
+  open_conflicts(claims, finding);
   suppose_capacity(finding);
   finding.evidence.prediction = claims.prediction;
   return finding;

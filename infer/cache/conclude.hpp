@@ -28,7 +28,8 @@ using Doubts = std::map<Doubt, std::string>;
 
 // Decides which leaves are resolved, by one table. What is claimed and not resolved is left as an alternative, with
 // the sentences of the doubts. Without a proof there must be a sentence for `unproven`. Confidence comes from
-// the trials of the prediction, where that proves a leaf, else of the claim. Fills `cache` and `evidence` but for the
+// the trials of the prediction, where that proves a leaf, else of the claim. Values that cannot hold together are left
+// open, both of them. Fills `cache` and `evidence` but for the
 // inquiries.
 [[nodiscard]] CacheFinding conclude(const CacheClaims& claims, const Doubts& doubts);
 

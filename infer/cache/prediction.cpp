@@ -14,8 +14,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
-#include "infer/cache/set_map.hpp"
-#include "infer/policy/policy_questions.hpp"
+#include "infer/cache/fresh_questions.hpp"
 #include "model/cache_simulator.hpp"
 
 namespace gpuinfer::infer {
@@ -24,188 +23,6 @@ namespace {
 
 constexpr std::array<double, 5> footprints{1.2, 1.5, 2.0, 2.5, 3.0};  // in capacities
 constexpr std::size_t simulations = 24;
-constexpr std::uint64_t load_bytes = 4;
-
-// A fresh sequence, and what is loaded before it so that it does not matter what was there.
-struct FreshQuestion {
-  Primer primer;  // in questions of its own
-  model::Question question;
-};
-
-// What fresh sequences load, and what brings the sets in line before.
-struct Pool {
-  std::size_t sets = 0;
-  AccessSequence asked;
-  AccessSequence warm = {};  // from a start that is the same each time
-  Primer conditioning;
-};
-
-enum class Lying : std::uint8_t { everywhere, side_by_side };
-
-// Lines of the first sets of `order`, as many as together hold enough for a sequence that fills them several times
-// over, which the sets of a small cache all are.
-Pool pool_of_sets(const Interrogator& device, const model::CacheDescription& cache, double footprint,
-                  std::span<const std::uint32_t> order, Lying lying, model::Random& random) {
-  constexpr std::uint64_t most_capacity_lines = 512;
-  const SetStart start = start_of(device);
-  std::vector<std::uint32_t> asked(cache.ways->size());
-  std::vector<std::uint32_t> wanted(cache.ways->size());
-  std::uint64_t capacity_lines = 0;
-  Pool pool;
-  for (const std::uint32_t set : order) {
-    const std::uint32_t ways = (*cache.ways)[set];
-    if (capacity_lines > 0 && capacity_lines + ways > most_capacity_lines) {
-      break;
-    }
-    asked[set] = std::max(2U, static_cast<std::uint32_t>(std::lround(footprint * ways)));
-    wanted[set] = start == SetStart::empty ? asked[set] : std::max(asked[set], 4 * ways);
-    capacity_lines += ways;
-    ++pool.sets;
-  }
-  const LinesOfSets lines_of_sets(device, *cache.index, *cache.line_bytes);
-  const std::vector<Offsets> drawn =
-      lying == Lying::everywhere ? lines_of_sets.draw(wanted, random) : lines_of_sets.draw_strided(wanted, 0, random);
-  for (std::size_t set = 0; set < drawn.size(); ++set) {
-    const Offsets& lines = drawn[set];
-    const std::size_t most_asked = std::min<std::size_t>(lines.size(), asked[set]);
-    pool.asked.insert(pool.asked.end(), lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(most_asked));
-    const std::vector<SetLines> walks = frame_of((*cache.ways)[set], lines.size(), start).conditioning;
-    pool.conditioning.resize(walks.size());
-    for (std::size_t walk = 0; walk < walks.size(); ++walk) {
-      std::transform(walks[walk].begin(), walks[walk].end(), std::back_inserter(pool.conditioning[walk]),
-                     [&](std::uint32_t line) { return lines[line]; });
-    }
-  }
-  return pool;
-}
-
-// Lines from everywhere, so many times as many as the store holds, where that is fewer than the tags: evenly from all
-// sets where there are few, each loaded once before, since the store is hardly ever full where many sets are not.
-Pool pool_of_store(const Interrogator& device, const model::CacheDescription& cache, double footprint,
-                   model::Random& random) {
-  std::vector<std::uint32_t> wanted(cache.ways->size());
-  const auto lines = static_cast<std::uint64_t>(footprint * static_cast<double>(*cache.store_lines));
-  constexpr double few = 1.6;
-  for (std::uint64_t line = 0; line < lines; ++line) {
-    ++wanted[footprint < few ? line % wanted.size() : random.below(wanted.size())];
-  }
-  Pool pool;
-  for (const Offsets& of_set : LinesOfSets(device, *cache.index, *cache.line_bytes).draw(wanted, random)) {
-    pool.asked.insert(pool.asked.end(), of_set.begin(), of_set.end());
-  }
-  if (footprint < few) {
-    pool.warm = pool.asked;
-    random.shuffle(pool.warm);
-  }
-  return pool;
-}
-
-// Random loads of random words, so that sectors are met one by one, of lines that come back soon and late.
-FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
-                             model::Random& random) {
-  random.shuffle(pool.asked);
-  AccessSequence record;
-  for (const std::uint32_t line : model::returning_walk(static_cast<std::uint32_t>(pool.asked.size()),
-                                                        std::max<std::size_t>(2000, 2 * pool.asked.size()), random)) {
-    record.push_back(pool.asked[line] + random.below(*cache.line_bytes / load_bytes) * load_bytes);
-  }
-  if (device.starts_flooded()) {
-    return {.primer = {},
-            .question = device.question_unflooded(std::move(pool.conditioning.front()), std::move(record))};
-  }
-  return {.primer = std::move(pool.conditioning), .question = device.question(std::move(pool.warm), std::move(record))};
-}
-
-using Answers = std::vector<std::vector<float>>;
-
-double share_of_strays(const LevelClassifier& classifier, const Answers& answers) {
-  std::size_t strays = 0;
-  std::size_t accesses = 0;
-  for (const std::vector<float>& answer : answers) {
-    strays += static_cast<std::size_t>(
-        std::ranges::count_if(answer, [&](float latency) { return classifier.read(latency) == Reading::unclear; }));
-    accesses += answer.size();
-  }
-  return static_cast<double>(strays) / static_cast<double>(std::max<std::size_t>(1, accesses));
-}
-
-// What `ask` returns. Lines that were not loaded for long may come from beyond the next level and take longer than any
-// known miss; asked again right away they come from there.
-template <class Ask>
-Answers ask_until_near(const Interrogator& device, Ask&& ask) {
-  constexpr int most_repeats = 2;
-  Answers answers = ask();
-  for (int repeat = 0; repeat < most_repeats && share_of_strays(device.classifier(), answers) > most_outliers;
-       ++repeat) {
-    answers = ask();
-  }
-  return answers;
-}
-
-// All questions, then all of them again, as often as votes need of which few may be wrong: they are counted, so crisp
-// levels need none.
-Answers ask_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
-  const unsigned votes = device.votes_needed(1e-3) == 1 ? 1 : device.votes_needed();
-  if (start_of(device) != SetStart::invalidated) {
-    std::vector<model::Question> batch;
-    for (unsigned vote = 0; vote < votes; ++vote) {
-      std::transform(questions.begin(), questions.end(), std::back_inserter(batch),
-                     [](const FreshQuestion& each) { return each.question; });
-    }
-    return device.latencies(batch);
-  }
-  Answers answers;
-  for (unsigned vote = 0; vote < votes; ++vote) {
-    for (const FreshQuestion& each : questions) {
-      const Priming priming(device, each.primer);
-      answers.push_back(device.latencies({&each.question, 1}).front());
-    }
-  }
-  return answers;
-}
-
-Answers ask_for_votes(Interrogator& device, const std::vector<FreshQuestion>& questions) {
-  return ask_until_near(device, [&] { return ask_votes(device, questions); });
-}
-
-// What a description predicts, by access, as far as that does not depend on what was there before: on which of so many
-// histories.
-std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
-                                                  const FreshQuestion& fresh, std::uint64_t histories) {
-  constexpr std::size_t longest_history = 4000;
-  const std::uint64_t address_of_buffer = device.buffer().address;
-  const bool from_empty = start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
-  // A flood of the device is one history more.
-  const model::StartState left = device.starts_flooded() ? model::StartState::keep : fresh.question.state;
-  model::Question question = fresh.question;
-  question.state = from_empty ? model::StartState::clean : left;
-  std::vector<std::optional<bool>> predicted;
-  for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
-    const auto simulator = model::CacheSimulator::make(cache, 0);
-    if (!from_empty) {
-      model::Random random(history);
-      model::Question before = fresh.question;
-      before.state = model::StartState::keep;
-      before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
-      before.record.clear();
-      static_cast<void>(outcomes_of(*simulator, before, address_of_buffer));
-      for (const AccessSequence& loads : fresh.primer) {
-        model::Question primer = fresh.question;
-        primer.state = left;
-        primer.warm = loads;
-        primer.record.clear();
-        static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
-      }
-    }
-    const auto outcomes = outcomes_of(*simulator, question, address_of_buffer);
-    predicted.resize(outcomes.size(), std::nullopt);
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const bool miss = model::is_miss(outcomes[i]);
-      predicted[i] = history == 0 || predicted[i] == miss ? std::optional(miss) : std::nullopt;
-    }
-  }
-  return predicted;
-}
 
 // What was judged of each set. A few sets of many that do otherwise hardly show in a sum over all.
 class SetTally {
@@ -251,9 +68,21 @@ class SetTally {
   std::vector<Count> counts_;
 };
 
-Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
-                                  const std::vector<FreshQuestion>& questions, const Answers& answers) {
+using Predictions = std::vector<std::vector<std::optional<bool>>>;  // by question and access
+
+Predictions predictions_of(const Interrogator& device, const model::CacheDescription& cache,
+                           const std::vector<FreshQuestion>& questions) {
   constexpr std::uint64_t histories = 48;  // large sets have many states
+  Predictions predictions;
+  std::ranges::transform(questions, std::back_inserter(predictions), [&](const FreshQuestion& question) {
+    return predicted_misses(device, cache, question, histories);
+  });
+  return predictions;
+}
+
+Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
+                                  const std::vector<FreshQuestion>& questions, const Predictions& predictions,
+                                  const Answers& answers) {
   const auto votes = static_cast<unsigned>(answers.size() / questions.size());
   const LevelClassifier& classifier = device.classifier();
 
@@ -267,7 +96,7 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
   std::size_t undetermined = 0;
   SetTally of_sets(device, cache);
   for (std::size_t q = 0; q < questions.size(); ++q) {
-    const auto predicted = predicted_misses(device, cache, questions[q], histories);
+    const std::vector<std::optional<bool>>& predicted = predictions[q];
     accesses += predicted.size();
     undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
     std::vector<double> for_miss(predicted.size());
@@ -332,7 +161,7 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
   for (const FreshQuestion& each : fresh) {
     questions.push_back(each.question);
   }
-  const Answers answers = ask_until_near(device, [&] { return device.latencies(questions); });
+  const Answers answers = ask_until_near(device, questions);
   Verification result;
   double squares = 0;
   for (std::size_t q = 0; q < questions.size(); ++q) {
@@ -379,7 +208,8 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
 enum class Coverage : std::uint8_t { sample, every_set };
 
 std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const model::CacheDescription& cache,
-                                           std::uint64_t attempt, Coverage coverage, Lying lying = Lying::everywhere) {
+                                           std::uint64_t attempt, Coverage coverage,
+                                           StrideExponent lying = everywhere) {
   constexpr std::size_t most_questions = 64;
   model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
   std::vector<FreshQuestion> questions;
@@ -474,7 +304,8 @@ BestPrediction predict_best(Interrogator& device, const model::CacheDescription&
   for (const model::Replacement& policy : policies) {
     model::CacheDescription assumed = cache;
     assumed.replacement = policy;
-    Verification tried = verify_deterministic(device, assumed, questions, answers);
+    Verification tried =
+        verify_deterministic(device, assumed, questions, predictions_of(device, assumed, questions), answers);
     doubt_levels(device.classifier(), tried);
     if (!best || *best->verification.evidence.agreement < *tried.evidence.agreement) {
       best = {.policy = policy, .verification = std::move(tried)};
@@ -491,33 +322,62 @@ bool does_as_described(Interrogator& device, const model::CacheDescription& cach
     model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt) ^ set);
     std::vector<FreshQuestion> questions;
     for (const double footprint : footprints) {
-      questions.push_back(fresh_question(
-          device, cache, pool_of_sets(device, cache, footprint, {&set, 1}, Lying::everywhere, random), random));
+      questions.push_back(
+          fresh_question(device, cache, pool_of_sets(device, cache, footprint, {&set, 1}, everywhere, random), random));
     }
-    if (verify_deterministic(device, cache, questions, ask_for_votes(device, questions)).holds) {
+    if (verify_deterministic(device, cache, questions, predictions_of(device, cache, questions),
+                             ask_for_votes(device, questions))
+            .holds) {
       return true;
     }
   }
   return false;
 }
 
+// What a sum over all loads may hide.
+void look_closer(Interrogator& device, const std::vector<FreshQuestion>& questions, const Predictions& predictions,
+                 const Answers& answers, DepartureTally& departures, Verification& result) {
+  model::Random random(device.settings().seed);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    departures.add(questions[q], predictions[q], answers[q], random);
+    Answers votes;
+    for (std::size_t vote = q; vote < answers.size(); vote += questions.size()) {
+      votes.push_back(answers[vote]);
+    }
+    if (auto contradiction = contradiction_that_repeats(device, questions[q], predictions[q], votes)) {
+      result.holds = false;
+      result.contradicted = true;
+      result.reason = *std::move(contradiction);
+      return;
+    }
+  }
+}
+
 Verification judged(Interrogator& device, const model::CacheDescription& cache,
-                    const std::vector<FreshQuestion>& questions) {
-  Verification result = model::is_deterministic(*cache.replacement)
-                            ? verify_deterministic(device, cache, questions, ask_for_votes(device, questions))
-                            : verify_stochastic(device, cache, questions);
+                    const std::vector<FreshQuestion>& questions, DepartureTally* departures) {
+  if (!model::is_deterministic(*cache.replacement)) {
+    Verification result = verify_stochastic(device, cache, questions);
+    doubt_levels(device.classifier(), result);
+    return result;
+  }
+  const Answers answers = ask_for_votes(device, questions);
+  const Predictions predictions = predictions_of(device, cache, questions);
+  Verification result = verify_deterministic(device, cache, questions, predictions, answers);
   doubt_levels(device.classifier(), result);
+  if (result.holds && departures != nullptr) {
+    look_closer(device, questions, predictions, answers, *departures, result);
+  }
   return result;
 }
 
 }  // namespace
 
-Verification verify(Interrogator& device, const model::CacheDescription& cache) {
+Verification verify(Interrogator& device, const model::CacheDescription& cache, DepartureTally* departures) {
   Verification result;
   std::set<std::uint32_t> odd_sets;  // of a sequence that failed, too
   // A true description fails at times, so a failure has to happen twice, on other sequences.
   for (const std::uint64_t attempt : {1ULL, 2ULL}) {
-    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::every_set));
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::every_set), departures);
     odd_sets.insert(result.odd_sets.begin(), result.odd_sets.end());
     if (result.holds) {
       break;
@@ -540,7 +400,7 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache) 
 Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache) {
   Verification result;
   for (const std::uint64_t attempt : {5ULL, 6ULL}) {
-    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::sample, Lying::side_by_side));
+    result = judged(device, cache, fresh_questions(device, cache, attempt, Coverage::sample, side_by_side), nullptr);
     if (result.holds) {
       break;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "infer/asking/interrogator.hpp"
+#include "infer/cache/rare_departures.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
@@ -21,9 +22,11 @@ struct Verification {
 
 // Asks fresh random sequences over all lines that `cache` can index, 1.2 to 3 times its capacity, and compares with its
 // simulation; up to 32,000 lines every set takes part. A deterministic cache holds when the disagreements fit the
-// misread rate (at most 2 %, p > 0.01) and voted agreement is at least 0.999, and when sets that were odd are not so
-// again in sequences of their own; a stochastic one when miss counts fit what many simulations spread over (p > 0.01).
-[[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache);
+// misread rate (at most 2 %, p > 0.01) and voted agreement is at least 0.999, when no load does otherwise each time,
+// and when sets that were odd are not so again in sequences of their own; a stochastic one when miss counts fit what
+// many simulations spread over (p > 0.01). `departures`: takes what the answers say about them.
+[[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache,
+                                  DepartureTally* departures = nullptr);
 
 // The same over lines side by side, some of them of every set as far as verify() goes. Of lines from everywhere few are
 // neighbours in a small cache, so there a line of twice the size would hardly show.

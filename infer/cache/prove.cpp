@@ -3,12 +3,14 @@
 #include "infer/cache/prove.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "infer/asking/disturbance.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/prediction.hpp"
+#include "infer/cache/rare_departures.hpp"
 #include "infer/policy/replacement_fit.hpp"
 #include "model/description_yaml.hpp"
 
@@ -52,11 +54,64 @@ void check_lines_side_by_side(Interrogator& asker, const model::CacheDescription
   }
 }
 
+// The bound that a policy, an index and sets were tested to, in three digits.
+model::DepartureBound bound_of(double departures_below) {
+  const double scale = std::pow(10, 2 - std::floor(std::log10(departures_below)));
+  return {.departures_below = std::min(1.0, std::ceil(departures_below * scale) / scale), .at = excluded_at};
+}
+
+std::string share_text(std::pair<double, double> share) {
+  return "between one in " + std::to_string(std::lround(1 / share.second)) + " and one in " +
+         std::to_string(std::lround(1 / share.first)) + " fills";
+}
+
+bool departs(const Interrogator& asker, const DepartureTally& tally) {
+  return misreads_are_independent(asker.classifier()) && tally.events() > 0 &&
+         tally.departures_below() > 1 / static_cast<double>(asker.settings().fills_to_test);
+}
+
+// A recording holds no answers to these questions: then the sequences before say how rare a departure may be.
+void exclude_departures(Interrogator& asker, const model::CacheDescription& cache, DepartureTally& tally,
+                        Verification& verification) {
+  asker.inquire("chases over one line more than each set has ways, and sets that are full of lines in use",
+                "one fill in hundreds may do otherwise, which a sum over all loads hides among misreads");
+  std::optional<std::string> contradiction;
+  bool is_refused = false;
+  try {
+    contradiction = search_departures(asker, cache, tally);
+  } catch (const QuestionRefused&) {
+    is_refused = true;
+  }
+  const double below = tally.departures_below();
+  if (contradiction) {
+    fail(verification, *std::move(contradiction));
+    verification.contradicted = true;
+  } else if (departs(asker, tally)) {
+    asker.learned("it does so but for " + share_text(tally.departing_share()));
+    return;
+  } else if (is_refused && below > most_departures) {
+    fail(verification,
+         "what was recorded excludes no departures below one in " + std::to_string(std::lround(1 / below)) + " fills");
+  }
+  asker.learned(verification.holds ? "no more than one fill in " + std::to_string(std::lround(1 / below)) +
+                                         " departs (" + std::to_string(tally.fills()) + " were judged)"
+                                   : verification.reason);
+}
+
+// Sets and index are proven, and the policy is none that is known.
+void describe_departing(const DepartureTally& tally, Claim<model::Replacement>& claim) {
+  const auto [fewest, most] = tally.departing_share();
+  claim.reason = "it does as " + model::to_text(*claim.value) + " but for " + share_text({fewest, most});
+  claim.details.deterministic.emplace();
+  claim.details.mostly = {.policy = *claim.value, .departs = {fewest, most}};
+  claim.value.reset();
+}
+
 Verification verify_all(Interrogator& asker, const model::Answerer& device, const FoundSets& sets,
-                        const model::CacheDescription& cache) {
+                        const model::CacheDescription& cache, DepartureTally& tally) {
   asker.inquire("fresh random sequences over lines from everywhere",
                 "only what predicts answers that took no part in the fit is resolved");
-  Verification verification = verify(asker, cache);
+  Verification verification = verify(asker, cache, &tally);
   asker.learned(verification.holds ? "the description predicts them" : verification.reason);
   if (verification.holds && sets.packings.failed()) {
     fail(verification, "packings of lines that should just fill every set do not behave so; " + sets.ways.tested);
@@ -71,6 +126,10 @@ Verification verify_all(Interrogator& asker, const model::Answerer& device, cons
   if (verification.holds && disturbance_of(device)) {
     check_lines_side_by_side(asker, cache, verification);
   }
+  if (verification.holds && model::is_deterministic(*cache.replacement) &&
+      misreads_are_independent(asker.classifier())) {
+    exclude_departures(asker, cache, tally, verification);
+  }
   return verification;
 }
 
@@ -83,10 +142,19 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
         "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
     return;
   }
-  const Verification verification = verify_all(asker, device, sets, claimed_cache(claims));
+  const model::CacheDescription cache = claimed_cache(claims);
+  DepartureTally tally(asker, cache);
+  const Verification verification = verify_all(asker, device, sets, cache, tally);
   claims.prediction = verification.evidence;
   if (verification.holds) {
     claims.predicted_trials = verification.trials;
+    if (!model::is_deterministic(*cache.replacement)) {
+    } else if (departs(asker, tally)) {
+      describe_departing(tally, claims.replacement);
+    } else {
+      claims.replacement.bound = bound_of(tally.departures_below());
+    }
+    claims.index.bound = claims.ways.bound = bound_of(tally.odd_lines_below());
     return;
   }
   claims.replacement.details.deterministic.emplace();

@@ -4,6 +4,7 @@
 
 #include "model/description/codec.hpp"
 #include "model/description/evidence.hpp"
+#include "model/description/values.hpp"
 
 namespace gpuinfer::model {
 
@@ -177,6 +178,29 @@ struct Share {
   }
 };
 
+// `{policy: NAME, PARAMETER: value, .., departs: [number, number]}`
+struct Departing {
+  [[nodiscard]] static DepartingPolicy read(const Place& place) {
+    YamlNode policy = place.node();
+    std::erase_if(policy.entries, [](const YamlEntry& entry) { return entry.key.text == "departs"; });
+    const std::string file = "mostly";
+    auto replacement = replacement_from(Place(policy, file), std::nullopt);
+    if (!replacement) {
+      place.fail("names no policy; write `{policy: NAME, departs: [number, number]}`");
+    }
+    return {.policy = *std::move(replacement), .departs = interval.read(place.need("departs"))};
+  }
+  [[nodiscard]] static std::string write(const DepartingPolicy& mostly) {
+    std::string text = replacement_text(mostly.policy);
+    text.pop_back();
+    return text + ", departs: " + interval.write(mostly.departs) + "}";
+  }
+  [[nodiscard]] static std::string text(const DepartingPolicy& mostly) { return write(mostly); }
+  [[nodiscard]] static LeafFacts facts() {
+    return {.schema = {{"type", "object"}, {"required", "[policy, departs]"}}};
+  }
+};
+
 Map<WideElements> wide_elements() {
   return {.leaves = {leaf("contiguous_cycles", &WideElements::contiguous_cycles, real).needed(),
                      leaf("contiguous_rows", &WideElements::contiguous_rows, small),
@@ -225,6 +249,8 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
   static const Leaves<Details> leaves = sparse({
       leaf("deterministic", &Details::deterministic, OrNull<codec::Words<bool>>{truth()},
            "of a policy: whether the same accesses always have the same outcome; null if that cannot be told"),
+      leaf("mostly", &Details::mostly, Departing{},
+           "of a policy: the one that fills follow but for a share `departs`, which lies in that interval with 99 %"),
       leaf("policies_tried", &Details::policies_tried, count,
            "how many deterministic policies, parameters included, were held against the answers"),
       leaf("sequences_to_narrow", &Details::sequences_to_narrow, count,

@@ -58,7 +58,9 @@ def run_device(options, kind, number, folder):
     began = time.monotonic()
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     verdict.seconds = time.monotonic() - began
-    verdict.accesses = int(files["count"].read_text()) if files["count"].exists() else 0
+    # The device may outlive who asked it by a moment.
+    counted = files["count"].read_text() if files["count"].exists() else ""
+    verdict.accesses = int(counted or 0)
     if done.returncode not in (RESOLVED, UNRESOLVED):
         verdict.wrong["run"] = f"ended with {done.returncode}: {done.stderr.strip()[-300:]}"
         return verdict

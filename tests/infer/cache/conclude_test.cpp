@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -190,6 +191,32 @@ TEST(Conclude, WhatWasTestedStandsWithTheDoubt) {
   claims.ways.tested = "of 20 packings 19 fit";
   EXPECT_EQ(conclude(claims, {{Doubt::unproven, "adaptive"}}).evidence.leaves.at("ways").reason,
             "adaptive; of 20 packings 19 fit");
+}
+
+TEST(Conclude, ValuesThatCannotHoldTogetherAreLeftOpen) {
+  using Break = void (*)(CacheClaims&);
+  const std::map<std::pair<std::string, std::string>, Break> broken{
+      {{"capacity_bytes", "onset_bytes"}, [](CacheClaims& claims) { claims.onset_bytes.value = 4128; }},
+      {{"capacity_bytes", "resident_bytes"},
+       [](CacheClaims& claims) {
+         claims.resident_bytes->value = std::array{6000.0, 7000.0};
+       }},
+      {{"index", "ways"},
+       [](CacheClaims& claims) {
+         claims.index.value = model::BitsIndex{.bits = {5, 6}};
+       }},
+      {{"line_bytes", "sector_bytes"}, [](CacheClaims& claims) { claims.sector_bytes.value = 24; }}};
+  for (const auto& [leaves, break_claims] : broken) {
+    CacheClaims claims = claimed(Proof::prediction);
+    break_claims(claims);
+    const CacheFinding finding = conclude(claims, {});
+    for (const auto& [leaf, evidence] : finding.evidence.leaves) {
+      const bool is_open = leaf == leaves.first || leaf == leaves.second;
+      EXPECT_EQ(evidence.status, is_open ? EvidenceStatus::ambiguous : EvidenceStatus::resolved) << leaf;
+      EXPECT_EQ(evidence.confidence.has_value(), !is_open) << leaf;
+      EXPECT_EQ(evidence.alternatives.size(), is_open ? 1U : 0U) << leaf;
+    }
+  }
 }
 
 }  // namespace

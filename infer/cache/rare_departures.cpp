@@ -1,0 +1,359 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/rare_departures.hpp"
+
+#include <algorithm>
+#include <boost/math/special_functions/gamma.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
+#include "infer/policy/policy_questions.hpp"
+#include "model/index_function.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+constexpr std::uint64_t histories = 12;
+
+// A fill that is left out of a simulation shows more than most other departures do.
+constexpr double as_visible = 0.5;
+
+// The largest mean of a Poisson distribution that leaves so few events plausible.
+double most_expected(std::size_t events, double confidence) {
+  return boost::math::gamma_p_inv(static_cast<double>(events) + 1, confidence);
+}
+
+// What an access says for "loads go either way here" against "loads go as predicted", by its log likelihood ratio.
+double either_way(double against_prediction) { return std::log(0.5 + 0.5 * std::exp(against_prediction)); }
+
+// Stretches of loads of one set that speak against the prediction by more than misreads do. Each begins after the one
+// before has ended.
+std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against) {
+  std::unordered_map<std::uint32_t, double> sums;
+  std::size_t events = 0;
+  for (std::size_t i = 0; i < against.size(); ++i) {
+    double& sum = sums[set_of[i]];
+    sum = std::max(0.0, sum + either_way(against[i]));
+    if (sum > departure_log_ratio) {
+      ++events;
+      sum = -std::numeric_limits<double>::infinity();
+    }
+  }
+  return events;
+}
+
+double against_prediction(std::optional<bool> is_miss, double log_ratio) {
+  return !is_miss ? 0 : (*is_miss ? -log_ratio : log_ratio);
+}
+
+}  // namespace
+
+bool misreads_are_independent(const LevelClassifier& classifier) {
+  constexpr double most_overlap = 1e-3;
+  return classifier.overlap() <= most_overlap;
+}
+
+std::vector<std::uint32_t> DepartureTally::sets_of(const AccessSequence& loads) const {
+  std::vector<std::uint32_t> sets;
+  std::ranges::transform(loads, std::back_inserter(sets), [&](std::uint64_t offset) {
+    const std::uint64_t address = device_->address_of(offset);
+    return model::set_of(*cache_->index, address - address % *cache_->line_bytes);
+  });
+  return sets;
+}
+
+void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted,
+                         std::span<const float> cycles, model::Random& random) {
+  const std::vector<double> ratios = device_->classifier().log_ratios(cycles);
+  const std::vector<std::uint32_t> set_of = sets_of(fresh.question.record);
+  std::vector<double> against(ratios.size());
+  std::vector<std::size_t> fills;
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    against[i] = against_prediction(predicted[i], ratios[i]);
+    mispredicted_ += against[i] > 0 ? 1U : 0U;
+    if (predicted[i]) {
+      lines_.insert(device_->address_of(fresh.question.record[i]) / *cache_->line_bytes);
+    }
+    if (predicted[i] == true) {
+      fills.push_back(i);
+    }
+  }
+  fills_ += fills.size();
+  events_ += count_events(set_of, against);
+
+  constexpr std::size_t trials = 2;
+  for (std::size_t trial = 0; trial < trials && !fills.empty(); ++trial) {
+    const std::size_t left_out = fills[random.below(fills.size())];
+    FreshQuestion without = fresh;
+    without.question.record.erase(without.question.record.begin() + static_cast<std::ptrdiff_t>(left_out));
+    std::vector<std::optional<bool>> departing = predicted_misses(*device_, *cache_, without, 1);
+    departing.insert(departing.begin() + static_cast<std::ptrdiff_t>(left_out), true);
+    std::vector<double> shown(ratios.size());
+    std::size_t differing = 0;
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+      const bool differs = predicted[i] && departing[i] && *predicted[i] != *departing[i];
+      shown[i] = !predicted[i] ? 0 : (differs ? std::abs(ratios[i]) : -std::abs(ratios[i]));
+      differing += differs && ratios[i] != 0 ? 1U : 0U;
+    }
+    const double stands_for = static_cast<double>(fills.size()) / trials;
+    fills_that_show_ += count_events(set_of, shown) > 0 ? stands_for : 0;
+    fills_that_mispredict_ += differing > 0 ? stands_for : 0;
+  }
+}
+
+double DepartureTally::departures_below() const {
+  // Either count may be the better one, so each gets half of what 99 % leave.
+  constexpr double each = 1 - (1 - excluded_at) / 2;
+  const auto bound = [&](std::size_t seen, double fills) {
+    return fills == 0 ? 1 : std::min(1.0, most_expected(seen, each) / (as_visible * fills));
+  };
+  return std::min(bound(events_, fills_that_show_), bound(mispredicted_, fills_that_mispredict_));
+}
+
+double DepartureTally::odd_lines_below() const {
+  const double all =
+      std::floor(static_cast<double>(device_->buffer().bytes) / static_cast<double>(*cache_->line_bytes));
+  const double tested = static_cast<double>(lines_.size());
+  if (tested == 0) {
+    return 1;
+  }
+  // So many odd lines of all would hardly all have been left out.
+  const double left_out = std::max(0.0, 1 - tested / all);
+  const double odd = left_out == 0 ? 1 : std::max(1.0, std::log(1 - excluded_at) / std::log(left_out));
+  return std::clamp(odd / all, misreads_are_independent(device_->classifier()) ? 0 : departures_below(), 1.0);
+}
+
+std::pair<double, double> DepartureTally::departing_share() const {
+  const auto [low, high] = wilson_interval(events_, std::max<std::size_t>(1, fills_));
+  const double visible = as_visible * fills_that_show_ / static_cast<double>(std::max<std::size_t>(1, fills_));
+  return {low, std::min(1.0, high / std::max(visible, low))};
+}
+
+namespace {
+
+// Answers that are noisy and yet the same come from a recording: they say no more than one of them.
+bool are_played_back(const std::vector<float>& a, const std::vector<float>& b) {
+  constexpr std::size_t latencies_without_noise = 4;
+  return a == b && std::set<float>(a.begin(), a.end()).size() > latencies_without_noise;
+}
+
+}  // namespace
+
+std::optional<std::string> contradiction_that_repeats(Interrogator& device, const FreshQuestion& fresh,
+                                                      std::span<const std::optional<bool>> predicted,
+                                                      const Answers& answers) {
+  constexpr std::size_t most_times = 8;
+  constexpr std::size_t fewest_times = 3;
+  if (!misreads_are_independent(device.classifier())) {
+    return std::nullopt;
+  }
+  std::vector<double> sums(predicted.size());
+  std::vector<std::size_t> open(predicted.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  std::vector<float> before;
+  for (std::size_t time = 0; time < std::max(most_times, answers.size()); ++time) {
+    std::vector<float> answer;
+    try {
+      answer = time < answers.size() ? answers[time] : ask_times(device, {&fresh, 1}, 1).front();
+    } catch (const QuestionRefused&) {
+      return std::nullopt;  // as recordings do that hold no more answers
+    }
+    if (are_played_back(answer, before)) {
+      return std::nullopt;
+    }
+    const std::vector<double> ratios = device.classifier().log_ratios(answer);
+    std::erase_if(open, [&](std::size_t i) {
+      const double against = against_prediction(predicted[i], ratios[i]);
+      sums[i] += against;
+      return against < 0 || sums[i] <= 0;
+    });
+    const auto found = std::ranges::find_if(open, [&](std::size_t i) { return sums[i] > repeated_log_ratio; });
+    if (time + 1 >= fewest_times && found != open.end()) {
+      return "load " + std::to_string(*found + 1) + " of a sequence of " + std::to_string(predicted.size()) +
+             (*predicted[*found] ? " hits" : " misses") + " each of " + std::to_string(time + 1) +
+             " times, and is predicted to " + (*predicted[*found] ? "miss" : "hit");
+    }
+    if (open.empty()) {
+      return std::nullopt;
+    }
+    before = std::move(answer);
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+class Search {
+ public:
+  Search(Interrogator& device, const model::CacheDescription& cache, DepartureTally& tally)
+      : device_(device), cache_(cache), tally_(tally), random_(device.settings().seed ^ 0xdea4ULL),
+        order_(cache.ways->size()) {
+    std::iota(order_.begin(), order_.end(), 0U);
+    place_ = order_.size();
+  }
+
+  std::optional<std::string> run() {
+    const double wanted = 1 / static_cast<double>(device_.settings().fills_to_test);
+    // With a visible share of one half, and nothing seen.
+    const auto planned = static_cast<std::size_t>(std::ceil(2 * most_expected(0, excluded_at) / wanted));
+    const std::size_t before = device_.accesses_asked();
+    while (device_.accesses_asked() - before < planned / 2) {
+      if (auto found = judge(in_use())) {
+        return found;
+      }
+    }
+    const std::size_t before_chases = device_.accesses_asked();
+    const std::size_t fills_before = tally_.fills();
+    // What departs by a counter that a clean start sets back does so late.
+    for (unsigned time = 0; time < 2; ++time) {
+      if (auto found = judge(long_chase())) {
+        return found;
+      }
+    }
+    const double least_share = static_cast<double>(*cache_.line_bytes) / static_cast<double>(device_.buffer().bytes);
+    const auto is_open = [&] {
+      return tally_.departures_below() > wanted || tally_.odd_lines_below() > std::max(wanted, 2 * least_share);
+    };
+    while (tally_.fills() - fills_before < planned ||
+           (is_open() && device_.accesses_asked() - before_chases < 3 * planned)) {
+      // A policy under which hardly anything is replaced, or a start that leaves everything open.
+      if (device_.accesses_asked() - before_chases > 4 * planned) {
+        break;
+      }
+      if (auto found = judge(chase())) {
+        return found;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::string> judge(const FreshQuestion& fresh) {
+    const std::vector<std::optional<bool>> predicted = predicted_misses(device_, cache_, fresh, histories);
+    const Answers answers = ask_times(device_, {&fresh, 1}, 1);
+    tally_.add(fresh, predicted, answers.front(), random_);
+    return contradiction_that_repeats(device_, fresh, predicted, answers);
+  }
+
+  // The next sets that together have so many ways at most, all in turn.
+  std::vector<std::uint32_t> next_sets(std::size_t most_ways) {
+    std::vector<std::uint32_t> chosen;
+    std::size_t ways = 0;
+    while (chosen.size() < order_.size()) {
+      if (place_ == order_.size()) {
+        random_.shuffle(order_);
+        place_ = 0;
+        if (!chosen.empty()) {
+          break;
+        }
+      }
+      ways += (*cache_.ways)[order_[place_]];
+      if (!chosen.empty() && ways > most_ways) {
+        break;
+      }
+      chosen.push_back(order_[place_++]);
+    }
+    return chosen;
+  }
+
+  // Mostly of lines side by side, since lines from everywhere come half from near the start, again and again; sometimes
+  // of every 2nd, 4th, .. line, where what is no set shows.
+  StrideExponent next_stride() {
+    constexpr std::size_t kinds = 4;
+    constexpr std::uint64_t exponents = 6;
+    switch (questions_++ % kinds) {
+      case 0:
+        return everywhere;
+      case 1:
+        return 1 + static_cast<unsigned>(random_.below(exponents));
+      default:
+        return side_by_side;
+    }
+  }
+
+  // Under a wide stride a set may have no lines.
+  Pool draw(std::span<const std::uint32_t> asked) {
+    Pool pool = pool_of_lines(device_, cache_, asked, next_stride(), random_);
+    return pool.all().empty() ? pool_of_lines(device_, cache_, asked, everywhere, random_) : pool;
+  }
+
+  FreshQuestion chase_over(std::span<const std::uint32_t> sets, std::size_t fewest_laps, std::size_t fewest_loads) {
+    std::vector<std::uint32_t> asked(order_.size());
+    for (const std::uint32_t set : sets) {
+      asked[set] = (*cache_.ways)[set] + 1;
+    }
+    Pool pool = draw(asked);
+    Offsets lap = pool.all();
+    random_.shuffle(lap);
+    const std::size_t laps = std::max(fewest_laps, 1 + fewest_loads / std::max<std::size_t>(1, lap.size()));
+    return question_over(device_, std::move(pool), model::repeated(lap, laps));
+  }
+
+  FreshQuestion chase() {
+    constexpr std::size_t most_ways = 1024;
+    return chase_over(next_sets(most_ways), 2, 0);
+  }
+
+  FreshQuestion long_chase() {
+    constexpr std::size_t more_laps = 2;
+    const std::vector<std::uint32_t> set = next_sets(1);
+    return chase_over(set, more_laps,
+                      device_.settings().fills_to_test + more_laps * ((*cache_.ways)[set.front()] + std::size_t{1}));
+  }
+
+  // Each set in turn gets a line that comes but once, and then all that are in use.
+  FreshQuestion in_use() {
+    constexpr std::size_t most_loads = 4000;
+    constexpr std::size_t rounds_wanted = 8;
+    std::vector<std::uint32_t> asked(order_.size());
+    const std::vector<std::uint32_t> sets = next_sets(most_loads / rounds_wanted);
+    std::size_t loads_of_round = 0;
+    for (const std::uint32_t set : sets) {
+      loads_of_round += (*cache_.ways)[set];
+    }
+    const auto rounds = static_cast<std::uint32_t>(std::max(rounds_wanted, most_loads / loads_of_round));
+    for (const std::uint32_t set : sets) {
+      asked[set] = (*cache_.ways)[set] - 1 + rounds;
+    }
+    Pool pool = draw(asked);
+    AccessSequence record;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      for (const std::uint32_t set : sets) {
+        const Offsets& lines = pool.asked[set];
+        const std::size_t in_use = (*cache_.ways)[set] - 1;
+        if (in_use + round < lines.size()) {
+          record.push_back(lines[in_use + round]);
+          record.insert(record.end(), lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(in_use));
+        }
+      }
+    }
+    if (record.empty()) {
+      record = pool.all();
+    }
+    return question_over(device_, std::move(pool), std::move(record));
+  }
+
+  Interrogator& device_;
+  const model::CacheDescription& cache_;
+  DepartureTally& tally_;
+  model::Random random_;
+  std::vector<std::uint32_t> order_;
+  std::size_t place_ = 0;
+  std::size_t questions_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
+                                             DepartureTally& tally) {
+  return Search(device, cache, tally).run();
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "infer/cache/fresh_questions.hpp"
+
+// A device may do as a deterministic description says but for one fill in hundreds, by chance, by a counter, or by the
+// line that comes. Misreads look like that in a sum over all accesses. They come one by one, though, and elsewhere when
+// a question is asked again, while a departure leaves other lines in a set than are predicted, which several of the
+// next loads of that set show.
+namespace gpuinfer::infer {
+
+// Whether a load that is misread once may be read right the next time. Where levels overlap, loads of a line that lies
+// far away may read as misses every time, and then neither repeats nor stretches of loads say more than single ones.
+[[nodiscard]] bool misreads_are_independent(const LevelClassifier& classifier);
+
+// What answers say about departures from a description.
+class DepartureTally {
+ public:
+  // Both outlive it.
+  DepartureTally(const Interrogator& device, const model::CacheDescription& cache) : device_(&device), cache_(&cache) {}
+
+  // One answer to a question. `random` chooses fills that are left out of a simulation, which tells how likely a
+  // departure would have shown.
+  void add(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted, std::span<const float> cycles,
+           model::Random& random);
+
+  // With 99 %, departures more frequent than this share of the fills are excluded.
+  [[nodiscard]] double departures_below() const;
+
+  // The same of lines, one load of which at least was judged: the share that does otherwise every time.
+  // Without repeats that say more than single loads it is that of the fills, at least.
+  [[nodiscard]] double odd_lines_below() const;
+
+  [[nodiscard]] std::size_t fills() const { return fills_; }
+  // Stretches of loads of one set that show other lines than are predicted, beyond what misreads explain.
+  [[nodiscard]] std::size_t events() const { return events_; }
+  // So many of the fills departed, with 95 %.
+  [[nodiscard]] std::pair<double, double> departing_share() const;
+
+ private:
+  [[nodiscard]] std::vector<std::uint32_t> sets_of(const AccessSequence& loads) const;
+
+  const Interrogator* device_;
+  const model::CacheDescription* cache_;
+  std::unordered_set<std::uint64_t> lines_;
+  std::size_t fills_ = 0;
+  std::size_t events_ = 0;
+  std::size_t mispredicted_ = 0;
+  // So many fills would have shown an event, or a load that is mispredicted, had they been left out.
+  double fills_that_show_ = 0;
+  double fills_that_mispredict_ = 0;
+};
+
+// A load that was read otherwise than `predicted` in each of these answers to the question, and is so again whenever
+// the question is asked, which misreads are not. Asks only while there may be one.
+[[nodiscard]] std::optional<std::string> contradiction_that_repeats(Interrogator& device, const FreshQuestion& fresh,
+                                                                    std::span<const std::optional<bool>> predicted,
+                                                                    const Answers& answers);
+
+// Asks where departures show, and adds what is learned to `tally`: chases over one line more than each set has ways,
+// where every line that stays makes others hit; and sets that are full of lines in use but for one way, where whatever
+// comes in unseen pushes one of these out. Goes on until departures more frequent than once in settings().fills_to_test
+// fills are excluded, or asking on is not worth its loads. Returns a load that does otherwise each time. Throws
+// QuestionRefused, as recordings do.
+[[nodiscard]] std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
+                                                           DepartureTally& tally);
+
+}  // namespace gpuinfer::infer

@@ -18,30 +18,7 @@ namespace {
 
 using model::CacheDescription;
 
-struct MaskOf {
-  std::vector<std::uint64_t> operator()(const model::BitsIndex& index) const {
-    std::vector<std::uint64_t> masks;
-    for (const unsigned bit : index.bits) {
-      masks.push_back(std::uint64_t{1} << bit);
-    }
-    return masks;
-  }
-  std::vector<std::uint64_t> operator()(const model::XorIndex& index) const { return index.row_masks; }
-  std::vector<std::uint64_t> operator()(const model::SumIndex& index) const {
-    std::vector<std::uint64_t> masks;
-    for (const model::BitsIndex& field : index.fields) {
-      const std::vector<std::uint64_t> each = (*this)(field);
-      masks.insert(masks.end(), each.begin(), each.end());
-    }
-    return masks;
-  }
-  std::vector<std::uint64_t> operator()(const model::ModuloIndex& /*index*/) const { return {}; }
-  std::vector<std::uint64_t> operator()(const model::TableIndex& /*index*/) const { return {}; }
-};
-
 }  // namespace
-
-std::vector<std::uint64_t> index_masks(const model::IndexFunction& index) { return std::visit(MaskOf{}, index); }
 
 char bit_role(unsigned bit, const CacheDescription& cache, std::uint64_t index_bits) {
   const std::uint64_t value = std::uint64_t{1} << bit;
@@ -59,8 +36,7 @@ std::vector<std::vector<std::uint64_t>> placed_lines(const CacheDescription& cac
   if (!cache.index || !cache.line_bytes) {
     return placed;
   }
-  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
-  const std::uint64_t first = table != nullptr ? table->origin / *cache.line_bytes : 0;
+  const std::uint64_t first = covered(*cache.index).begin / *cache.line_bytes;
   const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
   for (std::uint64_t line = first; line < first + lines && covers(*cache.index, line * *cache.line_bytes); ++line) {
     const std::uint32_t set = set_of(*cache.index, line * *cache.line_bytes);

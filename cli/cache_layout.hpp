@@ -13,10 +13,6 @@
 // What there is to draw of a cache, whatever it is drawn with.
 namespace gpuinfer::cli {
 
-// The address bits in each bit of the set number, as masks; for a sum, in each bit of each field. Empty where the index
-// is no function of bits.
-[[nodiscard]] std::vector<std::uint64_t> index_masks(const model::IndexFunction& index);
-
 // S chooses the set, t tag, s sector in the line, o byte in the sector. `index_bits`: all masks together; line_bytes
 // and sector_bytes must be known.
 [[nodiscard]] char bit_role(unsigned bit, const model::CacheDescription& cache, std::uint64_t index_bits);

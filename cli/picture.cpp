@@ -70,7 +70,7 @@ std::string line_picture(const CacheDescription& cache) {
 // ---- The address bits that choose.
 
 std::string bits_picture(const CacheDescription& cache) {
-  const std::vector<std::uint64_t> masks = index_masks(*cache.index);
+  const std::vector<std::uint64_t> masks = model::masks(*cache.index);
   if (masks.empty() || !cache.line_bytes || !cache.sector_bytes) {
     return "";
   }
@@ -94,8 +94,7 @@ std::string bits_picture(const CacheDescription& cache) {
     }
     text += labelled("address bit", numbers) + labelled("", roles);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      text += labelled(
-          std::holds_alternative<model::SumIndex>(*cache.index) ? "  term" : fmt::format("  set bit {}", i), rows[i]);
+      text += labelled("  " + mask_name(*cache.index, i), rows[i]);
     }
     high = low;
   }
@@ -128,7 +127,7 @@ std::string index_picture(const CacheDescription& cache) {
   if (!cache.index) {
     return labelled("index", "not known");
   }
-  std::string text = labelled("index", (sets(*cache.index) == 1 ? "" : "set = ") + model::words::index(*cache.index));
+  std::string text = labelled("index", (sets(*cache.index) == 1 ? "" : "set = ") + to_text(*cache.index));
   if (const auto* table = std::get_if<model::TableIndex>(&*cache.index)) {
     text += table_picture(*table);
   }

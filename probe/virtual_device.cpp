@@ -68,10 +68,8 @@ std::string refusal_of_null(const std::string& place, std::string_view leaf) {
 // An index function is only found out as far as the buffer exercises its bits: as much as there is room for on a card.
 std::uint64_t reach_of(const model::IndexFunction& index) {
   constexpr std::uint64_t largest_bytes = std::uint64_t{1} << 33U;
-  std::uint64_t mask = 0;
-  if (const auto* rows = std::get_if<model::XorIndex>(&index)) {
-    mask = std::accumulate(rows->row_masks.begin(), rows->row_masks.end(), mask, std::bit_or<>());
-  }
+  const model::Masks masks = model::masks(index);
+  const std::uint64_t mask = std::accumulate(masks.begin(), masks.end(), std::uint64_t{0}, std::bit_or<>());
   return mask >= largest_bytes ? largest_bytes : std::bit_ceil(mask + 1);
 }
 

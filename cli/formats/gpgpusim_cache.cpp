@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -98,31 +99,6 @@ std::vector<std::uint64_t> parities(const GpgpusimCache& cache, std::uint64_t pa
   return rows;
 }
 
-// None where the index is something else than parities of address bits.
-std::optional<std::vector<std::uint64_t>> parities(const model::IndexFunction& index) {
-  if (model::sets(index) == 1) {
-    return std::vector<std::uint64_t>{};
-  }
-  if (const auto* rows = std::get_if<model::XorIndex>(&index)) {
-    return rows->row_masks;
-  }
-  std::vector<std::uint64_t> masks;
-  if (const auto* plain = std::get_if<model::BitsIndex>(&index)) {
-    for (const unsigned bit : plain->bits) {
-      masks.push_back(std::uint64_t{1} << bit);
-    }
-    return masks;
-  }
-  const auto* modulo = std::get_if<model::ModuloIndex>(&index);
-  if (modulo == nullptr || !std::has_single_bit(modulo->granule_bytes) || !std::has_single_bit(modulo->sets_count)) {
-    return std::nullopt;
-  }
-  for (std::uint64_t mask = modulo->granule_bytes; mask < modulo->granule_bytes * modulo->sets_count; mask *= 2) {
-    masks.push_back(mask);
-  }
-  return masks;
-}
-
 // Whether they tell the same addresses apart.
 bool same_split(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
   infer::EchelonBasis basis;
@@ -143,14 +119,14 @@ std::string bit_range(std::uint64_t first, std::uint64_t count) {
 }
 
 std::string words_of(const model::IndexFunction& index) {
-  const auto* plain = std::get_if<model::BitsIndex>(&index);
-  if (plain != nullptr && !plain->bits.empty()) {
-    const auto [low, high] = std::minmax_element(plain->bits.begin(), plain->bits.end());
-    if (*high - *low + 1 == plain->bits.size()) {
-      return "bits " + bit_range(*low, plain->bits.size());
-    }
+  const model::Masks masks = model::masks(index);
+  const std::uint64_t all = std::accumulate(masks.begin(), masks.end(), std::uint64_t{0}, std::bit_or<>());
+  const bool are_bits = model::parities(index) && std::ranges::all_of(masks, std::has_single_bit<std::uint64_t>);
+  const auto low = static_cast<std::uint64_t>(std::countr_zero(all));
+  if (are_bits && all != 0 && std::has_single_bit((all >> low) + 1)) {
+    return "bits " + bit_range(low, masks.size());
   }
-  return model::words::index(index);
+  return model::to_text(index);
 }
 
 std::string words_of(const GpgpusimCache& cache, std::uint64_t parts) {
@@ -371,9 +347,7 @@ class Fitting {
         return {candidate};
       }
     }
-    const bool scatters = std::holds_alternative<model::XorIndex>(*whole_.index) ||
-                          std::holds_alternative<model::TableIndex>(*whole_.index);
-    return scatters && sets > 1 ? candidates : std::vector<char>{'L'};
+    return model::scatters(*whole_.index) && sets > 1 ? candidates : std::vector<char>{'L'};
   }
 
   [[nodiscard]] std::vector<char> replacement_candidates() const {

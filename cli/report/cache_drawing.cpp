@@ -74,7 +74,7 @@ void draw_line(Rows& rows, const CacheDescription& cache) {
 }
 
 void draw_bits(Rows& rows, const CacheDescription& cache) {
-  const std::vector<std::uint64_t> masks = index_masks(*cache.index);
+  const std::vector<std::uint64_t> masks = model::masks(*cache.index);
   if (masks.empty() || !cache.line_bytes || !cache.sector_bytes) {
     return;
   }
@@ -84,7 +84,6 @@ void draw_bits(Rows& rows, const CacheDescription& cache) {
   const unsigned top = std::min(63U, std::max(static_cast<unsigned>(std::bit_width(index_bits)), line_bits) + 2);
   constexpr unsigned bits_in_row = 30;
   constexpr double cell = 22;
-  const bool is_sum = std::holds_alternative<model::SumIndex>(*cache.index);
   for (unsigned high = top + 1; high > 0;) {
     const unsigned low = high > bits_in_row ? high - bits_in_row : 0;
     const auto for_each_bit = [&](const auto& draw) {
@@ -100,7 +99,7 @@ void draw_bits(Rows& rows, const CacheDescription& cache) {
       rows.box(x, cell, std::string(1, role), fmt::format("bit bit-{}", role));
     });
     for (std::size_t i = 0; i < masks.size(); ++i) {
-      rows.label(is_sum ? "  term" : fmt::format("  set bit {}", i));
+      rows.label("  " + mask_name(*cache.index, i));
       for_each_bit([&](unsigned bit, double x) {
         const bool takes_part = ((masks[i] >> bit) & 1U) != 0;
         rows.box(x, cell, takes_part ? "x" : "", takes_part ? "bit bit-S" : "bit");
@@ -117,7 +116,7 @@ void draw_index(Rows& rows, const CacheDescription& cache) {
     rows.text("not known", "missing");
     return;
   }
-  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + model::words::index(*cache.index));
+  rows.text((sets(*cache.index) == 1 ? "" : "set = ") + to_text(*cache.index));
   if (cache.exercised_bits) {
     rows.text(fmt::format("tested on address bits {}", fmt::join(*cache.exercised_bits, " ")), "small");
   }
@@ -231,8 +230,7 @@ std::optional<PlacedArray> placed_array(const CacheDescription& cache, std::size
   if (!cache.ways || !cache.index || !cache.line_bytes) {
     return std::nullopt;
   }
-  const auto* table = std::get_if<model::TableIndex>(&*cache.index);
-  PlacedArray array{.first = table != nullptr ? table->origin / *cache.line_bytes : 0,
+  PlacedArray array{.first = covered(*cache.index).begin / *cache.line_bytes,
                     .set_of = {},
                     .lines_in_all = std::accumulate(cache.ways->begin(), cache.ways->end(), std::size_t{0})};
   for (std::uint64_t line = array.first; array.set_of.size() < std::min(array.lines_in_all, most_lines); ++line) {

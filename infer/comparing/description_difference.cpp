@@ -227,29 +227,6 @@ Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNod
   return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
 }
 
-// The masks of address bits whose parities are the bits of the set number, where the function is of that kind.
-std::optional<std::vector<std::uint64_t>> parity_masks(const IndexFunction& index) {
-  std::vector<std::uint64_t> masks;
-  if (const auto* bits = std::get_if<model::BitsIndex>(&index)) {
-    for (const unsigned bit : bits->bits) {
-      masks.push_back(std::uint64_t{1} << bit);
-    }
-    return masks;
-  }
-  if (const auto* rows = std::get_if<model::XorIndex>(&index)) {
-    return rows->row_masks;
-  }
-  if (const auto* modulo = std::get_if<model::ModuloIndex>(&index);
-      modulo != nullptr && std::has_single_bit(modulo->sets_count) &&
-      (modulo->sets_count == 1 || std::has_single_bit(modulo->granule_bytes))) {
-    for (std::uint32_t bit = 0; std::uint32_t{1} << bit < modulo->sets_count; ++bit) {
-      masks.push_back(modulo->granule_bytes << bit);
-    }
-    return masks;
-  }
-  return std::nullopt;
-}
-
 bool same_row_space(const std::vector<std::uint64_t>& first, const std::vector<std::uint64_t>& second,
                     std::uint64_t bits) {
   const auto basis_of = [bits](const std::vector<std::uint64_t>& masks) {
@@ -288,14 +265,12 @@ std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const
   };
   model::Random random(1);
   for (const CacheDescription* cache : {&first, &second}) {
-    const auto* table = std::get_if<model::TableIndex>(&*cache->index);
-    const std::uint64_t origin = table == nullptr ? 0 : table->origin;
+    const model::CoveredRange range = covered(*cache->index);
     for (std::size_t i = 0; i < contiguous; ++i) {
-      add_if_covered(origin + i * line_bytes);
+      add_if_covered(range.begin + i * line_bytes);
     }
-    const bool ends = table != nullptr && table->range_bytes;
     for (std::size_t i = 0; i < random_ones; ++i) {
-      add_if_covered(ends ? origin + random.below(*table->range_bytes) : random() & bits & widest_bits);
+      add_if_covered(range.bytes ? range.begin + random.below(*range.bytes) : random() & bits & widest_bits);
     }
   }
   return addresses;
@@ -304,8 +279,8 @@ std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const
 Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
   const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
   const bool took_other_parts = first.exercised_bits != second.exercised_bits;
-  const auto a = parity_masks(*first.index);
-  const auto b = parity_masks(*second.index);
+  const auto a = parities(*first.index);
+  const auto b = parities(*second.index);
   if (a && b) {
     return same_row_space(*a, *b, bits) ? same(took_other_parts ? "on the address bits that both say something of" : "")
                                         : different("the addresses are split differently");

@@ -228,7 +228,7 @@ std::map<std::string, Facts> facts_by_section(const DeviceDescription& descripti
 // Of the whole, else of any section, since all are of one device.
 std::optional<std::string> identity(const DeviceDescription& description, std::string_view key) {
   const auto found = std::ranges::find_if(description.device.provenance, [&](const auto& fact) {
-    return fact.first == key || fact.first.ends_with("." + std::string(key));
+    return fact.first == key || fact.first.ends_with(std::string(".").append(key));
   });
   return found == description.device.provenance.end() ? std::nullopt : std::optional(found->second);
 }

@@ -238,8 +238,7 @@ Agreement compare(const model::CacheDescription& cache, const model::Trace& trac
 // At how many places of its bank a pointer may begin as far as the description says: address bits above those that were
 // exercised add a number to those of the sets that nobody knows. Of other caches it changes names only.
 std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uint64_t address_of_buffer) {
-  if (!cache.sweep || !cache.exercised_bits || cache.exercised_bits->empty() ||
-      !std::holds_alternative<model::XorIndex>(*cache.index)) {
+  if (!cache.sweep || !cache.exercised_bits || cache.exercised_bits->empty() || !shifted(*cache.index, 0)) {
     return 1;
   }
   const unsigned highest = *std::ranges::max_element(*cache.exercised_bits);
@@ -266,7 +265,7 @@ Agreement validate(const model::CacheDescription& described, const model::Trace&
   const std::uint32_t beginnings = possible_beginnings(cache, address_of_buffer);
   for (std::uint32_t place = 1; place < beginnings && best.first_disagreement; ++place) {
     model::CacheDescription moved = cache;
-    std::get<model::XorIndex>(*moved.index).constant ^= place;
+    moved.index = shifted(*cache.index, place);
     const Agreement agreement = compare(moved, trace, readings, address_of_buffer, seed);
     if (agreement.agreeing > best.agreeing) {
       best = agreement;

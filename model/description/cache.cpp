@@ -98,7 +98,7 @@ Leaf<CacheDescription> index_leaf(std::string_view meaning) {
   row.read = [](const Place& place, CacheDescription& cache) {
     cache.index = codec::index_from(place);
     if (const auto bits = place.find("exercised_bits")) {
-      cache.exercised_bits = codec::distinct_address_bits(*bits);
+      cache.exercised_bits = codec::AddressBits{}.read(*bits);
     }
   };
   row.is_default = [](const CacheDescription& cache) { return !cache.index && !cache.exercised_bits; };
@@ -114,7 +114,7 @@ Leaf<CacheDescription> index_leaf(std::string_view meaning) {
     return flow_map(entries);
   };
   row.text = [](const CacheDescription& cache) {
-    return cache.index ? std::optional(words::index(*cache.index)) : std::nullopt;
+    return cache.index ? std::optional(to_text(*cache.index)) : std::nullopt;
   };
   return row;
 }

@@ -13,8 +13,6 @@
 // Values that stand in more than one section. All that reads throws InputError.
 namespace gpuinfer::model::codec {
 
-[[nodiscard]] std::vector<unsigned> distinct_address_bits(const Place& place);
-
 // Of a map that has `kind`; none where that is null.
 [[nodiscard]] std::optional<IndexFunction> index_from(const Place& place);
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> index_entries(const IndexFunction& index);

@@ -5,21 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "model/device_description.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::model::words {
-
-namespace {
-
-std::string bits(const BitsIndex& index) {
-  std::vector<std::string> texts;
-  for (const unsigned bit : index.bits) {
-    texts.push_back(to_text(bit));
-  }
-  return joined(texts);
-}
-
-}  // namespace
 
 std::string grouped(std::uint64_t number) {
   std::string text = std::to_string(number);
@@ -89,34 +78,6 @@ std::string ways(const std::vector<std::uint32_t>& ways) {
     run = end;
   }
   return joined(runs);
-}
-
-std::string index(const IndexFunction& index) {
-  struct Words {
-    std::string operator()(const BitsIndex& of) const {
-      return of.bits.empty() ? "one set" : together({"address bits ", bits(of)});
-    }
-    std::string operator()(const XorIndex& rows) const {
-      return together({"xor of address bits, ", to_text(rows.row_masks.size()), " rows"});
-    }
-    std::string operator()(const ModuloIndex& modulo) const {
-      return modulo.sets_count == 1
-                 ? "one set"
-                 : together({"(address / ", grouped(modulo.granule_bytes), ") mod ", to_text(modulo.sets_count)});
-    }
-    std::string operator()(const SumIndex& sum) const {
-      std::vector<std::string> fields;
-      for (const BitsIndex& field : sum.fields) {
-        fields.push_back(together({"bits ", bits(field)}));
-      }
-      return together({"(", joined(fields, " + "), ") mod ", to_text(sum.sets_count)});
-    }
-    std::string operator()(const TableIndex& table) const {
-      return together({"table of ", to_text(table.sets_of.size()), " granules of ", bytes(table.granule_bytes),
-                       table.range_bytes ? "" : ", repeating"});
-    }
-  };
-  return std::visit(Words{}, index);
 }
 
 std::string sweep(const Sweep& sweep) {

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/device_description.hpp"
+namespace gpuinfer::model {
+struct Sweep;
+}
 
 // Values in words, for people.
 namespace gpuinfer::model::words {
@@ -22,7 +24,6 @@ namespace gpuinfer::model::words {
 [[nodiscard]] std::string bytes(const std::array<double, 2>& interval);
 // {17, 8, 8, 8} -> "17, 3 x 8"
 [[nodiscard]] std::string ways(const std::vector<std::uint32_t>& ways);
-[[nodiscard]] std::string index(const IndexFunction& index);
 // 4 banks; when full, a pointer takes 1 line after a hit, 2 after a replacement, 5 after a fill
 [[nodiscard]] std::string sweep(const Sweep& sweep);
 // One behind the other.

@@ -2,16 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <vector>
+#include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
 
 // Set number bit i is address bit bits[i].
 struct BitsIndex {
+  static constexpr std::string_view kind = "bits";
+
   std::vector<unsigned> bits;
 
   bool operator==(const BitsIndex&) const = default;
+
+  [[nodiscard]] static Leaves<BitsIndex> leaves() {
+    return {leaf("bits", &BitsIndex::bits, codec::AddressBits{.most = codec::max_set_bits}).needed()};
+  }
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << bits.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
@@ -20,6 +25,18 @@ struct BitsIndex {
       set |= static_cast<std::uint32_t>((address >> bits[i]) & 1U) << i;
     }
     return set;
+  }
+
+  [[nodiscard]] std::string text() const {
+    return bits.empty() ? "one set" : words::together({"address bits ", codec::AddressBits::text(bits)});
+  }
+
+  [[nodiscard]] std::optional<Masks> parities() const {
+    Masks masks;
+    for (const unsigned bit : bits) {
+      masks.push_back(std::uint64_t{1} << bit);
+    }
+    return masks;
   }
 };
 

@@ -2,21 +2,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
 
 // set = (address / granule_bytes) mod sets_count.
 struct ModuloIndex {
+  static constexpr std::string_view kind = "modulo";
+
   std::uint64_t granule_bytes = 1;
   std::uint32_t sets_count = 1;
 
   bool operator==(const ModuloIndex&) const = default;
 
+  [[nodiscard]] static Leaves<ModuloIndex> leaves() {
+    return {leaf("granule_bytes", &ModuloIndex::granule_bytes, codec::Bytes{.least = 1, .most = codec::max_line_bytes})
+                .needed(),
+            leaf("sets", &ModuloIndex::sets_count, codec::Count{.least = 1, .most = codec::max_lines}).needed()};
+  }
+
   [[nodiscard]] std::uint32_t sets() const { return sets_count; }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
     return static_cast<std::uint32_t>((address / granule_bytes) % sets_count);
   }
+
+  [[nodiscard]] std::string text() const {
+    return sets_count == 1
+               ? "one set"
+               : words::together({"(address / ", words::grouped(granule_bytes), ") mod ", to_text(sets_count)});
+  }
+
+  // Of powers of two.
+  [[nodiscard]] std::optional<Masks> parities() const {
+    if (sets_count != 1 && !(std::has_single_bit(sets_count) && std::has_single_bit(granule_bytes))) {
+      return std::nullopt;
+    }
+    Masks masks;
+    for (std::uint32_t bit = 0; std::uint32_t{1} << bit < sets_count; ++bit) {
+      masks.push_back(granule_bytes << bit);
+    }
+    return masks;
+  }
+  [[nodiscard]] static Masks masks() { return {}; }
 };
 
 }  // namespace gpuinfer::model

@@ -2,19 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
-#include <cstdint>
-#include <vector>
+#include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
 
 // A GF(2)-affine function: set number bit i is the parity of the address bits in row_masks[i], then ^ constant.
 // The YAML form lists the bit numbers of each row.
 struct XorIndex {
+  static constexpr std::string_view kind = "xor";
+  static constexpr bool scatters = true;
+
   std::vector<std::uint64_t> row_masks;
   std::uint32_t constant = 0;
 
   bool operator==(const XorIndex&) const = default;
+
+  [[nodiscard]] static Leaves<XorIndex> leaves() {
+    Leaf<XorIndex> added = leaf("constant", &XorIndex::constant, codec::Count{.most = codec::max_lines});
+    added.read = [](const Place& place, XorIndex& index) {
+      index.constant = codec::Count{.most = index.sets() - 1}.read(place);
+    };
+    return {leaf("rows", &XorIndex::row_masks, codec::List<codec::BitMask>{.item = {}, .most = codec::max_set_bits})
+                .needed(),
+            added};
+  }
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << row_masks.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
@@ -23,6 +34,14 @@ struct XorIndex {
       set |= static_cast<std::uint32_t>(std::popcount(address & row_masks[i]) & 1) << i;
     }
     return set ^ constant;
+  }
+
+  [[nodiscard]] std::string text() const {
+    return words::together({"xor of address bits, ", to_text(row_masks.size()), " rows"});
+  }
+  [[nodiscard]] std::optional<Masks> parities() const { return row_masks; }
+  [[nodiscard]] XorIndex shifted(std::uint32_t places) const {
+    return {.row_masks = row_masks, .constant = constant ^ places};
   }
 };
 

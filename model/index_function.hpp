@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "model/index/bits.hpp"
+#include "model/index/hash.hpp"
 #include "model/index/modulo.hpp"
 #include "model/index/sum.hpp"
 #include "model/index/table.hpp"
@@ -18,7 +19,7 @@ namespace gpuinfer::model {
 
 // Address -> set number. Set numbers are only names: two functions are the same when they split addresses the same way.
 // A new kind is its file and a line here.
-using IndexFunction = std::variant<BitsIndex, XorIndex, ModuloIndex, SumIndex, TableIndex>;
+using IndexFunction = std::variant<BitsIndex, XorIndex, ModuloIndex, SumIndex, TableIndex, HashIndex>;
 
 // Calls visitor.operator()<Kind>() for each kind.
 template <class Visitor>
@@ -47,7 +48,7 @@ void for_each_index_kind(Visitor&& visitor) {
 [[nodiscard]] std::uint32_t covered_set_of(const IndexFunction& index, std::uint64_t address,
                                            std::string_view key = "index");
 
-// The name of the kind in a description: bits, xor, modulo, sum, table.
+// The name of the kind in a description.
 [[nodiscard]] std::string_view kind_name(const IndexFunction& index);
 
 // What the function is, for people.

@@ -386,6 +386,12 @@ TEST(DescriptionYaml, SingleLeavesHaveTheirFlowForm) {
             "{kind: xor, rows: [[7, 12, 15], [8, 13]], constant: 1}");
   EXPECT_EQ(to_flow_yaml(IndexFunction(SumIndex{.fields = {{{7, 8}}, {{13}}}, .sets_count = 4})),
             "{kind: sum, fields: [[7, 8], [13]], sets: 4}");
+  EXPECT_EQ(to_flow_yaml(IndexFunction(
+                HashIndex{.row_masks = {0x180},
+                          .constant = 1,
+                          .terms = {{.modulo = 9, .shift = 20, .weights = {1, 2}, .row_masks = {0x200, 0x400}}}})),
+            "{kind: hash, rows: [[7, 8]], constant: 1, terms: [{modulo: 9, shift: 20, weights: [1, 2], rows: [[9], "
+            "[10]]}]}");
   EXPECT_EQ(to_flow_yaml(Replacement{.policy = "weighted_random",
                                      .parameters = {{"victim_weights", std::vector<double>{1, 0.25}}},
                                      .equivalent = {}}),
@@ -489,6 +495,16 @@ TEST(DescriptionYaml, ErrorsInLeavesNameLineAndKey) {
       {"index: {kind: xor, rows: [[64]]}", "d.yaml:4: caches.L1tex.index.rows: is 64,"},
       {"index: {kind: xor, rows: [[7]], constant: 2}", "d.yaml:4: caches.L1tex.index.constant: is 2,"},
       {"index: {kind: sum, fields: [[70]], sets: 2}", "d.yaml:4: caches.L1tex.index.fields: is 70,"},
+      {"index: {kind: hash, rows: [[7]]}", "d.yaml:4: caches.L1tex.index: lacks `terms`;"},
+      {"index: {kind: hash, rows: [[7]], constant: 2, terms: []}", "d.yaml:4: caches.L1tex.index.constant: is 2,"},
+      {"index: {kind: hash, rows: [], terms: [{modulo: 3, shift: 7, weights: [1], rows: []}]}",
+       "d.yaml:4: caches.L1tex.index.terms.weights: has 1 entries; give one for each of the 0 rows"},
+      {"index: {kind: hash, rows: [], terms: [{modulo: 0, shift: 7, weights: [], rows: []}]}",
+       "d.yaml:4: caches.L1tex.index.terms.modulo: is 0,"},
+      {"index: {kind: hash, rows: [[7]], terms: [{modulo: 67108864, shift: 7, weights: [], rows: []}]}",
+       "d.yaml:4: caches.L1tex.index.terms: makes more than 67108864 sets;"},
+      {"ways: [4]\nindex: {kind: hash, rows: [[7]], terms: [{modulo: 3, shift: 8, weights: [], rows: []}]}",
+       "d.yaml:4: caches.L1tex.ways: has 1 entries, but the index makes 6 sets;"},
       {"index: {kind: bits, bits: [7], exercised_bits: [64]}", "d.yaml:4: caches.L1tex.index.exercised_bits: is 64,"},
       {"line_bytes: 32\ncapacity_bytes: 12000\nways: [96, 96]",
        "d.yaml:5: caches.L1tex.capacity_bytes: is 12000, but the sum of ways x line_bytes is 6144;"},

@@ -77,5 +77,49 @@ TEST(IndexFunction, TableWithARangeKnowsNothingOutsideIt) {
   EXPECT_TRUE(covers(IndexFunction(BitsIndex{{3}}), 70));
 }
 
+TEST(IndexFunction, HashIsATupleOfParitiesAndTerms) {
+  const HashIndex::Term term{.modulo = 9, .shift = 4, .weights = {1, 2}, .row_masks = {0b1, 0b110}};
+  const IndexFunction index =
+      HashIndex{.row_masks = {0b11, 0b100}, .constant = 2, .terms = {term, {.modulo = 2, .shift = 9}}};
+  EXPECT_EQ(kind_name(index), "hash");
+  EXPECT_EQ(sets(index), 4U * 9 * 2);
+  EXPECT_EQ(set_of(index, 0), 2U);
+  EXPECT_EQ(set_of(index, 0b1), 4U * 1 + 3);
+  EXPECT_EQ(set_of(index, 0b100), 4U * 2 + 0);
+  EXPECT_EQ(set_of(index, 8U << 4U), 4U * 8 + 2);
+  EXPECT_EQ(set_of(index, 8U << 4U | 0b100), 4U * 1 + 0);
+  EXPECT_EQ(set_of(index, 1U << 9U), 4U * 9 + 4U * (32 % 9) + 2);
+  // Modulo what it says, not modulo 2^64.
+  EXPECT_EQ(set_of(IndexFunction(HashIndex{.row_masks = {},
+                                           .constant = 0,
+                                           .terms = {{.modulo = 7, .shift = 0, .weights = {6}, .row_masks = {1}}}}),
+                   std::numeric_limits<std::uint64_t>::max()),
+            (std::numeric_limits<std::uint64_t>::max() % 7 + 6) % 7);
+}
+
+TEST(IndexFunction, SaysWhatItIs) {
+  EXPECT_EQ(to_text(IndexFunction(BitsIndex{{7, 8}})), "address bits 7, 8");
+  EXPECT_EQ(to_text(IndexFunction(ModuloIndex{.granule_bytes = 1024, .sets_count = 3})), "(address / 1,024) mod 3");
+  EXPECT_EQ(to_text(IndexFunction(HashIndex{.row_masks = {1, 2},
+                                            .constant = 0,
+                                            .terms = {{.modulo = 9, .shift = 20, .weights = {1}, .row_masks = {4}}}})),
+            "(address / 1,048,576 + 1 parities) mod 9, beside 2 rows of parities");
+}
+
+TEST(IndexFunction, ParitiesAreGivenOnlyWhereTheyAreAll) {
+  EXPECT_EQ(parities(BitsIndex{{7, 8}}), (Masks{1U << 7U, 1U << 8U}));
+  EXPECT_EQ(parities(ModuloIndex{.granule_bytes = 64, .sets_count = 4}), (Masks{64, 128}));
+  EXPECT_EQ(parities(ModuloIndex{.granule_bytes = 96, .sets_count = 4}), std::nullopt);
+  EXPECT_EQ(parities(SumIndex{.fields = {{{7}}}, .sets_count = 2}), std::nullopt);
+  EXPECT_EQ(parities(HashIndex{.row_masks = {3}, .constant = 0, .terms = {}}), Masks{3});
+  EXPECT_EQ(parities(HashIndex{.row_masks = {3}, .constant = 0, .terms = {{.modulo = 3}}}), std::nullopt);
+}
+
+TEST(IndexFunction, ShiftingRenumbersWhatXorMakes) {
+  const XorIndex index{.row_masks = {1, 2}, .constant = 1};
+  EXPECT_EQ(shifted(index, 2), IndexFunction(XorIndex{.row_masks = {1, 2}, .constant = 3}));
+  EXPECT_EQ(shifted(BitsIndex{{7}}, 1), std::nullopt);
+}
+
 }  // namespace
 }  // namespace gpuinfer::model

@@ -59,6 +59,28 @@ std::uint32_t naive_set(const model::TableIndex& index, std::uint64_t address) {
   return index.sets_of[entries - 1 - granules_back % entries];
 }
 
+bool parity(std::uint64_t mask, std::uint64_t address) { return (Bits(mask) & Bits(address)).count() % 2 == 1; }
+
+// As digits of a number, the last term first.
+std::uint32_t naive_set(const model::HashIndex& index, std::uint64_t address) {
+  std::uint64_t set = 0;
+  for (std::size_t i = index.terms.size(); i > 0; --i) {
+    const model::HashIndex::Term& term = index.terms[i - 1];
+    std::uint64_t value = 0;
+    for (std::size_t bit = 64; bit > term.shift; --bit) {
+      value = (2 * value + (Bits(address)[bit - 1] ? 1 : 0)) % term.modulo;
+    }
+    for (std::size_t row = 0; row < term.row_masks.size(); ++row) {
+      value = (value + (parity(term.row_masks[row], address) ? term.weights[row] : 0)) % term.modulo;
+    }
+    set = set * term.modulo + value;
+  }
+  for (std::size_t row = index.row_masks.size(); row > 0; --row) {
+    set = 2 * set + (parity(index.row_masks[row - 1], address) != Bits(index.constant)[row - 1] ? 1 : 0);
+  }
+  return static_cast<std::uint32_t>(set);
+}
+
 }  // namespace
 
 std::uint32_t naive_set_of(const model::IndexFunction& index, std::uint64_t address) {

@@ -252,13 +252,32 @@ model::TableIndex random_table(std::uint32_t sets, std::uint64_t line_bytes, boo
   return index;
 }
 
+// At most 2^most_set_bits sets.
+model::HashIndex random_hash(std::size_t most_set_bits, unsigned lowest, Dice& dice) {
+  const auto parities = random_xor(dice.below(most_set_bits + 1), lowest, dice);
+  model::HashIndex index{.row_masks = parities.row_masks, .constant = parities.constant, .terms = {}};
+  std::uint64_t room = (std::uint64_t{1} << most_set_bits) / index.sets();
+  while (room > 1 && index.terms.size() < 8 && !dice.one_in(3)) {
+    model::HashIndex::Term term{.modulo = static_cast<std::uint32_t>(dice.between(1, room)),
+                                .shift = static_cast<std::uint32_t>(dice.between(lowest, 63)),
+                                .weights = {},
+                                .row_masks = random_xor(dice.between(0, 4), lowest, dice).row_masks};
+    for (std::size_t row = 0; row < term.row_masks.size(); ++row) {
+      term.weights.push_back(static_cast<std::uint32_t>(dice.below(1000)));
+    }
+    room /= term.modulo;
+    index.terms.push_back(std::move(term));
+  }
+  return index;
+}
+
 // `inside_lines`: the set may change from one byte of a line to the next.
 IndexFunction random_index(std::size_t most_set_bits, std::uint64_t line_bytes, bool inside_lines, Dice& dice) {
   const std::size_t set_bits = dice.between(0, most_set_bits);
   const std::uint64_t about = std::uint64_t{1} << set_bits;
   const auto sets = static_cast<std::uint32_t>(dice.between((about + 1) / 2, about));
   const unsigned lowest = inside_lines ? 0 : static_cast<unsigned>(std::bit_width(line_bytes - 1));
-  switch (dice.below(5)) {
+  switch (dice.below(6)) {
     case 0:
       return random_bits(set_bits, lowest, dice);
     case 1:
@@ -269,6 +288,8 @@ IndexFunction random_index(std::size_t most_set_bits, std::uint64_t line_bytes, 
       return model::ModuloIndex{
           .granule_bytes = inside_lines ? dice.between(1, 3 * line_bytes) : line_bytes * dice.between(1, 4),
           .sets_count = sets};
+    case 4:
+      return random_hash(most_set_bits, lowest, dice);
     default:
       return random_table(sets, line_bytes, inside_lines, dice);
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -66,6 +67,38 @@ TEST(VirtualDevice, AnswersHitsAndMissesOfItsCache) {
   const auto device = open_virtual(small_device(), "virtual:small", 1);
   EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, {}, {0, 4, 32, 0})),
             (std::vector<float>{200, 100, 200, 100}));
+}
+
+// 5 x 16 sets of one way: lines hit as long as they differ in the four parities or in the term modulo 5.
+TEST(VirtualDevice, PlaysACacheWhoseSetsAreATuple) {
+  model::DeviceDescription description = small_device();
+  model::CacheDescription cache = small_cache();
+  const std::uint64_t line_bytes = *cache.line_bytes;
+  const auto first_bit = static_cast<std::uint32_t>(std::countr_zero(line_bytes));
+  const auto bit = [&](std::uint32_t number) { return line_bytes << number; };
+  cache.ways = std::vector<std::uint32_t>(80, 1);
+  cache.capacity_bytes = 80 * line_bytes;
+  cache.index =
+      model::HashIndex{.row_masks = {bit(0), bit(1), bit(2) | bit(7), bit(3)},
+                       .constant = 0,
+                       .terms = {{.modulo = 5, .shift = first_bit + 4, .weights = {3}, .row_masks = {bit(8)}}}};
+  description.caches["L1tex"] = cache;
+  const auto device = open_virtual(description, "virtual:small", 1);
+  const auto hits = [&](std::uint64_t line, std::uint64_t other) {
+    return latencies(*device, question("L1tex", StartState::clean, {line * line_bytes, other * line_bytes},
+                                       {line * line_bytes})) == std::vector<float>{100};
+  };
+  model::AccessSequence contiguous(80);
+  for (std::size_t line = 0; line < contiguous.size(); ++line) {
+    contiguous[line] = line * line_bytes;
+  }
+  EXPECT_EQ(latencies(*device, question("L1tex", StartState::clean, contiguous, contiguous)),
+            std::vector<float>(80, 100));
+  EXPECT_FALSE(hits(0, 5 * 16));  // the term goes round
+  EXPECT_TRUE(hits(0, 4 * 16));
+  EXPECT_TRUE(hits(0, 128 + 4));    // bits 2 and 7 cancel, but 8 is 3 mod 5
+  EXPECT_TRUE(hits(0, 256));        // 16 + 3 is 4 mod 5
+  EXPECT_FALSE(hits(0, 256 + 16));  // 17 + 3 is 0 mod 5
 }
 
 // Addresses 0 to 63 lie in part 0, 64 to 127 in part 1; a set has 8 lines, each 128 bytes apart. All times by hand.

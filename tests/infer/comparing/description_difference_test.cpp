@@ -89,6 +89,32 @@ TEST(DescriptionDifference, SetNumbersAreOnlyNames) {
             Verdict::same);
 }
 
+// The order of rows and terms, a constant, and weights that differ by the modulo are names, too.
+TEST(DescriptionDifference, HashesAreTheSameWhereTheySplitAlike) {
+  const auto verdict = [](const std::string& a, const std::string& b) {
+    const std::string ways = "{sets: 30, each: 1}";
+    return verdict_of("index", {.ways = ways, .index = a}, {.ways = ways, .index = b});
+  };
+  const std::string three = "{modulo: 3, shift: 7, weights: [1, 2], rows: [[9, 12], [10]]}";
+  const std::string five = "{modulo: 5, shift: 8, weights: [], rows: []}";
+  const std::string hash = "{kind: hash, rows: [[6, 11]], constant: 0, terms: [" + three + ", " + five + "]}";
+  EXPECT_EQ(verdict(hash, "{kind: hash, rows: [[11, 6]], constant: 1, terms: [" + five + ", " + three + "]}"),
+            Verdict::same);
+  const auto with = [&](const std::string& term) {
+    return "{kind: hash, rows: [[6, 11]], terms: [" + term + ", " + five + "]}";
+  };
+  EXPECT_EQ(verdict(hash, with("{modulo: 3, shift: 7, weights: [5, 4], rows: [[10], [9, 12]]}")), Verdict::same);
+  EXPECT_EQ(verdict(hash, with("{modulo: 3, shift: 7, weights: [2, 2], rows: [[9, 12], [10]]}")), Verdict::differs);
+  EXPECT_EQ(verdict(hash, with("{modulo: 3, shift: 7, weights: [1, 2], rows: [[9, 13], [10]]}")), Verdict::differs);
+  EXPECT_EQ(verdict(hash, with("{modulo: 3, shift: 6, weights: [1, 2], rows: [[9, 12], [10]]}")), Verdict::differs);
+  // Other kinds may split alike.
+  EXPECT_EQ(index_verdict("{kind: bits, bits: [6, 7]}", "{kind: hash, rows: [[6, 7], [7]], constant: 2, terms: []}"),
+            Verdict::same);
+  EXPECT_EQ(index_verdict("{kind: modulo, granule_bytes: 64, sets: 4}",
+                          "{kind: hash, rows: [], terms: [{modulo: 4, shift: 6, weights: [], rows: []}]}"),
+            Verdict::same);
+}
+
 TEST(DescriptionDifference, AddressBitsThatTookNoPartMakeNoDifference) {
   const std::string plain = "{kind: bits, bits: [6, 7], exercised_bits: [6, 7, 8, 9]}";
   EXPECT_EQ(index_verdict(plain, "{kind: xor, rows: [[6, 12], [7]], constant: 0}"), Verdict::same);

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model/index/kind.hpp"
+
+namespace gpuinfer::model {
+
+// A tuple: the parities of the address bits in each of the rows, ^ constant, and for each term a number below its
+// modulo. Sets are numbered with the parities lowest, then the first term, the second, and so on.
+struct HashIndex {
+  static constexpr std::string_view kind = "hash";
+  static constexpr bool scatters = true;
+
+  // ((address >> shift) + sum over the rows of weight x parity of the address bits in the row) mod modulo.
+  struct Term {
+    std::uint32_t modulo = 1;
+    std::uint32_t shift = 0;
+    std::vector<std::uint32_t> weights = {};  // one for each row
+    std::vector<std::uint64_t> row_masks = {};
+
+    bool operator==(const Term&) const = default;
+
+    [[nodiscard]] std::uint32_t value_of(std::uint64_t address) const {
+      std::uint64_t sum = (address >> shift) % modulo;
+      for (std::size_t i = 0; i < row_masks.size(); ++i) {
+        sum += (std::popcount(address & row_masks[i]) & 1) != 0 ? weights[i] : 0;
+      }
+      return static_cast<std::uint32_t>(sum % modulo);
+    }
+  };
+
+  std::vector<std::uint64_t> row_masks;
+  std::uint32_t constant = 0;
+  std::vector<Term> terms;
+
+  bool operator==(const HashIndex&) const = default;
+
+  [[nodiscard]] static Leaves<HashIndex> leaves() {
+    using codec::Count;
+    using codec::max_lines;
+    const codec::List<codec::BitMask> rows{.item = {}, .most = codec::max_set_bits};
+    Leaf<HashIndex> added = leaf("constant", &HashIndex::constant, Count{.most = max_lines});
+    added.read = [](const Place& place, HashIndex& index) {
+      index.constant = Count{.most = index.parity_values() - 1}.read(place);
+    };
+    const codec::Map<Term> term{
+        .leaves = {leaf("modulo", &Term::modulo, Count{.least = 1, .most = max_lines}).needed(),
+                   leaf("shift", &Term::shift, Count{.most = codec::max_address_bit}).needed(),
+                   leaf("weights", &Term::weights, codec::List<Count>{.item = {.most = max_lines}}).needed(),
+                   leaf("rows", &Term::row_masks, rows).needed()},
+        .check = [](const Place& place, const Term& read) {
+          if (read.weights.size() != read.row_masks.size()) {
+            place.need("weights").fail("has " + std::to_string(read.weights.size()) +
+                                       " entries; give one for each of the " + std::to_string(read.row_masks.size()) +
+                                       " rows");
+          }
+        }};
+    Leaf<HashIndex> summed =
+        leaf("terms", &HashIndex::terms, codec::List<codec::Map<Term>>{.item = term, .most = 8}).needed();
+    summed.read = [read = summed.read](const Place& place, HashIndex& index) {
+      read(place, index);
+      std::uint64_t sets = index.parity_values();
+      for (const Term& each : index.terms) {
+        sets *= each.modulo;
+        if (sets > max_lines) {
+          place.fail("makes more than " + std::to_string(max_lines) + " sets; correct it");
+        }
+      }
+    };
+    return {leaf("rows", &HashIndex::row_masks, rows).needed(), added, summed};
+  }
+
+  [[nodiscard]] std::uint32_t sets() const {
+    std::uint32_t sets = parity_values();
+    for (const Term& term : terms) {
+      sets *= term.modulo;
+    }
+    return sets;
+  }
+  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+    std::uint32_t set = 0;
+    for (auto term = terms.rbegin(); term != terms.rend(); ++term) {
+      set = set * term->modulo + term->value_of(address);
+    }
+    std::uint32_t parities = constant;
+    for (std::size_t i = 0; i < row_masks.size(); ++i) {
+      parities ^= static_cast<std::uint32_t>(std::popcount(address & row_masks[i]) & 1) << i;
+    }
+    return set * parity_values() + parities;
+  }
+
+  // (address / 1,048,576 + 3 parities) mod 9, beside 2 rows of parities
+  [[nodiscard]] std::string text() const {
+    std::vector<std::string> texts;
+    for (const Term& term : terms) {
+      const std::string count = to_text(term.row_masks.size());
+      const std::string parities = term.row_masks.empty() ? "" : words::together({" + ", count, " parities"});
+      texts.push_back(words::together(
+          {"(address / ", words::grouped(std::uint64_t{1} << term.shift), parities, ") mod ", to_text(term.modulo)}));
+    }
+    const std::string rows = words::together({to_text(row_masks.size()), " rows of parities"});
+    const std::string all = words::joined(texts, " and ");
+    return terms.empty() ? rows : row_masks.empty() ? all : words::together({all, ", beside ", rows});
+  }
+
+  // Without terms.
+  [[nodiscard]] std::optional<Masks> parities() const {
+    return terms.empty() ? std::optional(row_masks) : std::nullopt;
+  }
+
+  [[nodiscard]] Masks masks() const {
+    Masks masks = row_masks;
+    for (const Term& term : terms) {
+      masks.insert(masks.end(), term.row_masks.begin(), term.row_masks.end());
+    }
+    return masks;
+  }
+  [[nodiscard]] std::string mask_name(std::size_t place) const {
+    return place < row_masks.size() ? words::together({"set bit ", to_text(place)}) : "term";
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t parity_values() const { return std::uint32_t{1} << row_masks.size(); }
+};
+
+}  // namespace gpuinfer::model

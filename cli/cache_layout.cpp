@@ -107,6 +107,9 @@ std::string size_text(const std::string& target, const CacheDescription& cache) 
     text = fmt::format("{} entries of pages of {}, {} together", grouped(*capacity / *cache.line_bytes),
                        model::words::bytes(*cache.line_bytes), text);
   }
+  if (cache.carveout_kb) {
+    text += fmt::format(" at a carve-out of {} KB", *cache.carveout_kb);
+  }
   if (cache.onset_bytes) {
     text += ", largest conflict-free footprint " + model::words::bytes(*cache.onset_bytes);
   }

@@ -14,6 +14,7 @@ std::optional<CacheDescription> at_carveout(const CacheDescription& cache, std::
   CacheDescription carved = cache;
   carved.ways = carveout->ways ? carveout->ways : cache.ways;
   carved.store_lines = carveout->store_lines;
+  carved.carveout_kb = carveout_kb;
   return carved;
 }
 

@@ -108,6 +108,8 @@ struct Carveout {
 
 struct CacheDescription {
   std::optional<std::uint64_t> capacity_bytes;
+  // Set aside as shared memory at this size; other sizes are `carveouts`.
+  std::optional<std::uint32_t> carveout_kb = {};
   std::optional<std::uint64_t> onset_bytes;  // the contiguous array above which misses begin
   std::optional<std::uint64_t> store_lines;  // lines of data held, where that is fewer than the tags
   std::optional<std::uint64_t> line_bytes;

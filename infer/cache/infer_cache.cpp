@@ -17,6 +17,7 @@
 #include "infer/cache/find_sets.hpp"
 #include "infer/cache/prove.hpp"
 #include "infer/cache/swept_store.hpp"
+#include "infer/circumstances/circumstances.hpp"
 #include "infer/circumstances/claim_circumstances.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/replacement_fit.hpp"
@@ -250,6 +251,7 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
     doubts.emplace(Doubt::disturbed, *std::move(disturbance));
   }
   CacheFinding finding = conclude(claims, doubts);
+  finding.cache.carveout_kb = own_carveout_kb(device.facts(), target);
   static_cast<Ending&>(finding) = std::move(ending);
   finding.evidence.inquiries = log.inquiries();
   finding.questions = log.questions_asked();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -85,6 +86,16 @@ bool fits(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t lines, 
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> own_carveout_kb(const model::DeviceFacts& facts, const std::string& target) {
+  constexpr const char* key = "carveout_kb_asked";
+  const auto own = facts.provenance.find(target + "." + key);
+  const auto said = own == facts.provenance.end() ? facts.provenance.find(key) : own;
+  return said == facts.provenance.end() || facts.shared_memories_kb.empty() ||
+                 std::ranges::find(facts.warm_targets, target) == facts.warm_targets.end()
+             ? std::nullopt
+             : model::number_from<std::uint32_t>(said->second);
+}
 
 std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes) {
   const std::uint64_t lines_of_buffer = device.buffer().bytes / line_bytes;

@@ -22,6 +22,10 @@ namespace gpuinfer::infer {
                                                         std::uint64_t line_bytes,
                                                         std::optional<std::uint32_t> carveout_kb = {});
 
+// What the device sets aside as shared memory where a question asks for nothing else; none: `target` does not depend on
+// it, or the device does not say.
+[[nodiscard]] std::optional<std::uint32_t> own_carveout_kb(const model::DeviceFacts& facts, const std::string& target);
+
 // How many contiguous lines stay, with such a carve-out, when they are loaded again and again.
 [[nodiscard]] std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes);
 

@@ -559,6 +559,10 @@ bool is_an_alternative(const LeafFacts& row, const YamlNode& value, const CacheD
 
 // How much was set aside as shared memory when a section was found out, of those that say it.
 std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description, const std::string& section) {
+  const auto cache = description.caches.find(section);
+  if (cache != description.caches.end() && cache->second.carveout_kb) {
+    return cache->second.carveout_kb;
+  }
   constexpr const char* key = "carveout_kb_asked";
   const auto& provenance = description.device.provenance;
   const auto own = provenance.find(section + "." + key);

@@ -341,6 +341,10 @@ const Leaves<CacheDescription>& cache_leaves() {
   static const Leaves<Cache> leaves{
       leaf("capacity_bytes", &Cache::capacity_bytes, Bytes{.least = 1, .most = max_bytes},
            "of data: line_bytes x the ways of all sets, or x store_lines where those are fewer"),
+      leaf("carveout_kb", &Cache::carveout_kb, kilobytes,
+           "set aside as shared memory while the cache had this capacity, onset and store")
+          .sparse()
+          .given(),
       tag_bytes_leaf("line_bytes x the ways of all sets, where there are more tags than lines of data"),
       leaf("onset_bytes", &Cache::onset_bytes, Bytes{.least = 1, .most = max_bytes},
            "the largest contiguous array without misses; below the capacity where sets fill unevenly")

@@ -67,9 +67,9 @@ Syntax simulate_syntax() {
       .value("stride", "BYTES", "between the accesses of a curve (default: the fill granularity)")
       .value("laps", "N", "rounds over the array in which `misses` counts (default 100)")
       .flag("map", "rows line,address,set,way: where a contiguous array that fills the cache is placed")
-      .value("figure", "3|8|9|12",
-             "of Mei & Chu 2014 (default: none): 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), 12 "
-             "(map of L1tex)")
+      .value("figure", "3|8|9|10|11|12",
+             "of Mei & Chu 2014 (default: none): 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), "
+             "10 (map of L2TLB), 11 (misses of L2TLB), 12 (map of L1tex)")
       .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
       .value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it")
@@ -99,7 +99,8 @@ struct Figure {
   const char* curve;  // none: the map
 };
 constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"}, Figure{8, "L1D", nullptr},
-                             Figure{9, "L1D", "misses:16384,24576,128"}, Figure{12, "L1tex", nullptr}};
+                             Figure{9, "L1D", "misses:16384,24576,128"}, Figure{10, "L2TLB", nullptr},
+                             Figure{11, "L2TLB", "misses:134217728,150994944,2097152"}, Figure{12, "L1tex", nullptr}};
 
 Request request_from(const Parsed& parsed) {
   Request request{.target = parsed.text("target"),
@@ -130,7 +131,7 @@ Request request_from(const Parsed& parsed) {
     const auto* figure =
         std::find_if(figures.begin(), figures.end(), [&](const Figure& each) { return each.number == *number; });
     if (figure == figures.end()) {
-      throw InputError("--figure: " + std::to_string(*number) + " is not known; write 3, 8, 9 or 12");
+      throw InputError("--figure: " + std::to_string(*number) + " is not known; write 3, 8, 9, 10, 11 or 12");
     }
     request.target = request.target.value_or(figure->target);
     request.map = figure->curve == nullptr;

@@ -250,7 +250,7 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("deterministic", &Details::deterministic, OrNull<codec::Words<bool>>{truth()},
            "of a policy: whether the same accesses always have the same outcome; null if that cannot be told"),
       leaf("mostly", &Details::mostly, Departing{},
-           "of a policy: the one that fills follow but for a share `departs`, which lies in that interval with 99 %"),
+           "of a policy: the one that fills follow but for a share `departs`, which lies in that interval with 95 %"),
       leaf("policies_tried", &Details::policies_tried, count,
            "how many deterministic policies, parameters included, were held against the answers"),
       leaf("sequences_to_narrow", &Details::sequences_to_narrow, count,

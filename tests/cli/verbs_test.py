@@ -174,8 +174,16 @@ class Simulate(harness.ProgramTest):
         for row in curve[32:]:  # every set overflows, of two lines or of one
             self.assertAlmostEqual(float(row["miss_rate"]), 2 / 3, delta=0.001)
 
-    def test_figures_8_and_12_are_maps(self):
+    def test_figure_11_has_a_step_of_18_pages_and_six_of_9(self):
+        for device in ("gtx560ti", "gtx780", "gtx980"):
+            with self.subTest(device):
+                curve = rows(self.expect(0, "simulate", device, "--figure", "11"))
+                missing = [int(row["misses"]) / 100 for row in curve]
+                self.assertEqual(missing, [0, 0, 18, 27, 36, 45, 54, 63, 72])
+
+    def test_figures_8_10_and_12_are_maps(self):
         self.assertEqual(len(rows(self.expect(0, "simulate", "gtx560ti", "--figure", "8"))), 128)
+        self.assertEqual(len(rows(self.expect(0, "simulate", "gtx560ti", "--figure", "10"))), 65)
         self.assertEqual(len(rows(self.expect(0, "simulate", "gtx560ti", "--figure", "12"))), 384)
 
     def test_jobs_change_nothing(self):

@@ -184,14 +184,14 @@ struct Departing {
     YamlNode policy = place.node();
     std::erase_if(policy.entries, [](const YamlEntry& entry) { return entry.key.text == "departs"; });
     const std::string file = "mostly";
-    auto replacement = replacement_from(Place(policy, file), std::nullopt);
+    auto replacement = codec::replacement_from(Place(policy, file), std::nullopt);
     if (!replacement) {
       place.fail("names no policy; write `{policy: NAME, departs: [number, number]}`");
     }
     return {.policy = *std::move(replacement), .departs = interval.read(place.need("departs"))};
   }
   [[nodiscard]] static std::string write(const DepartingPolicy& mostly) {
-    std::string text = replacement_text(mostly.policy);
+    std::string text = codec::replacement_text(mostly.policy);
     text.pop_back();
     return text + ", departs: " + interval.write(mostly.departs) + "}";
   }

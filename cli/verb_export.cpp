@@ -32,8 +32,9 @@ Syntax export_syntax() {
   }
   syntax.value("to", formats.c_str(), "the form; `gpuinfer list formats` says what each is for (needed)")
       .repeatable("target", "T", "what stands under these only; may be repeated (default: all of the profile)")
-      .value("base", "DIR",
-             "of accelsim: a folder with gpgpusim.config and trace.config, over which the profile is laid (default: none)")
+      .value(
+          "base", "DIR",
+          "of accelsim: a folder with gpgpusim.config and trace.config, over which the profile is laid (default: none)")
       .value("simulator", "1|2", "of accelsim: the version of Accel-Sim that the base is of (default: 1)")
       .flag("strict", "exit status 3 where something is lost or stands in; the output is written all the same")
       .flag("quiet", "nothing of that on stderr")

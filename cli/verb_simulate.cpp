@@ -98,9 +98,12 @@ struct Figure {
   const char* target;
   const char* curve;  // none: the map
 };
-constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"}, Figure{8, "L1D", nullptr},
-                             Figure{9, "L1D", "misses:16384,24576,128"}, Figure{10, "L2TLB", nullptr},
-                             Figure{11, "L2TLB", "misses:134217728,150994944,2097152"}, Figure{12, "L1tex", nullptr}};
+constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"},
+                             Figure{8, "L1D", nullptr},
+                             Figure{9, "L1D", "misses:16384,24576,128"},
+                             Figure{10, "L2TLB", nullptr},
+                             Figure{11, "L2TLB", "misses:134217728,150994944,2097152"},
+                             Figure{12, "L1tex", nullptr}};
 
 Request request_from(const Parsed& parsed) {
   Request request{.target = parsed.text("target"),

@@ -5,6 +5,7 @@
 #include "model/description/codec.hpp"
 #include "model/description/evidence.hpp"
 #include "model/description/values.hpp"
+#include "model/errors.hpp"
 
 namespace gpuinfer::model {
 
@@ -181,12 +182,15 @@ struct Share {
 // `{policy: NAME, PARAMETER: value, .., departs: [number, number]}`
 struct Departing {
   [[nodiscard]] static DepartingPolicy read(const Place& place) {
-    YamlNode policy = place.node();
-    std::erase_if(policy.entries, [](const YamlEntry& entry) { return entry.key.text == "departs"; });
-    const std::string file = "mostly";
-    auto replacement = codec::replacement_from(Place(policy, file), std::nullopt);
+    std::optional<Replacement> replacement;
+    try {
+      YamlNode policy = place.node();
+      std::erase_if(policy.entries, [](const YamlEntry& entry) { return entry.key.text == "departs"; });
+      replacement = codec::replacement_from(Place(policy, {}), std::nullopt);
+    } catch (const InputError&) {
+    }
     if (!replacement) {
-      place.fail("names no policy; write `{policy: NAME, departs: [number, number]}`");
+      place.fail("is no policy that departs; write `{policy: NAME, PARAMETER: value, departs: [number, number]}`");
     }
     return {.policy = *std::move(replacement), .departs = interval.read(place.need("departs"))};
   }
@@ -196,9 +200,7 @@ struct Departing {
     return text + ", departs: " + interval.write(mostly.departs) + "}";
   }
   [[nodiscard]] static std::string text(const DepartingPolicy& mostly) { return write(mostly); }
-  [[nodiscard]] static LeafFacts facts() {
-    return {.schema = {{"type", "object"}, {"required", "[policy, departs]"}}};
-  }
+  [[nodiscard]] static LeafFacts facts() { return {.schema = {{"type", "object"}, {"required", "[policy, departs]"}}}; }
 };
 
 Map<WideElements> wide_elements() {

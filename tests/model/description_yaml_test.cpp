@@ -43,6 +43,7 @@ CacheDescription cache_with(const std::string& leaves) {
 EvidenceDetails every_detail() {
   EvidenceDetails details;
   details.deterministic = false;
+  details.mostly = {.policy = {.policy = "lru", .parameters = {}, .equivalent = {}}, .departs = {0.001, 0.002}};
   details.one_in_interval_95_percent = {{{1.5, 2}}, {}};
   details.victim_probability_intervals = details.victim_probability_intervals_95_percent_each = {{0, 0.5}, {0.5, 1}};
   details.ways_of_the_set = {"4", "5 or more"};

@@ -30,7 +30,7 @@ SCHEMA = json.loads((ROOT / "configs" / "schema" / "gpuinfer-1.schema.json").rea
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 EVERY_KEY = list(yaml.safe_load_all((HERE / "every_key.yaml").read_text()))
 KERNEL = next(iter(next(each for each in EVERY_KEY if "kernels" in each)["kernels"].values()))
-# All the names that the schema has for bandwidths, kernels and their evidence.
+# All the names that the schema has for bandwidths, kernels and evidence.
 EVERY_NAME = [
     {"schema": "gpuinfer/1", "bandwidth": {name: {} for name in SCHEMA["properties"]["bandwidth"]["propertyNames"]["enum"]}},
     {"schema": "gpuinfer/1", "kernels": {name: KERNEL for name in SCHEMA["properties"]["kernels"]["propertyNames"]["enum"]}},
@@ -42,12 +42,19 @@ EVERY_NAME = [
             for section, leaves in SCHEMA["properties"]["evidence"]["properties"].items()
         },
     },
+    # Parameters of the policy stand beside its name, which the schema does not check here.
+    {
+        "schema": "gpuinfer/1",
+        "caches": {"L1tex": {}},
+        "evidence": {"L1tex": {"replacement": {"status": "ambiguous", "mostly": {"policy": "lru", "departs": [0.001, 0.002]}}}},
+    },
 ]
 
 # Keys whose values must fit those of others, or one another, which a JSON schema cannot say.
 HANG_TOGETHER = {
     "bits", "cache", "caches", "code", "fills", "fits_bytes", "hits", "level_bytes", "levels", "miss", "misses", "order",
-    "resident_bytes", "rows", "sets_of", "textures", "tlbs", "translated_from", "victim_weights", "victims", "ways",
+    "others", "resident_bytes", "rows", "sets_of", "terms", "textures", "tlbs", "translated_from", "victim_weights",
+    "victims", "ways", "weights",
 }
 # The keys below these are names of the user's.
 NAMED = {"caches", "code", "level_bytes", "textures"}

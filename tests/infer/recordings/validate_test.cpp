@@ -135,7 +135,7 @@ TEST(Validate, NoHistoryLooksLikeADisagreement) {
       }
     }
   }
-  EXPECT_EQ(hardly_judged, (std::vector<std::string>{"resetting_slru", "srrip bits=3 promotion=frequency"}));
+  EXPECT_EQ(hardly_judged, (std::vector<std::string>{"srrip bits=3 promotion=frequency"}));
 }
 
 // After all lines were driven out, the hand of a clock with more states than can be followed is anywhere.

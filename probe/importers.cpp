@@ -599,6 +599,9 @@ std::vector<model::Trace> read_mt4g(const std::filesystem::path& file) {
                                                          : mt4g_chase(row, std::nullopt, lines));
     traces.back().name = file.string() + " (line " + std::to_string(row.line_number) + ")";
   }
+  if (traces.empty()) {
+    throw lines.error("no row holds a latency; name a recording");
+  }
   return traces;
 }
 

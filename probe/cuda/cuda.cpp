@@ -22,6 +22,7 @@
 #include "probe/cuda/thread_runner.hpp"
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/gpu_id.hpp"
+#include "probe/gpu/refusals.hpp"
 #include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe {
@@ -446,12 +447,7 @@ void CudaProbe::try_states(Offer& offer) {
   const std::string name(offer.target.name);
   const std::set<StartState> reached =
       gpu::states_reached(plan_of(offer.target.emptying), name, offer.bytes, touches_of(offer.target), launches);
-  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
-    if (!reached.contains(state)) {
-      offer.refusals[state] = name + " on " + facts_.source + " does not support start state `" +
-                              std::string(to_string(state)) + "`; ask with another";
-    }
-  }
+  offer.refusals = gpu::refused_states(reached, name, facts_.source);
 }
 
 cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
@@ -466,12 +462,7 @@ cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& que
 }
 
 std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<const model::Question> questions) {
-  std::vector<model::Question> flooded;
-  if (questions.front().state == StartState::flooded) {
-    std::ranges::transform(questions, std::back_inserter(flooded), [&](const model::Question& question) {
-      return gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, question);
-    });
-  }
+  const auto flooded = gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, questions);
   auto played = gpu_.play_apart(manner_of(offer, questions.front()), flooded.empty() ? questions : flooded);
   last_sm_ = played.back().sm;
   return played;
@@ -526,8 +517,7 @@ std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manne
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {
   const auto offer = offers_.find(question.target);
   if (offer == offers_.end()) {
-    return "target " + question.target + " is not known to " + facts_.source +
-           " or was not asked for when it was opened; ask for one that it offers";
+    return gpu::not_offered(question.target, facts_.source);
   }
   const auto& refusals = offer->second.refusals;
   if (const auto state = refusals.find(question.state); state != refusals.end()) {
@@ -548,21 +538,11 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
       return refusal;
     }
   }
-  const std::uint64_t bytes = offer->second.bytes;
   // Offsets that stand for pages may be any.
   const std::uint64_t unit = offer->second.target.emptying == Emptying::everything
                                  ? cuda::unit_bytes(offer->second.target.path)
                                  : sizeof(std::uint32_t);
-  for (const auto* sequence : {&question.warm, &question.record}) {
-    for (const std::uint64_t offset : *sequence) {
-      if (offset % unit != 0 || offset >= bytes) {
-        return "offset " + std::to_string(offset) + " is not that of a load of " + question.target +
-               " in the buffer of " + std::to_string(bytes) + " bytes; ask for multiples of " + std::to_string(unit) +
-               " below that";
-      }
-    }
-  }
-  return std::nullopt;
+  return gpu::refusal_of_offsets(question, unit, offer->second.bytes);
 }
 
 std::vector<model::Timing> CudaProbe::time(std::span<const model::Workload> workloads) {

@@ -3,6 +3,7 @@
 #include "probe/gpu/emptying.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace gpuinfer::probe::gpu {
@@ -52,6 +53,16 @@ model::Question after_flood(const Emptying& emptying, std::uint64_t bytes, const
   model::Question flooded = question;
   flooded.warm = model::cold_pass(0, bytes + flood_bytes, stride_bytes);
   flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
+  return flooded;
+}
+
+std::vector<model::Question> after_flood(const Emptying& emptying, std::uint64_t bytes,
+                                         std::span<const model::Question> questions) {
+  std::vector<model::Question> flooded;
+  if (questions.front().state == StartState::flooded) {
+    std::ranges::transform(questions, std::back_inserter(flooded),
+                           [&](const model::Question& question) { return after_flood(emptying, bytes, question); });
+  }
   return flooded;
 }
 

@@ -54,6 +54,10 @@ inline constexpr std::uint64_t nearer_multiple = 8;
 [[nodiscard]] model::Question after_flood(const Emptying& emptying, std::uint64_t bytes,
                                           const model::Question& question);
 
+// The same of several questions with one start. Nothing: they ask for no flood.
+[[nodiscard]] std::vector<model::Question> after_flood(const Emptying& emptying, std::uint64_t bytes,
+                                                       std::span<const model::Question> questions);
+
 // A warm-up with the places of the question, each once, and nothing recorded.
 [[nodiscard]] model::Question once_each(const model::Question& question);
 

@@ -16,6 +16,7 @@
 #include "model/errors.hpp"
 #include "probe/device_failures.hpp"
 #include "probe/gpu/emptying.hpp"
+#include "probe/gpu/refusals.hpp"
 #include "probe/vulkan/gpu.hpp"
 
 namespace gpuinfer::probe {
@@ -209,12 +210,7 @@ void VulkanProbe::try_states(Offer& offer) {
       reached.insert(StartState::keep);
     }
   }
-  for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
-    if (!reached.contains(state)) {
-      offer.refusals[state] = name + " on " + facts_.source + " does not support start state `" +
-                              std::string(to_string(state)) + "`; ask with another";
-    }
-  }
+  offer.refusals = gpu::refused_states(reached, name, facts_.source);
 }
 
 // A clean question goes to any unit that it does not name; the others stay where the last one was.
@@ -242,12 +238,8 @@ std::vector<vulkan::Played> VulkanProbe::play(const Offer& offer, std::span<cons
       .path = offer.target.path, .reach = offer.reach, .new_l1 = state == StartState::clean, .nothing = false};
   const std::vector<std::uint32_t> units = units_for(offer, questions);
   const gpu::Emptying plan = plan_of(offer.target.emptying);
-  std::vector<model::Question> flooded;
-  if (state == StartState::flooded && plan.flood.bytes > 0) {
-    std::ranges::transform(questions, std::back_inserter(flooded), [&](const model::Question& question) {
-      return gpu::after_flood(plan, offer.bytes, question);
-    });
-  }
+  const std::vector<model::Question> flooded =
+      plan.flood.bytes > 0 ? gpu::after_flood(plan, offer.bytes, questions) : std::vector<model::Question>{};
   for (int i = 0; i < tries; ++i) {
     if (state == StartState::flooded && offer.target.emptying == Emptying::streaming) {
       gpu_.stream_through(*streamed_);
@@ -293,8 +285,7 @@ std::size_t VulkanProbe::together(const Offer& offer, std::span<const model::Que
 std::optional<std::string> VulkanProbe::why_refused(const model::Question& question) const {
   const auto offer = offers_.find(question.target);
   if (offer == offers_.end()) {
-    return "target " + question.target + " is not known to " + facts_.source +
-           " or was not asked for when it was opened; ask for one that it offers";
+    return gpu::not_offered(question.target, facts_.source);
   }
   const auto& refusals = offer->second.refusals;
   if (const auto state = refusals.find(question.state); state != refusals.end()) {
@@ -308,15 +299,7 @@ std::optional<std::string> VulkanProbe::why_refused(const model::Question& quest
            " accesses is longer than the " + std::to_string(most_accesses_of_part()) + " that " + facts_.source +
            " takes; ask shorter ones";
   }
-  for (const auto* sequence : {&question.warm, &question.record}) {
-    for (const std::uint64_t offset : *sequence) {
-      if (offset % word_bytes != 0 || offset >= offer->second.bytes) {
-        return "offset " + std::to_string(offset) + " is not that of a load of " + question.target +
-               " in the buffer of " + std::to_string(offer->second.bytes) + " bytes; ask for multiples of 4 below that";
-      }
-    }
-  }
-  return std::nullopt;
+  return gpu::refusal_of_offsets(question, word_bytes, offer->second.bytes);
 }
 
 model::Answer VulkanProbe::answer_of(const Offer& offer, const model::Question& question, vulkan::Played played) const {

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/pieces.hpp"
 
-#include <array>
-#include <fstream>
 #include <string_view>
 
+#include "cli/file_text.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
@@ -15,11 +14,7 @@ namespace gpuinfer::cli {
 bool names_profile(const std::string& name_or_file) {
   constexpr std::string_view schema = "gpuinfer/1";
   const std::string file = survey::profile_file(name_or_file);
-  std::array<char, 4096> begin{};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(begin.data(), begin.size());
-  const std::string_view text(begin.data(), static_cast<std::size_t>(stream.gcount()));
-  return text.find(schema) != std::string_view::npos || survey::is_fleet(file.substr(0, file.rfind('@')));
+  return begin_of_file(file).find(schema) != std::string::npos || survey::is_fleet(file.substr(0, file.rfind('@')));
 }
 
 infer::Piece read_piece(const std::string& name_or_file) {

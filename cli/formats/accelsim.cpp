@@ -8,11 +8,11 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <vector>
 
+#include "cli/file_text.hpp"
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/gpgpusim_options.hpp"
 #include "cli/leaf_table.hpp"
@@ -331,16 +331,6 @@ class Configuration {
   Exported exported_;
 };
 
-std::optional<std::string> text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    return std::nullopt;
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 AccelsimConfiguration accelsim_configuration(const model::DeviceDescription& profile,
@@ -349,12 +339,12 @@ AccelsimConfiguration accelsim_configuration(const model::DeviceDescription& pro
 }
 
 AccelsimBase read_accelsim_base(const std::string& folder, unsigned simulator) {
-  auto config = text_of(std::filesystem::path(folder) / "gpgpusim.config");
+  auto config = file_text(std::filesystem::path(folder) / "gpgpusim.config");
   if (!config) {
     throw InputError("--base " + folder + ": has no gpgpusim.config; name a folder with the configuration of a GPU");
   }
   return {.gpgpusim_config = std::move(*config),
-          .trace_config = text_of(std::filesystem::path(folder) / "trace.config"),
+          .trace_config = file_text(std::filesystem::path(folder) / "trace.config"),
           .simulator = simulator};
 }
 

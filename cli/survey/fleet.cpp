@@ -3,13 +3,11 @@
 #include "cli/survey/fleet.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "cli/data_files.hpp"
+#include "cli/file_text.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/yaml_tree.hpp"
@@ -29,13 +27,11 @@ class FleetReader {
   explicit FleetReader(std::string file) : file_(std::move(file)) {}
 
   Fleet read() const {
-    std::ifstream stream(file_, std::ios::binary);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    if (!stream) {
+    const std::optional<std::string> text = file_text(file_);
+    if (!text) {
       throw InputError(file_ + ": cannot be read; name a file that exists and may be read");
     }
-    const YamlNode tree = model::parse_yaml(text.str(), file_);
+    const YamlNode tree = model::parse_yaml(*text, file_);
     if (text_in(tree, "schema") != fleet_schema) {
       fail(tree, "is no fleet description of version 1; write one with `gpuinfer survey`");
     }
@@ -195,13 +191,7 @@ std::optional<MemberName> member_named(const std::string& text) {
 
 }  // namespace
 
-bool is_fleet(const std::string& file) {
-  std::array<char, 4096> begin{};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(begin.data(), begin.size());
-  return std::string_view(begin.data(), static_cast<std::size_t>(stream.gcount())).find(fleet_schema) !=
-         std::string_view::npos;
-}
+bool is_fleet(const std::string& file) { return begin_of_file(file).find(fleet_schema) != std::string::npos; }
 
 Fleet read_fleet(const std::string& file) { return FleetReader(file).read(); }
 

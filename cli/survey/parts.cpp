@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
+#include "cli/file_text.hpp"
 #include "model/errors.hpp"
 #include "probe/output_file.hpp"
 
@@ -19,16 +19,6 @@ namespace gpuinfer::cli::survey {
 namespace {
 
 constexpr const char* facts_name = "survey.json";
-
-std::optional<std::string> content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    return std::nullopt;
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 void write_whole(const fs::path& file, const std::string& text) {
   probe::OutputFile output(file);
@@ -42,7 +32,7 @@ void write_whole(const fs::path& file, const std::string& text) {
 }
 
 SurveyFacts facts_in(const fs::path& file) {
-  const auto text = content_of(file);
+  const auto text = file_text(file);
   try {
     return nlohmann::json::parse(text.value_or("")).get<SurveyFacts>();
   } catch (const nlohmann::json::exception&) {
@@ -105,7 +95,7 @@ fs::path Parts::file_of(const Task& task) const { return folder_ / (task.key + "
 void Parts::keep(const Task& task, const Result& result) const { write_whole(file_of(task), to_text(result)); }
 
 std::optional<Result> Parts::find(const Task& task) const {
-  const auto text = content_of(file_of(task));
+  const auto text = file_text(file_of(task));
   if (!text) {
     return std::nullopt;
   }

@@ -204,36 +204,50 @@ struct Departing {
 };
 
 Map<WideElements> wide_elements() {
-  return {.leaves = {leaf("contiguous_cycles", &WideElements::contiguous_cycles, real).needed(),
-                     leaf("contiguous_rows", &WideElements::contiguous_rows, small),
-                     leaf("more_cycles", &WideElements::more_cycles, real).needed(),
-                     leaf("as_described", &WideElements::as_described, Share{}).needed()}};
+  return {
+      .leaves = {
+          leaf("contiguous_cycles", &WideElements::contiguous_cycles, real, "what elements next to one another take")
+              .needed(),
+          leaf("contiguous_rows", &WideElements::contiguous_rows, small,
+               "as how many rows that is; null if as no number of them"),
+          leaf("more_cycles", &WideElements::more_cycles, real, "what all of that size take beyond the description")
+              .needed(),
+          leaf("as_described", &WideElements::as_described, Share{},
+               "how many of the patterns that were tried do as described")
+              .needed()}};
 }
 
 Map<KneeOfLoads> knee() {
-  return {.leaves = {leaf("loads", &KneeOfLoads::loads, small).needed(),
-                     leaf("threads_per_line", &KneeOfLoads::threads_per_line, small).needed(),
-                     leaf("from_l2", &KneeOfLoads::from_l2, truth()).sparse(),
-                     leaf("threads", &KneeOfLoads::threads, Two<codec::Count>{small}).needed(),
-                     leaf("cycles", &KneeOfLoads::cycles, interval).needed(),
-                     leaf("variance", &KneeOfLoads::variance, real).needed()}};
+  return {
+      .leaves = {leaf("loads", &KneeOfLoads::loads, small, "loads of each thread").needed(),
+                 leaf("threads_per_line", &KneeOfLoads::threads_per_line, small, "how many threads load the same line")
+                     .needed(),
+                 leaf("from_l2", &KneeOfLoads::from_l2, truth(), "whether the lines are in L2, or in memory").sparse(),
+                 leaf("threads", &KneeOfLoads::threads, Two<codec::Count>{small},
+                      "how many threads, before and after the jump")
+                     .needed(),
+                 leaf("cycles", &KneeOfLoads::cycles, interval, "what they take, before and after it").needed(),
+                 leaf("variance", &KneeOfLoads::variance, real, "of three points around it").needed()}};
 }
 
 Map<OneLoadCycles> one_load_cycles() {
-  return {.leaves = {leaf("from_l2", &OneLoadCycles::from_l2, real).needed(),
-                     leaf("beyond_l2", &OneLoadCycles::beyond_l2, real).needed()}};
+  return {.leaves = {leaf("from_l2", &OneLoadCycles::from_l2, real, "of a line in L2").needed(),
+                     leaf("beyond_l2", &OneLoadCycles::beyond_l2, real, "of a line in memory").needed()}};
 }
 
 Map<StreamShape> stream_shape() {
-  return {.leaves = {leaf("dataset_bytes", &StreamShape::dataset_bytes, count).needed(),
-                     leaf("work", &StreamShape::work, Text{}).needed(),
-                     leaf("elements_in_flight", &StreamShape::elements_in_flight, small).needed(),
-                     leaf("block_threads", &StreamShape::block_threads, small).needed(),
-                     leaf("blocks", &StreamShape::blocks, small).needed()}};
+  return {.leaves = {leaf("dataset_bytes", &StreamShape::dataset_bytes, count, "the size of the data").needed(),
+                     leaf("work", &StreamShape::work, Text{}, "what is done with them").needed(),
+                     leaf("elements_in_flight", &StreamShape::elements_in_flight, small,
+                          "how many elements a thread has under way")
+                         .needed(),
+                     leaf("block_threads", &StreamShape::block_threads, small, "threads of a block").needed(),
+                     leaf("blocks", &StreamShape::blocks, small, "how many blocks").needed()}};
 }
 
 Map<StoredBytes> stored_bytes() {
-  return {.leaves = {leaf("L2", &StoredBytes::l2, count).needed(), leaf("DRAM", &StoredBytes::dram, count).needed()}};
+  return {.leaves = {leaf("L2", &StoredBytes::l2, count, "through L2").needed(),
+                     leaf("DRAM", &StoredBytes::dram, count, "to memory").needed()}};
 }
 
 Leaves<Details> sparse(Leaves<Details> rows) {

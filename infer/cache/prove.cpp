@@ -148,11 +148,12 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
   claims.prediction = verification.evidence;
   if (verification.holds) {
     claims.predicted_trials = verification.trials;
-    if (!model::is_deterministic(*cache.replacement)) {
-    } else if (departs(asker, tally)) {
-      describe_departing(tally, claims.replacement);
-    } else {
-      claims.replacement.bound = bound_of(tally.departures_below());
+    if (model::is_deterministic(*cache.replacement)) {
+      if (departs(asker, tally)) {
+        describe_departing(tally, claims.replacement);
+      } else {
+        claims.replacement.bound = bound_of(tally.departures_below());
+      }
     }
     claims.index.bound = claims.ways.bound = bound_of(tally.odd_lines_below());
     return;

@@ -138,6 +138,34 @@ class ResettingSlru(Policy):
         self.guarded = [other for other in self.guarded if other != way]
 
 
+class Slru(Policy):
+    """Karedla, Love and Wherry 1994: a hit protects a line, and the oldest of too many that are protected is so no more."""
+
+    PARTS = ("probationary", "protected")
+
+    def power_on(self):
+        self.probationary, self.protected = [], []
+
+    def _take_out(self, way):
+        self.probationary = [other for other in self.probationary if other != way]
+        self.protected = [other for other in self.protected if other != way]
+
+    def hit(self, way):
+        self._take_out(way)
+        self.protected.append(way)
+        if len(self.protected) > self.parameters["protected_ways"]:
+            self.probationary.append(self.protected.pop(0))
+
+    def fill(self, way):
+        self._take_out(way)
+        self.probationary.append(way)
+
+    def replace(self):
+        way = (self.probationary + self.protected)[0]
+        self.fill(way)
+        return way
+
+
 class Bip(Recency):
     def fill(self, way):
         self.order.move_to_end(way, last=self.chance.one_of(self.parameters.get("one_in", 32)))
@@ -399,6 +427,27 @@ class Fermi(Policy):
         return [way for way in range(self.ways) if way != favoured][self.chance.below(self.ways - 1)]
 
 
+class FavouredFifo(Policy):
+    """One way goes every second time; the others go in turn, but a hit on the next of them lets it go last."""
+
+    PARTS = ("odd", "order")
+
+    def power_on(self):
+        self.odd = 0  # whether the last replacement was the 1st, 3rd, ...
+        self.order = [int(way) for way in self.parameters["others"]]
+
+    def hit(self, way):
+        if self.order[0] == way:
+            self.order[0], self.order[-1] = self.order[-1], self.order[0]
+
+    def replace(self):
+        self.odd = 1 - self.odd
+        if self.odd:
+            return self.parameters["favoured_way"]
+        self.order.append(self.order.pop(0))
+        return self.order[-1]
+
+
 class Automaton(Policy):
     PARTS = ("at",)
 
@@ -590,6 +639,7 @@ LIBRARY = {
     "fifo": Fifo,
     "lip": Lip,
     "resetting_slru": ResettingSlru,
+    "slru": Slru,
     "bip": Bip,
     "plru": Plru,
     "nru": Nru,
@@ -602,6 +652,7 @@ LIBRARY = {
     "random": Random,
     "weighted_random": WeightedRandom,
     "fermi": Fermi,
+    "favoured_fifo": FavouredFifo,
     "automaton": Automaton,
 }
 OTHERS = {

@@ -51,7 +51,7 @@ struct BufferFacts {
 
 // What a device says of itself before the first question.
 struct DeviceFacts {
-  std::string name;    // "NVIDIA H200"
+  std::string name;    // as its driver has it
   std::string source;  // what --device named: "cuda:0", "virtual:gtx780", ...
   std::optional<std::string> compute_capability;
   std::optional<unsigned> sm_count;

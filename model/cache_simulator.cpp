@@ -155,6 +155,21 @@ class SimulatorOf final : public TagArray {
     return event;
   }
 
+  AccessEvent look_up(std::uint64_t address) const override {
+    const std::uint64_t number = decoder_.line_number(address);
+    const auto id = table_.known_id_of(number);
+    const KnownLine line = id && *id < lines_.size() ? lines_[*id] : KnownLine{};
+    AccessEvent event{.outcome = Outcome::line_miss,
+                      .set = line.set != not_met ? line.set : covered_set_of(index_, number * line_bytes_),
+                      .way = std::nullopt,
+                      .victim_address = std::nullopt};
+    if (id && occupant_[line.slot] == *id) {
+      event.outcome = outcome_in(line.slot, decoder_.sector_of(address));
+      event.way = line.slot - layout_.first_slot[event.set];
+    }
+    return event;
+  }
+
   std::uint32_t next_way(std::uint32_t set) const override {
     if constexpr (names_next_line<Policy>) {
       return policy_.next(set) - layout_.first_slot[set];

@@ -53,6 +53,9 @@ class CacheSimulator {
   // One access with everything there is to say about it, at a price; the same to the cache as play() of a load.
   virtual AccessEvent step(std::uint64_t address, AccessKind kind) = 0;
 
+  // What a load would find: `way` is where the line lies, none where it does not; there is no victim.
+  [[nodiscard]] virtual AccessEvent look_up(std::uint64_t address) const = 0;
+
   // All that decides what comes next, the stream of chance included. A snapshot fits the simulator that it was taken
   // from and no other.
   class Snapshot {

@@ -41,6 +41,14 @@ class WithVictimLines final : public SteppedSimulator {
     return event;
   }
 
+  AccessEvent look_up(std::uint64_t address) const override {
+    AccessEvent event = cache_->look_up(address);
+    if (std::ranges::find(kept_, address - address % line_bytes_) != kept_.end()) {
+      event.outcome = Outcome::hit;
+    }
+    return event;
+  }
+
   std::unique_ptr<Snapshot> snapshot() const override {
     return std::make_unique<SnapshotOf>(cache_->snapshot(), kept_);
   }
@@ -79,6 +87,14 @@ class WithTwin final : public SteppedSimulator {
   AccessEvent step(std::uint64_t address, AccessKind kind) override {
     AccessEvent event = cache_->step(address, kind);
     if (is_miss(event.outcome) && twin_->step(address, kind).outcome == Outcome::hit) {
+      event.outcome = Outcome::hit;
+    }
+    return event;
+  }
+
+  AccessEvent look_up(std::uint64_t address) const override {
+    AccessEvent event = cache_->look_up(address);
+    if (is_miss(event.outcome) && twin_->look_up(address).outcome == Outcome::hit) {
       event.outcome = Outcome::hit;
     }
     return event;

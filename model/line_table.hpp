@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace gpuinfer::model {
@@ -21,16 +22,19 @@ class LineTable {
     return first_id_of_page(number >> page_shift) + static_cast<std::uint32_t>(number % page_lines);
   }
 
+  // None: this line has no id yet.
+  [[nodiscard]] std::optional<std::uint32_t> known_id_of(std::uint64_t number) const {
+    const Place& place = places_[place_of(number >> page_shift)];
+    if (place.key == 0) {
+      return std::nullopt;
+    }
+    return place.first_id + static_cast<std::uint32_t>(number % page_lines);
+  }
+
   // Of page `line number >> page_shift`.
   [[nodiscard]] std::uint32_t first_id_of_page(std::uint64_t page) {
-    std::size_t place = hash(page);
-    while (places_[place].key != page + 1) {
-      if (places_[place].key == 0) {
-        return add(page);
-      }
-      place = (place + 1) & (places_.size() - 1);
-    }
-    return places_[place].first_id;
+    const Place& place = places_[place_of(page)];
+    return place.key == 0 ? add(page) : place.first_id;
   }
 
   [[nodiscard]] std::uint64_t number_of(std::uint32_t id) const {
@@ -47,6 +51,16 @@ class LineTable {
   };
 
   [[nodiscard]] std::size_t hash(std::uint64_t page) const { return (page * 0x9e3779b97f4a7c15ULL) >> shift_; }
+
+  // Where the page stands, or else where it would.
+  [[nodiscard]] std::size_t place_of(std::uint64_t page) const {
+    std::size_t place = hash(page);
+    while (places_[place].key != page + 1 && places_[place].key != 0) {
+      place = (place + 1) & (places_.size() - 1);
+    }
+    return place;
+  }
+
   void set_shift() { shift_ = 64U - static_cast<unsigned>(std::countr_zero(places_.size())); }
 
   [[gnu::noinline]] std::uint32_t add(std::uint64_t page) {
@@ -56,22 +70,14 @@ class LineTable {
       set_shift();
       for (const Place& each : old) {
         if (each.key != 0) {
-          vacant_place(each.key - 1) = each;
+          places_[place_of(each.key - 1)] = each;
         }
       }
     }
     const auto first_id = static_cast<std::uint32_t>(ids());
     pages_.push_back(page);
-    vacant_place(page) = {.key = page + 1, .first_id = first_id};
+    places_[place_of(page)] = {.key = page + 1, .first_id = first_id};
     return first_id;
-  }
-
-  [[nodiscard]] Place& vacant_place(std::uint64_t page) {
-    std::size_t place = hash(page);
-    while (places_[place].key != 0) {
-      place = (place + 1) & (places_.size() - 1);
-    }
-    return places_[place];
   }
 
   std::vector<Place> places_;

@@ -50,6 +50,8 @@ class SweptCache final : public SteppedSimulator {
     return event;
   }
 
+  AccessEvent look_up(std::uint64_t address) const override { return tags_->look_up(address); }
+
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
     return std::make_unique<SnapshotOf>(tags_->snapshot(), state_);
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/cache_simulator.hpp"
@@ -31,6 +32,8 @@ struct gpuinfer_snapshot {
 
 struct gpuinfer_cache {
   std::shared_ptr<model::CacheSimulator> simulator;
+  std::shared_ptr<const model::CacheDescription> description;  // at all carve-outs
+  std::optional<std::uint32_t> carveout_kb;
   gpuinfer_statistics statistics{};
   std::mutex mutex;
 
@@ -54,6 +57,23 @@ gpuinfer_outcome outcome_of(model::Outcome outcome) {
       break;
   }
   return GPUINFER_LINE_MISS;
+}
+
+gpuinfer_access_result result_of(const model::AccessEvent& event) {
+  return {.size = 0,
+          .outcome = outcome_of(event.outcome),
+          .set = event.set,
+          .way = event.way ? static_cast<std::int32_t>(*event.way) : -1,
+          .has_victim = event.victim_address ? 1 : 0,
+          .victim_address = event.victim_address.value_or(0)};
+}
+
+std::uint32_t most_ways_of(const model::CacheDescription& cache) {
+  std::uint32_t most = std::ranges::max(*cache.ways);
+  for (const model::Carveout& carveout : cache.carveouts) {
+    most = carveout.ways ? std::max(most, std::ranges::max(*carveout.ways)) : most;
+  }
+  return most;
 }
 
 // What `action` gives, or `failed` with a handle of the error.
@@ -80,6 +100,19 @@ void give(Struct value, Struct* to) {
   std::memcpy(to, &value, value.size);
 }
 
+gpuinfer_cache* opened(std::shared_ptr<const model::CacheDescription> description,
+                       const std::optional<std::uint32_t>& carveout_kb, std::uint64_t seed) {
+  const auto cache = carveout_kb ? model::at_carveout(*description, *carveout_kb) : *description;
+  if (!cache) {
+    throw InputError("carveouts: say nothing of " + std::to_string(*carveout_kb) + " KB; name one of them");
+  }
+  auto opened = std::make_unique<gpuinfer_cache>();
+  opened->simulator = model::CacheSimulator::make(*cache, seed);
+  opened->description = std::move(description);
+  opened->carveout_kb = carveout_kb;
+  return opened.release();
+}
+
 gpuinfer_cache* open_cache(const char* profile, const char* target, const std::optional<std::uint32_t>& carveout_kb,
                            std::uint64_t seed) {
   const model::DeviceDescription device = model::read_description(profile);
@@ -87,14 +120,11 @@ gpuinfer_cache* open_cache(const char* profile, const char* target, const std::o
   if (found == device.caches.end()) {
     throw InputError(std::string(profile) + ": has no cache " + target + "; name one of its caches");
   }
-  const auto cache = carveout_kb ? model::at_carveout(found->second, *carveout_kb) : found->second;
-  if (!cache) {
-    throw InputError(std::string(profile) + ": caches." + target + ".carveouts: say nothing of " +
-                     std::to_string(*carveout_kb) + " KB; name one of them");
+  try {
+    return opened(std::make_shared<const model::CacheDescription>(found->second), carveout_kb, seed);
+  } catch (const InputError& error) {
+    throw InputError(std::string(profile) + ": caches." + target + "." + error.what());
   }
-  auto opened = std::make_unique<gpuinfer_cache>();
-  opened->simulator = model::CacheSimulator::make(*cache, seed);
-  return opened.release();
 }
 
 }  // namespace
@@ -116,7 +146,26 @@ gpuinfer_cache* gpuinfer_cache_open_at(const char* profile, const char* target, 
   return guarded<gpuinfer_cache*>(error, nullptr, [&] { return open_cache(profile, target, carveout_kb, seed); });
 }
 
+gpuinfer_cache* gpuinfer_cache_open_like(const gpuinfer_cache* other, const uint32_t* carveout_kb, uint64_t seed,
+                                         gpuinfer_error** error) {
+  return guarded<gpuinfer_cache*>(error, nullptr, [&] {
+    return opened(other->description, carveout_kb == nullptr ? other->carveout_kb : *carveout_kb, seed);
+  });
+}
+
 void gpuinfer_cache_close(gpuinfer_cache* cache) { delete cache; }
+
+gpuinfer_status gpuinfer_cache_geometry(const gpuinfer_cache* cache, gpuinfer_geometry* geometry) {
+  const model::CacheDescription& description = *cache->description;
+  give({.size = 0,
+        .line_bytes = *description.line_bytes,
+        .sector_bytes = *description.sector_bytes,
+        .sets = static_cast<std::uint32_t>(description.ways->size()),
+        .most_ways = most_ways_of(description),
+        .knows_stores = description.store ? 1 : 0},
+       geometry);
+  return GPUINFER_OK;
+}
 
 gpuinfer_status gpuinfer_cache_access(gpuinfer_cache* cache, uint64_t address, gpuinfer_access_kind kind,
                                       gpuinfer_access_result* result, gpuinfer_error** error) {
@@ -129,13 +178,7 @@ gpuinfer_status gpuinfer_cache_access(gpuinfer_cache* cache, uint64_t address, g
         cache->simulator->step(address, kind == GPUINFER_STORE ? model::AccessKind::store : model::AccessKind::load);
     cache->count(event.outcome);
     if (result != nullptr) {
-      give({.size = 0,
-            .outcome = outcome_of(event.outcome),
-            .set = event.set,
-            .way = event.way ? static_cast<std::int32_t>(*event.way) : -1,
-            .has_victim = event.victim_address ? 1 : 0,
-            .victim_address = event.victim_address.value_or(0)},
-           result);
+      give(result_of(event), result);
     }
     return GPUINFER_OK;
   });
@@ -157,13 +200,11 @@ gpuinfer_status gpuinfer_cache_play(gpuinfer_cache* cache, const uint64_t* addre
   });
 }
 
-gpuinfer_status gpuinfer_cache_probe(gpuinfer_cache* cache, uint64_t address, gpuinfer_outcome* outcome,
+gpuinfer_status gpuinfer_cache_probe(gpuinfer_cache* cache, uint64_t address, gpuinfer_access_result* result,
                                      gpuinfer_error** error) {
   return guarded(error, GPUINFER_FAILED, [&] {
     const std::lock_guard lock(cache->mutex);
-    const auto before = cache->simulator->snapshot();
-    *outcome = outcome_of(cache->simulator->step(address, model::AccessKind::load).outcome);
-    cache->simulator->restore(*before);
+    give(result_of(cache->simulator->look_up(address)), result);
     return GPUINFER_OK;
   });
 }

@@ -54,10 +54,20 @@ typedef struct gpuinfer_access_result {
   size_t size; /* sizeof(gpuinfer_access_result), set by the caller */
   gpuinfer_outcome outcome;
   uint32_t set;
-  int32_t way;             /* where the line lies afterwards; -1: it was not placed */
+  int32_t way;             /* where the line lies afterwards; -1: nowhere */
   int32_t has_victim;      /* 1: a line had to go */
   uint64_t victim_address; /* its first byte */
 } gpuinfer_access_result;
+
+/* The form of a cache, the same at every carve-out. */
+typedef struct gpuinfer_geometry {
+  size_t size; /* sizeof(gpuinfer_geometry), set by the caller */
+  uint64_t line_bytes;
+  uint64_t sector_bytes; /* line_bytes where lines have no sectors */
+  uint32_t sets;
+  uint32_t most_ways;   /* of any set at any carve-out */
+  int32_t knows_stores; /* 0: GPUINFER_STORE fails */
+} gpuinfer_geometry;
 
 /* Since the cache was opened. Fills count as nothing. */
 typedef struct gpuinfer_statistics {
@@ -79,7 +89,14 @@ GPUINFER_API gpuinfer_cache* gpuinfer_cache_open(const char* profile, const char
 /* The same while `carveout_kb` are set aside as shared memory; `seed` drives the chance of stochastic policies. */
 GPUINFER_API gpuinfer_cache* gpuinfer_cache_open_at(const char* profile, const char* target, uint32_t carveout_kb,
                                                     uint64_t seed, gpuinfer_error** error);
+
+/* Another one of the same description, empty, without reading the file again: what each SM of a GPU has.
+ * `carveout_kb` NULL: as `other`. */
+GPUINFER_API gpuinfer_cache* gpuinfer_cache_open_like(const gpuinfer_cache* other, const uint32_t* carveout_kb,
+                                                      uint64_t seed, gpuinfer_error** error);
 GPUINFER_API void gpuinfer_cache_close(gpuinfer_cache* cache);
+
+GPUINFER_API gpuinfer_status gpuinfer_cache_geometry(const gpuinfer_cache* cache, gpuinfer_geometry* geometry);
 
 /* One access. What misses is brought at once. `result` may be NULL. */
 GPUINFER_API gpuinfer_status gpuinfer_cache_access(gpuinfer_cache* cache, uint64_t address, gpuinfer_access_kind kind,
@@ -89,9 +106,10 @@ GPUINFER_API gpuinfer_status gpuinfer_cache_access(gpuinfer_cache* cache, uint64
 GPUINFER_API gpuinfer_status gpuinfer_cache_play(gpuinfer_cache* cache, const uint64_t* addresses, size_t count,
                                                  uint8_t* outcomes, gpuinfer_error** error);
 
-/* What a load would find. The cache stays as it is. Costs a copy of the cache. */
-GPUINFER_API gpuinfer_status gpuinfer_cache_probe(gpuinfer_cache* cache, uint64_t address, gpuinfer_outcome* outcome,
-                                                  gpuinfer_error** error);
+/* What a load would find; `way` is where its line lies, and there is no victim. The cache stays as it is, and nothing
+ * is counted. */
+GPUINFER_API gpuinfer_status gpuinfer_cache_probe(gpuinfer_cache* cache, uint64_t address,
+                                                  gpuinfer_access_result* result, gpuinfer_error** error);
 
 /* Brings what a load of this address would bring, without counting it. */
 GPUINFER_API gpuinfer_status gpuinfer_cache_fill(gpuinfer_cache* cache, uint64_t address, gpuinfer_error** error);

@@ -24,6 +24,13 @@ gpuinfer_access_result access(gpuinfer_cache* cache, std::uint64_t address) {
   return result;
 }
 
+gpuinfer_access_result probe(gpuinfer_cache* cache, std::uint64_t address) {
+  gpuinfer_access_result result{};
+  result.size = sizeof result;
+  EXPECT_EQ(gpuinfer_cache_probe(cache, address, &result, nullptr), GPUINFER_OK);
+  return result;
+}
+
 gpuinfer_statistics statistics_of(gpuinfer_cache* cache) {
   gpuinfer_statistics statistics{};
   statistics.size = sizeof statistics;
@@ -36,10 +43,16 @@ TEST(CInterface, AnswersAsTheSimulatorOfTheProfileAtACarveout) {
   ASSERT_NE(cache, nullptr);
   const auto described = at_carveout(read_description(h200).caches.at("L1tex"), 8);
   const auto simulator = CacheSimulator::make(described.value(), 1);
-  Random draw(7);
+  const std::uint64_t seed = 7;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random draw(seed);
   for (int i = 0; i < 50000; ++i) {
-    const std::uint64_t address = draw.below(1U << 19U) * 32;
+    const std::uint64_t address = draw.below(1U << 14U) * 32;
     const AccessEvent expected = simulator->step(address, AccessKind::load);
+    const gpuinfer_access_result before = probe(cache, address);
+    ASSERT_EQ(before.outcome == GPUINFER_HIT, !is_miss(expected.outcome)) << i;
+    ASSERT_EQ(before.set, expected.set);
+    ASSERT_EQ(before.way == -1, expected.outcome == Outcome::line_miss);
     const gpuinfer_access_result found = access(cache, address);
     ASSERT_EQ(found.outcome == GPUINFER_HIT, !is_miss(expected.outcome)) << i;
     ASSERT_EQ(found.set, expected.set);
@@ -79,14 +92,10 @@ TEST(CInterface, RefusesWhatNoProfileKnows) {
 TEST(CInterface, ProbesFillsInvalidatesAndGoesBack) {
   gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
   ASSERT_NE(cache, nullptr);
-  gpuinfer_outcome found = GPUINFER_HIT;
-  for (int twice = 0; twice < 2; ++twice) {
-    EXPECT_EQ(gpuinfer_cache_probe(cache, 4096, &found, nullptr), GPUINFER_OK);
-    EXPECT_EQ(found, GPUINFER_LINE_MISS);
-  }
+  EXPECT_EQ(probe(cache, 4096).outcome, GPUINFER_LINE_MISS);
+  EXPECT_EQ(probe(cache, 4096).outcome, GPUINFER_LINE_MISS);
   EXPECT_EQ(gpuinfer_cache_fill(cache, 4096, nullptr), GPUINFER_OK);
-  EXPECT_EQ(gpuinfer_cache_probe(cache, 4096 + 32, &found, nullptr), GPUINFER_OK);
-  EXPECT_EQ(found, GPUINFER_SECTOR_MISS);
+  EXPECT_EQ(probe(cache, 4096 + 32).outcome, GPUINFER_SECTOR_MISS);
   EXPECT_EQ(statistics_of(cache).accesses, 0U);
 
   gpuinfer_snapshot* const snapshot = gpuinfer_cache_snapshot(cache, nullptr);
@@ -102,6 +111,44 @@ TEST(CInterface, ProbesFillsInvalidatesAndGoesBack) {
   gpuinfer_cache_close(other);
   gpuinfer_cache_close(cache);
   gpuinfer_snapshot_close(snapshot);
+}
+
+TEST(CInterface, OpensAnotherOfTheSameDescription) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open_at(h200, "L1tex", 132, 1, nullptr);
+  ASSERT_NE(cache, nullptr);
+  access(cache, 0);
+  gpuinfer_cache* const alike = gpuinfer_cache_open_like(cache, nullptr, 1, nullptr);
+  const std::uint32_t carveout_kb = 8;
+  gpuinfer_cache* const larger = gpuinfer_cache_open_like(cache, &carveout_kb, 1, nullptr);
+  ASSERT_NE(alike, nullptr);
+  ASSERT_NE(larger, nullptr);
+  EXPECT_EQ(access(alike, 0).outcome, GPUINFER_LINE_MISS);
+  constexpr std::uint64_t lines = 1600;  // more than fit at 132 KB, fewer than at 8 KB
+  for (std::uint64_t i = 0; i < 2 * lines; ++i) {
+    access(alike, i % lines * 128);
+    access(larger, i % lines * 128);
+  }
+  EXPECT_GT(statistics_of(alike).line_misses, lines);
+  EXPECT_EQ(statistics_of(larger).line_misses, lines);
+  const std::uint32_t unknown_kb = 7;
+  EXPECT_EQ(gpuinfer_cache_open_like(cache, &unknown_kb, 1, nullptr), nullptr);
+  gpuinfer_cache_close(larger);
+  gpuinfer_cache_close(alike);
+  gpuinfer_cache_close(cache);
+}
+
+TEST(CInterface, TellsTheFormOfTheCache) {
+  gpuinfer_cache* const cache = gpuinfer_cache_open(h200, "L1tex", nullptr);
+  ASSERT_NE(cache, nullptr);
+  gpuinfer_geometry geometry{};
+  geometry.size = sizeof geometry;
+  EXPECT_EQ(gpuinfer_cache_geometry(cache, &geometry), GPUINFER_OK);
+  EXPECT_EQ(geometry.line_bytes, 128U);
+  EXPECT_EQ(geometry.sector_bytes, 32U);
+  EXPECT_EQ(geometry.sets, 512U);
+  EXPECT_EQ(geometry.most_ways, 4U);
+  EXPECT_EQ(geometry.knows_stores, 0);
+  gpuinfer_cache_close(cache);
 }
 
 TEST(CInterface, GivesNoMoreThanTheCallerHasRoomFor) {

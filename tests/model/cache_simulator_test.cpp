@@ -460,6 +460,33 @@ TEST(CacheSimulator, StepsAndPlaysAreTheSame) {
   }
 }
 
+TEST(CacheSimulator, LookingUpFindsWhatALoadFindsAndChangesNothing) {
+  const std::uint64_t seed = 31;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  CacheDescription sectored = small_cache({.policy = "random", .parameters = {}, .equivalent = {}});
+  sectored.line_bytes = 96;
+  sectored.sector_bytes = 32;
+  sectored.ways = {3, 5};
+  sectored.index = ModuloIndex{.granule_bytes = 96, .sets_count = 2};
+  CacheDescription with_victims = small_cache(lru);
+  with_victims.victim_lines = 2;
+  CacheDescription with_twin = small_cache(lru);
+  with_twin.twin = Twin{.ways = {3}, .index = BitsIndex{}, .replacement = lru};
+  for (const CacheDescription& cache : {sectored, with_victims, with_twin}) {
+    const auto looked_up = CacheSimulator::make(cache, 1);
+    const auto loaded = CacheSimulator::make(cache, 1);
+    for (const std::uint64_t address : random_walk(cold_pass(0, 2048, 4), 5000, random)) {
+      const AccessEvent found = looked_up->look_up(address);
+      const AccessEvent event = looked_up->step(address, AccessKind::load);
+      ASSERT_EQ(found.outcome, event.outcome) << "address " << address;
+      ASSERT_EQ(found.set, event.set);
+      ASSERT_TRUE(!found.way || found.way == event.way);
+      ASSERT_EQ(event, loaded->step(address, AccessKind::load));
+    }
+  }
+}
+
 TEST(CacheSimulator, MissedSectorsBringTheirBlock) {
   CacheDescription cache = small_cache(lru);
   cache.line_bytes = 128;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 // gpgpusim-device CONFIGURATION [TARGET]: the tag_array of GPGPU-Sim, which speaks the JSON lines of gpuinfer, so that
-// gpuinfer finds out what a cache configuration really simulates. CONFIGURATION is what -gpgpu_cache:dl1 takes. Built
-// by build.sh against a checkout.
+// gpuinfer finds out what a cache configuration really simulates. CONFIGURATION is what -gpgpu_cache:dl1 takes, with
+// `gpuinfer:` and a profile before it where adapter.py was at work. Built by build.sh against a checkout.
 #include <gpgpu-sim/gpu-cache.h>
 
 #include <cstdint>
@@ -12,6 +12,20 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+// A request of which a tag array asks address and sectors alone, in place of the files that make whole ones.
+void mem_access_t::init(gpgpu_context* context) {
+  gpgpu_ctx = context;
+  m_uid = 0;
+}
+
+mem_fetch::mem_fetch(const mem_access_t& access, const warp_inst_t*, unsigned long long, unsigned, unsigned, unsigned,
+                     unsigned, const memory_config*, unsigned long long, mem_fetch*, mem_fetch*)
+    : m_access(access) {}
+
+mem_fetch::~mem_fetch() = default;
+
+void shader_cache_access_log(int, int, int) {}
 
 namespace {
 
@@ -62,13 +76,15 @@ class Device {
   bool load(std::uint64_t address) {
     mem_access_sector_mask_t sectors;
     sectors.set(address / sector_bytes_ % sectors_of_line);
+    mem_fetch request(mem_access_t(GLOBAL_ACC_R, address, sector_bytes_, false, active_mask_t(),
+                                   mem_access_byte_mask_t(), sectors, nullptr),
+                      nullptr, 0, 0, 0, 0, 0, nullptr, 0);
+    const new_addr_type line = config_.block_addr(address);
     unsigned index = 0;
-    ++time_;
-    if (tags_->probe(address, index, sectors, false) == HIT) {
-      tags_->get_block(index)->set_last_access_time(time_, sectors);
+    if (tags_->access(line, ++time_, index, &request) == HIT) {
       return true;
     }
-    tags_->fill(address, time_, sectors, mem_access_byte_mask_t(), false);
+    tags_->fill(line, time_, &request, false);
     return false;
   }
 

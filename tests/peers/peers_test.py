@@ -240,6 +240,25 @@ class AccelSim(PeerTest):
 
 
 @needs("gpgpu-sim_distribution")
+class Adapter(PeerTest):
+    """The lines that let GPGPU-Sim simulate the cache of a profile find their places in a checkout."""
+
+    def test_what_is_inserted_is_taken_out_again(self):
+        source = PEERS / "gpgpu-sim_distribution/src/gpgpu-sim"
+        copy = self.folder / "checkout/src/gpgpu-sim"
+        copy.mkdir(parents=True)
+        adapter = ROOT / "integrations/gpgpusim/adapter.py"
+        for name in ("gpu-cache.h", "gpu-cache.cc", "shader.cc"):
+            shutil.copy(source / name, copy)
+        run(sys.executable, str(adapter), "remove", str(self.folder / "checkout"))  # the checkout may have them
+        before = {path.name: path.read_text() for path in copy.iterdir()}
+        run(sys.executable, str(adapter), "insert", str(self.folder / "checkout"))
+        self.assertEqual(sum(path.read_text().count("// gpuinfer\n") for path in copy.iterdir()), 12)
+        run(sys.executable, str(adapter), "remove", str(self.folder / "checkout"))
+        self.assertEqual({path.name: path.read_text() for path in copy.iterdir()}, before)
+
+
+@needs("gpgpu-sim_distribution")
 class GpgpusimDevice(PeerTest):
     """What the tag_array of GPGPU-Sim simulates, found out by its answers alone."""
 

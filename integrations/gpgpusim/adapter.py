@@ -46,7 +46,8 @@ INSERTIONS = (
     ),
     (
         "gpu-cache.cc",
-        "  if (m_gpuinfer && !m_gpuinfer->is_awaited_in(*m_lines[index], m_config.block_addr(mf->get_addr()))) return;",
+        "  if (m_gpuinfer && !m_gpuinfer->find(m_config.block_addr(mf->get_addr()), mf->get_access_sector_mask(), "
+        "m_lines, index)) return;",
         "  bool before = m_lines[index]->is_modified_line();",
     ),
     (

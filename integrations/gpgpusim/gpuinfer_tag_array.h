@@ -248,9 +248,16 @@ class TagArray {
     }
   }
 
-  // Whether what comes for this address still has its place in the block.
-  static bool is_awaited_in(const cache_block_t& block, new_addr_type line_address) {
-    return block.m_block_addr == line_address;
+  // Where the line lies that data come for: it may have left since it was asked for, and come back to another place.
+  // False where it is gone.
+  bool find(new_addr_type address, const mem_access_sector_mask_t& sectors, cache_block_t* const* lines,
+            unsigned& line) const {
+    const gpuinfer_access_result found = cache_->probe(first_byte(address, sectors));
+    if (found.outcome == GPUINFER_LINE_MISS) {
+      return false;
+    }
+    line = cache_->line_of(found);
+    return lines[line]->m_block_addr == address;
   }
 
   void invalidate() { cache_->invalidate(); }

@@ -59,7 +59,7 @@ class InsertionTest(StandInTest):
 
 
 class CacheTest(StandInTest):
-    library = None
+    libgpuinfer = None
 
     def setUp(self):
         super().setUp()
@@ -67,12 +67,12 @@ class CacheTest(StandInTest):
         self.program = self.checkout / "program"
         sources = [HERE / "adapter_main.cc", self.source / "gpu-cache.cc", self.source / "shader.cc"]
         flags = ["-std=c++11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", self.source]
-        command = ["c++", *flags, *sources, self.library, "-ldl", "-o", self.program]
+        command = ["c++", *flags, *sources, self.libgpuinfer, "-ldl", "-o", self.program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def run_program(self, configuration):
-        environment = os.environ | {"LD_LIBRARY_PATH": str(self.library.parent)}
+        environment = os.environ | {"LD_LIBRARY_PATH": str(self.libgpuinfer.parent)}
         command = [self.program, configuration, H200, "L1tex"]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
@@ -96,5 +96,5 @@ class CacheTest(StandInTest):
 
 
 if __name__ == "__main__":
-    CacheTest.library = pathlib.Path(sys.argv[1]).resolve()
+    CacheTest.libgpuinfer = pathlib.Path(sys.argv[1]).resolve()
     unittest.main(argv=sys.argv[:1])

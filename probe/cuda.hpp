@@ -20,6 +20,7 @@ struct CudaOptions {
   std::uint64_t buffer_bytes = 64ULL << 20U;
   // Whether the provenance has the UUID and the serial number in clear as well.
   bool identify = false;
+  std::uint64_t seed = 1;  // of the choice of lines that stand for pages
   // Those that will be asked; none: all. Some take much of the memory of the GPU.
   std::vector<std::string> targets = {};
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@ namespace gpuinfer::probe {
 
 struct HostOptions {
   bool huge_pages = true;  // false: do as if there were none
+  std::uint64_t seed = 1;  // of how long plays wait between laps
 };
 
 // What the CPU calls itself; none: open_host() cannot ask this kind of CPU.

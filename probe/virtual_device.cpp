@@ -19,7 +19,7 @@
 #include "model/kernels.hpp"
 #include "model/partitions.hpp"
 #include "model/printable.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 #include "model/stream_simulator.hpp"
 #include "model/texel_layout.hpp"
 #include "model/workload.hpp"
@@ -80,14 +80,6 @@ std::uint64_t buffer_bytes_for(const model::CacheDescription& cache) {
   constexpr std::uint64_t largest_capacity_bytes = 1ULL << 60U;
   return std::max({smallest_buffer_bytes, reach_of(*cache.index),
                    std::bit_ceil(4 * std::min(capacity_bytes, largest_capacity_bytes))});
-}
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  }
-  return hash;
 }
 
 class Noise {
@@ -350,11 +342,12 @@ class VirtualPath {
 // What many threads do at once, each kind of workload with random streams of its own.
 class VirtualThreads {
  public:
-  VirtualThreads(model::DeviceDescription description, const model::NoiseDescription& noise, std::uint64_t seed)
+  VirtualThreads(model::DeviceDescription description, const model::NoiseDescription& noise,
+                 const model::RandomStreams& streams)
       : description_(std::move(description)) {
     for (const model::Workload& kind : kinds()) {
       const std::string target(target_of(kind));
-      noise_.try_emplace(target, noise, seed ^ fnv1a(target));
+      noise_.try_emplace(target, noise, streams.random("threads of " + target)());
     }
   }
 
@@ -428,36 +421,36 @@ class VirtualDevice final : public model::Answerer {
     facts_.sm_count = description.device.sm_count;
     facts_.buffer.bytes = smallest_buffer_bytes;
     facts_.provenance["seed"] = std::to_string(seed);
+    const model::RandomStreams streams(seed);
     const model::NoiseDescription noise = description.noise.value_or(model::NoiseDescription{});
     for (const auto& [target, cache] : description.caches) {
       if (const auto leaf = null_leaf(cache)) {
         refusals_[target] = refusal_of_null("caches." + target, *leaf);
         continue;
       }
-      const model::Random seeds(seed ^ fnv1a(target));
-      caches_.try_emplace(target, cache, noise, seeds);
-      add_carveouts(target, cache, noise, seed);
+      caches_.try_emplace(target, cache, noise, streams.random(target));
+      add_carveouts(target, cache, noise, streams);
       facts_.targets.push_back(target);
       facts_.buffer.bytes = std::max(facts_.buffer.bytes, buffer_bytes_for(cache));
     }
     share_caches(description);
     for (const auto& [target, texture] : description.textures) {
-      add_texture(target, texture, description, noise, model::Random(seed ^ fnv1a(target)));
+      add_texture(target, texture, description, noise, streams.random(target));
     }
     for (const auto& [target, code] : description.code) {
       if (const auto refusal = VirtualCode::why_refused(code)) {
         refusals_[target] = "code." + target + "." + *refusal;
       } else {
-        const model::Random seeds(seed ^ fnv1a(target));
-        facts_.own_buffers[target] = code_.try_emplace(target, code, noise, seeds).first->second.buffer();
+        const auto made = code_.try_emplace(target, code, noise, streams.random(target)).first;
+        facts_.own_buffers[target] = made->second.buffer();
         facts_.targets.push_back(target);
       }
     }
     facts_.chooses_unit = facts_.sm_count.has_value();
     if (description.paths.contains(path_of_latency)) {
-      add_path(description, noise, seed);
+      add_path(description, noise, streams);
     }
-    add_threads(description, noise, seed);
+    add_threads(description, noise, streams);
     facts_.buffer = buffer.value_or(facts_.buffer);
     if (facts_.targets.empty()) {
       throw InputError(printable(
@@ -492,11 +485,11 @@ class VirtualDevice final : public model::Answerer {
  private:
   // The carve-outs of which it is described what the cache is like then.
   void add_carveouts(const std::string& target, const model::CacheDescription& cache,
-                     const model::NoiseDescription& noise, std::uint64_t seed) {
+                     const model::NoiseDescription& noise, const model::RandomStreams& streams) {
     for (const model::Carveout& carveout : cache.carveouts) {
       if (const auto smaller = model::at_carveout(cache, carveout.carveout_kb)) {
-        const model::Random seeds(seed ^ fnv1a(target + std::to_string(carveout.carveout_kb)));
-        carved_out_.try_emplace({target, carveout.carveout_kb}, *smaller, noise, seeds);
+        carved_out_.try_emplace({target, carveout.carveout_kb}, *smaller, noise,
+                                streams.random(target, carveout.carveout_kb));
         if (std::find(facts_.shared_memories_kb.begin(), facts_.shared_memories_kb.end(), carveout.carveout_kb) ==
             facts_.shared_memories_kb.end()) {
           facts_.shared_memories_kb.push_back(carveout.carveout_kb);
@@ -556,9 +549,10 @@ class VirtualDevice final : public model::Answerer {
     return cache.answer(recorded, facts_.buffer.address);
   }
 
-  void add_path(const model::DeviceDescription& description, const model::NoiseDescription& noise, std::uint64_t seed) {
+  void add_path(const model::DeviceDescription& description, const model::NoiseDescription& noise,
+                const model::RandomStreams& streams) {
     try {
-      path_.emplace(description, path_of_latency, noise, model::Random(seed ^ fnv1a(latency_target)));
+      path_.emplace(description, path_of_latency, noise, streams.random(latency_target));
     } catch (const InputError& incomplete) {
       refusals_[latency_target] = incomplete.what();
       return;
@@ -572,13 +566,13 @@ class VirtualDevice final : public model::Answerer {
   }
 
   void add_threads(const model::DeviceDescription& description, const model::NoiseDescription& noise,
-                   std::uint64_t seed) {
+                   const model::RandomStreams& streams) {
     // Enough to come out of memory, however large the last cache.
     constexpr std::uint64_t stream_bytes = std::uint64_t{1} << 34U;
     if (!description.shared_memory && !description.outstanding && description.bandwidth.empty()) {
       return;
     }
-    threads_.emplace(description, noise, seed);
+    threads_.emplace(description, noise, streams);
     for (const model::Workload& kind : VirtualThreads::kinds()) {
       const std::string target(target_of(kind));
       if (!threads_->describes(kind)) {

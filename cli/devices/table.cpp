@@ -46,6 +46,7 @@ std::unique_ptr<model::Answerer> open_cuda(const DeviceAddress& device, const De
   return probe::open_cuda({.device = static_cast<int>(number_of(device)),
                            .carveout_kb = request.carveout_kb,
                            .identify = request.identify,
+                           .seed = request.seed,
                            .targets = std::move(targets)});
 }
 
@@ -95,8 +96,8 @@ std::vector<OwnGpu> vulkan_gpus() {
   return gpus;
 }
 
-std::unique_ptr<model::Answerer> open_host(const DeviceAddress& /*device*/, const DeviceRequest& /*request*/) {
-  return probe::open_host();
+std::unique_ptr<model::Answerer> open_host(const DeviceAddress& /*device*/, const DeviceRequest& request) {
+  return probe::open_host({.seed = request.seed});
 }
 
 std::vector<ListedDevice> list_host() {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 
 namespace gpuinfer::infer {
@@ -177,7 +178,7 @@ Offsets joined(std::span<const std::uint64_t> first, std::span<const std::uint64
 }
 
 Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
-    : device_(&device), random_(seed), most_of_a_burst_(most_of_first_burst) {}
+    : device_(&device), random_(model::RandomStreams(seed).random("laps")), most_of_a_burst_(most_of_first_burst) {}
 
 // Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
 // chance takes some laps to drive those out. Others keep only lines that are loaded again while they are present, and
@@ -197,7 +198,7 @@ AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort
   }
   AccessSequence warm = in_threes;
   // Trees whose halves differ may point away from a line of the flood for ever while laps are alike.
-  model::Random random(0x3a9eULL);
+  model::Random random = stream(device_->settings(), "warm-up after a flood");
   Offsets lap(offsets.begin(), offsets.end());
   for (std::size_t left = laps; left > 1; --left) {
     random.shuffle(lap);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/set_map.hpp"
 #include "infer/policy/policy_questions.hpp"
@@ -42,7 +43,8 @@ Pool pool_of_lines(const Interrogator& device, const model::CacheDescription& ca
             .conditioning = {}};
   for (std::size_t set = 0; set < wanted.size(); ++set) {
     Offsets& lines = pool.asked[set];
-    const std::vector<SetLines> walks = frame_of((*cache.ways)[set], lines.size(), start).conditioning;
+    const std::vector<SetLines> walks =
+        frame_of((*cache.ways)[set], lines.size(), start, model::RandomStreams(device.settings().seed)).conditioning;
     pool.conditioning.resize(std::max(pool.conditioning.size(), walks.size()));
     for (std::size_t walk = 0; walk < walks.size(); ++walk) {
       std::transform(walks[walk].begin(), walks[walk].end(), std::back_inserter(pool.conditioning[walk]),
@@ -177,7 +179,7 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
   for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
     const auto simulator = model::CacheSimulator::make(cache, 0);
     if (!from_empty) {
-      model::Random random(history);
+      model::Random random = stream(device.settings(), "histories", history);
       model::Question before = fresh.question;
       before.state = model::StartState::keep;
       before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 
 namespace gpuinfer::infer {
 
@@ -99,7 +100,7 @@ std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) 
   constexpr std::size_t in_places = 16;
   const std::uint64_t stride = far_stride(device.buffer().bytes);
   const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
-  model::Random random(device.settings().seed);
+  model::Random random = stream(device.settings(), "known hits");
   std::vector<model::Question> questions;
   // Hits in a nearer level are hits, too, but few.
   const auto& nearer_bytes = device.buffer().nearer_bytes;
@@ -129,7 +130,8 @@ class Looks {
       : device_(&device), stride_(far_stride(device.buffer().bytes)),
         places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
         // A flood costs more than the loads it makes room for, and needs room itself.
-        first_touches_(device.starts_flooded() ? places_ / 4 : places_), random_(device.settings().seed) {}
+        first_touches_(device.starts_flooded() ? places_ / 4 : places_),
+        random_(stream(device.settings(), "known outcomes")) {}
 
   void look_first() {
     look(hit_looks, device_->starts_flooded() ? miss_looks / 4 : miss_looks);
@@ -458,7 +460,7 @@ bool same_misses(Interrogator& device, const Blocks& blocks, model::Random& rand
 
 LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64_t sector_bytes,
                          std::size_t onset_granules) {
-  model::Random random(device.settings().seed ^ 0x11e5ULL);
+  model::Random random = stream(device.settings(), "line size");
   bool is_certain = true;
   const auto is_line = [&](std::uint64_t block_bytes) {
     const std::uint64_t start = aligned_start(device);

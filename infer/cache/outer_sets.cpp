@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
 
@@ -43,7 +44,8 @@ class Search {
  public:
   Search(Interrogator& device, std::uint64_t granule_bytes)
       : device_(device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
-        most_lines_((device.buffer().bytes - start_) / granule_bytes), random_(device.settings().seed ^ 0x07e5ULL) {}
+        most_lines_((device.buffer().bytes - start_) / granule_bytes),
+        random_(stream(device.settings(), "sets of an outer level")) {}
 
   OuterSetsFit run() {
     const std::optional<std::uint64_t> all_missing = fewest_that_all_miss();

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/full_set_witness.hpp"
 #include "infer/cache/granularity.hpp"
 
@@ -29,7 +30,7 @@ Partitioner::Partitioner(Interrogator& device, Conflicts& conflicts, std::uint64
       start_(aligned_start(device)),
       buffer_lines_(static_cast<std::size_t>((device.buffer().bytes - start_) / line_bytes)),
       most_chunk_lines_(std::max<std::size_t>(1, onset_lines / 2)), chunk_lines_(most_chunk_lines_),
-      random_(device.settings().seed ^ 0x9a27ULL) {}
+      random_(stream(device.settings(), "partition")) {}
 
 Offsets Partitioner::lines_between(std::size_t first, std::size_t last) const {
   Offsets lines;

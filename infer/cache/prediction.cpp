@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/fresh_questions.hpp"
 #include "model/cache_simulator.hpp"
@@ -177,7 +178,8 @@ Verification verify_stochastic(Interrogator& device, const model::CacheDescripti
     double sum = 0;
     double sum_of_squares = 0;
     for (std::size_t run = 0; run < simulations; ++run) {
-      const auto simulator = model::CacheSimulator::make(cache, device.settings().seed + 1000 * q + run);
+      const auto simulator =
+          model::CacheSimulator::make(cache, stream(device.settings(), "simulated misses", q, run)());
       const auto outcomes = outcomes_of(*simulator, questions[q], device.buffer().address);
       const auto count = static_cast<double>(std::count_if(outcomes.begin(), outcomes.end(), model::is_miss));
       const auto hits = static_cast<double>(outcomes.size()) - count;
@@ -211,7 +213,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
                                            std::uint64_t attempt, Coverage coverage,
                                            StrideExponent lying = everywhere) {
   constexpr std::size_t most_questions = 64;
-  model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt));
+  model::Random random = stream(device.settings(), "fresh questions", attempt);
   std::vector<FreshQuestion> questions;
   std::vector<std::uint32_t> order(cache.ways->size());
   std::vector<bool> is_asked(order.size());
@@ -318,8 +320,8 @@ namespace {
 
 // Over that set alone, and so long that chance can hardly make it look odd once more.
 bool does_as_described(Interrogator& device, const model::CacheDescription& cache, std::uint32_t set) {
-  for (const std::uint64_t attempt : {3ULL, 4ULL}) {
-    model::Random random(device.settings().seed ^ (0xf7e5ULL * attempt) ^ set);
+  for (const int attempt : {1, 2}) {
+    model::Random random = stream(device.settings(), "fresh questions to a set", set, attempt);
     std::vector<FreshQuestion> questions;
     for (const double footprint : footprints) {
       questions.push_back(
@@ -337,7 +339,7 @@ bool does_as_described(Interrogator& device, const model::CacheDescription& cach
 // What a sum over all loads may hide.
 void look_closer(Interrogator& device, const std::vector<FreshQuestion>& questions, const Predictions& predictions,
                  const Answers& answers, DepartureTally& departures, Verification& result) {
-  model::Random random(device.settings().seed);
+  model::Random random = stream(device.settings(), "fills left out");
   for (std::size_t q = 0; q < questions.size(); ++q) {
     departures.add(questions[q], predictions[q], answers[q], random);
     Answers votes;

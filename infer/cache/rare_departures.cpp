@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/index_function.hpp"
@@ -193,7 +194,7 @@ namespace {
 class Search {
  public:
   Search(Interrogator& device, const model::CacheDescription& cache, DepartureTally& tally)
-      : device_(device), cache_(cache), tally_(tally), random_(device.settings().seed ^ 0xdea4ULL),
+      : device_(device), cache_(cache), tally_(tally), random_(stream(device.settings(), "rare departures")),
         order_(cache.ways->size()) {
     std::iota(order_.begin(), order_.end(), 0U);
     place_ = order_.size();

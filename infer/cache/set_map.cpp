@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 
 namespace gpuinfer::infer {
@@ -90,7 +91,7 @@ std::optional<std::vector<std::uint32_t>> find_ways(Interrogator& device, Confli
                                                     const model::IndexFunction& index, std::uint64_t line_bytes,
                                                     std::uint32_t likely_ways) {
   const LinesOfSets lines(device, index, line_bytes);
-  model::Random random(device.settings().seed ^ 0x3a75ULL);
+  model::Random random = stream(device.settings(), "ways");
   const std::uint32_t sets = model::sets(index);
   std::vector<std::uint32_t> fits(sets, 0);
   std::vector<std::optional<std::uint32_t>> too_many(sets);
@@ -133,7 +134,7 @@ PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const mo
   const LinesOfSets lines(device, index, line_bytes);
   PackingCheck check;
   for (std::size_t packing = first; packing < last && !(stop_at_failure && check.failed()); ++packing) {
-    model::Random random(device.settings().seed ^ (0xfa11ULL + packing));
+    model::Random random = stream(device.settings(), "packings", packing);
     std::vector<std::uint32_t> wanted = ways;
     for (std::uint32_t& lines_of_set : wanted) {
       lines_of_set += static_cast<std::uint32_t>(random.below(2));
@@ -182,7 +183,7 @@ std::vector<ConflictClass> single_sets(const Interrogator& device, const model::
   for (const std::uint32_t set : chosen) {
     wanted[set] = ways[set] + std::max<std::uint32_t>(8, ways[set]);
   }
-  model::Random random(device.settings().seed ^ 0x51e5ULL);
+  model::Random random = stream(device.settings(), "sets to learn the policy from");
   std::vector<Offsets> drawn = LinesOfSets(device, index, line_bytes).draw(wanted, random);
   std::vector<ConflictClass> sets;
   for (const std::uint32_t set : chosen) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/departures.hpp"
 #include "infer/cache/gf2.hpp"
 #include "infer/cache/index_search.hpp"
@@ -60,8 +61,8 @@ struct Size {
 class SweptStoreSearch {
  public:
   SweptStoreSearch(Interrogator& device, const model::CacheDescription& known)
-      : device_(device), cache_(known), random_(device.settings().seed ^ 0x5a17ULL), line_bytes_(*known.line_bytes),
-        start_((line_bytes_ - device.buffer().address % line_bytes_) % line_bytes_),
+      : device_(device), cache_(known), random_(stream(device.settings(), "swept store")),
+        line_bytes_(*known.line_bytes), start_((line_bytes_ - device.buffer().address % line_bytes_) % line_bytes_),
         lines_of_buffer_((device.buffer().bytes - start_) / line_bytes_) {}
 
   SweptStoreFit run() {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -116,7 +117,7 @@ std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t li
                                           std::optional<std::uint32_t> carveout_kb) {
   constexpr std::size_t walks = 4;
   constexpr std::size_t recorded = 1U << 14U;
-  model::Random random(device.settings().seed ^ carveout_kb.value_or(0));
+  model::Random random = stream(device.settings(), "resident bytes", carveout_kb.value_or(0));
   const AccessSequence all = first_lines(lines, line_bytes);
   std::vector<model::Question> questions;
   for (std::size_t walk = 0; walk < walks; ++walk) {
@@ -231,7 +232,7 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
   constexpr double improbable = 1e-6;
   const auto sms = static_cast<std::uint32_t>(*device.facts().sm_count);
   const std::uint64_t lines = std::min(device.buffer().bytes, onset_bytes + onset_bytes / 4) / line_bytes;
-  model::Random random(device.settings().seed);
+  model::Random random = stream(device.settings(), "walk on every SM");
   const AccessSequence all = first_lines(lines, line_bytes);
   const AccessSequence asked = model::random_walk(all, recorded, random);
   const std::vector<model::Question> questions =

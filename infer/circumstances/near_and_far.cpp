@@ -12,6 +12,7 @@
 #include <span>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 
 namespace gpuinfer::infer {
 
@@ -144,7 +145,7 @@ class LineDifference {
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
 std::vector<bool> homes_in_page(Asker& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
                                 std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
-  model::Random random(device.settings().seed ^ page);
+  model::Random random = stream(device.settings(), "homes in a page", page);
   std::vector<bool> homes(page_bytes / line_bytes);
   const std::size_t lines_of_block = block_bytes / line_bytes;
   for (std::size_t first = 0; first < homes.size(); first += lines_of_block) {
@@ -223,7 +224,7 @@ class Search {
     constexpr std::uint64_t few_in_a_row = 4;
     const std::uint64_t fitting = kept_bytes_ / line_bytes_;
     const std::uint64_t in_a_row = fitting < room_for_all ? std::clamp(fitting, std::uint64_t{1}, few_in_a_row) : 1;
-    model::Random random(device_->settings().seed ^ by);
+    model::Random random = stream(device_->settings(), "lines brought by an SM", by);
     std::vector<AccessSequence> together(fitting < room_for_all ? lines / in_a_row : 1);
     for (AccessSequence& sequence : together) {
       for (std::size_t row = 0; row < lines / together.size(); row += in_a_row) {
@@ -375,7 +376,7 @@ class Search {
     constexpr std::uint64_t block_bytes = 256;
     constexpr std::uint64_t laps = 4;
     const std::uint64_t blocks = bytes / block_bytes;
-    model::Random random(device_->settings().seed ^ bytes);
+    model::Random random = stream(device_->settings(), "near blocks", bytes);
     const auto random_blocks = [&](std::uint64_t count) {
       AccessSequence loads;
       for (std::uint64_t block = 0; block < count; ++block) {

@@ -14,6 +14,7 @@
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "model/description_yaml.hpp"
 #include "model/random.hpp"
 
@@ -117,7 +118,7 @@ bool agree(const std::vector<CodeLevel>& a, const std::vector<CodeLevel>& b, std
 class Inference {
  public:
   Inference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), random_(settings.seed) {
+      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), random_(stream(settings, "code")) {
     finding_.code.piece_bytes = *device_.buffer().piece_bytes;
   }
 

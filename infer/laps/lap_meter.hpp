@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "infer/asking/asker.hpp"
+#include "infer/asking/stream.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -20,7 +21,7 @@ inline constexpr std::array cache_leaf_names{"capacity_bytes", "onset_bytes", "l
 // Asks a device that averages laps (model::BufferFacts::averages_laps).
 class LapMeter {
  public:
-  explicit LapMeter(Asker& device) : device_(&device), random_(device.settings().seed) {}
+  explicit LapMeter(Asker& device) : device_(&device), random_(stream(device.settings(), "laps")) {}
 
   // Cycles of a load on an average, in laps in this order after two that bring everything in; all places differ.
   [[nodiscard]] double cycles(AccessSequence lap);

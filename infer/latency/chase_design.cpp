@@ -77,8 +77,8 @@ unsigned log2_of(std::uint64_t number) { return static_cast<unsigned>(std::bit_w
 }  // namespace
 
 ChaseDesigner::ChaseDesigner(const DeviceDescription& known, const std::string& path, const model::BufferFacts& buffer,
-                             std::uint64_t seed, const std::function<void()>& check_limits)
-    : path_name_(path), address_(buffer.address), random_(seed) {
+                             model::Random random, const std::function<void()>& check_limits)
+    : path_name_(path), address_(buffer.address), random_(random) {
   const auto described = known.paths.find(path);
   if (described == known.paths.end()) {
     throw InputError("paths." + path + ": is not described; describe its caches and TLBs");

@@ -53,7 +53,7 @@ class ChaseDesigner {
   // Calls `check_limits` every few milliseconds, which throws when it takes too long. Throws InputError when the path
   // is not described or cannot be simulated.
   ChaseDesigner(const model::DeviceDescription& known, const std::string& path, const model::BufferFacts& buffer,
-                std::uint64_t seed, const std::function<void()>& check_limits);
+                model::Random random, const std::function<void()>& check_limits);
 
   // One sentence why a device of this description has no such pattern; none: it has.
   [[nodiscard]] std::optional<std::string> why_absent(model::AccessPattern pattern) const;

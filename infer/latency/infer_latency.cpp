@@ -17,6 +17,7 @@
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/latency/chase_design.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -205,7 +206,8 @@ class Inference {
  private:
   void design() {
     try {
-      chases_.emplace(*known_, path_, device_.buffer(), device_.settings().seed, [this] { device_.check_limits(0); });
+      chases_.emplace(*known_, path_, device_.buffer(), stream(device_.settings(), "chases"),
+                      [this] { device_.check_limits(0); });
     } catch (const InputError& error) {
       leaves_.give_up_rest(std::string("nothing to design sequences from: ") + error.what());
     }

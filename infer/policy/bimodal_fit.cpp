@@ -12,6 +12,7 @@
 #include <span>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/policy/repeatability.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/coin_set.hpp"
@@ -304,10 +305,9 @@ struct Answered {
 
 class BimodalExperiment {
  public:
-  BimodalExperiment(Interrogator& device, const std::vector<const ConflictClass*>& sets, std::uint64_t draw)
-      : device_(&device), sets_(&sets),
-        random_(device.settings().seed ^ draw), rates_{.of_hits = device.classifier().hit_misread_rate(),
-                                                       .of_misses = device.classifier().miss_misread_rate()} {}
+  BimodalExperiment(Interrogator& device, const std::vector<const ConflictClass*>& sets, model::Random random)
+      : device_(&device), sets_(&sets), random_(random), rates_{.of_hits = device.classifier().hit_misread_rate(),
+                                                                .of_misses = device.classifier().miss_misread_rate()} {}
 
   void set_turns(std::size_t turns) { turns_ = turns; }
 
@@ -421,7 +421,7 @@ class BimodalExperiment {
     const double chance = 1.0 / model::one_in(policy);
     std::array<double, statistics> excess{};
     std::array<double, statistics> variance{};
-    model::Random random(device_->settings().seed ^ 0xb1d0ULL);
+    model::Random random = stream(device_->settings(), "simulated coins");
     for (const Answered& answer : answers) {
       std::array<std::array<double, statistics>, simulated + 1> of{};
       Answered whole = answer;
@@ -688,7 +688,7 @@ constexpr const char* no_coin = "no coin explains which lines stay";
 class CoinSearch {
  public:
   CoinSearch(Interrogator& device, const std::vector<const ConflictClass*>& sets)
-      : device_(device), sets_(sets), experiment_(device, sets, 0xb1b0ULL) {
+      : device_(device), sets_(sets), experiment_(device, sets, stream(device.settings(), "walks of a coin")) {
     const std::vector<Replacement> policies = model::coin_policies(2);
     for (std::size_t number = 0; number < policies.size(); ++number) {
       // Which line lies in which way only shows where a set fills from empty.
@@ -893,7 +893,8 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
 
 double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets, const Replacement& policy,
                          std::size_t answers) {
-  BimodalExperiment experiment(device, sets, 0xf4e5ULL + device.questions_asked());
+  BimodalExperiment experiment(device, sets,
+                               stream(device.settings(), "fresh walks of a coin", device.questions_asked()));
   experiment.set_turns(static_cast<std::size_t>(std::clamp(static_cast<double>(model::one_in(policy)), 6.0, 40.0)));
   return experiment.fit(experiment.ask(answers, true), policy);
 }

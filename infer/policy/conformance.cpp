@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/policy/conformance.hpp"
 
+#include "infer/asking/stream.hpp"
 #include "infer/policy/mealy_machine.hpp"
 
 namespace gpuinfer::infer {
@@ -41,7 +42,7 @@ Conformance check_conformance(Interrogator& device, const ConflictClass& set, co
   try {
     SetExplorer explorer(oracle, set.ways, set.lines.size(), 2 * most_accesses, cost);
     if (inputs == 0) {
-      model::Random random(device.settings().seed);
+      model::Random random = stream(device.settings(), "conformance");
       return {.holds = conforms_beyond(explorer, machine, most_accesses, random), .extra_states = {}};
     }
     return {.holds = conforms(explorer, machine, inputs), .extra_states = inputs - 1};

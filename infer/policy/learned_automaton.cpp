@@ -9,6 +9,7 @@
 #include "infer/policy/mealy_machine.hpp"
 #include "infer/policy/set_explorer.hpp"
 #include "model/errors.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -298,7 +299,7 @@ bool learning_walks_agree(SetExplorer& explorer, const MealyMachine& machine, mo
 
 LearnedPolicy automaton(SetExplorer& explorer, const LearningLimits& limits) {
   Learner learner(explorer, limits.states);
-  model::Random random(limits.seed);
+  model::Random random = model::RandomStreams(limits.seed).random("automaton");
   while (true) {
     const MealyMachine machine = minimized(learner.machine());
     if (!learning_walks_agree(explorer, machine, random)) {

@@ -9,7 +9,7 @@
 
 #include "infer/policy/mealy_machine.hpp"
 #include "model/policies/permutation.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -170,8 +170,8 @@ class PositionLearner {
 // trying, with what contradicts a guess asked until nothing does.
 class FillLearner {
  public:
-  FillLearner(SetExplorer& explorer, const Positions& positions, std::uint64_t seed)
-      : explorer_(&explorer), positions_(&positions), random_(seed) {}
+  FillLearner(SetExplorer& explorer, const Positions& positions, model::Random random)
+      : explorer_(&explorer), positions_(&positions), random_(random) {}
 
   // By way. The first one stands at the victim's position.
   std::vector<std::uint32_t> starts() {
@@ -469,8 +469,9 @@ std::optional<LearnedPolicy> verified(SetExplorer& explorer, model::Replacement 
 
 LearnedPolicy permutation(SetExplorer& explorer, const LearningLimits& limits) {
   const Positions positions = PositionLearner(explorer).positions();
-  FillLearner fills(explorer, positions, limits.seed);
-  model::Random random(limits.seed);
+  const model::RandomStreams streams(limits.seed);
+  FillLearner fills(explorer, positions, streams.random("fills"));
+  model::Random random = streams.random("permutation");
   do {
     const std::optional<LearnedPolicy> learned =
         verified(explorer, as_policy(positions, fills.starts()), limits, random);

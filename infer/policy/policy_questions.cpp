@@ -82,8 +82,9 @@ SetLines fill_touch_evict_probe(const SetFrame& frame, unsigned rounds, unsigned
   return record;
 }
 
-// Bring sets in line that were in different states before, with what hits and misses change. In a set that keeps its
-// lines those are then replaced by others, each loaded twice, because some policies keep only what was hit.
+// Brings sets in line that were in different states before, with what hits and misses change. In a set that keeps its
+// lines those are then replaced by others, each loaded twice, because some policies keep only what was hit. Whatever
+// the seed, since a policy that was learned begins in the state after it, in whichever run it is used.
 SetLines replacing_walk(std::uint32_t lines, std::uint32_t recorded) {
   constexpr std::size_t walk_rounds = 16;
   constexpr unsigned replacing_rounds = 2;
@@ -109,7 +110,7 @@ SetLines filling_walk(std::uint32_t lines, double hit_share, model::Random& rand
 
 // The accesses to a full set may only exchange the states of a policy (they do under permutation policies), while the
 // filling of an empty one brings some of them together, each time anew. What points at a way of the full set, as the
-// hand of a clock does, takes long walks, which come last.
+// hand of a clock does, takes long walks, which come last. Whatever the seed, too.
 std::vector<SetLines> filling_walks(std::uint32_t ways, std::uint32_t lines) {
   constexpr std::size_t long_walks = 8;
   constexpr std::size_t short_walks = 24;
@@ -139,19 +140,24 @@ bool begins_conditioned(const model::Replacement& policy) {
   return policy.policy == model::Automaton::name || policy.policy == model::Permutation::name;
 }
 
-SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start) {
+SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start, const model::RandomStreams& streams) {
   const auto known = static_cast<std::uint32_t>(lines);
   const std::uint32_t most_used = std::min(known, ways + std::max(2U, ways / 2));
   if (start == SetStart::flooded) {
     const std::uint32_t kept = 2 * ways;
     const std::uint32_t recorded = std::clamp(known > kept ? known - kept : 0, std::min(ways + 1, known), most_used);
-    return {.ways = ways, .recorded = recorded, .lines = known, .conditioning = {replacing_walk(known, recorded)}};
+    return {.ways = ways,
+            .recorded = recorded,
+            .lines = known,
+            .conditioning = {replacing_walk(known, recorded)},
+            .streams = streams};
   }
   const std::uint32_t few_more = std::min(known, ways + 1);
   return {.ways = ways,
           .recorded = most_used,
           .lines = most_used,
-          .conditioning = start == SetStart::invalidated ? filling_walks(ways, few_more) : std::vector<SetLines>{}};
+          .conditioning = start == SetStart::invalidated ? filling_walks(ways, few_more) : std::vector<SetLines>{},
+          .streams = streams};
 }
 
 void PolicyOnSet::State::invalidate() {
@@ -180,7 +186,7 @@ bool PolicyOnSet::State::load(std::uint32_t line) {
 }
 
 PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories)
-    : invalidates_(start == SetStart::invalidated) {
+    : streams_(frame.streams), invalidates_(start == SetStart::invalidated) {
   const model::SetMachine machine(policy, frame.ways);
   if (start == SetStart::empty || (start == SetStart::invalidated && begins_conditioned(policy))) {
     states_.push_back({.machine = machine, .line_in = {}, .way_of = {}});
@@ -190,7 +196,7 @@ PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame
 }
 
 void PolicyOnSet::sample(const model::SetMachine& begin, const SetFrame& frame, SetStart start, unsigned histories) {
-  model::Random random(0x5eed ^ frame.ways);
+  model::Random random = frame.streams.random("states", frame.ways);
   for (unsigned i = 0; i < histories; ++i) {
     State& state = states_.emplace_back(State{.machine = begin, .line_in = {}, .way_of = {}});
     for (std::uint64_t phases = (start == SetStart::flooded ? 8 : 0) + random.below(8); phases > 0; --phases) {
@@ -365,8 +371,7 @@ class PolicyOnSet::Bisimulation {
 };
 
 // What a state answers to a walk, and so only to be compared with states that answer the same.
-Outcomes PolicyOnSet::State::walk() const {
-  model::Random random(0x3a1c);
+Outcomes PolicyOnSet::State::walk(model::Random random) const {
   State state = *this;
   Outcomes missed;
   const std::uint32_t lines = machine.ways() + std::max(2U, machine.ways() / 2);
@@ -379,7 +384,7 @@ Outcomes PolicyOnSet::State::walk() const {
 const std::multimap<Outcomes, const PolicyOnSet::State*>& PolicyOnSet::by_walk() const {
   if (by_walk_.empty()) {
     for (const State& state : states_) {
-      by_walk_.emplace(state.walk(), &state);
+      by_walk_.emplace(state.walk(streams_.random("walk that sorts states")), &state);
     }
   }
   return by_walk_;
@@ -432,7 +437,7 @@ bool is_saturated(std::span<const Prediction> predictions) {
 }
 
 std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t draw) {
-  model::Random random(0xa5cULL + draw);
+  model::Random random = frame.streams.random("questions", draw);
   std::vector<PolicyQuestion> pool;
   for (std::uint32_t lines = frame.ways + 1; lines <= frame.recorded; lines += std::max(1U, frame.ways / 4)) {
     SetLines chase;
@@ -458,7 +463,7 @@ std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t d
 }
 
 std::vector<PolicyQuestion> pool_in_pairs(const SetFrame& frame, std::uint64_t draw) {
-  model::Random random(0x9a125ULL + draw);
+  model::Random random = frame.streams.random("questions in pairs", draw);
   std::vector<PolicyQuestion> pool;
   const auto add = [&](const std::string& what, SetLines record) {
     if (record.size() <= longest_record) {
@@ -477,8 +482,8 @@ std::vector<PolicyQuestion> pool_in_pairs(const SetFrame& frame, std::uint64_t d
 namespace {
 
 template <class Walk>
-PolicyQuestion long_question(const std::string& what, const SetFrame& frame, std::uint64_t seed, const Walk& walk) {
-  model::Random random(seed);
+PolicyQuestion long_question(const std::string& what, const SetFrame& frame, std::uint64_t draw, const Walk& walk) {
+  model::Random random = frame.streams.random(what, draw);
   const std::uint32_t lines = std::min(frame.recorded, frame.ways + std::max(1U, frame.ways / 3));
   const std::size_t accesses = std::clamp<std::size_t>(std::size_t{8} * lines, 120, 500);
   return {.name = "long " + what + " over " + std::to_string(lines) + " lines",
@@ -488,11 +493,11 @@ PolicyQuestion long_question(const std::string& what, const SetFrame& frame, std
 }  // namespace
 
 PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw) {
-  return long_question("random walk", frame, 0x10f6ULL + draw, random_walk);
+  return long_question("random walk", frame, draw, random_walk);
 }
 
 PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw) {
-  return long_question("returning walk", frame, 0x2e7ULL + draw, model::returning_walk);
+  return long_question("returning walk", frame, draw, model::returning_walk);
 }
 
 std::optional<RankedQuestion> most_informative(std::span<const PolicyQuestion> pool,

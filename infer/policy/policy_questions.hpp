@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "infer/asking/interrogator.hpp"
+#include "model/random_streams.hpp"
 #include "model/replacement.hpp"
 #include "model/set_machine.hpp"
 
@@ -42,10 +43,12 @@ struct SetFrame {
   std::uint32_t recorded = 0;
   std::uint32_t lines = 0;
   std::vector<SetLines> conditioning;
+  model::RandomStreams streams;  // of questions, and of the states that a question may find the set in
 };
 
 // `lines`: so many are known of the set. What is flooded sees lines that are not asked about.
-[[nodiscard]] SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start);
+[[nodiscard]] SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start,
+                                const model::RandomStreams& streams);
 
 // By access: whether it misses.
 using Outcomes = std::vector<bool>;
@@ -96,7 +99,7 @@ class PolicyOnSet {
 
     bool load(std::uint32_t line);
     void invalidate();
-    [[nodiscard]] Outcomes walk() const;
+    [[nodiscard]] Outcomes walk(model::Random random) const;
   };
 
   class Bisimulation;
@@ -105,6 +108,7 @@ class PolicyOnSet {
   void merge_states();
   [[nodiscard]] const std::multimap<Outcomes, const State*>& by_walk() const;
 
+  model::RandomStreams streams_;
   std::vector<State> states_;
   mutable std::multimap<Outcomes, const State*> by_walk_;  // worked out when it is first asked for
   bool invalidates_ = false;

@@ -47,7 +47,7 @@ PolicySearch::PolicySearch(Interrogator& device, std::vector<const ConflictClass
                            std::vector<const ConflictClass*> others, std::vector<Replacement> hypotheses)
     : device_(&device), sets_(std::move(sets)), others_(std::move(others)), start_(start_of(device)) {
   for (const ConflictClass* set : sets_) {
-    const SetFrame frame = frame_of(set->ways, set->lines.size(), start_);
+    const SetFrame frame = frame_of(set->ways, set->lines.size(), start_, model::RandomStreams(device.settings().seed));
     const auto [known, is_new] = frames_.emplace(set->ways, frame);
     if (!is_new && frame.lines < known->second.lines) {
       known->second = frame;

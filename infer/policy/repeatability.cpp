@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/random.hpp"
 
@@ -95,8 +96,10 @@ std::size_t changes_in(const std::vector<std::size_t>& kinds) {
 }  // namespace
 
 model::Question walk_over(const Interrogator& device, const ConflictClass& set, std::uint64_t draw) {
+  const SetFrame frame =
+      frame_of(set.ways, set.lines.size(), SetStart::empty, model::RandomStreams(device.settings().seed));
   AccessSequence record;
-  for (const std::uint32_t line : long_walk(frame_of(set.ways, set.lines.size(), SetStart::empty), draw).record) {
+  for (const std::uint32_t line : long_walk(frame, draw).record) {
     record.push_back(set.lines[line]);
   }
   return device.question({}, std::move(record));
@@ -133,7 +136,7 @@ bool forgets_what_was_before(Interrogator& device, const ConflictClass& set, con
     }
     questions.push_back(device.question({}, std::move(record)));
   }
-  model::Random random(device.settings().seed ^ 0xbef0ULL);
+  model::Random random = stream(device.settings(), "histories of a set");
   std::vector<std::vector<Readings>> answers(walks);
   for (std::size_t history = 0; history < histories; ++history) {
     AccessSequence before;
@@ -178,7 +181,7 @@ bool answers_come_in_order(Interrogator& device, const model::Question& question
   const std::size_t changes = changes_in(kinds);
   std::size_t as_few = 0;
   std::size_t as_many = 0;
-  model::Random random(device.settings().seed ^ 0x0dde5ULL);
+  model::Random random = stream(device.settings(), "shuffled answers");
   for (std::size_t i = 0; i < shuffles; ++i) {
     random.shuffle(kinds);
     const std::size_t by_chance = changes_in(kinds);

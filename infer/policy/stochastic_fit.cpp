@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/policy/bimodal_fit.hpp"
 #include "infer/policy/pseudo_random.hpp"
 #include "infer/policy/repeatability.hpp"
@@ -63,7 +64,7 @@ double fit_of(const Interrogator& device, const std::vector<VictimSequence>& obs
   for (const ReadingRates& rates : possible_rates(device, observed)) {
     const auto simulated =
         simulate_victims(device, policy, ways, std::max<std::size_t>(2000, simulated_per_observed * victims),
-                         device.settings().seed, rates);
+                         stream(device.settings(), "victims of a candidate")(), rates);
     double fit = same_source(observed, simulated, ways);
     if (device.starts_flooded()) {
       const double even = as_even(observed, simulated, ways);
@@ -99,7 +100,7 @@ std::vector<double> unblurred_shares(const Interrogator& device, const std::vect
   for (int round = 0; round < 2; ++round) {
     const auto simulated =
         shares_of(count_ways(simulate_victims(device, model::WeightedRandom::of(weights), ways, simulated_victims,
-                                              device.settings().seed + static_cast<std::uint64_t>(round), rates),
+                                              stream(device.settings(), "blurred victims", round)(), rates),
                              ways));
     for (std::size_t way = 0; way < weights.size(); ++way) {
       weights[way] = std::max(0.0, weights[way] + observed[way] - simulated[way]);
@@ -147,8 +148,9 @@ model::Victims probability_intervals(const Interrogator& device, const std::vect
   const auto ways = static_cast<std::uint32_t>(counts.size());
   const std::size_t victims = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const std::vector<double> true_shares = model::long_run_shares(policy, ways);
-  const std::vector<double> watched_shares = shares_of(
-      count_ways(simulate_victims(device, policy, ways, simulated_victims, device.settings().seed, rates), ways));
+  const std::vector<double> watched_shares = shares_of(count_ways(
+      simulate_victims(device, policy, ways, simulated_victims, stream(device.settings(), "watched victims")(), rates),
+      ways));
   const auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
   model::Victims intervals;
   for (std::size_t way = 0; way < counts.size(); ++way) {
@@ -225,7 +227,8 @@ bool would_be_uneven(const Interrogator& device, const std::vector<const Conflic
     }
     return as_even(observed,
                    simulate_victims(device, model::WeightedRandom::of(std::move(weights)), ways, simulated_victims,
-                                    device.settings().seed, reading_rates(device.classifier(), observed)),
+                                    stream(device.settings(), "uneven victims")(),
+                                    reading_rates(device.classifier(), observed)),
                    ways) < rarer_than;
   };
   if (!watched.counts.empty()) {

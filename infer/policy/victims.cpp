@@ -10,6 +10,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "model/cache_simulator.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -281,8 +282,9 @@ std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictCla
 std::vector<VictimSequence> simulate_victims(const Interrogator& device, const model::Replacement& policy,
                                              std::uint32_t ways, std::size_t wanted, std::uint64_t seed,
                                              const ReadingRates& rates) {
-  const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), seed);
-  model::Random random(seed ^ 0x51c7ULL);
+  const model::RandomStreams streams(seed);
+  const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), streams.random("policy")());
+  model::Random random = streams.random("misreads");
   const Chase chase = chase_from(device, ways, {});
   const model::Question question = question_from_start(device, chase.warm, chase.record);
   std::vector<VictimSequence> sequences;

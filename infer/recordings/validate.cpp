@@ -13,7 +13,7 @@
 #include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/possible_states.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -96,7 +96,7 @@ class RandomHistories {
     const model::AccessSequence& record = trace.question.record;
     const std::set<std::uint64_t> distinct(record.begin(), record.end());
     const std::vector<std::uint64_t> pool(distinct.begin(), distinct.end());
-    model::Random random(seed);
+    model::Random random = model::RandomStreams(seed).random("histories");
     const auto ignore = [](std::size_t, model::Outcome) {};
     for (std::size_t history = 0; history < most_histories; ++history) {
       const auto simulator = model::CacheSimulator::make(cache, seed);

@@ -11,7 +11,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "model/cache_simulator.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -84,7 +84,7 @@ std::vector<Run> simulate(const model::CacheDescription& cache, const model::Tra
       addresses_of(question.record, judged.place.empty() ? 0 : judged.place.back() + 1, address_of_buffer);
   std::vector<model::Outcome> outcomes(record.size());
   std::vector<Run> runs;
-  model::Random seeds(seed);
+  model::Random seeds = model::RandomStreams(seed).random("runs");
   for (std::size_t r = 0; r < simulated_runs; ++r) {
     const auto simulator = model::CacheSimulator::make(cache, seeds());
     simulator->put_into(model::StartState::clean);
@@ -129,7 +129,7 @@ void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t see
       continue;
     }
     const double share = std::min(most_misread, static_cast<double>(otherwise) / static_cast<double>(certain));
-    model::Random random(seed ^ (miss ? 1U : 0U));
+    model::Random random = model::RandomStreams(seed).random("misreads", miss);
     for (Run& run : runs) {
       for (std::size_t i = 0; i < run.size(); ++i) {
         if (run[i] == miss && random.unit() < share) {

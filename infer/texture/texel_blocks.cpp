@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "model/random.hpp"
 #include "model/texel_layout.hpp"
 
@@ -125,7 +126,8 @@ constexpr double certain_errors = 4;
 class Room {
  public:
   Room(Interrogator& device, const TexelBlock& sector)
-      : device_(&device), raster_(*device.buffer().raster), sector_(sector), random_(device.settings().seed) {}
+      : device_(&device), raster_(*device.buffer().raster), sector_(sector),
+        random_(stream(device.settings(), "places of blocks")) {}
 
   // Of so many blocks at random places, loaded one after another, the share whose first sector is not there any more
   // when they are loaded again in another order.
@@ -239,7 +241,7 @@ TexelBlockFit find_sector_texels(Interrogator& device) {
   if (raster.width <= 2 * furthest_texels || raster.height <= 2 * furthest_texels) {
     return {.block = {}, .reason = "the texture is too small"};
   }
-  model::Random random(device.settings().seed);
+  model::Random random = stream(device.settings(), "texels of a sector");
   const auto any_texel = [&] {
     return Texel{.x = furthest_texels + random.below(raster.width - 2 * furthest_texels),
                  .y = furthest_texels + random.below(raster.height - 2 * furthest_texels)};

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "infer/asking/stream.hpp"
 #include "model/random.hpp"
 #include "model/texel_layout.hpp"
 
@@ -96,7 +97,7 @@ TexelTilesFit find_texel_tiles(Interrogator& device) {
     texels.push_back({.x = 0, .y = y});
   }
   const std::size_t neighbours_end = texels.size();
-  model::Random random(device.settings().seed);
+  model::Random random = stream(device.settings(), "texels of tiles");
   while (texels.size() < neighbours_end + random_texels) {
     texels.push_back({.x = random.below(raster.width), .y = random.below(raster.height)});
   }

@@ -18,6 +18,7 @@
 #include "infer/asking/change_points.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/threads/outstanding_fit.hpp"
 #include "model/number_text.hpp"
 #include "model/random.hpp"
@@ -666,7 +667,7 @@ void go_through_stages(Questioner asker, Leaves& leaves, OutstandingFinding& fin
 
 OutstandingFinding infer_outstanding(model::Answerer& device, const std::string& target, const Settings& settings) {
   Asker interrogator(device, target, settings);
-  model::Random random(settings.seed);
+  model::Random random = stream(settings, "outstanding loads");
   OutstandingFinding finding;
   Leaves leaves(interrogator, finding, leaf_names);
   std::size_t trials = 0;

@@ -21,6 +21,7 @@
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/threads/bank_hypotheses.hpp"
 #include "model/number_text.hpp"
 #include "model/random.hpp"
@@ -659,7 +660,7 @@ void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& fi
 
 SharedMemoryFinding infer_shared_memory(model::Answerer& device, const std::string& target, const Settings& settings) {
   Asker interrogator(device, target, settings);
-  model::Random random(settings.seed);
+  model::Random random = stream(settings, "shared memory");
   SharedMemoryFinding finding;
   Leaves leaves(interrogator, finding, leaf_names);
   static_cast<void>(

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "model/random_streams.hpp"
 #include "probe/cuda/code_runner.hpp"
 #include "probe/cuda/constant_banks.hpp"
 #include "probe/cuda/gpu.hpp"
@@ -425,7 +426,7 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     const std::uint64_t bytes =
         many_pages ? free_bytes / free_parts * page_parts : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
-    page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_));
+    page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_), model::RandomStreams(options.seed));
   }
 }
 

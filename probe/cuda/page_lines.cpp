@@ -69,7 +69,7 @@ bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
   constexpr std::uint64_t unit = unit_bytes(LoadPath::lines_cg);
   model::Question question;
   for (const std::uint64_t page : pages) {
-    model::Random random(page);
+    model::Random random = streams_.random("candidates", page);
     model::AccessSequence lines(candidates);
     std::ranges::generate(lines, [&] { return page * page_bytes + unit * random.below(page_bytes / unit); });
     for (std::size_t round = 0; round < loads; ++round) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 #include "probe/cuda/gpu.hpp"
 
 namespace gpuinfer::probe::cuda {
@@ -22,7 +22,8 @@ class PageLines {
   static constexpr std::uint64_t page_bytes = 2ULL << 20U;
 
   // `reach` begins with a page.
-  PageLines(Gpu& gpu, std::uint32_t sm, Reach reach) : gpu_(&gpu), sm_(sm), reach_(reach) {}
+  PageLines(Gpu& gpu, std::uint32_t sm, Reach reach, const model::RandomStreams& streams)
+      : gpu_(&gpu), sm_(sm), reach_(reach), streams_(streams), random_(streams.random("any line of a page")) {}
 
   enum class Choice { any, always_the_same };
 
@@ -38,7 +39,8 @@ class PageLines {
   Reach reach_;
   std::optional<float> common_cycles_;  // what the lines chosen first take
   std::unordered_map<std::uint64_t, model::AccessSequence> lines_of_page_;
-  model::Random random_{0};
+  model::RandomStreams streams_;
+  model::Random random_;
 };
 
 }  // namespace gpuinfer::probe::cuda

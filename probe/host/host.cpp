@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 #include "probe/host/amplification.hpp"
 #include "probe/host/laps.hpp"
 #include "probe/host/loads.hpp"
@@ -105,7 +105,7 @@ class HostDevice final : public model::Answerer {
  public:
   explicit HostDevice(const HostOptions& options)
       : huge_pages_(options.huge_pages), pages_(host::Pages::huge_bytes, options.huge_pages),
-        cpu_(std::max(0, sched_getcpu())) {
+        cpu_(std::max(0, sched_getcpu())), random_(model::RandomStreams(options.seed).random("waits between laps")) {
     const Pinned pinned(cpu_);
     tick_cycles_ = host::tick_of(host::time_stamp);
     quiet_nothing_cycles_ = look_at_nothing();  // NOLINT(*-prefer-member-initializer): on that CPU, by that tick
@@ -307,7 +307,7 @@ class HostDevice final : public model::Answerer {
   double tick_cycles_ = 0;
   std::size_t plays_ = 0;
   double quiet_nothing_cycles_ = 0;  // while nobody disturbs
-  model::Random random_{0};
+  model::Random random_;
   model::DeviceFacts facts_;
 };
 

@@ -16,6 +16,8 @@
 namespace gpuinfer::infer {
 namespace {
 
+const model::RandomStreams streams(1);
+
 struct Tally {
   std::size_t policies = 0;
   std::size_t sequences = 0;
@@ -68,7 +70,7 @@ TEST(PolicyQuestions, ThreeSequencesNameAPolicyOnAverage) {
   for (const std::uint32_t ways : {4U, 8U}) {
     const std::vector<model::Replacement> policies = model::guessed_policies({ways});
     Tally tally;
-    follow_all(policies, frame_of(ways, std::size_t{4} * ways, SetStart::empty), 0, 0, tally);
+    follow_all(policies, frame_of(ways, std::size_t{4} * ways, SetStart::empty, streams), 0, 0, tally);
     ASSERT_EQ(tally.policies, policies.size());
     const double mean = static_cast<double>(tally.sequences) / static_cast<double>(tally.policies);
     std::cout << ways << " ways, " << tally.policies << " policies: mean " << mean << " sequences, most " << tally.most
@@ -78,7 +80,7 @@ TEST(PolicyQuestions, ThreeSequencesNameAPolicyOnAverage) {
 }
 
 TEST(PolicyQuestions, ASharperQuestionIsWorthMore) {
-  const SetFrame frame = frame_of(4, 12, SetStart::empty);
+  const SetFrame frame = frame_of(4, 12, SetStart::empty, streams);
   const PolicyOnSet lru({.policy = "lru", .parameters = {}, .equivalent = {}}, frame, SetStart::empty, 1);
   const PolicyOnSet fifo({.policy = "fifo", .parameters = {}, .equivalent = {}}, frame, SetStart::empty, 1);
   const std::vector<PolicyQuestion> pool{{.name = "no hits", .record = {0, 1, 2, 3, 4, 5}},
@@ -99,7 +101,7 @@ TEST(PolicyQuestions, ASharperQuestionIsWorthMore) {
 // goes when new ones are hit, too, which hardly happens in walks that load lines once.
 TEST(PolicyQuestions, PairsTellWhoGoesAmongLinesThatWereHit) {
   constexpr std::uint32_t ways = 26;
-  const SetFrame frame = frame_of(ways, std::size_t{2} * ways, SetStart::flooded);
+  const SetFrame frame = frame_of(ways, std::size_t{2} * ways, SetStart::flooded, streams);
   const PolicyOnSet lip({.policy = "lip", .parameters = {}, .equivalent = {}}, frame, SetStart::flooded, few_histories);
   const PolicyOnSet qlru({.policy = "qlru", .parameters = {{"variant", std::string("H00_M3_R0_U0")}}, .equivalent = {}},
                          frame, SetStart::flooded, few_histories);
@@ -119,7 +121,7 @@ TEST(PolicyQuestions, PairsTellWhoGoesAmongLinesThatWereHit) {
 // The hand of a clock may stand anywhere when a set is invalidated, and at hardly more than one place when the set was
 // conditioned before.
 TEST(PolicyQuestions, ConditioningLeavesFewStates) {
-  SetFrame frame = frame_of(4, 12, SetStart::invalidated);
+  SetFrame frame = frame_of(4, 12, SetStart::invalidated, streams);
   const model::Replacement clock{.policy = "clock", .parameters = {}, .equivalent = {}};
   const SetLines record{0, 1, 2, 3, 4, 0, 1, 2, 3};
   EXPECT_LE(PolicyOnSet(clock, frame, SetStart::invalidated, few_histories).predict(record).size(), 2U);
@@ -140,7 +142,7 @@ TEST(PolicyQuestions, ConditioningBringsPermutationsTogether) {
     const auto ways = static_cast<std::uint32_t>(miss.size());
     const model::Replacement policy{
         .policy = "permutation", .parameters = {{"hits", hits}, {"miss", miss}}, .equivalent = {}};
-    const SetFrame frame = frame_of(ways, std::size_t{3} * ways, SetStart::invalidated);
+    const SetFrame frame = frame_of(ways, std::size_t{3} * ways, SetStart::invalidated, streams);
     std::set<std::vector<std::uint32_t>> before;
     std::set<std::vector<std::uint32_t>> after;
     model::Random random(1);
@@ -204,7 +206,7 @@ TEST(PolicyQuestions, OnlyWaysThatCanBeNamedTellMirroredPoliciesApart) {
     return model::Replacement{.policy = "qlru", .parameters = {{"variant", variant}}, .equivalent = {}};
   };
   for (const SetStart start : {SetStart::flooded, SetStart::invalidated}) {
-    const SetFrame frame = frame_of(4, 20, start);
+    const SetFrame frame = frame_of(4, 20, start, streams);
     const PolicyOnSet forwards(nru, frame, start, many_histories);
     const PolicyOnSet backwards(qlru("H00_M0_R2_U0"), frame, start, many_histories);
     const PolicyOnSet other(qlru("H00_M1_R2_U0"), frame, start, many_histories);

@@ -246,7 +246,8 @@ TEST(Repeatability, OnlyWhatBringsStatesTogetherMakesASetForget) {
     Sets sets(never_clean(sets_of(1, ways, policy, 1, noise)), 1, ways, 1);
     const ConflictClass& set = sets.classes().front();
     Primer walks;
-    for (const SetLines& walk : frame_of(ways, set.lines.size(), SetStart::invalidated).conditioning) {
+    for (const SetLines& walk :
+         frame_of(ways, set.lines.size(), SetStart::invalidated, model::RandomStreams(1)).conditioning) {
       AccessSequence& offsets = walks.emplace_back();
       for (const std::uint32_t line : walk) {
         offsets.push_back(set.lines[line]);

@@ -115,9 +115,9 @@ bool agree(const std::vector<CodeLevel>& a, const std::vector<CodeLevel>& b, std
   });
 }
 
-class Inference {
+class CodeInference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
+  CodeInference(model::Answerer& device, const std::string& target, const Settings& settings)
       : device_(device, target, settings), leaves_(device_, finding_, leaf_names), random_(stream(settings, "code")) {
     finding_.code.piece_bytes = *device_.buffer().piece_bytes;
   }
@@ -192,7 +192,7 @@ class Inference {
 }  // namespace
 
 CodeFinding infer_code(model::Answerer& device, const std::string& target, const Settings& settings) {
-  return Inference(device, target, settings).run();
+  return CodeInference(device, target, settings).run();
 }
 
 }  // namespace gpuinfer::infer

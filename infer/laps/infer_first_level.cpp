@@ -70,9 +70,9 @@ struct Sets {
   }
 };
 
-class Inference {
+class FirstLevelInference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const Unit& unit, const Settings& settings)
+  FirstLevelInference(model::Answerer& device, const std::string& target, const Unit& unit, const Settings& settings)
       : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names), unit_(unit) {}
 
   CacheFinding run() {
@@ -481,7 +481,7 @@ void add(const CacheFinding& singles, CacheFinding& laps) {
 }  // namespace
 
 CacheFinding infer_first_tlb(model::Answerer& device, const std::string& target, const Settings& settings) {
-  return Inference(device, target, page, settings).run();
+  return FirstLevelInference(device, target, page, settings).run();
 }
 
 CacheFinding infer_first_cache(model::Answerer& device, const std::string& target, const Settings& settings,
@@ -492,7 +492,7 @@ CacheFinding infer_first_cache(model::Answerer& device, const std::string& targe
     progress.done /= 2;
     settings.on_progress(progress);
   };
-  CacheFinding finding = Inference(device, target, line, in_laps).run();
+  CacheFinding finding = FirstLevelInference(device, target, line, in_laps).run();
   if (finding.ended_early) {
     return finding;
   }

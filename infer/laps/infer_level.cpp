@@ -32,9 +32,9 @@ double quickest(const LapPoint& point) { return *std::min_element(point.cycles.b
 
 std::string kilobytes(std::uint64_t bytes) { return std::to_string(bytes / 1024) + " KB"; }
 
-class Inference {
+class LevelInference {
  public:
-  Inference(model::Answerer& device, const std::string& target, std::size_t level, const Settings& settings)
+  LevelInference(model::Answerer& device, const std::string& target, std::size_t level, const Settings& settings)
       : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names),
         level_(level) {}
 
@@ -277,7 +277,7 @@ std::vector<Plateau> plateaus(std::span<const LapPoint> curve) {
 
 CacheFinding infer_level(model::Answerer& device, const std::string& target, std::size_t level,
                          const Settings& settings) {
-  return Inference(device, target, level, settings).run();
+  return LevelInference(device, target, level, settings).run();
 }
 
 }  // namespace gpuinfer::infer

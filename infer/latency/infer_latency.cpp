@@ -179,10 +179,10 @@ std::optional<std::pair<double, double>> halves_of(std::vector<double> cycles) {
 double rounded(double cycles) { return std::round(cycles * 100) / 100; }
 std::string text_of(double cycles) { return model::to_text(rounded(cycles)); }
 
-class Inference {
+class LatencyInference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known, std::string path,
-            const Settings& settings)
+  LatencyInference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
+                   std::string path, const Settings& settings)
       : device_(device, target, settings), leaves_(device_, finding_, leaf_names), known_(&known),
         path_(std::move(path)) {}
 
@@ -459,7 +459,7 @@ class Inference {
 
 LatencyFinding infer_latency(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
                              const std::string& path, const Settings& settings) {
-  return Inference(device, target, known, path, settings).run();
+  return LatencyInference(device, target, known, path, settings).run();
 }
 
 }  // namespace gpuinfer::infer

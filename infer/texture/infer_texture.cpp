@@ -23,9 +23,9 @@ using model::TexelBlock;
 constexpr std::array leaf_names{"latency_cycles", "sector_texels", "line_texels", "levels"};
 
 // The stages of one inference, in order; each writes the leaf that it settles into the finding.
-class Inference {
+class TextureInference {
  public:
-  Inference(model::Answerer& device, const std::string& target, const Settings& settings)
+  TextureInference(model::Answerer& device, const std::string& target, const Settings& settings)
       : asker_(device, target, settings), leaves_(asker_, finding_, leaf_names) {
     const model::Raster& raster = *asker_.buffer().raster;
     finding_.texture = {.texel_bytes = raster.texel_bytes, .width = raster.width, .height = raster.height};
@@ -120,7 +120,7 @@ class Inference {
 }  // namespace
 
 TextureFinding infer_texture(model::Answerer& device, const std::string& target, const Settings& settings) {
-  return Inference(device, target, settings).run();
+  return TextureInference(device, target, settings).run();
 }
 
 }  // namespace gpuinfer::infer

@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "model/errors.hpp"
 #include "model/random_streams.hpp"
@@ -33,7 +34,7 @@ using cuda::CodeRunner;
 using cuda::LoadPath;
 using model::StartState;
 
-// What empties the cache behind a path. What is said of each stands in `ways`, what is launched in play_alone().
+// What empties the cache behind a path: a row of CudaProbe::ways each.
 enum class Emptying {
   new_carveout,
   streaming,
@@ -102,57 +103,10 @@ constexpr std::uint64_t free_parts = 8;
 // Twice what any first cache of constants is known to hold.
 constexpr std::uint64_t first_constants_bytes = 4U << 10U;
 
-struct Way {
-  Emptying emptying;
-  gpu::Emptying plan;
-};
-
-constexpr std::array ways{
-    // L1 is set up anew (clean), or a fence drops its lines (invalidated).
-    Way{Emptying::new_carveout, {.to_clean = true, .to_invalidated = true, .apart = StartState::clean}},
-    // All SMs load other lines.
-    Way{Emptying::streaming, {.to_flooded = true}},
-    // The SM loads other lines first.
-    Way{Emptying::other_constants,
-        {.to_flooded = true,
-         .apart = StartState::flooded,
-         .flood = {.bytes = 16U << 10U, .stride_bytes = 64},
-         .touches = {.count = 16, .stride_bytes = 64}}},
-    // Every launch empties it.
-    Way{Emptying::new_launch,
-        {.to_invalidated = true, .nearer_bytes = first_constants_bytes, .touches = {.count = 64, .stride_bytes = 256}}},
-    // The SM loads from other pages first.
-    Way{Emptying::other_pages,
-        {.to_flooded = true,
-         .flood = {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes},
-         .touches = {.count = 8, .stride_bytes = widest_page_bytes}}},
-    // It is what it is.
-    Way{Emptying::nothing, {}},
-    // Memory of the host is mapped and unmapped, which drops all translations.
-    Way{Emptying::new_mapping,
-        {.to_invalidated = true,
-         .nearer_bytes = first_tlb_bytes,
-         .touches = {.count = 256, .stride_bytes = widest_page_bytes}}},
-    // Streaming and a new mapping.
-    Way{Emptying::everything, {.to_invalidated = true}},
-};
-
-constexpr const gpu::Emptying& plan_of(Emptying emptying) {
-  return std::ranges::find(ways, emptying, &Way::emptying)->plan;
-}
-
-gpu::Touches touches_of(const Target& target) {
-  if (target.path == LoadPath::texture_2d) {
-    return {.count = 16, .stride_bytes = 128};  // where they lie is not known
-  }
-  if (target.emptying == Emptying::nothing) {
-    return {.count = 4, .stride_bytes = CodeRunner::piece_bytes(pieces_of(target.path))};
-  }
-  return plan_of(target.emptying).touches;
-}
-
 // Where nothing but one SM may touch what is measured, it is always this one.
 constexpr std::uint32_t home_sm = 0;
+
+std::uint32_t sm_of(const model::Question& question) { return question.circumstances.unit.value_or(home_sm); }
 
 class CudaProbe final : public model::Answerer {
  public:
@@ -165,6 +119,8 @@ class CudaProbe final : public model::Answerer {
                                                                     std::span<const std::uint64_t> offsets) override;
   [[nodiscard]] std::vector<model::Disturbance> disturbances() const override { return watch_.disturbances(); }
 
+  [[nodiscard]] static const gpu::Emptying& plan_of(Emptying emptying) { return way_of(emptying).plan; }
+
  private:
   // A target that can be asked.
   struct Offer {
@@ -173,6 +129,20 @@ class CudaProbe final : public model::Answerer {
     std::uint64_t bytes = 0;                     // of the reach, for questions
     std::map<StartState, std::string> refusals;  // why it cannot be put into these states; it can be into the others
   };
+
+  // One question, on the SM that it names. None when no block got there alone.
+  using Play = std::optional<cuda::Played> (CudaProbe::*)(const Offer&, const model::Question&);
+
+  struct Way {
+    Emptying emptying;
+    gpu::Emptying plan;
+    Play play;
+  };
+  static const std::vector<Way> ways;
+  [[nodiscard]] static const Way& way_of(Emptying emptying) {
+    return *std::ranges::find(ways, emptying, &Way::emptying);
+  }
+  [[nodiscard]] static gpu::Touches touches_of(const Target& target);
 
   void prepare_buffers(const CudaOptions& options, std::span<const Target> targets);
   void bring_raster_to_l2();
@@ -186,11 +156,21 @@ class CudaProbe final : public model::Answerer {
 
   // Questions of one target and a start that lets them go apart, each to an SM of its own.
   [[nodiscard]] std::vector<cuda::Played> play_apart(const Offer& offer, std::span<const model::Question> questions);
-  // One question, on the SM that it names, else on that of the last one. None when no block got there alone.
-  [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question);
-  [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(const cuda::Manner& manner,
-                                                            const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_alone(const Offer& offer, const model::Question& question) {
+    return (this->*way_of(offer.target.emptying).play)(offer, question);
+  }
+  // Where the question names no SM, some go to that of the last question and the others to the home SM.
+  [[nodiscard]] std::optional<cuda::Played> play_on_last_sm(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_after_streaming(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_after_other_constants(const Offer& offer,
+                                                                       const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_from_banks(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_after_other_pages(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> run_code(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_after_new_mapping(const Offer& offer, const model::Question& question);
+  [[nodiscard]] std::optional<cuda::Played> play_after_everything(const Offer& offer, const model::Question& question);
   [[nodiscard]] cuda::Manner manner_of(const Offer& offer, const model::Question& question) const;
+  [[nodiscard]] static model::Question flooded(const Offer& offer, const model::Question& question);
 
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
 
@@ -210,6 +190,52 @@ class CudaProbe final : public model::Answerer {
   std::map<std::string, Offer, std::less<>> offers_;
   std::uint32_t last_sm_ = 0;
 };
+
+const std::vector<CudaProbe::Way> CudaProbe::ways{
+    // L1 is set up anew (clean), or a fence drops its lines (invalidated).
+    Way{Emptying::new_carveout,
+        {.to_clean = true, .to_invalidated = true, .apart = StartState::clean},
+        &CudaProbe::play_on_last_sm},
+    // All SMs load other lines.
+    Way{Emptying::streaming, {.to_flooded = true}, &CudaProbe::play_after_streaming},
+    // The SM loads other lines first.
+    Way{Emptying::other_constants,
+        {.to_flooded = true,
+         .apart = StartState::flooded,
+         .flood = {.bytes = 16U << 10U, .stride_bytes = 64},
+         .touches = {.count = 16, .stride_bytes = 64}},
+        &CudaProbe::play_after_other_constants},
+    // Every launch empties it.
+    Way{Emptying::new_launch,
+        {.to_invalidated = true, .nearer_bytes = first_constants_bytes, .touches = {.count = 64, .stride_bytes = 256}},
+        &CudaProbe::play_from_banks},
+    // The SM loads from other pages first.
+    Way{Emptying::other_pages,
+        {.to_flooded = true,
+         .flood = {.bytes = 64 * widest_page_bytes, .stride_bytes = widest_page_bytes},
+         .touches = {.count = 8, .stride_bytes = widest_page_bytes}},
+        &CudaProbe::play_after_other_pages},
+    // It is what it is.
+    Way{Emptying::nothing, {}, &CudaProbe::run_code},
+    // Memory of the host is mapped and unmapped, which drops all translations.
+    Way{Emptying::new_mapping,
+        {.to_invalidated = true,
+         .nearer_bytes = first_tlb_bytes,
+         .touches = {.count = 256, .stride_bytes = widest_page_bytes}},
+        &CudaProbe::play_after_new_mapping},
+    // Streaming and a new mapping.
+    Way{Emptying::everything, {.to_invalidated = true}, &CudaProbe::play_after_everything},
+};
+
+gpu::Touches CudaProbe::touches_of(const Target& target) {
+  if (target.path == LoadPath::texture_2d) {
+    return {.count = 16, .stride_bytes = 128};  // where they lie is not known
+  }
+  if (target.emptying == Emptying::nothing) {
+    return {.count = 4, .stride_bytes = CodeRunner::piece_bytes(pieces_of(target.path))};
+  }
+  return plan_of(target.emptying).touches;
+}
 
 bool names(const std::vector<std::string>& targets, std::string_view name) {
   return std::ranges::find(targets, name) != targets.end();
@@ -469,50 +495,59 @@ std::vector<cuda::Played> CudaProbe::play_apart(const Offer& offer, std::span<co
   return played;
 }
 
-std::optional<cuda::Played> CudaProbe::play_alone(const Offer& offer, const model::Question& question) {
-  const cuda::Manner manner = manner_of(offer, question);
-  const auto flooded = [&] { return gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, question); };
-  switch (offer.target.emptying) {
-    case Emptying::streaming:
-      if (question.state == StartState::flooded) {
-        gpu_.stream_through_l2();
-      }
-      return gpu_.play_on(question.circumstances.unit.value_or(home_sm), manner, question);
-    case Emptying::other_pages: {
-      const auto in_lines = page_lines_->in_lines(flooded(), cuda::PageLines::Choice::any);
-      return in_lines ? gpu_.play_on(home_sm, manner, *in_lines) : std::nullopt;
-    }
-    case Emptying::new_mapping: {
-      const auto in_lines = page_lines_->in_lines(question, cuda::PageLines::Choice::always_the_same);
-      const std::uint32_t sm = question.circumstances.unit.value_or(home_sm);
-      if (in_lines && question.state == StartState::invalidated) {
-        // What is timed is the translation and not the way of the data from memory to L2.
-        static_cast<void>(gpu_.play_on(sm, manner, gpu::once_each(*in_lines)));
-        gpu_.drop_translations();
-      }
-      return in_lines ? gpu_.play_on(sm, manner, *in_lines) : std::nullopt;
-    }
-    case Emptying::nothing:
-      return code_.at(pieces_of(offer.target.path)).run_on(question.circumstances.unit.value_or(home_sm), question);
-    case Emptying::new_launch:
-      return banks_->play_on(question.circumstances.unit.value_or(home_sm), question);
-    case Emptying::other_constants:
-      return play_on_last_sm(manner, flooded());
-    case Emptying::everything:
-      if (question.state == StartState::invalidated) {
-        gpu_.stream_through_l2();
-        gpu_.drop_translations();
-      }
-      return gpu_.play_on(question.circumstances.unit.value_or(home_sm), manner, question);
-    case Emptying::new_carveout:
-      break;
-  }
-  return play_on_last_sm(manner, question);
+model::Question CudaProbe::flooded(const Offer& offer, const model::Question& question) {
+  return gpu::after_flood(plan_of(offer.target.emptying), offer.bytes, question);
 }
 
-std::optional<cuda::Played> CudaProbe::play_on_last_sm(const cuda::Manner& manner, const model::Question& question) {
+std::optional<cuda::Played> CudaProbe::play_on_last_sm(const Offer& offer, const model::Question& question) {
   last_sm_ = question.circumstances.unit.value_or(last_sm_);
-  return gpu_.play_on(last_sm_, manner, question);
+  return gpu_.play_on(last_sm_, manner_of(offer, question), question);
+}
+
+std::optional<cuda::Played> CudaProbe::play_after_streaming(const Offer& offer, const model::Question& question) {
+  if (question.state == StartState::flooded) {
+    gpu_.stream_through_l2();
+  }
+  return gpu_.play_on(sm_of(question), manner_of(offer, question), question);
+}
+
+std::optional<cuda::Played> CudaProbe::play_after_other_constants(const Offer& offer, const model::Question& question) {
+  return play_on_last_sm(offer, flooded(offer, question));
+}
+
+std::optional<cuda::Played> CudaProbe::play_from_banks(const Offer& /*offer*/, const model::Question& question) {
+  return banks_->play_on(sm_of(question), question);
+}
+
+std::optional<cuda::Played> CudaProbe::play_after_other_pages(const Offer& offer, const model::Question& question) {
+  const auto in_lines = page_lines_->in_lines(flooded(offer, question), cuda::PageLines::Choice::any);
+  return in_lines ? gpu_.play_on(home_sm, manner_of(offer, question), *in_lines) : std::nullopt;
+}
+
+std::optional<cuda::Played> CudaProbe::run_code(const Offer& offer, const model::Question& question) {
+  return code_.at(pieces_of(offer.target.path)).run_on(sm_of(question), question);
+}
+
+std::optional<cuda::Played> CudaProbe::play_after_new_mapping(const Offer& offer, const model::Question& question) {
+  const auto in_lines = page_lines_->in_lines(question, cuda::PageLines::Choice::always_the_same);
+  if (!in_lines) {
+    return std::nullopt;
+  }
+  const cuda::Manner manner = manner_of(offer, question);
+  if (question.state == StartState::invalidated) {
+    // What is timed is the translation and not the way of the data from memory to L2.
+    static_cast<void>(gpu_.play_on(sm_of(question), manner, gpu::once_each(*in_lines)));
+    gpu_.drop_translations();
+  }
+  return gpu_.play_on(sm_of(question), manner, *in_lines);
+}
+
+std::optional<cuda::Played> CudaProbe::play_after_everything(const Offer& offer, const model::Question& question) {
+  if (question.state == StartState::invalidated) {
+    gpu_.stream_through_l2();
+    gpu_.drop_translations();
+  }
+  return gpu_.play_on(sm_of(question), manner_of(offer, question), question);
 }
 
 std::optional<std::string> CudaProbe::why_refused(const model::Question& question) const {
@@ -644,7 +679,7 @@ namespace {
 
 // As prepare_buffers() takes it and the constructor of CudaProbe wants it.
 std::map<std::string, std::uint64_t> needed_bytes(std::uint64_t l2_bytes) {
-  const std::uint64_t pages_of_first_tlb = 4 * plan_of(Emptying::other_pages).flood.bytes;
+  const std::uint64_t pages_of_first_tlb = 4 * CudaProbe::plan_of(Emptying::other_pages).flood.bytes;
   const std::uint64_t pages_of_second_tlb = gpu::nearer_multiple * first_tlb_bytes / page_parts * free_parts;
   std::map<std::string, std::uint64_t> needed{{"L2", 2 * std::bit_ceil(2 * l2_bytes)},
                                               {"L1TLB", pages_of_first_tlb},

@@ -154,10 +154,125 @@ Inquiry play_all(const std::vector<std::string>& files, infer::Settings settings
   return all;
 }
 
-void write_page(Output& page, const model::DeviceDescription& profile, const std::optional<std::string>& file) {
-  const std::string name = file.value_or(profile.device.source);
-  page.stream() << report::page_of(profile, name, described_targets(profile, name, {}), {});
-  page.finish();
+struct RunOptions {
+  std::vector<std::string> asked;
+  std::vector<DeviceRequest> requests;
+  infer::Settings settings;
+  std::optional<std::uint64_t> seed;  // as given
+  std::optional<KeepingRequest> keeping;
+  bool average = false;
+  Format format = Format::yaml;
+  Verbosity verbosity;
+};
+
+// Throws InputError for what is no value of an option, and for options that do not go together.
+RunOptions options_from(const Parsed& parsed) {
+  RunOptions options{.asked = asked_targets(parsed),
+                     .requests = device_requests(parsed),
+                     .settings = limits(parsed),
+                     .seed = parsed.count("seed"),
+                     .keeping = keeping_request(parsed),
+                     .average = by_average(parsed),
+                     .format = format_from(parsed.text("format")),
+                     .verbosity = {.quiet = parsed.flag("quiet"), .explain = parsed.flag("explain")}};
+  for (DeviceRequest& each : options.requests) {
+    if (!stands_for_all(options.asked)) {
+      each.targets = options.asked;
+    }
+    each.stop_waiting = [settings = options.settings] {
+      return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
+    };
+  }
+  options.settings.all_sms = all_sms(parsed);
+  if (parsed.flag("thorough")) {
+    constexpr std::size_t thorough_fills = 20'000;
+    options.settings.fills_to_test = thorough_fills;
+  }
+  if (options.requests.size() > 1) {
+    check_goes_together(parsed);
+  }
+  if (options.average && parsed.text("report")) {
+    throw InputError("--report: shows a profile, which --method average does not make; leave one of them out");
+  }
+  return options;
+}
+
+// Where a run writes to.
+struct Outputs {
+  Output profile;
+  std::optional<std::string> profile_file;
+  std::optional<Output> page;
+
+  explicit Outputs(const Parsed& parsed) : profile(parsed.text("output")), profile_file(parsed.text("output")) {
+    if (parsed.text("report")) {
+      page.emplace(parsed.text("report"));
+    }
+  }
+
+  ExitStatus write(const Inquiry& inquiry, const RunOptions& options) {
+    if (page) {
+      const std::string name = profile_file.value_or(inquiry.profile.device.source);
+      page->stream() << report::page_of(inquiry.profile, name, described_targets(inquiry.profile, name, {}), {});
+      page->finish();
+    }
+    return conclude(inquiry, profile, options.format, options.verbosity);
+  }
+};
+
+struct Ended {
+  ExitStatus status = ExitStatus::failure;
+  bool device_failed = false;
+};
+
+Ended ask(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
+          AnswerKeeping* kept, const RunOptions& options, Outputs& outputs) {
+  probe::ArchiveWriter* archive = kept == nullptr ? nullptr : &kept->archive();
+  if (options.average) {
+    const ExitStatus status =
+        compare_averages(device, targets, options.settings, outputs.profile, options.format, options.verbosity.quiet);
+    tell_disturbances(device, archive);
+    return {.status = status};
+  }
+  Inquiry inquiry = inquire(device, facts, targets, options.settings, options.verbosity.quiet);
+  auto& provenance = inquiry.profile.device.provenance;
+  provenance.merge(tell_disturbances(device, archive));
+  if (kept != nullptr) {
+    provenance.insert(kept->provenance().begin(), kept->provenance().end());
+  }
+  return {.status = outputs.write(inquiry, options), .device_failed = inquiry.device_failed};
+}
+
+// The device of the only request. `arguments`: of the command, by which it can be resumed.
+ExitStatus run_one(RunOptions options, Outputs& outputs, Arguments arguments) {
+  const std::unique_ptr<model::Answerer> opened = open_device(options.requests.front());
+  InterruptWatch::will_conclude();
+  const std::vector<std::string> targets = offered_targets(options.asked, *opened);
+  options.settings.seed = inference_seed(options.seed, opened->facts());
+  const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), options.settings.seed);
+  if (!options.keeping) {
+    const Ended ended = ask(*opened, facts, targets, nullptr, options, outputs);
+    if (ended.device_failed) {
+      note(nothing_is_kept());
+    }
+    return ended.status;
+  }
+
+  AnswerKeeping kept(*opened, *options.keeping, facts, options_that_matter(targets, options.average, options.settings));
+  const std::string advice = can_be_resumed(resuming_command("run", arguments, options.keeping->archive));
+  Ended ended;
+  try {
+    ended = ask(kept.device(), facts, targets, &kept, options, outputs);
+  } catch (const DeviceError& error) {
+    kept.keep_for_later();
+    throw DeviceError(std::string(error.what()) + "; " + advice);
+  }
+  const bool was_cut_off =
+      ended.device_failed || (InterruptWatch::stop_requested() && ended.status != ExitStatus::resolved);
+  kept.finish(was_cut_off);
+  if (was_cut_off) {
+    note(advice);
+  }
+  return ended.status;
 }
 
 }  // namespace
@@ -167,116 +282,31 @@ ExitStatus verb_run(Arguments arguments) {
   if (!parsed) {
     return ExitStatus::resolved;
   }
-  const std::vector<std::string> asked = asked_targets(*parsed);
-  const bool average = by_average(*parsed);
-  const bool quiet = parsed->flag("quiet");
-  const Format format = format_from(parsed->text("format"));
-  std::vector<DeviceRequest> requests = device_requests(*parsed);
-  if (!stands_for_all(asked)) {
-    for (DeviceRequest& each : requests) {
-      each.targets = asked;
-    }
-  }
-  infer::Settings settings = limits(*parsed);
-  for (DeviceRequest& each : requests) {
-    each.stop_waiting = [settings] {
-      return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
-    };
-  }
-  settings.all_sms = all_sms(*parsed);
-  if (parsed->flag("thorough")) {
-    constexpr std::size_t thorough_fills = 20'000;
-    settings.fills_to_test = thorough_fills;
-  }
-  const std::optional<KeepingRequest> keeping = keeping_request(*parsed);
-  if (requests.size() > 1) {
-    check_goes_together(*parsed);
-  }
-  if (average && parsed->text("report")) {
-    throw InputError("--report: shows a profile, which --method average does not make; leave one of them out");
-  }
-  Output output(parsed->text("output"));
-  std::optional<Output> page;
-  if (parsed->text("report")) {
-    page.emplace(parsed->text("report"));
-  }
-  if (requests.size() > 1) {
+  RunOptions options = options_from(*parsed);
+  Outputs outputs(*parsed);
+  if (options.requests.size() > 1) {
     InterruptWatch::will_conclude();
-    return survey::run_together(requests, asked, parsed->count("seed"), settings, output, format, quiet);
+    return survey::run_together(options.requests, options.asked, options.seed, options.settings, outputs.profile,
+                                options.format, options.verbosity.quiet);
   }
-
-  const ChosenDevice chosen = chosen_device(requests.front().device, requests.front().targets);
-  requests.front().device = chosen.device;
-  const bool plays_all = chosen.stands_in && stands_for_all(asked) && !keeping && !average;
-  if (chosen.stands_in) {
-    note(plays_recording(chosen.stands_in->name,
-                         plays_all ? text_of_files(chosen.stands_in->recordings) : to_text(chosen.device)));
+  DeviceRequest& request = options.requests.front();
+  const ChosenDevice chosen = chosen_device(request.device, request.targets);
+  request.device = chosen.device;
+  if (!chosen.stands_in) {
+    return run_one(std::move(options), outputs, arguments);
   }
-  const Verbosity verbosity{.quiet = quiet, .explain = parsed->flag("explain")};
-  const auto end = [&](ExitStatus status) {
-    if (chosen.stands_in) {
-      note(was_recording(chosen.stands_in->name));
-    }
-    return status;
-  };
+  const BundledGpu& gpu = *chosen.stands_in;
+  const bool plays_all = stands_for_all(options.asked) && !options.keeping && !options.average;
+  note(plays_recording(gpu.name, plays_all ? text_of_files(gpu.recordings) : to_text(chosen.device)));
+  ExitStatus status = ExitStatus::failure;
   if (plays_all) {
     InterruptWatch::will_conclude();
-    const Inquiry inquiry = play_all(chosen.stands_in->recordings, settings, parsed->count("seed"), quiet);
-    if (page) {
-      write_page(*page, inquiry.profile, parsed->text("output"));
-    }
-    return end(conclude(inquiry, output, format, verbosity));
+    status = outputs.write(play_all(gpu.recordings, options.settings, options.seed, options.verbosity.quiet), options);
+  } else {
+    status = run_one(std::move(options), outputs, arguments);
   }
-
-  const std::unique_ptr<model::Answerer> opened = open_device(requests.front());
-  InterruptWatch::will_conclude();
-  const std::vector<std::string> targets = offered_targets(asked, *opened);
-  settings.seed = inference_seed(parsed->count("seed"), opened->facts());
-  const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), settings.seed);
-
-  std::optional<AnswerKeeping> kept;
-  if (keeping) {
-    kept.emplace(*opened, *keeping, facts, options_that_matter(targets, average, settings));
-  }
-  model::Answerer& device = kept ? kept->device() : *opened;
-  probe::ArchiveWriter* archive = kept ? &kept->archive() : nullptr;
-
-  ExitStatus status = ExitStatus::failure;
-  bool failed = false;
-  try {
-    if (average) {
-      status = compare_averages(device, targets, settings, output, format, quiet);
-      tell_disturbances(device, archive);
-    } else {
-      Inquiry inquiry = inquire(device, facts, targets, settings, quiet);
-      inquiry.profile.device.provenance.merge(tell_disturbances(device, archive));
-      if (kept) {
-        inquiry.profile.device.provenance.insert(kept->provenance().begin(), kept->provenance().end());
-      }
-      failed = inquiry.device_failed;
-      if (page) {
-        write_page(*page, inquiry.profile, parsed->text("output"));
-      }
-      status = conclude(inquiry, output, format, verbosity);
-    }
-  } catch (const DeviceError& error) {
-    if (!kept) {
-      throw;
-    }
-    kept->keep_for_later();
-    throw DeviceError(std::string(error.what()) + "; " +
-                      can_be_resumed(resuming_command("run", arguments, keeping->archive)));
-  }
-  if (kept) {
-    const bool was_cut_off = failed || (InterruptWatch::stop_requested() && status != ExitStatus::resolved);
-    kept->finish(was_cut_off);
-    if (was_cut_off) {
-      note(can_be_resumed(resuming_command("run", arguments, keeping->archive)));
-    }
-  } else if (failed) {
-    note(nothing_is_kept());
-  }
-  return end(status);
+  note(was_recording(gpu.name));
+  return status;
 }
 
 }  // namespace gpuinfer::cli

@@ -244,51 +244,95 @@ std::vector<bool> Conflicts::overflows(std::span<const Offsets> groups) {
   return overflows;
 }
 
-std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets> groups, Effort effort) {
-  struct Verdict {
-    OverflowEvidence evidence;
-    SameLineEvidence same_line;
-    std::size_t judged = 0;
-    std::size_t misses = 0;
-    std::optional<bool> overflows;
-  };
-  std::vector<Verdict> verdicts;
-  const LevelClassifier::Excesses excesses = device_->classifier().plausible_excesses();
-  std::size_t longest = 0;
-  for (const Offsets& group : groups) {
-    longest = std::max(longest, group.size());
-    verdicts.push_back({.evidence = OverflowEvidence(group.size(), most_of_a_burst_, excesses),
-                        .same_line = SameLineEvidence(group.size(), excesses.back().rate),
-                        .judged = 0,
-                        .misses = 0,
-                        .overflows = group.empty() ? std::optional(false) : std::nullopt});
-  }
-  Offsets lap;
-  std::vector<std::size_t> group_of;  // by place in the lap
-  for (std::size_t i = 0; i < longest; ++i) {
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      if (i < groups[g].size()) {
-        lap.push_back(groups[g][i]);
-        group_of.push_back(g);
+namespace {
+
+// One lap over the lines of several groups, which take turns.
+struct SharedLap {
+  Offsets places;
+  std::vector<std::size_t> group_of;  // by place
+
+  explicit SharedLap(std::span<const Offsets> groups) {
+    std::size_t longest = 0;
+    for (const Offsets& group : groups) {
+      longest = std::max(longest, group.size());
+    }
+    for (std::size_t i = 0; i < longest; ++i) {
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        if (i < groups[g].size()) {
+          places.push_back(groups[g][i]);
+          group_of.push_back(g);
+        }
       }
     }
   }
-  if (lap.size() < 2) {
+
+  // What was read in so many laps, by group.
+  [[nodiscard]] std::vector<std::vector<double>> split(std::span<const double> of_laps, std::size_t groups) const {
+    std::vector<std::vector<double>> of_groups(groups);
+    for (std::size_t i = 0; i < of_laps.size(); ++i) {
+      of_groups[group_of[i % places.size()]].push_back(of_laps[i]);
+    }
+    return of_groups;
+  }
+};
+
+// On one group.
+struct Verdict {
+  OverflowEvidence evidence;
+  SameLineEvidence same_line;
+  std::size_t judged = 0;
+  std::size_t misses = 0;
+  std::optional<bool> overflows;
+
+  Verdict(std::size_t lines, double most_of_a_burst, const LevelClassifier::Excesses& excesses)
+      : evidence(lines, most_of_a_burst, excesses), same_line(lines, excesses.back().rate),
+        overflows(lines == 0 ? std::optional(false) : std::nullopt) {}
+
+  // `lines`: of the group; `together`: of all groups in a lap.
+  void add_laps(std::span<const double> ratios, std::size_t lines, std::size_t together) {
+    // A burst is as long in the lap of all groups, of which these lines are a part.
+    evidence.add(ratios, (longest_burst_accesses * lines + together - 1) / together);
+    for (const double ratio : ratios) {
+      judged += ratio != 0 ? 1U : 0U;
+      misses += ratio > 0 ? 1U : 0U;
+    }
+    // No burst is long enough to meet a line in two laps.
+    const bool same_line_counts = together > longest_burst_accesses;
+    if (same_line_counts) {
+      same_line.add(ratios);
+    }
+    if (evidence.log_ratio() >= decided_overflow || (same_line_counts && same_line.log_ratio() >= decided_overflow)) {
+      overflows = true;
+    } else if (evidence.log_ratio() <= decided_fit) {
+      overflows = false;
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets> groups, Effort effort) {
+  const SharedLap lap(groups);
+  const std::size_t together = lap.places.size();
+  if (together < 2) {
     return std::vector<std::optional<bool>>(groups.size(), false);
   }
+  std::vector<Verdict> verdicts;
+  for (const Offsets& group : groups) {
+    verdicts.emplace_back(group.size(), most_of_a_burst_, device_->classifier().plausible_excesses());
+  }
   const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
-  const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / lap.size());
+  const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / together);
   const std::size_t asked_before = device_->accesses_asked();
-  for (std::size_t asked_laps = 0;
-       asked_laps < most_laps && std::any_of(verdicts.begin(), verdicts.end(), undecided);) {
+  for (std::size_t asked_laps = 0; asked_laps < most_laps && std::ranges::any_of(verdicts, undecided);) {
     if (device_->accesses_asked() - asked_before > most_accesses_for_a_verdict) {
       throw Undecided(std::to_string(most_accesses_for_a_verdict) + " accesses did not tell whether " +
-                      std::to_string(lap.size()) + " places fit together: they miss too seldom for a full cache, and " +
+                      std::to_string(together) + " places fit together: they miss too seldom for a full cache, and " +
                       "more often than misreads explain");
     }
     const std::size_t laps = std::clamp<std::size_t>(asked_laps, 1, most_laps_at_once);
     // Misreads must be known at least as well as what the laps are judged by, or the laps tell nothing.
-    const std::size_t judged_by_then = (asked_laps + laps) * lap.size();
+    const std::size_t judged_by_then = (asked_laps + laps) * together;
     if (effort == Effort::glance && asked_laps >= laps_of_a_glance && judged_by_then > most_accesses_for_a_glance) {
       break;
     }
@@ -302,33 +346,16 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
       continue;
     }
     asked_laps += laps;
-    const model::Question question = device_->question(warm_up(lap), model::repeated(lap, laps));
-    const std::vector<double> ratios = device_->classifier().log_ratios(device_->latencies({&question, 1}).front());
-    std::vector<std::vector<double>> ratios_of(groups.size());
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-      ratios_of[group_of[i % lap.size()]].push_back(ratios[i]);
-    }
+    const model::Question question = device_->question(warm_up(lap.places), model::repeated(lap.places, laps));
+    const auto ratios =
+        lap.split(device_->classifier().log_ratios(device_->latencies({&question, 1}).front()), groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
       Verdict& verdict = verdicts[g];
-      if (verdict.overflows) {
+      if (!undecided(verdict)) {
         continue;
       }
-      // A burst is as long in the lap of all groups, of which these lines are a part.
-      verdict.evidence.add(ratios_of[g], (longest_burst_accesses * groups[g].size() + lap.size() - 1) / lap.size());
-      for (const double ratio : ratios_of[g]) {
-        verdict.judged += ratio != 0 ? 1U : 0U;
-        verdict.misses += ratio > 0 ? 1U : 0U;
-      }
-      // No burst is long enough to meet a line in two laps.
-      const bool same_line_counts = lap.size() > longest_burst_accesses;
-      if (same_line_counts) {
-        verdict.same_line.add(ratios_of[g]);
-      }
-      if (verdict.evidence.log_ratio() >= decided_overflow ||
-          (same_line_counts && verdict.same_line.log_ratio() >= decided_overflow)) {
-        verdict.overflows = true;
-      } else if (verdict.evidence.log_ratio() <= decided_fit) {
-        verdict.overflows = false;
+      verdict.add_laps(ratios[g], groups[g].size(), together);
+      if (verdict.overflows == false) {
         // Groups that share a set may take turns to miss.
         if (groups.size() == 1) {
           device_->learn_hits(verdict.judged, verdict.misses);

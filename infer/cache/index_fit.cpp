@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <span>
 #include <unordered_map>
 
 #include "infer/cache/gf2.hpp"
@@ -128,6 +129,50 @@ bool try_sums(const std::vector<AssignedLine>& lines, const std::vector<unsigned
   return false;
 }
 
+// What the lines of a window share: the coarsest granule at whose multiples alone the set changes.
+struct Granules {
+  std::uint64_t bytes = 0;
+  std::uint64_t first = 0;               // number of the first one
+  std::vector<std::uint32_t> sets = {};  // of each from there on
+};
+
+Granules granules_of(std::span<const AssignedLine> window, std::uint64_t line_bytes) {
+  std::uint64_t lines = 0;
+  for (std::size_t i = 1; i < window.size(); ++i) {
+    if (window[i].set != window[i - 1].set) {
+      lines = std::gcd(lines, window[i].address / line_bytes);
+    }
+  }
+  Granules granules{.bytes = std::max<std::uint64_t>(1, lines) * line_bytes};
+  granules.first = window.front().address / granules.bytes;
+  for (const AssignedLine& line : window) {
+    if (line.address / granules.bytes - granules.first == granules.sets.size()) {
+      granules.sets.push_back(line.set);
+    }
+  }
+  return granules;
+}
+
+template <class Accept>
+bool try_repeating_tables(const Granules& granules, const Accept& accept) {
+  for (std::size_t period = 1; period * 2 <= granules.sets.size(); ++period) {
+    const bool repeats = std::equal(granules.sets.begin() + static_cast<std::ptrdiff_t>(period), granules.sets.end(),
+                                    granules.sets.begin());
+    if (!repeats) {
+      continue;
+    }
+    model::TableIndex table{
+        .granule_bytes = granules.bytes, .sets_of = std::vector<std::uint32_t>(period), .origin = 0, .range_bytes = {}};
+    for (std::size_t i = 0; i < period; ++i) {
+      table.sets_of[(granules.first + i) % period] = granules.sets[i];
+    }
+    if (accept(table)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 IndexFunction linear_index(const EchelonBasis& kernel, const std::vector<unsigned>& bits) {
@@ -167,43 +212,16 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
     return fit;
   }
 
-  // The coarsest granule at whose multiples alone the set changes.
-  std::uint64_t granule_lines = 0;
-  for (std::size_t i = 1; i < window_lines; ++i) {
-    if (lines[i].set != lines[i - 1].set) {
-      granule_lines = std::gcd(granule_lines, lines[i].address / line_bytes);
-    }
-  }
-  granule_lines = std::max<std::uint64_t>(1, granule_lines);
-  const std::uint64_t granule_bytes = granule_lines * line_bytes;
-  const std::uint64_t first_granule = lines.front().address / granule_bytes;
-  std::vector<std::uint32_t> set_of_granule;
-  for (std::size_t i = 0; i < window_lines; ++i) {
-    if (lines[i].address / granule_bytes - first_granule == set_of_granule.size()) {
-      set_of_granule.push_back(lines[i].set);
-    }
-  }
-  for (std::size_t period = 1; period * 2 <= set_of_granule.size(); ++period) {
-    const bool repeats = std::equal(set_of_granule.begin() + static_cast<std::ptrdiff_t>(period), set_of_granule.end(),
-                                    set_of_granule.begin());
-    if (repeats) {
-      model::TableIndex table{.granule_bytes = granule_bytes,
-                              .sets_of = std::vector<std::uint32_t>(period),
-                              .origin = 0,
-                              .range_bytes = {}};
-      for (std::size_t i = 0; i < period; ++i) {
-        table.sets_of[(first_granule + i) % period] = set_of_granule[i];
-      }
-      if (accept(table)) {
-        return fit;
-      }
-    }
+  const Granules granules = granules_of(std::span(lines).first(window_lines), line_bytes);
+  if (try_repeating_tables(granules, accept)) {
+    return fit;
   }
   const std::vector<AssignedLine> window(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(window_lines));
-  const model::TableIndex table{.granule_bytes = granule_bytes,
-                                .sets_of = set_of_granule,
-                                .origin = first_granule * granule_bytes,
-                                .range_bytes = window.back().address + line_bytes - first_granule * granule_bytes};
+  const std::uint64_t origin = granules.first * granules.bytes;
+  const model::TableIndex table{.granule_bytes = granules.bytes,
+                                .sets_of = granules.sets,
+                                .origin = origin,
+                                .range_bytes = window.back().address + line_bytes - origin};
   if (auto names = matching_names(table, window, sets)) {
     fit.index = table;
     fit.name_of_set = std::move(*names);

@@ -81,66 +81,79 @@ Predictions predictions_of(const Interrogator& device, const model::CacheDescrip
   return predictions;
 }
 
-Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
-                                  const std::vector<FreshQuestion>& questions, const Predictions& predictions,
-                                  const Answers& answers) {
-  const auto votes = static_cast<unsigned>(answers.size() / questions.size());
-  const LevelClassifier& classifier = device.classifier();
-
-  Verification result;
-  std::size_t raw_judged = 0;
-  std::size_t raw_wrong = 0;
-  std::size_t voted_judged = 0;
-  std::size_t voted_wrong = 0;
-  std::size_t misses_judged = 0;
+// What the readings of fresh sequences say of predictions.
+struct ReadingTally {
   std::size_t accesses = 0;
-  std::size_t undetermined = 0;
-  SetTally of_sets(device, cache);
+  std::size_t undetermined = 0;  // of them
+  // Of single readings.
+  std::size_t judged = 0;
+  std::size_t wrong = 0;
+  std::size_t misses = 0;  // predicted ones
+  std::size_t unclear = 0;
+  // Of all readings of one access together.
+  std::size_t voted = 0;
+  std::size_t voted_wrong = 0;
+};
+
+ReadingTally compare(const LevelClassifier& classifier, const std::vector<FreshQuestion>& questions,
+                     const Predictions& predictions, const Answers& answers, SetTally& of_sets) {
+  ReadingTally tally;
   for (std::size_t q = 0; q < questions.size(); ++q) {
     const std::vector<std::optional<bool>>& predicted = predictions[q];
-    accesses += predicted.size();
-    undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
+    tally.accesses += predicted.size();
+    tally.undetermined += static_cast<std::size_t>(std::count(predicted.begin(), predicted.end(), std::nullopt));
     std::vector<double> for_miss(predicted.size());
-    for (unsigned vote = 0; vote < votes; ++vote) {
-      const std::vector<float>& answer = answers[vote * questions.size() + q];
-      const std::vector<double> ratios = classifier.log_ratios(answer);
-      const std::vector<Reading> readings = classifier.readings(answer);
+    for (std::size_t vote = q; vote < answers.size(); vote += questions.size()) {
+      const std::vector<double> ratios = classifier.log_ratios(answers[vote]);
+      const std::vector<Reading> readings = classifier.readings(answers[vote]);
       for (std::size_t i = 0; i < predicted.size(); ++i) {
         if (!predicted[i]) {
           continue;
         }
         const bool miss = *predicted[i];
-        misses_judged += miss ? 1U : 0U;
+        tally.misses += miss ? 1U : 0U;
         for_miss[i] += ratios[i];
         if (readings[i] == Reading::unclear) {
-          ++result.evidence.outliers;
+          ++tally.unclear;
           continue;
         }
         const bool is_wrong = (readings[i] == Reading::miss) != miss;
-        ++raw_judged;
-        raw_wrong += is_wrong ? 1U : 0U;
+        ++tally.judged;
+        tally.wrong += is_wrong ? 1U : 0U;
         of_sets.judge(questions[q].question.record[i], is_wrong);
       }
     }
     for (std::size_t i = 0; i < predicted.size(); ++i) {
       // Where the votes leave it open, they say nothing.
       if (std::abs(for_miss[i]) >= conclusive_log_ratio) {
-        ++voted_judged;
-        voted_wrong += (for_miss[i] > 0) != *predicted[i] ? 1U : 0U;
+        ++tally.voted;
+        tally.voted_wrong += (for_miss[i] > 0) != *predicted[i] ? 1U : 0U;
       }
     }
   }
-  const double miss_share =
-      static_cast<double>(misses_judged) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
+  return tally;
+}
+
+double share(std::size_t part, std::size_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::size_t>(1, whole));
+}
+
+Verification verify_deterministic(const Interrogator& device, const model::CacheDescription& cache,
+                                  const std::vector<FreshQuestion>& questions, const Predictions& predictions,
+                                  const Answers& answers) {
+  const LevelClassifier& classifier = device.classifier();
+  SetTally of_sets(device, cache);
+  const ReadingTally tally = compare(classifier, questions, predictions, answers, of_sets);
+  const double miss_share = share(tally.misses, tally.judged);
   const double expected_rate =
       miss_share * classifier.miss_misread_bound() + (1 - miss_share) * classifier.hit_misread_bound();
-  const double wrong_rate = static_cast<double>(raw_wrong) / static_cast<double>(std::max<std::size_t>(1, raw_judged));
-  result.evidence.accesses = result.trials = raw_judged;
+  Verification result;
+  result.evidence.outliers = tally.unclear;
+  result.evidence.accesses = result.trials = tally.judged;
   result.evidence.sequences = questions.size();
-  result.evidence.agreement = 1 - wrong_rate;
-  result.evidence.voted_agreement =
-      1 - static_cast<double>(voted_wrong) / static_cast<double>(std::max<std::size_t>(1, voted_judged));
-  result.evidence.p_value = binomial_upper_tail(raw_wrong, raw_judged, expected_rate);
+  result.evidence.agreement = 1 - share(tally.wrong, tally.judged);
+  result.evidence.voted_agreement = 1 - share(tally.voted_wrong, tally.voted);
+  result.evidence.p_value = binomial_upper_tail(tally.wrong, tally.judged, expected_rate);
   result.holds = *result.evidence.p_value > least_p_value && *result.evidence.voted_agreement >= least_voted_agreement;
   result.contradicted = !result.holds;
   if (!result.holds) {
@@ -148,7 +161,7 @@ Verification verify_deterministic(const Interrogator& device, const model::Cache
         "fresh random sequences are not predicted well enough: agreement " + std::to_string(*result.evidence.agreement);
   }
   result.odd_sets = of_sets.odd_sets(std::max(classifier.miss_misread_bound(), classifier.hit_misread_bound()));
-  if (4 * undetermined > accesses) {
+  if (4 * tally.undetermined > tally.accesses) {
     result.holds = false;
     result.reason = "too much of what happens on fresh sequences depends on what was in the cache before";
   }

@@ -269,76 +269,110 @@ TexelBlockFit find_sector_texels(Interrogator& device) {
   return {.block = block, .reason = {}};
 }
 
-TexelBlockFit find_line_texels(Interrogator& device, const TexelBlock& sector) {
-  Room room(device, sector);
-  const std::optional<std::size_t> blocks = room.just_too_many();
-  if (!blocks) {
-    return {.block = {}, .reason = "the texture is too small to overflow the cache"};
+namespace {
+
+// Which sectors take room together, so that fewer go when they are loaded, than as many sectors alone.
+class LineShape {
+ public:
+  // `blocks`: so many sectors alone are just too many. Throws Undecided.
+  LineShape(Room& room, std::size_t blocks) : room_(&room), blocks_(blocks) {
+    alone_ = room.missing(blocks, most_walks, single_sector());
+    with_more_ = room.missing(blocks + blocks / least_straddling, most_walks, single_sector());
+    with_less_ = room.missing(blocks - blocks / 4, most_walks, single_sector());
   }
-  const std::size_t few_more = *blocks / least_straddling;
-  const Share alone = room.missing(*blocks, most_walks, single_sector());
-  const Share with_more = room.missing(*blocks + few_more, most_walks, single_sector());
-  const Share with_less = room.missing(*blocks - *blocks / 4, most_walks, single_sector());
-  if (errors_between(alone, with_more) < 2 * certain_errors) {
-    return {.block = {},
-            .reason = "an eighth more sectors do not leave clearly more misses: " + std::to_string(with_more.mean) +
-                      " after " + std::to_string(alone.mean)};
+
+  // Why nothing can be seen; empty: it can.
+  [[nodiscard]] std::string why_blind() const {
+    return errors_between(alone_, with_more_) >= 2 * certain_errors
+               ? ""
+               : "an eighth more sectors do not leave clearly more misses: " + std::to_string(with_more_.mean) +
+                     " after " + std::to_string(alone_.mean);
   }
-  // How much few walks differ among themselves says less than how much many do.
-  const auto missing = [&](std::size_t many, std::size_t walks, const SectorBlock& block) {
-    Share share = room.missing(many, walks, block);
-    share.error =
-        std::max(share.error, alone.error * std::sqrt(static_cast<double>(most_walks) / static_cast<double>(walks)));
-    return share;
-  };
-  const auto is_one_line = [&](std::uint64_t width, std::uint64_t height) {
+
+  bool is_one_line(std::uint64_t width, std::uint64_t height) {
     for (std::size_t walks = few_walks; walks <= most_walks; walks *= 2) {
-      const Share share = missing(*blocks, walks, aligned_block(width, height));
-      const bool is_more = errors_between(alone, share) > certain_errors;
-      const bool is_less = errors_between(share, with_more) > certain_errors;
+      const Share share = missing(blocks_, walks, aligned_block(width, height));
+      const bool is_more = errors_between(alone_, share) > certain_errors;
+      const bool is_less = errors_between(share, with_more_) > certain_errors;
       if (is_more != is_less) {
         return is_less;
       }
     }
     throw Undecided("blocks of " + std::to_string(width) + " x " + std::to_string(height) +
                     " sectors take neither the room of one line nor clearly more");
-  };
+  }
+
+  // Lines of another shape than an aligned rectangle of that size: where half of the pairs of sectors so far apart lie
+  // on one line, three quarters of the room are taken. Empty: there are none.
+  std::string other_shape(std::uint64_t width, std::uint64_t height) {
+    for (std::uint64_t down = 0; down <= furthest_sectors; ++down) {
+      for (std::uint64_t across = 0; across <= furthest_sectors; ++across) {
+        for (const bool to_the_left : {false, true}) {
+          const bool is_listed_twice = to_the_left && (across == 0 || down == 0);
+          if ((across < width && down < height) || is_listed_twice) {
+            continue;
+          }
+          const SectorBlock pair = pair_apart(across, down, to_the_left);
+          if (takes_less(pair, few_walks) && takes_less(pair, most_walks)) {
+            return "sectors take room together that are " + std::to_string(across) + " apart across and " +
+                   std::to_string(down) + " down";
+          }
+        }
+      }
+    }
+    return "";
+  }
+
+ private:
+  // How much few walks differ among themselves says less than how much many do.
+  Share missing(std::size_t many, std::size_t walks, const SectorBlock& block) {
+    Share share = room_->missing(many, walks, block);
+    share.error =
+        std::max(share.error, alone_.error * std::sqrt(static_cast<double>(most_walks) / static_cast<double>(walks)));
+    return share;
+  }
+
+  bool takes_less(const SectorBlock& pair, std::size_t walks) {
+    const Share share = missing(blocks_ / 2, walks, pair);
+    return errors_between(share, alone_) > certain_errors && share.mean < std::midpoint(alone_.mean, with_less_.mean);
+  }
+
+  Room* room_;
+  std::size_t blocks_;
+  Share alone_;
+  Share with_more_;
+  Share with_less_;
+};
+
+}  // namespace
+
+TexelBlockFit find_line_texels(Interrogator& device, const TexelBlock& sector) {
+  Room room(device, sector);
+  const std::optional<std::size_t> blocks = room.just_too_many();
+  if (!blocks) {
+    return {.block = {}, .reason = "the texture is too small to overflow the cache"};
+  }
+  LineShape shape(room, *blocks);
+  if (std::string reason = shape.why_blind(); !reason.empty()) {
+    return {.block = {}, .reason = std::move(reason)};
+  }
   std::vector<std::uint64_t> widths{1};
   std::vector<std::uint64_t> heights{1};
   for (const std::uint64_t side : std::span(sides).subspan(1)) {
-    if (is_one_line(side, 1)) {
+    if (shape.is_one_line(side, 1)) {
       widths.push_back(side);
     }
-    if (is_one_line(1, side)) {
+    if (shape.is_one_line(1, side)) {
       heights.push_back(side);
     }
   }
   const std::optional<std::uint64_t> width = longest_side(widths);
   const std::optional<std::uint64_t> height = longest_side(heights);
-  if (!width || !height || !is_one_line(*width, *height)) {
+  if (!width || !height || !shape.is_one_line(*width, *height)) {
     return {.block = {}, .reason = "the sectors that take room together are no rectangle"};
   }
-  const auto takes_less = [&](const SectorBlock& pair, std::size_t walks) {
-    const Share share = missing(*blocks / 2, walks, pair);
-    return errors_between(share, alone) > certain_errors && share.mean < std::midpoint(alone.mean, with_less.mean);
-  };
-  // Lines of another shape than an aligned rectangle: where half of the pairs of sectors so far apart lie on one line,
-  // three quarters of the room are taken.
-  for (std::uint64_t down = 0; down <= furthest_sectors; ++down) {
-    for (std::uint64_t across = 0; across <= furthest_sectors; ++across) {
-      for (const bool to_the_left : {false, true}) {
-        const bool is_listed_twice = to_the_left && (across == 0 || down == 0);
-        if ((across < *width && down < *height) || is_listed_twice) {
-          continue;
-        }
-        const SectorBlock pair = pair_apart(across, down, to_the_left);
-        if (takes_less(pair, few_walks) && takes_less(pair, most_walks)) {
-          return {.block = {},
-                  .reason = "sectors take room together that are " + std::to_string(across) + " apart across and " +
-                            std::to_string(down) + " down"};
-        }
-      }
-    }
+  if (std::string reason = shape.other_shape(*width, *height); !reason.empty()) {
+    return {.block = {}, .reason = std::move(reason)};
   }
   return {.block = TexelBlock{.width = *width * sector.width, .height = *height * sector.height}, .reason = {}};
 }

@@ -175,10 +175,21 @@ std::vector<double> Counters::count(const std::function<void()>& prepare, const 
     }
   };
   const std::unique_ptr<CUpti_RangeProfiler_Object, decltype(disable)> profiler(enable.pRangeProfilerObject, disable);
+  std::vector<std::uint8_t> data = room_for_counts(profiler.get());
+  configure(profiler.get(), data);
+  for (bool is_counted = false; !is_counted;) {
+    is_counted = count_once(profiler.get(), prepare, run);
+  }
+  auto decode = of_size<CUpti_RangeProfiler_DecodeData_Params>(CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
+  decode.pRangeProfilerObject = profiler.get();
+  call("cuptiRangeProfilerDecodeData", decode);
+  return values_of(data);
+}
 
+std::vector<std::uint8_t> Counters::room_for_counts(CUpti_RangeProfiler_Object* profiler) const {
   auto size =
       of_size<CUpti_RangeProfiler_GetCounterDataSize_Params>(CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
-  size.pRangeProfilerObject = profiler.get();
+  size.pRangeProfilerObject = profiler;
   size.pMetricNames = names();
   size.numMetrics = metric_names.size();
   size.maxNumOfRanges = 1;
@@ -187,12 +198,16 @@ std::vector<double> Counters::count(const std::function<void()>& prepare, const 
   std::vector<std::uint8_t> data(size.counterDataSize);
   auto clear = of_size<CUpti_RangeProfiler_CounterDataImage_Initialize_Params>(
       CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE);
-  clear.pRangeProfilerObject = profiler.get();
+  clear.pRangeProfilerObject = profiler;
   clear.counterDataSize = data.size();
   clear.pCounterData = data.data();
   call("cuptiRangeProfilerCounterDataImageInitialize", clear);
+  return data;
+}
+
+void Counters::configure(CUpti_RangeProfiler_Object* profiler, std::vector<std::uint8_t>& data) const {
   auto configure = of_size<CUpti_RangeProfiler_SetConfig_Params>(CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE);
-  configure.pRangeProfilerObject = profiler.get();
+  configure.pRangeProfilerObject = profiler;
   configure.configSize = configuration_.size();
   configure.pConfig = configuration_.data();
   configure.counterDataImageSize = data.size();
@@ -204,30 +219,29 @@ std::vector<double> Counters::count(const std::function<void()>& prepare, const 
   configure.minNestingLevel = 1;
   configure.targetNestingLevel = 1;
   call("cuptiRangeProfilerSetConfig", configure);
+}
 
-  bool is_counted = false;
-  while (!is_counted) {
-    prepare();
-    auto start = of_size<CUpti_RangeProfiler_Start_Params>(CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
-    start.pRangeProfilerObject = profiler.get();
-    call("cuptiRangeProfilerStart", start);
-    auto push = of_size<CUpti_RangeProfiler_PushRange_Params>(CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE);
-    push.pRangeProfilerObject = profiler.get();
-    push.pRangeName = "run";
-    call("cuptiRangeProfilerPushRange", push);
-    run();
-    auto pop = of_size<CUpti_RangeProfiler_PopRange_Params>(CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE);
-    pop.pRangeProfilerObject = profiler.get();
-    call("cuptiRangeProfilerPopRange", pop);
-    auto stop = of_size<CUpti_RangeProfiler_Stop_Params>(CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE);
-    stop.pRangeProfilerObject = profiler.get();
-    call("cuptiRangeProfilerStop", stop);
-    is_counted = stop.isAllPassSubmitted != 0;
-  }
-  auto decode = of_size<CUpti_RangeProfiler_DecodeData_Params>(CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
-  decode.pRangeProfilerObject = profiler.get();
-  call("cuptiRangeProfilerDecodeData", decode);
+bool Counters::count_once(CUpti_RangeProfiler_Object* profiler, const std::function<void()>& prepare,
+                          const std::function<void()>& run) const {
+  prepare();
+  auto start = of_size<CUpti_RangeProfiler_Start_Params>(CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
+  start.pRangeProfilerObject = profiler;
+  call("cuptiRangeProfilerStart", start);
+  auto push = of_size<CUpti_RangeProfiler_PushRange_Params>(CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE);
+  push.pRangeProfilerObject = profiler;
+  push.pRangeName = "run";
+  call("cuptiRangeProfilerPushRange", push);
+  run();
+  auto pop = of_size<CUpti_RangeProfiler_PopRange_Params>(CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE);
+  pop.pRangeProfilerObject = profiler;
+  call("cuptiRangeProfilerPopRange", pop);
+  auto stop = of_size<CUpti_RangeProfiler_Stop_Params>(CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE);
+  stop.pRangeProfilerObject = profiler;
+  call("cuptiRangeProfilerStop", stop);
+  return stop.isAllPassSubmitted != 0;
+}
 
+std::vector<double> Counters::values_of(const std::vector<std::uint8_t>& data) const {
   std::vector<double> values(metric_names.size());
   auto evaluate = of_size<CUpti_Profiler_Host_EvaluateToGpuValues_Params>(
       CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE);

@@ -10,6 +10,8 @@
 
 #include "model/workload.hpp"
 
+struct CUpti_RangeProfiler_Object;  // of CUPTI
+
 namespace gpuinfer::probe::cuda {
 
 // Counters of the current GPU, through CUPTI (NVIDIA: CUPTI documentation, range profiling). The library is looked for
@@ -35,7 +37,14 @@ class Counters {
   void call(const char* function, Parameters& parameters) const;
 
   void choose_metrics();
+  // By metric.
   [[nodiscard]] std::vector<double> count(const std::function<void()>& prepare, const std::function<void()>& run);
+  [[nodiscard]] std::vector<std::uint8_t> room_for_counts(CUpti_RangeProfiler_Object* profiler) const;
+  void configure(CUpti_RangeProfiler_Object* profiler, std::vector<std::uint8_t>& data) const;
+  // Whether all was counted; as long as it was not, there is more to count in another run.
+  [[nodiscard]] bool count_once(CUpti_RangeProfiler_Object* profiler, const std::function<void()>& prepare,
+                                const std::function<void()>& run) const;
+  [[nodiscard]] std::vector<double> values_of(const std::vector<std::uint8_t>& data) const;
 
   void* library_ = nullptr;
   void* metrics_ = nullptr;  // of CUPTI

@@ -160,6 +160,43 @@ GpgpusimBase base_of(const Values& values, const std::optional<std::array<double
 
 std::string clock_text(double clock) { return fmt::format("{:g}", clock); }
 
+// Which SMs are near to which half of the L2: where a base of Accel-Sim 2 has two ways to say it, the better one.
+void add_nearness(const model::Partitions& partitions, const Values& values, std::vector<GpgpusimOption>& options) {
+  const std::string option = "-gpgpu_chiplet_interleave";
+  if (partitions.sms.size() != 2 || !values.contains(option)) {
+    options.back().losses.push_back({.where = "caches.L2.partitions.sms",
+                                     .what = "which SMs are near to which has an option for halves alone, " + option +
+                                             ", which the base has to have"});
+    return;
+  }
+  constexpr std::size_t sms_of_tpc = 2;
+  const std::size_t sms = partitions.sms[0].size() + partitions.sms[1].size();
+  // SMs on the side that the profile has them on; either half may be the simulator's first.
+  const auto alike = [&](const auto& half_of) {
+    std::size_t same = 0;
+    for (std::size_t half = 0; half < 2; ++half) {
+      same += static_cast<std::size_t>(
+          std::ranges::count_if(partitions.sms[half], [&](std::size_t sm) { return half_of(sm) == half; }));
+    }
+    return std::max(same, sms - same);
+  };
+  const std::size_t in_order = alike([&](std::size_t sm) { return sm < sms / 2 ? 0U : 1U; });
+  const std::size_t in_turn = alike([](std::size_t sm) { return sm / sms_of_tpc % 2; });
+  options.push_back({.name = option,
+                     .value = in_turn > in_order ? "1" : "0",
+                     .what = "1: pairs of SMs take turns between the halves, 0: the first half of them is near to one",
+                     .losses = {}});
+  if (std::max(in_order, in_turn) < sms) {
+    options.back().losses.push_back(
+        {.where = "caches.L2.partitions.sms",
+         .what = fmt::format("{} of {} SMs are near to the half that they are near to in the GPU",
+                             std::max(in_order, in_turn), sms)});
+  }
+  options.back().losses.push_back(
+      {.where = "caches.L2.partitions.far_cycles",
+       .what = "left to -inter_chiplet_queue_latency of the base; what a far hit then takes was not measured"});
+}
+
 // Options that the fragment leaves to its base.
 std::vector<GpgpusimOption> options_of_device(const model::DeviceDescription& profile, const Values& values,
                                               unsigned simulator) {
@@ -194,9 +231,8 @@ std::vector<GpgpusimOption> options_of_device(const model::DeviceDescription& pr
   }
   const auto l2 = profile.caches.find("L2");
   if (simulator > 1 && l2 != profile.caches.end() && l2->second.partitions && !l2->second.partitions->sms.empty()) {
-    add("-gpgpu_n_chiplet_partition", std::to_string(l2->second.partitions->sms.size()), "halves of the L2",
-        {{.where = "caches.L2.partitions.sms",
-          .what = "which SMs are near to which has no option; the simulator takes turns in blocks"}});
+    add("-gpgpu_n_chiplet_partition", std::to_string(l2->second.partitions->sms.size()), "parts of the L2");
+    add_nearness(*l2->second.partitions, values, options);
   }
   return options;
 }

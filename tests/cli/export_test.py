@@ -527,6 +527,21 @@ class Accelsim(ExportTest):
         self.assertEqual([values["-gpgpu_n_mem"], values["-gpgpu_n_sub_partition_per_mchannel"]], ["48", "2"])
         self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 96, 62914560)
 
+    def test_halves_of_the_l2(self):
+        option = "-gpgpu_chiplet_interleave"
+        base = self.base(BASE + f"{option} 0\n")
+        h200 = ROOT / "data/h200/L2.yaml"
+        in_order = f"sms: [{list(range(66))}, {list(range(66, 132))}]"
+        halves = self.write("halves.yaml", re.sub(r"sms: \[\[.*?\]\]", in_order, h200.read_text()))
+        # Of the SMs of the H200 86 are near to the right half where TPCs take turns, and 66 where they are split in order.
+        for profile, value, loss in ((h200, "1", "86 of 132 SMs"), (halves, "0", None)):
+            done = self.document(profile, "accelsim", "--base", base, "--simulator=2")
+            values = self.options_over_base(done["text"])
+            self.assertEqual([values["-gpgpu_n_chiplet_partition"], values[option]], ["2", value])
+            told = [each["what"] for each in done["losses"] if each["where"] == "caches.L2.partitions.sms"]
+            self.assertEqual([what[:13] for what in told], [loss] if loss else [])
+        self.assertNotIn(option, self.options_over_base(self.over_base([halves], "--simulator=2")))
+
     def test_without_a_base_what_is_lacking_is_told(self):
         document = self.document("gtx780", "accelsim")
         self.assertIn("--base", [loss["where"] for loss in document["losses"]])

@@ -10,7 +10,8 @@ if [ $# -ne 2 ] || [ ! -f "$1/src/gpgpu-sim/gpu-cache.cc" ]; then
 fi
 here=$(cd "$(dirname "$0")" && pwd)
 cuda=${CUDA_INSTALL_PATH:-/usr/local/cuda}
-# Of these files tag_array needs a small part; the linker leaves out the rest with all that it would need.
+# Of these files the device needs a small part; the linker leaves out the rest with all that they would need.
 exec "${CXX:-c++}" -std=c++17 -O2 -w -fpermissive -ffunction-sections -fdata-sections -Wl,--gc-sections -DCUDART_VERSION=11000 \
   -I"$1/src" -I"$1/libcuda" -I"$cuda/include" \
-  "$here/gpgpusim_device.cpp" "$1/src/gpgpu-sim/gpu-cache.cc" "$1/src/gpgpu-sim/hashing.cc" "$1/src/gpgpu-sim/gpu-misc.cc" -ldl -o "$2"
+  "$here/gpgpusim_device.cpp" "$1/src/gpgpu-sim/gpu-cache.cc" "$1/src/gpgpu-sim/hashing.cc" "$1/src/gpgpu-sim/gpu-misc.cc" \
+  "$1/src/gpgpu-sim/addrdec.cc" "$1/src/option_parser.cc" -ldl -o "$2"

@@ -262,6 +262,7 @@ class Adapter(PeerTest):
 class GpgpusimDevice(PeerTest):
     """What the tag_array of GPGPU-Sim simulates, found out by its answers alone."""
 
+    PROGRAM = BUILT / "gpgpusim-device"
     LINES = (("S", 128, 32), ("N", 32, 32), ("N", 64, 64), ("N", 128, 128))
     SHAPES = (
         (1, 16, "L", "L"), (2, 3, "F", "X"), (4, 32, "L", "L"), (4, 43, "F", "L"), (8, 12, "L", "L"), (16, 8, "L", "X"),
@@ -283,10 +284,40 @@ class GpgpusimDevice(PeerTest):
         }[letter]
         return [[line_bits + i, *above[i]] for i in range(bits)]
 
-    def test_every_configuration_is_found_out(self):
+    @classmethod
+    def setUpClass(cls):
         BUILT.mkdir(exist_ok=True)
-        program = BUILT / "gpgpusim-device"
-        run(str(ROOT / "integrations/gpgpusim/build.sh"), str(PEERS / "gpgpu-sim_distribution"), str(program))
+        run(str(ROOT / "integrations/gpgpusim/build.sh"), str(PEERS / "gpgpu-sim_distribution"), str(cls.PROGRAM))
+
+    def found_out(self, target, words, expected):
+        """Whether the device is found to be what is expected."""
+        self.expect(0, f"--target={target}", "--device", f"exec:{self.PROGRAM} {words}", "--quiet", "-o", "found.yaml")
+        self.assertNotIn("differs", self.expect(0, "diff", expected, "found.yaml").stdout)
+
+    def test_a_whole_l2_is_found_out(self):
+        # Four channels by bits 8 and 9, two slices of each by bit 7, and sets of a slice by what is left above the line.
+        file = self.write("gpgpusim.config", """-gpgpu_n_mem 4
+-gpgpu_n_sub_partition_per_mchannel 2
+-gpgpu_cache:dl2 S:32:128:4,L:B:m:L:L,A:192:4,32:0,32  # a slice
+-gpgpu_mem_addr_mapping dramid@8;00000000.00000000.00000000.00000000.0000RRRR.RRRRRRRR.RBBBCCCC.BCCSSSSS
+-gpgpu_mem_address_mask 1
+-gpgpu_memory_partition_indexing 0
+-gpgpu_l2_rop_latency 100
+""")
+        expected = self.write("expected.yaml", f"""schema: gpuinfer/1
+device: {{name: expected, source: test}}
+caches:
+  L2:
+    capacity_bytes: 131072
+    line_bytes: 128
+    sector_bytes: 32
+    ways: {{sets: 256, each: 4}}
+    index: {{kind: bits, bits: {list(range(7, 15))}}}
+    replacement: {{policy: lru}}
+""")
+        self.found_out("L2", f"--l2 {file}", expected)
+
+    def test_every_configuration_is_found_out(self):
         found = 0
         for kind, line, sector in self.LINES:
             for sets, ways, policy, index in self.SHAPES:
@@ -304,10 +335,7 @@ caches:
     index: {{kind: xor, rows: {rows}, constant: 0}}
     replacement: {{policy: {"lru" if policy == "L" else "fifo"}}}
 """)
-                    device = f"exec:{program} {configuration}"
-                    self.expect(0, "--target=L1tex", "--device", device, "--quiet", "-o", "found.yaml")
-                    done = self.expect(0, "diff", expected, "found.yaml")
-                    self.assertNotIn("differs", done.stdout)
+                    self.found_out("L1tex", configuration, expected)
                     found += 1
         print(f"gpgpusim-device: {found} of {len(self.LINES) * len(self.SHAPES)} configurations found out")
 

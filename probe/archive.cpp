@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <ctime>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <set>
@@ -18,6 +19,7 @@
 
 #include "model/errors.hpp"
 #include "model/printable.hpp"
+#include "model/sha256.hpp"
 #include "probe/disturbance_json.hpp"
 #include "probe/first_try.hpp"
 #include "probe/hdf5.hpp"
@@ -31,7 +33,9 @@ namespace gpuinfer::probe {
 
 namespace {
 
-constexpr std::string_view schema = "gpuinfer-trace/1";
+constexpr std::string_view schema = "gpuinfer-trace/2";
+// Its rows of `question` have columns of their own (EarlierRow), and no sequence stands for several questions.
+constexpr std::string_view earlier_schema = "gpuinfer-trace/1";
 constexpr std::string_view launch_prefix = "launch_";
 constexpr std::string_view timings_prefix = "timings_";
 constexpr std::string_view places_prefix = "places_";
@@ -41,14 +45,25 @@ constexpr const char* latency_path_attribute = "latency_path";
 constexpr const char* disturbances_attribute = "disturbances";
 constexpr const char* no_circumstances = "{}";
 
-struct Exchange {
-  std::string name;
-  model::Question question;
-  model::Answer answer;
+// Accesses of an archive, counted from its first group on.
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  [[nodiscard]] std::uint64_t size() const { return end - begin; }
 };
 
 // A row of the dataset `question`.
 struct QuestionRow {
+  std::uint64_t launch = 0;
+  Range warm;
+  Range record;
+  std::uint64_t latency_begin = 0;
+};
+
+// The same, of archives of the earlier schema. What is recorded follows the warm-up, and accesses count from the first
+// one of the group.
+struct EarlierRow {
   std::uint64_t launch = 0;
   std::uint64_t warm_begin = 0;
   std::uint64_t record_begin = 0;
@@ -56,20 +71,45 @@ struct QuestionRow {
   std::uint64_t latency_begin = 0;
 };
 
-constexpr std::array<std::pair<const char*, std::size_t>, 5> question_columns{
-    {{"launch", offsetof(QuestionRow, launch)},
-     {"warm_begin", offsetof(QuestionRow, warm_begin)},
-     {"record_begin", offsetof(QuestionRow, record_begin)},
-     {"record_end", offsetof(QuestionRow, record_end)},
-     {"latency_begin", offsetof(QuestionRow, latency_begin)}}};
-
-hdf5::Handle question_type() {
-  hdf5::Handle type(H5Tcreate(H5T_COMPOUND, sizeof(QuestionRow)), H5Tclose, "no memory for a type");
-  for (const auto& [name, position] : question_columns) {
-    hdf5::checked(H5Tinsert(type.get(), name, position, H5T_NATIVE_UINT64), "no memory for a type");
+// A row of whole numbers, all of 64 bits.
+hdf5::Handle row_type(std::initializer_list<const char*> columns) {
+  hdf5::Handle type(H5Tcreate(H5T_COMPOUND, columns.size() * sizeof(std::uint64_t)), H5Tclose, "no memory for a type");
+  std::size_t position = 0;
+  for (const char* column : columns) {
+    hdf5::checked(H5Tinsert(type.get(), column, position, H5T_NATIVE_UINT64), "no memory for a type");
+    position += sizeof(std::uint64_t);
   }
   return type;
 }
+
+hdf5::Handle question_type() {
+  static_assert(sizeof(QuestionRow) == 6 * sizeof(std::uint64_t));
+  return row_type({"launch", "warm_begin", "warm_end", "record_begin", "record_end", "latency_begin"});
+}
+
+hdf5::Handle earlier_question_type() {
+  static_assert(sizeof(EarlierRow) == 5 * sizeof(std::uint64_t));
+  return row_type({"launch", "warm_begin", "record_begin", "record_end", "latency_begin"});
+}
+
+// Of sequences that are equal the first is written, and stands for the others.
+class WrittenSequences {
+ public:
+  // Where the archive has this one; where it has not, the sequence is appended to `offsets`, those of the last group.
+  Range place(const model::AccessSequence& sequence, std::vector<std::uint64_t>& offsets) {
+    const Range next{.begin = accesses_, .end = accesses_ + sequence.size()};
+    const auto [place, is_new] = places_.try_emplace(model::sha256(std::as_bytes(std::span(sequence))), next);
+    if (is_new) {
+      offsets.insert(offsets.end(), sequence.begin(), sequence.end());
+      accesses_ = next.end;
+    }
+    return place->second;
+  }
+
+ private:
+  std::map<std::array<std::uint8_t, 32>, Range> places_;  // by digest
+  std::uint64_t accesses_ = 0;
+};
 
 // The datasets of one group.
 struct LaunchGroup {
@@ -77,31 +117,23 @@ struct LaunchGroup {
   std::vector<std::string> targets;
   std::vector<std::string> states;
   std::vector<std::uint64_t> offsets;
-  std::vector<std::uint8_t> is_warm_up;
   std::vector<float> latency_cycles;
   std::vector<std::uint64_t> refused;
   std::vector<std::string> refusals;
   std::vector<std::string> circumstances;  // as JSON
 
-  void append(std::uint64_t launch, const model::Question& question, const model::Answer& answer) {
+  void append(std::uint64_t launch, const model::Question& question, const model::Answer& answer,
+              WrittenSequences& sequences) {
     if (answer.refusal) {
       refused.push_back(questions.size());
       refusals.push_back(*answer.refusal);
     }
-    const std::uint64_t warm_begin = offsets.size();
-    const std::uint64_t record_begin = warm_begin + question.warm.size();
-    questions.push_back({.launch = launch,
-                         .warm_begin = warm_begin,
-                         .record_begin = record_begin,
-                         .record_end = record_begin + question.record.size(),
-                         .latency_begin = latency_cycles.size()});
+    const Range warm = sequences.place(question.warm, offsets);
+    const Range record = sequences.place(question.record, offsets);
+    questions.push_back({.launch = launch, .warm = warm, .record = record, .latency_begin = latency_cycles.size()});
     targets.push_back(question.target);
     states.emplace_back(to_string(question.state));
     circumstances.push_back(wire::to_json(question.circumstances).dump());
-    offsets.insert(offsets.end(), question.warm.begin(), question.warm.end());
-    offsets.insert(offsets.end(), question.record.begin(), question.record.end());
-    is_warm_up.resize(record_begin, 1);
-    is_warm_up.resize(offsets.size(), 0);
     latency_cycles.insert(latency_cycles.end(), answer.latency_cycles.begin(), answer.latency_cycles.end());
   }
 };
@@ -177,7 +209,6 @@ void write(const hdf5::Handle& file, const LaunchGroup& launches) {
   hdf5::write_strings(group, "target", launches.targets);
   hdf5::write_strings(group, "state", launches.states);
   write_dataset(group, "offset", H5T_NATIVE_UINT64, offset_type_for(launches.offsets), launches.offsets);
-  write_dataset(group, "is_warm_up", H5T_NATIVE_UINT8, H5T_STD_U8LE, launches.is_warm_up);
   write_dataset(group, "latency_cycles", H5T_NATIVE_FLOAT, latency_type_for(launches.latency_cycles),
                 launches.latency_cycles);
   if (std::ranges::any_of(launches.circumstances, [](const std::string& text) { return text != no_circumstances; })) {
@@ -214,30 +245,68 @@ void require(bool holds, const char* what) {
   }
 }
 
-LaunchGroup read(const hdf5::Handle& file, const std::string& name) {
-  const hdf5::Handle group = hdf5::open_group(file, name);
-  LaunchGroup launches;
-  {
-    const hdf5::Dataset questions(group, "question");
-    // HDF5 would convert from any other table, but trusts what a damaged one says of its columns.
-    const hdf5::Handle row = question_type();
-    require(H5Tequal(questions.type().get(), row.get()) > 0, "dataset question is not the table it should be");
-    launches.questions.resize(questions.count());
-    questions.read(row.get(), launches.questions.data());
+// An exchange whose sequences stand in the accesses of the archive.
+struct Exchange {
+  std::string name;
+  std::string target;
+  model::StartState state = model::StartState::clean;
+  Range warm;
+  Range record;
+  model::Circumstances circumstances;
+  model::Answer answer;
+};
+
+// What was asked, of all targets or of one.
+struct Launches {
+  std::vector<Exchange> exchanges;
+  std::uint64_t accesses = 0;  // of all of them together
+  // Of the groups in which sequences of these stand, by the first access of the group.
+  std::map<std::uint64_t, std::vector<std::uint64_t>> offsets;
+
+  [[nodiscard]] std::span<const std::uint64_t> sequence(Range range) const {
+    if (range.size() == 0) {
+      return {};
+    }
+    const auto& [first, of_group] = *std::prev(offsets.upper_bound(range.begin));
+    return std::span(of_group).subspan(range.begin - first, range.size());
   }
-  launches.targets = hdf5::read_strings(group, "target");
-  launches.states = hdf5::read_strings(group, "state");
-  launches.offsets = hdf5::read_dataset<std::uint64_t>(group, "offset", H5T_NATIVE_UINT64);
-  launches.is_warm_up = hdf5::read_dataset<std::uint8_t>(group, "is_warm_up", H5T_NATIVE_UINT8);
-  launches.latency_cycles = hdf5::read_dataset<float>(group, "latency_cycles", H5T_NATIVE_FLOAT);
-  launches.circumstances = hdf5::has_link(group, "circumstances")
-                               ? hdf5::read_strings(group, "circumstances")
-                               : std::vector<std::string>(launches.questions.size(), no_circumstances);
-  if (hdf5::has_link(group, "refused")) {
-    launches.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
-    launches.refusals = hdf5::read_strings(group, "refusal");
+
+  [[nodiscard]] model::Question question_of(const Exchange& exchange) const {
+    const std::span<const std::uint64_t> warm = sequence(exchange.warm);
+    const std::span<const std::uint64_t> record = sequence(exchange.record);
+    return {.target = exchange.target,
+            .state = exchange.state,
+            .warm = {warm.begin(), warm.end()},
+            .record = {record.begin(), record.end()},
+            .circumstances = exchange.circumstances};
   }
-  return launches;
+};
+
+// The dataset `question`, as a vector of what its rows are in memory.
+template <class Row>
+std::vector<Row> read_rows(const hdf5::Handle& group, const hdf5::Handle& row) {
+  const hdf5::Dataset dataset(group, "question");
+  // HDF5 would convert from any other table, but trusts what a damaged one says of its columns.
+  require(H5Tequal(dataset.type().get(), row.get()) > 0, "dataset question is not the table it should be");
+  std::vector<Row> rows(dataset.count());
+  dataset.read(row.get(), rows.data());
+  return rows;
+}
+
+// `first_access`: of the group, among those of the archive.
+std::vector<QuestionRow> read_questions(const hdf5::Handle& group, bool is_earlier, std::uint64_t first_access) {
+  if (!is_earlier) {
+    return read_rows<QuestionRow>(group, question_type());
+  }
+  std::vector<QuestionRow> questions;
+  for (const EarlierRow& row : read_rows<EarlierRow>(group, earlier_question_type())) {
+    const std::uint64_t between = first_access + row.record_begin;
+    questions.push_back({.launch = row.launch,
+                         .warm = {.begin = first_access + row.warm_begin, .end = between},
+                         .record = {.begin = between, .end = first_access + row.record_end},
+                         .latency_begin = row.latency_begin});
+  }
+  return questions;
 }
 
 template <class Element>
@@ -252,57 +321,6 @@ model::Circumstances parse_circumstances(const std::string& text) {
   } catch (const InputError&) {
     throw hdf5::Failure(damage);
   }
-}
-
-// Takes a group that somebody may have tampered with apart again.
-void unpack(const std::string& name, const LaunchGroup& launches, const model::DeviceFacts& facts,
-            std::vector<Exchange>& exchanges) {
-  const std::size_t count = launches.questions.size();
-  require(launches.targets.size() == count && launches.states.size() == count &&
-              launches.circumstances.size() == count && launches.refused.size() == launches.refusals.size() &&
-              launches.is_warm_up.size() == launches.offsets.size(),
-          "datasets that belong together differ in length");
-  require(std::all_of(launches.latency_cycles.begin(), launches.latency_cycles.end(), is_latency),
-          "dataset latency_cycles holds a negative or infinite latency");
-  require(exchanges.size() + count <= most_traces, "there are more questions than are read of one archive");
-
-  std::uint64_t access = 0;
-  std::uint64_t latency = 0;
-  std::size_t refusal = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const QuestionRow& row = launches.questions[i];
-    require(row.warm_begin == access && row.record_begin >= access && row.record_end >= row.record_begin &&
-                row.record_end <= launches.offsets.size() && row.latency_begin == latency,
-            "dataset question does not fit the accesses");
-    const std::uint64_t buffer_bytes = facts.buffer_of(launches.targets[i]).bytes;
-    for (; access < row.record_end; ++access) {
-      require(launches.offsets[access] < buffer_bytes, "dataset offset leaves the buffer");
-      require((launches.is_warm_up[access] != 0) == (access < row.record_begin),
-              "dataset is_warm_up contradicts dataset question");
-    }
-    const auto state = model::start_state_from(launches.states[i]);
-    require(state.has_value(), "dataset state names no state");
-
-    Exchange exchange{.name = name + "/" + std::to_string(i),
-                      .question = {.target = launches.targets[i],
-                                   .state = *state,
-                                   .warm = slice(launches.offsets, row.warm_begin, row.record_begin),
-                                   .record = slice(launches.offsets, row.record_begin, row.record_end),
-                                   .circumstances = parse_circumstances(launches.circumstances[i])},
-                      .answer = {}};
-    if (refusal < launches.refused.size() && launches.refused[refusal] == i) {
-      exchange.answer.refusal = launches.refusals[refusal++];
-    } else {
-      const std::uint64_t latency_end = latency + exchange.question.record.size();
-      require(latency_end <= launches.latency_cycles.size(), "dataset latency_cycles is too short");
-      exchange.answer.latency_cycles = slice(launches.latency_cycles, latency, latency_end);
-      latency = latency_end;
-    }
-    exchanges.push_back(std::move(exchange));
-  }
-  require(access == launches.offsets.size() && latency == launches.latency_cycles.size() &&
-              refusal == launches.refused.size(),
-          "dataset question does not cover what the other datasets hold");
 }
 
 model::Workload parse_workload(const std::string& text) {
@@ -485,9 +503,13 @@ std::vector<model::Disturbance> read_disturbances(const hdf5::Handle& file) {
   }
 }
 
+bool is_of(std::string_view schema_name, const hdf5::Handle& file) {
+  return hdf5::has_attribute(file, "schema") && hdf5::read_string_attribute(file, "schema") == schema_name;
+}
+
 model::DeviceFacts read_facts(const hdf5::Handle& file) {
-  require(hdf5::has_attribute(file, "schema") && hdf5::read_string_attribute(file, "schema") == schema,
-          "the schema is not gpuinfer-trace/1");
+  require(is_of(schema, file) || is_of(earlier_schema, file),
+          "the schema is neither gpuinfer-trace/2 nor gpuinfer-trace/1");
   model::DeviceFacts facts;
   facts.name = hdf5::read_string_attribute(file, "device_name");
   facts.source = hdf5::read_string_attribute(file, "source");
@@ -533,14 +555,6 @@ model::DeviceFacts read_facts(const hdf5::Handle& file) {
   return facts;
 }
 
-struct Contents {
-  model::DeviceFacts facts;
-  std::vector<model::Disturbance> disturbances;
-  std::vector<Exchange> exchanges;
-  std::vector<TimedWorkload> timed;
-  PlacesByTarget places;
-};
-
 // Numbers have six digits or more: longer names come later.
 std::vector<std::string> numbered_groups(std::vector<std::string> names, std::string_view prefix) {
   std::erase_if(names, [prefix](const std::string& name) { return !name.starts_with(prefix); });
@@ -585,27 +599,182 @@ auto read_file(const std::filesystem::path& path, Read&& read) {
   }
 }
 
-Contents read_contents(const std::filesystem::path& path) {
+// Takes groups that somebody may have tampered with apart again.
+class LaunchReader {
+ public:
+  // `target`: alone; none: all.
+  LaunchReader(const hdf5::Handle& file, const model::DeviceFacts& facts, std::optional<std::string> target)
+      : file_(&file), facts_(&facts), target_(std::move(target)), is_earlier_(is_of(earlier_schema, file)),
+        groups_(numbered_groups(hdf5::link_names(file), launch_prefix)) {
+    for (const std::string& name : groups_) {
+      first_accesses_.push_back(first_accesses_.back() + hdf5::Dataset(hdf5::open_group(file, name), "offset").count());
+      require(first_accesses_.back() <= most_archive_accesses, "there are more accesses than are read of one archive");
+    }
+  }
+
+  Launches read() && {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const hdf5::Handle group = hdf5::open_group(*file_, groups_[i]);
+      std::vector<std::string> targets = hdf5::read_strings(group, "target");
+      if (!target_ || std::ranges::find(targets, *target_) != targets.end()) {
+        unpack(groups_[i], read_group(group, std::move(targets), first_accesses_[i]));
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // All but the offsets.
+  [[nodiscard]] LaunchGroup read_group(const hdf5::Handle& group, std::vector<std::string> targets,
+                                       std::uint64_t first_access) const {
+    LaunchGroup launches;
+    launches.questions = read_questions(group, is_earlier_, first_access);
+    launches.targets = std::move(targets);
+    launches.states = hdf5::read_strings(group, "state");
+    launches.latency_cycles = hdf5::read_dataset<float>(group, "latency_cycles", H5T_NATIVE_FLOAT);
+    launches.circumstances = hdf5::has_link(group, "circumstances")
+                                 ? hdf5::read_strings(group, "circumstances")
+                                 : std::vector<std::string>(launches.questions.size(), no_circumstances);
+    if (hdf5::has_link(group, "refused")) {
+      launches.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
+      launches.refusals = hdf5::read_strings(group, "refusal");
+    }
+    return launches;
+  }
+
+  void unpack(const std::string& name, const LaunchGroup& launches) {
+    const std::size_t count = launches.questions.size();
+    require(launches.targets.size() == count && launches.states.size() == count &&
+                launches.circumstances.size() == count && launches.refused.size() == launches.refusals.size(),
+            "datasets that belong together differ in length");
+    require(std::all_of(launches.latency_cycles.begin(), launches.latency_cycles.end(), is_latency),
+            "dataset latency_cycles holds a negative or infinite latency");
+    require(found_.exchanges.size() + count <= most_traces, "there are more questions than are read of one archive");
+
+    std::uint64_t latency = 0;
+    std::size_t refusal = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const QuestionRow& row = launches.questions[i];
+      require(row.latency_begin == latency, "dataset question does not fit the latencies");
+      require(row.record.begin <= row.record.end, "dataset question does not fit the accesses");
+      model::Answer answer;
+      if (refusal < launches.refused.size() && launches.refused[refusal] == i) {
+        answer.refusal = launches.refusals[refusal++];
+      } else {
+        const std::uint64_t left = launches.latency_cycles.size() - latency;
+        require(row.record.size() <= left, "dataset latency_cycles is too short");
+        answer.latency_cycles = slice(launches.latency_cycles, latency, latency + row.record.size());
+        latency += row.record.size();
+      }
+      if (target_ && launches.targets[i] != *target_) {
+        continue;
+      }
+      const auto state = model::start_state_from(launches.states[i]);
+      require(state.has_value(), "dataset state names no state");
+      for (const Range& range : {row.warm, row.record}) {
+        check(range, facts_->buffer_of(launches.targets[i]).bytes);
+      }
+      found_.exchanges.push_back({.name = name + "/" + std::to_string(i),
+                                  .target = launches.targets[i],
+                                  .state = *state,
+                                  .warm = row.warm,
+                                  .record = row.record,
+                                  .circumstances = parse_circumstances(launches.circumstances[i]),
+                                  .answer = std::move(answer)});
+    }
+    require(latency == launches.latency_cycles.size() && refusal == launches.refused.size(),
+            "dataset question does not cover what the other datasets hold");
+  }
+
+  // Reads the group in which the sequence stands, unless that was read.
+  void check(const Range& range, std::uint64_t buffer_bytes) {
+    if (range.begin == range.end) {
+      return;
+    }
+    const auto after = std::ranges::upper_bound(first_accesses_, range.begin);
+    require(range.begin < range.end && after != first_accesses_.end() && range.end <= *after,
+            "dataset question does not fit the accesses");
+    const auto group = static_cast<std::size_t>(after - first_accesses_.begin()) - 1;
+    if (!found_.offsets.contains(first_accesses_[group])) {
+      found_.offsets.emplace(
+          first_accesses_[group],
+          hdf5::read_dataset<std::uint64_t>(hdf5::open_group(*file_, groups_[group]), "offset", H5T_NATIVE_UINT64));
+    }
+    found_.accesses += range.size();
+    require(found_.accesses <= most_asked_accesses, "more accesses were asked than are read of one archive");
+    const auto [largest, is_new] = largest_offsets_.try_emplace({range.begin, range.end});
+    if (is_new) {
+      largest->second = std::ranges::max(found_.sequence(range));
+    }
+    require(largest->second < buffer_bytes, "dataset offset leaves the buffer");
+  }
+
+  const hdf5::Handle* file_;
+  const model::DeviceFacts* facts_;
+  std::optional<std::string> target_;
+  bool is_earlier_;
+  std::vector<std::string> groups_;
+  std::vector<std::uint64_t> first_accesses_{0};  // of each group, and where the last one ends
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> largest_offsets_;  // of sequences, by their ranges
+  Launches found_;
+};
+
+// All but the questions.
+struct Contents {
+  model::DeviceFacts facts;
+  std::vector<model::Disturbance> disturbances;
+  std::vector<TimedWorkload> timed;
+  PlacesByTarget places;
+};
+
+Contents read_contents(const hdf5::Handle& file) {
+  Contents contents{.facts = read_facts(file), .disturbances = read_disturbances(file), .timed = {}, .places = {}};
+  const std::vector<std::string> names = hdf5::link_names(file);
+  for (const std::string& group : numbered_groups(names, timings_prefix)) {
+    read_timings(file, group, contents.timed);
+    require(contents.timed.size() <= most_traces, "there are more workloads than are read of one archive");
+  }
+  for (const std::string& group : numbered_groups(names, places_prefix)) {
+    read_places(file, group, contents.places);
+  }
+  return contents;
+}
+
+std::pair<Contents, Launches> read_all(const std::filesystem::path& path) {
   return read_file(path, [](const hdf5::Handle& file) {
-    Contents contents{
-        .facts = read_facts(file), .disturbances = read_disturbances(file), .exchanges = {}, .timed = {}, .places = {}};
-    const std::vector<std::string> names = hdf5::link_names(file);
-    std::uint64_t accesses = 0;
-    for (const std::string& group : numbered_groups(names, launch_prefix)) {
-      const LaunchGroup launches = read(file, group);
-      accesses += launches.offsets.size();
-      require(accesses <= most_archive_accesses, "there are more accesses than are read of one archive");
-      unpack(group, launches, contents.facts, contents.exchanges);
-    }
-    for (const std::string& group : numbered_groups(names, timings_prefix)) {
-      read_timings(file, group, contents.timed);
-      require(contents.timed.size() <= most_traces, "there are more workloads than are read of one archive");
-    }
-    for (const std::string& group : numbered_groups(names, places_prefix)) {
-      read_places(file, group, contents.places);
-    }
-    return contents;
+    Contents contents = read_contents(file);
+    Launches launches = LaunchReader(file, contents.facts, std::nullopt).read();
+    return std::pair(std::move(contents), std::move(launches));
   });
+}
+
+// Of the targets in `facts` those of which a question or a workload was answered.
+std::vector<std::string> answered_targets(const hdf5::Handle& file, const Contents& contents) {
+  std::set<std::string, std::less<>> answered;
+  for (const std::string& name : numbered_groups(hdf5::link_names(file), launch_prefix)) {
+    const hdf5::Handle group = hdf5::open_group(file, name);
+    const std::vector<std::string> targets = hdf5::read_strings(group, "target");
+    std::vector<bool> refused(targets.size());
+    if (hdf5::has_link(group, "refused")) {
+      for (const std::uint64_t at : hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64)) {
+        require(at < targets.size(), "dataset refused names questions that are not there");
+        refused[at] = true;
+      }
+    }
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (!refused[i]) {
+        answered.insert(targets[i]);
+      }
+    }
+  }
+  for (const TimedWorkload& each : contents.timed) {
+    if (!each.timing.refusal) {
+      answered.emplace(target_of(each.workload));
+    }
+  }
+  std::vector<std::string> targets = contents.facts.targets;
+  std::erase_if(targets, [&](const std::string& target) { return !answered.contains(target); });
+  return targets;
 }
 
 class Hdf5Writer final : public ArchiveWriter {
@@ -622,12 +791,12 @@ class Hdf5Writer final : public ArchiveWriter {
 
   void append(std::span<const model::Question> questions, std::span<const model::Answer> answers) override {
     for (std::size_t i = 0; i < questions.size(); ++i) {
-      pending_.append(launch_, questions[i], answers[i]);
+      pending_.append(launch_, questions[i], answers[i], sequences_);
     }
     ++launch_;
     // A group costs some kilobytes whatever it holds.
-    constexpr std::size_t group_accesses = 1U << 20U;
-    if (pending_.offsets.size() >= group_accesses) {
+    constexpr std::size_t group_numbers = 1U << 20U;
+    if (pending_.offsets.size() + pending_.latency_cycles.size() >= group_numbers) {
       write_pending();
     }
   }
@@ -717,17 +886,40 @@ class Hdf5Writer final : public ArchiveWriter {
   std::filesystem::path path_;
   OutputFile output_;
   std::optional<hdf5::Handle> file_;  // none: closed
+  WrittenSequences sequences_;
   LaunchGroup pending_;
   TimingsGroup pending_timings_;
   std::uint64_t launch_ = 0;
 };
 
+// A question, wherever its sequences stand.
+struct QuestionView {
+  std::string_view target;
+  model::StartState state = model::StartState::clean;
+  std::span<const std::uint64_t> warm;
+  std::span<const std::uint64_t> record;
+  const model::Circumstances* circumstances = nullptr;
+
+  bool operator==(const QuestionView& other) const {
+    return target == other.target && state == other.state && *circumstances == *other.circumstances &&
+           std::ranges::equal(warm, other.warm) && std::ranges::equal(record, other.record);
+  }
+};
+
+QuestionView view_of(const model::Question& question) {
+  return {.target = question.target,
+          .state = question.state,
+          .warm = question.warm,
+          .record = question.record,
+          .circumstances = &question.circumstances};
+}
+
 struct HashOfQuestion {
-  std::size_t operator()(const model::Question* question) const {
-    std::uint64_t hash = std::hash<std::string>{}(question->target) + static_cast<std::uint64_t>(question->state);
-    for (const model::AccessSequence* sequence : {&question->warm, &question->record}) {
-      hash = mixed(hash, sequence->size());
-      for (const std::uint64_t offset : *sequence) {
+  std::size_t operator()(const QuestionView& question) const {
+    std::uint64_t hash = std::hash<std::string_view>{}(question.target) + static_cast<std::uint64_t>(question.state);
+    for (const std::span<const std::uint64_t> sequence : {question.warm, question.record}) {
+      hash = mixed(hash, sequence.size());
+      for (const std::uint64_t offset : sequence) {
         hash = mixed(hash, offset);
       }
     }
@@ -740,35 +932,24 @@ struct HashOfQuestion {
   }
 };
 
-struct SameQuestion {
-  bool operator()(const model::Question* a, const model::Question* b) const { return *a == *b; }
-};
-
+// What was asked of a target is read when it is asked again: the archive of a whole GPU holds much else.
 class ArchivedDevice final : public RecordedDevice {
  public:
-  ArchivedDevice(Contents contents, const std::string& source) : contents_(std::move(contents)) {
-    for (const Exchange& exchange : contents_.exchanges) {
-      answers_[&exchange.question].recorded.push_back(&exchange.answer);
-    }
+  ArchivedDevice(std::filesystem::path path, const std::string& source)
+      : path_(std::move(path)), contents_(read_file(path_, [](const hdf5::Handle& file) {
+          Contents contents = read_contents(file);
+          contents.facts.targets = answered_targets(file, contents);
+          return contents;
+        })) {
     for (const TimedWorkload& each : contents_.timed) {
       timings_[wire::to_json(each.workload).dump()].recorded.push_back(&each.timing);
     }
-    model::DeviceFacts& facts = contents_.facts;
-    facts.source = source;
-    std::erase_if(facts.targets, [this](const std::string& target) {
-      return std::none_of(contents_.exchanges.begin(), contents_.exchanges.end(),
-                          [&](const Exchange& exchange) {
-                            return exchange.question.target == target && !exchange.answer.refusal;
-                          }) &&
-             std::ranges::none_of(contents_.timed, [&](const TimedWorkload& each) {
-               return target_of(each.workload) == target && !each.timing.refusal;
-             });
-    });
+    contents_.facts.source = source;
   }
 
   const model::DeviceFacts& facts() const override { return contents_.facts; }
 
-  bool holds(const model::Question& question) const override { return answers_.contains(&question); }
+  bool holds(const model::Question& question) override { return recorded(question.target).contains(view_of(question)); }
   bool holds(const model::Workload& workload) const override {
     return timings_.contains(wire::to_json(workload).dump());
   }
@@ -810,9 +991,35 @@ class ArchivedDevice final : public RecordedDevice {
     }
   };
 
+  using Answers = std::unordered_map<QuestionView, Replies<model::Answer>, HashOfQuestion>;
+  struct Recorded {
+    Launches launches;
+    Answers answers;
+  };
+
+  Answers& recorded(const std::string& target) {
+    const auto known = recorded_.find(target);
+    if (known != recorded_.end()) {
+      return known->second.answers;
+    }
+    Recorded& found = recorded_[target];
+    found.launches =
+        read_file(path_, [&](const hdf5::Handle& file) { return LaunchReader(file, contents_.facts, target).read(); });
+    for (const Exchange& exchange : found.launches.exchanges) {
+      const QuestionView question{.target = exchange.target,
+                                  .state = exchange.state,
+                                  .warm = found.launches.sequence(exchange.warm),
+                                  .record = found.launches.sequence(exchange.record),
+                                  .circumstances = &exchange.circumstances};
+      found.answers[question].recorded.push_back(&exchange.answer);
+    }
+    return found.answers;
+  }
+
   model::Answer answer(const model::Question& question) {
-    const auto found = answers_.find(&question);
-    if (found == answers_.end()) {
+    Answers& answers = recorded(question.target);
+    const auto found = answers.find(view_of(question));
+    if (found == answers.end()) {
       return {.latency_cycles = {},
               .refusal = contents_.facts.source +
                          " does not hold this question; record it with `gpuinfer probe` on the device itself"};
@@ -831,15 +1038,20 @@ class ArchivedDevice final : public RecordedDevice {
     return found->second.take();
   }
 
+  std::filesystem::path path_;
   Contents contents_;
-  std::unordered_map<const model::Question*, Replies<model::Answer>, HashOfQuestion, SameQuestion> answers_;
+  std::map<std::string, Recorded> recorded_;                         // by target
   std::unordered_map<std::string, Replies<model::Timing>> timings_;  // by workload, as JSON
 };
 
 }  // namespace
 
 Archive read_archive(const std::filesystem::path& file) {
-  Contents contents = read_contents(file);
+  auto [contents, launches] = read_all(file);
+  if (launches.accesses > most_archive_accesses) {
+    throw InputError(printable(file.string()) +
+                     ": more accesses were asked than are held at once; play it, with --device recorded:");
+  }
   Archive archive{
       .facts = std::move(contents.facts), .traces = {}, .timed = std::move(contents.timed), .timed_targets = {}};
   std::erase_if(archive.timed, [](const TimedWorkload& each) { return each.timing.refusal.has_value(); });
@@ -849,63 +1061,31 @@ Archive read_archive(const std::filesystem::path& file) {
       archive.timed_targets.push_back(target);
     }
   }
-  for (Exchange& exchange : contents.exchanges) {
+  for (Exchange& exchange : launches.exchanges) {
     if (!exchange.answer.refusal) {
-      const model::StartState state = exchange.question.state;
       archive.traces.push_back({.name = file.string() + ":/" + exchange.name,
-                                .question = std::move(exchange.question),
+                                .question = launches.question_of(exchange),
                                 .latency_cycles = std::move(exchange.answer.latency_cycles),
-                                .start_is_known = state != model::StartState::keep});
+                                .start_is_known = exchange.state != model::StartState::keep});
     }
   }
   return archive;
 }
 
 std::vector<std::string> recorded_targets(const std::filesystem::path& path) {
-  return read_file(path, [](const hdf5::Handle& file) {
-    std::set<std::string, std::less<>> answered;
-    const std::vector<std::string> names = hdf5::link_names(file);
-    for (const std::string& name : numbered_groups(names, launch_prefix)) {
-      const hdf5::Handle group = hdf5::open_group(file, name);
-      const std::vector<std::string> targets = hdf5::read_strings(group, "target");
-      std::vector<bool> refused(targets.size());
-      if (hdf5::has_link(group, "refused")) {
-        for (const std::uint64_t at : hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64)) {
-          require(at < targets.size(), "dataset refused names questions that are not there");
-          refused[at] = true;
-        }
-      }
-      for (std::size_t i = 0; i < targets.size(); ++i) {
-        if (!refused[i]) {
-          answered.insert(targets[i]);
-        }
-      }
-    }
-    std::vector<TimedWorkload> timed;
-    for (const std::string& name : numbered_groups(names, timings_prefix)) {
-      read_timings(file, name, timed);
-    }
-    for (const TimedWorkload& each : timed) {
-      if (!each.timing.refusal) {
-        answered.emplace(target_of(each.workload));
-      }
-    }
-    std::vector<std::string> targets = read_facts(file).targets;
-    std::erase_if(targets, [&](const std::string& target) { return !answered.contains(target); });
-    return targets;
-  });
+  return read_file(path, [](const hdf5::Handle& file) { return answered_targets(file, read_contents(file)); });
 }
 
 model::DeviceFacts read_archive_facts(const std::filesystem::path& file) { return read_file(file, read_facts); }
 
 void append_archive(const std::filesystem::path& file, AnswerLog& log) {
-  const Contents contents = read_contents(file);
+  const auto [contents, launches] = read_all(file);
   if (!contents.disturbances.empty()) {
     log.append_disturbances(contents.disturbances);
   }
   std::map<std::pair<Asked, std::string>, std::uint64_t> asked;  // of each target
-  for (const auto& [name, question, answer] : contents.exchanges) {
-    log.append(asked[{Asked::question, question.target}]++, question, answer);
+  for (const Exchange& exchange : launches.exchanges) {
+    log.append(asked[{Asked::question, exchange.target}]++, launches.question_of(exchange), exchange.answer);
   }
   for (const TimedWorkload& each : contents.timed) {
     log.append(asked[{Asked::workload, std::string(target_of(each.workload))}]++, each.workload, each.timing);
@@ -926,7 +1106,7 @@ std::unique_ptr<ArchiveWriter> create_archive(const std::filesystem::path& file,
 }
 
 std::unique_ptr<RecordedDevice> open_recording(const std::filesystem::path& file, const std::string& source) {
-  return std::make_unique<ArchivedDevice>(read_contents(file), source);
+  return std::make_unique<ArchivedDevice>(file, source);
 }
 
 }  // namespace gpuinfer::probe

@@ -15,7 +15,7 @@
 
 // The trace archive: HDF5, readable with h5py and h5dump.
 //
-// Attributes of the root: schema ("gpuinfer-trace/1"), device_name, source, compute_capability and sm_count where
+// Attributes of the root: schema ("gpuinfer-trace/2"), device_name, source, compute_capability and sm_count where
 // known, latency_path (JSON) where there is one, targets, buffer_bytes, address_of_buffer, program_version, recorded_at
 // (UTC). Attributes of /provenance: what else the device says of itself, among it the seed of a virtual one, and
 // `disturbances`, a JSON list as probe/disturbance_json.hpp has them. Groups
@@ -25,17 +25,21 @@
 // averages.
 //
 // A launch is a batch of questions asked together. Groups /launch_000000, ... hold one launch, or several small ones in
-// a row, and are named after their first. One-dimensional datasets in each, with Q questions and A accesses:
-//   question        [Q] launch, warm_begin, record_begin, record_end: where in the A accesses the warm-up begins, where
-//   it
-//                       ends and the recorded accesses begin, and where those end; latency_begin: where in
-//                       latency_cycles
+// a row, and are named after their first. One-dimensional datasets in each, with Q questions:
+//   offset          byte offsets into the buffer. Those of all groups, one after another by the numbers in their names,
+//                   are the accesses of the archive
+//   question        [Q] launch; warm_begin, warm_end and record_begin, record_end: where in the accesses of the archive
+//                   the sequences of warm-up and recorded loads stand; latency_begin: where in latency_cycles of the
+//                   group. Sequences that are equal stand there once, at the first question that has them
 //   target, state   [Q] strings
-//   offset          [A] byte offsets into the buffer: warm-up, then recorded accesses, of each question in turn
-//   is_warm_up      [A] 1 or 0
 //   latency_cycles  one for each recorded access of the questions that were answered
+//   circumstances   [Q] strings, JSON; only where one is not empty
 //   refused, refusal    only where there are any: numbers of the questions (rows of `question`) that were refused, and
-//   why
+//                   why
+//
+// Archives of the schema gpuinfer-trace/1 are read as well. There `offset` holds the sequences of each question, one
+// that comes again as often as it does; `question` has warm_begin, record_begin, where the warm-up ends, too, and
+// record_end, all in `offset` of the group; and is_warm_up says again which accesses are warm-up.
 //
 // Groups /timings_000000, ... hold workloads that many threads carried out, W of them:
 //   workload        [W] strings: what was done, as JSON
@@ -64,7 +68,8 @@ struct Archive {
   std::vector<std::string> timed_targets;  // of these, each once
 };
 
-// Throws InputError: not there, not HDF5, truncated, another schema, lengths that do not fit, negative latencies.
+// Throws InputError: not there, not HDF5, truncated, another schema than those two, lengths that do not fit, negative
+// latencies.
 [[nodiscard]] Archive read_archive(const std::filesystem::path& file);
 
 // The targets of which the archive has answers, as open_recording() offers them, without reading what they are. Throws
@@ -104,11 +109,12 @@ class ArchiveWriter {
 // Its targets are those that were answered at least once.
 class RecordedDevice : public model::Answerer {
  public:
-  [[nodiscard]] virtual bool holds(const model::Question& question) const = 0;
+  [[nodiscard]] virtual bool holds(const model::Question& question) = 0;
   [[nodiscard]] virtual bool holds(const model::Workload& workload) const = 0;
 };
 
-// `source` is what --device named. Throws as read_archive() does.
+// `source` is what --device named. What a target was asked is read when it is asked for the first time. Throws as
+// read_archive() does, and so does the device then.
 [[nodiscard]] std::unique_ptr<RecordedDevice> open_recording(const std::filesystem::path& file,
                                                              const std::string& source);
 

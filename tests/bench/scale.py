@@ -79,13 +79,12 @@ class Scale:
             for key in form:
                 del group[key]
             question = numpy.zeros(count, form["question"].dtype)
-            question["warm_begin"] = question["record_begin"] = question["latency_begin"] = numpy.arange(count) * accesses
+            question["record_begin"] = question["latency_begin"] = numpy.arange(count) * accesses
             question["record_end"] = question["record_begin"] + accesses
             group["question"] = question
             for key in ("target", "state"):
                 group[key] = numpy.repeat(form[key][:1], count)
             group["offset"] = (32 * draw.integers(0, 1536, count * accesses)).astype("uint32")
-            group["is_warm_up"] = numpy.zeros(count * accesses, "uint8")
             group["latency_cycles"] = numpy.ones(count * accesses, "uint16")
         self.probe("small", "--sequence=archive:asked.h5", name=name)
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "probe/latency.hpp"
@@ -21,7 +22,8 @@
 //   S NAME=TEXT|TEXT\n     a dataset of texts
 //   I NAME=NUMBER NUMBER\n a dataset of whole numbers
 //   F NAME=NUMBER NUMBER\n a dataset of real numbers
-//   Q NAME=NUMBER NUMBER\n a dataset of rows of five numbers each, as `question` is one
+//   R NAME=NUMBER NUMBER\n a dataset of rows of six numbers each, as `question` is one
+//   Q NAME=NUMBER NUMBER\n of five, as in gpuinfer-trace/1
 namespace gpuinfer::fuzz {
 namespace {
 
@@ -134,18 +136,21 @@ class Builder {
       put(name, H5T_NATIVE_UINT64, whole.data(), whole.size(), false);
     } else if (kind == 'F') {
       put(name, H5T_NATIVE_DOUBLE, real.data(), real.size(), false);
+    } else if (kind == 'R') {
+      rows(name, {"launch", "warm_begin", "warm_end", "record_begin", "record_end", "latency_begin"}, std::move(whole));
     } else if (kind == 'Q') {
-      constexpr std::size_t columns = 5;
-      whole.resize(std::max(whole.size(), columns));
-      const hid_t row = H5Tcreate(H5T_COMPOUND, columns * sizeof(std::uint64_t));
-      std::size_t at = 0;
-      for (const char* column : {"launch", "warm_begin", "record_begin", "record_end", "latency_begin"}) {
-        H5Tinsert(row, column, at, H5T_NATIVE_UINT64);
-        at += sizeof(std::uint64_t);
-      }
-      put(name, row, whole.data(), whole.size() / columns, false);
-      H5Tclose(row);
+      rows(name, {"launch", "warm_begin", "record_begin", "record_end", "latency_begin"}, std::move(whole));
     }
+  }
+
+  void rows(const std::string& name, const std::vector<const char*>& columns, std::vector<std::uint64_t> whole) const {
+    whole.resize(std::max(whole.size(), columns.size()));
+    const hid_t row = H5Tcreate(H5T_COMPOUND, columns.size() * sizeof(std::uint64_t));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      H5Tinsert(row, columns[i], i * sizeof(std::uint64_t), H5T_NATIVE_UINT64);
+    }
+    put(name, row, whole.data(), whole.size() / columns.size(), false);
+    H5Tclose(row);
   }
 
   // count 0: one value, without a dimension.

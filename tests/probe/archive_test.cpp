@@ -6,6 +6,7 @@
 #include <hdf5.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -196,7 +197,7 @@ TEST_F(ArchiveFile, ManyAccessesAreSplitAndComeBackInOrder) {
   for (std::size_t launch = 0; launch < 7; ++launch) {
     EXPECT_EQ(archive.traces[launch].latency_cycles.front(), static_cast<float>(launch));
   }
-  EXPECT_EQ(archive.traces[6].name, path("large.h5").string() + ":/launch_000006/0");
+  EXPECT_EQ(archive.traces[6].name, path("large.h5").string() + ":/launch_000005/1");
 }
 
 TEST_F(ArchiveFile, CutShortIsRefusedWhereverItWasCut) {
@@ -239,12 +240,125 @@ TEST_F(ArchiveFile, ContentsThatCannotBeAreRefused) {
   EXPECT_TRUE(contains(latencies(std::numeric_limits<float>::infinity()), "negative or infinite"));
   EXPECT_TRUE(contains(broken_by("latency_cycles", H5T_NATIVE_FLOAT, std::vector<float>(7)), "too short"));
   EXPECT_TRUE(contains(broken_by("latency_cycles", H5T_NATIVE_FLOAT, std::vector<float>(9)), "does not cover"));
-  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(3)), "differ in length"));
-  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(14, 1U << 20U)), "leaves"));
-  EXPECT_TRUE(contains(broken_by("is_warm_up", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(14)), "contradicts"));
+  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(3)), "does not fit"));
+  EXPECT_TRUE(contains(broken_by("offset", H5T_NATIVE_UINT64, std::vector<std::uint64_t>(9, 1U << 20U)), "leaves"));
   EXPECT_TRUE(contains(broken_by("state", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(5)), "does not hold strings"));
   EXPECT_TRUE(contains(broken_by("question", H5T_NATIVE_UINT8, std::vector<std::uint8_t>(5)), "not the table"));
   EXPECT_TRUE(contains(broken_by("refused", H5T_NATIVE_UINT64, std::vector<std::uint64_t>{9}), "does not fit"));
+}
+
+// A row of `question`, as probe/archive.hpp has its columns.
+using Row = std::array<std::uint64_t, 6>;
+
+hdf5::Handle row_type(const std::vector<const char*>& columns) {
+  hdf5::Handle type(H5Tcreate(H5T_COMPOUND, columns.size() * sizeof(std::uint64_t)), H5Tclose, "type");
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    H5Tinsert(type.get(), columns[i], i * sizeof(std::uint64_t), H5T_NATIVE_UINT64);
+  }
+  return type;
+}
+
+const std::vector<const char*> row_columns{"launch",       "warm_begin", "warm_end",
+                                           "record_begin", "record_end", "latency_begin"};
+
+void replace_texts(const std::filesystem::path& archive, const std::string& name,
+                   const std::vector<std::string>& texts) {
+  const hdf5::Handle file(H5Fopen(archive.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
+  const hdf5::Handle group = hdf5::open_group(file, "launch_000000");
+  hdf5::checked(H5Ldelete(group.get(), name.c_str(), H5P_DEFAULT), "delete");
+  hdf5::write_strings(group, name, texts);
+}
+
+TEST_F(ArchiveFile, SequencesThatCannotBeAreRefused) {
+  constexpr std::uint64_t huge = std::numeric_limits<std::uint64_t>::max();
+  const hdf5::Handle type = row_type(row_columns);
+  const std::vector<Row> whole(5, Row{0, 0, 2, 2, 5, 0});
+  for (const Row& row : {Row{0, 3, 2, 2, 5, 0}, Row{0, 2, huge, 2, 5, 0}, Row{0, 9, 11, 2, 5, 0}, Row{0, 0, 2, 5, 2, 0},
+                         Row{0, 0, 2, 7, 10, 0}, Row{0, 0, 2, 2, 5, 1}}) {
+    std::vector<Row> rows = whole;
+    rows.front() = row;
+    replace(some_archive(), "question", type.get(), rows);
+    EXPECT_TRUE(contains(error_of(path("some.h5")), "does not fit")) << testing::PrintToString(row);
+  }
+}
+
+// A question costs a file some bytes, however long the sequence of another one is that it asks again.
+TEST_F(ArchiveFile, OneSequenceForTooManyQuestionsIsRefused) {
+  constexpr std::uint64_t accesses = 1U << 20U;
+  const Question question{
+      .target = "L1tex", .state = StartState::clean, .warm = std::vector<std::uint64_t>(accesses, 4), .record = {}};
+  const auto asked = [&](std::size_t times) {
+    const auto writer = create_archive(path("some.h5"), some_facts());
+    writer->append({&question, 1}, std::vector{answered({})});
+    writer->close();
+    replace(path("some.h5"), "question", row_type(row_columns).get(),
+            std::vector<Row>(times, {0, 0, accesses, accesses, accesses, 0}));
+    replace_texts(path("some.h5"), "target", std::vector<std::string>(times, "L1tex"));
+    replace_texts(path("some.h5"), "state", std::vector<std::string>(times, "clean"));
+    return path("some.h5");
+  };
+  EXPECT_TRUE(contains(error_of(asked(513)), "than are held at once"));
+  EXPECT_TRUE(contains(error_of(asked(4097)), "than are read of one archive"));
+}
+
+TEST_F(ArchiveFile, KeepsEachSequenceOnce) {
+  model::Random random(7);
+  const std::vector<std::uint64_t> lines = model::cold_pass(0, 1U << 20U, 32);
+  const model::AccessSequence walk = model::random_walk(lines, 300000, random);
+  const model::AccessSequence record = model::random_walk(lines, 300000, random);
+  std::vector<Question> questions;
+  for (const char* target : {"L1tex", "L2"}) {
+    questions.push_back({.target = target, .state = StartState::clean, .warm = walk, .record = record});
+    questions.push_back({.target = target, .state = StartState::keep, .warm = record, .record = walk});
+    questions.push_back({.target = target, .state = StartState::keep, .warm = walk, .record = {}});
+    questions.push_back({.target = target, .state = StartState::keep, .warm = {}, .record = {}});
+  }
+  const auto write = [&](const char* name, std::size_t times) {
+    const auto writer = create_archive(path(name), some_facts());
+    for (std::size_t i = 0; i < times; ++i) {
+      for (const Question& question : questions) {
+        writer->append({&question, 1},
+                       std::vector{answered(std::vector<float>(question.record.size(), static_cast<float>(i)))});
+      }
+    }
+    writer->close();
+    return std::filesystem::file_size(path(name));
+  };
+  const auto once = write("once.h5", 1);
+  EXPECT_LT(write("often.h5", 8), once + once / 10);
+  const Archive archive = read_archive(path("often.h5"));
+  ASSERT_EQ(archive.traces.size(), 8 * questions.size());
+  for (std::size_t i = 0; i < archive.traces.size(); ++i) {
+    EXPECT_EQ(archive.traces[i].question, questions[i % questions.size()]);
+  }
+  const auto device = open_recording(path("often.h5"), "recorded:often.h5");
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(device->ask({{questions[1]}}).front().latency_cycles.back(), static_cast<float>(i));
+  }
+}
+
+// The schema gpuinfer-trace/1: some_questions, as it was written then.
+TEST_F(ArchiveFile, ReadsTheFormOfEarlierVersions) {
+  some_archive();
+  const Archive now = read_archive(path("some.h5"));
+  const hdf5::Handle type = row_type({"launch", "warm_begin", "record_begin", "record_end", "latency_begin"});
+  {
+    const hdf5::Handle file(H5Fopen(path("some.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
+    H5Adelete(file.get(), "schema");
+    hdf5::write_attribute(file, "schema", "gpuinfer-trace/1");
+  }
+  const std::vector<std::array<std::uint64_t, 5>> rows{
+      {0, 0, 2, 5, 0}, {0, 5, 5, 6, 3}, {0, 6, 7, 7, 3}, {0, 7, 7, 9, 3}, {1, 9, 11, 14, 5}};
+  replace(path("some.h5"), "question", type.get(), rows);
+  replace(path("some.h5"), "offset", H5T_NATIVE_UINT64,
+          std::vector<std::uint64_t>{0, 128, 0, 256, 512, 4, 8, 12, 16, 0, 128, 0, 256, 512});
+  const Archive then = read_archive(path("some.h5"));
+  ASSERT_EQ(then.traces.size(), now.traces.size());
+  for (std::size_t i = 0; i < now.traces.size(); ++i) {
+    EXPECT_EQ(then.traces[i].name, now.traces[i].name);
+    EXPECT_EQ(then.traces[i].question, now.traces[i].question);
+    EXPECT_EQ(then.traces[i].latency_cycles, now.traces[i].latency_cycles);
+  }
 }
 
 TEST_F(ArchiveFile, ALengthThatIsNotStoredIsNotBelieved) {

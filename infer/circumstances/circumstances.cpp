@@ -10,6 +10,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -117,26 +118,32 @@ std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t li
                                           std::optional<std::uint32_t> carveout_kb) {
   constexpr std::size_t walks = 4;
   constexpr std::size_t recorded = 1U << 14U;
+  constexpr std::uint64_t laps = 4;
   model::Random random = stream(device.settings(), "resident bytes", carveout_kb.value_or(0));
   const AccessSequence all = first_lines(lines, line_bytes);
   std::vector<model::Question> questions;
   for (std::size_t walk = 0; walk < walks; ++walk) {
     const AccessSequence asked = model::random_walk(all, recorded, random);
-    questions.push_back(device.question(model::random_walk(all, 4 * lines, random), asked));
+    questions.push_back(device.question(model::random_walk(all, laps * lines, random), asked));
     questions.back().circumstances.shared_memory_kb = carveout_kb;
   }
   std::size_t hits = 0;
+  std::size_t misses = 0;
   for (const std::vector<Reading>& readings : read_once(device, questions)) {
     hits += hits_in(readings);
+    misses += misses_in(readings);
   }
   const LevelClassifier& classifier = device.classifier();
-  const double read_as_hits = classifier.miss_misread_rate();
-  const auto without_misreads = [&](double share) {
-    return std::clamp((share - read_as_hits) / (1 - classifier.hit_misread_rate() - read_as_hits), 0.0, 1.0);
-  };
-  const auto [low, high] = wilson_interval(hits, walks * recorded);
+  const auto [low, high] = wilson_interval(hits, hits + misses, 1 - wrong_verdict);
+  const double misread = classifier.miss_misread_bound();
+  const double present_low = std::clamp((low - misread) / (1 - misread), 0.0, 1.0);
+  const double present_high = std::clamp(high / (1 - classifier.hit_misread_bound()), 0.0, 1.0);
+  // Lines from before the warm-up take room as long as they stay: where victims are drawn at random one of `room` lines
+  // outlasts a lap of `room` / present_high loads, of which all but present_high miss, with e^-(1 / present_high - 1).
+  const double outlasting =
+      device.starts_flooded() ? std::exp(-static_cast<double>(laps) * (1 / present_high - 1)) : 0.0;
   const auto bytes = static_cast<double>(lines * line_bytes);
-  return {std::floor(without_misreads(low) * bytes), std::ceil(without_misreads(high) * bytes)};
+  return {std::floor(present_low * bytes), std::ceil(std::min(1.0, present_high / (1 - outlasting)) * bytes)};
 }
 
 namespace {

@@ -15,9 +15,10 @@
 // What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
 namespace gpuinfer::infer {
 
-// What is present on an average while uniformly random lines of the first so many are loaded: an interval of 95 %. Such
-// a load hits with the probability that its line is present, whatever was loaded before and whatever the policy, so the
-// share of hits times the lines is the mean of what is present.
+// What is present on an average while uniformly random lines of the first so many are loaded: an interval that is wrong
+// once in a million times, by chance or by misreads. Such a load hits with the probability that its line is present,
+// whatever was loaded before and whatever the policy, so the share of hits times the lines is the mean of what is
+// present.
 [[nodiscard]] std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines,
                                                         std::uint64_t line_bytes,
                                                         std::optional<std::uint32_t> carveout_kb = {});

@@ -13,6 +13,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 
 namespace gpuinfer::infer {
 
@@ -362,7 +363,7 @@ class Search {
     for (std::uint64_t bytes = smallest_bytes; bytes <= device_->buffer().bytes; bytes *= 2) {
       const std::size_t near = near_blocks(bytes, recorded);
       if (static_cast<double>(near) < overflows * recorded) {
-        const auto [low, high] = wilson_interval(near, recorded);
+        const auto [low, high] = wilson_interval(near, recorded, 1 - wrong_verdict);
         const auto all = static_cast<double>(bytes);
         found_.resident_bytes = {std::floor(low * all), std::ceil(high * all)};
         return;

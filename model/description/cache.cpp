@@ -247,7 +247,7 @@ Map<Partitions> partitions() {
                    "whether a far line is found in the near part from its second load on")
                   .sparse(),
               leaf("resident_bytes", &Partitions::resident_bytes, codec::Interval{},
-                   "what is present near an SM, on average, while it loads random lines (interval of 95 %)")
+                   "what is present near an SM, on average, while it loads random lines (an interval)")
                   .sparse(),
               leaf("sms", &Partitions::sms, codec::SmLists{}, "the SMs to which each part is the near one").sparse(),
           },
@@ -271,7 +271,7 @@ Map<Carveout> carveout() {
                  leaf("onset_bytes", &Carveout::onset_bytes, Bytes{.least = 1, .most = max_bytes},
                       "the largest contiguous array without misses"),
                  leaf("resident_bytes", &Carveout::resident_bytes, codec::Interval{},
-                      "what is present, on average, while random lines are loaded (interval of 95 %)")
+                      "what is present, on average, while random lines are loaded (an interval)")
                      .sparse(),
                  leaf("ways", &Carveout::ways, codec::Ways{}, "of virtual devices: one number for each set").sparse(),
                  leaf("store_lines", &Carveout::store_lines, Lines{.least = 1, .most = max_lines},
@@ -390,8 +390,7 @@ const Leaves<CacheDescription>& cache_leaves() {
            "other paths whose loads find the lines that loads of this one brought")
           .sparse(),
       leaf("resident_bytes", &Cache::resident_bytes, codec::Interval{},
-           "of a level behind another one: what is present, on average, while random lines are loaded (interval of 95 "
-           "%)")
+           "of a level behind another one: what is present, on average, while random lines are loaded (an interval)")
           .sparse(),
       leaf("shared_by_sms", &Cache::shared_by_sms, codec::SmLists{},
            "of a level behind another one: the SMs that have one in common, a list for each")

@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "infer/cache/infer_cache.hpp"
 #include "probe/virtual_device.hpp"
@@ -51,7 +53,7 @@ TEST_P(Circumstances, AreFoundOutWithTheCache) {
     EXPECT_EQ(carveout.onset_bytes, lines * 32U);
     const auto [low, high] = carveout.resident_bytes.value();
     EXPECT_NEAR(std::midpoint(low, high), lines * 32, 0.02 * lines * 32);
-    EXPECT_LE(high - low, 0.04 * lines * 32);
+    EXPECT_LE(high - low, 0.06 * lines * 32);
   }
   EXPECT_EQ(finding.cache.shared_with, std::vector<std::string>{"ReadOnly"});
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
@@ -71,6 +73,103 @@ TEST(Circumstances, LinesThatFitAreCountedWhereChanceDecides) {
     Interrogator interrogator = calibrated(*device, settings);
     EXPECT_EQ(lines_that_fit(interrogator, 16, 32), 24U) << seed;
     EXPECT_EQ(lines_that_fit(interrogator, 48, 32), 8U) << seed;
+  }
+}
+
+model::NoiseDescription misreads(double probability) {
+  return {.jitter_cycles = 3, .outlier_probability = 0.001, .outlier_cycles = 400, .misread_probability = probability};
+}
+
+// Each set is full of lines of the array, whatever the policy, so what is present is what fits.
+TEST(Circumstances, WhatIsPresentLiesInItsInterval) {
+  constexpr std::uint64_t draws = 60;
+  std::size_t asked = 0;
+  for (const char* policy : {"lru", "random"}) {
+    for (const double misread : {0.0, 0.01}) {
+      model::DeviceDescription description = with_carveouts(policy);
+      description.noise = misreads(misread);
+      for (std::uint64_t seed = 1; seed <= draws; ++seed) {
+        const auto device = probe::open_virtual(description, "virtual:small", seed);
+        Settings settings;
+        settings.seed = seed;
+        Interrogator interrogator = calibrated(*device, settings);
+        for (const auto& [carveout_kb, fitting, lines] : {std::tuple(16U, 24U, 52U), std::tuple(48U, 8U, 28U)}) {
+          const auto [low, high] = find_resident_bytes(interrogator, lines, 32, carveout_kb);
+          EXPECT_TRUE(low <= fitting * 32 && fitting * 32 <= high)
+              << policy << ", misread " << misread << ", seed " << seed << ", carve-out " << carveout_kb << ": [" << low
+              << ", " << high << "] is to hold " << fitting * 32;
+          ++asked;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(asked, 8 * draws);
+}
+
+// Keeps the lines of the flood before as long as chance does.
+class Flooded final : public model::Answerer {
+ public:
+  explicit Flooded(std::uint64_t seed) : random_(seed) {
+    facts_.name = "flooded";
+    facts_.targets = {"L1tex"};
+    facts_.buffer.bytes = 1U << 20U;
+  }
+
+  const model::DeviceFacts& facts() const override { return facts_; }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state != model::StartState::flooded) {
+        answers.push_back({.latency_cycles = {}, .refusal = "only after a flood"});
+        continue;
+      }
+      slot_of_.clear();
+      std::ranges::fill(lines_, foreign);
+      for (const std::uint64_t offset : question.warm) {
+        static_cast<void>(load(offset));
+      }
+      std::vector<float> cycles;
+      for (const std::uint64_t offset : question.record) {
+        cycles.push_back(load(offset));
+      }
+      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+    }
+    return answers;
+  }
+
+  static constexpr std::size_t lines = 4096;
+
+ private:
+  static constexpr std::uint64_t foreign = ~std::uint64_t{0};
+
+  float load(std::uint64_t offset) {
+    const std::uint64_t line = offset / 32;
+    const bool hit = slot_of_.contains(line);
+    if (!hit) {
+      const std::size_t slot = random_.below(lines_.size());
+      slot_of_.erase(std::exchange(lines_[slot], line));
+      slot_of_.emplace(line, slot);
+    }
+    return static_cast<float>(std::round((hit ? 100 : 200) + 3 * random_.normal()));
+  }
+
+  model::DeviceFacts facts_;
+  model::Random random_;
+  std::vector<std::uint64_t> lines_ = std::vector<std::uint64_t>(lines, foreign);
+  std::map<std::uint64_t, std::size_t> slot_of_;
+};
+
+TEST(Circumstances, LinesOfAFloodAreAllowedFor) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Flooded device(seed);
+    const Settings settings;
+    Interrogator interrogator = calibrated(device, settings);
+    for (const std::uint64_t array_lines : {5000U, 6144U, 12288U}) {
+      const auto [low, high] = find_resident_bytes(interrogator, array_lines, 32);
+      EXPECT_TRUE(low <= Flooded::lines * 32 && Flooded::lines * 32 <= high)
+          << "seed " << seed << ", " << array_lines << " lines: [" << low << ", " << high << "]";
+    }
   }
 }
 

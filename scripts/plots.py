@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of docs/h200.md, from recordings alone. usage: plots.py RECORDINGS FIGURES"""
 
+import functools
 import pathlib
 import sys
 
@@ -24,9 +25,9 @@ class Recording:
     def __init__(self, path):
         self.questions = []
         with h5py.File(path) as file:
-            for name in sorted(link for link in file if link.startswith("launch_")):
-                launch = file[name]
-                offsets = launch["offset"][:].astype(numpy.int64)
+            launches = [file[link] for link in sorted(file, key=lambda link: (len(link), link)) if link.startswith("launch_")]
+            offsets = numpy.concatenate([launch["offset"][:] for launch in launches]).astype(numpy.int64)
+            for launch in launches:
                 cycles = launch["latency_cycles"][:].astype(float)
                 targets = launch["target"][:]
                 circumstances = launch["circumstances"][:] if "circumstances" in launch else [b""] * len(targets)
@@ -34,13 +35,13 @@ class Recording:
                 for number, row in enumerate(launch["question"][:]):
                     if number in refused:
                         continue
-                    warm, first, last, begin = (int(row[k]) for k in ("warm_begin", "record_begin", "record_end", "latency_begin"))
-                    record = offsets[first:last]
+                    record = offsets[row["record_begin"] : row["record_end"]]
+                    begin = int(row["latency_begin"])
                     self.questions.append(
                         {
                             "target": targets[number].decode(),
                             "circumstances": circumstances[number].decode(),
-                            "warm": offsets[warm:first],
+                            "warm": offsets[row["warm_begin"] : row["warm_end"]],
                             "record": record,
                             "cycles": cycles[begin : begin + len(record)],
                         }
@@ -50,8 +51,19 @@ class Recording:
         return [question for question in self.questions if question["target"] == target and question["circumstances"] in ("", "{}")]
 
 
-def profile(folder, name):
-    return yaml.safe_load((folder / f"{name}.yaml").read_text())["caches"]
+def file_of(folder, target, suffix):
+    """The one of all targets, named after the folder, else that of the target."""
+    whole = folder / f"{folder.name}{suffix}"
+    return whole if whole.exists() else folder / f"{target}{suffix}"
+
+
+def profile(folder, target):
+    return yaml.safe_load(file_of(folder, target, ".yaml").read_text())
+
+
+@functools.cache
+def recording(folder, target):
+    return Recording(file_of(folder, target, ".h5"))
 
 
 def save(figure, folder, name):
@@ -61,8 +73,8 @@ def save(figure, folder, name):
 
 def latencies(recordings, figures, name, title, target=None):
     target = target or name
-    cycles = numpy.concatenate([question["cycles"] for question in Recording(recordings / f"{name}.h5").of(target)])
-    levels = profile(recordings, name)[target]["latency_cycles"]
+    cycles = numpy.concatenate([question["cycles"] for question in recording(recordings, name).of(target)])
+    levels = profile(recordings, name)["caches"][target]["latency_cycles"]
     figure, axes = plt.subplots()
     last = numpy.percentile(cycles, 99.9)
     axes.hist(cycles, bins=numpy.arange(cycles.min() - 0.5, last + 1.5), color="#4d4d4d", histtype="stepfilled")
@@ -84,17 +96,17 @@ def is_contiguous_walk(question, stride):
 
 
 def overflow(recordings, figures, name, title, stride):
-    level = profile(recordings, name)[name]["latency_cycles"]
+    level = profile(recordings, name)["caches"][name]["latency_cycles"]
     limit = (level["hit"] + level["miss"]) / 2
     shares = {}
-    for question in Recording(recordings / f"{name}.h5").of(name):
+    for question in recording(recordings, name).of(name):
         size = is_contiguous_walk(question, stride)
         if size:
             shares.setdefault(size, []).append(numpy.mean(question["cycles"] > limit))
     sizes = sorted(shares)
     figure, axes = plt.subplots()
     axes.plot([size * stride for size in sizes], [100 * numpy.mean(shares[size]) for size in sizes], "o-", color="#4d4d4d")
-    onset = profile(recordings, name)[name].get("onset_bytes")
+    onset = profile(recordings, name)["caches"][name].get("onset_bytes")
     if onset:
         axes.axvline(onset, color=HIT)
         axes.annotate(f" {onset:,} B fit", (onset, 0.93), xycoords=("data", "axes fraction"), color=HIT)
@@ -105,7 +117,7 @@ def overflow(recordings, figures, name, title, stride):
 
 def carveouts(recordings, figures):
     figure, axes = plt.subplots()
-    rows = profile(recordings, "L1tex")["L1tex"]["carveouts"]
+    rows = profile(recordings, "L1tex")["caches"]["L1tex"]["carveouts"]
     asked = [row["carveout_kb"] for row in rows]
     axes.plot(asked, [256 - kb for kb in asked], ":", color="#4d4d4d", label="256 KB less the carve-out")
     axes.plot(asked, [row["onset_bytes"] / 1024 for row in rows], "o", color=HIT, label="largest contiguous array that stays")
@@ -116,7 +128,7 @@ def carveouts(recordings, figures):
         fmt="_",
         color=MISS,
         capsize=4,
-        label="present during random loads (95 %)",
+        label="present during random loads",
     )
     axes.set(title="L1 of an H200 by carve-out", xlabel="shared memory asked for, KB", ylabel="L1, KB", ylim=(0, 260))
     axes.legend()
@@ -126,11 +138,11 @@ def carveouts(recordings, figures):
 def sectors(recordings, figures):
     width = 2048
     hits = {}
-    for question in Recording(recordings / "Texture2D.h5").of("Texture2D"):
+    for question in recording(recordings, "Texture2D").of("Texture2D"):
         if len(question["warm"]) == 1 and len(question["record"]) == 1:
             hits.setdefault(int(question["warm"][0]) // 4, {})[int(question["record"][0]) // 4] = question["cycles"][0]
     loaded, around = next((texel, cycles) for texel, cycles in hits.items() if len(cycles) > 4000)
-    level = yaml.safe_load((recordings / "Texture2D.yaml").read_text())["textures"]["Texture2D"]["latency_cycles"]
+    level = profile(recordings, "Texture2D")["textures"]["Texture2D"]["latency_cycles"]
     limit = (level["hit"] + level["miss"]) / 2
     left, top = loaded % width // 8 * 8 - 8, loaded // width // 8 * 8 - 8
     picture = numpy.array([[around[x + width * y] > limit for x in range(left, left + 24)] for y in range(top, top + 24)])
@@ -145,13 +157,13 @@ def sectors(recordings, figures):
 
 def code(recordings, figures):
     of_length = {}
-    for question in Recording(recordings / "Instruction.h5").of("Instruction"):
+    for question in recording(recordings, "Instruction").of("Instruction"):
         of_length.setdefault(int(max(question["record"])) // 1024 + 1, []).extend(question["cycles"])
     lengths = sorted(of_length)
     figure, axes = plt.subplots(figsize=(7.2, 3.4))
     for share, style in ((0.25, ":"), (0.5, "-"), (0.75, ":")):
         axes.plot(lengths, [numpy.quantile(of_length[length], share) for length in lengths], style, color=HIT)
-    levels = yaml.safe_load((recordings / "Instruction.yaml").read_text())["code"]["Instruction"]["levels"] or []
+    levels = profile(recordings, "Instruction")["code"]["Instruction"]["levels"] or []
     for level in levels[:-1]:
         axes.axvline(level["fits_bytes"] / 1024, color=MISS, linestyle="--")
     axes.set(title="Laps over straight-line code", xlabel="length, KB", ylabel="cycles for 1 KB (quartiles)", ylim=(0, None))
@@ -162,12 +174,13 @@ def main():
     recordings, figures = map(pathlib.Path, sys.argv[1:3])
     figures.mkdir(parents=True, exist_ok=True)
     carveouts(recordings, figures)
-    latencies(recordings, figures, "L1tex", "Loads through L1 at a carve-out of 228 KB")
+    carveout_kb = profile(recordings, "L1tex")["caches"]["L1tex"]["carveout_kb"]
+    latencies(recordings, figures, "L1tex", f"Loads through L1 at a carve-out of {carveout_kb} KB")
     latencies(recordings, figures, "ConstL15", "Loads of constants from eight banks by one SM")
     latencies(recordings, figures, "L2", "Loads through L2 by one SM")
     latencies(recordings, figures, "L1TLB", "Loads from pages, first TLB")
     latencies(recordings, figures, "L2TLB", "Loads from pages, second TLB")
-    overflow(recordings, figures, "L1tex", "L1 at a carve-out of 228 KB", 32)
+    overflow(recordings, figures, "L1tex", f"L1 at a carve-out of {carveout_kb} KB", 32)
     overflow(recordings, figures, "ConstL1", "First-level constant cache", 64)
     sectors(recordings, figures)
     code(recordings, figures)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong: the exit status, and one sentence that says what, where, and what to do."""
 
-import pathlib
 
 import harness
 
@@ -98,8 +97,8 @@ class BadFile(harness.ProgramTest):
                 self.assertIn("half.h5", self.expect(2, *arguments).stderr)
 
     def test_recording_of_a_run_that_resolved_nothing(self):
-        recording = pathlib.Path(__file__).resolve().parents[2] / "data/h200/Outstanding.h5"
-        self.assertEqual(self.expect(3, "infer", recording, "--quiet").stderr, "")
+        recording = harness.recorded("Outstanding", ".h5")
+        self.assertEqual(self.expect(3, "infer", recording, "--target=Outstanding", "--quiet").stderr, "")
 
     def test_sequence_outside_the_buffer(self):
         self.expect(2, "probe", "--target=L1tex", "--device=virtual:small.yaml", "--sequence=cold:64,32,1024G")

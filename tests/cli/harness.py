@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 CACHE = """
 schema: gpuinfer/1
 device: {name: Small, source: test}
@@ -26,6 +28,12 @@ caches:
 WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "VK_DRIVER_FILES": "/nowhere", "VK_ICD_FILENAMES": "/nowhere"}
 
 NOISE = "noise: {jitter_cycles: 3, outlier_probability: 0.001, outlier_cycles: 400, misread_probability: 0.001}\n"
+
+
+def recorded(target, suffix=".yaml"):
+    """The profile (or the recording) in data/h200 that holds the target: that of the whole GPU, else its own."""
+    whole = ROOT / "data/h200" / f"h200{suffix}"
+    return whole if whole.exists() else whole.with_name(target + suffix)
 
 
 def changed(text, changes):

@@ -127,7 +127,7 @@ class Report(harness.ProgramTest):
         self.expect(2, "report")
         self.expect(2, "report", "gtx79")
         self.expect(2, "report", "gtx780", "--target", "Kernels")
-        self.expect(2, "report", "gtx780", str(RECORDED / "Shared.h5").replace("Shared", "Nothing"))
+        self.expect(2, "report", "gtx780", str(RECORDED / "Nothing.h5"))
         refused = self.expect(2, "report", "m2070", str(RECORDED / "Shared.h5"), "-o", "m2070.html")
         self.assertIn("contains none of the profile's targets", refused.stderr)
         self.assertFalse((self.folder / "m2070.html").exists())
@@ -142,7 +142,7 @@ class Report(harness.ProgramTest):
 class Picture(harness.ProgramTest):
     def test_is_well_formed(self):
         profile = self.write("attack.yaml", ATTACK)
-        for name in (profile, str(RECORDED / "L1tex.yaml"), str(RECORDED / "Texture2D.yaml"), "gtx780", "m2070"):
+        for name in (profile, str(harness.recorded("L1tex")), str(harness.recorded("Texture2D")), "gtx780", "m2070"):
             with self.subTest(name):
                 self.expect(0, "show", name, "-o", "picture.svg")
                 picture = xml.etree.ElementTree.parse(self.folder / "picture.svg").getroot()
@@ -168,7 +168,7 @@ class Colours(harness.ProgramTest):
         pid = os.fork()
         if pid == 0:
             os.dup2(its_other_end, 1)
-            os.execve(self.program, [self.program, "show", str(RECORDED / "L1tex.yaml")], inherited | environment)
+            os.execve(self.program, [self.program, "show", str(harness.recorded("L1tex"))], inherited | environment)
         os.close(its_other_end)
         try:
             while part := os.read(terminal, 1 << 16):
@@ -180,7 +180,7 @@ class Colours(harness.ProgramTest):
         return read.decode().replace("\r\n", "\n")
 
     def test_only_where_they_are_wanted(self):
-        plain = self.expect(0, "show", str(RECORDED / "L1tex.yaml")).stdout
+        plain = self.expect(0, "show", str(harness.recorded("L1tex"))).stdout
         self.assertNotIn("\x1b", plain)
         self.assertEqual(self.on_terminal(NO_COLOR="1"), plain)
         coloured = self.on_terminal()

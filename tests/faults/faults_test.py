@@ -76,7 +76,7 @@ class Faults(harness.ProgramTest):
 
     def test_what_was_timed_while_the_device_was_disturbed_is_not_resolved(self):
         for target, fault in (("Shared", "clock_change@1"), ("ConstImmediate", "tenant@1"), ("Bandwidth", "clock_change@20")):
-            device = f"faulty:{fault}:virtual:{ROOT}/data/h200/{target}.yaml"
+            device = f"faulty:{fault}:virtual:{harness.recorded(target)}"
             done = self.run_program(f"--target={target}", f"--device={device}", "--quiet", "--format=json")
             self.assertEqual(done.returncode, 3, done.stderr)
             profile = json.loads(done.stdout)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +16,9 @@
 namespace gpuinfer::model {
 namespace {
 
-constexpr const char* h200 = "data/h200/L1tex.yaml";
+// The profile of the whole GPU, else that of its L1.
+const char* const h200 =
+    std::filesystem::exists("data/h200/h200.yaml") ? "data/h200/h200.yaml" : "data/h200/L1tex.yaml";
 
 gpuinfer_access_result access(gpuinfer_cache* cache, std::uint64_t address) {
   gpuinfer_access_result result{};

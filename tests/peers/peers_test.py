@@ -225,7 +225,7 @@ class AccelSim(PeerTest):
         # An L1 of two lines lets eight lines hit in L2.
         no_l1 = ["-gpgpu_cache:dl1", "S:1:128:2,L:T:m:L:L,A:512:8,16:0,32", "-gpgpu_adaptive_cache_config", "0"]
         no_l1 += ["-gpgpu_unified_l1d_size", "0"]
-        shared = self.whole(ROOT / "data/h200/Shared.yaml")["shared_memory"]["latency_cycles"]["broadcast"]
+        shared = self.whole(harness.recorded("Shared"))["shared_memory"]["latency_cycles"]["broadcast"]
         l1, l2 = caches["L1tex"]["latency_cycles"], caches["L2"]["latency_cycles"]
         chases = {
             "L1": (l1["hit"], "LDG.E", lambda loads: [base] * loads, (50, 150), []),

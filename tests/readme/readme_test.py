@@ -105,7 +105,7 @@ class Text(unittest.TestCase):
         for arguments in (
             ("--target=L1tex", "--device=virtual:gtx780"),
             ("--target=L1D", "--device=virtual:gtx560ti"),
-            ("--target=L1tex", f"--device=recorded:{ROOT / 'data/h200/L1tex.h5'}"),
+            ("--target=L1tex", f"--device=recorded:{ROOT / 'data/h200'}"),
         ):
             done = subprocess.run(
                 [PROGRAM, *arguments, "--quiet", "--format=json"], capture_output=True, text=True, timeout=120, check=False

@@ -10,18 +10,21 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/cli"))
+
+import harness  # noqa: E402
 
 
 class Predicted(unittest.TestCase):
     gpuinfer = None
 
     def test_every_access(self):
-        found, predicted = ROOT / "data" / "h200" / "L1tex", ROOT / "data" / "predicted" / "h200.h5"
+        predicted = ROOT / "data/predicted/h200.h5"
         # The last ones are what the program found out from other loads, at other addresses, one of them on an H100.
         for device, recording in (
             ("h200", predicted),
-            ("h200", found.with_suffix(".h5")),
-            (found.with_suffix(".yaml"), predicted),
+            ("h200", harness.recorded("L1tex", ".h5")),
+            (harness.recorded("L1tex"), predicted),
             (ROOT / "data" / "h100" / "L1tex.yaml", predicted),
         ):
             command = [self.gpuinfer, "validate", device, recording, "--target", "L1tex", "--format", "json"]

@@ -222,6 +222,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   std::ios::sync_with_stdio(false);
+  stdout = stderr;  // where the simulator prints; answers go through std::cout
   try {
     std::unique_ptr<Device> device;
     if (is_l2) {

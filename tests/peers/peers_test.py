@@ -84,7 +84,7 @@ class SysSage(PeerTest):
                 whole = self.whole(profile)
                 found = self.loaded(self.export(profile, "mt4g", self.folder / "gpu.json"))
                 names = {"L1D": "L1", "L2": "L2", "ConstL1": "Constant L1", "ConstL15": "Constant L1.5"}
-                if "L1D" not in whole["caches"] and whole["device"]["compute_capability"] >= "5":
+                if "L1D" not in whole["caches"] and whole["device"].get("compute_capability", "0") >= "5":
                     names["L1tex"] = "L1"
                 for target, name in names.items():
                     cache = whole["caches"].get(target)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "infer/policy/set_explorer.hpp"
+#include "model/policies/favoured_fifo.hpp"
 #include "model/policies/nru.hpp"
 #include "model/set_machine.hpp"
 
@@ -41,26 +42,69 @@ std::uint32_t likely_next(const Victims& victims, std::size_t ways) {
   return victims[before - (is_short ? ways - 1 : ways)];
 }
 
-// Of misses alone on the full set, so many that two whole runs are among them. None where they are not in such runs.
-Victims victims_of_misses(SetExplorer& explorer, SetStart start) {
+// Of misses alone on the full set, as many as two whole rounds of an order have. `may_be`: whether victims may be the
+// first ones of such an order; none where they are not. `likely_next`: from the second round on, the victim after some.
+template <class MayBe, class LikelyNext>
+Victims victims_of_misses(SetExplorer& explorer, std::size_t round, const MayBe& may_be,
+                          const LikelyNext& likely_next) {
   const std::size_t ways = explorer.ways();
-  const std::size_t wanted = 4 * ways;
   Victims victims;
-  for (std::size_t at_once = 1; victims.size() < wanted;) {
+  for (std::size_t at_once = 1; victims.size() < 4 * round;) {
     VictimClaim claim{.word = {}, .victims = victims};
     while (claim.victims.size() < victims.size() + at_once) {
-      claim.victims.push_back(likely_next(claim.victims, ways));
+      claim.victims.push_back(likely_next(claim.victims));
     }
     claim.word.assign(ways + claim.victims.size(), explorer.miss());
     const bool is_right = explorer.examine(
-        {claim}, victims.size() < ways ? SetExplorer::LastVictim::is_any : SetExplorer::LastVictim::is_as_claimed);
-    at_once = is_right && victims.size() >= ways ? std::min(2 * at_once, ways) : 1;
+        {claim}, victims.size() < round ? SetExplorer::LastVictim::is_any : SetExplorer::LastVictim::is_as_claimed);
+    at_once = is_right && victims.size() >= round ? std::min(2 * at_once, ways) : 1;
     victims = explorer.known_victims(claim.word);
-    if (!may_be_runs(victims, ways, start == SetStart::invalidated ? ways : 0)) {
+    if (!may_be(victims)) {
       return {};
     }
   }
   return victims;
+}
+
+Victims victims_in_runs(SetExplorer& explorer, SetStart start) {
+  const std::size_t ways = explorer.ways();
+  return victims_of_misses(
+      explorer, ways,
+      [&](const Victims& victims) { return may_be_runs(victims, ways, start == SetStart::invalidated ? ways : 0); },
+      [&](const Victims& before) { return likely_next(before, ways); });
+}
+
+// Every second victim is of one way, and those in between are the others, each once in a round.
+bool may_be_favoured(const Victims& victims, std::size_t ways) {
+  const std::size_t round = 2 * (ways - 1);
+  std::set<std::uint32_t> others;
+  for (std::size_t i = 0; i < victims.size(); ++i) {
+    const bool is_favoured = victims[i] == victims.front();
+    const bool is_in_order =
+        i < round ? others.insert(victims[i]).second || i % 2 == 0 : victims[i] == victims[i - round];
+    if (is_favoured != (i % 2 == 0) || !is_in_order) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Victims victims_around_a_favoured_one(SetExplorer& explorer) {
+  const std::size_t ways = explorer.ways();
+  const std::size_t round = 2 * (ways - 1);
+  return victims_of_misses(
+      explorer, round, [&](const Victims& victims) { return may_be_favoured(victims, ways); },
+      [&](const Victims& before) {
+        return before.empty() ? 0 : before.size() < round ? before.front() : before[before.size() - round];
+      });
+}
+
+Replacement favouring(const Victims& victims, std::uint32_t ways) {
+  Victims others;
+  for (std::size_t i = 1; i < 2 * (std::size_t{ways} - 1); i += 2) {
+    others.push_back(victims[i]);
+  }
+  return model::FavouredFifo::of_order(victims.front(), others);
 }
 
 // Each run of all ways but one may be the order without the way that kept its mark, which in the long run is its last
@@ -121,7 +165,11 @@ std::vector<Replacement> ordered_policies(const SetOracle& oracle, std::uint32_t
   try {
     Learning cost;
     SetExplorer explorer(oracle, ways, lines_available, most_accesses, cost);
-    victims = victims_of_misses(explorer, start);
+    victims = victims_in_runs(explorer, start);
+    if (victims.empty() && ways > 2) {
+      const Victims favoured = victims_around_a_favoured_one(explorer);
+      return favoured.empty() ? std::vector<Replacement>{} : std::vector<Replacement>{favouring(favoured, ways)};
+    }
   } catch (const NothingLearned&) {
     return {};
   }

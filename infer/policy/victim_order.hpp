@@ -11,9 +11,10 @@
 
 namespace gpuinfer::infer {
 
-// The policies `nru` with `victim: order` that explain which ways go when only misses follow the filling of a set that
-// is empty or invalidated: all of them in that order, again and again, but for one that keeps its mark, and, after an
-// invalidation, for those whose marks were left. None where the victims are not in such runs, and where so many
+// The policies in which the ways have an order of their own and that explain which of them go when only misses follow
+// the filling of a set that is empty or invalidated. `nru` with `victim: order`: all of them in that order, again and
+// again, but for one that keeps its mark, and, after an invalidation, for those whose marks were left. `favoured_fifo`:
+// every second time the same one, and the others in that order. None where the victims are neither, and where so many
 // accesses do not show it. `lines_available`: as for learn_policy(); every sequence begins with the policy in the same
 // state.
 [[nodiscard]] std::vector<model::Replacement> ordered_policies(const SetOracle& oracle, std::uint32_t ways,

@@ -20,6 +20,7 @@
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
 #include "model/description/evidence.hpp"
+#include "model/policies/favoured_fifo.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -61,6 +62,14 @@ TEST(ReplacementFit, DeterministicBehindMisreads) {
       .jitter_cycles = 3, .outlier_probability = 0.002, .outlier_cycles = 400, .misread_probability = 0.01};
   expect_fit(replacement("lru"), 4, 8, noise);
   expect_fit(replacement("fifo"), 4, 8, noise);
+}
+
+// Fermi's rule (model/policies/favoured_fifo.hpp) in sets of other sizes, whatever the order of the other ways.
+TEST(ReplacementFit, AFavouredWayAndAnOrderOfTheOthers) {
+  expect_fit(model::FavouredFifo::of_order(1, {2, 0, 3}), 4, 4);
+  expect_fit(model::FavouredFifo::of_order(1, {2, 0, 3, 4, 5, 6, 7}), 4, 8);
+  expect_fit(model::FavouredFifo::of_order(3, {7, 0, 5, 4, 1, 6, 2}), 4, 8);
+  expect_fit(model::FavouredFifo::of_order(0, {2, 1, 4, 3}), 4, 5);
 }
 
 TEST(ReplacementFit, Random) {

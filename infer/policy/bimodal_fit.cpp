@@ -94,8 +94,35 @@ std::size_t least_length(std::uint32_t ways, std::size_t turns) {
   return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
 }
 
-// Rounds: some lines are accessed, and so protected from going next; then two lines take turns, each of which drives
-// out the other unless the coin falls on the rare side.
+// Two lines take turns, each of which drives out the other unless the coin falls on the rare side.
+void take_turns(Line first, Line second, std::uint64_t turns, std::vector<Line>& record) {
+  for (; turns > 0 && second != first; --turns) {
+    record.push_back(first);
+    record.push_back(second);
+  }
+}
+
+// Three new lines come once each, some of the older ones are hit, those that were hit longest ago first, and others
+// take turns. Whether a line that the coin let stay is still there says into which place it came.
+void meet_again(std::uint32_t ways, std::uint64_t turns, model::Random& random, std::vector<Line>& record) {
+  const auto newcomer = [ways](std::uint32_t number) { return static_cast<Line>(ways + number); };
+  std::vector<Line> older(ways - 1);
+  std::iota(older.begin(), older.end(), Line{0});
+  random.shuffle(older);
+  for (const Line line : older) {
+    record.insert(record.end(), 2, line);  // the second one is a hit
+  }
+  const std::array<Line, 3> once{newcomer(0), newcomer(1), newcomer(2)};
+  record.insert(record.end(), once.begin(), once.end());
+  record.insert(record.end(), older.begin(), older.begin() + static_cast<std::ptrdiff_t>(random.below(ways)));
+  take_turns(newcomer(3), newcomer(4), turns, record);
+  record.insert(record.end(), once.begin(), once.end());
+}
+
+constexpr std::uint32_t newcomers_to_meet = 5;
+
+// Rounds: some lines are accessed, and so protected from going next; then two lines take turns. Or what meet_again()
+// says.
 Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool from_empty, model::Random& random) {
   Walk walk;
   if (!from_empty) {
@@ -119,6 +146,10 @@ Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool fr
   constexpr std::array<double, 5> shares{0.0, 0.3, 0.7, 0.9, 1.0};
   constexpr std::array<std::size_t, 4> most_hits{1, 1, 2, 4};
   while (walk.record.size() < length) {
+    if (ways > 1 && known >= ways + newcomers_to_meet && random.below(2) == 0) {
+      meet_again(ways, 1 + random.below(turns), random, walk.record);
+      continue;
+    }
     const double share = shares[random.below(shares.size())];
     const std::size_t most = most_hits[random.below(most_hits.size())];
     random.shuffle(base);
@@ -131,10 +162,7 @@ Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool fr
     Line first = one_of(ways, extra);
     for (std::size_t pairs = 1 + random.below(3); pairs > 0; --pairs) {
       const Line second = extra > 1 && random.unit() < 0.7 ? one_of(ways, extra) : one_of(0, ways);
-      for (std::size_t turn = 1 + random.below(turns); turn > 0 && second != first; --turn) {
-        walk.record.push_back(first);
-        walk.record.push_back(second);
-      }
+      take_turns(first, second, 1 + random.below(turns), walk.record);
       first = second;
     }
   }
@@ -151,7 +179,8 @@ struct Explained {
   double log_likelihood = 0;
   double rare = 0;  // expected number of coins that fell so
   double coins = 0;
-  std::size_t accesses = 0;  // that were followed
+  std::size_t surprises = 0;  // accesses that no coins explain, but misreads alone
+  std::size_t accesses = 0;   // that were followed
 };
 
 class CoinFilter {
@@ -183,6 +212,7 @@ class CoinFilter {
       const double sum = std::accumulate(paths_.begin(), paths_.end(), 0.0,
                                          [](double sum_so_far, const Path& path) { return sum_so_far + path.weight; });
       all.log_likelihood += std::log(sum);
+      all.surprises += sum < 1.5 * std::max(rates_.of_hits, rates_.of_misses) ? 1U : 0U;
       for (Path& path : paths_) {
         path.weight /= sum;
       }
@@ -391,7 +421,7 @@ class BimodalExperiment {
     return simulated_answers;
   }
 
-  // p-value of the worst of six statistics. Under the policy, the answer of the device is one of five of a kind with
+  // p-value of the worst of seven statistics. Under the policy, the answer of the device is one of five of a kind with
   // four simulated ones. How often accesses are misread is known within limits only: what was taken for a hit in the
   // calibration may have been driven out by chance.
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy) const {
@@ -415,7 +445,7 @@ class BimodalExperiment {
 
  private:
   static constexpr std::size_t simulated = 4;
-  static constexpr std::size_t statistics = 6;
+  static constexpr std::size_t statistics = 7;
 
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy, MisreadRates rates) const {
     const double chance = 1.0 / model::one_in(policy);
@@ -466,14 +496,15 @@ class BimodalExperiment {
     return result;
   }
 
-  // Likelihood, coins, misses, misses in the first half, and places for two spreads.
+  // Likelihood, coins, misses, misses in the first half, places for two spreads, and surprises.
   [[nodiscard]] std::array<double, statistics> measure(const Answered& answer, const Replacement& policy,
                                                        double chance) const {
     const Explained explained = explain(answer, policy, chance);
     const auto middle = answer.readings.begin() + static_cast<std::ptrdiff_t>(answer.readings.size() / 2);
     const auto early = static_cast<double>(std::count(answer.readings.begin(), middle, Reading::miss));
     const auto late = static_cast<double>(std::count(middle, answer.readings.end(), Reading::miss));
-    return {explained.log_likelihood, explained.rare, early + late, early, 0, 0};
+    return {
+        explained.log_likelihood, explained.rare, early + late, early, 0, 0, static_cast<double>(explained.surprises)};
   }
 
   // A coin that falls in turn rather than by chance has the right number of rare sides, too evenly spread.
@@ -843,7 +874,7 @@ class CoinSearch {
                          : 0.0;
     for (int attempt = 0; attempt < 2 && p_value > 0 && p_value < 0.01; ++attempt) {
       const auto fresh = experiment_.ask(std::max(fresh_answers, sets_.size()), true);
-      p_value = std::max(p_value, std::min(1.0, 6 * experiment_.fit(fresh, likeliest)));
+      p_value = std::max(p_value, std::min(1.0, 7 * experiment_.fit(fresh, likeliest)));
     }
     return p_value;
   }

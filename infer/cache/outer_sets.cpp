@@ -252,7 +252,31 @@ class Search {
       }
       trials_ += sets.size();
     }
-    return no_further_set(sets);
+    return overflow_alone(sets) && no_further_set(sets);
+  }
+
+  // A half of the sets without the others, where that is much more than the nearer level keeps: what else is loaded
+  // must not matter, as it does where a key changes with the misses of all.
+  bool overflow_alone(const std::vector<Overfull>& sets) {
+    constexpr std::size_t rounds = 4;
+    constexpr std::uint64_t much_more = 3;
+    std::vector<std::size_t> order(sets.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::size_t rounds_with_hits = 0;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      random_.shuffle(order);
+      Lines lines;
+      for (std::size_t place = 0; place < (sets.size() + 1) / 2; ++place) {
+        lines.insert(lines.end(), sets[order[place]].begin(), sets[order[place]].end());
+      }
+      if (lines.size() * granule_bytes_ < much_more * device_.buffer().nearer_bytes.value_or(0)) {
+        continue;
+      }
+      const Missing missed = missing_in_order(lines);
+      rounds_with_hits += 2 * std::ranges::count(missed, true) < std::ssize(missed) ? 1U : 0U;
+      ++trials_;
+    }
+    return rounds_with_hits <= 1;
   }
 
   // In the order of their numbers, as the pages of a contiguous array come.

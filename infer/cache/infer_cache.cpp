@@ -103,6 +103,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
     prove(asker, device, *sets, claims, doubts);
   } else {
     predict_as_well_as_possible(asker, claims, doubts);
+    claims.sets_are_counted = sets->index.value && !sets->packings.failed() && !doubts.contains(Doubt::levels_unclear);
   }
 }
 
@@ -132,10 +133,11 @@ Store explain_by_store(Interrogator& asker, const model::Answerer& device, Cache
             .onset_bytes = sizes.onset_bytes,
             .line_bytes = sizes.line_bytes,
             .sector_bytes = sizes.sector_bytes,
-            .ways = {.value = fit.cache->ways, .questions = questions},
-            .index = {.value = fit.cache->index, .questions = questions},
+            .ways = {.value = fit.cache->ways, .questions = questions, .bound = fit.bound_of_index},
+            .index = {.value = fit.cache->index, .questions = questions, .bound = fit.bound_of_index},
             .replacement = {.value = fit.cache->replacement,
                             .questions = questions,
+                            .bound = fit.bound_of_policy,
                             .details = std::move(fit.policy_details)},
             .latency_cycles = sizes.latency_cycles};
   claims.store_lines = {.value = fit.cache->store_lines, .questions = questions};
@@ -220,6 +222,7 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   const auto try_store = [&] {
     if (may_have_store(*reader, claims, doubts)) {
       store = explain_by_store(*reader, device, claims);
+      claims.sets_are_counted = claims.sets_are_counted && store == Store::none;
     }
   };
   const auto try_sets = [&] {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -34,17 +33,27 @@ double most_expected(std::size_t events, double confidence) {
 // What an access says for "loads go either way here" against "loads go as predicted", by its log likelihood ratio.
 double either_way(double against_prediction) { return std::log(0.5 + 0.5 * std::exp(against_prediction)); }
 
-// Stretches of loads of one set that speak against the prediction by more than misreads do. Each begins after the one
-// before has ended.
-std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against) {
-  std::unordered_map<std::uint32_t, double> sums;
+// Stretches of loads of one set that speak against the prediction by more than misreads do. What one departure leaves
+// otherwise shows until every way was met again, so a stretch lasts as long.
+std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against,
+                         std::span<const std::uint32_t> ways) {
+  struct Stretch {
+    double sum = 0;
+    std::size_t loads_left = 0;
+  };
+  std::unordered_map<std::uint32_t, Stretch> stretches;
   std::size_t events = 0;
   for (std::size_t i = 0; i < against.size(); ++i) {
-    double& sum = sums[set_of[i]];
+    auto& [sum, loads_left] = stretches[set_of[i]];
+    if (loads_left > 0) {
+      --loads_left;
+      continue;
+    }
     sum = std::max(0.0, sum + either_way(against[i]));
     if (sum > departure_log_ratio) {
       ++events;
-      sum = -std::numeric_limits<double>::infinity();
+      sum = 0;
+      loads_left = 2 * (std::size_t{ways[set_of[i]]} + 1);
     }
   }
   return events;
@@ -87,7 +96,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
     }
   }
   fills_ += fills.size();
-  events_ += count_events(set_of, against);
+  events_ += count_events(set_of, against, *cache_->ways);
 
   constexpr std::size_t trials = 2;
   for (std::size_t trial = 0; trial < trials && !fills.empty(); ++trial) {
@@ -104,7 +113,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
       differing += differs && ratios[i] != 0 ? 1U : 0U;
     }
     const double stands_for = static_cast<double>(fills.size()) / trials;
-    fills_that_show_ += count_events(set_of, shown) > 0 ? stands_for : 0;
+    fills_that_show_ += count_events(set_of, shown, *cache_->ways) > 0 ? stands_for : 0;
     fills_that_mispredict_ += differing > 0 ? stands_for : 0;
   }
 }
@@ -135,6 +144,11 @@ std::pair<double, double> DepartureTally::departing_share() const {
   const auto [low, high] = wilson_interval(events_, std::max<std::size_t>(1, fills_));
   const double visible = as_visible * fills_that_show_ / static_cast<double>(std::max<std::size_t>(1, fills_));
   return {low, std::min(1.0, high / std::max(visible, low))};
+}
+
+model::DepartureBound bound_of(double departures_below) {
+  const double scale = std::pow(10, 2 - std::floor(std::log10(departures_below)));
+  return {.departures_below = std::min(1.0, std::ceil(departures_below * scale) / scale), .at = excluded_at};
 }
 
 namespace {
@@ -212,9 +226,9 @@ class Search {
     }
     const std::size_t before_chases = device_.accesses_asked();
     const std::size_t fills_before = tally_.fills();
-    // What departs by a counter that a clean start sets back does so late.
-    for (unsigned time = 0; time < 2; ++time) {
-      if (auto found = judge(long_chase())) {
+    // What departs by a counter that a clean start sets back does so late, and may show in another set only.
+    for (const std::size_t most_ways : {1U, 1024U, 1024U}) {
+      if (auto found = judge(long_chase(most_ways))) {
         return found;
       }
     }
@@ -280,17 +294,18 @@ class Search {
   }
 
   // Under a wide stride a set may have no lines.
-  Pool draw(std::span<const std::uint32_t> asked) {
-    Pool pool = pool_of_lines(device_, cache_, asked, next_stride(), random_);
+  Pool draw(std::span<const std::uint32_t> asked, StrideExponent lying) {
+    Pool pool = pool_of_lines(device_, cache_, asked, lying, random_);
     return pool.all().empty() ? pool_of_lines(device_, cache_, asked, everywhere, random_) : pool;
   }
 
-  FreshQuestion chase_over(std::span<const std::uint32_t> sets, std::size_t fewest_laps, std::size_t fewest_loads) {
+  FreshQuestion chase_over(std::span<const std::uint32_t> sets, std::size_t fewest_laps, std::size_t fewest_loads,
+                           StrideExponent lying) {
     std::vector<std::uint32_t> asked(order_.size());
     for (const std::uint32_t set : sets) {
       asked[set] = (*cache_.ways)[set] + 1;
     }
-    Pool pool = draw(asked);
+    Pool pool = draw(asked, lying);
     Offsets lap = pool.all();
     random_.shuffle(lap);
     const std::size_t laps = std::max(fewest_laps, 1 + fewest_loads / std::max<std::size_t>(1, lap.size()));
@@ -299,14 +314,16 @@ class Search {
 
   FreshQuestion chase() {
     constexpr std::size_t most_ways = 1024;
-    return chase_over(next_sets(most_ways), 2, 0);
+    return chase_over(next_sets(most_ways), 2, 0, next_stride());
   }
 
-  FreshQuestion long_chase() {
+  FreshQuestion long_chase(std::size_t most_ways) {
     constexpr std::size_t more_laps = 2;
-    const std::vector<std::uint32_t> set = next_sets(1);
-    return chase_over(set, more_laps,
-                      device_.settings().fills_to_test + more_laps * ((*cache_.ways)[set.front()] + std::size_t{1}));
+    const std::vector<std::uint32_t> sets = next_sets(most_ways);
+    const std::size_t lap =
+        std::accumulate(sets.begin(), sets.end(), sets.size(),
+                        [&](std::size_t sum, std::uint32_t set) { return sum + (*cache_.ways)[set]; });
+    return chase_over(sets, more_laps, device_.settings().fills_to_test + more_laps * lap, side_by_side);
   }
 
   // Each set in turn gets a line that comes but once, and then all that are in use.
@@ -323,7 +340,7 @@ class Search {
     for (const std::uint32_t set : sets) {
       asked[set] = (*cache_.ways)[set] - 1 + rounds;
     }
-    Pool pool = draw(asked);
+    Pool pool = draw(asked, next_stride());
     AccessSequence record;
     for (std::size_t round = 0; round < rounds; ++round) {
       for (const std::uint32_t set : sets) {

@@ -29,6 +29,9 @@ class DepartureTally {
   // Both outlive it.
   DepartureTally(const Interrogator& device, const model::CacheDescription& cache) : device_(&device), cache_(&cache) {}
 
+  // The answers that follow come from the same cache at another carve-out, which outlives it, too.
+  void go_on_with(const model::CacheDescription& cache) { cache_ = &cache; }
+
   // One answer to a question. `random` chooses fills that are left out of a simulation, which tells how likely a
   // departure would have shown.
   void add(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted, std::span<const float> cycles,
@@ -60,6 +63,9 @@ class DepartureTally {
   double fills_that_show_ = 0;
   double fills_that_mispredict_ = 0;
 };
+
+// The bound that a policy, an index or sets were tested to, in three digits.
+[[nodiscard]] model::DepartureBound bound_of(double departures_below);
 
 // A load that was read otherwise than `predicted` in each of these answers to the question, and is so again whenever
 // the question is asked, which misreads are not. Asks only while there may be one.

@@ -84,7 +84,7 @@ class SweptStoreSearch {
       find_quotas();
       find_stores();
       report("fresh sequences", 0.9);
-      fit.verification = verify_all_sizes();
+      verify_all_sizes(fit);
       if (fit.verification.holds) {
         fit.cache = std::move(cache_);
       } else {
@@ -614,16 +614,19 @@ class SweptStoreSearch {
     return left.front();
   }
 
-  Verification verify_all_sizes() {
+  void verify_all_sizes(SweptStoreFit& fit) {
     device_.inquire("fresh random sequences over lines from everywhere, at every size",
                     "only what predicts answers that took no part in the fit is resolved");
-    Verification verification = verify(device_, cache_);
+    DepartureTally departures(device_, cache_);
+    Verification& verification = fit.verification = verify(device_, cache_, &departures);
     for (const Size& size : sizes_) {
       if (!verification.holds) {
         break;
       }
       const Under circumstances(device_, size.circumstances());
-      const Verification at_size = verify(device_, *model::at_carveout(cache_, *size.carveout_kb));
+      const model::CacheDescription cache_at_size = *model::at_carveout(cache_, *size.carveout_kb);
+      departures.go_on_with(cache_at_size);
+      const Verification at_size = verify(device_, cache_at_size, &departures);
       verification.evidence.accesses += at_size.evidence.accesses;
       verification.evidence.sequences += at_size.evidence.sequences;
       verification.evidence.outliers += at_size.evidence.outliers;
@@ -636,8 +639,10 @@ class SweptStoreSearch {
         verification.reason = "at " + size.name() + ", " + at_size.reason;
       }
     }
+    departures.go_on_with(cache_);
+    fit.bound_of_policy = bound_of(departures.departures_below());
+    fit.bound_of_index = bound_of(departures.odd_lines_below());
     device_.learned(verification.holds ? "the description predicts them" : verification.reason);
-    return verification;
   }
 
   Interrogator& device_;

@@ -25,6 +25,9 @@ struct SweptStoreFit {
   bool shows_store = false;
   model::EvidenceDetails policy_details;
   Verification verification;  // on fresh sequences, at each size
+  // What these would have shown.
+  model::DepartureBound bound_of_policy;
+  model::DepartureBound bound_of_index;
 };
 
 // `known`: line_bytes, sector_bytes and onset_bytes are. Needs a clean start. Where the device offers

@@ -31,6 +31,11 @@ TEST(SweptStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   EXPECT_EQ(found.sweep, expected.sweep);
   EXPECT_EQ(found.carveouts, expected.carveouts);
   EXPECT_EQ(found.capacity_bytes, expected.capacity_bytes);
+  for (const char* leaf : {"ways", "index", "replacement"}) {
+    const auto& bound = finding.evidence.leaves.at(leaf).bound;
+    ASSERT_TRUE(bound.has_value()) << leaf;
+    EXPECT_LE(bound->departures_below, 1.0 / 2000) << leaf;
+  }
   ASSERT_TRUE(found.index.has_value());
   // The numbers themselves: a pointer sweeps the sets in their order.
   const std::uint64_t bytes = device->facts().buffer.bytes;

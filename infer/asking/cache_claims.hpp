@@ -41,7 +41,8 @@ struct CacheClaims {
   // Fresh accesses, or sequences and victims where the policy is random, that could have refuted the whole description
   // and did not. None: it was not predicted.
   std::size_t predicted_trials = 0;
-  bool sets_are_counted = false;  // line, sets and ways, each count at several lengths of an array
+  // Line, sets and ways: each count at several lengths of an array, or by packings of which every one behaves so.
+  bool sets_are_counted = false;
 };
 
 // Calls visit(name of the leaf, claim, member of CacheDescription) for each claim that was made or is of every cache.

@@ -3,12 +3,15 @@
 #include "infer/cache/find_sets.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/cache/index_search.hpp"
+#include "infer/cache/rare_departures.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
@@ -175,14 +178,25 @@ FoundSets find_sets(Interrogator& asker, Conflicts& conflicts, Partitioner& part
 }
 
 void check_further_packings(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, FoundSets& sets) {
-  constexpr std::size_t wanted = 20;
+  constexpr std::size_t fewest = 20;
+  constexpr std::size_t most = 400;
+  // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
+  constexpr double as_visible = 0.5;
+  const double lines_to_pack =
+      -std::log(1 - excluded_at) * static_cast<double>(asker.settings().fills_to_test) / as_visible;
+  const std::uint64_t lines = std::reduce(sets.ways.value->begin(), sets.ways.value->end(), std::uint64_t{0});
+  const auto wanted = static_cast<std::size_t>(std::ceil(lines_to_pack / static_cast<double>(lines)));
   const std::size_t first = sets.packings.packings;
   PackingCheck all = check_packings(asker, conflicts, *sets.index.value, *sets.ways.value, line_bytes, first,
-                                    std::max(first, wanted), false);
+                                    std::max(first, std::clamp(wanted, fewest, most)), true);
   all.packings += first;
   all.full_that_missed += sets.packings.full_that_missed;
   all.surplus_that_fitted += sets.packings.surplus_that_fitted;
   take(all, sets);
+  if (!all.failed()) {
+    const double packed = static_cast<double>(all.packings) * static_cast<double>(lines);
+    sets.ways.bound = sets.index.bound = bound_of(-std::log(1 - excluded_at) / (as_visible * packed));
+  }
 }
 
 bool covers_buffer(const IndexFunction& index, const model::BufferFacts& buffer) {

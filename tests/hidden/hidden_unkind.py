@@ -128,13 +128,13 @@ def draw_coins(rng, most_lines):
     spec = sets_cache(rng, most_lines, "bip", least_ways=6)
     spec["middle_one_in"] = rng.choice((8, 16, 32))
     spec["one_in"] = rng.choice((0, 0, 16, 32))
-    return spec | {"departures": {"replacement": DEPARTING_SHARE}}
+    return spec
 
 
 def draw_sparing(rng, most_lines):
     spec = sets_cache(rng, most_lines, "random", least_ways=4)
     spec["spared"] = rng.choice((0.1, 0.2, 0.3, 0.5))
-    return spec | {"departures": {"replacement": spec["spared"]}}
+    return spec
 
 
 def draw_skewed(rng, most_lines):
@@ -193,7 +193,7 @@ def draw_inclusive(rng, most_lines):
     spec = sets_cache(rng, most_lines, rng.choice(("lru", "plru")), least_sets=2)
     sets, ways = len(spec["ways"]), spec["ways"][0]
     outer_sets = sets * rng.choice((2, 4))
-    outer_ways = max(2, ways // rng.choice((1, 2)))
+    outer_ways = max(2, (ways + 1) // rng.choice((1, 2)))
     spec["outer"] = {"index": {"sets": outer_sets}, "policy": "lru", "ways": [outer_ways] * outer_sets}
     return spec | {"structure": "inclusive", "departures": {"replacement": 1, "index": 1}}
 
@@ -203,6 +203,8 @@ def draw_decoupled(rng, most_lines):
     lines = sum(spec["ways"])
     store = max(2, int(lines * rng.uniform(0.4, 0.8)))
     truth = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [store * spec["line_bytes"]]}
+    # Where a set has as many tags as the store has lines, and more, these are all there is to see.
+    spec["departures"] = dict.fromkeys(("ways", "index", "replacement"), DEPARTING_SHARE)
     return spec | {"structure": "decoupled", "store_lines": store, "store_victim": rng.choice(("first", "random")), "truth": truth}
 
 
@@ -226,8 +228,22 @@ def draw_behind(rng, kind):
         "truth": dict.fromkeys(GEOMETRY),
     }
     sets = rng.choice([count for count in (4, 8, 16, 32, 64, 128) if count * ways >= 5 * near_lines])
-    if kind == "equal":
-        index, all_ways = {"sets": sets}, [ways] * sets
+    index, all_ways = {"sets": sets}, [ways] * sets
+    if kind == "departing":
+        one_in = rng.choice(RARE)
+        spec["depart"] = {"how": rng.choice(("bypass", "lru_end", "random_victim")), "by": "chance", "one_in": one_in}
+        spec["departures"] = {"replacement": 1 / one_in}
+    elif kind == "partitioned":
+        low = sets.bit_length() - 1
+        index = {"sets": 2 * sets, "rows": [1 << row for row in range(low)] + [1 << low + rng.randint(0, 2)]}
+        part = rng.randint(1, ways)
+        all_ways = [part] * sets + [2 * ways - part] * sets
+    elif kind == "rekeyed":
+        spec |= {"structure": "rekeyed", "every": rng.choice((100, 1000, 5000)), "policy": "lru"}
+        spec["truth"] = dict.fromkeys((*SOUND_LEAVES, "capacity_bytes", "ways"))
+    elif kind == "skewed":
+        spec |= {"structure": "skewed", "skewed_ways": ways, "lines_of_way": sets, "policy": "lru"}
+        spec["truth"] = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [ways * sets * page]}
     elif kind == "unequal":
         sets = rng.choice((5, 7, 8, 16))
         index, all_ways = {"sets": sets}, [ways + (rng.randint(0, 2 * ways + 1) if rng.random() < 0.4 else 0) for _ in range(sets)]
@@ -242,12 +258,32 @@ def draw_behind(rng, kind):
         rows = [1 << row | (1 << row + bits if rng.random() < 0.7 else 0) for row in range(bits)]
         index = {"sets": 1 << bits, "rows": rows, "names": names}
         all_ways = [2 * ways + rng.randint(-1, 1)] + [ways] * ((1 << bits) - 2)
-    else:
+    elif kind == "hashed":
         bits = sets.bit_length() - 1
         rows = [1 << row | 1 << row + bits | (1 << row + 2 * bits if rng.random() < 0.5 else 0) for row in range(bits)]
         index, all_ways = {"sets": sets, "rows": rows}, [ways] * sets
     lines = sum(all_ways)
     return spec | {"index": index, "ways": all_ways, "buffer_bytes": 1 << (8 * lines * page - 1).bit_length()}
+
+
+def draw_two_latencies(rng, most_lines):
+    """A miss takes longer where it evicts a line, or where it misses in a cache behind of two or four times the size."""
+    spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")))
+    spec["truth"] = dict.fromkeys((*GEOMETRY, "replacement"))
+    more = rng.randint(40, 200)
+    spec["most_miss_cycles"] = spec["latency_cycles"]["miss"] + more
+    if rng.random() < 0.5:
+        return spec | {"eviction_cycles": more}
+    sets, ways = len(spec["ways"]), spec["ways"][0]
+    behind = {"index": {"sets": sets * rng.choice((2, 4))}, "policy": "lru", "miss_cycles": more}
+    return spec | {"farther": behind | {"ways": [ways] * behind["index"]["sets"]}}
+
+
+def draw_idle_sectors(rng, most_lines):
+    """A sector that is missed comes into its line and leaves the order of the lines as it is."""
+    spec = sets_cache(rng, most_lines, "lru")
+    spec["sector_bytes"] = spec["line_bytes"] // rng.choice((2, 4))
+    return spec | {"sectors_idle": True, "departures": {"replacement": DEPARTING_SHARE}}
 
 
 KINDS = {
@@ -265,8 +301,10 @@ KINDS = {
     "changing": draw_changing,
     "inclusive": draw_inclusive,
     "decoupled": draw_decoupled,
+    "two-latencies": draw_two_latencies,
+    "idle-sectors": draw_idle_sectors,
 }
-BEHIND = ("equal", "unequal", "merged", "hashed")
+BEHIND = ("equal", "unequal", "merged", "hashed", "departing", "partitioned", "rekeyed", "skewed")
 ALL_KINDS = (*KINDS, *(f"behind-{kind}" for kind in BEHIND))
 
 
@@ -336,6 +374,19 @@ def wrong_predictions(profile_file, cache, spec, tools, scratch, rng):
     return None
 
 
+def rate_is_told(profile, spec):
+    """Of a device that departs by chance or by a counter: whether the ideal near it is named, with an interval that holds
+    how often it departs; None where no rate is told, or none is true."""
+    mostly = profile["evidence"][spec["target"]].get("replacement", {}).get("mostly")
+    if mostly is None or spec.get("depart", {}).get("by") not in ("chance", "counter"):
+        return None
+    most = 1 / spec["depart"]["one_in"]
+    # A random victim is at times the one that would have gone anyway.
+    fewest = most * (1 - 1 / spec["ways"][0]) if spec["depart"]["how"] == "random_victim" else most
+    low, high = mostly["departs"]
+    return mostly["policy"] == spec["policy"] and low <= most and fewest <= high
+
+
 def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
     """({leaf: what is wrong}, {leaf: status where it is not resolved})."""
     target = spec["target"]
@@ -343,6 +394,10 @@ def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
     judged["replacement"] = {"policy": spec["policy"]}
     wrong, open_leaves = judge_misleading(profile, target, judged)
     cache, evidence = profile["caches"][target], profile["evidence"][target]
+    # Of misses that differ, the median may be that of either kind.
+    miss = cache["latency_cycles"].get("miss") or 0
+    if spec["latency_cycles"]["miss"] - 1 <= miss <= spec.get("most_miss_cycles", 0) + 1:
+        wrong.pop("latency_cycles", None)
     bounds = {leaf: (evidence.get(leaf, {}).get("bound") or {}).get("departures_below", 0) for leaf in ("replacement", "index")}
     excused = {leaf for leaf, rate in spec["departures"].items() if rate < bounds[leaf]}
     wrong = {leaf: problem for leaf, problem in wrong.items() if leaf not in excused}

@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
-from hidden_unkind import ALL_KINDS, draw_unkind, judge_unkind
+from hidden_unkind import ALL_KINDS, draw_unkind, judge_unkind, rate_is_told
 
 RESOLVED, UNRESOLVED = 0, 3  # exit statuses of gpuinfer that come with a profile
 KEYS = ("structure", "ways", "index", "policy", "depart", "every", "fewer_ways", "one_in", "middle_one_in", "spared",
         "line_number_bits", "one_in_misses", "after_ascending", "outer", "store_lines", "skewed_ways", "nearer", "noise",
-        "refused_states")  # fmt: skip
+        "refused_states", "eviction_cycles", "farther", "sectors_idle")  # fmt: skip
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Verdict:
     spec: dict
     wrong: dict = field(default_factory=dict)
     open_leaves: dict = field(default_factory=dict)
+    rate_is_true: bool | None = None  # of a departing device that is described
     accesses: int = 0
     seconds: float = 0
 
@@ -67,6 +68,7 @@ def run_device(options, kind, number, folder):
     profile = json.loads(files["profile.json"].read_text())
     tools = {"device": options.device, "gpuinfer": options.gpuinfer, "spec": str(files["spec.json"])}
     verdict.wrong, verdict.open_leaves = judge_unkind(profile, files["profile.json"], spec, tools, files["csv"], rng)
+    verdict.rate_is_true = rate_is_told(profile, spec)
     return verdict
 
 
@@ -90,6 +92,8 @@ def report(verdicts, options):
     share = totals["resolved"] / totals["leaves"]
     print(f"seed {options.seed}: {totals['devices']} devices, {totals['wrong']} with something wrong (must be 0)")
     print(f"leaves with a true value: {totals['leaves']}, resolved {share:.1%} (must be at least {options.resolved:.0%})")
+    rates = [verdict.rate_is_true for verdict in verdicts if verdict.rate_is_true is not None]
+    print(f"devices whose departures are described: {len(rates)}, by an interval that holds how often: {sum(rates)}")
     print(f"seconds: sum {sum(verdict.seconds for verdict in verdicts):.0f}, max {max(v.seconds for v in verdicts):.1f}")
     return totals["wrong"] == 0 and share >= options.resolved
 

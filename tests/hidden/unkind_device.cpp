@@ -15,6 +15,9 @@
 //   inclusive    a larger level invalidates what it evicts (Baer & Wang, ISCA 1988)
 //   decoupled    more tags than lines of data (Qureshi et al., ISCA 2005, V-Way)
 //
+// Beside them: a miss that takes longer where it evicts a line, or where it misses in a larger cache behind as well; a
+// sector that is missed and leaves the order of the lines as it is.
+//
 // With --play, sequences of offsets come as JSON lists, one a line; each is played from power-on without noise, and
 // what comes out is one character for each access: '.' for a hit, 'M' for a miss.
 #include <algorithm>
@@ -260,7 +263,9 @@ class Cache {
   Cache& operator=(Cache&&) = delete;
   virtual void power_on() = 0;
   virtual void invalidate() = 0;
-  virtual bool load(std::uint64_t line) = 0;  // true: a miss
+  virtual bool load(std::uint64_t line) = 0;                    // true: a miss
+  [[nodiscard]] virtual bool evicted() const { return false; }  // by the last load
+  [[nodiscard]] virtual bool holds(std::uint64_t /*line*/) { return false; }
 };
 
 class SetsCache : public Cache {
@@ -276,7 +281,12 @@ class SetsCache : public Cache {
   void invalidate() override {
     std::ranges::for_each(sets_, [](Set& set) { set.invalidate(); });
   }
-  bool load(std::uint64_t line) override { return sets_[index_(line)].load(line); }
+  bool load(std::uint64_t line) override {
+    evicted_.reset();
+    return sets_[index_(line)].load(line, &evicted_);
+  }
+  [[nodiscard]] bool evicted() const override { return evicted_.has_value(); }
+  [[nodiscard]] bool holds(std::uint64_t line) override { return sets_[index_(line)].holds(line); }
 
  protected:
   [[nodiscard]] Set& set_of(std::uint64_t line) { return sets_[index_(line)]; }
@@ -287,6 +297,7 @@ class SetsCache : public Cache {
   Index index_;
   Policy policy_;
   std::vector<Set> sets_;
+  std::optional<std::uint64_t> evicted_;  // by the last load
 };
 
 class RekeyedCache final : public SetsCache {
@@ -518,12 +529,17 @@ class Device {
       : random_(spec.at("seed").get<std::uint64_t>()), line_bytes_(spec.at("line_bytes")),
         sector_bytes_(spec.at("sector_bytes")), address_(spec.at("address_of_buffer")),
         refused_(spec.at("refused_states")), hit_cycles_(spec.at("latency_cycles").at("hit")),
-        miss_cycles_(spec.at("latency_cycles").at("miss")), noise_(spec.at("noise")), cache_(cache_of(spec, random_)) {
+        miss_cycles_(spec.at("latency_cycles").at("miss")), eviction_cycles_(spec.value("eviction_cycles", 0.0)),
+        sectors_idle_(spec.value("sectors_idle", false)), noise_(spec.at("noise")), cache_(cache_of(spec, random_)) {
     if (spec.contains("nearer")) {
       near_cycles_ = spec.at("nearer").at("hit_cycles");
       near_line_bytes_ = spec.at("nearer").at("line_bytes");
       near_policy_.emplace(Json{{"policy", "lru"}});
       near_.emplace(*near_policy_, spec.at("nearer").at("lines").get<std::size_t>(), random_);
+    }
+    if (spec.contains("farther")) {
+      far_cycles_ = spec.at("farther").at("miss_cycles");
+      far_ = std::make_unique<SetsCache>(spec.at("farther"), random_);
     }
     power_on();
   }
@@ -541,6 +557,9 @@ class Device {
       if (near_) {
         near_->invalidate();
       }
+      if (far_) {
+        far_->invalidate();
+      }
     }
     for (const std::uint64_t offset : question.at("warm")) {
       load(offset);
@@ -557,7 +576,7 @@ class Device {
     power_on();
     std::string outcomes;
     for (const std::uint64_t offset : offsets) {
-      outcomes += load(offset) == miss_cycles_ ? 'M' : '.';
+      outcomes += load(offset) >= miss_cycles_ ? 'M' : '.';
     }
     return outcomes;
   }
@@ -571,6 +590,14 @@ class Device {
     if (near_) {
       near_->power_on();
     }
+    if (far_) {
+      far_->power_on();
+    }
+  }
+
+  // So long takes the miss that has just been.
+  double missed(std::uint64_t line) {
+    return miss_cycles_ + (cache_->evicted() ? eviction_cycles_ : 0) + (far_ && far_->load(line) ? far_cycles_ : 0);
   }
 
   double load(std::uint64_t offset) {
@@ -580,9 +607,13 @@ class Device {
     }
     const std::uint64_t line = address / line_bytes_;
     const std::uint64_t sector = 1ULL << (address % line_bytes_ / sector_bytes_);
+    if (sectors_idle_ && cache_->holds(line) && (sectors_[line] & sector) == 0) {
+      sectors_[line] |= sector;
+      return miss_cycles_;
+    }
     const bool misses = cache_->load(line);
     if (sector_bytes_ == line_bytes_) {
-      return misses ? miss_cycles_ : hit_cycles_;
+      return misses ? missed(line) : hit_cycles_;
     }
     std::uint64_t& present = sectors_[line];
     const bool sector_misses = misses || (present & sector) == 0;
@@ -593,7 +624,7 @@ class Device {
   double timed(double cycles) {
     std::uniform_real_distribution<> uniform;
     if (uniform(random_) < noise_.value("misread_probability", 0.0)) {
-      cycles = cycles == miss_cycles_ ? hit_cycles_ : miss_cycles_;
+      cycles = cycles >= miss_cycles_ ? hit_cycles_ : miss_cycles_;
     }
     cycles += std::normal_distribution<>()(random_) * noise_.value("jitter_cycles", 0.0);
     if (uniform(random_) < noise_.value("outlier_probability", 0.0)) {
@@ -609,12 +640,16 @@ class Device {
   std::vector<std::string> refused_;
   double hit_cycles_;
   double miss_cycles_;
+  double eviction_cycles_;  // that a miss takes longer where a line has to go
+  bool sectors_idle_;       // a sector that is missed does not touch its line
   Json noise_;
   std::unique_ptr<Cache> cache_;
   double near_cycles_ = 0;
   std::uint64_t near_line_bytes_ = 0;
   std::optional<Policy> near_policy_;
   std::optional<Set> near_;
+  double far_cycles_ = 0;  // that a miss takes longer where the cache behind misses, too
+  std::unique_ptr<SetsCache> far_;
   std::unordered_map<std::uint64_t, std::uint64_t> sectors_;  // by line, those that came since it did
   std::uint64_t accesses_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "infer/asking/disturbance.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/prediction.hpp"
 #include "infer/cache/rare_departures.hpp"
@@ -55,7 +56,7 @@ void check_victims_under_strides(Interrogator& asker, const model::CacheDescript
   const LinesOfSets lines(asker, *cache.index, *cache.line_bytes);
   std::vector<std::uint32_t> wanted = *cache.ways;
   std::ranges::transform(wanted, wanted.begin(), [](std::uint32_t ways) { return ways + 1; });
-  model::Random random(asker.settings().seed ^ 0x57a1deULL);
+  model::Random random = stream(asker.settings(), "victims under strides");
   asker.inquire("victims among lines that lie 2, 4, 8, .. lines apart", "lines of one set are all alike");
   for (unsigned exponent = 1;; ++exponent) {
     const std::vector<Offsets> drawn = lines.draw_strided(wanted, exponent, random);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <concepts>
 #include <type_traits>
+#include <vector>
 
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/written_leaf.hpp"
@@ -162,7 +163,7 @@ void suppose_capacity(CacheFinding& finding) {
 }
 
 struct Conflict {
-  std::array<std::string_view, 2> leaves;
+  std::vector<std::string_view> leaves;
   std::string sentence;
 };
 
@@ -172,6 +173,8 @@ std::string bytes_text(double bytes) { return std::to_string(std::llround(bytes)
 std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
   // Lines that a nearer level keeps are resident, too, and those of sets that few loads meet may not be.
   constexpr double most_resident = 1.25;
+  // Random loads fill a cache but for the sets that few of them meet.
+  constexpr double least_resident = 0.85;
   std::vector<Conflict> found;
   const auto check = [&](bool holds, std::string_view first, std::string_view second, std::string sentence) {
     if (!holds) {
@@ -188,6 +191,11 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
           "resident_bytes",
           "random loads find " + bytes_text(cache.resident_bytes->front()) + " or more, and the capacity is " +
               bytes_text(static_cast<double>(*cache.capacity_bytes)));
+    if (cache.resident_bytes->back() < least_resident * static_cast<double>(*cache.capacity_bytes)) {
+      found.push_back({.leaves = {"capacity_bytes", "ways", "resident_bytes"},
+                       .sentence = "random loads find no more than " + bytes_text(cache.resident_bytes->back()) +
+                                   ", and the capacity is " + bytes_text(static_cast<double>(*cache.capacity_bytes))});
+    }
   }
   if (cache.ways && cache.index) {
     check(model::sets(*cache.index) == cache.ways->size(), "ways", "index",
@@ -202,7 +210,7 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
   return found;
 }
 
-// Opens both leaves of each conflict.
+// Opens all leaves of each conflict.
 void open_conflicts(const CacheClaims& claims, CacheFinding& finding) {
   for (const Conflict& conflict : conflicts_of(finding.cache)) {
     for_each_claim(claims,

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ CacheClaims all_claimed() {
   claims.partitions.emplace().value.emplace();
   claims.carveouts.emplace().value.emplace();
   claims.shared_with = {.value = std::vector<std::string>{"ReadOnly"}};
-  claims.resident_bytes = {.value = std::array{1000.0, 2000.0}};
+  claims.resident_bytes = {.value = std::array{4000.0, 4200.0}};
   claims.shared_by_sms.emplace().value.emplace();
   claims.sms.emplace().value.emplace();
   claims.exercised_bits = {5, 6, 7};
@@ -195,11 +196,15 @@ TEST(Conclude, WhatWasTestedStandsWithTheDoubt) {
 
 TEST(Conclude, ValuesThatCannotHoldTogetherAreLeftOpen) {
   using Break = void (*)(CacheClaims&);
-  const std::map<std::pair<std::string, std::string>, Break> broken{
+  const std::map<std::set<std::string>, Break> broken{
       {{"capacity_bytes", "onset_bytes"}, [](CacheClaims& claims) { claims.onset_bytes.value = 4128; }},
       {{"capacity_bytes", "resident_bytes"},
        [](CacheClaims& claims) {
          claims.resident_bytes->value = std::array{6000.0, 7000.0};
+       }},
+      {{"capacity_bytes", "resident_bytes", "ways"},
+       [](CacheClaims& claims) {
+         claims.resident_bytes->value = std::array{3000.0, 3100.0};
        }},
       {{"index", "ways"},
        [](CacheClaims& claims) {
@@ -211,7 +216,7 @@ TEST(Conclude, ValuesThatCannotHoldTogetherAreLeftOpen) {
     break_claims(claims);
     const CacheFinding finding = conclude(claims, {});
     for (const auto& [leaf, evidence] : finding.evidence.leaves) {
-      const bool is_open = leaf == leaves.first || leaf == leaves.second;
+      const bool is_open = leaves.contains(leaf);
       EXPECT_EQ(evidence.status, is_open ? EvidenceStatus::ambiguous : EvidenceStatus::resolved) << leaf;
       EXPECT_EQ(evidence.confidence.has_value(), !is_open) << leaf;
       EXPECT_EQ(evidence.alternatives.size(), is_open ? 1U : 0U) << leaf;

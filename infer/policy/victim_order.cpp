@@ -100,11 +100,14 @@ Victims victims_around_a_favoured_one(SetExplorer& explorer) {
 }
 
 Replacement favouring(const Victims& victims, std::uint32_t ways) {
-  Victims others;
+  std::vector<double> others;
   for (std::size_t i = 1; i < 2 * (std::size_t{ways} - 1); i += 2) {
     others.push_back(victims[i]);
   }
-  return model::FavouredFifo::of_order(victims.front(), others);
+  return {.policy = std::string(model::FavouredFifo::name),
+          .parameters = {{std::string(model::FavouredFifo::favoured_way.name), std::int64_t{victims.front()}},
+                         {std::string(model::FavouredFifo::others.name), std::move(others)}},
+          .equivalent = {}};
 }
 
 // Each run of all ways but one may be the order without the way that kept its mark, which in the long run is its last

@@ -38,15 +38,9 @@ class FavouredFifo {
     if (ways.empty() || std::any_of(ways.begin(), ways.end(), [](std::uint32_t count) { return count != 4; })) {
       return {};
     }
-    return {of_order(1, {2, 0, 3})};
-  }
-
-  [[nodiscard]] static Replacement of_order(std::uint32_t favoured, const std::vector<std::uint32_t>& order_of_others) {
-    return {
-        .policy = std::string(name),
-        .parameters = {{std::string(favoured_way.name), std::int64_t{favoured}},
-                       {std::string(others.name), std::vector<double>(order_of_others.begin(), order_of_others.end())}},
-        .equivalent = {}};
+    return {{.policy = std::string(name),
+             .parameters = {{"favoured_way", std::int64_t{1}}, {"others", std::vector<double>{2, 0, 3}}},
+             .equivalent = {}}};
   }
 
   FavouredFifo(const SetLayout& layout, const Replacement& replacement, Random& /*random*/)

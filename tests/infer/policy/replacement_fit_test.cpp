@@ -20,7 +20,6 @@
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
 #include "model/description/evidence.hpp"
-#include "model/policies/favoured_fifo.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -66,10 +65,15 @@ TEST(ReplacementFit, DeterministicBehindMisreads) {
 
 // Fermi's rule (model/policies/favoured_fifo.hpp) in sets of other sizes, whatever the order of the other ways.
 TEST(ReplacementFit, AFavouredWayAndAnOrderOfTheOthers) {
-  expect_fit(model::FavouredFifo::of_order(1, {2, 0, 3}), 4, 4);
-  expect_fit(model::FavouredFifo::of_order(1, {2, 0, 3, 4, 5, 6, 7}), 4, 8);
-  expect_fit(model::FavouredFifo::of_order(3, {7, 0, 5, 4, 1, 6, 2}), 4, 8);
-  expect_fit(model::FavouredFifo::of_order(0, {2, 1, 4, 3}), 4, 5);
+  const auto favouring = [](std::int64_t way, std::vector<double> others) {
+    return model::Replacement{.policy = "favoured_fifo",
+                              .parameters = {{"favoured_way", way}, {"others", std::move(others)}},
+                              .equivalent = {}};
+  };
+  expect_fit(favouring(1, {2, 0, 3}), 4, 4);
+  expect_fit(favouring(1, {2, 0, 3, 4, 5, 6, 7}), 4, 8);
+  expect_fit(favouring(3, {7, 0, 5, 4, 1, 6, 2}), 4, 8);
+  expect_fit(favouring(0, {2, 1, 4, 3}), 4, 5);
 }
 
 TEST(ReplacementFit, Random) {

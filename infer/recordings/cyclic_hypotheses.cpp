@@ -7,14 +7,12 @@
 #include <cmath>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <unordered_set>
 
 #include "infer/asking/written_leaf.hpp"
 #include "infer/cache/index_fit.hpp"
-#include "infer/recordings/growing_chases.hpp"
 #include "infer/recordings/validate.hpp"
 #include "model/cache_simulator.hpp"
 
@@ -138,27 +136,6 @@ std::vector<Hypothesis> all_hypotheses(const ReadTraces& all, const model::Laten
   return hypotheses;
 }
 
-std::vector<Hypothesis> hypotheses_of(const ChasedSets& sets, const ReadTraces& all,
-                                      const model::LatencyCycles& latency_cycles) {
-  std::vector<Hypothesis> hypotheses;
-  for (const model::Replacement& policy : model::guessed_policies(sets.ways)) {
-    Hypothesis& hypothesis = hypotheses.emplace_back();
-    for (std::uint32_t set = 0; set < sets.ways.size(); ++set) {
-      hypothesis.overflowed_sets.insert(set);
-    }
-    hypothesis.is_bracketed = true;
-    CacheDescription& cache = hypothesis.cache;
-    cache.line_bytes = sets.line_bytes;
-    cache.sector_bytes = std::min(sets.line_bytes, all.fill.bytes);
-    cache.ways = sets.ways;
-    cache.capacity_bytes = sets.line_bytes * std::accumulate(sets.ways.begin(), sets.ways.end(), std::uint64_t{0});
-    cache.index = sets.index;
-    cache.replacement = policy;
-    cache.latency_cycles = latency_cycles;
-  }
-  return hypotheses;
-}
-
 // A recording, or the first accesses of one, as it is compared with many hypotheses.
 struct Compared {
   const Trace* trace = nullptr;
@@ -254,8 +231,7 @@ bool loads_halves_of(std::uint64_t block_bytes, const ReadTraces& all) {
 
 // Whether lines half and twice as long would have made a difference. Lines are no shorter than what a miss brings.
 bool shows_lines_of(std::uint64_t line_bytes, const ReadTraces& all) {
-  return ((all.fill.is_known && line_bytes <= all.fill.bytes) || loads_halves_of(line_bytes, all)) &&
-         loads_halves_of(2 * line_bytes, all);
+  return (line_bytes <= all.fill.bytes || loads_halves_of(line_bytes, all)) && loads_halves_of(2 * line_bytes, all);
 }
 
 std::vector<std::uint64_t> recorded_lines(std::uint64_t line_bytes, const ReadTraces& all) {
@@ -360,16 +336,10 @@ void settle_all(const std::vector<Hypothesis>& survivors, const FillFates& fates
 
 }  // namespace
 
-bool explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings, const Scorer& scorer,
+void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
   settings.on_progress({.finding = "hypotheses", .done = 0.3, .questions = 0, .accesses = 0});
-  const model::LatencyCycles latency_cycles = leaves.cache().latency_cycles;
-  auto survivors = survivors_of(all_hypotheses(all, latency_cycles), all, settings, scorer);
-  if (survivors && survivors->empty()) {
-    if (const auto sets = sets_of_growing_chases(all)) {
-      survivors = survivors_of(hypotheses_of(*sets, all, latency_cycles), all, settings, scorer);
-    }
-  }
+  const auto survivors = survivors_of(all_hypotheses(all, leaves.cache().latency_cycles), all, settings, scorer);
   if (!survivors) {
     leaves.finding().ended_early = true;
     leaves.open_description(EvidenceStatus::unknown, "it was stopped before every hypothesis was simulated",
@@ -384,7 +354,6 @@ bool explain_cyclic(const ReadTraces& all, const FillFates& fates, const Setting
   } else {
     settle_all(*survivors, fates, all, leaves);
   }
-  return survivors && !survivors->empty();
 }
 
 }  // namespace gpuinfer::infer

@@ -107,8 +107,26 @@ void doubt_few_loads(std::span<const ReadTrace> traces, const RecordedLeaves& le
   }
 }
 
-// By random sequences where there are any, and else, or where these do not suffice, by warm cyclic chases. What
-// explains the chases has to explain the random sequences, too, so more of these never make less certain.
+// Random sequences that are too short for a check on accesses that were held out prove nothing.
+void doubt_description(const RecordedLeaves& leaves) {
+  const model::CacheDescription found = std::exchange(leaves.cache(), {});
+  leaves.cache().sector_bytes = found.sector_bytes;
+  leaves.cache().onset_bytes = found.onset_bytes;
+  leaves.cache().latency_cycles = found.latency_cycles;
+  const auto doubt = [&](const char* leaf, auto member) {
+    if (found.*member) {
+      leaves.open(leaf, EvidenceStatus::ambiguous, "too few accesses are left to check it",
+                  "the same recordings, ten times as long", {written_leaf(leaf, member, found.*member)});
+    }
+  };
+  doubt("capacity_bytes", &model::CacheDescription::capacity_bytes);
+  doubt("line_bytes", &model::CacheDescription::line_bytes);
+  doubt("ways", &model::CacheDescription::ways);
+  doubt("index", &model::CacheDescription::index);
+  doubt("replacement", &model::CacheDescription::replacement);
+}
+
+// By random sequences where there are any, and else, or where these are too short, by warm cyclic chases.
 void explain_traces(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
   const bool has_random_sequences = !std::ranges::all_of(all.traces, &ReadTrace::is_cyclic);
@@ -119,13 +137,17 @@ void explain_traces(const ReadTraces& all, const Settings& settings, const Score
   }
   const FillFates fates = fates_of(all);
   state_fates(fates, all, leaves);
-  const CacheFinding unexplained = leaves.finding();
   const bool has_warm_chases =
       std::ranges::any_of(all.traces, [](const ReadTrace& read) { return read.is_warm && read.is_cyclic; });
-  const bool is_explained = has_warm_chases && explain_cyclic(all, fates, settings, scorer, leaves);
-  if (!is_explained && outcome == RandomOutcome::unexplained) {
-    leaves.finding() = unexplained;
-  } else if (!has_warm_chases && !has_random_sequences) {
+  if (outcome == RandomOutcome::unexplained) {
+    return;
+  }
+  if (has_warm_chases) {
+    explain_cyclic(all, fates, settings, scorer, leaves);
+    if (has_random_sequences) {
+      doubt_description(leaves);
+    }
+  } else if (!has_random_sequences) {
     leaves.open_description(EvidenceStatus::unknown, "no recording goes back to lines that it is known to have loaded",
                             "a chase round an array, with a round before it that is not recorded");
   }

@@ -31,8 +31,8 @@ inline constexpr double least_voted_agreement = 0.999;
 inline constexpr double excluded_at = 0.99;
 
 // Loads of one set that show other lines than are predicted: by chance a stretch of them speaks so strongly once in
-// e^18 = 66 million loads at most (Wald 1945), and some 50,000 are judged. Two misreads that few are do not suffice.
-inline constexpr double departure_log_ratio = 18;
+// e^14 = 1.2 million loads at most (Wald 1945), and some 50,000 are judged. Two misreads that few are do not suffice.
+inline constexpr double departure_log_ratio = 14;
 
 // Of a load that is read otherwise than predicted every time it is asked: ln(10^9), since each of many thousands may
 // be. Three readings of crisp levels say as much, five where one in fifty is misread.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -33,27 +34,17 @@ double most_expected(std::size_t events, double confidence) {
 // What an access says for "loads go either way here" against "loads go as predicted", by its log likelihood ratio.
 double either_way(double against_prediction) { return std::log(0.5 + 0.5 * std::exp(against_prediction)); }
 
-// Stretches of loads of one set that speak against the prediction by more than misreads do. What one departure leaves
-// otherwise shows until every way was met again, so a stretch lasts as long.
-std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against,
-                         std::span<const std::uint32_t> ways) {
-  struct Stretch {
-    double sum = 0;
-    std::size_t loads_left = 0;
-  };
-  std::unordered_map<std::uint32_t, Stretch> stretches;
+// Stretches of loads of one set that speak against the prediction by more than misreads do. Each begins after the one
+// before has ended.
+std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against) {
+  std::unordered_map<std::uint32_t, double> sums;
   std::size_t events = 0;
   for (std::size_t i = 0; i < against.size(); ++i) {
-    auto& [sum, loads_left] = stretches[set_of[i]];
-    if (loads_left > 0) {
-      --loads_left;
-      continue;
-    }
+    double& sum = sums[set_of[i]];
     sum = std::max(0.0, sum + either_way(against[i]));
     if (sum > departure_log_ratio) {
       ++events;
-      sum = 0;
-      loads_left = 2 * (std::size_t{ways[set_of[i]]} + 1);
+      sum = -std::numeric_limits<double>::infinity();
     }
   }
   return events;
@@ -96,7 +87,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
     }
   }
   fills_ += fills.size();
-  events_ += count_events(set_of, against, *cache_->ways);
+  events_ += count_events(set_of, against);
 
   constexpr std::size_t trials = 2;
   for (std::size_t trial = 0; trial < trials && !fills.empty(); ++trial) {
@@ -113,7 +104,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
       differing += differs && ratios[i] != 0 ? 1U : 0U;
     }
     const double stands_for = static_cast<double>(fills.size()) / trials;
-    fills_that_show_ += count_events(set_of, shown, *cache_->ways) > 0 ? stands_for : 0;
+    fills_that_show_ += count_events(set_of, shown) > 0 ? stands_for : 0;
     fills_that_mispredict_ += differing > 0 ? stands_for : 0;
   }
 }

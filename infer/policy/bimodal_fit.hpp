@@ -21,8 +21,8 @@ namespace gpuinfer::infer {
                                                         const std::vector<const ConflictClass*>& sets,
                                                         model::EvidenceDetails details = {});
 
-// Smallest of the p-values of seven statistics of fresh answers, each compared between whole answers and simulated ones,
-// because what happens within an answer hangs together.
+// Smallest of the p-values of seven statistics of fresh answers, each compared between whole answers and simulated
+// ones, because what happens within an answer hangs together.
 [[nodiscard]] double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets,
                                        const model::Replacement& policy, std::size_t answers);
 

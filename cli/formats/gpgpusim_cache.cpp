@@ -15,7 +15,7 @@
 #include "cli/formats/replay.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/supposed_cache.hpp"
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 #include "model/description_yaml.hpp"
 #include "model/number_text.hpp"
 

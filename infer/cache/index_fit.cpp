@@ -8,7 +8,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 
 namespace gpuinfer::infer {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 #include "model/index_function.hpp"
 
 namespace gpuinfer::infer {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/index_fit.hpp"
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 
 namespace gpuinfer::infer {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/gf2.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/cache/departures.hpp"
-#include "infer/cache/gf2.hpp"
 #include "infer/cache/index_search.hpp"
 #include "infer/cache/partition.hpp"
 #include "infer/cache/set_map.hpp"

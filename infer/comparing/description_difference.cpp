@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include "infer/cache/gf2.hpp"
+#include "infer/asking/gf2.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"

@@ -27,7 +27,7 @@ INFER_MAY_INCLUDE = {
     "policy": {"asking"},
     "threads": {"asking"},
     "cache": {"asking", "circumstances", "policy"},
-    "comparing": {"cache"},
+    "comparing": {"asking", "cache"},
     "laps": {"asking", "cache"},
     "recordings": {"asking", "cache"},
     "texture": {"asking", "cache"},

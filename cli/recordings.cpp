@@ -82,7 +82,7 @@ std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordi
   std::vector<model::Trace> traces;
   for (const Recording& recording : recordings) {
     for (const model::Trace& recorded : recording.traces) {
-      if (recorded.question.target != target) {
+      if (recorded.question.target != target || recorded.question.circumstances.contended_pairs) {
         continue;
       }
       model::Trace& trace = traces.emplace_back(recorded);

@@ -65,7 +65,8 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
     }
     name_target(recording, asked);
     for (model::Trace& trace : recording.traces) {
-      if (all || std::find(asked.begin(), asked.end(), trace.question.target) != asked.end()) {
+      const bool is_asked = all || std::find(asked.begin(), asked.end(), trace.question.target) != asked.end();
+      if (is_asked && !trace.question.circumstances.contended_pairs) {
         const std::uint64_t address = recording.facts.buffer_of(trace.question.target).address;
         chosen.push_back({.trace = std::move(trace), .address_of_buffer = address, .agreement = {}});
       }

@@ -14,7 +14,7 @@ bool fills(const Raster& raster, std::uint64_t bytes) {
 }
 
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
-  const auto& [warm_target, carveout_kb, sm] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
   const auto warms = [&](const std::string& target) {
     return std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
   };
@@ -28,6 +28,15 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
   }
   if (sm && !(facts.chooses_unit && facts.sm_count && *sm < *facts.sm_count)) {
     return facts.source + " cannot be told to load on SM " + std::to_string(*sm) + "; leave the choice to it";
+  }
+  if (contended_pairs) {
+    if (std::ranges::find(facts.contended_targets, question.target) == facts.contended_targets.end()) {
+      return facts.source + " cannot have many units contend for places of " + question.target +
+             "; ask for one of its `contended_targets`";
+    }
+    if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || carveout_kb || sm) {
+      return "contended pairs are recorded two by two, without a warm-up and on all units; ask for them so";
+    }
   }
   return std::nullopt;
 }

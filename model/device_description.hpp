@@ -94,6 +94,19 @@ struct Partitions {
   bool operator==(const Partitions&) const = default;
 };
 
+// Which slice of an outer cache a line lies in. Atomic additions by many SMs to two lines of one slice wait for one
+// another.
+struct SliceIndex {
+  IndexFunction index;  // address -> slice
+  // Profiles: inside which aligned blocks the index tells slices apart. From one block to the next parities may flip,
+  // and numbers shift and count some of their parities the other way.
+  std::optional<std::uint64_t> block_bytes = {};
+  double apart_cycles = 0;     // of contended pairs in two slices
+  double together_cycles = 0;  // in one
+
+  bool operator==(const SliceIndex&) const = default;
+};
+
 // The same cache while an SM sets aside so much of its memory as shared memory.
 struct Carveout {
   std::uint32_t carveout_kb = 0;             // as asked for
@@ -127,6 +140,8 @@ struct CacheDescription {
   std::optional<Sweep> sweep;  // where store_lines is given
   LatencyCycles latency_cycles;
   std::optional<Partitions> partitions;
+  std::optional<std::uint32_t> slices = {};  // how many
+  std::optional<SliceIndex> slice_index = {};
   std::vector<Carveout> carveouts;
   // Targets whose loads find the lines that loads of this one brought.
   std::optional<std::vector<std::string>> shared_with;

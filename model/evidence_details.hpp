@@ -119,6 +119,10 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> asked;
   std::optional<std::vector<std::uint32_t>> other_misses;
   std::optional<std::vector<std::uint32_t>> other_latency;
+  std::optional<std::uint64_t> fresh_pairs;
+  std::optional<std::uint64_t> fresh_pairs_together;
+  std::optional<std::uint64_t> fresh_pairs_wrong;
+  std::optional<std::uint64_t> blocks_asked;
 
   // Of shared memory.
   std::optional<bool> broadcast;

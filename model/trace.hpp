@@ -35,6 +35,9 @@ struct Circumstances {
   // What the unit sets aside as shared memory of the memory that is its L1 too.
   std::optional<std::uint32_t> shared_memory_kb;
   std::optional<std::uint32_t> unit;  // that loads, counted from 0: of a GPU an SM, a compute unit
+  // The recorded accesses are pairs of places. Many units at once add zero atomically, again and again, to words at
+  // both places of a pair; each of the two gets the cycles from begin to end. Nothing is said of what is present.
+  bool contended_pairs = false;
 
   auto operator<=>(const Circumstances&) const = default;
 };

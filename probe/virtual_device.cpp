@@ -204,6 +204,36 @@ class VirtualCache {
   Noise noise_;
 };
 
+// Contended pairs of a cache in slices, with a random stream of its own.
+class VirtualSlices {
+ public:
+  VirtualSlices(model::SliceIndex slices, const model::NoiseDescription& noise, model::Random seeds)
+      : slices_(std::move(slices)), noise_(noise, seeds()) {}
+
+  // Throws InputError where a table does not cover an address.
+  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+    std::vector<float> cycles;
+    cycles.reserve(question.record.size());
+    for (std::size_t i = 0; i < question.record.size(); i += 2) {
+      const bool are_together =
+          slice_at(address_of_buffer + question.record[i]) == slice_at(address_of_buffer + question.record[i + 1]);
+      cycles.insert(cycles.end(), 2, timed(are_together));
+    }
+    return cycles;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t slice_at(std::uint64_t address) const {
+    return model::covered_set_of(slices_.index, address, "slice_index.index");
+  }
+  float timed(bool are_together) {
+    return noise_.timed(are_together != noise_.misreads() ? slices_.together_cycles : slices_.apart_cycles);
+  }
+
+  model::SliceIndex slices_;
+  Noise noise_;
+};
+
 // A two-dimensional texture, read through a cache of its own.
 class VirtualTexture {
  public:
@@ -430,6 +460,10 @@ class VirtualDevice final : public model::Answerer {
       }
       caches_.try_emplace(target, cache, noise, streams.random(target));
       add_carveouts(target, cache, noise, streams);
+      if (cache.slice_index) {
+        slices_.try_emplace(target, *cache.slice_index, noise, streams.random(target + ".slices"));
+        facts_.contended_targets.push_back(target);
+      }
       facts_.targets.push_back(target);
       facts_.buffer.bytes = std::max(facts_.buffer.bytes, buffer_bytes_for(cache));
     }
@@ -619,6 +653,10 @@ class VirtualDevice final : public model::Answerer {
       return {.latency_cycles = code->second.answer(question), .refusal = std::nullopt};
     }
     try {
+      if (question.circumstances.contended_pairs) {
+        return {.latency_cycles = slices_.at(question.target).answer(question, facts_.buffer.address),
+                .refusal = std::nullopt};
+      }
       return {.latency_cycles = of_path      ? path_->answer(question, facts_.buffer.address)
                                 : of_texture ? texture->second.answer(question)
                                              : latencies_of(question),
@@ -662,6 +700,7 @@ class VirtualDevice final : public model::Answerer {
   model::DeviceFacts facts_;
   std::map<std::string, VirtualCache> caches_;
   std::map<std::pair<std::string, std::uint32_t>, VirtualCache> carved_out_;  // by target and KB
+  std::map<std::string, VirtualSlices> slices_;                               // by target
   std::map<std::string, VirtualTexture> textures_;
   std::map<std::string, VirtualCode> code_;
   std::optional<VirtualPath> path_;

@@ -26,6 +26,8 @@ constexpr const char* chooses_sm_key = "chooses_sm";
 constexpr const char* warm_target_key = "warm_target";
 constexpr const char* carveout_key = "carveout_kb";
 constexpr const char* sm_key = "sm";
+constexpr const char* contended_targets_key = "contended_targets";
+constexpr const char* contended_pairs_key = "contended_pairs";
 constexpr const char* disturbances_key = "disturbances";
 
 // How deep lists and objects are nested in a text that may or may not be JSON.
@@ -146,6 +148,9 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (facts.chooses_unit) {
     heeded[chooses_sm_key] = true;
   }
+  if (!facts.contended_targets.empty()) {
+    heeded[contended_targets_key] = facts.contended_targets;
+  }
   return heeded;
 }
 
@@ -161,6 +166,9 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   if (object.contains(chooses_sm_key)) {
     facts.chooses_unit = member(object, chooses_sm_key, &json::is_boolean, "true or false").get<bool>();
   }
+  if (object.contains(contended_targets_key)) {
+    facts.contended_targets = strings_member(object, contended_targets_key);
+  }
 }
 
 json to_json(const model::Circumstances& circumstances) {
@@ -173,6 +181,9 @@ json to_json(const model::Circumstances& circumstances) {
   }
   if (circumstances.unit) {
     object[sm_key] = *circumstances.unit;
+  }
+  if (circumstances.contended_pairs) {
+    object[contended_pairs_key] = true;
   }
   return object;
 }
@@ -187,6 +198,9 @@ model::Circumstances parse_circumstances(const json& object) {
   }
   if (object.contains(sm_key)) {
     circumstances.unit = narrowed(whole_member(object, sm_key), sm_key);
+  }
+  if (object.contains(contended_pairs_key)) {
+    circumstances.contended_pairs = member(object, contended_pairs_key, &json::is_boolean, "true or false").get<bool>();
   }
   return circumstances;
 }

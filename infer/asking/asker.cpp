@@ -104,7 +104,9 @@ std::vector<std::vector<float>> Asker::latencies(std::span<const model::Question
       throw QuestionRefused(*answer.refusal);
     }
     result.push_back(std::move(answer.latency_cycles));
-    hear(questions[i], result.back());
+    if (!questions[i].circumstances.contended_pairs) {
+      hear(questions[i], result.back());
+    }
   }
   return result;
 }

@@ -265,6 +265,26 @@ Map<Partitions> partitions() {
       }};
 }
 
+Map<SliceIndex> slice_index() {
+  return {
+      .leaves =
+          {
+              leaf("index", &SliceIndex::index, codec::Index{.of_what = "slice_index"}, "address to slice").needed(),
+              leaf("block_bytes", &SliceIndex::block_bytes, Bytes{.least = 1, .most = max_bytes},
+                   "inside aligned blocks of that size the index holds; from one to the next parities may flip, and "
+                   "the number may shift")
+                  .sparse(),
+              leaf("apart_cycles", &SliceIndex::apart_cycles, codec::Cycles{},
+                   "what the atomic additions of a contended pair take in two slices")
+                  .needed(),
+              leaf("together_cycles", &SliceIndex::together_cycles, codec::Cycles{}, "the same in one slice").needed(),
+          },
+      .words = [](const SliceIndex& slices) {
+        return words::together({to_text(slices.index), "; pairs take ", to_text(slices.apart_cycles),
+                                " cycles apart and ", to_text(slices.together_cycles), " together"});
+      }};
+}
+
 Map<Carveout> carveout() {
   return {
       .leaves = {leaf("carveout_kb", &Carveout::carveout_kb, kilobytes, "what is set aside").needed(),
@@ -383,6 +403,10 @@ const Leaves<CacheDescription>& cache_leaves() {
           "partitions", &Cache::partitions, partitions(),
           "parts of an L2 that are near to some SMs and far from others; none where no SM sees a difference of a cycle")
           .sparse(),
+      leaf("slices", &Cache::slices, Count{.least = 1, .most = max_lines},
+           "how many there are; atomic additions to lines of one slice wait for one another")
+          .sparse(),
+      leaf("slice_index", &Cache::slice_index, slice_index(), "which slice a line lies in").sparse(),
       leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout(), .separator = "; "},
            "the same cache with each amount of shared memory set aside")
           .sparse(),

@@ -321,6 +321,15 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("asked", &Details::asked, count, "of `sms`: how many SMs were asked"),
       leaf("other_misses", &Details::other_misses, numbers, "of `sms`: which have other misses than most"),
       leaf("other_latency", &Details::other_latency, numbers, "of `sms`: which have another latency than most"),
+      leaf(
+          "fresh_pairs", &Details::fresh_pairs, count,
+          "of `slice_index`: pairs of lines that took no part in finding it, of which it was said whether they share a "
+          "slice"),
+      leaf("fresh_pairs_together", &Details::fresh_pairs_together, count, "how many of them were said to"),
+      leaf("fresh_pairs_wrong", &Details::fresh_pairs_wrong, count,
+           "how many are otherwise than was said, by most of several readings"),
+      leaf("blocks_asked", &Details::blocks_asked, count,
+           "from how many blocks of `block_bytes` they are, of each of which it was found what it adds"),
       leaf("broadcast", &Details::broadcast, truth(),
            "of shared memory: whether a word that all lanes load costs nothing"),
       leaf("multicast", &Details::multicast, truth(), "whether a word that several lanes load costs nothing"),

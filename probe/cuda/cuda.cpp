@@ -17,6 +17,7 @@
 #include "model/random_streams.hpp"
 #include "probe/cuda/code_runner.hpp"
 #include "probe/cuda/constant_banks.hpp"
+#include "probe/cuda/contention_runner.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/gpu_condition.hpp"
 #include "probe/cuda/nvml.hpp"
@@ -186,6 +187,7 @@ class CudaProbe final : public model::Answerer {
   std::optional<cuda::PageLines> page_lines_;
   cuda::Buffer streamed_;
   std::optional<cuda::ThreadRunner> threads_;
+  std::optional<cuda::ContentionRunner> contention_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
   std::uint32_t last_sm_ = 0;
@@ -301,6 +303,10 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     }
     if (target.emptying == Emptying::new_carveout && !buffer.raster) {
       facts_.warm_targets.push_back(name);
+    }
+    if (target.emptying == Emptying::streaming && cuda::ContentionRunner::is_offered()) {
+      contention_.emplace(gpu_);
+      facts_.contended_targets.push_back(name);
     }
     offers_.emplace(name, std::move(offer));
   }
@@ -478,7 +484,7 @@ void CudaProbe::try_states(Offer& offer) {
 }
 
 cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
-  const auto& [warm_target, carveout_kb, sm] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
   const LoadPath path = offer.target.path;
   const bool of_l1 = offer.target.emptying == Emptying::new_carveout;
   return {.paths = {.path = path, .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path},
@@ -562,7 +568,7 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   if (auto refusal = model::refusal_of(facts_, question)) {
     return refusal;
   }
-  const auto& [warm_target, carveout_kb, sm] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
   if (sm && offer->second.target.emptying == Emptying::other_pages) {
     return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
   }
@@ -602,6 +608,11 @@ std::vector<model::Answer> CudaProbe::ask(std::span<const model::Question> quest
       continue;
     }
     const Offer& offer = offers_.find(first.target)->second;
+    if (first.circumstances.contended_pairs) {
+      buffer_is_in_l2_ = false;
+      answers.push_back({.latency_cycles = contention_->time(offer.reach, first.record), .refusal = std::nullopt});
+      continue;
+    }
     bring_buffer_to_l2(offer);
     if (plan_of(offer.target.emptying).apart == first.state) {
       const std::size_t together = gpu::batch_size(

@@ -30,6 +30,8 @@ struct CacheClaims {
   std::optional<Claim<std::uint64_t>> store_lines = {};
   std::optional<Claim<model::Sweep>> sweep = {};
   std::optional<Claim<std::optional<model::Partitions>>> partitions = {};  // none: no part is far from any SM
+  std::optional<Claim<std::uint32_t>> slices = {};
+  std::optional<Claim<model::SliceIndex>> slice_index = {};
   std::optional<Claim<std::vector<model::Carveout>>> carveouts = {};
   std::optional<Claim<std::vector<std::string>>> shared_with = {};
   std::optional<Claim<std::array<double, 2>>> resident_bytes = {};
@@ -66,6 +68,8 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   visit_made("store_lines", claims.store_lines, &Cache::store_lines);
   visit_made("sweep", claims.sweep, &Cache::sweep);
   visit_made("partitions", claims.partitions, &Cache::partitions);
+  visit_made("slices", claims.slices, &Cache::slices);
+  visit_made("slice_index", claims.slice_index, &Cache::slice_index);
   visit_made("carveouts", claims.carveouts, &Cache::carveouts);
   visit_made("shared_with", claims.shared_with, &Cache::shared_with);
   visit_made("resident_bytes", claims.resident_bytes, &Cache::resident_bytes);

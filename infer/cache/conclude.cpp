@@ -57,6 +57,8 @@ constexpr std::array rules{
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
     Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
     Rule{"partitions", false, false, bits(disturbed), 0},
+    Rule{"slices", false, false, bits(disturbed), 0},
+    Rule{"slice_index", false, false, bits(disturbed), 0},
     Rule{"carveouts", false, false, bits(disturbed), 0},
     Rule{"shared_with", false, false, bits(disturbed), 0},
     Rule{"resident_bytes", false, false, bits(disturbed), 0},

@@ -21,6 +21,7 @@
 #include "infer/circumstances/claim_circumstances.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/replacement_fit.hpp"
+#include "infer/slices/claim_slices.hpp"
 
 namespace gpuinfer::infer {
 
@@ -247,6 +248,7 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       go_through(try_store);
     }
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
+    go_through([&] { claim_slices(*reader, claims); });
   }
   RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;
   log.report("done", 1.0);

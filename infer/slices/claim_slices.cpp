@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/slices/claim_slices.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "infer/asking/ending.hpp"
+#include "infer/asking/gf2.hpp"
+#include "infer/slices/find_slices.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// A slice is near to one half of the SMs, so what tells the halves apart has to follow from the slice.
+bool tells_parts(const SliceStructure& structure, const CacheClaims& claims) {
+  if (!claims.partitions || !claims.partitions->value || !*claims.partitions->value) {
+    return true;
+  }
+  const auto masks = model::parities((*claims.partitions->value)->index);
+  EchelonBasis rows;
+  for (const std::uint64_t mask : structure.row_masks) {
+    rows.add(mask);
+  }
+  return !masks || std::ranges::all_of(*masks, [&](std::uint64_t mask) { return rows.remainder(mask) == 0; });
+}
+
+}  // namespace
+
+void claim_slices(Asker& device, CacheClaims& claims) {
+  const auto& targets = device.facts().contended_targets;
+  if (!claims.sector_bytes.value || std::ranges::find(targets, device.target()) == targets.end()) {
+    return;
+  }
+  device.report("slices", 0.985);
+  device.inquire("atomic additions of many SMs to two lines at once",
+                 "they take twice as long where both lines lie in one slice");
+  claims.slices.emplace();
+  claims.slice_index.emplace();
+  const std::size_t questions_before = device.questions_asked();
+  FoundSlices found;
+  try {
+    found = find_slices(device, *claims.sector_bytes.value);
+  } catch (const QuestionRefused& refused) {
+    found.why_no_count = found.why_no_structure = std::string("the device refused a question: ") + refused.what();
+  }
+  if (found.structure && !tells_parts(*found.structure, claims)) {
+    found.structure.reset();
+    found.count.reset();
+    found.why_no_count = found.why_no_structure = "lines of one slice have their homes in different parts";
+  }
+  claims.slices->value = found.count;
+  claims.slices->reason = std::move(found.why_no_count);
+  claims.slice_index->reason = std::move(found.why_no_structure);
+  claims.slices->questions = claims.slice_index->questions = device.questions_asked() - questions_before;
+  claims.slices->trials = claims.slice_index->trials = found.fresh.asked;
+  if (found.structure) {
+    claims.slice_index->value.emplace(model::SliceIndex{.index = index_of(*found.structure, found.block_bytes),
+                                                        .block_bytes = found.block_bytes,
+                                                        .apart_cycles = found.apart_cycles,
+                                                        .together_cycles = found.together_cycles});
+  }
+  if (found.fresh.asked > 0) {
+    model::EvidenceDetails& details = claims.slice_index->details;
+    details.fresh_pairs = found.fresh.asked;
+    details.fresh_pairs_together = found.fresh.together;
+    details.fresh_pairs_wrong = found.fresh.wrong;
+    details.blocks_asked = found.blocks;
+  }
+  device.learned(claims.slices->value ? std::to_string(*claims.slices->value) + " slices" +
+                                            (found.structure ? "" : ": " + claims.slice_index->reason)
+                                      : claims.slices->reason);
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "infer/asking/asker.hpp"
+#include "infer/asking/cache_claims.hpp"
+
+namespace gpuinfer::infer {
+
+// Claims `slices` and `slice_index`, where the device is asked for contended pairs of the target and the fill
+// granularity is known. Throws AskingEnded, DeviceError.
+void claim_slices(Asker& device, CacheClaims& claims);
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,488 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/slices/find_slices.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "infer/slices/contention.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// A page that GPUs map large buffers with: inside it, virtual address bits are physical ones.
+constexpr std::uint64_t block_bytes = 2ULL << 20U;
+
+// Readings that all have to say together before a line gets its label: one that is misread once in a hundred times is
+// wrong once in 10^8 then.
+constexpr unsigned sure = 4;
+
+class Search {
+ public:
+  Search(Asker& device, std::uint64_t sector_bytes)
+      : device_(&device), contention_(device), sector_bytes_(sector_bytes), random_(device.settings().seed) {
+    const std::uint64_t begin = device.buffer().address;
+    first_block_ = (begin + block_bytes - 1) / block_bytes * block_bytes - begin;
+    const std::uint64_t bytes = device.buffer().bytes;
+    blocks_ = bytes > first_block_ ? (bytes - first_block_) / block_bytes : 0;
+  }
+
+  FoundSlices find() {
+    found_.block_bytes = block_bytes;
+    if (blocks_ < 2) {
+      return without("the buffer holds less than two aligned blocks of 2 MB");
+    }
+    std::vector<std::uint64_t> lines;
+    for (std::uint64_t offset = 0; offset < block_bytes; offset += sector_bytes_) {
+      lines.push_back(first_block_ + offset);
+    }
+    if (!contention_.calibrate(lines, random_())) {
+      return without("atomic additions to two lines take as long as to one");
+    }
+    found_.apart_cycles = contention_.apart_cycles();
+    found_.together_cycles = contention_.together_cycles();
+    find_bits();
+    constexpr std::size_t most_bits = 14;
+    if (bits_.size() > most_bits) {
+      return without("more than 14 address bits tell slices apart inside a block of 2 MB");
+    }
+    label_block();
+    confirm_labels();
+    FoundStructure structure = find_structure({.bits = bits_, .labels = labels_});
+    if (!structure.structure) {
+      found_.why_no_structure = std::move(structure.reason);
+      count_elsewhere();
+      return std::move(found_);
+    }
+    found_.structure = std::move(structure.structure);
+    structure_constants_ = structure.constants;
+    verify();
+    return std::move(found_);
+  }
+
+ private:
+  FoundSlices without(const std::string& reason) {
+    found_.why_no_count = found_.why_no_structure = reason;
+    return std::move(found_);
+  }
+
+  [[nodiscard]] std::uint64_t any_line() { return random_.below(block_bytes / sector_bytes_) * sector_bytes_; }
+
+  // Bits that make no difference to a line from anywhere in the block: one that makes a difference shows it by half of
+  // the lines at least.
+  void find_bits() {
+    constexpr std::size_t lines_of_bit = 24;
+    for (std::uint64_t step = sector_bytes_; step < block_bytes; step *= 2) {
+      std::vector<Pair> pairs;
+      for (std::size_t i = 0; i < lines_of_bit; ++i) {
+        const std::uint64_t line = first_block_ + any_line();
+        const std::uint64_t place = line - first_block_;
+        pairs.push_back({line, first_block_ + (place ^ step)});
+      }
+      const std::vector<bool> together = contention_.voted(pairs);
+      if (!std::ranges::all_of(together, [](bool each) { return each; })) {
+        bits_.push_back(static_cast<unsigned>(std::countr_zero(step)));
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint64_t line_at(std::uint64_t place) const {
+    std::uint64_t offset = first_block_;
+    for (std::size_t i = 0; i < bits_.size(); ++i) {
+      offset += ((place >> i) & 1U) << bits_[i];
+    }
+    return offset;
+  }
+
+  // Lines are compared with one of each slice that is known, in random order, slice by slice.
+  void label_block() {
+    std::vector<std::uint32_t> left(std::size_t{1} << bits_.size());
+    labels_.resize(left.size());
+    for (std::uint32_t i = 0; i < left.size(); ++i) {
+      left[i] = i;
+    }
+    random_.shuffle(left);
+    while (!left.empty()) {
+      const std::uint32_t first = left.back();
+      left.pop_back();
+      if (const auto known = slice_among(members_, line_at(first))) {
+        labels_[first] = *known;
+        continue;
+      }
+      const auto label = static_cast<std::uint32_t>(members_.size());
+      members_.push_back(line_at(first));
+      labels_[first] = label;
+      std::vector<Pair> pairs;
+      for (const std::uint32_t place : left) {
+        pairs.push_back({members_.back(), line_at(place)});
+      }
+      const std::vector<bool> together = contention_.surely_together(pairs, sure);
+      std::vector<std::uint32_t> others;
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        if (together[i]) {
+          labels_[left[i]] = label;
+        } else {
+          others.push_back(left[i]);
+        }
+      }
+      left = std::move(others);
+    }
+  }
+
+  // A label rests on one pair of lines. Each is asked again with another line of the slice, and where that is apart,
+  // with several lines of each slice.
+  void confirm_labels() {
+    constexpr std::size_t witnesses = 3;
+    std::vector<std::vector<std::uint32_t>> places(members_.size());
+    for (std::uint32_t place = 0; place < labels_.size(); ++place) {
+      places[labels_[place]].push_back(place);
+    }
+    const auto any_of = [this](const std::vector<std::uint32_t>& some) {
+      return line_at(some[random_.below(some.size())]);
+    };
+    std::vector<Pair> pairs;
+    for (std::uint32_t place = 0; place < labels_.size(); ++place) {
+      pairs.push_back({any_of(places[labels_[place]]), line_at(place)});
+    }
+    const std::vector<bool> confirmed = contention_.surely_together(pairs, 2);
+    for (std::uint32_t place = 0; place < labels_.size(); ++place) {
+      if (confirmed[place]) {
+        continue;
+      }
+      std::vector<Pair> with_all;
+      for (const std::vector<std::uint32_t>& some : places) {
+        for (std::size_t witness = 0; witness < witnesses; ++witness) {
+          with_all.push_back({any_of(some), line_at(place)});
+        }
+      }
+      const std::vector<bool> together = contention_.voted(with_all);
+      for (std::uint32_t label = 0; label < places.size(); ++label) {
+        const auto first = together.begin() + static_cast<std::ptrdiff_t>(witnesses * label);
+        if (std::all_of(first, first + witnesses, [](bool each) { return each; })) {
+          labels_[place] = label;
+        }
+      }
+    }
+  }
+
+  // The one of these lines that shares a slice with the line, if there is one.
+  [[nodiscard]] std::optional<std::uint32_t> slice_among(const std::vector<std::uint64_t>& members,
+                                                         std::uint64_t line) {
+    std::vector<Pair> pairs;
+    for (const std::uint64_t member : members) {
+      pairs.push_back({member, line});
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const std::vector<bool> together = contention_.surely_together(pairs, sure);
+      if (const auto first = std::ranges::find(together, true); first != together.end()) {
+        return static_cast<std::uint32_t>(first - together.begin());
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Where nothing is known but slices of one block: whether lines from everywhere lie in them too.
+  void count_elsewhere() {
+    constexpr std::size_t lines_of_slice = 16;
+    std::vector<std::uint64_t> left;
+    for (std::size_t i = 0; i < lines_of_slice * members_.size(); ++i) {
+      left.push_back(first_block_ + random_.below(blocks_) * block_bytes + any_line());
+    }
+    for (const std::uint64_t member : members_) {
+      std::vector<Pair> pairs;
+      for (const std::uint64_t line : left) {
+        pairs.push_back({member, line});
+      }
+      const std::vector<bool> together = contention_.surely_together(pairs, 2);
+      std::vector<std::uint64_t> others;
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        if (!together[i]) {
+          others.push_back(left[i]);
+        }
+      }
+      left = std::move(others);
+    }
+    for (const std::uint64_t line : left) {
+      if (!slice_among(members_, line)) {
+        found_.why_no_count = "a line elsewhere lies in none of the " + std::to_string(members_.size()) +
+                              " slices that lines of one block of 2 MB lie in";
+        return;
+      }
+    }
+    found_.count = static_cast<std::uint32_t>(members_.size());
+  }
+
+  struct Labelled {
+    std::uint64_t place = 0;
+    std::uint32_t label = 0;
+  };
+
+  // A block and what it adds.
+  struct Block {
+    std::uint64_t offset = 0;
+    BlockConstants constants = {};
+  };
+
+  // The first line of a block tells the parities and the number; one line for each digit, which way it counts.
+  std::optional<Block> block_at(std::uint64_t offset) {
+    const SliceStructure& structure = *found_.structure;
+    const auto rows = structure.row_masks.size();
+    const auto first = slice_among(member_of_slice_, offset);
+    if (!first) {
+      return std::nullopt;
+    }
+    Block block{.offset = offset, .constants = {.row_flips = *first & ((1U << rows) - 1)}};
+    const std::uint32_t number = *first >> rows;
+    std::vector<Pair> pairs;
+    const auto numbered = [&](std::uint32_t other) {
+      return member_of_slice_[(other % structure.modulo) << rows | block.constants.row_flips];
+    };
+    for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+      const std::uint64_t line = offset + structure.digit_steps[i];
+      pairs.push_back({numbered(number + structure.weights[i]), line});
+      pairs.push_back({numbered(number + structure.modulo - structure.weights[i]), line});
+    }
+    const std::vector<bool> together = contention_.surely_together(pairs, sure);
+    std::uint64_t shift = number;
+    for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+      if (together[2 * i] == together[2 * i + 1]) {
+        return std::nullopt;
+      }
+      if (together[2 * i + 1]) {
+        block.constants.digit_flips |= 1U << i;
+        shift += structure.modulo - structure.weights[i];
+      }
+    }
+    block.constants.shift = static_cast<std::uint32_t>(shift % structure.modulo);
+    return block;
+  }
+
+  // Slices are as many as the structure has numbers, if a line was seen in each and lines from everywhere lie in them.
+  void verify() {
+    const auto count = found_.structure->modulo << found_.structure->row_masks.size();
+    if (members_.size() != count) {
+      withdraw("lines of one block of 2 MB lie in " + std::to_string(members_.size()) +
+               " slices, and their index has " + std::to_string(count));
+      return;
+    }
+    const std::vector<Block> blocks = choose_senses() ? other_blocks() : std::vector<Block>{};
+    if (blocks.empty()) {
+      withdraw("in another block of 2 MB lines lie otherwise than parities that flip and numbers that shift allow");
+      return;
+    }
+    found_.blocks = blocks.size();
+    ask_fresh_pairs(blocks);
+    constexpr std::size_t most_wrong = 2;  // of 20,000
+    if (found_.fresh.wrong > most_wrong) {
+      withdraw("of " + std::to_string(found_.fresh.asked) + " fresh pairs " + std::to_string(found_.fresh.wrong) +
+               " are otherwise than the index says");
+      return;
+    }
+    found_.count = count;
+    name_as_blocks_do(blocks);
+  }
+
+  [[nodiscard]] std::uint64_t any_block() { return first_block_ + random_.below(blocks_) * block_bytes; }
+
+  // One block does not tell whether numbers go up or down where a row differs, and any choice explains it. In other
+  // blocks, where numbers are shifted, one choice does.
+  bool choose_senses() {
+    constexpr std::size_t blocks_asked = 4;
+    constexpr std::size_t more_lines = 24;
+    const SliceStructure first = *found_.structure;
+    std::vector<std::vector<Labelled>> seen(blocks_asked);
+    for (std::vector<Labelled>& lines : seen) {
+      std::vector<std::uint64_t> places{0};
+      places.insert(places.end(), first.digit_steps.begin(), first.digit_steps.end());
+      for (std::size_t i = 0; i < more_lines; ++i) {
+        places.push_back(any_line());
+      }
+      const std::uint64_t block = any_block();
+      for (const std::uint64_t place : places) {
+        const auto label = slice_among(members_, block + place);
+        if (!label) {
+          return false;
+        }
+        lines.push_back({.place = place, .label = *label});
+      }
+    }
+    for (std::uint32_t rows = 0; rows < std::uint32_t{1} << first.row_masks.size(); ++rows) {
+      found_.structure = with_rows(first, rows);
+      name_members();
+      if (std::ranges::all_of(seen, [this](const auto& lines) { return explains(lines); })) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
+    for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
+      for (std::uint64_t& mask : structure.digit_masks) {
+        mask ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
+      }
+    }
+    return structure;
+  }
+
+  void name_members() {
+    slice_of_member_.clear();
+    member_of_slice_.assign(members_.size(), 0);
+    for (const std::uint64_t member : members_) {
+      slice_of_member_.push_back(slice_of(*found_.structure, structure_constants_, member - first_block_));
+      member_of_slice_[slice_of_member_.back()] = member;
+    }
+  }
+
+  // Whether the block adds what its first lines tell, the one at its begin and one for each digit.
+  [[nodiscard]] bool explains(const std::vector<Labelled>& lines) const {
+    const SliceStructure& structure = *found_.structure;
+    const auto rows = structure.row_masks.size();
+    const std::uint32_t first = slice_of_member_[lines.front().label];
+    BlockConstants constants{.row_flips = first & ((1U << rows) - 1)};
+    const std::uint32_t number = first >> rows;
+    std::uint64_t shift = number;
+    for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+      if (slice_of_member_[lines[1 + i].label] >> rows != (number + structure.weights[i]) % structure.modulo) {
+        constants.digit_flips |= 1U << i;
+        shift += structure.modulo - structure.weights[i];
+      }
+    }
+    constants.shift = static_cast<std::uint32_t>(shift % structure.modulo);
+    return std::ranges::all_of(lines, [&](const Labelled& line) {
+      return slice_of(structure, constants, line.place) == slice_of_member_[line.label];
+    });
+  }
+
+  // Pairs of neighbours, up to so many blocks. Empty where one adds what it should not.
+  std::vector<Block> other_blocks() {
+    constexpr std::uint64_t most_pairs = 24;
+    std::vector<Block> blocks;
+    for (std::uint64_t i = 0; i < std::min(most_pairs, blocks_ / 2); ++i) {
+      const std::uint64_t even = first_block_ + random_.below(blocks_ / 2) * 2 * block_bytes;
+      for (const std::uint64_t offset : {even, even + block_bytes}) {
+        const auto block = block_at(offset);
+        if (!block) {
+          return {};
+        }
+        blocks.push_back(*block);
+      }
+    }
+    return blocks;
+  }
+
+  // Digits that most blocks flip are written as what counts the other way. Where the number goes up by the same from
+  // most blocks to the next, it is counted in that: the address above the block is added as it is then.
+  void name_as_blocks_do(const std::vector<Block>& blocks) {
+    SliceStructure& structure = *found_.structure;
+    const auto is_most = [&](std::size_t count, std::size_t all) { return 2 * count > all; };
+    for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+      const auto flipped = std::ranges::count_if(
+          blocks, [i](const Block& block) { return ((block.constants.digit_flips >> i) & 1U) != 0; });
+      if (is_most(static_cast<std::size_t>(flipped), blocks.size())) {
+        structure.weights[i] = structure.modulo - structure.weights[i];
+      }
+    }
+    std::map<std::uint32_t, std::size_t> steps;
+    for (std::size_t i = 0; i + 1 < blocks.size(); i += 2) {
+      ++steps[step_between(blocks[i], blocks[i + 1])];
+    }
+    for (const auto& [step, times] : steps) {
+      if (structure.modulo > 1 && is_most(times, blocks.size() / 2) && std::gcd(step, structure.modulo) == 1) {
+        std::uint64_t inverse = 1;
+        while (inverse * step % structure.modulo != 1) {
+          ++inverse;
+        }
+        for (std::uint32_t& weight : structure.weights) {
+          weight = static_cast<std::uint32_t>(weight * inverse % structure.modulo);
+        }
+        return;
+      }
+    }
+  }
+
+  // By how much the number goes up, flips aside.
+  [[nodiscard]] std::uint32_t step_between(const Block& one, const Block& next) const {
+    const std::uint32_t modulo = found_.structure->modulo;
+    return (next.constants.shift + modulo - one.constants.shift) % modulo;
+  }
+
+  void withdraw(const std::string& reason) {
+    found_.structure.reset();
+    found_.why_no_structure = reason;
+    count_elsewhere();
+  }
+
+  // Half of them together.
+  void ask_fresh_pairs(const std::vector<Block>& blocks) {
+    constexpr std::size_t pairs_asked = 20000;
+    struct Line {
+      std::uint64_t offset;
+      std::uint32_t slice;
+    };
+    std::vector<Line> lines;
+    std::map<std::uint32_t, std::vector<std::uint64_t>> of_slice;
+    for (std::size_t i = 0; i < 2 * pairs_asked; ++i) {
+      const Block& block = blocks[random_.below(blocks.size())];
+      const std::uint64_t place = any_line();
+      lines.push_back({block.offset + place, slice_of(*found_.structure, block.constants, place)});
+      of_slice[lines.back().slice].push_back(lines.back().offset);
+    }
+    std::vector<Pair> pairs;
+    std::vector<bool> said;
+    while (pairs.size() < pairs_asked) {
+      const Line& one = lines[random_.below(lines.size())];
+      const Line& other = lines[random_.below(lines.size())];
+      const std::vector<std::uint64_t>& alike = of_slice[one.slice];
+      const std::uint64_t mate = alike[random_.below(alike.size())];
+      if (pairs.size() % 2 == 0 && mate != one.offset) {
+        pairs.push_back({one.offset, mate});
+        said.push_back(true);
+      } else if (pairs.size() % 2 == 1 && other.slice != one.slice) {
+        pairs.push_back({one.offset, other.offset});
+        said.push_back(false);
+      }
+    }
+    const std::vector<bool> seen = contention_.read(pairs);
+    std::vector<Pair> doubtful;
+    std::vector<bool> said_of_doubtful;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (seen[i] != said[i]) {
+        doubtful.push_back(pairs[i]);
+        said_of_doubtful.push_back(said[i]);
+      }
+    }
+    const std::vector<bool> again = contention_.voted(doubtful);
+    found_.fresh.asked = pairs.size();
+    found_.fresh.together = static_cast<std::size_t>(std::ranges::count(said, true));
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      found_.fresh.wrong += again[i] != said_of_doubtful[i] ? 1U : 0U;
+    }
+  }
+
+  Asker* device_;
+  Contention contention_;
+  std::uint64_t sector_bytes_;
+  model::Random random_;
+  std::uint64_t first_block_ = 0;  // offset of the first aligned one
+  std::uint64_t blocks_ = 0;
+  std::vector<unsigned> bits_;
+  std::vector<std::uint32_t> labels_;
+  std::vector<std::uint64_t> members_;  // one line of each slice, by label
+  BlockConstants structure_constants_;
+  std::vector<std::uint32_t> slice_of_member_;  // by label
+  std::vector<std::uint64_t> member_of_slice_;  // by the number of the slice
+  FoundSlices found_;
+};
+
+}  // namespace
+
+FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes) { return Search(device, sector_bytes).find(); }
+
+}  // namespace gpuinfer::infer

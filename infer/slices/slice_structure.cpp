@@ -1,0 +1,515 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/slices/slice_structure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "infer/asking/gf2.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using Place = std::uint32_t;  // of a line in its block: a vector over GF(2)
+
+bool parity(std::uint64_t bits) { return (std::popcount(bits) & 1) != 0; }
+
+// Masks of which the i-th has odd parity with the i-th vector of a basis of GF(2)^size, and even with all others.
+std::vector<std::uint64_t> dual_basis(std::vector<std::uint64_t> basis) {
+  const std::size_t size = basis.size();
+  // Of the inverse, columns are the masks.
+  std::vector<std::uint64_t> inverse(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    inverse[i] = std::uint64_t{1} << i;
+  }
+  for (std::size_t column = 0; column < size; ++column) {
+    std::size_t pivot = column;
+    while (((basis[pivot] >> column) & 1U) == 0) {
+      ++pivot;
+    }
+    std::swap(basis[pivot], basis[column]);
+    std::swap(inverse[pivot], inverse[column]);
+    for (std::size_t row = 0; row < size; ++row) {
+      if (row != column && ((basis[row] >> column) & 1U) != 0) {
+        basis[row] ^= basis[column];
+        inverse[row] ^= inverse[column];
+      }
+    }
+  }
+  std::vector<std::uint64_t> masks(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t bit = 0; bit < size; ++bit) {
+      masks[i] |= ((inverse[bit] >> i) & 1U) << bit;
+    }
+  }
+  return masks;
+}
+
+// Vectors of whole numbers and all that their sums and differences reach, as rows of an upper triangle.
+class Lattice {
+ public:
+  using Vector = std::vector<std::int64_t>;
+
+  explicit Lattice(std::size_t size) : rows_(size) {}
+
+  void add(Vector vector) {
+    for (std::size_t column = 0; column < rows_.size(); ++column) {
+      Vector& row = rows_[column];
+      if (vector[column] != 0 && row.empty()) {
+        row = std::move(vector);
+        return;
+      }
+      // Euclid, until only the row has something in this column.
+      while (vector[column] != 0) {
+        subtract(row, vector, row[column] / vector[column]);
+        std::swap(row, vector);
+      }
+      shorten(vector, column + 1);
+    }
+  }
+
+  // Numbers of vectors that are as good as apart: the determinant. None where they are not finitely many.
+  [[nodiscard]] std::optional<std::int64_t> determinant() const {
+    std::int64_t product = 1;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i].empty()) {
+        return std::nullopt;
+      }
+      product *= std::abs(rows_[i][i]);
+      if (product > most_numbers) {
+        return std::nullopt;
+      }
+    }
+    return product;
+  }
+
+  // Where the last unit vector reaches all numbers of vectors that are apart: which multiple of it each unit vector is.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> weights() const {
+    const auto modulo = determinant();
+    if (!modulo || std::abs(rows_.back().back()) != *modulo) {
+      return std::nullopt;
+    }
+    std::vector<std::int64_t> weights(rows_.size(), 1);
+    for (std::size_t i = rows_.size() - 1; i-- > 0;) {
+      std::int64_t sum = 0;
+      for (std::size_t j = i + 1; j < rows_.size(); ++j) {
+        sum += rows_[i][j] % *modulo * weights[j];
+      }
+      weights[i] = (-sum * rows_[i][i] % *modulo + *modulo) % *modulo;  // the diagonal is 1 or -1 here
+    }
+    return std::vector<std::uint32_t>(weights.begin(), weights.end());
+  }
+
+ private:
+  static constexpr std::int64_t most_numbers = 1 << 20;
+
+  static void subtract(Vector& from, const Vector& vector, std::int64_t times) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      from[i] -= times * vector[i];
+    }
+  }
+  // So that numbers stay small.
+  void shorten(Vector& vector, std::size_t first) const {
+    for (std::size_t i = first; i < rows_.size(); ++i) {
+      if (!rows_[i].empty()) {
+        subtract(vector, rows_[i], vector[i] / rows_[i][i]);
+      }
+    }
+  }
+
+  std::vector<Vector> rows_;  // the i-th begins with i zeros, or is not there yet
+};
+
+// The number of digits whose weights are 1, 2, 4, ... times `factor`, up to signs: a quotient of the address has such.
+std::size_t doublings(const std::vector<std::uint32_t>& weights, std::uint64_t factor, std::uint64_t modulo) {
+  std::vector<std::uint64_t> left;
+  for (const std::uint32_t weight : weights) {
+    left.push_back(weight * factor % modulo);
+  }
+  std::uint64_t power = 1;
+  std::size_t count = 0;
+  while (true) {
+    const auto found =
+        std::ranges::find_if(left, [&](std::uint64_t weight) { return weight == power || weight == modulo - power; });
+    if (found == left.end()) {
+      return count;
+    }
+    left.erase(found);
+    power = power * 2 % modulo;
+    ++count;
+  }
+}
+
+class Search {
+ public:
+  explicit Search(const LabelledLines& lines)
+      : lines_(&lines), all_(lines.bits.size()), places_(Place{1} << lines.bits.size()) {
+    for (Place place = 0; place < places_; ++place) {
+      members_[lines.labels[place]].push_back(place);
+    }
+  }
+
+  FoundStructure find() {
+    count_shared();
+    find_rows();
+    if (!find_candidates()) {
+      return {.reason = reason_};
+    }
+    FoundStructure found;
+    for (std::uint32_t choice = 0; choice < std::uint32_t{1} << doubtful_.size() && !found.structure; ++choice) {
+      choose_digits(choice);
+      if (digits_.size() == digit_count()) {
+        find_masks();
+        found = digits_.empty() || (find_numbers() && find_signs()) ? reproduced() : FoundStructure{.reason = reason_};
+      }
+    }
+    return found;
+  }
+
+ private:
+  // For each difference: how many lines share a slice with the one that is so far away.
+  void count_shared() {
+    shared_.assign(places_, 0);
+    for (const auto& [label, members] : members_) {
+      for (const Place a : members) {
+        for (const Place b : members) {
+          ++shared_[a ^ b];
+        }
+      }
+    }
+  }
+
+  void find_rows() {
+    for (Place d = 1; d < places_; ++d) {
+      if (shared_[d] == places_) {
+        unseen_.add(d);
+      }
+      if (shared_[d] != 0) {
+        kernel_.add(d);
+      }
+    }
+    std::vector<unsigned> every(all_);
+    std::iota(every.begin(), every.end(), 0U);
+    rows_ = kernel_.orthogonal_complement(every);
+  }
+
+  // In each slice, to how many others `d` leads, up to three.
+  [[nodiscard]] std::size_t most_led_to(Place d) const {
+    std::size_t most = 0;
+    for (const auto& [label, members] : members_) {
+      std::array<std::uint32_t, 2> seen{};
+      std::size_t count = 0;
+      for (const Place place : members) {
+        const std::uint32_t other = lines_->labels[place ^ d];
+        if (std::find(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), other) !=
+            seen.begin() + static_cast<std::ptrdiff_t>(count)) {
+          continue;
+        }
+        if (count == seen.size()) {
+          return count + 1;
+        }
+        seen[count] = other;
+        ++count;
+      }
+      most = std::max(most, count);
+    }
+    return most;
+  }
+
+  [[nodiscard]] std::size_t digit_count() const { return kernel_.rank() - unseen_.rank(); }
+
+  // Differences that may toggle one digit. Each has a partner that toggles all others; few lines may not tell which is
+  // which.
+  bool find_candidates() {
+    constexpr std::size_t most_doubtful = 8;
+    // A basis of the kernel beside what is not seen.
+    EchelonBasis more = unseen_;
+    std::vector<Place> basis;
+    for (const std::uint64_t row : kernel_.rows()) {
+      if (more.add(row)) {
+        basis.push_back(static_cast<Place>(row));
+      }
+    }
+    std::vector<Place> candidates;
+    std::optional<std::uint64_t> all_digits;
+    for (Place choice = 1; choice < Place{1} << basis.size(); ++choice) {
+      Place d = 0;
+      for (std::size_t i = 0; i < basis.size(); ++i) {
+        d ^= ((choice >> i) & 1U) != 0 ? basis[i] : 0;
+      }
+      const std::size_t led_to = most_led_to(d);
+      if (led_to == 1) {
+        all_digits = unseen_.remainder(d);
+      } else if (led_to == 2 && shared_[d] == 0) {
+        candidates.push_back(d);
+      }
+    }
+    for (const Place d : candidates) {
+      const auto partner =
+          std::ranges::find_if(candidates, [&](Place other) { return unseen_.remainder(d ^ other) == all_digits; });
+      if (partner == candidates.end()) {
+        certain_.push_back(d);
+      } else if (d < *partner) {
+        doubtful_.push_back({d, *partner});
+      }
+    }
+    if (certain_.size() + doubtful_.size() != digit_count() || doubtful_.size() > most_doubtful) {
+      reason_ = std::to_string(candidates.size()) +
+                " differences of addresses may toggle one digit of a number, where " + std::to_string(digit_count()) +
+                " digits are left beside the parities";
+      return false;
+    }
+    return true;
+  }
+
+  // None where the choice is of differences that depend on one another.
+  void choose_digits(std::uint32_t choice) {
+    digits_ = certain_;
+    for (std::size_t i = 0; i < doubtful_.size(); ++i) {
+      digits_.push_back(doubtful_[i][(choice >> i) & 1U]);
+    }
+    EchelonBasis found = unseen_;
+    if (!std::ranges::all_of(digits_, [&](Place d) { return found.add(d); })) {
+      digits_.clear();
+      reason_ = "the differences of addresses that toggle one digit of a number depend on one another";
+    }
+  }
+
+  // Each row has a bit of its own, which no other row and, by choice, no digit has.
+  void find_masks() {
+    std::vector<std::uint64_t> basis(digits_.begin(), digits_.end());
+    row_steps_.clear();
+    for (const std::uint64_t row : rows_) {
+      row_steps_.push_back(Place{1} << static_cast<unsigned>(std::countr_zero(row)));
+    }
+    basis.insert(basis.end(), row_steps_.begin(), row_steps_.end());
+    basis.insert(basis.end(), unseen_.rows().begin(), unseen_.rows().end());
+    masks_ = dual_basis(std::move(basis));
+    masks_.resize(digits_.size());
+  }
+
+  [[nodiscard]] std::uint32_t rows_at(Place place) const {
+    std::uint32_t rows = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      rows |= (parity(place & rows_[i]) ? 1U : 0U) << i;
+    }
+    return rows;
+  }
+
+  // Between lines with these rows that share a slice: by how much each digit differs. One line of each slice with each
+  // other one is enough.
+  [[nodiscard]] std::vector<Lattice::Vector> relations(std::uint32_t rows) const {
+    std::vector<Lattice::Vector> found;
+    for (const auto& [label, members] : members_) {
+      if (rows_at(members.front()) != rows) {
+        continue;
+      }
+      for (const Place place : members) {
+        Lattice::Vector vector;
+        for (const std::uint64_t mask : masks_) {
+          vector.push_back((parity(place & mask) ? 1 : 0) - (parity(members.front() & mask) ? 1 : 0));
+        }
+        found.push_back(std::move(vector));
+      }
+    }
+    return found;
+  }
+
+  // With each digit last in turn, as not every weight has all multiples.
+  bool find_numbers() {
+    const std::vector<Lattice::Vector> vectors = relations(0);
+    for (std::size_t last = 0; last < digits_.size(); ++last) {
+      Lattice lattice(digits_.size());
+      for (Lattice::Vector vector : vectors) {
+        std::swap(vector[last], vector.back());
+        lattice.add(std::move(vector));
+      }
+      const auto modulo = lattice.determinant();
+      if (!modulo) {
+        reason_ = "too few lines share a slice to tell modulo what a number is taken";
+        return false;
+      }
+      if (auto weights = lattice.weights()) {
+        std::swap(weights->at(last), weights->back());
+        modulo_ = static_cast<std::uint32_t>(*modulo);
+        weights_ = *std::move(weights);
+        name_weights();
+        return true;
+      }
+    }
+    reason_ = "slices are not numbered by one sum of digits modulo a number";
+    return false;
+  }
+
+  // Numbers may be multiplied by what has no divisor in common with the modulo: by what makes digits those of a
+  // quotient.
+  void name_weights() {
+    std::size_t most = 0;
+    std::uint64_t best = 1;
+    for (std::uint64_t factor = 1; factor < modulo_; ++factor) {
+      const std::size_t count =
+          std::gcd(factor, std::uint64_t{modulo_}) == 1 ? doublings(weights_, factor, modulo_) : 0;
+      if (count > most) {
+        most = count;
+        best = factor;
+      }
+    }
+    for (std::uint32_t& weight : weights_) {
+      weight = static_cast<std::uint32_t>(weight * best % modulo_);
+    }
+  }
+
+  // Where one row differs, some digits count the other way, which is as if they had that row in them. One digit may be
+  // said to have none.
+  bool find_signs() {
+    std::vector<std::uint64_t> rows_of_digit(digits_.size(), 0);
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const std::vector<Lattice::Vector> vectors = relations(std::uint32_t{1} << row);
+      const auto holds = [&](std::uint32_t flips) {
+        return std::ranges::all_of(vectors, [&](const Lattice::Vector& vector) {
+          std::int64_t sum = 0;
+          for (std::size_t i = 0; i < vector.size(); ++i) {
+            sum += ((flips >> i) & 1U) != 0 ? -vector[i] * weights_[i] : vector[i] * weights_[i];
+          }
+          return sum % modulo_ == 0;
+        });
+      };
+      std::uint32_t flips = 0;
+      while (flips < std::uint32_t{1} << digits_.size() && !holds(flips)) {
+        flips += 2;
+      }
+      if (flips >= std::uint32_t{1} << digits_.size()) {
+        reason_ = "the digits of a number have other weights where parities differ";
+        return false;
+      }
+      for (std::size_t i = 0; i < digits_.size(); ++i) {
+        rows_of_digit[i] ^= ((flips >> i) & 1U) != 0 ? rows_[row] : 0;
+      }
+    }
+    for (std::size_t i = 0; i < digits_.size(); ++i) {
+      masks_[i] ^= rows_of_digit[i];
+    }
+    return true;
+  }
+
+  // Smallest weights first, each as the smaller of itself and its negative, or as a power of two that it is: the digit
+  // counts the other way then.
+  void order_digits(SliceStructure& structure, BlockConstants& constants) const {
+    std::vector<std::uint64_t> powers;
+    for (std::uint64_t power = 1; power != 0 && powers.size() < digits_.size(); power = power * 2 % modulo_) {
+      powers.push_back(power);
+    }
+    struct Digit {
+      std::size_t place;
+      std::uint32_t weight;
+      std::uint64_t mask;
+      std::uint64_t step;
+      bool flips;
+    };
+    std::vector<Digit> digits;
+    for (std::size_t i = 0; i < digits_.size(); ++i) {
+      const std::uint32_t weight = weights_[i];
+      const std::uint32_t negative = modulo_ - weight;
+      const auto as_is = std::ranges::find(powers, weight) - powers.begin();
+      const auto other = std::ranges::find(powers, negative) - powers.begin();
+      const bool flips = as_is == other ? negative < weight : other < as_is;
+      digits.push_back(
+          {static_cast<std::size_t>(std::min(as_is, other)), flips ? negative : weight, masks_[i], digits_[i], flips});
+    }
+    std::ranges::sort(digits, [](const Digit& a, const Digit& b) {
+      return std::pair(a.place, a.weight) < std::pair(b.place, b.weight) ||
+             (std::pair(a.place, a.weight) == std::pair(b.place, b.weight) && a.mask < b.mask);
+    });
+    for (const Digit& digit : digits) {
+      constants.digit_flips |= (digit.flips ? 1U : 0U) << structure.weights.size();
+      structure.weights.push_back(digit.weight);
+      structure.digit_masks.push_back(address_bits(digit.mask));
+      structure.digit_steps.push_back(address_bits(digit.step));
+    }
+  }
+
+  [[nodiscard]] std::uint64_t address_bits(std::uint64_t place) const {
+    std::uint64_t address = 0;
+    for (std::size_t i = 0; i < lines_->bits.size(); ++i) {
+      address |= ((place >> i) & 1U) << lines_->bits[i];
+    }
+    return address;
+  }
+
+  FoundStructure reproduced() const {
+    FoundStructure found;
+    SliceStructure structure;
+    structure.modulo = modulo_;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      structure.row_masks.push_back(address_bits(rows_[i]));
+      structure.row_steps.push_back(address_bits(row_steps_[i]));
+    }
+    order_digits(structure, found.constants);
+    std::map<std::uint32_t, std::uint32_t> slice_of_label;
+    std::map<std::uint32_t, std::uint32_t> label_of_slice;
+    for (Place place = 0; place < places_; ++place) {
+      const std::uint32_t slice = slice_of(structure, found.constants, address_bits(place));
+      const std::uint32_t label = lines_->labels[place];
+      if (slice_of_label.emplace(label, slice).first->second != slice ||
+          label_of_slice.emplace(slice, label).first->second != label) {
+        return {.reason = "parities and a number of digits do not tell all lines apart as they are"};
+      }
+    }
+    found.structure = std::move(structure);
+    return found;
+  }
+
+  const LabelledLines* lines_;
+  std::size_t all_;
+  Place places_;
+  std::map<std::uint32_t, std::vector<Place>> members_;  // by label
+  std::vector<std::uint32_t> shared_;                    // by difference
+  EchelonBasis unseen_;                                  // differences of which no line takes notice
+  EchelonBasis kernel_;                                  // of the rows
+  std::vector<std::uint64_t> rows_;
+  std::vector<Place> certain_;                  // differences that toggle one digit
+  std::vector<std::array<Place, 2>> doubtful_;  // of which one does
+  std::vector<Place> digits_;                   // those that are chosen
+  std::vector<std::uint64_t> row_steps_;
+  std::vector<std::uint64_t> masks_;  // of the digits
+  std::uint32_t modulo_ = 1;
+  std::vector<std::uint32_t> weights_;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& constants, std::uint64_t address) {
+  std::uint32_t rows = constants.row_flips;
+  for (std::size_t i = 0; i < structure.row_masks.size(); ++i) {
+    rows ^= (parity(address & structure.row_masks[i]) ? 1U : 0U) << i;
+  }
+  std::uint64_t number = constants.shift;
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    const std::uint32_t digit =
+        (static_cast<std::uint32_t>(std::popcount(address & structure.digit_masks[i])) ^ (constants.digit_flips >> i)) &
+        1U;
+    number += std::uint64_t{digit} * structure.weights[i];
+  }
+  return static_cast<std::uint32_t>(number % structure.modulo << structure.row_masks.size()) | rows;
+}
+
+FoundStructure find_structure(const LabelledLines& lines) { return Search(lines).find(); }
+
+model::HashIndex index_of(const SliceStructure& structure, std::uint64_t block_bytes) {
+  model::HashIndex index{.row_masks = structure.row_masks, .constant = 0, .terms = {}};
+  if (structure.modulo > 1) {
+    index.terms.push_back({.modulo = structure.modulo,
+                           .shift = static_cast<std::uint32_t>(std::countr_zero(block_bytes)),
+                           .weights = structure.weights,
+                           .row_masks = structure.digit_masks});
+  }
+  return index;
+}
+
+}  // namespace gpuinfer::infer

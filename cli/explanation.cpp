@@ -21,15 +21,16 @@ std::string hypotheses_text(const model::Inquiry& inquiry) {
 
 }  // namespace
 
-std::string explanation(const model::CacheEvidence& evidence) {
+std::string explanation(const model::CacheEvidence& evidence, std::size_t columns) {
   std::string text;
   std::size_t number = 0;
   for (const model::Inquiry& inquiry : evidence.inquiries) {
     text += fmt::format("{:>3}. {} accesses in {} questions{}\n", ++number, grouped(inquiry.accesses),
                         grouped(inquiry.questions), hypotheses_text(inquiry));
     const std::string indent(5, ' ');
-    text += wrapped("asked: " + inquiry.asked, indent) + wrapped("why: " + inquiry.why, indent);
-    text += wrapped("learned: " + (inquiry.learned.empty() ? "nothing, it was cut short" : inquiry.learned), indent);
+    text += wrapped("asked: " + inquiry.asked, indent, columns) + wrapped("why: " + inquiry.why, indent, columns);
+    text += wrapped("learned: " + (inquiry.learned.empty() ? "nothing, it was cut short" : inquiry.learned), indent,
+                    columns);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "model/device_description.hpp"
@@ -9,6 +10,7 @@
 namespace gpuinfer::cli {
 
 // The steps of an inference for people: what was asked, why that, what it cost, and what was known afterwards.
-[[nodiscard]] std::string explanation(const model::CacheEvidence& evidence);
+// In lines of so many columns.
+[[nodiscard]] std::string explanation(const model::CacheEvidence& evidence, std::size_t columns);
 
 }  // namespace gpuinfer::cli

@@ -3,8 +3,10 @@
 #include "cli/ink.hpp"
 
 #include <fmt/color.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace gpuinfer::cli {
@@ -14,6 +16,15 @@ namespace {
 std::string in(fmt::terminal_color colour, const std::string& text) { return fmt::format(fmt::fg(colour), "{}", text); }
 
 }  // namespace
+
+std::size_t columns_of(int file) {
+  winsize window{};
+  constexpr unsigned usual = 80;
+  constexpr unsigned least = 72;
+  constexpr unsigned most = 120;
+  const bool is_known = isatty(file) != 0 && ioctl(file, TIOCGWINSZ, &window) == 0;
+  return is_known && window.ws_col > 0 ? std::clamp<unsigned>(window.ws_col, least, most) : usual;
+}
 
 // As {fmt} writes them: ESC [ 3 COLOUR m, and ESC [ 0 m.
 std::size_t Ink::length_of_colour(std::string_view text) {

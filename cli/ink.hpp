@@ -10,6 +10,9 @@
 
 namespace gpuinfer::cli {
 
+// How wide the terminal is that this open file is, within reason; 80 of anything else.
+[[nodiscard]] std::size_t columns_of(int file);
+
 // Colours of words in a terminal; everything stays as it is where they are not wanted. What has a colour says the same
 // without it.
 class Ink {

@@ -3,6 +3,7 @@
 #include "cli/inquiry.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -160,12 +161,13 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
 ExitStatus conclude(const Inquiry& inquiry, Output& output, Format format, Verbosity verbosity) {
   output.stream() << (format == Format::json ? model::to_json(inquiry.profile) : model::to_yaml(inquiry.profile));
   output.finish();
+  const std::size_t columns = columns_of(STDERR_FILENO);
   for (const auto& [section, evidence] : inquiry.profile.evidence) {
     if (!verbosity.quiet) {
-      std::cerr << '\n' << section << '\n' << leaf_table(inquiry.profile, section);
+      std::cerr << '\n' << section << '\n' << leaf_table(inquiry.profile, section, columns);
     }
     if (verbosity.explain) {
-      std::cerr << '\n' << section << ": how it was found out\n" << explanation(evidence);
+      std::cerr << '\n' << section << ": how it was found out\n" << explanation(evidence, columns);
     }
   }
   if (!verbosity.quiet) {

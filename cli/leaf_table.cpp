@@ -18,7 +18,19 @@ LeafValues leaf_values(const model::DeviceDescription& profile, const std::strin
 
 namespace {
 
-std::string below(std::string_view text) { return wrapped(text, std::string(20, ' ')); }
+constexpr std::size_t indent = 20;
+
+std::string below(std::string_view text, std::size_t columns) {
+  return wrapped(text, std::string(indent, ' '), columns);
+}
+
+// `text` in what `begun` leaves of its line and in lines below it, under its beginning where there is room.
+std::string continued(const std::string& begun, std::size_t begun_letters, std::string_view text, std::size_t columns) {
+  constexpr std::size_t least_room = 24;
+  const std::size_t at = begun_letters + least_room <= columns ? begun_letters : indent;
+  const std::string lines = wrapped(text, std::string(at, ' '), columns);
+  return at == begun_letters ? begun + lines.substr(std::min(at, lines.size())) : begun + '\n' + lines;
+}
 
 // Of the column of names of these leaves.
 std::size_t name_columns(const LeafValues& values) {
@@ -29,34 +41,36 @@ std::size_t name_columns(const LeafValues& values) {
   return columns;
 }
 
-std::string leaf_lines(std::string_view leaf, std::size_t columns, const std::string& value,
-                       const model::LeafEvidence& evidence, const Ink& ink) {
+std::string leaf_lines(std::string_view leaf, std::size_t name_letters, const std::string& value,
+                       const model::LeafEvidence& evidence, std::size_t columns, const Ink& ink) {
   const std::string confidence = evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "";
-  std::string lines =
-      fmt::format("  {:<{}}  {}  {:<8}  {}\n", leaf, columns,
-                  ink.status(evidence.status, fmt::format("{:<9}", to_string(evidence.status))), confidence, value);
+  const std::string status = fmt::format("{:<9}", to_string(evidence.status));
+  const auto begun = [&](const std::string& word) {
+    return fmt::format("  {:<{}}  {}  {:<8}  ", leaf, name_letters, word, confidence);
+  };
+  std::string lines = continued(begun(ink.status(evidence.status, status)), begun(status).size(), value, columns);
   for (const auto& [name, detail] : details_in_words(evidence)) {
-    lines += below(fmt::format("{}: {}", name, detail));
+    lines += below(fmt::format("{}: {}", name, detail), columns);
   }
   constexpr std::size_t most_alternatives = 24;
   const std::size_t told = std::min(evidence.alternatives.size(), most_alternatives);
   for (std::size_t i = 0; i < told; ++i) {
-    lines += below("or " + evidence.alternatives[i]);
+    lines += below("or " + evidence.alternatives[i], columns);
   }
   if (told < evidence.alternatives.size()) {
-    lines += below(fmt::format("or {} others, which the profile names", evidence.alternatives.size() - told));
+    lines += below(fmt::format("or {} others, which the profile names", evidence.alternatives.size() - told), columns);
   }
   return lines;
 }
 
-std::string what_is_missing(const model::LeafEvidence& evidence) {
-  return (evidence.reason.empty() ? "" : below(evidence.reason)) +
-         (evidence.decided_by.empty() ? "" : below("would decide: " + evidence.decided_by));
+std::string what_is_missing(const model::LeafEvidence& evidence, std::size_t columns) {
+  return (evidence.reason.empty() ? "" : below(evidence.reason, columns)) +
+         (evidence.decided_by.empty() ? "" : below("would decide: " + evidence.decided_by, columns));
 }
 
-std::string prediction_line(const model::PredictionEvidence& prediction) {
-  std::string line = fmt::format("  prediction        {} fresh accesses in {} sequences", grouped(prediction.accesses),
-                                 prediction.sequences);
+std::string prediction_line(const model::PredictionEvidence& prediction, std::size_t columns) {
+  std::string line =
+      fmt::format("{} fresh accesses in {} sequences", grouped(prediction.accesses), prediction.sequences);
   if (prediction.agreement) {
     line += fmt::format(", agreement {:.6g}", *prediction.agreement);
   }
@@ -69,28 +83,29 @@ std::string prediction_line(const model::PredictionEvidence& prediction) {
   if (prediction.outliers > 0) {
     line += fmt::format(", {} outliers", prediction.outliers);
   }
-  return line + '\n';
+  const std::string begun = "  prediction        ";
+  return continued(begun, begun.size(), line, columns);
 }
 
-std::string table_of(LeafValues values, const model::CacheEvidence& evidence, const Ink& ink) {
+std::string table_of(LeafValues values, const model::CacheEvidence& evidence, std::size_t columns, const Ink& ink) {
   std::erase_if(
       values, [&](const model::LeafValue& value) { return !evidence.leaves.contains(std::string(value.leaf->name)); });
   std::string table;
-  const std::size_t columns = name_columns(values);
+  const std::size_t name_letters = name_columns(values);
   std::string missing;  // of the leaves just written: neighbours often lack the same
   for (const model::LeafValue& value : values) {
     const model::LeafEvidence& found = evidence.leaves.at(std::string(value.leaf->name));
-    if (const std::string own = what_is_missing(found); own != missing) {
+    if (const std::string own = what_is_missing(found, columns); own != missing) {
       table += missing;
       missing = own;
     }
     const bool is_resolved = found.status == model::EvidenceStatus::resolved;
     const char* const no_value = value.leaf->is_of_evidence_alone ? "see below" : is_resolved ? "none" : "not known";
-    table += leaf_lines(value.leaf->name, columns, value.text.value_or(no_value), found, ink);
+    table += leaf_lines(value.leaf->name, name_letters, value.text.value_or(no_value), found, columns, ink);
   }
   table += missing;
   if (evidence.prediction) {
-    table += prediction_line(*evidence.prediction);
+    table += prediction_line(*evidence.prediction, columns);
   }
   return table;
 }
@@ -123,9 +138,9 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
   return lines;
 }
 
-std::string leaf_table(const model::DeviceDescription& profile, const std::string& section, const Ink& ink,
-                       const model::Sections<model::DeviceDescription>& all) {
-  return table_of(leaf_values(profile, section, all), profile.evidence.at(section), ink);
+std::string leaf_table(const model::DeviceDescription& profile, const std::string& section, std::size_t columns,
+                       const Ink& ink, const model::Sections<model::DeviceDescription>& all) {
+  return table_of(leaf_values(profile, section, all), profile.evidence.at(section), columns, ink);
 }
 
 std::map<std::string, std::string> known_values(const model::DeviceDescription& profile, const std::string& section,
@@ -139,16 +154,15 @@ std::map<std::string, std::string> known_values(const model::DeviceDescription& 
   return values;
 }
 
-std::string value_table(const model::DeviceDescription& profile, const std::string& section,
+std::string value_table(const model::DeviceDescription& profile, const std::string& section, std::size_t columns,
                         const model::Sections<model::DeviceDescription>& all) {
   std::string table;
   LeafValues values = leaf_values(profile, section, all);
   std::erase_if(values, [](const model::LeafValue& value) { return !value.is_written; });
-  const std::size_t columns = name_columns(values);
+  const std::size_t name_letters = name_columns(values);
   for (const model::LeafValue& value : values) {
-    const std::string below_leaf = below(value.text.value_or("not known"));
-    table += fmt::format("  {:<{}}  {}", value.leaf->name, columns,
-                         below_leaf.substr(std::min<std::size_t>(20, below_leaf.size())));
+    const std::string begun = fmt::format("  {:<{}}  ", value.leaf->name, name_letters);
+    table += continued(begun, begun.size(), value.text.value_or("not known"), columns);
   }
   return table;
 }

@@ -26,8 +26,9 @@ using LeafValues = std::vector<model::LeafValue>;
 
 // Leaf, status, confidence, value; below it what else is known, and what is missing. `section`: of which `profile` has
 // evidence. Leaves without evidence are left out.
+// In lines of at most `columns`.
 [[nodiscard]] std::string leaf_table(const model::DeviceDescription& profile, const std::string& section,
-                                     const Ink& ink = {},
+                                     std::size_t columns, const Ink& ink = {},
                                      const model::Sections<model::DeviceDescription>& all = model::sections());
 
 // What stands in those tables for leaves that are known, by name.
@@ -37,6 +38,7 @@ using LeafValues = std::vector<model::LeafValue>;
 
 // Leaf and value only, of a description that nobody found out.
 [[nodiscard]] std::string value_table(const model::DeviceDescription& profile, const std::string& section,
+                                      std::size_t columns,
                                       const model::Sections<model::DeviceDescription>& all = model::sections());
 
 }  // namespace gpuinfer::cli

@@ -7,6 +7,7 @@
 #include "cli/progress_line.hpp"
 #include "cli/recordings.hpp"
 #include "cli/report/page.hpp"
+#include "cli/survey/fleet.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
@@ -15,12 +16,15 @@
 namespace gpuinfer::cli {
 
 Syntax report_syntax() {
-  Syntax syntax("report PROFILE... [TRACE...] [--target T] [-o report.html]",
-                "Writes one HTML page with pictures, plots and tables of a profile that needs no network. PROFILE is a "
-                "file or the name of a published device; several are taken as one, as `merge` does. Recordings show "
-                "what was measured beside what the profile says.",
-                {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
-                 "gpuinfer report gtx780 -o report.html                        a published GPU"});
+  Syntax syntax(
+      "report PROFILE... [TRACE...] [--target T] [-o report.html]",
+      "Writes one HTML page with pictures, plots and tables of a profile that needs no network. PROFILE is a "
+      "file or the name of a published device; several of one device are taken as one, as `merge` does; "
+      "those of several devices stand side by side, and a fleet is shown with its members. Recordings show what "
+      "was measured beside what the profile says.",
+      {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
+       "gpuinfer report gtx780 -o report.html                        a published GPU",
+       "gpuinfer report gtx780 gtx980 -o report.html                 two GPUs side by side"});
   syntax
       .repeatable("target", "T",
                   "these only; may be repeated (default: all of the profile); the name for traces that name none "
@@ -51,6 +55,27 @@ void check_that_one_shows(const std::vector<Recording>& recordings, const std::v
   }
 }
 
+// Profiles of several devices, each as it is.
+std::string compared(const std::vector<std::string>& files) {
+  std::vector<model::DeviceDescription> profiles;
+  profiles.reserve(files.size());
+  std::vector<report::NamedProfile> named;
+  for (const std::string& file : files) {
+    profiles.push_back(read_piece(file).description);
+    const std::string& name = profiles.back().device.name;
+    const bool is_taken = std::ranges::any_of(named, [&](const auto& each) { return each.name == name; });
+    named.push_back({.name = is_taken ? name + " (" + file + ")" : name, .profile = &profiles.back()});
+  }
+  return report::comparison_page(named);
+}
+
+bool are_of_one_device(const std::vector<std::string>& files) {
+  const model::DeviceDescription first = read_piece(files.front()).description;
+  return std::ranges::all_of(files, [&](const std::string& file) {
+    return !infer::are_of_other_devices(first, read_piece(file).description);
+  });
+}
+
 }  // namespace
 
 ExitStatus verb_report(Arguments arguments) {
@@ -66,6 +91,18 @@ ExitStatus verb_report(Arguments arguments) {
     (files.empty() || names_profile(operand) ? files : traces).push_back(operand);
   }
   Output output(parsed->text("output"));
+  if (traces.empty() && files.size() > 1 && !are_of_one_device(files)) {
+    output.stream() << compared(files);
+    output.finish();
+    return ExitStatus::resolved;
+  }
+  if (traces.empty() && files.size() == 1 && survey::is_fleet(files.front())) {
+    const survey::Fleet fleet = survey::read_fleet(files.front());
+    output.stream() << report::fleet_page(
+        fleet, fleet.common ? described_targets(*fleet.common, files.front(), asked) : std::vector<std::string>{});
+    output.finish();
+    return ExitStatus::resolved;
+  }
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
   StepBar bar("report", traces.size() + targets.size());

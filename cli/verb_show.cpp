@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,15 +25,18 @@ namespace gpuinfer::cli {
 Syntax show_syntax() {
   Syntax syntax(
       "show PROFILE... [--target T] [--explain] [-o picture.svg]",
-      "Draws the caches of a profile in 100 columns, in colours where stdout is a terminal and NO_COLOR is not "
-      "set.\nPROFILE is a file or the name of a published device; several are taken as one, as `merge` does.",
+      "Draws the caches of a profile, as wide as the terminal is, or in 80 columns, and in colours where stdout is a "
+      "terminal and NO_COLOR is not set.\nPROFILE is a file or the name of a published device; several are taken as "
+      "one, as `merge` does.",
       {"gpuinfer show profile.yaml                                  all of its caches",
        "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU",
-       "gpuinfer show gtx780 --target L1tex -o picture.svg          the same as a vector picture"});
+       "gpuinfer show gtx780 --target L1tex -o picture.svg          the same as a vector picture (.svg, .pdf, .png)"});
   syntax.repeatable("target", "T", "draw these only; may be repeated (default: all that is in the profile)");
   syntax.flag("explain", "tell how they were found out as well");
-  syntax.value("output,o", "FILE.svg",
-               "draw the hierarchy and the caches there, as SVG (default: the picture in the terminal)");
+  syntax.value(
+      "output,o", "FILE.svg",
+      "draw the machine and the caches there: .svg, or .pdf or .png by way of rsvg-convert (default: the picture "
+      "in the terminal)");
   return syntax;
 }
 
@@ -46,13 +50,13 @@ std::string device_line(const model::DeviceDescription::Device& device) {
   if (device.sm_count) {
     line += fmt::format(", {} SMs", *device.sm_count);
   }
-  return line + '\n';
+  return line;
 }
 
 void show_cache(const std::string& target, const model::CacheDescription& cache, const model::CacheEvidence* evidence,
-                const Ink& ink) {
+                std::size_t columns, const Ink& ink) {
   const SupposedCache likely = supposed(cache, evidence);
-  std::cout << '\n' << picture_of(target, likely.cache, ink);
+  std::cout << '\n' << picture_of(target, likely.cache, columns, ink);
   if (!likely.leaves.empty()) {
     std::cout << "\n  drawn with the only alternative where the evidence says ambiguous: not proven\n";
   }
@@ -105,20 +109,19 @@ ExitStatus verb_show(Arguments arguments) {
   }
   const std::vector<std::string> files = parsed->operands();
   const auto output_file = parsed->text("output");
-  if (output_file && !output_file->ends_with(".svg")) {
-    throw InputError("--output: a picture is SVG; name a file that ends in .svg");
-  }
+  const auto format = output_file ? std::optional(report::picture_format_of(*output_file)) : std::nullopt;
   Output output(output_file);
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
-  if (output_file) {
-    output.stream() << report::picture_file(profile, targets);
+  if (format) {
+    output.stream() << report::picture_file(report::whole_picture(profile, targets), profile.device.name, *format);
     output.finish();
     return ExitStatus::resolved;
   }
 
   const Ink ink = Ink::of_stdout();
-  std::cout << device_line(profile.device);
+  const std::size_t columns = columns_of(STDOUT_FILENO);
+  std::cout << wrapped(device_line(profile.device), "", columns);
   for (const std::string& target : targets) {
     const std::string section(section_of(target));
     const auto found = profile.evidence.find(section);
@@ -128,19 +131,19 @@ ExitStatus verb_show(Arguments arguments) {
         std::cout << fmt::format("\n{}: the same cache as {}\n", target, *same);
         continue;
       }
-      show_cache(target, cache->second, evidence, ink);
+      show_cache(target, cache->second, evidence, columns, ink);
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
       show_texture(target, texture->second);
     } else if (const auto code = profile.code.find(target); code != profile.code.end()) {
       show_code(target, code->second);
     } else {
-      std::cout << '\n' << target << ":\n" << (evidence == nullptr ? value_table(profile, section) : "");
+      std::cout << '\n' << target << ":\n" << (evidence == nullptr ? value_table(profile, section, columns) : "");
     }
     if (evidence != nullptr) {
-      std::cout << "\n  evidence\n" << leaf_table(profile, section, ink);
+      std::cout << "\n  evidence\n" << leaf_table(profile, section, columns, ink);
     }
     if (evidence != nullptr && parsed->flag("explain")) {
-      std::cout << "\n  how it was found out\n" << explanation(*evidence);
+      std::cout << "\n  how it was found out\n" << explanation(*evidence, columns);
     }
   }
   return ExitStatus::resolved;

@@ -7,10 +7,8 @@
 // Files that are part of the program.
 namespace gpuinfer::cli::report {
 
-extern const std::string_view page_html;    // page.html: the page, with {{PLACES}} to be filled
-extern const std::string_view page_css;     // page.css
-extern const std::string_view drawing_css;  // drawing.css: of every <svg>
-extern const std::string_view page_js;      // page.js: draws the charts
-extern const std::string_view chart_js;     // Chart.js, whole
+extern const std::string_view page_html;  // page.html: the page, with {{PLACES}} to be filled
+extern const std::string_view page_css;   // page.css
+extern const std::string_view page_js;    // page.js: values under the pointer, files of figures
 
 }  // namespace gpuinfer::cli::report

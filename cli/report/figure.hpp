@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report/drawing.hpp"
 #include "cli/report/markup.hpp"
 
 // What reports are made of. All text is plain and is escaped where it becomes HTML.
@@ -55,18 +56,15 @@ struct Chart {
   std::vector<Mark> marks = {};
 };
 
-// As report.js takes it.
-[[nodiscard]] Document to_document(const Chart& chart);
-
 // A row for each x, a column for each series; an x without a value has an empty cell.
 [[nodiscard]] Table table_of(const Chart& chart);
 
-// A chart or a drawing (an <svg>), and the same for those who do not see it: a table or lines of text.
+// A chart or a drawing, and the same for those who do not see it: a table or lines of text.
 struct Figure {
   std::string title;
   std::string note = {};  // what it shows, and what it leaves out
   std::optional<Chart> chart = {};
-  std::string drawing = {};
+  std::optional<Drawing> drawing = {};
   Table table = {};
   std::string lines = {};
   bool is_narrow = false;  // finds room beside another one on a wide screen
@@ -74,12 +72,5 @@ struct Figure {
 
 // Series that have no values are taken out; no figure where none is left.
 [[nodiscard]] std::optional<Figure> chart_figure(std::string title, std::string note, Chart chart);
-
-// Every how many of `count` things are to be shown so that no more than `most` are: 1, or a prime, so that it does not
-// beat with laps and strides, which are made of small factors.
-[[nodiscard]] std::size_t thinning_step(std::size_t count, std::size_t most);
-
-// "every 7th of 12,000 accesses", or "all 800 accesses".
-[[nodiscard]] std::string thinning_text(std::size_t count, std::size_t step, std::string_view what);
 
 }  // namespace gpuinfer::cli::report

@@ -49,14 +49,6 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
-std::string json_for_script(const Document& document) {
-  std::string safe;
-  for (const char byte : document.dump(-1, ' ', false, Document::error_handler_t::replace)) {
-    safe += byte == '<' ? "\\u003c" : std::string(1, byte);
-  }
-  return safe;
-}
-
 std::string html(const Table& table, std::string_view caption) {
   std::string text = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "

@@ -6,17 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/document.hpp"
-
 // Text that others wrote, made safe for HTML and SVG.
 namespace gpuinfer::cli::report {
 
 // For HTML and XML, between tags and in quoted attributes. What is not printable() becomes
 // U+FFFD.
 [[nodiscard]] std::string escaped(std::string_view text);
-
-// JSON that may stand in a <script>: without a `<`.
-[[nodiscard]] std::string json_for_script(const Document& document);
 
 // Plain text in rows of as many cells as `head`.
 struct Table {

@@ -14,14 +14,19 @@
 #include "cli/program.hpp"
 #include "cli/report/assets.hpp"
 #include "cli/report/cache_drawing.hpp"
+#include "cli/report/chart_drawing.hpp"
 #include "cli/report/evidence_html.hpp"
 #include "cli/report/figure.hpp"
-#include "cli/report/hierarchy_drawing.hpp"
-#include "cli/report/status.hpp"
+#include "cli/report/key_figures.hpp"
+#include "cli/report/machine_drawing.hpp"
+#include "cli/report/overview_figures.hpp"
+#include "cli/report/policy_figures.hpp"
+#include "cli/report/set_map.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
 #include "cli/supposed_cache.hpp"
 #include "cli/targets.hpp"
+#include "infer/comparing/description_difference.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -44,11 +49,6 @@ model::LatencyCycles guide_of(const model::CacheDescription& cache) {
   return guide;
 }
 
-std::string part_text(std::size_t shown, std::size_t all, const std::string& what) {
-  return shown == all ? fmt::format("{} {}{}", grouped(all), what, all == 1 ? "" : "s")
-                      : fmt::format("the first {} of {} {}s", grouped(shown), grouped(all), what);
-}
-
 std::vector<Figure> cache_figures(const std::string& target, const DeviceDescription& profile,
                                   const std::vector<Recording>& recordings) {
   const model::CacheDescription& cache = profile.caches.at(target);
@@ -58,62 +58,35 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   const std::string warning =
       !likely.leaves.empty() ? " Drawn with the only alternative where the evidence says ambiguous: not proven." : "";
   std::vector<Figure> figures;
+  constexpr std::size_t text_columns = 100;
   figures.push_back({.title = "How it is built",
                      .note = "Line, index, sets and policy." + warning,
-                     .drawing = cache_drawing(target, drawn).svg(target + ": line, index, sets, ways and policy"),
-                     .lines = picture_of(target, drawn)});
-  constexpr std::size_t most_sets = 64;
-  constexpr std::size_t most_lines_of_map = 512;
-  constexpr std::size_t most_lines_of_matrix = 96;
-  const std::size_t sets = drawn.ways ? std::min(drawn.ways->size(), most_sets) : 0;
-  if (const auto array = placed_array(drawn, most_lines_of_map)) {
-    figures.push_back(
-        {.title = "Which line goes where",
-         .note = fmt::format("Lines of a contiguous array that fits, in address order, against sets: {}, {}. "
-                             "The bars are the ways.{}",
-                             part_text(array->set_of.size(), array->lines_in_all, "line"),
-                             part_text(sets, drawn.ways->size(), "set"), warning),
-         .drawing = set_map(*array, *drawn.ways, sets).svg(target + ": lines in address order against sets"),
-         .table = set_table(*array, *drawn.ways, sets)});
-  }
-  if (const auto array = placed_array(drawn, most_lines_of_matrix); array && drawn.ways->size() > 1) {
-    figures.push_back(
-        {.title = "Conflict matrix",
-         .note = fmt::format("A mark means that both lines map to the same set. By the index, {} of a contiguous array "
-                             "that fits.{}",
-                             part_text(array->set_of.size(), array->lines_in_all, "line"), warning),
-         .drawing = conflict_matrix(*array).svg(target + ": pairs of lines that share a set"),
-         .table = set_table(*array, *drawn.ways, sets),
-         .is_narrow = true});
-  }
+                     .drawing = cache_drawing(target, drawn),
+                     .lines = picture_of(target, drawn, text_columns)});
+  keep(figures, set_map_figure(drawn));
+  keep(figures, lines_per_set_figure(drawn));
+  keep(figures, stride_figure(drawn));
+  keep(figures, store_figure(drawn));
+  keep(figures, eviction_figure(drawn));
+  keep(figures, victim_figure(drawn));
   const Traces traces = plain_traces(recordings, target);
   const model::LatencyCycles guide = guide_of(cache);
-  keep(figures, latency_figure(traces, guide, Offsets::bytes));
+  keep(figures, latency_histogram(traces, guide));
   keep(figures, miss_curve_figure(cache, traces, guide));
   keep(figures, miss_pattern_figure(cache));
   keep(figures, carveout_figure(cache));
+  keep(figures, sm_map_figure("SMs that share one", cache.shared_by_sms));
+  if (cache.partitions) {
+    keep(figures, sm_map_figure("SMs near to each part", cache.partitions->sms));
+  }
   return figures;
-}
-
-Table texel_table(const model::TextureDescription& texture) {
-  const auto text = [](const std::optional<model::TexelBlock>& block) {
-    return block ? to_string(*block) : "not known";
-  };
-  return {.head = {"block", "texels"},
-          .rows = {{"sector", text(texture.sector_texels)}, {"line", text(texture.line_texels)}}};
 }
 
 std::vector<Figure> texture_figures(const std::string& target, const model::TextureDescription& texture,
                                     const std::vector<Recording>& recordings) {
   std::vector<Figure> figures;
-  if (const auto drawing = texel_drawing(texture)) {
-    figures.push_back({.title = "Texels that lie together",
-                       .note = "Four lines, framed, each with its sectors in two shades; numbers are texels.",
-                       .drawing = drawing->svg(target + ": blocks of texels in sectors and lines"),
-                       .table = texel_table(texture),
-                       .is_narrow = true});
-  }
-  keep(figures, latency_figure(plain_traces(recordings, target), texture.latency_cycles, Offsets::texels));
+  keep(figures, texel_figure(texture));
+  keep(figures, latency_histogram(plain_traces(recordings, target), texture.latency_cycles));
   return figures;
 }
 
@@ -151,7 +124,7 @@ std::vector<Figure> figures_of(const std::string& target, const DeviceDescriptio
   }
   if (const auto code = profile.code.find(target); code != profile.code.end()) {
     std::vector<Figure> figures;
-    keep(figures, code_figure(code->second, plain_traces(recordings, target)));
+    keep(figures, code_figure(target, code->second, plain_traces(recordings, target)));
     return figures;
   }
   std::vector<probe::TimedWorkload> timed;
@@ -163,41 +136,32 @@ std::vector<Figure> figures_of(const std::string& target, const DeviceDescriptio
   return of_threads == figures_of_threads.end() ? std::vector<Figure>{} : of_threads->figures(profile, timed);
 }
 
-// Writes figures and keeps their charts for the script.
-class FigureWriter {
- public:
-  std::string html_of(const std::string& section, const Figure& figure) {
-    std::string text =
-        fmt::format("<figure{}>\n<figcaption><h3>{}</h3><p>{}</p></figcaption>\n",
-                    figure.is_narrow ? " class=\"narrow\"" : "", escaped(figure.title), escaped(figure.note));
-    if (figure.chart) {
-      text += fmt::format(
-          "<div class=\"canvas\"><canvas data-chart=\"{}\" role=\"img\" aria-label=\"{}\"></canvas></div>\n",
-          charts_.size(), escaped(section + ": " + figure.title + "; the numbers are in the table below"));
-      charts_.push_back(to_document(*figure.chart));
-    }
-    if (!figure.drawing.empty()) {
-      text += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>\n",
-                          escaped(section + ": " + figure.title), figure.drawing);
-    }
-    if (!figure.lines.empty()) {
-      text += fmt::format(
-          "<details><summary>As text</summary>\n<div class=\"scroll\" tabindex=\"0\" "
-          "role=\"region\" aria-label=\"{}\"><pre>{}</pre></div></details>\n",
-          escaped(section + ": " + figure.title), escaped(figure.lines));
-    }
-    if (!figure.table.rows.empty()) {
-      text += "<details><summary>Data table</summary>\n" + html(figure.table, section + ": " + figure.title) +
-              "</details>\n";
-    }
-    return text + "</figure>\n";
+std::string html_of(const std::string& section, const Figure& figure) {
+  std::optional<Drawing> drawing = figure.drawing;
+  std::string x_places;
+  if (figure.chart) {
+    DrawnChart drawn = draw(*figure.chart);
+    drawing = std::move(drawn.drawing);
+    x_places = fmt::format(" data-x=\"{}\"", drawn.x_places);
   }
-
-  [[nodiscard]] const Document& charts() const { return charts_; }
-
- private:
-  Document charts_ = Document::array();
-};
+  const std::string title = section + ": " + figure.title;
+  std::string text = fmt::format("<figure{} data-name=\"{}\"{}>\n<figcaption><h3>{}</h3><p>{}</p></figcaption>\n",
+                                 figure.is_narrow ? " class=\"narrow\"" : "", escaped(title), x_places,
+                                 escaped(figure.title), escaped(figure.note));
+  const std::string scroll =
+      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">", escaped(title));
+  if (drawing) {
+    text += scroll + drawing->svg(title) + "</div>\n" + (figure.chart ? "<output></output>\n" : "");
+  }
+  if (!figure.lines.empty()) {
+    text +=
+        "<details><summary>As text</summary>\n" + scroll + "<pre>" + escaped(figure.lines) + "</pre></div></details>\n";
+  }
+  if (!figure.table.rows.empty()) {
+    text += "<details><summary>Data</summary>\n" + html(figure.table, title) + "</details>\n";
+  }
+  return text + "</figure>\n";
+}
 
 std::string device_line(const DeviceDescription::Device& device) {
   std::string line = device.source;
@@ -227,34 +191,67 @@ std::string_view what_is(const std::string& target) {
   return found == known.end() ? "" : found->what;
 }
 
-std::string badges(const StatusSummary& status) {
-  std::string text;
-  for (const auto& [word, count] : status.counts) {
-    text += fmt::format("<span class=\"badge {}\">{}</span> ", word, count_text(word, count));
+// The targets in the order of the first screen; of those that are one cache the first.
+struct Section {
+  std::string target;
+  std::string name;
+};
+std::vector<Section> sections_of(const DeviceDescription& profile, const std::vector<std::string>& targets) {
+  std::vector<Section> sections;
+  std::vector<std::string> rest = targets;
+  for (const Level& level : levels_of(profile)) {
+    const auto first = std::ranges::find_first_of(level.targets, rest);
+    if (first != level.targets.end()) {
+      sections.push_back({.target = *first, .name = profile.caches.contains(*first) ? level.name : *first});
+    }
+    std::erase_if(rest, [&](const std::string& target) {
+      return std::ranges::find(level.targets, target) != level.targets.end();
+    });
   }
-  return text;
+  for (const std::string& target : rest) {
+    sections.push_back({.target = target, .name = target});
+  }
+  return sections;
 }
 
-std::string section_html(const std::string& target, const DeviceDescription& profile,
-                         const std::vector<Recording>& recordings, FigureWriter& writer) {
+std::string section_html(const Section& section, const DeviceDescription& profile,
+                         const std::vector<Recording>& recordings) {
+  const std::string& target = section.target;
   const std::string key(section_of(target));
-  std::string text = fmt::format(
-      "<section id=\"{0}\" aria-labelledby=\"{0}-heading\">\n<h2 id=\"{0}-heading\">{0}</h2>\n"
-      "<p>{1} {2}</p>\n<div class=\"figures\">\n",
-      escaped(target), escaped(what_is(target)), badges(status_of(profile, key)));
-  for (const Figure& figure : figures_of(target, profile, recordings)) {
-    text += writer.html_of(target, figure);
+  std::string badges;
+  for (const std::string& text : unverified_leaves(profile, key)) {
+    badges += fmt::format(" <span class=\"badge {}\">{}</span>", text.substr(0, text.find(':')), escaped(text));
   }
-  return text + "</div>\n" + evidence_html(profile, key) + "</section>\n";
+  std::string text = fmt::format(
+      "<details class=\"section\" id=\"{0}\">\n<summary><h2>{1}</h2><p>{2}</p>{3}</summary>\n"
+      "<div class=\"figures\">\n",
+      escaped(target), escaped(section.name), escaped(what_is(target)), badges);
+  for (const Figure& figure : figures_of(target, profile, recordings)) {
+    text += html_of(target, figure);
+  }
+  return text + "</div>\n<details><summary>Evidence</summary>\n" + evidence_html(profile, key) +
+         "</details>\n</details>\n";
 }
 
-std::string hierarchy_html(const DeviceDescription& profile) {
-  return "<section id=\"hierarchy\" aria-labelledby=\"hierarchy-heading\">\n<h2 "
-         "id=\"hierarchy-heading\">Hierarchy</h2>\n"
-         "<figure class=\"hierarchy\">" +
-         hierarchy_drawing(profile).svg("What memory passes through, from the SM outwards") +
-         "<details><summary>Data table</summary>\n" + html(hierarchy_table(profile), "Hierarchy") +
-         "</details></figure>\n</section>\n";
+std::string overview_html(const std::vector<NamedProfile>& profiles, const std::vector<Recording>& recordings) {
+  std::string text = "<section id=\"overview\" class=\"figures\">\n";
+  for (const auto& figure : {footprint_figure(profiles, recordings), bandwidth_ladder(profiles)}) {
+    text += figure ? html_of("Overview", *figure) : "";
+  }
+  return text + "</section>\n";
+}
+
+std::string glance_html(const DeviceDescription& profile) {
+  const std::vector<Level> levels = levels_of(profile);
+  const std::string title = profile.device.name + " at a glance";
+  return "<section id=\"glance\">\n<figure class=\"machine\" data-name=\"" + escaped(title) +
+         "\">\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(title) + "\">" +
+         machine_drawing(profile, levels).svg(title) +
+         "</div>\n<figcaption><p>On arrows: latency, and the most that one SM gets a clock while all load. The area of "
+         "a "
+         "box grows with the logarithm of its capacity." +
+         (profile.evidence.empty() ? " Described, not measured." : "") + "</p></figcaption>\n<div class=\"key\">" +
+         html(key_figures(levels), "Key figures") + "</div>\n</figure>\n</section>\n";
 }
 
 std::string sources_text(const std::string& profile_name, const std::vector<Recording>& recordings) {
@@ -280,30 +277,109 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
   }
 }
 
+std::string link_to(const std::string& id, const std::string& name) {
+  return fmt::format("<li><a href=\"#{}\">{}</a></li>", escaped(id), escaped(name));
+}
+
+std::string framed(const std::string& title, const std::string& device, const std::string& links,
+                   const std::string& sections, const std::string& footer) {
+  return filled(page_html, {{"TITLE", escaped(title)},
+                            {"DEVICE", escaped(device)},
+                            {"LINKS", links},
+                            {"SECTIONS", sections},
+                            {"FOOTER", footer},
+                            {"PALETTE", palette_css()},
+                            {"PAGE_CSS", std::string(page_css)},
+                            {"PAGE_JS", std::string(page_js)}});
+}
+
+std::string leaf_name(const std::string& section, const std::string& leaf) {
+  return leaf.empty() ? section : section + "." + leaf;
+}
+
 }  // namespace
 
 std::string page_of(const DeviceDescription& profile, const std::string& profile_name,
                     const std::vector<std::string>& targets, const std::vector<Recording>& recordings,
                     const std::function<void()>& on_section) {
-  std::string links = "<li><a href=\"#hierarchy\">Hierarchy</a></li>";
-  std::string sections = hierarchy_html(profile);
-  FigureWriter writer;
-  for (const std::string& target : targets) {
-    links += fmt::format("<li><a href=\"#{0}\">{0}</a></li>", escaped(target));
-    sections += section_html(target, profile, recordings, writer);
+  std::string links = link_to("glance", "At a glance");
+  std::string sections =
+      glance_html(profile) + overview_html({{.name = profile.device.name, .profile = &profile}}, recordings);
+  for (const Section& section : sections_of(profile, targets)) {
+    links += link_to(section.target, section.name);
+    sections += section_html(section, profile, recordings);
     on_section();
   }
-  return filled(page_html, {{"TITLE", escaped(profile.device.name)},
-                            {"DEVICE", escaped(device_line(profile.device))},
-                            {"PROVENANCE", provenance_html(profile.device)},
-                            {"LINKS", links},
-                            {"SECTIONS", sections},
-                            {"SOURCES", escaped(sources_text(profile_name, recordings))},
-                            {"CHARTS", json_for_script(writer.charts())},
-                            {"PAGE_CSS", std::string(page_css)},
-                            {"DRAWING_CSS", std::string(drawing_css)},
-                            {"CHART_JS", std::string(chart_js)},
-                            {"PAGE_JS", std::string(page_js)}});
+  return framed(profile.device.name, device_line(profile.device), links, sections,
+                "<p>" + escaped(sources_text(profile_name, recordings)) + "</p>" + provenance_html(profile.device));
+}
+
+std::string comparison_page(const std::vector<NamedProfile>& profiles) {
+  std::string links;
+  std::string sections;
+  std::string title;
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    const std::string id = fmt::format("device-{}", i + 1);
+    title += (title.empty() ? "" : " and ") + profiles[i].name;
+    links += link_to(id, profiles[i].name);
+    sections +=
+        fmt::format("<h2 id=\"{}\">{}</h2>\n", id, escaped(profiles[i].name)) + glance_html(*profiles[i].profile);
+  }
+  Table table{.head = {"what", profiles.front().name, "other", "verdict", "note"}, .rows = {}};
+  for (std::size_t i = 1; i < profiles.size(); ++i) {
+    for (const infer::LeafDifference& each : infer::differences(*profiles.front().profile, *profiles[i].profile)) {
+      if (each.verdict != infer::Verdict::same && each.verdict != infer::Verdict::open) {
+        table.rows.push_back({leaf_name(each.section, each.leaf), each.first, profiles[i].name + ": " + each.second,
+                              std::string(to_string(each.verdict)), each.note});
+      }
+    }
+  }
+  return framed(title, "side by side", link_to("overview", "Overview") + links + link_to("differences", "Differences"),
+                overview_html(profiles, {}) + sections + "<section id=\"differences\">\n<h2>Differences</h2>\n" +
+                    html(table, fmt::format("{} leaves that are not the same", table.rows.size())) + "</section>\n",
+                "<p>By " + escaped(program_version()) + ".</p>");
+}
+
+std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string>& targets) {
+  Table members{.head = {"id", "device", "host", "deviates in", "less certain", "failure"}, .rows = {}};
+  Table deviations{.head = {"id", "what", "common", "here", "note"}, .rows = {}};
+  std::map<std::string, std::size_t> by_leaf;
+  for (const survey::FleetMember& member : fleet.members) {
+    members.rows.push_back({member.id, member.name.value_or(member.device), member.host.value_or(""),
+                            member.differs.empty() ? "" : std::to_string(member.differs.size()),
+                            member.less_certain.empty() ? "" : std::to_string(member.less_certain.size()),
+                            member.failure.value_or("")});
+    for (const survey::FleetLeaf& leaf : member.differs) {
+      const std::string name = leaf_name(leaf.section, leaf.leaf);
+      deviations.rows.push_back({member.id, name, leaf.common, leaf.here, leaf.note});
+      ++by_leaf[name];
+    }
+  }
+  Chart chart{.x = {.title = "what"}, .y = {.title = "devices that deviate"}};
+  Series series{.name = "devices", .shape = Series::Shape::bars, .role = Role::miss, .points = {}};
+  for (const auto& [name, count] : by_leaf) {
+    series.points.push_back({static_cast<double>(chart.categories.size()), static_cast<double>(count)});
+    chart.categories.push_back(name);
+  }
+  chart.series.push_back(std::move(series));
+  const auto figure = chart_figure("What deviates", "Devices whose value is not the common one, by leaf.", chart);
+  std::string sections = "<section id=\"fleet\">\n<h2>Fleet</h2>\n" +
+                         html(members, fmt::format("{} devices", members.rows.size())) +
+                         html(deviations, fmt::format("{} deviations", deviations.rows.size())) +
+                         (figure ? html_of("Fleet", *figure) : "") + "</section>\n";
+  std::string links = link_to("fleet", "Fleet");
+  if (fleet.common) {
+    links += link_to("glance", "Common profile");
+    sections += glance_html(*fleet.common) +
+                overview_html({{.name = fleet.common->device.name, .profile = &*fleet.common}}, {});
+    for (const Section& section : sections_of(*fleet.common, targets)) {
+      links += link_to(section.target, section.name);
+      sections += section_html(section, *fleet.common, {});
+    }
+  }
+  return framed(fleet.common ? fleet.common->device.name : std::string("Fleet"),
+                fmt::format("fleet of {} devices", fleet.members.size()), links, sections,
+                "<p>Made from " + escaped(fleet.file) + " by " + escaped(program_version()) + ".</p>");
 }
 
 }  // namespace gpuinfer::cli::report

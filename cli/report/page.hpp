@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cli/recordings.hpp"
+#include "cli/report/overview_figures.hpp"
+#include "cli/survey/fleet.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::cli::report {
@@ -17,5 +19,11 @@ namespace gpuinfer::cli::report {
 [[nodiscard]] std::string page_of(
     const model::DeviceDescription& profile, const std::string& profile_name, const std::vector<std::string>& targets,
     const std::vector<Recording>& recordings, const std::function<void()>& on_section = [] {});
+
+// Several devices side by side: their figures over one another, each at a glance, and what differs from the first one.
+[[nodiscard]] std::string comparison_page(const std::vector<NamedProfile>& profiles);
+
+// The members of a fleet, what deviates, and the common profile.
+[[nodiscard]] std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string>& targets);
 
 }  // namespace gpuinfer::cli::report

@@ -2,12 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report/picture_file.hpp"
 
-#include <algorithm>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "cli/report/cache_drawing.hpp"
-#include "cli/report/hierarchy_drawing.hpp"
+#include "cli/report/machine_drawing.hpp"
+#include "cli/report/set_map.hpp"
 #include "cli/supposed_cache.hpp"
+#include "model/errors.hpp"
+#include "probe/process.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -17,39 +26,106 @@ constexpr double gap = 28;
 
 void add_below(Drawing& drawing, const Drawing& next) { drawing.add(next, 0, drawing.height() + gap); }
 
-void add_cache(Drawing& drawing, const std::string& target, const model::DeviceDescription& profile) {
-  const model::CacheDescription& cache = profile.caches.at(target);
-  const auto evidence = profile.evidence.find(target);
-  const SupposedCache likely = supposed(cache, evidence == profile.evidence.end() ? nullptr : &evidence->second);
-  const model::CacheDescription& drawn = likely.cache;
-  add_below(drawing, cache_drawing(target, drawn));
-  constexpr std::size_t most_lines = 512;
-  constexpr std::size_t most_sets = 64;
-  if (const auto array = placed_array(drawn, most_lines)) {
-    add_below(drawing, set_map(*array, *drawn.ways, std::min(drawn.ways->size(), most_sets)));
+void add_below(Drawing& drawing, const std::optional<Figure>& figure) {
+  if (figure) {
+    drawing.text(0, drawing.height() + gap, figure->title + ". " + figure->note, small);
+    drawing.add(*figure->drawing, 0, drawing.height() + 8);
   }
-  if (!likely.leaves.empty()) {
-    drawing.text(0, drawing.height() + gap,
-                 "drawn with the only alternative where the evidence says ambiguous: not proven", "small");
+}
+
+// A file that is there while this is.
+class ScratchFile {
+ public:
+  explicit ScratchFile(const std::string& text) : path_(std::filesystem::temp_directory_path() / "gpuinfer-XXXXXX") {
+    const int number = mkstemp(path_.data());
+    if (number < 0) {
+      throw Error(path_ + ": cannot be written, which a picture passes through; set TMPDIR to a folder with room");
+    }
+    close(number);
+    std::ofstream(path_) << text;
   }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  ~ScratchFile() { std::filesystem::remove(path_); }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// As one word of the shell.
+std::string quoted(const std::string& text) {
+  std::string word = "'";
+  for (const char letter : text) {
+    word += letter == '\'' ? "'\\''" : std::string(1, letter);
+  }
+  return word + "'";
+}
+
+std::string converted(const std::string& svg, std::string_view options) {
+  const ScratchFile file(svg);
+  probe::Process converter("rsvg-convert " + std::string(options) + " " + quoted(file.path()));
+  std::string bytes;
+  std::string_view nothing;
+  constexpr std::chrono::seconds longest{60};
+  while (!converter.output_ended() && converter.exchange(nothing, bytes, longest)) {
+  }
+  if (bytes.empty()) {
+    throw Error("rsvg-convert " + converter.how_it_ended() +
+                "; install it (package librsvg2-bin), or name a file that ends in .svg");
+  }
+  return bytes;
 }
 
 }  // namespace
 
-std::string picture_file(const model::DeviceDescription& profile, const std::vector<std::string>& targets) {
+Drawing whole_picture(const model::DeviceDescription& profile, const std::vector<std::string>& targets) {
   Drawing drawing;
-  drawing.text(0, 14, profile.device.name + " (" + profile.device.source + ")", "strong");
-  add_below(drawing, hierarchy_drawing(profile));
+  drawing.text(0, 14, profile.device.name + " (" + profile.device.source + ")", bold);
+  add_below(drawing, machine_drawing(profile, levels_of(profile)));
   for (const std::string& target : targets) {
-    if (profile.caches.contains(target)) {
-      add_cache(drawing, target, profile);
-    } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
-      if (const auto texels = texel_drawing(texture->second)) {
-        add_below(drawing, *texels);
+    if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
+      const auto evidence = profile.evidence.find(target);
+      const SupposedCache likely =
+          supposed(cache->second, evidence == profile.evidence.end() ? nullptr : &evidence->second);
+      add_below(drawing, cache_drawing(target, likely.cache));
+      add_below(drawing, set_map_figure(likely.cache));
+      if (!likely.leaves.empty()) {
+        drawing.text(0, drawing.height() + gap,
+                     "drawn with the only alternative where the evidence says ambiguous: not proven", small);
       }
+    } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
+      add_below(drawing, texel_figure(texture->second));
     }
   }
-  return drawing.file(profile.device.name);
+  return drawing;
+}
+
+PictureFormat picture_format_of(const std::string& file) {
+  if (file.ends_with(".svg")) {
+    return PictureFormat::svg;
+  }
+  if (file.ends_with(".pdf")) {
+    return PictureFormat::pdf;
+  }
+  if (file.ends_with(".png")) {
+    return PictureFormat::png;
+  }
+  throw InputError("--output: a picture is SVG, PDF or PNG; name a file that ends in .svg, .pdf or .png");
+}
+
+std::string picture_file(const Drawing& drawing, const std::string& title, PictureFormat format) {
+  const std::string svg = drawing.file(title);
+  switch (format) {
+    case PictureFormat::svg:
+      return svg;
+    case PictureFormat::pdf:
+      return converted(svg, "--format=pdf");
+    case PictureFormat::png:
+      return converted(svg, "--format=png --zoom=2");
+  }
+  return svg;
 }
 
 }  // namespace gpuinfer::cli::report

@@ -89,9 +89,12 @@ struct LoadShape {
 
 std::string loads_text(std::uint32_t loads) { return fmt::format("{} load{} each", loads, loads == 1 ? "" : "s"); }
 
+// One curve of bandwidth: what is the same for all its datasets.
 std::string stream_text(const model::Stream& stream) {
-  return fmt::format("{} {}{}", to_string(stream.path), to_string(stream.work),
-                     stream.part_bytes > 0 ? ", a part for each block" : "");
+  return fmt::format("{} {}{}{}{}{}", to_string(stream.path), to_string(stream.work),
+                     stream.part_bytes > 0 ? ", a part for each block" : "", stream.blocks == 1 ? ", one SM" : "",
+                     stream.elements_per_thread == 1 ? ", one element by each thread" : "",
+                     stream.drops_l2 ? ", L2 emptied before" : "");
 }
 
 // By what is done, over the size of the dataset.

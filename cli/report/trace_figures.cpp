@@ -48,73 +48,6 @@ Counts counts_of(const model::Trace& trace, const infer::TraceLevels& levels) {
   return counts;
 }
 
-// The longest chase that both hits and misses, else the longest trace.
-const model::Trace& most_telling(const Traces& traces, const infer::TraceLevels& levels) {
-  const auto rank = [&](const model::Trace& trace) {
-    const Counts counts = counts_of(trace, levels);
-    const bool is_chase = chase_of(trace.question.record).has_value();
-    return std::pair(is_chase && counts.hits > 0 && counts.misses > 0, trace.latency_cycles.size());
-  };
-  const model::Trace* best = traces.front();
-  auto best_rank = rank(*best);
-  for (const model::Trace* trace : traces) {
-    if (const auto own = rank(*trace); own > best_rank) {
-      best = trace;
-      best_rank = own;
-    }
-  }
-  return *best;
-}
-
-// Where 98 % of them lie.
-Band band_of(std::string name, Role role, std::vector<float> latencies) {
-  std::sort(latencies.begin(), latencies.end());
-  const std::size_t margin = latencies.size() / 100;
-  return {
-      .name = std::move(name), .role = role, .from = latencies[margin], .to = latencies[latencies.size() - 1 - margin]};
-}
-
-std::string trace_text(const model::Trace& trace, Offsets offsets) {
-  const auto chase = offsets == Offsets::bytes ? chase_of(trace.question.record) : std::nullopt;
-  return (chase ? fmt::format("A chase over {} B in steps of {} B", grouped(chase->places * chase->stride_bytes),
-                              grouped(chase->stride_bytes))
-                : std::string("A sequence of loads")) +
-         " (" + trace.name + ")";
-}
-
-std::vector<std::string> level_row(const std::string& name, const std::vector<float>& latencies, std::size_t all) {
-  if (latencies.empty()) {
-    return {name, "0", "", "", "", ""};
-  }
-  const auto [least, most] = std::minmax_element(latencies.begin(), latencies.end());
-  return {name,
-          grouped(latencies.size()),
-          fmt::format("{:.2f} %", percent * static_cast<double>(latencies.size()) / static_cast<double>(all)),
-          number_text(*least),
-          number_text(infer::median({latencies.begin(), latencies.end()})),
-          number_text(*most)};
-}
-
-// A chase that was warmed, as a point of a miss curve may come from.
-std::optional<Chase> warmed_chase(const model::Trace& trace) {
-  const auto chase = chase_of(trace.question.record);
-  if (!chase || trace.question.record.size() < chase->places) {
-    return std::nullopt;
-  }
-  std::vector<bool> is_warm(chase->places);
-  for (const std::uint64_t offset : trace.question.warm) {
-    const std::uint64_t distance = offset - chase->first;
-    if (offset >= chase->first && distance % chase->stride_bytes == 0 &&
-        distance / chase->stride_bytes < chase->places) {
-      is_warm[distance / chase->stride_bytes] = true;
-    }
-  }
-  if (std::find(is_warm.begin(), is_warm.end(), false) != is_warm.end()) {
-    return std::nullopt;
-  }
-  return chase;
-}
-
 // Evenly from `from` to `to`, at most `most`, all multiples of `step`.
 std::vector<std::uint64_t> even_sizes(std::uint64_t from, std::uint64_t to, std::uint64_t step, std::size_t most) {
   const std::uint64_t first = std::max<std::uint64_t>(from / step, 1);
@@ -204,59 +137,83 @@ std::optional<Chase> chase_of(const model::AccessSequence& sequence) {
   return Chase{.first = *first, .stride_bytes = stride, .places = (*last - *first) / stride + 1};
 }
 
-std::optional<Figure> latency_figure(const Traces& traces, const model::LatencyCycles& guide, Offsets offsets) {
-  if (traces.empty()) {
+std::optional<Chase> warmed_chase(const model::Trace& trace) {
+  const auto chase = chase_of(trace.question.record);
+  if (!chase || trace.question.record.size() < chase->places) {
     return std::nullopt;
   }
-  const std::vector<float> latencies = all_latencies(traces);
-  const infer::TraceLevels levels(latencies, guide);
-  const model::Trace& shown = most_telling(traces, levels);
-  constexpr std::size_t most_points = 2000;
-  const std::size_t count = shown.latency_cycles.size();
-  const std::size_t step = thinning_step(count, most_points);
-
-  constexpr std::array<std::pair<Reading, Role>, 3> kinds{
-      {{Reading::hit, Role::hit}, {Reading::miss, Role::miss}, {Reading::unclear, Role::unclear}}};
-  constexpr std::array names{"hits", "misses", "neither"};
-  Chart chart{.x = {.title = "recorded load, in order"}, .y = {.title = "latency, cycles"}};
-  Table table{.head = {"loads", "number", "share", "shortest", "median", "longest, cycles"}, .rows = {}};
-  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    Series series{.name = names.at(kind), .shape = Series::Shape::points, .role = kinds.at(kind).second, .points = {}};
-    std::vector<float> of_shown;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (levels.read(shown.latency_cycles[i]) == kinds.at(kind).first) {
-        of_shown.push_back(shown.latency_cycles[i]);
-        if (i % step == 0) {
-          series.points.push_back({static_cast<double>(i), shown.latency_cycles[i]});
-        }
-      }
+  std::vector<bool> is_warm(chase->places);
+  for (const std::uint64_t offset : trace.question.warm) {
+    const std::uint64_t distance = offset - chase->first;
+    if (offset >= chase->first && distance % chase->stride_bytes == 0 &&
+        distance / chase->stride_bytes < chase->places) {
+      is_warm[distance / chase->stride_bytes] = true;
     }
-    std::vector<float> of_all;
-    std::copy_if(latencies.begin(), latencies.end(), std::back_inserter(of_all),
-                 [&](float latency) { return levels.read(latency) == kinds.at(kind).first; });
-    table.rows.push_back(level_row(fmt::format("{} of this trace", names.at(kind)), of_shown, count));
-    table.rows.push_back(level_row(fmt::format("{} of all {} traces", names.at(kind), grouped(traces.size())), of_all,
-                                   latencies.size()));
-    if (kinds.at(kind).first != Reading::unclear && !of_all.empty()) {
-      chart.bands.push_back(band_of(names.at(kind), series.role, of_all));
+  }
+  if (std::find(is_warm.begin(), is_warm.end(), false) != is_warm.end()) {
+    return std::nullopt;
+  }
+  return chase;
+}
+
+std::optional<Figure> latency_histogram(const Traces& traces, const model::LatencyCycles& guide) {
+  std::vector<float> latencies = all_latencies(traces);
+  if (latencies.empty()) {
+    return std::nullopt;
+  }
+  const infer::TraceLevels levels(latencies, guide);
+  std::ranges::sort(latencies);
+  // Outliers would leave no room for the rest.
+  constexpr std::size_t one_of = 400;
+  const std::size_t margin = latencies.size() / one_of;
+  const double from = std::floor(latencies[margin]);
+  const double to = std::floor(latencies[latencies.size() - 1 - margin]) + 1;
+  constexpr double most_bins = 96;
+  const double width = std::ceil((to - from) / most_bins);
+  const auto bins = static_cast<std::size_t>(std::ceil((to - from) / width));
+
+  constexpr std::array<Reading, 3> kinds{Reading::hit, Reading::miss, Reading::unclear};
+  constexpr std::array roles{Role::hit, Role::miss, Role::unclear};
+  constexpr std::array names{"hits", "misses", "neither"};
+  std::array<std::vector<std::size_t>, 3> counts;
+  counts.fill(std::vector<std::size_t>(bins));
+  std::array<std::size_t, 3> all{};
+  std::size_t beyond = 0;
+  for (const float latency : latencies) {
+    const auto kind = static_cast<std::size_t>(std::ranges::find(kinds, levels.read(latency)) - kinds.begin());
+    ++all.at(kind);
+    if (latency < from || latency >= to) {
+      ++beyond;
+    } else {
+      ++counts.at(kind)[static_cast<std::size_t>((latency - from) / width)];
+    }
+  }
+  Chart chart{.x = {.title = "latency, cycles"}, .y = {.title = "share of its kind, %"}};
+  Table table{.head = {"cycles from", "hits", "misses", "neither"}, .rows = {}};
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    Series series{.name = fmt::format("{} {}", grouped(all.at(kind)), names.at(kind)),
+                  .shape = Series::Shape::steps,
+                  .role = roles.at(kind),
+                  .points = {}};
+    for (std::size_t bin = 0; all.at(kind) > 0 && bin <= bins; ++bin) {
+      const auto count = static_cast<double>(bin < bins ? counts.at(kind)[bin] : 0);
+      series.points.push_back(
+          {from + width * static_cast<double>(bin), percent * count / static_cast<double>(all.at(kind))});
     }
     chart.series.push_back(std::move(series));
   }
-  const auto [least, most] = std::minmax_element(shown.latency_cycles.begin(), shown.latency_cycles.end());
-  constexpr float wide_range = 20;
-  if (*least > 0 && *most / *least > wide_range) {
-    chart.y.scale = Scale::log10;
+  for (std::size_t bin = 0; bin < bins; ++bin) {
+    table.rows.push_back({number_text(from + width * static_cast<double>(bin)), grouped(counts[0][bin]),
+                          grouped(counts[1][bin]), grouped(counts[2][bin])});
   }
   auto figure = chart_figure(
-      "Latency of each load",
-      fmt::format("{}: {}. {} The bands hold 98 % of all hits and of all misses in the {} traces "
-                  "of this path.",
-                  trace_text(shown, offsets), thinning_text(count, step, "loads"),
+      "Latencies",
+      fmt::format("Histogram of all {} loads in {} recorded sequences, {} cycles a bin; loads beyond the axis: {}. {}",
+                  grouped(latencies.size()), grouped(traces.size()), number_text(width), grouped(beyond),
                   guide.hit && guide.miss
                       ? fmt::format("What takes up to {} cycles counts as a hit, what is far from both as neither.",
                                     number_text((*guide.hit + *guide.miss) / 2))
-                      : "Hits and misses are told apart by the widest gap.",
-                  grouped(traces.size())),
+                      : "Hits and misses are told apart by the widest gap."),
       std::move(chart));
   figure->table = std::move(table);
   return figure;
@@ -309,11 +266,31 @@ MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t s
   return curve;
 }
 
+// The share of the loads that lie half-way between hit and miss, where single loads do not tell which they are.
+double share_between(const Traces& traces, const model::LatencyCycles& guide) {
+  if (!guide.hit || !guide.miss || traces.empty()) {
+    return 0;
+  }
+  const std::vector<float> latencies = all_latencies(traces);
+  const double gap = *guide.miss - *guide.hit;
+  const auto between = std::ranges::count_if(
+      latencies, [&](float latency) { return latency > *guide.hit + gap * 0.35 && latency < *guide.hit + gap * 0.65; });
+  return static_cast<double>(between) / static_cast<double>(latencies.size());
+}
+
 std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, const Traces& traces,
                                         const model::LatencyCycles& guide) {
-  const auto measured = measured_misses(traces, guide);
+  constexpr double most_between = 0.02;
+  const double between = share_between(traces, guide);
+  const auto measured = between > most_between ? std::nullopt : measured_misses(traces, guide);
   Chart chart{.x = {.title = "array, bytes"}, .y = {.title = "misses, %", .at_least_to = percent}};
   std::string note = "Laps over a contiguous array: the share of the loads that miss";
+  if (between > most_between) {
+    note += fmt::format(
+        "; {:.0f} % of the recorded loads lie half-way between hit and miss, so what was measured does not "
+        "tell single misses and is left out",
+        percent * between);
+  }
   std::uint64_t stride = cache.sector_bytes.value_or(1);
   if (measured) {
     stride = measured->stride_bytes;
@@ -379,8 +356,8 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
       const auto simulator = model::CacheSimulator::make(cache, 1);
       const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, lapped(array_bytes, stride, 1), 0);
       const double y = top + row_height * static_cast<double>(row);
-      drawing.text(left - 8, y + 12, grouped(array_bytes), "small end");
-      drawing.box(left, y + 1, cell * static_cast<double>(outcomes.size()), row_height - 2, "lane");
+      drawing.text(left - 8, y + 12, grouped(array_bytes), small_end);
+      drawing.box(left, y + 1, cell * static_cast<double>(outcomes.size()), row_height - 2, {.fill = Colour::fill});
       std::vector<std::string> missing;
       for (std::size_t i = 0; i < outcomes.size(); ++i) {
         if (is_miss(outcomes[i])) {
@@ -399,43 +376,41 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
   } catch (const InputError&) {
     return std::nullopt;  // a table index that does not reach so far
   }
-  drawing.text(left - 8, 12, "bytes", "small end");
-  drawing.text(left, 12, "loads in address order", "small");
-  drawing.path(marks, "miss-mark");
-  figure.drawing = drawing.svg(figure.title);
+  drawing.text(left - 8, 12, "bytes", small_end);
+  drawing.text(left, 12, "loads in address order", small);
+  drawing.path(marks, {.fill = Colour::bad});
   constexpr double half_a_page = 520;
   figure.is_narrow = drawing.width() < half_a_page;
+  figure.drawing = std::move(drawing);
   return figure;
 }
 
 std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
   constexpr double kilo = 1024;
+  Chart chart{.x = {.title = "carve-out asked for, KB"}, .y = {.title = "cache, KiB"}};
   Series fits{
-      .name = "largest array without misses", .shape = Series::Shape::points, .role = Role::measured, .points = {}};
+      .name = "largest array without misses", .shape = Series::Shape::bars, .role = Role::measured, .points = {}};
   Series resident{
-      .name = "present during random loads", .shape = Series::Shape::line, .role = Role::other, .points = {}};
+      .name = "present during random loads", .shape = Series::Shape::bars, .role = Role::other, .points = {}};
   for (const model::Carveout& carveout : cache.carveouts) {
+    const auto place = static_cast<double>(chart.categories.size());
+    chart.categories.push_back(std::to_string(carveout.carveout_kb));
     if (carveout.onset_bytes) {
-      fits.points.push_back(
-          {static_cast<double>(carveout.carveout_kb), static_cast<double>(*carveout.onset_bytes) / kilo});
+      fits.points.push_back({place, static_cast<double>(*carveout.onset_bytes) / kilo});
     }
     if (carveout.resident_bytes) {
       const auto [low, high] = *carveout.resident_bytes;
-      resident.points.push_back({static_cast<double>(carveout.carveout_kb), (low + high) / 2 / kilo});
+      resident.points.push_back({place, (low + high) / 2 / kilo});
     }
   }
+  chart.series = {std::move(fits), std::move(resident)};
   return chart_figure("L1 capacity versus shared-memory carve-out", "The carve-out takes shared memory from the L1.",
-                      {.x = {.title = "shared memory asked for, KB"},
-                       .y = {.title = "cache, KB"},
-                       .categories = {},
-                       .series = {std::move(fits), std::move(resident)},
-                       .bands = {},
-                       .marks = {}});
+                      std::move(chart));
 }
 
-std::optional<Figure> code_figure(const model::CodeDescription& code, const Traces& traces) {
-  constexpr double kilo = 1024;
-  Chart chart{.x = {.title = "length of the code, KB"},
+std::optional<Figure> code_figure(const std::string& target, const model::CodeDescription& code, const Traces& traces) {
+  const bool is_of_constants = target == "ConstImmediate";
+  Chart chart{.x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes"},
               .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
   std::map<std::uint64_t, std::vector<double>> by_length;
   for (const model::Trace* trace : traces) {
@@ -445,16 +420,16 @@ std::optional<Figure> code_figure(const model::CodeDescription& code, const Trac
   }
   Series measured{.name = "measured", .shape = Series::Shape::points, .role = Role::measured, .points = {}};
   for (auto& [length, cycles] : by_length) {
-    measured.points.push_back({static_cast<double>(length) / kilo, infer::median(std::move(cycles))});
+    measured.points.push_back({static_cast<double>(length), infer::median(std::move(cycles))});
   }
   Series levels{.name = "levels", .shape = Series::Shape::steps, .role = Role::simulated, .points = {}};
   if (code.levels && !code.levels->empty()) {
     double begin = 0;
     for (const model::CodeLevel& level : *code.levels) {
       levels.points.push_back({begin, level.cycles});
-      begin = static_cast<double>(level.fits_bytes.value_or(0)) / kilo;
+      begin = static_cast<double>(level.fits_bytes.value_or(0));
       if (level.fits_bytes) {
-        chart.marks.push_back({.name = grouped(*level.fits_bytes) + " B", .x = begin});
+        chart.marks.push_back({.name = model::words::bytes(*level.fits_bytes) + " fit", .x = begin});
       }
     }
     const double last_fits = levels.points.back()[0];
@@ -463,8 +438,10 @@ std::optional<Figure> code_figure(const model::CodeDescription& code, const Trac
   }
   chart.series = {std::move(measured), std::move(levels)};
   return chart_figure(
-      "Straight-line code by its length",
-      "Laps over code without branches; the median of all its pieces. At a mark the code no longer fits.",
+      is_of_constants ? "Immediate-addressed constants by their footprint" : "Straight-line code by its length",
+      fmt::format("Laps over {}; the median of all pieces of {} B. Up to a mark all of it fits.",
+                  is_of_constants ? "code whose instructions hold addresses of constants" : "code without branches",
+                  grouped(code.piece_bytes)),
       std::move(chart));
 }
 

@@ -31,14 +31,12 @@ struct Chase {
 // No value where the sequence is none, or has but one place.
 [[nodiscard]] std::optional<Chase> chase_of(const model::AccessSequence& sequence);
 
-// What the offsets of a trace count.
-enum class Offsets { bytes, texels };
+// A chase of which every place was loaded before it was recorded.
+[[nodiscard]] std::optional<Chase> warmed_chase(const model::Trace& trace);
 
-// Latency of each recorded load of one trace, told apart into hits and misses as `validate` does, over the bands in
-// which 98 % of all hits and misses of `traces` lie. The trace is the longest chase that both hits and misses, else the
-// longest trace. `guide`: where the description has hits and misses.
-[[nodiscard]] std::optional<Figure> latency_figure(const Traces& traces, const model::LatencyCycles& guide,
-                                                   Offsets offsets);
+// How long the recorded loads took, told apart into hits and misses as `validate` does, each as shares of its kind; the
+// table has the counts. `guide`: where the description has hits and misses. None without traces.
+[[nodiscard]] std::optional<Figure> latency_histogram(const Traces& traces, const model::LatencyCycles& guide);
 
 // Share of the loads that miss in a chase, by stride and array.
 struct MissCurve {
@@ -66,7 +64,8 @@ struct MissCurve {
 // Largest array and what is present, by carve-out.
 [[nodiscard]] std::optional<Figure> carveout_figure(const model::CacheDescription& cache);
 
-// Cycles for a piece of straight-line code, by the length of the code.
-[[nodiscard]] std::optional<Figure> code_figure(const model::CodeDescription& code, const Traces& traces);
+// Cycles for a piece of straight-line code, by the length of the code, or of the constants in it.
+[[nodiscard]] std::optional<Figure> code_figure(const std::string& target, const model::CodeDescription& code,
+                                                const Traces& traces);
 
 }  // namespace gpuinfer::cli::report

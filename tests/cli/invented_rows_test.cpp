@@ -95,9 +95,9 @@ TEST_F(InventedRows, AreInTheSchema) {
 }
 
 TEST_F(InventedRows, AreShown) {
-  const std::string cache = cli::leaf_table(profile, "L1tex", {}, all);
+  const std::string cache = cli::leaf_table(profile, "L1tex", 100, {}, all);
   EXPECT_NE(cache.find("colour_bytes      resolved   0.875     64 B"), std::string::npos) << cache;
-  const std::string weather = cli::leaf_table(profile, "weather", {}, all);
+  const std::string weather = cli::leaf_table(profile, "weather", 100, {}, all);
   EXPECT_NE(weather.find("rain_cycles       resolved   0.75      1.5 cycles"), std::string::npos) << weather;
 }
 

@@ -31,8 +31,8 @@ std::size_t widest_line(const std::string& text) {
 }
 
 TEST(Picture, DrawsUnequalSets) {
-  EXPECT_EQ(picture_of("L1tex", small_cache()), R"(L1tex  768 B
-============
+  EXPECT_EQ(picture_of("L1tex", small_cache(), 100), R"(  L1tex       768 B
+
               +------+------+
   line        | 32 B | 32 B |  64 B, 2 sectors of 32 B
               +------+------+
@@ -62,12 +62,12 @@ TEST(Picture, DrawsUnequalSets) {
 }
 
 TEST(Picture, SaysWhatIsNotKnown) {
-  const std::string picture = picture_of("L2", {});
+  const std::string picture = picture_of("L2", {}, 80);
   EXPECT_NE(picture.find("capacity not known"), std::string::npos) << picture;
   EXPECT_NE(picture.find("policy      not known"), std::string::npos) << picture;
 }
 
-TEST(Picture, KeepsTo100Columns) {
+TEST(Picture, KeepsToItsColumns) {
   model::CacheDescription cache = small_cache();
   cache.line_bytes = 128;
   cache.ways = std::vector<std::uint32_t>(1024, 48);
@@ -82,14 +82,18 @@ TEST(Picture, KeepsTo100Columns) {
   for (unsigned bit = 7; bit < 48; ++bit) {
     cache.exercised_bits->push_back(bit);
   }
-  EXPECT_LE(widest_line(picture_of("L2", cache)), 100U);
+  for (const std::size_t columns : {72U, 80U, 100U}) {
+    EXPECT_LE(widest_line(picture_of("L2", cache, columns)), columns);
+  }
 
   model::TableIndex table{.granule_bytes = 2097152, .sets_of = {}, .origin = 0, .range_bytes = 2097152ULL * 4096};
   for (std::uint32_t granule = 0; granule < 4096; ++granule) {
     table.sets_of.push_back(granule * 17 % 1024);
   }
   cache.index = table;
-  EXPECT_LE(widest_line(picture_of("L2", cache)), 100U);
+  for (const std::size_t columns : {72U, 80U, 100U}) {
+    EXPECT_LE(widest_line(picture_of("L2", cache, columns)), columns);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report/key_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "cli/leaf_table.hpp"
+#include "cli/targets.hpp"
+
+namespace gpuinfer::cli::report {
+
+namespace {
+
+using model::CacheDescription;
+using model::DeviceDescription;
+using model::words::bytes;
+
+// Leaves that tell how a level is built, and the words for them.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> key_leaves{{{"capacity_bytes", "size"},
+                                                                                    {"line_bytes", "line"},
+                                                                                    {"sector_bytes", "sector"},
+                                                                                    {"ways", "sets"},
+                                                                                    {"index", "index"},
+                                                                                    {"replacement", "policy"},
+                                                                                    {"latency_cycles", "latency"},
+                                                                                    {"banks", "banks"},
+                                                                                    {"levels", "levels"},
+                                                                                    {"line_texels", "line"},
+                                                                                    {"sector_texels", "sector"}}};
+
+Place place_of(const std::string& target) {
+  return translates(target)                 ? Place::translation
+         : target == "L2" || target == "L3" ? Place::shared_by_sms
+         : target.starts_with("Const")      ? Place::constants
+                                            : Place::data;
+}
+
+// 21 to 241 KiB: the largest arrays without a miss.
+std::string range_by_carveout(const CacheDescription& cache) {
+  std::vector<std::uint64_t> sizes;
+  for (const model::Carveout& carveout : cache.carveouts) {
+    if (carveout.onset_bytes) {
+      sizes.push_back(*carveout.onset_bytes);
+    }
+  }
+  if (sizes.empty()) {
+    return "";
+  }
+  const auto [least, most] = std::ranges::minmax(sizes);
+  return fmt::format("{} to {} by carve-out", bytes(least), bytes(most));
+}
+
+std::string cache_size(const std::string& target, const CacheDescription& cache) {
+  if (!cache.capacity_bytes) {
+    return range_by_carveout(cache);
+  }
+  if (translates(target) && cache.line_bytes) {
+    return fmt::format("{} pages of {} = {}", grouped(*cache.capacity_bytes / *cache.line_bytes),
+                       bytes(*cache.line_bytes), bytes(*cache.capacity_bytes));
+  }
+  std::string text = bytes(*cache.capacity_bytes);
+  if (const std::string range = range_by_carveout(cache); !range.empty()) {
+    text += "; " + range;
+  }
+  return text;
+}
+
+std::string line_text(const std::string& target, const CacheDescription& cache) {
+  if (!cache.line_bytes || translates(target)) {
+    return !cache.line_bytes && cache.sector_bytes ? "fills " + bytes(*cache.sector_bytes) : "";
+  }
+  return bytes(*cache.line_bytes) + (cache.sector_bytes && *cache.sector_bytes < *cache.line_bytes
+                                         ? fmt::format(", sectors {}", bytes(*cache.sector_bytes))
+                                         : "");
+}
+
+std::string geometry_text(const std::vector<std::uint32_t>& ways) {
+  const bool is_equal = std::ranges::all_of(ways, [&](std::uint32_t count) { return count == ways.front(); });
+  return is_equal ? fmt::format("{} x {}", ways.size(), ways.front())
+                  : fmt::format("{} sets of {} ways", ways.size(), model::words::ways(ways));
+}
+
+void add_bandwidth(Level& level, const DeviceDescription& profile, const std::string& name) {
+  const auto found = profile.bandwidth.find(name);
+  if (found == profile.bandwidth.end() || !found->second.best) {
+    return;
+  }
+  constexpr double bits_of_byte = 8;
+  const model::ElementBandwidth& best = *found->second.best;
+  level.bytes_per_sm_clock = best.elements_per_sm_clock * best.element_bits / bits_of_byte;
+  level.bytes_per_second = best.bytes_per_second;
+}
+
+// Of which memory the peak was measured by loads of this target.
+std::string bandwidth_of(const std::string& target) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> names{
+      {{"L1tex", "L1"}, {"L1D", "L1"}, {"Texture2D", "texture"}, {"ConstL1", "constant"}, {"L2", "L2_load"}}};
+  const auto found = std::ranges::find(names, target, [](const auto& pair) { return pair.first; });
+  return found == names.end() ? "" : std::string(found->second);
+}
+
+Level level_of(const std::string& target, const DeviceDescription& profile) {
+  const CacheDescription& cache = profile.caches.at(target);
+  Level level{.targets = {target},
+              .name = target,
+              .place = place_of(target),
+              .capacity_bytes = cache.capacity_bytes,
+              .size = cache_size(target, cache),
+              .line = line_text(target, cache),
+              .geometry = cache.ways ? geometry_text(*cache.ways) : "",
+              .policy = cache.replacement ? cache.replacement->policy : "",
+              .hit = cycles_text(cache.latency_cycles.hit),
+              .hit_cycles = cache.latency_cycles.hit,
+              .miss_cycles = cache.latency_cycles.miss,
+              .bytes_per_sm_clock = {},
+              .bytes_per_second = {},
+              .unverified = unverified_leaves(profile, target)};
+  if (cache.partitions && cache.latency_cycles.hit) {
+    level.hit += fmt::format(", far half {}", cycles_text(*cache.latency_cycles.hit + cache.partitions->far_cycles));
+  }
+  const auto told = profile.device.provenance.find("l2_bytes");
+  if (target == "L2" && level.size.empty() && told != profile.device.provenance.end()) {
+    level.capacity_bytes = std::stoull(told->second);
+    level.size = bytes(*level.capacity_bytes) + " by its driver";
+  }
+  add_bandwidth(level, profile, bandwidth_of(target));
+  return level;
+}
+
+bool are_one(const DeviceDescription& profile, const std::string& one, const std::string& other) {
+  const auto finds = [&](const std::string& from, const std::string& to) {
+    const auto& with = profile.caches.at(from).shared_with;
+    return with && std::ranges::find(*with, to) != with->end();
+  };
+  return finds(one, other) && finds(other, one);
+}
+
+void add_caches(std::vector<Level>& levels, const DeviceDescription& profile) {
+  for (const Target& target : known_targets()) {
+    const std::string name(target.name);
+    if (!profile.caches.contains(name)) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(levels, [&](const Level& level) {
+      return profile.caches.contains(level.targets.front()) && are_one(profile, level.targets.front(), name);
+    });
+    if (same == levels.end()) {
+      levels.push_back(level_of(name, profile));
+    } else {
+      same->targets.push_back(name);
+      same->name += ", " + name;
+    }
+  }
+}
+
+void add_code(std::vector<Level>& levels, const std::string& target, const DeviceDescription& profile) {
+  const model::CodeDescription& code = profile.code.at(target);
+  const Place place = place_of(target) == Place::constants ? Place::constants : Place::code;
+  const std::vector<std::string> unverified = unverified_leaves(profile, target);
+  if (!code.levels) {
+    levels.push_back({.targets = {target}, .name = target, .place = place, .unverified = unverified});
+    return;
+  }
+  std::size_t number = 0;
+  for (const model::CodeLevel& each : *code.levels) {
+    if (each.fits_bytes) {
+      levels.push_back({.targets = {target},
+                        .name = fmt::format("{} {}", target, ++number),
+                        .place = place,
+                        .capacity_bytes = each.fits_bytes,
+                        .size = bytes(*each.fits_bytes),
+                        .hit = fmt::format("{} for {}", cycles_text(each.cycles), bytes(code.piece_bytes)),
+                        .hit_cycles = each.cycles,
+                        .unverified = number == 1 ? unverified : std::vector<std::string>{}});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> unverified_leaves(const DeviceDescription& profile, const std::string& section) {
+  std::vector<std::string> texts;
+  const auto evidence = profile.evidence.find(section);
+  if (evidence == profile.evidence.end()) {
+    return texts;
+  }
+  for (const auto status : {model::EvidenceStatus::ambiguous, model::EvidenceStatus::unknown}) {
+    std::vector<std::string> names;
+    for (const auto& [leaf, name] : key_leaves) {
+      const auto found = evidence->second.leaves.find(std::string(leaf));
+      if (found != evidence->second.leaves.end() && found->second.status == status) {
+        names.emplace_back(name);
+      }
+    }
+    if (!names.empty()) {
+      texts.push_back(fmt::format("{}: {}", to_string(status), fmt::join(names, ", ")));
+    }
+  }
+  return texts;
+}
+
+std::optional<std::uint32_t> carveout_of(const DeviceDescription& profile, const std::string& target) {
+  const CacheDescription& cache = profile.caches.at(target);
+  if (cache.carveout_kb || cache.carveouts.empty()) {
+    return cache.carveout_kb;
+  }
+  const auto& facts = profile.device.provenance;
+  for (const std::string& name : {target + ".carveout_kb_asked", std::string("carveout_kb_asked")}) {
+    for (const model::Carveout& carveout : cache.carveouts) {
+      const auto fact = facts.find(name);
+      if (fact != facts.end() && fact->second == std::to_string(carveout.carveout_kb)) {
+        return carveout.carveout_kb;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string cycles_text(const std::optional<double>& cycles) {
+  constexpr double tenth = 10;
+  return cycles ? number_text(std::round(*cycles * tenth) / tenth) : "";
+}
+
+std::vector<Level> levels_of(const DeviceDescription& profile) {
+  std::vector<Level> levels;
+  add_caches(levels, profile);
+  if (profile.shared_memory) {
+    const auto& shared = *profile.shared_memory;
+    Level level{.targets = {"Shared"},
+                .name = "Shared memory",
+                .geometry = shared.banks && shared.bank_width_bytes
+                                ? fmt::format("{} banks x {} B", *shared.banks, *shared.bank_width_bytes)
+                                : "",
+                .hit = cycles_text(shared.latency_cycles.broadcast),
+                .hit_cycles = shared.latency_cycles.broadcast,
+                .unverified = unverified_leaves(profile, "shared_memory")};
+    add_bandwidth(level, profile, "shared");
+    levels.push_back(level);
+  }
+  for (const auto& [target, texture] : profile.textures) {
+    Level level{.targets = {target},
+                .name = target,
+                .line = texture.line_texels ? to_string(*texture.line_texels) + " texels" : "",
+                .hit = cycles_text(texture.latency_cycles.hit),
+                .hit_cycles = texture.latency_cycles.hit,
+                .miss_cycles = texture.latency_cycles.miss,
+                .unverified = unverified_leaves(profile, target)};
+    add_bandwidth(level, profile, bandwidth_of(target));
+    levels.push_back(level);
+  }
+  for (const auto& [target, code] : profile.code) {
+    add_code(levels, target, profile);
+  }
+  Level memory{.name = "Memory", .place = Place::memory};
+  if (const auto l2 = profile.caches.find("L2"); l2 != profile.caches.end()) {
+    memory.hit_cycles = l2->second.latency_cycles.miss;
+    memory.hit = cycles_text(memory.hit_cycles);
+  }
+  add_bandwidth(memory, profile, "DRAM_load");
+  levels.push_back(memory);
+  std::ranges::stable_sort(levels, {}, &Level::place);
+  return levels;
+}
+
+Table key_figures(const std::vector<Level>& levels) {
+  Table table{.head = {"level", "size", "line", "sets x ways", "policy", "cycles", "B/clk/SM", "GB/s", "not verified"},
+              .rows = {}};
+  constexpr double giga = 1e9;
+  for (const Level& level : levels) {
+    table.rows.push_back(
+        {level.name, level.size, level.line, level.geometry, level.policy, level.hit,
+         level.bytes_per_sm_clock ? model::words::rounded(*level.bytes_per_sm_clock, 3) : "",
+         level.bytes_per_second ? grouped(static_cast<std::uint64_t>(*level.bytes_per_second / giga)) : "",
+         fmt::format("{}", fmt::join(level.unverified, "; "))});
+  }
+  return table;
+}
+
+}  // namespace gpuinfer::cli::report

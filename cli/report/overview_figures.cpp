@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report/overview_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "cli/leaf_table.hpp"
+#include "cli/report/key_figures.hpp"
+#include "cli/report/trace_figures.hpp"
+
+namespace gpuinfer::cli::report {
+
+namespace {
+
+// Data caches in the order in which a load passes them.
+std::vector<const Level*> data_path(const std::vector<Level>& levels) {
+  std::vector<const Level*> path;
+  for (const Level& level : levels) {
+    const bool is_first = level.place == Place::data && path.empty();
+    if ((is_first || level.place == Place::shared_by_sms) && level.hit_cycles && level.name != "Shared memory") {
+      path.push_back(&level);
+    }
+  }
+  return path;
+}
+
+// Mean latency of warmed chases in steps of at most a line's usual size, by array.
+Series measured_latencies(const std::vector<Recording>& recordings, const std::string& target) {
+  std::map<std::uint64_t, std::pair<double, std::size_t>> by_size;
+  for (const model::Trace* trace : plain_traces(recordings, target)) {
+    constexpr std::uint64_t longest_stride = 256;
+    const auto chase = warmed_chase(*trace);
+    if (!chase || chase->stride_bytes > longest_stride) {
+      continue;
+    }
+    auto& [cycles, loads] = by_size[chase->places * chase->stride_bytes];
+    cycles = std::accumulate(trace->latency_cycles.begin(), trace->latency_cycles.end(), cycles);
+    loads += trace->latency_cycles.size();
+  }
+  Series series{.name = target + ", measured", .shape = Series::Shape::points, .role = Role::other, .points = {}};
+  for (const auto& [bytes, sum] : by_size) {
+    series.points.push_back({static_cast<double>(bytes), sum.first / static_cast<double>(sum.second)});
+  }
+  return series;
+}
+
+}  // namespace
+
+std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescription& profile) {
+  const std::vector<Level> levels = levels_of(profile);
+  std::vector<std::array<double, 2>> steps;
+  constexpr double beyond = 4;  // as far as the last level is drawn
+  double from = 1024;
+  for (const Level* level : data_path(levels)) {
+    if (!profile.caches.contains(level->targets.front())) {
+      return {};  // a texture is no level of arrays
+    }
+    steps.push_back({from, *level->hit_cycles});
+    const auto& cache = profile.caches.at(level->targets.front());
+    const auto fits = cache.onset_bytes ? cache.onset_bytes : cache.capacity_bytes;
+    if (!fits) {
+      const bool is_near_part_known = cache.partitions && cache.partitions->resident_bytes;
+      steps.push_back(
+          {is_near_part_known ? (*cache.partitions->resident_bytes)[0] : beyond * from, *level->hit_cycles});
+      return steps;
+    }
+    from = std::max(from, static_cast<double>(*fits));
+    if (level->place == Place::shared_by_sms && level->miss_cycles) {
+      steps.push_back({from, *level->miss_cycles});
+    }
+  }
+  if (!steps.empty()) {
+    steps.push_back({beyond * from, steps.back()[1]});
+  }
+  return steps;
+}
+
+std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles,
+                                       const std::vector<Recording>& recordings) {
+  Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2}, .y = {.title = "cycles of a load"}};
+  std::vector<Series> measured;
+  if (profiles.size() == 1) {
+    for (const auto& [target, cache] : profiles.front().profile->caches) {
+      if (target == "L1tex" || target == "L1D" || target == "L2") {
+        measured.push_back(measured_latencies(recordings, target));
+      }
+    }
+  }
+  for (const NamedProfile& each : profiles) {
+    auto steps = footprint_steps(*each.profile);
+    constexpr std::size_t fewest = 3;  // two levels
+    if (steps.size() >= fewest) {
+      chart.series.push_back({.name = profiles.size() == 1 ? "by the profile" : each.name,
+                              .shape = Series::Shape::steps,
+                              .role = profiles.size() == 1 ? Role::simulated : Role::other,
+                              .points = std::move(steps)});
+    }
+  }
+  std::erase_if(measured, [](const Series& series) { return series.points.empty(); });
+  chart.series.insert(chart.series.end(), measured.begin(), measured.end());
+  return chart_figure(
+      "Latency against footprint",
+      fmt::format("Loads of one SM, one after another, in laps over an array. Steps: the hit latency of "
+                  "the level that holds it, as far as the profile says its size{}.",
+                  measured.empty() ? "" : ". Points: the mean of a recorded chase, of each path by itself"),
+      std::move(chart));
+}
+
+std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles) {
+  Chart chart{.x = {.title = "memory"}, .y = {.title = "GB/s, all SMs"}};
+  Table table{.head = {"memory"}, .rows = {}};
+  std::vector<std::string_view> names(model::bandwidth_names.begin(), model::bandwidth_names.end());
+  const auto best_of = [](const model::DeviceDescription& profile, std::string_view name) {
+    const auto found = profile.bandwidth.find(std::string(name));
+    return found == profile.bandwidth.end() || !found->second.best ? 0 : found->second.best->bytes_per_second;
+  };
+  std::ranges::stable_sort(names, std::ranges::greater{}, [&](std::string_view name) {
+    return profiles.empty() ? 0 : best_of(*profiles.front().profile, name);
+  });
+  for (const std::string_view name : names) {
+    if (std::ranges::any_of(profiles, [&](const NamedProfile& each) { return best_of(*each.profile, name) > 0; })) {
+      chart.categories.emplace_back(name);
+    }
+  }
+  constexpr double giga = 1e9;
+  for (const NamedProfile& each : profiles) {
+    Series series{.name = each.name, .shape = Series::Shape::bars, .role = Role::other, .points = {}};
+    for (std::size_t i = 0; i < chart.categories.size(); ++i) {
+      if (const double best = best_of(*each.profile, chart.categories[i]); best > 0) {
+        series.points.push_back({static_cast<double>(i), best / giga});
+      }
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return chart_figure("Bandwidth ladder", "The most that each memory gives, all SMs together, by the profile.",
+                      std::move(chart));
+}
+
+std::optional<Figure> sm_map_figure(const std::string& what, const std::vector<std::vector<std::uint32_t>>& groups) {
+  if (groups.empty()) {
+    return std::nullopt;
+  }
+  constexpr std::array colours{Colour::accent_tint, Colour::caution_tint, Colour::good_tint, Colour::bad_tint,
+                               Colour::fill};
+  constexpr double width = 38;
+  constexpr double height = 30;
+  constexpr std::uint32_t in_row = 22;
+  Figure figure{.title = what,
+                .note = fmt::format("Each cell is an SM, its group below its number: {} groups.", groups.size()),
+                .drawing = Drawing{},
+                .table = {.head = {"group", "SMs", "how many"}, .rows = {}}};
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    figure.table.rows.push_back({std::to_string(group), fmt::format("{}", fmt::join(groups[group], " ")),
+                                 std::to_string(groups[group].size())});
+    for (const std::uint32_t sm : groups[group]) {
+      const double x = width * (sm % in_row);
+      const double y = height * (sm / in_row);
+      figure.drawing->box(x, y, width - 3, height - 3,
+                          {.fill = colours.at(group % colours.size()), .stroke = Colour::edge}, 3);
+      figure.drawing->text(x + (width - 3) / 2, y + 12, std::to_string(sm), {.height = 11, .anchor = Anchor::middle});
+      figure.drawing->text(x + (width - 3) / 2, y + 23, std::to_string(group),
+                           {.colour = Colour::faint, .height = 9, .anchor = Anchor::middle});
+    }
+  }
+  return figure;
+}
+
+}  // namespace gpuinfer::cli::report

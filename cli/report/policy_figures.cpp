@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report/policy_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "cli/leaf_table.hpp"
+#include "cli/report/chart_drawing.hpp"
+#include "model/cache_simulator.hpp"
+#include "model/policy_traits.hpp"
+#include "model/random.hpp"
+
+namespace gpuinfer::cli::report {
+
+namespace {
+
+constexpr std::uint64_t seed = 1;
+
+std::string line_name(std::uint64_t line) {
+  constexpr std::uint64_t letters = 26;
+  return line < letters ? std::string(1, static_cast<char>('A' + line)) : std::to_string(line);
+}
+
+// The carve-out that leaves the fewest lines.
+model::CacheDescription with_smallest_store(const model::CacheDescription& cache) {
+  model::CacheDescription smallest = cache;
+  for (const model::Carveout& carveout : cache.carveouts) {
+    const auto other = model::at_carveout(cache, carveout.carveout_kb);
+    if (other && other->store_lines && *other->store_lines < *smallest.store_lines) {
+      smallest = *other;
+    }
+  }
+  return smallest;
+}
+
+struct Departure {
+  std::size_t access = 0;  // counted from the first
+  std::uint32_t set = 0;
+};
+
+// Which lines go at which access: those that were there before it and are not there after it.
+std::vector<Departure> departures(const model::CacheDescription& cache, std::size_t accesses) {
+  const auto simulator = model::CacheSimulator::make(cache, seed);
+  model::Random random(seed);
+  std::vector<Departure> gone;
+  std::set<std::uint64_t> present;
+  constexpr std::uint64_t region_lines = std::uint64_t{1} << 16U;
+  for (std::size_t access = 0; access < accesses; ++access) {
+    std::uint64_t address = 0;
+    do {
+      address = random.below(region_lines) * *cache.line_bytes;
+    } while (present.contains(address));
+    simulator->step(address, model::AccessKind::load);
+    present.insert(address);
+    const auto after = simulator->snapshot();
+    for (auto line = present.begin(); line != present.end();) {
+      model::Outcome outcome{};
+      simulator->play(std::span(&*line, 1), std::span(&outcome, 1));
+      simulator->restore(*after);
+      if (outcome == model::Outcome::line_miss) {
+        gone.push_back({.access = access, .set = set_of(*cache.index, *line)});
+        line = present.erase(line);
+      } else {
+        ++line;
+      }
+    }
+  }
+  return gone;
+}
+
+Drawing store_drawing(const model::CacheDescription& cache) {
+  constexpr double bank_width = 84;
+  constexpr double gap = 18;
+  constexpr double tags_top = 34;
+  constexpr double tags_height = 110;
+  const std::size_t banks = cache.sweep->banks;
+  const std::size_t sets = cache.ways->size() / banks;
+  const std::uint64_t lines = *cache.store_lines / banks;
+  const std::uint64_t tags = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) / banks;
+  Drawing drawing;
+  drawing.text(0, 12, "tags", bold);
+  for (std::size_t bank = 0; bank < banks; ++bank) {
+    const double x = static_cast<double>(bank) * (bank_width + gap);
+    drawing.text(x, tags_top - 6, fmt::format("sets {} to {}", bank * sets, (bank + 1) * sets - 1), small);
+    drawing.box(x, tags_top, bank_width, tags_height, {.fill = Colour::fill, .stroke = Colour::faint});
+    for (std::size_t way = 1; way < cache.ways->front(); ++way) {
+      const double place = x + bank_width * static_cast<double>(way) / cache.ways->front();
+      drawing.line(place, tags_top, place, tags_top + tags_height, {.stroke = Colour::edge});
+    }
+    drawing.text(x + bank_width / 2, tags_top + 60, fmt::format("{} tags", tags), small_middle);
+    drawing.arrow(x + bank_width + 7, tags_top + 4, x + bank_width + 7, tags_top + tags_height);
+    // The store, as much narrower than its tags as it holds fewer lines.
+    const double height = tags_height * static_cast<double>(lines) / static_cast<double>(tags);
+    const double top = tags_top + tags_height + 40;
+    drawing.box(x, top, bank_width, height, {.fill = Colour::accent_tint, .stroke = Colour::faint});
+    drawing.text(x + bank_width / 2, top - 6, fmt::format("{} lines", lines), small_middle);
+  }
+  const double bottom = tags_top + tags_height + 16;
+  drawing.text(0, bottom, "stores of data below; arrows: the pointer's way once a store is full", small);
+  return drawing;
+}
+
+}  // namespace
+
+std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
+  constexpr std::uint32_t most_ways = 16;
+  if (!cache.replacement || !cache.ways || !is_deterministic(*cache.replacement) || cache.ways->front() > most_ways) {
+    return std::nullopt;
+  }
+  const std::uint32_t ways = cache.ways->front();
+  std::vector<std::uint64_t> accesses(ways);
+  std::iota(accesses.begin(), accesses.end(), std::uint64_t{0});
+  accesses.push_back(0);
+  if (ways > 2) {
+    accesses.push_back(2);
+  }
+  for (std::uint64_t more = 0; more < ways + 2; ++more) {
+    accesses.push_back(ways + more);
+  }
+  const auto simulator = model::CacheSimulator::make(model::one_set(*cache.replacement, ways), seed);
+  constexpr double left = 52;
+  constexpr double cell = 24;
+  Drawing drawing;
+  drawing.text(0, 14, "access", small);
+  std::vector<std::string> lines(ways);
+  Figure figure{
+      .title = "A set at work",
+      .note = fmt::format("{} with {} ways, simulated: filled, {} hit, then {} new lines. A column is the set "
+                          "after an access; green: a hit, red: a line that comes; below: the one that leaves.",
+                          to_text(*cache.replacement), ways, ways > 2 ? "two lines" : "a line", ways + 2),
+      .table = {.head = {"access", "line", "outcome", "way", "line that left"}, .rows = {}}};
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    const model::AccessEvent event = simulator->step(accesses[i], model::AccessKind::load);
+    const double x = left + cell * static_cast<double>(i);
+    const bool is_hit = event.outcome == model::Outcome::hit;
+    drawing.text(x + cell / 2, 14, line_name(accesses[i]),
+                 {.colour = is_hit ? Colour::good : Colour::ink, .is_bold = true, .anchor = Anchor::middle});
+    if (event.way) {
+      lines.at(*event.way) = line_name(accesses[i]);
+    }
+    for (std::uint32_t way = 0; way < ways; ++way) {
+      const double y = 22 + cell * way;
+      const bool is_touched = event.way == way;
+      drawing.box(x, y, cell, cell,
+                  {.fill = !is_touched ? Colour::fill
+                           : is_hit    ? Colour::good_tint
+                                       : Colour::bad_tint,
+                   .stroke = Colour::edge});
+      drawing.text(x + cell / 2, y + 16, lines[way], {.is_bold = is_touched, .anchor = Anchor::middle});
+    }
+    const std::string left_line = event.victim_address ? line_name(*event.victim_address) : "";
+    drawing.text(x + cell / 2, 22 + cell * ways + 14, left_line, {.colour = Colour::bad, .anchor = Anchor::middle});
+    figure.table.rows.push_back({std::to_string(i + 1), line_name(accesses[i]), is_hit ? "hit" : "miss",
+                                 event.way ? std::to_string(*event.way) : "not placed", left_line});
+  }
+  for (std::uint32_t way = 0; way < ways; ++way) {
+    drawing.text(0, 22 + cell * way + 16, fmt::format("way {}", way), small);
+  }
+  drawing.text(0, 22 + cell * ways + 14, "leaves", small);
+  figure.is_narrow = drawing.width() < 560;
+  figure.drawing = std::move(drawing);
+  return figure;
+}
+
+std::optional<Figure> victim_figure(const model::CacheDescription& cache) {
+  if (!cache.replacement || !cache.ways || is_deterministic(*cache.replacement)) {
+    return std::nullopt;
+  }
+  const std::vector<double> shares = model::long_run_shares(*cache.replacement, cache.ways->front());
+  constexpr std::size_t most_bars = 64;
+  if (shares.size() > most_bars) {
+    return std::nullopt;
+  }
+  Chart chart{.x = {.title = "way"}, .y = {.title = "share of the victims, %"}};
+  Series series{.name = "share", .shape = Series::Shape::bars, .role = Role::simulated, .points = {}};
+  constexpr double percent = 100;
+  for (std::size_t way = 0; way < shares.size(); ++way) {
+    chart.categories.push_back(std::to_string(way));
+    series.points.push_back({static_cast<double>(way), percent * shares[way]});
+  }
+  chart.series.push_back(std::move(series));
+  return chart_figure("Which way is the victim",
+                      fmt::format("By the policy, {}, in the long run.", cache.replacement->policy), std::move(chart));
+}
+
+std::optional<Figure> store_figure(const model::CacheDescription& cache) {
+  if (!cache.sweep || !cache.store_lines || !cache.ways || !cache.index || !cache.line_bytes || !cache.replacement) {
+    return std::nullopt;
+  }
+  const model::CacheDescription smallest = with_smallest_store(cache);
+  constexpr std::size_t after_full = 140;
+  constexpr std::size_t most_lines = 512;
+  if (*smallest.store_lines > most_lines) {
+    return std::nullopt;
+  }
+  const std::size_t accesses = *smallest.store_lines + after_full;
+  Series series{.name = "lines", .shape = Series::Shape::points, .role = Role::miss, .points = {}};
+  for (const Departure& each : departures(smallest, accesses)) {
+    series.points.push_back({static_cast<double>(each.access + 1), static_cast<double>(each.set)});
+  }
+  const std::size_t gone = series.points.size();
+  const Chart chart{
+      .x = {.title = "load"},
+      .y = {.title = "set of the line that goes", .at_least_to = static_cast<double>(cache.ways->size())},
+      .series = {series},
+      .marks = {{.name = "as many loads as the store holds lines", .x = static_cast<double>(*smallest.store_lines)}}};
+  Drawing drawing = store_drawing(smallest);
+  drawing.add(draw(chart, 640, 300).drawing, drawing.width() + 30, 0);
+  return Figure{
+      .title = "Tags, stores, and the pointer on its way",
+      .note = fmt::format(
+          "Left: {} banks, each with {} tags for a store of {} lines{}. Right, simulated: {} "
+          "loads of random new lines; {} lines go. Once a store is full, its pointer walks "
+          "upwards through the sets of its bank and begins anew.",
+          cache.sweep->banks,
+          std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) / cache.sweep->banks,
+          *smallest.store_lines / cache.sweep->banks,
+          smallest.carveout_kb ? fmt::format(" at a carve-out of {} KB", *smallest.carveout_kb) : "", accesses, gone),
+      .drawing = std::move(drawing),
+      .table = table_of(chart)};
+}
+
+}  // namespace gpuinfer::cli::report

@@ -109,7 +109,10 @@ ExitStatus verb_show(Arguments arguments) {
   }
   const std::vector<std::string> files = parsed->operands();
   const auto output_file = parsed->text("output");
-  const auto format = output_file ? std::optional(report::picture_format_of(*output_file)) : std::nullopt;
+  std::optional<report::PictureFormat> format;
+  if (output_file) {
+    format = report::picture_format_of(*output_file);
+  }
   Output output(output_file);
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);

@@ -20,19 +20,16 @@ RECORDED = ROOT / "data/h200"
 
 # Headings of figures that must be on the page.
 EXPECTED = {
-    "Bandwidth": ["Bandwidth ladder", "Bandwidth by the size of the dataset", "Peaks"],
-    "ConstL1": ["Latencies", "Misses by the size of an array", "Which line goes where", "A set at work"],
-    "ConstL15": ["Latencies", "Misses by the size of an array"],
-    "ConstImmediate": ["Immediate-addressed constants by their footprint"],
-    "Instruction": ["Straight-line code by its length"],
-    "L1TLB": ["Latencies", "Misses by the size of an array", "Which lines miss in a lap"],
-    "L1tex": ["Latencies", "Misses by the size of an array", "L1 capacity versus shared-memory carve-out",
-              "Tags, stores, and the pointer on its way", "Sets that a stride reaches", "Lines in each set"],
-    "L2": ["Latencies", "SMs near to each part"],
-    "L2TLB": ["Latencies", "SMs that share one"],
-    "Outstanding": ["Lines in L2, 1 thread on a line", "Lines beyond L2, 1 thread on a line"],
-    "Shared": ["Cycles by stride", "Cycles by degree of conflict"],
-    "Texture2D": ["Texels that lie together", "Latencies"],
+    "h200": [
+        "Bandwidth ladder", "Bandwidth by the size of the dataset", "Peaks", "Latencies",
+        "Misses by the size of an array", "Which line goes where", "A set at work",
+        "Immediate-addressed constants by their footprint", "Straight-line code by its length",
+        "Which lines miss in a lap", "L1 capacity versus shared-memory carve-out",
+        "Tags, stores, and the pointer on its way", "Sets that a stride reaches", "Lines in each set",
+        "SMs near to each part", "SMs that share one", "Lines in L2, 1 thread on a line",
+        "Lines beyond L2, 1 thread on a line", "Cycles by stride", "Cycles by degree of conflict",
+        "Texels that lie together",
+    ],
     "gtx780": ["Latency against footprint", "Which line goes where", "Latency by access pattern", "Which lines miss in a lap"],
     "gtx560ti": ["Which way is the victim"],
     "m2070": ["By the description"],
@@ -125,7 +122,7 @@ class Report(harness.ProgramTest):
         # The one that takes longest first.
         published = {"gtx780", "gtx560ti", "m2070"}
         names = sorted((name for name in EXPECTED if name in published or (RECORDED / f"{name}.yaml").exists()),
-                       key=lambda name: name != "L2")
+                       key=lambda name: name != "h200")
         with Browser() as browser, concurrent.futures.ThreadPoolExecutor(2) as pool:
             reports = [pool.submit(self.report, name) for name in names]
             for done in concurrent.futures.as_completed(reports):
@@ -153,7 +150,7 @@ class Report(harness.ProgramTest):
         self.expect(2, "report", "gtx79")
         self.expect(2, "report", "gtx780", "--target", "Kernels")
         self.expect(2, "report", "gtx780", str(RECORDED / "Nothing.h5"))
-        refused = self.expect(2, "report", "m2070", str(RECORDED / "Shared.h5"), "-o", "m2070.html")
+        refused = self.expect(2, "report", "m2070", str(RECORDED / "h200.h5"), "-o", "m2070.html")
         self.assertIn("contains none of the profile's targets", refused.stderr)
         self.assertFalse((self.folder / "m2070.html").exists())
 
@@ -235,7 +232,7 @@ class Colours(harness.ProgramTest):
         self.assertNotIn("\x1b", plain)
         self.assertEqual(self.on_terminal(NO_COLOR="1"), plain)
         coloured = self.on_terminal()
-        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 275"):
+        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 279"):
             self.assertRegex(coloured, rf"\x1b\[\d+m{word}\x1b\[0m")
         self.assertEqual(re.sub(r"\x1b\[\d+m", "", coloured), plain)
 

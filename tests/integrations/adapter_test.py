@@ -16,7 +16,7 @@ ROOT = HERE.parents[1]
 ADAPTER = ROOT / "integrations/gpgpusim/adapter.py"
 STAND_IN = HERE / "stand_in"
 FILES = ["gpu-cache.h", "gpu-cache.cc", "shader.cc"]
-H200 = ROOT / "data/h200/L1tex.yaml"
+H200 = ROOT / "data/h200/h200.yaml"
 
 
 def adapter(*words):

@@ -150,7 +150,9 @@ class Report(harness.ProgramTest):
         self.expect(2, "report", "gtx79")
         self.expect(2, "report", "gtx780", "--target", "Kernels")
         self.expect(2, "report", "gtx780", str(RECORDED / "Nothing.h5"))
-        refused = self.expect(2, "report", "m2070", str(RECORDED / "h200.h5"), "-o", "m2070.html")
+        recording = str(self.folder / "shared.h5")
+        self.expect(0, "--target=Shared", "--device=virtual:gtx780", "--quiet", "--record", recording)
+        refused = self.expect(2, "report", "m2070", recording, "-o", "m2070.html")
         self.assertIn("contains none of the profile's targets", refused.stderr)
         self.assertFalse((self.folder / "m2070.html").exists())
 

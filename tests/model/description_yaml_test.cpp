@@ -97,7 +97,11 @@ EvidenceDetails every_detail() {
                             &details.lines_at_least,
                             &details.warp_loads_at_least,
                             &details.loads_per_warp_at_least,
-                            &details.l1_sectors}) {
+                            &details.l1_sectors,
+                            &details.fresh_pairs,
+                            &details.fresh_pairs_together,
+                            &details.fresh_pairs_wrong,
+                            &details.blocks_asked}) {
     *count = 3;
   }
   for (const Leaf<EvidenceDetails>& row : evidence_detail_leaves()) {

@@ -219,12 +219,12 @@ struct Outputs {
   }
 };
 
-struct Ended {
+struct RunEnd {
   ExitStatus status = ExitStatus::failure;
   bool device_failed = false;
 };
 
-Ended ask(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
+RunEnd ask(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
           AnswerKeeping* kept, const RunOptions& options, Outputs& outputs) {
   probe::ArchiveWriter* archive = kept == nullptr ? nullptr : &kept->archive();
   if (options.average) {
@@ -250,7 +250,7 @@ ExitStatus run_one(RunOptions options, Outputs& outputs, Arguments arguments) {
   options.settings.seed = inference_seed(options.seed, opened->facts());
   const model::DeviceFacts facts = facts_of_inquiry(opened->facts(), options.settings.seed);
   if (!options.keeping) {
-    const Ended ended = ask(*opened, facts, targets, nullptr, options, outputs);
+    const RunEnd ended = ask(*opened, facts, targets, nullptr, options, outputs);
     if (ended.device_failed) {
       note(nothing_is_kept());
     }
@@ -259,7 +259,7 @@ ExitStatus run_one(RunOptions options, Outputs& outputs, Arguments arguments) {
 
   AnswerKeeping kept(*opened, *options.keeping, facts, options_that_matter(targets, options.average, options.settings));
   const std::string advice = can_be_resumed(resuming_command("run", arguments, options.keeping->archive));
-  Ended ended;
+  RunEnd ended;
   try {
     ended = ask(kept.device(), facts, targets, &kept, options, outputs);
   } catch (const DeviceError& error) {

@@ -129,7 +129,7 @@ std::chrono::duration<double> limit(const Parsed& parsed, const std::string& opt
   return std::chrono::duration<double>(parsed.seconds(option).value_or(otherwise));
 }
 
-survey::Request request_from(const Parsed& parsed) {
+survey::Request survey_request(const Parsed& parsed) {
   survey::Request request;
   for (const std::string& device : parsed.list("device")) {
     request.devices.push_back(device_of_fleet(device, "--device"));
@@ -236,13 +236,13 @@ class Progress {
   std::chrono::steady_clock::time_point shown_;
 };
 
-struct Ended {
+struct SurveyEnd {
   ExitStatus status = ExitStatus::resolved;
   bool all_are_there = true;
 };
 
 // Of every rank but the first.
-Ended follow(const survey::Request& request, Team& team) {
+SurveyEnd follow(const survey::Request& request, Team& team) {
   Worker worker(request, team);
   while (!worker.is_to_stop()) {
     while (const auto letter = team.receive()) {
@@ -306,7 +306,7 @@ ExitStatus status_of(const survey::FleetCounts& counts, bool lost_ranks, bool in
   return counts.all_resolved ? ExitStatus::resolved : ExitStatus::unresolved;
 }
 
-Ended lead(const Parsed& parsed, const survey::Request& request, Team& team) {
+SurveyEnd lead(const Parsed& parsed, const survey::Request& request, Team& team) {
   const auto start = std::chrono::steady_clock::now();
   const Format format = format_from(parsed.text("format"));
   const bool resume = parsed.flag("resume");
@@ -365,9 +365,9 @@ ExitStatus verb_survey(Arguments arguments) {
       team->leave();
       return ExitStatus::resolved;
     }
-    const survey::Request request = request_from(*parsed);
+    const survey::Request request = survey_request(*parsed);
     has_begun = true;
-    const Ended ended = is_first ? lead(*parsed, request, *team) : follow(request, *team);
+    const SurveyEnd ended = is_first ? lead(*parsed, request, *team) : follow(request, *team);
     if (ended.all_are_there) {
       team->leave();
     } else {

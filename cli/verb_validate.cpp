@@ -208,7 +208,7 @@ Document agreement_document(const infer::Agreement& agreement) {
   return document;
 }
 
-Document report(const std::string& profile, const std::vector<Comparison>& compared) {
+Document comparison_report(const std::string& profile, const std::vector<Comparison>& compared) {
   Document document;
   document["profile"] = profile;
   document["traces"] = Document::array();
@@ -252,7 +252,7 @@ ExitStatus verb_validate(Arguments arguments) {
     std::cout << table(compared) << table_of_chance(compared);
   }
   if (wants_document) {
-    output.stream() << to_text(report(file, compared), format);
+    output.stream() << to_text(comparison_report(file, compared), format);
   }
   output.finish();
   return differ(compared) ? ExitStatus::failure : ExitStatus::resolved;

@@ -9,6 +9,13 @@ function(gpuinfer_warnings target)
     # Warns of overlapping copies in every "text" + std::string (GCC bug 105651).
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   endif()
+  if(CMAKE_UNITY_BUILD)
+    # Files compiled as one see each other's names; file by file, as in the preset `dev`, these warnings are heard.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    endif()
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # Clang holds a local against a name of the namespace around, too.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)

@@ -10,7 +10,10 @@
 
 namespace gpuinfer::model {
 
-// Byte offsets into a buffer in the order they are loaded, one 4-byte load each.
+// What one load of a sequence reads.
+inline constexpr std::uint64_t load_bytes = 4;
+
+// Byte offsets into a buffer in the order they are loaded, load_bytes each.
 using AccessSequence = std::vector<std::uint64_t>;
 
 // The cyclic chase of Mei & Chu 2014 (listing 3): each offset is the one before plus stride_bytes, modulo array_bytes.

@@ -29,8 +29,8 @@ template <std::integral Integer>
   return std::to_string(number);
 }
 
-// To so many significant digits: 0 for what is not positive.
-[[nodiscard]] inline double rounded(double value, int digits) {
+// To so many significant digits, by default about as many as a measurement repeats: 0 for what is not positive.
+[[nodiscard]] inline double rounded(double value, int digits = 4) {
   const double scale = value > 0 ? std::pow(10, digits - 1 - std::floor(std::log10(value))) : 1;
   return scale < 1 ? std::round(value * scale) * std::round(1 / scale) : std::round(value * scale) / scale;
 }

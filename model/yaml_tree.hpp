@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -41,6 +42,14 @@ struct YamlEntry {
 // `{name: value, ...}` and `[value, ...]` from values that are in flow form.
 [[nodiscard]] std::string flow_map(const std::vector<std::pair<std::string, std::string>>& entries);
 [[nodiscard]] std::string flow_list(const std::vector<std::string>& items);
+
+// The same of what `text_of` makes of each value.
+template <class Value, class Text>
+[[nodiscard]] std::string flow_list(const std::vector<Value>& values, Text&& text_of) {
+  std::vector<std::string> texts(values.size());
+  std::transform(values.begin(), values.end(), texts.begin(), text_of);
+  return flow_list(texts);
+}
 
 // The same values as indented JSON.
 [[nodiscard]] std::string to_json(const YamlNode& node);

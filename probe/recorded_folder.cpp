@@ -121,7 +121,9 @@ class RecordedFolder final : public model::Answerer {
   void tell_provenance() {
     facts_.provenance.clear();
     for (const auto& [target, number] : recording_of_) {
-      for (const auto& [key, value] : recordings_[number].provenance) {
+      for (const auto& entry : recordings_[number].provenance) {
+        const auto& key = entry.first;
+        const auto& value = entry.second;
         const bool is_common = std::ranges::all_of(recordings_, [&](const Recording& each) {
           const auto found = each.provenance.find(key);
           return found != each.provenance.end() && found->second == value;

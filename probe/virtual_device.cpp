@@ -13,6 +13,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
@@ -28,7 +29,6 @@ namespace gpuinfer::probe {
 
 namespace {
 
-constexpr std::uint64_t load_bytes = 4;
 constexpr std::uint64_t smallest_buffer_bytes = 64ULL << 20U;
 
 constexpr const char* latency_target = "Latency";
@@ -688,7 +688,7 @@ class VirtualDevice final : public model::Answerer {
     const std::uint64_t bytes = facts_.buffer_of(question.target).bytes;
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        if (offset % load_bytes != 0 || offset > bytes - load_bytes) {
+        if (offset % model::load_bytes != 0 || offset > bytes - model::load_bytes) {
           return "offset " + std::to_string(offset) + " is no 4-byte load inside the buffer of " +
                  std::to_string(bytes) + " bytes; ask for multiples of 4 below its end";
         }

@@ -16,7 +16,7 @@ bool begins_formula(const std::string& text) {
 }
 
 // RFC 4180. An apostrophe before it makes a text of what would be a formula.
-std::string cell(const std::string& value) {
+std::string csv_cell(const std::string& value) {
   const std::string text = (begins_formula(value) ? "'" : "") + on_one_line(value);
   if (text.find_first_of(",\"\r\n") == std::string::npos) {
     return text;
@@ -35,8 +35,8 @@ std::string cell(const std::string& value) {
 Exported export_csv(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all) {
   Exported exported{.text = "section,leaf,value,status,confidence\n", .losses = {}};
   for (const LeafRow& row : leaf_rows(profile, all)) {
-    exported.text += cell(row.section) + ',' + cell(row.leaf) + ',' + cell(row.value) + ',' + cell(row.status) + ',' +
-                     cell(row.confidence) + '\n';
+    exported.text += csv_cell(row.section) + ',' + csv_cell(row.leaf) + ',' + csv_cell(row.value) + ',' + csv_cell(row.status) + ',' +
+                     csv_cell(row.confidence) + '\n';
   }
   return exported;
 }

@@ -13,7 +13,7 @@ namespace gpuinfer::cli {
 namespace {
 
 // With what LaTeX takes for commands made harmless.
-std::string cell(const std::string& text) {
+std::string latex_cell(const std::string& text) {
   std::string escaped;
   for (const char letter : on_one_line(text)) {
     switch (letter) {
@@ -40,7 +40,7 @@ std::string cell(const std::string& text) {
   return escaped;
 }
 
-std::string or_unknown(const std::optional<std::string>& text) { return text ? cell(*text) : "--"; }
+std::string or_unknown(const std::optional<std::string>& text) { return text ? latex_cell(*text) : "--"; }
 
 std::optional<std::string> bytes_text(const std::optional<std::uint64_t>& bytes) {
   return bytes ? std::optional(model::words::bytes(*bytes)) : std::nullopt;
@@ -62,7 +62,7 @@ Exported export_latex(const model::DeviceDescription& profile) {
     const auto ways = cache.ways ? std::optional(model::words::ways(*cache.ways)) : std::nullopt;
     const auto policy = cache.replacement ? std::optional(to_text(*cache.replacement)) : std::nullopt;
     exported.text += fmt::format(
-        "{} & {} & {} & {} & {} & {} & {} \\\\\n", cell(target), or_unknown(bytes_text(cache.capacity_bytes)),
+        "{} & {} & {} & {} & {} & {} & {} \\\\\n", latex_cell(target), or_unknown(bytes_text(cache.capacity_bytes)),
         or_unknown(bytes_text(cache.line_bytes)), or_unknown(ways), or_unknown(policy),
         or_unknown(cycles_text(cache.latency_cycles.hit)), or_unknown(cycles_text(cache.latency_cycles.miss)));
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t longest_value = 200;
 
 // Markdown may hold HTML, and links, in which `](` stands before the address.
-std::string cell(const std::string& text) {
+std::string markdown_cell(const std::string& text) {
   std::string escaped;
   for (const char letter : on_one_line(text)) {
     switch (letter) {
@@ -42,11 +42,11 @@ std::string cell(const std::string& text) {
 }
 
 // Writes one row after another, a table for each section.
-class Writer {
+class MarkdownWriter {
  public:
-  Writer(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all)
+  MarkdownWriter(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all)
       : profile_(profile), all_(all) {
-    exported_.text = "# " + cell(profile.device.name) + '\n';
+    exported_.text = "# " + markdown_cell(profile.device.name) + '\n';
   }
 
   void add(const LeafRow& row) {
@@ -54,7 +54,7 @@ class Writer {
       begin(row.section);
     }
     exported_.text +=
-        fmt::format("| {} | {} | {} | {} |\n", cell(row.leaf), cell(value_of(row)), row.status, row.confidence);
+        fmt::format("| {} | {} | {} | {} |\n", markdown_cell(row.leaf), markdown_cell(value_of(row)), row.status, row.confidence);
   }
 
   Exported take() { return std::move(exported_); }
@@ -70,7 +70,7 @@ class Writer {
       words_["index"] = model::to_flow_yaml(*cache->second.index);
     }
     exported_.text +=
-        fmt::format("\n## {}\n\n| leaf | value | status | confidence |\n|---|---|---|---|\n", cell(section));
+        fmt::format("\n## {}\n\n| leaf | value | status | confidence |\n|---|---|---|---|\n", markdown_cell(section));
   }
 
   std::string shortened(const std::string& leaf, const std::string& value) {
@@ -119,7 +119,7 @@ class Writer {
 
 Exported export_markdown(const model::DeviceDescription& profile,
                          const model::Sections<model::DeviceDescription>& all) {
-  Writer writer(profile, all);
+  MarkdownWriter writer(profile, all);
   for (const LeafRow& row : leaf_rows(profile, all)) {
     writer.add(row);
   }

@@ -47,9 +47,9 @@ Json cycles(double latency) { return {{"mean", latency}, {"p50", latency}, {"uni
 
 Json value_of(const Json& value, const char* unit) { return {{"unit", unit}, {"value", value}}; }
 
-class Writer {
+class Mt4gWriter {
  public:
-  explicit Writer(const model::DeviceDescription& profile)
+  explicit Mt4gWriter(const model::DeviceDescription& profile)
       : profile_(profile), limits_(sm_limits(profile)), whole_(Json::parse(model::to_json(profile))) {}
 
   Exported write() {
@@ -302,6 +302,6 @@ class Writer {
 
 }  // namespace
 
-Exported export_mt4g(const model::DeviceDescription& profile) { return Writer(profile).write(); }
+Exported export_mt4g(const model::DeviceDescription& profile) { return Mt4gWriter(profile).write(); }
 
 }  // namespace gpuinfer::cli

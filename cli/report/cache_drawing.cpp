@@ -16,7 +16,7 @@ constexpr double label_width = 92;
 constexpr double row_height = 24;
 constexpr double base_line = 17;  // of a text in a row
 constexpr double gap_height = 8;
-constexpr double letter_width = 8;
+constexpr double cell_letter_width = 8;
 
 Paint paint_of(CellKind kind, bool has_text) {
   switch (kind) {
@@ -66,7 +66,7 @@ Drawing cache_drawing(const std::string& target, const model::CacheDescription& 
     }
     drawing.text(0, y + base_line, row.label, {.colour = Colour::faint});
     const bool has_boxes = !row.cells.empty() && row.cells.front().kind == CellKind::box;
-    const double width = letter_width * static_cast<double>(row.cell_letters) + (has_boxes ? 12 : 0);
+    const double width = cell_letter_width * static_cast<double>(row.cell_letters) + (has_boxes ? 12 : 0);
     double x = label_width;
     for (const SheetCell& cell : row.cells) {
       if (!cell.is_gap && cell.kind != CellKind::number) {

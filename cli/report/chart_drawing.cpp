@@ -18,7 +18,6 @@ namespace gpuinfer::cli::report {
 
 namespace {
 
-constexpr double percent = 100;
 
 struct Range {
   double from = std::numeric_limits<double>::infinity();

@@ -13,6 +13,9 @@
 // What reports are made of. All text is plain and is escaped where it becomes HTML.
 namespace gpuinfer::cli::report {
 
+// Of a share, for axes and texts.
+inline constexpr double percent = 100;
+
 enum class Scale { linear, log2, log10 };
 
 struct Axis {

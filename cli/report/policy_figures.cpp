@@ -180,7 +180,6 @@ std::optional<Figure> victim_figure(const model::CacheDescription& cache) {
   }
   Chart chart{.x = {.title = "way"}, .y = {.title = "share of the victims, %"}};
   Series series{.name = "share", .shape = Series::Shape::bars, .role = Role::simulated, .points = {}};
-  constexpr double percent = 100;
   for (std::size_t way = 0; way < shares.size(); ++way) {
     chart.categories.push_back(std::to_string(way));
     series.points.push_back({static_cast<double>(way), percent * shares[way]});

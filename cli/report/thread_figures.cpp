@@ -16,7 +16,6 @@ namespace gpuinfer::cli::report {
 namespace {
 
 constexpr double giga = 1e9;
-constexpr double percent = 100;
 constexpr std::uint32_t word_bytes = 4;
 
 using ByNumber = std::map<std::uint64_t, std::vector<double>>;

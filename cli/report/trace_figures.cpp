@@ -22,7 +22,6 @@ namespace {
 
 using infer::Reading;
 
-constexpr double percent = 100;
 
 std::vector<float> all_latencies(const Traces& traces) {
   std::vector<float> latencies;

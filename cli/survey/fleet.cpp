@@ -19,8 +19,6 @@ namespace {
 using model::YamlEntry;
 using model::YamlNode;
 
-constexpr std::string_view fleet_schema = "gpuinfer-fleet/1";
-
 // Of one file, for messages.
 class FleetReader {
  public:

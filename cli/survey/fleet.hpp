@@ -4,11 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/device_description.hpp"
 
 namespace gpuinfer::cli::survey {
+
+inline constexpr std::string_view fleet_schema = "gpuinfer-fleet/1";
 
 // One leaf that a device of a fleet has otherwise than most have it.
 struct FleetLeaf {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/document.hpp"
+#include "cli/survey/fleet.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -17,8 +18,6 @@
 namespace gpuinfer::cli::survey {
 
 namespace {
-
-constexpr std::string_view fleet_schema = "gpuinfer-fleet/1";
 
 model::FlowYaml flow(const Document& node) {
   if (node.is_object()) {

@@ -11,13 +11,13 @@
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/set_map.hpp"
 #include "infer/policy/policy_questions.hpp"
+#include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::uint64_t load_bytes = 4;
 
 }  // namespace
 
@@ -107,7 +107,7 @@ FreshQuestion fresh_question(const Interrogator& device, const model::CacheDescr
   AccessSequence record;
   for (const std::uint32_t line : model::returning_walk(static_cast<std::uint32_t>(lines.size()),
                                                         std::max<std::size_t>(2000, 2 * lines.size()), random)) {
-    record.push_back(lines[line] + random.below(*cache.line_bytes / load_bytes) * load_bytes);
+    record.push_back(lines[line] + random.below(*cache.line_bytes / model::load_bytes) * model::load_bytes);
   }
   return question_over(device, std::move(pool), std::move(record));
 }

@@ -16,7 +16,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::uint64_t load_bytes = 4;
 
 // Sectors per line, the largest first: powers of two, and three times one.
 constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
@@ -25,7 +24,7 @@ constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 
 AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes) {
   constexpr std::uint64_t windows = 4;
   constexpr std::uint64_t lines = 64;
-  return model::cold_pass(0, windows * nearer_bytes, std::max(load_bytes, nearer_bytes / lines));
+  return model::cold_pass(0, windows * nearer_bytes, std::max(model::load_bytes, nearer_bytes / lines));
 }
 
 // Far enough apart that no fill granule holds two, in a buffer that holds many.
@@ -36,13 +35,13 @@ std::uint64_t far_stride(std::uint64_t buffer_bytes) {
 // Somewhere in the first half of a stride, since what lies strides apart may be equally near or far in the next level.
 std::uint64_t anywhere_after(std::uint64_t offset, std::uint64_t stride, model::Random& random) {
   constexpr std::uint64_t large = 4096;  // the half of it still holds any fill granule
-  return stride < large ? offset : offset + load_bytes * random.below(stride / 2 / load_bytes);
+  return stride < large ? offset : offset + model::load_bytes * random.below(stride / 2 / model::load_bytes);
 }
 
 }  // namespace
 
 std::uint64_t aligned_start(const Starts& device) {
-  const std::uint64_t alignment = std::max<std::uint64_t>(load_bytes, std::bit_floor(device.buffer().bytes) / 8);
+  const std::uint64_t alignment = std::max<std::uint64_t>(model::load_bytes, std::bit_floor(device.buffer().bytes) / 8);
   const std::uint64_t beyond = device.buffer().address % alignment;
   return beyond == 0 ? 0 : alignment - beyond;
 }
@@ -261,7 +260,7 @@ FillGranularity look_at_fills(Interrogator& device) {
   // Smallest power of two at which a second load misses after one at the start.
   std::vector<model::Question> pairs;
   std::vector<std::uint64_t> distances;
-  for (std::uint64_t distance = load_bytes; distance < room_bytes / 2; distance *= 2) {
+  for (std::uint64_t distance = model::load_bytes; distance < room_bytes / 2; distance *= 2) {
     distances.push_back(distance);
     pairs.push_back(device.question({start}, {start + distance}));
   }
@@ -274,7 +273,7 @@ FillGranularity look_at_fills(Interrogator& device) {
   const std::uint64_t reach = distances[static_cast<std::size_t>(first_miss - pair_readings.begin())];
 
   // A cold walk over several granules: the misses stand where granules begin, whatever their size.
-  const std::uint64_t step = std::max(load_bytes, reach / 32);
+  const std::uint64_t step = std::max(model::load_bytes, reach / 32);
   const std::uint64_t span_bytes = std::min(room_bytes, 12 * reach);
   const model::Question walk = device.question({}, model::cold_pass(start, span_bytes, step));
   const auto walked = device.ask_voted({&walk, 1}, votes).front();
@@ -300,10 +299,10 @@ FillGranularity look_at_fills(Interrogator& device) {
   // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or
   // after.
   const std::uint64_t first = begins[1];
-  const std::uint64_t last = first + spacing - load_bytes;
+  const std::uint64_t last = first + spacing - model::load_bytes;
   const std::array<model::Question, 4> checks{device.question({last}, {first}), device.question({first}, {last}),
                                               device.question({last}, {first + spacing}),
-                                              device.question({first}, {first - load_bytes})};
+                                              device.question({first}, {first - model::load_bytes})};
   const auto checked = device.ask_voted(checks, votes);
   if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
       checked[3][0] != Reading::miss) {
@@ -336,7 +335,8 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
   };
   const auto search = [&](const auto& overflows_of) {
     Bounds bounds;
-    auto& [fits, too_many] = bounds;
+    std::size_t& fits = bounds.fits;
+    std::size_t& too_many = bounds.too_many;
     bool has_end = false;
     std::size_t cheapest_laps = most_accesses;
     // Where more steps of at least the cheapest kind are too many, none is begun.

@@ -40,9 +40,9 @@ Lines first_lines(std::uint64_t count) {
   return lines;
 }
 
-class Search {
+class OuterSetSearch {
  public:
-  Search(Interrogator& device, std::uint64_t granule_bytes)
+  OuterSetSearch(Interrogator& device, std::uint64_t granule_bytes)
       : device_(device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
         most_lines_((device.buffer().bytes - start_) / granule_bytes),
         random_(stream(device.settings(), "sets of an outer level")) {}
@@ -335,7 +335,7 @@ class Search {
 }  // namespace
 
 OuterSetsFit find_outer_sets(Interrogator& device, std::uint64_t granule_bytes) {
-  return Search(device, granule_bytes).run();
+  return OuterSetSearch(device, granule_bytes).run();
 }
 
 }  // namespace gpuinfer::infer

@@ -196,9 +196,9 @@ std::optional<std::string> contradiction_that_repeats(Interrogator& device, cons
 
 namespace {
 
-class Search {
+class RareDepartureSearch {
  public:
-  Search(Interrogator& device, const model::CacheDescription& cache, DepartureTally& tally)
+  RareDepartureSearch(Interrogator& device, const model::CacheDescription& cache, DepartureTally& tally)
       : device_(device), cache_(cache), tally_(tally), random_(stream(device.settings(), "rare departures")),
         order_(cache.ways->size()) {
     std::iota(order_.begin(), order_.end(), 0U);
@@ -362,7 +362,7 @@ class Search {
 
 std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
                                              DepartureTally& tally) {
-  return Search(device, cache, tally).run();
+  return RareDepartureSearch(device, cache, tally).run();
 }
 
 }  // namespace gpuinfer::infer

@@ -21,6 +21,7 @@
 #include "infer/cache/sweep_order.hpp"
 #include "infer/circumstances/circumstances.hpp"
 #include "infer/policy/replacement_fit.hpp"
+#include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 #include "model/random.hpp"
@@ -29,7 +30,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::uint64_t load_bytes = 4;
 
 // The asking grows with the square of the lines.
 constexpr std::uint64_t most_lines_of_smallest = 1024;
@@ -461,7 +461,7 @@ class SweptStoreSearch {
     AccessSequence record;
     for (const std::uint32_t line :
          model::returning_walk(static_cast<std::uint32_t>(lines.size()), accesses, random_)) {
-      record.push_back(lines[line] + random_.below(line_bytes_ / load_bytes) * load_bytes);
+      record.push_back(lines[line] + random_.below(line_bytes_ / model::load_bytes) * model::load_bytes);
     }
     RandomRun run{.question = device_.question(lines, std::move(record)), .readings = {}};
     run.readings = device_.ask_voted({&run.question, 1}, device_.votes_needed()).front();

@@ -183,9 +183,9 @@ std::optional<std::uint64_t> parity_mask(const std::vector<bool>& homes, std::ui
   return mask;
 }
 
-class Search {
+class NearAndFarSearch {
  public:
-  Search(Asker& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
+  NearAndFarSearch(Asker& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
       : device_(&device), line_bytes_(line_bytes), kept_bytes_(std::max(fits_bytes / most_ways, line_bytes)),
         block_bytes_(std::min(std::bit_floor(kept_bytes_), page_bytes)) {}
 
@@ -409,7 +409,7 @@ class Search {
 }  // namespace
 
 NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
-  return Search(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
+  return NearAndFarSearch(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
 }
 
 }  // namespace gpuinfer::infer

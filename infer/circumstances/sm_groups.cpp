@@ -16,9 +16,9 @@ namespace {
 // Lines that the first SM of a group brings.
 constexpr std::uint64_t lines_of_group = 16;
 
-class Search {
+class SmGroupSearch {
  public:
-  Search(Interrogator& device, std::uint64_t line_bytes)
+  SmGroupSearch(Interrogator& device, std::uint64_t line_bytes)
       : device_(&device), line_bytes_(line_bytes), ballast_lines_(2 * *device.buffer().nearer_bytes / line_bytes + 1),
         most_groups_((device.buffer().bytes / line_bytes - ballast_lines_) / lines_of_group) {}
 
@@ -142,6 +142,6 @@ class Search {
 
 }  // namespace
 
-SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) { return Search(device, line_bytes).find(); }
+SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) { return SmGroupSearch(device, line_bytes).find(); }
 
 }  // namespace gpuinfer::infer

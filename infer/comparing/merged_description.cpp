@@ -36,9 +36,9 @@ constexpr const char* source_key = "source";
 bool is_absent(const YamlNode* node) { return node == nullptr || node->kind == YamlNode::Kind::null; }
 
 // A leaf in parts is not known where none of them is.
-bool is_null(const YamlNode* node) {
+bool is_all_null(const YamlNode* node) {
   return is_absent(node) || (!node->entries.empty() && std::ranges::all_of(node->entries, [](const YamlEntry& part) {
-           return is_null(&part.value);
+           return is_all_null(&part.value);
          }));
 }
 
@@ -70,7 +70,7 @@ YamlNode& map_in(YamlNode& map, std::string_view key) {
 
 std::size_t known_leaves(const YamlNode& section) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(section.entries, [](const YamlEntry& leaf) { return !is_null(&leaf.value); }));
+      std::ranges::count_if(section.entries, [](const YamlEntry& leaf) { return !is_all_null(&leaf.value); }));
 }
 
 // The same cache at other carve-outs than the list has.
@@ -93,9 +93,9 @@ void fill_in(YamlNode& section, YamlNode& evidence, const YamlNode& further, con
   for (const YamlEntry& leaf : further.entries) {
     const std::string& name = leaf.key.text;
     YamlNode* const known = find(section, name);
-    if (!is_null(known) && name == "carveouts") {
+    if (!is_all_null(known) && name == "carveouts") {
       add_carveouts(*known, leaf.value);
-    } else if (is_null(known) && !is_null(&leaf.value)) {
+    } else if (is_all_null(known) && !is_all_null(&leaf.value)) {
       put(section, name, leaf.value);
       if (const YamlNode* const why = find(further_evidence, name)) {
         put(evidence, name, *why);
@@ -172,7 +172,7 @@ bool is_close(const model::LeafFacts* row, const YamlNode& first, const YamlNode
   }
   for (const YamlEntry& entry : first.entries) {
     const YamlNode* const other = find(second, entry.key.text);
-    if (!is_null(other) && !is_null(&entry.value) &&
+    if (!is_all_null(other) && !is_all_null(&entry.value) &&
         !is_close(row == nullptr ? nullptr : find(row->parts, entry.key.text), entry.value, *other)) {
       return false;
     }

@@ -38,7 +38,7 @@ SetLines first_lines(std::uint32_t count) {
   return lines;
 }
 
-SetLines random_walk(std::uint32_t lines, std::size_t accesses, model::Random& random) {
+SetLines random_lines(std::uint32_t lines, std::size_t accesses, model::Random& random) {
   SetLines walk;
   while (walk.size() < accesses) {
     walk.push_back(static_cast<std::uint32_t>(random.below(lines)));
@@ -89,7 +89,7 @@ SetLines replacing_walk(std::uint32_t lines, std::uint32_t recorded) {
   constexpr std::size_t walk_rounds = 16;
   constexpr unsigned replacing_rounds = 2;
   model::Random random(0xc0de ^ lines);
-  SetLines accesses = random_walk(lines, walk_rounds * lines, random);
+  SetLines accesses = random_lines(lines, walk_rounds * lines, random);
   for (unsigned round = 0; round < replacing_rounds; ++round) {
     for (std::uint32_t line = recorded; line < lines; ++line) {
       accesses.insert(accesses.end(), 2, line);
@@ -118,7 +118,7 @@ std::vector<SetLines> filling_walks(std::uint32_t ways, std::uint32_t lines) {
   model::Random random(0xc0de ^ lines);
   std::vector<SetLines> walks;
   for (std::size_t walk = 0; walk < long_walks; ++walk) {
-    walks.push_back(random_walk(lines, walk_rounds * lines, random));
+    walks.push_back(random_lines(lines, walk_rounds * lines, random));
   }
   for (std::size_t walk = 0; walk < short_walks; ++walk) {
     const double hit_share = 0.2 + 0.5 * random.unit();
@@ -375,7 +375,7 @@ Outcomes PolicyOnSet::State::walk(model::Random random) const {
   State state = *this;
   Outcomes missed;
   const std::uint32_t lines = machine.ways() + std::max(2U, machine.ways() / 2);
-  for (const std::uint32_t line : random_walk(lines, std::size_t{20} * lines, random)) {
+  for (const std::uint32_t line : random_lines(lines, std::size_t{20} * lines, random)) {
     missed.push_back(state.load(line));
   }
   return missed;
@@ -449,7 +449,7 @@ std::vector<PolicyQuestion> question_pool(const SetFrame& frame, std::uint64_t d
     for (const std::uint32_t lengths : {2U, 4U, 8U, 16U}) {
       const std::size_t accesses = std::size_t{lengths} * std::max(4U, frame.ways);
       if (accesses <= longest_record) {
-        pool.push_back({.name = named("random walk", lines), .record = random_walk(lines, accesses, random)});
+        pool.push_back({.name = named("random walk", lines), .record = random_lines(lines, accesses, random)});
       }
     }
   }
@@ -493,7 +493,7 @@ PolicyQuestion long_question(const std::string& what, const SetFrame& frame, std
 }  // namespace
 
 PolicyQuestion long_walk(const SetFrame& frame, std::uint64_t draw) {
-  return long_question("random walk", frame, draw, random_walk);
+  return long_question("random walk", frame, draw, random_lines);
 }
 
 PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw) {

@@ -17,7 +17,7 @@ namespace {
 using model::Replacement;
 
 // What misreads do less often than this rules a policy out.
-constexpr double rarer_than = 1e-9;
+constexpr double contradiction_rarer_than = 1e-9;
 constexpr unsigned most_readings = 9;
 constexpr unsigned most_draws = 3;
 constexpr std::size_t most_questions = 24;
@@ -126,12 +126,12 @@ PolicySearch::Verdict PolicySearch::verdict(const SetAnswer& answer, const Outco
     against += contrary;
     if (contrary > 0 && contrary >= agreeing) {
       open = true;
-      if ((contrary - agreeing) * weight_of_reading > -std::log(rarer_than)) {
+      if ((contrary - agreeing) * weight_of_reading > -std::log(contradiction_rarer_than)) {
         return Verdict::contradicts;
       }
     }
   }
-  if (binomial_upper_tail(against, readings, misread) < rarer_than) {
+  if (binomial_upper_tail(against, readings, misread) < contradiction_rarer_than) {
     return Verdict::contradicts;
   }
   return open ? Verdict::open : Verdict::explains;
@@ -170,7 +170,7 @@ PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothes
   const double misread = misread_rate(answer.votes);
   const std::size_t accesses = answer.last.size();
   const auto is_contradicted = [&](std::size_t wrong) {
-    return binomial_upper_tail(wrong, accesses, misread) < rarer_than;
+    return binomial_upper_tail(wrong, accesses, misread) < contradiction_rarer_than;
   };
   std::size_t wrong = fewest_wrong(answer, predictions);
   if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories &&
@@ -184,7 +184,7 @@ PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothes
     return Verdict::undecidable;
   }
   hypothesis.wrong += wrong;
-  if (is_contradicted(wrong) || binomial_upper_tail(hypothesis.wrong, judged_, misread) < rarer_than) {
+  if (is_contradicted(wrong) || binomial_upper_tail(hypothesis.wrong, judged_, misread) < contradiction_rarer_than) {
     return Verdict::contradicts;
   }
   return wrong > 0 ? Verdict::open : Verdict::explains;
@@ -470,7 +470,7 @@ bool PolicySearch::differ(const SetAnswer& a, const SetAnswer& b) const {
     }
   }
   return binomial_upper_tail(different, compared, std::min(0.5, misread_rate(a.votes) + misread_rate(b.votes))) <
-         rarer_than;
+         contradiction_rarer_than;
 }
 
 }  // namespace gpuinfer::infer

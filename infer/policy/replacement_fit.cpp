@@ -89,7 +89,7 @@ std::vector<Replacement> hypotheses_for(const std::vector<const ConflictClass*>&
   return model::guessed_policies(ways);
 }
 
-std::string names_of(const std::vector<Replacement>& policies) {
+std::string joined_names(const std::vector<Replacement>& policies) {
   std::string names;
   for (const Replacement& each : policies) {
     names += (names.empty() ? "" : " or ") + model::to_text(each);
@@ -228,7 +228,7 @@ class OutsideTheLibrary {
       PolicySearch search(*device_, {set}, {}, hypotheses_for({set}));
       search.narrow();
       search.confirm();
-      found.insert(search.are_proven() ? names_of(search.survivors()) : "");
+      found.insert(search.are_proven() ? joined_names(search.survivors()) : "");
     }
     if (found.size() < 2) {
       return false;

@@ -10,6 +10,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "model/access_sequence.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -18,7 +19,6 @@ namespace {
 
 using model::EvidenceStatus;
 
-constexpr std::uint64_t load_bytes = 4;
 constexpr std::uint64_t largest_fill_bytes = 4096;
 constexpr double unbelievable = 1e-4;
 constexpr double believable_by_chance = 1e-3;
@@ -82,10 +82,10 @@ bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves) {
 
 FillSize find_fill(const ReadTraces& all, const RecordedLeaves& leaves) {
   const double share_of_misses = all_loads(all).share();
-  FillSize fill{.bytes = load_bytes};
+  FillSize fill{.bytes = model::load_bytes};
   bool is_larger_refuted = false;
   bool is_confirmed = false;
-  for (std::uint64_t bytes = 2 * load_bytes; bytes <= largest_fill_bytes; bytes *= 2) {
+  for (std::uint64_t bytes = 2 * model::load_bytes; bytes <= largest_fill_bytes; bytes *= 2) {
     const Returns other = soon_after(all, bytes, true);
     const double may_miss = std::max(most_misread, soon_after(all, bytes, false).share());
     if (binomial_upper_tail(other.missed, other.loads, may_miss) < unbelievable) {

@@ -23,7 +23,7 @@ using model::Measured;
 using model::Trace;
 
 constexpr double believable = 0.01;    // p-value of the held-out accesses
-constexpr double unbelievable = 1e-4;  // of answers that differ
+constexpr double unbelievable_share = 1e-4;  // of answers that differ
 constexpr std::uint64_t most_fills_per_line = 8;
 constexpr std::size_t accesses_of_sample = 6000;
 constexpr std::size_t most_lines = 65'536;
@@ -100,7 +100,7 @@ bool answers_differ(const ReadTraces& all, const RecordedLeaves& leaves) {
         continue;
       }
       const auto [different, compared] = differing(all.traces[a], all.traces[b]);
-      if (binomial_upper_tail(different, compared, 2 * most_misread) < unbelievable) {
+      if (binomial_upper_tail(different, compared, 2 * most_misread) < unbelievable_share) {
         const std::string what = "the same sequence from a clean start was answered differently in " +
                                  std::to_string(different) + " of " + std::to_string(compared) + " accesses";
         leaves.log(other.name + " and " + one.name, "they hold the same question twice", what);

@@ -23,9 +23,9 @@ constexpr std::uint64_t block_bytes = 2ULL << 20U;
 // wrong once in 10^8 then.
 constexpr unsigned sure = 4;
 
-class Search {
+class SliceSearch {
  public:
-  Search(Asker& device, std::uint64_t sector_bytes)
+  SliceSearch(Asker& device, std::uint64_t sector_bytes)
       : device_(&device), contention_(device), sector_bytes_(sector_bytes), random_(device.settings().seed) {
     const std::uint64_t begin = device.buffer().address;
     first_block_ = (begin + block_bytes - 1) / block_bytes * block_bytes - begin;
@@ -483,6 +483,6 @@ class Search {
 
 }  // namespace
 
-FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes) { return Search(device, sector_bytes).find(); }
+FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes) { return SliceSearch(device, sector_bytes).find(); }
 
 }  // namespace gpuinfer::infer

@@ -145,9 +145,9 @@ std::size_t doublings(const std::vector<std::uint32_t>& weights, std::uint64_t f
   }
 }
 
-class Search {
+class StructureSearch {
  public:
-  explicit Search(const LabelledLines& lines)
+  explicit StructureSearch(const LabelledLines& lines)
       : lines_(&lines), all_(lines.bits.size()), places_(Place{1} << lines.bits.size()) {
     for (Place place = 0; place < places_; ++place) {
       members_[lines.labels[place]].push_back(place);
@@ -499,7 +499,7 @@ std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& co
   return static_cast<std::uint32_t>(number % structure.modulo << structure.row_masks.size()) | rows;
 }
 
-FoundStructure find_structure(const LabelledLines& lines) { return Search(lines).find(); }
+FoundStructure find_structure(const LabelledLines& lines) { return StructureSearch(lines).find(); }
 
 model::HashIndex index_of(const SliceStructure& structure, std::uint64_t block_bytes) {
   model::HashIndex index{.row_masks = structure.row_masks, .constant = 0, .terms = {}};

@@ -26,6 +26,7 @@ namespace {
 
 using model::EvidenceStatus;
 using model::percent_text;
+using model::rounded;
 using model::Stream;
 using model::StreamPath;
 using model::StreamWork;
@@ -46,7 +47,7 @@ constexpr Shape usual_shape = shapes[2];
 constexpr std::uint64_t smallest_dataset_bytes = 4096;
 constexpr std::uint64_t largest_texture_bytes = 64ULL << 20U;
 
-constexpr double same = 0.05;  // what two measurements of one peak may differ by
+constexpr double same_peak = 0.05;  // what two measurements of one peak may differ by
 
 // What came out of a stream in the best of its runs.
 struct Flow {
@@ -83,9 +84,6 @@ std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition conditi
   std::ranges::copy_if(flows, std::back_inserter(chosen), condition);
   return chosen.empty() ? std::nullopt : std::optional(best_of(chosen));
 }
-
-// To so many digits, about as many as a measurement repeats.
-double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
 
 model::ElementBandwidth element_bandwidth(const Flow& flow) {
   return {.element_bits = flow.stream.element_bits,
@@ -323,7 +321,7 @@ double gain_of_more_under_way(const std::vector<Flow>& flows) {
 
 // Where most may be under way.
 const Flow& largest_of_the_best(const std::vector<Flow>& by_size) {
-  const double enough = (1 - same) * best_of(by_size).bytes_per_second;
+  const double enough = (1 - same_peak) * best_of(by_size).bytes_per_second;
   return *std::find_if(by_size.rbegin(), by_size.rend(),
                        [enough](const Flow& flow) { return flow.bytes_per_second >= enough; });
 }
@@ -369,12 +367,12 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
                                  gigabytes_text(again.bytes_per_second) + " when asked again");
   if (!doubt.empty()) {
     stage.leaves.leave_open(memory.name, EvidenceStatus::unknown, doubt);
-  } else if (difference > same) {
+  } else if (difference > same_peak) {
     stage.leaves.leave_open(memory.name, EvidenceStatus::ambiguous,
                             "two rounds of the same stream differ by " + percent_text(difference));
     leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
                          model::to_text(rounded(again.bytes_per_second))};
-  } else if (gain > 2 * same) {
+  } else if (gain > 2 * same_peak) {
     stage.leaves.leave_open(
         memory.name, EvidenceStatus::ambiguous,
         "it still gives " + percent_text(gain) + " more when twice as much is under way, so this may not be the most");
@@ -453,7 +451,7 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   const std::vector<Flow> of_cache =
       stage.streams.by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
   settle(stage, cache, of_cache, by_size,
-         best_of(of_cache).bytes_per_second > (1 + 3 * same) * last.bytes_per_second
+         best_of(of_cache).bytes_per_second > (1 + 3 * same_peak) * last.bytes_per_second
              ? ""
              : "no size of the dataset gives more than memory does");
   if (loads) {
@@ -464,7 +462,7 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   }
   begin(stage, memory);
   stage.streams.device().inquire("the same from the largest dataset", "it does not fit any cache");
-  const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same;
+  const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same_peak;
   settle(stage, memory, stage.streams.by_shape_in_parts(memory, largest_bytes), {},
          is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
 }
@@ -480,7 +478,7 @@ void find_of_cache(const Stage& stage, const Memory& cache, std::uint64_t larges
   const auto& behind = stage.finding.bandwidth.at(l2_load.name).best;
   const double behind_bytes_per_second = behind ? behind->bytes_per_second : by_size.back().bytes_per_second;
   settle(stage, cache, all, by_size,
-         best_of(all).bytes_per_second > (1 + same) * behind_bytes_per_second
+         best_of(all).bytes_per_second > (1 + same_peak) * behind_bytes_per_second
              ? ""
              : "it is no faster than L2, so it is not known to be read at all");
 }

@@ -30,12 +30,10 @@ using model::KernelName;
 using model::KernelRun;
 using model::KernelTraffic;
 using model::percent_text;
+using model::rounded;
 
-constexpr double same = 0.05;        // what two measurements may differ by
+constexpr double same_measurement = 0.05;        // what two measurements may differ by
 constexpr double same_share = 0.10;  // what a share may depend on an assumption by
-
-// To so many digits, about as many as a measurement repeats.
-double rounded(double value, int digits = 4) { return model::rounded(value, digits); }
 
 // One kernel in one variant, with the name of its leaf.
 struct Row {
@@ -58,7 +56,7 @@ std::vector<Row> all_rows() {
   return rows;
 }
 
-std::vector<const char*> names_of(const std::vector<Row>& rows) {
+std::vector<const char*> row_names(const std::vector<Row>& rows) {
   std::vector<const char*> names(rows.size());
   std::ranges::transform(rows, names.begin(), [](const Row& row) { return row.name.c_str(); });
   return names;
@@ -203,7 +201,7 @@ void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& share
                          const std::vector<Shares>& otherwise) {
   std::string reason;
   for (const auto& [level, share] : shares) {
-    if (share <= 1 + same) {
+    if (share <= 1 + same_measurement) {
       continue;
     }
     const WrongPeak peak{.kernel = row.name,
@@ -211,7 +209,7 @@ void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& share
                          .share = share,
                          .peak_bytes_per_second = model::peak_of(asked.known.bandwidth, level).value_or(0),
                          .is_sure = std::ranges::all_of(
-                             otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same; })};
+                             otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same_measurement; })};
     asked.finding.warnings.emplace_back(peak);
     reason += (reason.empty() ? "" : "; ") + observed(peak);
   }
@@ -238,11 +236,11 @@ void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, co
       otherwise.push_back(shares_of(asked, traffic_of(*other, row), seconds));
     }
   }
-  if (share > 1 + same) {
+  if (share > 1 + same_measurement) {
     tell_of_wrong_peaks(asked, row, shares, otherwise);
     return;
   }
-  if (const double difference = std::abs(again / seconds - 1); difference > same) {
+  if (const double difference = std::abs(again / seconds - 1); difference > same_measurement) {
     leave_ambiguous("two rounds of the same kernel differ by " + percent_text(difference));
     return;
   }
@@ -259,7 +257,7 @@ void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, co
     return;
   }
   for (const auto& [level, other] : shares) {
-    if (level != dominant && other > (1 - same) * share) {
+    if (level != dominant && other > (1 - same_measurement) * share) {
       leave_ambiguous(dominant + " and " + level + " are as close to their peaks as each other");
       leaf.alternatives.push_back("{dominant: " + level + ", share: " + model::to_text(rounded(other, 3)) + "}");
       return;
@@ -337,7 +335,7 @@ KernelFinding infer_kernels(model::Answerer& device, const std::string& target, 
   const model::DeviceDescription with_all = with_facts(known, interrogator.facts());
   const std::vector<Row> rows = all_rows();
   KernelFinding finding;
-  Leaves leaves(interrogator, finding, names_of(rows));
+  Leaves leaves(interrogator, finding, row_names(rows));
   const Asked asked{.device = interrogator,
                     .known = with_all,
                     .half = with_caches_times(with_all, 0.5),

@@ -31,7 +31,7 @@ using model::ConcurrentLoads;
 using model::EvidenceStatus;
 using model::OutstandingKind;
 
-constexpr std::array leaf_names{"kind", "entries", "merges", "loads_per_warp"};
+constexpr std::array outstanding_leaves{"kind", "entries", "merges", "loads_per_warp"};
 
 constexpr std::uint32_t most_loads = ConcurrentLoads::most_loads;
 constexpr std::array<std::uint32_t, 6> patterns{1, 2, 4, 8, 16, 32};  // threads per line
@@ -669,7 +669,7 @@ OutstandingFinding infer_outstanding(model::Answerer& device, const std::string&
   Asker interrogator(device, target, settings);
   model::Random random = stream(settings, "outstanding loads");
   OutstandingFinding finding;
-  Leaves leaves(interrogator, finding, leaf_names);
+  Leaves leaves(interrogator, finding, outstanding_leaves);
   std::size_t trials = 0;
   static_cast<void>(leaves.go_through(
       [&] { go_through_stages({.device = interrogator, .random = random}, leaves, finding, trials); }));

@@ -35,7 +35,7 @@ using model::EvidenceStatus;
 using model::SharedLoads;
 using model::warp_lanes;
 
-constexpr std::array leaf_names{"banks", "bank_width_bytes", "row_bytes", "latency_cycles"};
+constexpr std::array shared_memory_leaves{"banks", "bank_width_bytes", "row_bytes", "latency_cycles"};
 constexpr std::uint32_t most_stride_words = 128;
 constexpr std::uint32_t most_runs = 4096;
 
@@ -43,10 +43,10 @@ constexpr std::uint32_t most_runs = 4096;
 constexpr double clearly = 5;
 // Loads that do the same may differ by so much, and by that share, whatever the noise.
 constexpr double same_cycles = 0.1;
-constexpr double same_share = 0.002;
+constexpr double same_rate_share = 0.002;
 
 // Without the sign of a zero.
-double rounded(double cycles) { return std::round(cycles * 1000) / 1000 + 0.0; }
+double rounded_cycles(double cycles) { return std::round(cycles * 1000) / 1000 + 0.0; }
 
 // The mean of the middle half: not moved by outliers, and not by whole cycles as a median is.
 double middle_mean(std::vector<double> values) {
@@ -149,7 +149,7 @@ std::vector<DegreeLatency> knots_of(std::span<const DegreeLatency> points, Toler
 }
 
 // Who asks, and what draws the words.
-struct Questioner {
+struct BankQuestioner {
   Asker& device;
   model::Random& random;
 };
@@ -184,7 +184,7 @@ struct Noise {
 
   // How far loads of the same degree may be from one another, from so many runs.
   [[nodiscard]] double tolerance_of(double cycles, std::uint32_t runs) const {
-    return clearly * error_of(runs) + same_cycles + same_share * cycles;
+    return clearly * error_of(runs) + same_cycles + same_rate_share * cycles;
   }
 
   // The fewest runs that make `error_of()` no larger, as far as runs can do that.
@@ -197,7 +197,7 @@ struct Noise {
   }
 };
 
-std::string text_of(double cycles) { return model::to_text(rounded(cycles)); }
+std::string text_of(double cycles) { return model::to_text(rounded_cycles(cycles)); }
 
 // With the cycles of a word that all lanes load.
 std::pair<Noise, double> find_noise(Asker& device) {
@@ -318,7 +318,7 @@ std::uint32_t degree_of(const SharedLoads& loads, const Banks& banks) {
       loads);
 }
 
-std::uint32_t random_word(model::Random& random) {
+std::uint32_t random_offset(model::Random& random) {
   constexpr std::uint32_t words = SharedLoads::shared_bytes / shared_word_bytes;
   return static_cast<std::uint32_t>(random.below(words)) * shared_word_bytes;
 }
@@ -329,7 +329,7 @@ SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_confli
   const std::uint32_t period_bytes = banks.banks * banks.width_bytes;
   SharedLoads loads;
   for (unsigned tries = 0; tries < most_tries; ++tries) {
-    const std::uint32_t around = random_word(random);
+    const std::uint32_t around = random_offset(random);
     const std::uint64_t window_bytes =
         random.below(2) == 0 ? SharedLoads::shared_bytes : period_bytes * (1 + random.below(4));
     const std::uint64_t window_words = window_bytes / shared_word_bytes;
@@ -348,7 +348,7 @@ SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_confli
 
 // Fresh loads of 2 to 12 words, about as many with a conflict as without. Throws Undecided where the banks are wrong
 // about any.
-void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost) {
+void check_banks(BankQuestioner asker, const Banks& banks, const ConflictCost& cost) {
   constexpr std::size_t patterns = 512;
   asker.device.report("check of the banks", 0.4);
   asker.device.inquire("random loads of a few words", "whether the layout says which of them conflict");
@@ -389,7 +389,7 @@ void state(const char* leaf, const std::vector<Banks>& left, std::uint32_t Banks
   }
 }
 
-Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
+Banks find_banks(BankQuestioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
   Asker& device = asker.device;
   const std::size_t questions_before = device.questions_asked();
   leaves.begin("banks", "the questions about it did not end");
@@ -433,7 +433,7 @@ SharedLoads loads_of_degree(const Banks& banks, std::vector<std::uint32_t> bank_
   }
   const std::size_t wanted = degree + random.below(warp_lanes - degree + 1);
   for (unsigned tries = 0; tries < 4 * warp_lanes && offsets.size() < wanted; ++tries) {
-    offsets.push_back(random_word(random));
+    offsets.push_back(random_offset(random));
     if (degree_of(loads_of(offsets, random), banks) > degree) {
       offsets.pop_back();
     }
@@ -442,12 +442,12 @@ SharedLoads loads_of_degree(const Banks& banks, std::vector<std::uint32_t> bank_
 }
 
 // Of every degree that a bank has rows for, ascending.
-std::vector<DegreeLatency> time_degrees(Questioner asker, const Banks& banks, std::uint32_t runs) {
+std::vector<DegreeLatency> time_degrees(BankQuestioner asker, const Banks& banks, std::uint32_t runs) {
   constexpr std::size_t patterns_of_degree = 6;
   std::vector<SharedLoads> loads;
   std::vector<DegreeLatency> points;
   for (std::size_t pattern = 0; pattern < patterns_of_degree; ++pattern) {
-    const std::uint32_t bank = banks.bank_of(random_word(asker.random));
+    const std::uint32_t bank = banks.bank_of(random_offset(asker.random));
     std::vector<std::uint32_t> words;
     std::set<std::uint32_t> rows;
     for (std::uint32_t word = 0; word < SharedLoads::shared_bytes; word += shared_word_bytes) {
@@ -475,7 +475,7 @@ std::vector<DegreeLatency> means_by_degree(const std::vector<DegreeLatency>& poi
   for (auto begin = points.begin(); begin != points.end();) {
     const auto end =
         std::find_if(begin, points.end(), [&](const DegreeLatency& point) { return point.degree != begin->degree; });
-    means.push_back({.degree = begin->degree, .cycles = rounded(spread_of(cycles_of_all({begin, end})).mean)});
+    means.push_back({.degree = begin->degree, .cycles = rounded_cycles(spread_of(cycles_of_all({begin, end})).mean)});
     begin = end;
   }
   return means;
@@ -494,16 +494,16 @@ model::SharedMemoryLatency law_of(const std::vector<DegreeLatency>& points, cons
   const Line line = line_through({std::ranges::find(points, 2U, &DegreeLatency::degree), points.end()});
   if (line.per_way_interval) {
     auto& details = leaves["latency_cycles"].details;
-    details.per_way = rounded(line.per_way);
-    details.per_way_interval_95_percent = {rounded(line.per_way_interval->first),
-                                           rounded(line.per_way_interval->second)};
+    details.per_way = rounded_cycles(line.per_way);
+    details.per_way_interval_95_percent = {rounded_cycles(line.per_way_interval->first),
+                                           rounded_cycles(line.per_way_interval->second)};
   }
   const bool is_straight = std::all_of(means.begin() + 1, means.end(), [&](const DegreeLatency& mean) {
     return std::abs(mean.cycles - line.cycles_at_two - line.per_way * (mean.degree - 2.0)) <= tolerance(mean.cycles);
   });
   if (is_straight) {
-    law.two_way = rounded(line.cycles_at_two);
-    law.per_way = rounded(line.per_way);
+    law.two_way = rounded_cycles(line.cycles_at_two);
+    law.per_way = rounded_cycles(line.per_way);
   } else {
     law.by_degree = knots_of(std::span<const DegreeLatency>(means), tolerance);
   }
@@ -553,7 +553,7 @@ struct Timed {
 };
 
 // Fresh loads of all sorts, the strides among them.
-void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
+void check_latency(BankQuestioner asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
   constexpr std::size_t patterns = 256;
   asker.device.report("check of the latencies", 0.8);
   asker.device.inquire("random loads and strides", "whether those of one degree take the time that was found for it");
@@ -577,7 +577,7 @@ void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedM
   const std::string share = std::to_string(wrong) + " of " + std::to_string(loads.size());
   asker.device.learned(share + " take another time");
   auto& details = leaves["latency_cycles"].details;
-  details.residuals = {rounded(residuals.first), rounded(residuals.second)};
+  details.residuals = {rounded_cycles(residuals.first), rounded_cycles(residuals.second)};
   details.degree_by_stride = timed.degrees_of(std::span(cycles).first(most_stride_words + 1));
   if (wrong == 0) {
     finding.shared_memory.latency_cycles = timed.law;
@@ -588,7 +588,7 @@ void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedM
                     share + " loads take another time than others with as many rows in the busiest bank");
 }
 
-Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
+Timed find_latency(BankQuestioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
                    SharedMemoryFinding& finding) {
   leaves.begin("latency_cycles", "the questions about it did not end");
   asker.device.report("latencies", 0.6);
@@ -607,7 +607,7 @@ Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, con
 
 // What the description says of elements of 8 and 16 bytes rests on which lanes are served together, which no leaf
 // tells; so it is only said whether that holds, but for what all of a size take longer.
-void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t element_bytes,
+void state_wide_elements(BankQuestioner asker, const Timed& timed, std::uint32_t element_bytes,
                          std::optional<model::WideElements>& details) {
   constexpr std::size_t patterns = 32;
   const std::string bytes_text = std::to_string(element_bytes);
@@ -639,13 +639,13 @@ void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t ele
   const std::string share = std::to_string(as_described) + " of " + std::to_string(loads.size());
   asker.device.learned(share + " take as long as described, and " + text_of(usually_more) +
                        " cycles more for the size");
-  details = {.contiguous_cycles = rounded(cycles.front()),
+  details = {.contiguous_cycles = rounded_cycles(cycles.front()),
              .contiguous_rows = contiguous,
-             .more_cycles = rounded(usually_more),
+             .more_cycles = rounded_cycles(usually_more),
              .as_described = {as_described, loads.size()}};
 }
 
-void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
+void go_through_stages(BankQuestioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
   const auto [noise, free_cycles] = find_noise(asker.device);
   const ConflictCost cost = find_cost(asker.device, noise, free_cycles);
   const Banks banks = find_banks(asker, cost, leaves, finding);
@@ -662,7 +662,7 @@ SharedMemoryFinding infer_shared_memory(model::Answerer& device, const std::stri
   Asker interrogator(device, target, settings);
   model::Random random = stream(settings, "shared memory");
   SharedMemoryFinding finding;
-  Leaves leaves(interrogator, finding, leaf_names);
+  Leaves leaves(interrogator, finding, shared_memory_leaves);
   static_cast<void>(
       leaves.go_through([&] { go_through_stages({.device = interrogator, .random = random}, leaves, finding); }));
   leaves.state_confidence([](const std::string&, std::size_t questions) { return questions; });

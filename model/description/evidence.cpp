@@ -15,7 +15,7 @@ using codec::max_count;
 using Size = codec::Whole<std::size_t>;
 
 constexpr codec::Real<> probability{.most = 1};
-constexpr Size count{.most = max_count};
+constexpr Size any_count{.most = max_count};
 
 // A value of any kind.
 struct AnyValue {
@@ -53,7 +53,7 @@ const Leaves<LeafEvidence>& leaf_evidence_leaves() {
            "not. Over random caches, values stated at 0.99 are wrong in fewer than one case in a hundred "
            "(`scripts/bench calibration`)")
           .sparse(),
-      leaf("experiments", &LeafEvidence::experiments, count, "how many questions bear on it").sparse(),
+      leaf("experiments", &LeafEvidence::experiments, any_count, "how many questions bear on it").sparse(),
       leaf("alternatives", &LeafEvidence::alternatives, codec::List<AnyValue>{},
            "values that explain everything that was seen")
           .sparse(),
@@ -71,9 +71,9 @@ const Leaves<LeafEvidence>& leaf_evidence_leaves() {
 const codec::Map<PredictionEvidence>& prediction() {
   static const codec::Map<PredictionEvidence> map{
       .leaves = {leaf("agreement", &PredictionEvidence::agreement, probability),
-                 leaf("accesses", &PredictionEvidence::accesses, count),
-                 leaf("sequences", &PredictionEvidence::sequences, count),
-                 leaf("outliers", &PredictionEvidence::outliers, count),
+                 leaf("accesses", &PredictionEvidence::accesses, any_count),
+                 leaf("sequences", &PredictionEvidence::sequences, any_count),
+                 leaf("outliers", &PredictionEvidence::outliers, any_count),
                  leaf("voted_agreement", &PredictionEvidence::voted_agreement, probability).sparse(),
                  leaf("p_value", &PredictionEvidence::p_value, probability).sparse(),
                  leaf("assuming", &PredictionEvidence::assuming, AnyValue{}).sparse()}};
@@ -83,10 +83,10 @@ const codec::Map<PredictionEvidence>& prediction() {
 const codec::Map<Inquiry>& inquiry() {
   static const codec::Map<Inquiry> map{
       .leaves = {leaf("asked", &Inquiry::asked, codec::Text{}), leaf("why", &Inquiry::why, codec::Text{}),
-                 leaf("learned", &Inquiry::learned, codec::Text{}), leaf("questions", &Inquiry::questions, count),
-                 leaf("accesses", &Inquiry::accesses, count),
-                 leaf("hypotheses_before", &Inquiry::hypotheses_before, count).sparse(),
-                 leaf("hypotheses_after", &Inquiry::hypotheses_after, count).sparse()}};
+                 leaf("learned", &Inquiry::learned, codec::Text{}), leaf("questions", &Inquiry::questions, any_count),
+                 leaf("accesses", &Inquiry::accesses, any_count),
+                 leaf("hypotheses_before", &Inquiry::hypotheses_before, any_count).sparse(),
+                 leaf("hypotheses_after", &Inquiry::hypotheses_after, any_count).sparse()}};
   return map;
 }
 

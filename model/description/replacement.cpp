@@ -44,13 +44,6 @@ PolicyParameter parameter_from(const Place& place) {
   return place.text();
 }
 
-template <class Value, class Text>
-FlowYaml list_of(const std::vector<Value>& values, Text&& text_of) {
-  std::vector<std::string> texts(values.size());
-  std::transform(values.begin(), values.end(), texts.begin(), text_of);
-  return flow_list(texts);
-}
-
 // A whole number of type double keeps its `.0`, which is what tells it from an integer when it is read back.
 struct ParameterText {
   FlowYaml operator()(std::int64_t number) const { return to_text(number); }
@@ -63,9 +56,9 @@ struct ParameterText {
     return text == "true" || text == "false" ? text : to_yaml_scalar(text);
   }
   FlowYaml operator()(const std::vector<double>& numbers) const {
-    return list_of(numbers, [](double number) { return to_text(number); });
+    return flow_list(numbers, [](double number) { return to_text(number); });
   }
-  FlowYaml operator()(const std::vector<std::vector<double>>& lists) const { return list_of(lists, *this); }
+  FlowYaml operator()(const std::vector<std::vector<double>>& lists) const { return flow_list(lists, *this); }
 };
 
 // A policy with its parameters, as one piece of the schema.
@@ -136,7 +129,7 @@ std::string replacement_text(const Replacement& replacement) {
     entries.emplace_back(to_yaml_scalar(name), std::visit(ParameterText{}, value));
   }
   if (!replacement.equivalent.empty()) {
-    entries.emplace_back("equivalent", list_of(replacement.equivalent, to_yaml_scalar));
+    entries.emplace_back("equivalent", flow_list(replacement.equivalent, to_yaml_scalar));
   }
   return flow_map(entries);
 }

@@ -15,7 +15,7 @@ using codec::Map;
 using codec::max_bytes;
 using codec::Texels;
 
-using Count = codec::Whole<std::uint64_t>;
+using WideCount = codec::Whole<std::uint64_t>;
 
 constexpr std::uint64_t max_texel_bytes = 64;
 constexpr std::uint64_t max_side_texels = std::uint64_t{1} << 24U;
@@ -23,10 +23,10 @@ constexpr std::uint64_t max_side_texels = std::uint64_t{1} << 24U;
 Map<TileLevel> tile_level() {
   return {.leaves =
               {
-                  leaf("width", &TileLevel::width, Count{.least = 1, .most = max_side_texels},
+                  leaf("width", &TileLevel::width, WideCount{.least = 1, .most = max_side_texels},
                        "in tiles of the level below; of the innermost level, in texels")
                       .needed(),
-                  leaf("height", &TileLevel::height, Count{.least = 1, .most = max_side_texels}, "the same").needed(),
+                  leaf("height", &TileLevel::height, WideCount{.least = 1, .most = max_side_texels}, "the same").needed(),
                   leaf("order", &TileLevel::order,
                        codec::Words<TileOrder>{.words = {{"linear", TileOrder::linear}, {"morton", TileOrder::morton}}},
                        "row by row, or in Morton order, which takes sides that are powers of two"),

@@ -13,16 +13,9 @@ namespace {
 
 using FlowEntries = std::vector<std::pair<std::string, std::string>>;
 
-template <class Value, class Text>
-FlowYaml list_of(const std::vector<Value>& values, Text&& text_of) {
-  std::vector<std::string> texts(values.size());
-  std::transform(values.begin(), values.end(), texts.begin(), text_of);
-  return flow_list(texts);
-}
-
 template <class Number>
 FlowYaml number_list(const std::vector<Number>& numbers) {
-  return list_of(numbers, [](Number number) { return to_text(number); });
+  return flow_list(numbers, [](Number number) { return to_text(number); });
 }
 
 // Between the name of the kind and what only a cache says of its index.

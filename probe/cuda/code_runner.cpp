@@ -49,7 +49,6 @@ std::optional<std::string> CodeRunner::why_refused(Pieces pieces, const model::Q
 
 std::optional<Played> CodeRunner::run_on(std::uint32_t sm, const model::Question& question) {
   constexpr int tries = 8;
-  const std::string advice = "check it with nvidia-smi";
   const std::uint32_t pieces = pieces_of(question, piece_bytes(pieces_));
   const std::size_t recorded = question.record.size();
   gpu_->check(host_.reserve(recorded * sizeof(std::uint32_t)), "reach memory for the list of times",
@@ -65,11 +64,11 @@ std::optional<Played> CodeRunner::run_on(std::uint32_t sm, const model::Question
   void* arguments = &launch;
   for (int i = 0; i < tries; ++i) {
     std::uint32_t blocks = 0;
-    gpu_->check(cudaMemset(blocks_on_gpu, 0, sizeof(blocks)), "clear the count of blocks", advice);
+    gpu_->check(cudaMemset(blocks_on_gpu, 0, sizeof(blocks)), "clear the count of blocks");
     gpu_->check(
         cudaLaunchKernel(kernel_.get(), dim3(static_cast<unsigned>(gpu_->sm_count())), dim3(1), &arguments, 0, nullptr),
-        "start the code", advice);
-    gpu_->check(cudaMemcpy(&blocks, blocks_on_gpu, sizeof(blocks), cudaMemcpyDeviceToHost), "finish the code", advice);
+        "start the code");
+    gpu_->check(cudaMemcpy(&blocks, blocks_on_gpu, sizeof(blocks), cudaMemcpyDeviceToHost), "finish the code");
     if (blocks == 1) {
       return Played{.sm = sm, .latency_cycles = {cycles, cycles + recorded}};
     }

@@ -48,7 +48,6 @@ ConstantBanks::~ConstantBanks() {
 
 std::optional<Played> ConstantBanks::play_on(std::uint32_t sm, const model::Question& question) {
   constexpr int tries = 4;
-  constexpr std::size_t word_bytes = sizeof(std::uint32_t);
   const std::size_t count = question.warm.size() + question.record.size();
   gpu_->check(host_.reserve(2 * padded(count) * word_bytes), "reach memory for the list of accesses",
               "ask shorter questions");
@@ -69,19 +68,18 @@ std::optional<Played> ConstantBanks::play_on(std::uint32_t sm, const model::Ques
 }
 
 bool ConstantBanks::launch(BankLaunch how) {
-  const std::string advice = "check it with nvidia-smi";
-  gpu_->check(cudaMemset(turns_, 0, sizeof(Turns)), "clear the turns", advice);
-  gpu_->check(cudaDeviceSynchronize(), "clear the turns", advice);
+  gpu_->check(cudaMemset(turns_, 0, sizeof(Turns)), "clear the turns");
+  gpu_->check(cudaDeviceSynchronize(), "clear the turns");
   void* arguments = &how;
   for (how.bank = 0; how.bank < banks; ++how.bank) {
     gpu_->check(
         cudaLaunchKernel(banks_[how.bank].kernel.get(), dim3(blocks_of_sm * static_cast<unsigned>(gpu_->sm_count())),
                          dim3(1), &arguments, 0, banks_[how.bank].stream),
-        "start the probe", advice);
+        "start the probe");
   }
-  gpu_->check(cudaDeviceSynchronize(), "finish the probe", advice);
+  gpu_->check(cudaDeviceSynchronize(), "finish the probe");
   Turns turns{};
-  gpu_->check(cudaMemcpy(&turns, turns_, sizeof(Turns), cudaMemcpyDeviceToHost), "say whose turn it was", advice);
+  gpu_->check(cudaMemcpy(&turns, turns_, sizeof(Turns), cudaMemcpyDeviceToHost), "say whose turn it was");
   return turns.failed == 0;
 }
 

@@ -7,7 +7,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-constexpr const char* advice = "check it with nvidia-smi";
 
 template <class Element>
 Element* elements_of(const Buffer& buffer) {
@@ -43,17 +42,17 @@ std::vector<float> ContentionRunner::time(const Reach& reach, std::span<const st
       return static_cast<std::uint32_t>(offset / sizeof(std::uint32_t));
     });
     gpu_->check(cudaMemcpy(pairs, words.data(), words.size() * sizeof(std::uint32_t), cudaMemcpyHostToDevice),
-                "list contended pairs", advice);
-    gpu_->check(cudaMemset(cycles, 0, counts_.bytes()), "clear times", advice);
+                "list contended pairs");
+    gpu_->check(cudaMemset(cycles, 0, counts_.bytes()), "clear times");
     gpu_->check(contend(blocks, {.memory = memory,
                                  .pairs = pairs,
                                  .count = static_cast<std::uint32_t>(part.size() / 2),
                                  .cycles = cycles,
                                  .ready = cycles + most_contended_pairs}),
-                "start contended pairs", advice);
+                "start contended pairs");
     std::vector<std::uint32_t> all(part.size() / 2);
     gpu_->check(cudaMemcpy(all.data(), cycles, all.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost),
-                "finish contended pairs", advice);
+                "finish contended pairs");
     for (const std::uint32_t sum : all) {
       times.insert(times.end(), 2, static_cast<float>(sum / blocks));
     }

@@ -393,10 +393,9 @@ std::optional<std::vector<std::uint64_t>> CudaProbe::places_of(const std::string
   if (words.empty()) {
     return std::nullopt;
   }
-  constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
   std::vector<std::uint64_t> places(offsets.size());
   std::ranges::transform(offsets, places.begin(), [&words](std::uint64_t offset) {
-    return words.at(offset / word_bytes) * word_bytes + offset % word_bytes;
+    return words.at(offset / cuda::word_bytes) * cuda::word_bytes + offset % cuda::word_bytes;
   });
   return places;
 }

@@ -20,7 +20,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
 bool all_on_different_sms(std::span<const Place> places) {
   std::set<std::uint32_t> sms;
@@ -352,7 +351,6 @@ void Gpu::drop_translations() const {
 void Gpu::launch(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at,
                  bool seats_of_sms) {
   pack(manner, questions, at);
-  const std::string advice = "check it with nvidia-smi";
   const auto& reach = manner.reach;
   const Launch how{.seats = seats().data(),
                    .places = places().data(),
@@ -364,14 +362,14 @@ void Gpu::launch(const Manner& manner, std::span<const model::Question> question
                    .seats_of_sms = seats_of_sms,
                    .invalidate = manner.drop_l1_lines};
   const auto sms = static_cast<std::uint32_t>(sm_count_);
-  check(cudaSetDevice(options_.device), "be used", advice);
+  check(cudaSetDevice(options_.device), "be used");
   if (manner.new_l1) {
-    check(flip_carveout(carveout_percent(manner), sms, largest_shared_bytes_), "switch its carve-out", advice);
+    check(flip_carveout(carveout_percent(manner), sms, largest_shared_bytes_), "switch its carve-out");
   }
   check(play(manner.paths, carveout_percent(manner), seats_of_sms ? sms : static_cast<std::uint32_t>(questions.size()),
              how),
-        "start the probe", advice);
-  check(cudaDeviceSynchronize(), "finish the probe", advice);
+        "start the probe");
+  check(cudaDeviceSynchronize(), "finish the probe");
 }
 
 // A warm-up through another path is repeated at its end until its length is what copies can move; what is loaded again

@@ -18,6 +18,8 @@
 
 namespace gpuinfer::probe::cuda {
 
+inline constexpr std::size_t word_bytes = sizeof(std::uint32_t);
+
 // 13000 -> "13.0", as CUDA counts versions.
 [[nodiscard]] std::string version_text(int version);
 
@@ -136,7 +138,7 @@ class Gpu {
 
   // Throws DeviceError that it could not do `what`, unless there is no error; TransientError where it may be able to
   // later. `advice` is for errors that failure_advice() does not know.
-  void check(cudaError_t error, const std::string& what, const std::string& advice) const;
+  void check(cudaError_t error, const std::string& what, const std::string& advice = "check it with nvidia-smi") const;
 
   [[nodiscard]] std::size_t sm_count() const { return sm_count_; }
   // All but the buffers and targets.

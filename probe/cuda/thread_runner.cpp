@@ -9,7 +9,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-constexpr const char* advice = "check it with nvidia-smi";
 constexpr std::uint32_t word_bits = 32;
 
 }  // namespace
@@ -18,7 +17,7 @@ ThreadRunner::ThreadRunner(Gpu& gpu, const Reach& memory)
     : gpu_(&gpu), memory_(memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {
   const auto* const begin = reinterpret_cast<const void*>(memory.address);  // NOLINT(performance-no-int-to-ptr)
   for (const std::uint32_t words : {1U, 2U, 4U}) {
-    gpu_->check(textures_[words * word_bits].make(begin, memory.bytes, words), "make a texture of its memory", advice);
+    gpu_->check(textures_[words * word_bits].make(begin, memory.bytes, words), "make a texture of its memory");
   }
   gpu_->allocate(times_, gpu_->sm_count() * sizeof(SmTime), alignof(uint4));
 }
@@ -106,8 +105,8 @@ std::vector<model::Timing> ThreadRunner::run_shared(std::span<const model::Workl
     first_run += loads.runs;
   }
   gpu_->check(load_shared(static_cast<std::uint32_t>(batch.size()), {.seats = seats, .cycles = cycles}),
-              "start loads from shared memory", advice);
-  gpu_->check(cudaDeviceSynchronize(), "finish loads from shared memory", advice);
+              "start loads from shared memory");
+  gpu_->check(cudaDeviceSynchronize(), "finish loads from shared memory");
   std::vector<model::Timing> timings(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint32_t* const begin = cycles + seats[i].first_run;
@@ -140,9 +139,9 @@ model::Timing ThreadRunner::run_alone(const model::ConcurrentLoads& loads) {
       gpu_->stream_through_l2();
       launch.cycles = cycles + run;
     }
-    gpu_->check(load_concurrently(loads.threads, loads.loads_per_thread, launch), "start loads side by side", advice);
+    gpu_->check(load_concurrently(loads.threads, loads.loads_per_thread, launch), "start loads side by side");
   }
-  gpu_->check(cudaDeviceSynchronize(), "finish loads side by side", advice);
+  gpu_->check(cudaDeviceSynchronize(), "finish loads side by side");
   return {.cycles = {cycles, cycles + loads.runs}, .seconds = {}};
 }
 
@@ -151,9 +150,9 @@ void ThreadRunner::time_all(model::Timing& timing, const std::string& what,
   constexpr double nanoseconds_of_second = 1e9;
   std::vector<SmTime> times(gpu_->sm_count());
   auto* const times_on_gpu = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
-  gpu_->check(cudaMemcpy(times_on_gpu, times.data(), times_.bytes(), cudaMemcpyHostToDevice), "clear times", advice);
-  gpu_->check(launch(times_on_gpu), "start " + what, advice);
-  gpu_->check(cudaMemcpy(times.data(), times_on_gpu, times_.bytes(), cudaMemcpyDeviceToHost), "finish " + what, advice);
+  gpu_->check(cudaMemcpy(times_on_gpu, times.data(), times_.bytes(), cudaMemcpyHostToDevice), "clear times");
+  gpu_->check(launch(times_on_gpu), "start " + what);
+  gpu_->check(cudaMemcpy(times.data(), times_on_gpu, times_.bytes(), cudaMemcpyDeviceToHost), "finish " + what);
   unsigned long long cycles = 0;
   SmTime all;
   for (const SmTime& time : times) {
@@ -216,14 +215,14 @@ void ThreadRunner::count(model::Timing& timing, const model::KernelRun& kernel, 
     counters_.emplace();
   }
   launch.times = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
-  const auto finish = [this] { gpu_->check(cudaDeviceSynchronize(), "finish a kernel", advice); };
+  const auto finish = [this] { gpu_->check(cudaDeviceSynchronize(), "finish a kernel"); };
   timing.counted = counters_->traffic_of(
       [&] {
         gpu_->stream_through_l2();
         finish();
       },
       [&] {
-        gpu_->check(run_kernel(kernel, launch), "start a kernel", advice);
+        gpu_->check(run_kernel(kernel, launch), "start a kernel");
         finish();
       });
   timing.why_not_counted = counters_->why_not();

@@ -12,7 +12,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-constexpr std::size_t word_bytes = sizeof(std::uint32_t);
 
 // Whether the driver has this function and it succeeds.
 template <class Function, class... Arguments>

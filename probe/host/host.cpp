@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 
+#include "model/access_sequence.hpp"
 #include "model/errors.hpp"
 #include "model/random_streams.hpp"
 #include "probe/host/amplification.hpp"
@@ -29,7 +30,6 @@ using host::ScatteredLines;
 
 constexpr std::string_view target_name = "L1D";
 
-constexpr std::uint64_t load_bytes = 4;
 
 // So few pages that a first TLB holds them all, even where a hypervisor maps what looks like a huge page here in small
 // pages. Each of them also has a hash of its own for predictors of ways, which know addresses by few bits (Lipp et al.,
@@ -290,7 +290,7 @@ class HostDevice final : public model::Answerer {
     }
     for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
       for (const std::uint64_t offset : *sequence) {
-        if (offset % load_bytes != 0 || offset > buffer_bytes - load_bytes) {
+        if (offset % model::load_bytes != 0 || offset > buffer_bytes - model::load_bytes) {
           return "offset " + std::to_string(offset) + " is no 4-byte load inside the buffer of " +
                  std::to_string(buffer_bytes) + " bytes; ask for multiples of 4 below its end";
         }

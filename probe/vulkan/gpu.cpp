@@ -14,7 +14,6 @@
 namespace gpuinfer::probe::vulkan {
 namespace {
 
-constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
 // The list of one unit.
 struct Seat {

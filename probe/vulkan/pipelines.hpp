@@ -17,6 +17,8 @@
 
 namespace gpuinfer::probe::vulkan {
 
+inline constexpr std::size_t word_bytes = sizeof(std::uint32_t);
+
 // What the shaders are told, in their order.
 struct Launch {
   std::uint64_t begin = 0;

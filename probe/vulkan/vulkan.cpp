@@ -25,7 +25,6 @@ namespace {
 using model::StartState;
 using vulkan::LoadPath;
 
-constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 
 // What empties the cache behind a path.
 enum class Emptying {
@@ -299,7 +298,7 @@ std::optional<std::string> VulkanProbe::why_refused(const model::Question& quest
            " accesses is longer than the " + std::to_string(most_accesses_of_part()) + " that " + facts_.source +
            " takes; ask shorter ones";
   }
-  return gpu::refusal_of_offsets(question, word_bytes, offer->second.bytes);
+  return gpu::refusal_of_offsets(question, vulkan::word_bytes, offer->second.bytes);
 }
 
 model::Answer VulkanProbe::answer_of(const Offer& offer, const model::Question& question, vulkan::Played played) const {

@@ -34,9 +34,9 @@ model::DeviceDescription profile_that_says(const Said& said) {
       "test");
 }
 
-class Fleet {
+class SaidFleet {
  public:
-  explicit Fleet(const std::vector<Said>& devices) {
+  explicit SaidFleet(const std::vector<Said>& devices) {
     for (const Said& said : devices) {
       profiles_.push_back(profile_that_says(said));
       summaries_.push_back(summary_of(profiles_.back()));
@@ -80,7 +80,7 @@ TEST(MergeTest, NumbersThatSpreadAreNoDeviation) {
   for (int i = 0; i < 40; ++i) {
     devices.push_back({.hit_cycles = 30.0 + i % 2, .miss_cycles = 196.0 + i % 9});
   }
-  const Fleet fleet(devices);
+  const SaidFleet fleet(devices);
   EXPECT_EQ(fleet.deviating(), Told{});
   EXPECT_EQ(fleet.merge().distinct_count(), 1);
   EXPECT_EQ(fleet.merge().common_count(), 40);
@@ -91,7 +91,7 @@ TEST(MergeTest, TellsANumberThatIsFurtherAway) {
   devices[0].miss_cycles = 216;  // also when the first one is it
   devices[7].hit_cycles = 33;
   devices[8].hit_cycles = 32;
-  EXPECT_EQ(Fleet(devices).deviating(), (Told{"0 L1tex.latency_cycles", "7 L1tex.latency_cycles"}));
+  EXPECT_EQ(SaidFleet(devices).deviating(), (Told{"0 L1tex.latency_cycles", "7 L1tex.latency_cycles"}));
 }
 
 // Medians of whole cycles, which spread by less than one, in a fleet so large that chance tries everything.
@@ -119,20 +119,20 @@ TEST(MergeTest, RoundedNumbersOfManyDevicesAreNoDeviation) {
 }
 
 TEST(MergeTest, FewDevicesShowNoSpread) {
-  EXPECT_EQ(Fleet({{.miss_cycles = 200}, {.miss_cycles = 209}}).deviating(), Told{});
-  EXPECT_EQ(Fleet({{.miss_cycles = 200}, {.miss_cycles = 217}}).deviating(), Told{"1 L1tex.latency_cycles"});
+  EXPECT_EQ(SaidFleet({{.miss_cycles = 200}, {.miss_cycles = 209}}).deviating(), Told{});
+  EXPECT_EQ(SaidFleet({{.miss_cycles = 200}, {.miss_cycles = 217}}).deviating(), Told{"1 L1tex.latency_cycles"});
 }
 
 TEST(MergeTest, WhatMostHaveIsCommon) {
   const Said other{.ways = "[6, 6, 6, 6]", .sm_count = "14"};
-  EXPECT_EQ(Fleet({other, {}, {}}).deviating(), (Told{"0 L1tex.ways", "0 device.sm_count"}));
-  EXPECT_EQ(Fleet({other, {}, other}).deviating(), (Told{"1 L1tex.ways", "1 device.sm_count"}));
+  EXPECT_EQ(SaidFleet({other, {}, {}}).deviating(), (Told{"0 L1tex.ways", "0 device.sm_count"}));
+  EXPECT_EQ(SaidFleet({other, {}, other}).deviating(), (Told{"1 L1tex.ways", "1 device.sm_count"}));
 }
 
 TEST(MergeTest, IndicesThatSplitAddressesAlikeAreTheSame) {
   const Said as_rows{.index = "{kind: xor, rows: [[6, 7], [7]], constant: 2}"};
   const Said others{.index = "{kind: bits, bits: [6, 8]}"};
-  const Fleet fleet({{}, as_rows, others, {}});
+  const SaidFleet fleet({{}, as_rows, others, {}});
   EXPECT_EQ(fleet.deviating(), Told{"2 L1tex.index"});
   EXPECT_EQ(fleet.merge().common_count(), 3);
   EXPECT_EQ(fleet.merge().distinct_count(), 2);
@@ -140,7 +140,7 @@ TEST(MergeTest, IndicesThatSplitAddressesAlikeAreTheSame) {
 
 // Both would agree with a device that does not know.
 TEST(MergeTest, OneThatKnowsLessMakesNoTwoOthersTheSame) {
-  const Fleet fleet({{.ways = "null"}, {.ways = "[6, 6, 6, 6]"}, {}, {}});
+  const SaidFleet fleet({{.ways = "null"}, {.ways = "[6, 6, 6, 6]"}, {}, {}});
   EXPECT_EQ(fleet.deviating(), Told{"1 L1tex.ways"});
   EXPECT_EQ(fleet.less_certain(), Told{"0 L1tex.ways"});
 }

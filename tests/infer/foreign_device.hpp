@@ -15,6 +15,7 @@
 
 #include "model/answerer.hpp"
 #include "model/errors.hpp"
+#include "tests/infer/virtual_cache.hpp"
 
 // Devices that share neither code nor assumptions with the simulator of model/.
 namespace gpuinfer::infer::foreign {
@@ -33,6 +34,9 @@ struct Level {
   double cycles = 0;
   double deviation_cycles = 2;
 };
+
+// A hit and a miss of one cache.
+inline const std::vector<Level> two_levels{{.cycles = 100}, {.cycles = 220}};
 
 class Device final : public model::Answerer {
  public:
@@ -244,8 +248,6 @@ class CarelessRandomSet final : public WaySet {
 
   std::mt19937_64* random_;
 };
-
-inline constexpr std::uint64_t line_bytes = 32;
 
 // Sets in turn: the line number modulo their count.
 class SetArray final : public Cache {

@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <iostream>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -20,11 +25,22 @@ inline model::Replacement replacement(std::string policy) {
   return {.policy = std::move(policy), .parameters = {}, .equivalent = {}};
 }
 
-// A cache of 32-byte lines, 100 cycles for a hit and 220 for a miss.
+// Printed, and new with each run.
+inline std::uint64_t fresh_seed() {
+  const std::uint64_t seed = std::random_device{}();
+  testing::Test::RecordProperty("seed", std::to_string(seed));
+  std::cout << "seed " << seed << '\n';
+  return seed;
+}
+
+// What cache_of() makes.
+inline constexpr std::uint64_t line_bytes = 32;
+
+// Lines of line_bytes, 100 cycles for a hit and 220 for a miss.
 inline model::CacheDescription cache_of(std::vector<std::uint32_t> ways, model::IndexFunction index,
                                         model::Replacement policy) {
   model::CacheDescription cache;
-  cache.line_bytes = cache.sector_bytes = 32;
+  cache.line_bytes = cache.sector_bytes = line_bytes;
   cache.capacity_bytes = 0;
   for (const std::uint32_t count : ways) {
     *cache.capacity_bytes += count * *cache.line_bytes;

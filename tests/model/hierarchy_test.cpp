@@ -16,10 +16,10 @@ namespace gpuinfer::model {
 namespace {
 
 constexpr std::uint64_t megabyte = 1U << 20U;
-constexpr std::uint64_t page_bytes = 2 * megabyte;
+constexpr std::uint64_t large_page_bytes = 2 * megabyte;
 
 // Offset of the n-th line of 128 bytes of a page: no two of the pages of a test are loaded at the same place.
-constexpr std::uint64_t line_of(std::uint64_t page, std::uint64_t n) { return page * page_bytes + n * 128; }
+constexpr std::uint64_t line_of(std::uint64_t page, std::uint64_t n) { return page * large_page_bytes + n * 128; }
 
 // One line in each of the pages 0, 1, ..., the p-th line in page p.
 AccessSequence pages(std::uint64_t count) {
@@ -91,7 +91,7 @@ void expect_patterns_of_l2(Path& path, const std::array<double, 5>& cycles) {
   expect_published(path.latency(pages(72), 0), AccessPattern::P3, cycles[2]);
   expect_published(path.latency({0}, 32), AccessPattern::P4, cycles[3]);
   expect_published(path.latency({}, 0), AccessPattern::P5, cycles[4]);
-  expect_published(path.latency(pages(16), 16 * page_bytes), AccessPattern::P5, cycles[4]);
+  expect_published(path.latency(pages(16), 16 * large_page_bytes), AccessPattern::P5, cycles[4]);
   // Data in memory with its translation in the second TLB: P4 + (P2 - P1).
   expect_derived(path.latency(pages(17), 32), cycles[3] + cycles[1] - cycles[0]);
 }
@@ -108,7 +108,7 @@ TEST(Hierarchy, FermiWithItsL1OffHasThePublishedLatencies) {
 
 // 2,048 lines at the end of a page: 64 for each set of four ways of Fermi's L1, enough to empty it but for a chance of
 // 10^-5, and for the L2 not more than two lines in a set of 16.
-AccessSequence emptied_l1(std::uint64_t page) { return cold_pass(page * page_bytes + megabyte, 256 << 10U, 128); }
+AccessSequence emptied_l1(std::uint64_t page) { return cold_pass(page * large_page_bytes + megabyte, 256 << 10U, 128); }
 
 TEST(Hierarchy, FermiWithItsL1OnHasThePublishedLatencies) {
   Path path(configured_device("gtx560ti"), "global");
@@ -133,10 +133,10 @@ TEST(Hierarchy, KeplerSwitchesBetweenPageTables) {
   Path path(configured_device("gtx780"), "global");
   constexpr std::uint64_t window = 512 * megabyte;
   expect_published(path.latency({0}, window), AccessPattern::P6, 1000);
-  EXPECT_EQ(path.cycles({}, {0, window - page_bytes, window, window + page_bytes, 2 * window, page_bytes}),
+  EXPECT_EQ(path.cycles({}, {0, window - large_page_bytes, window, window + large_page_bytes, 2 * window, large_page_bytes}),
             (std::vector<double>{734, 734, 1000, 734, 1000, 1000}));
   // What a TLB has needs no page table, and leaves the active one as it is.
-  EXPECT_EQ(path.cycles({}, {0, window, 0, 32, window + page_bytes}), (std::vector<double>{734, 1000, 230, 371, 734}));
+  EXPECT_EQ(path.cycles({}, {0, window, 0, 32, window + large_page_bytes}), (std::vector<double>{734, 1000, 230, 371, 734}));
   // Data in the L2, translation in no TLB and in the other window: P3 + (P6 - P5).
   expect_derived(path.latency(joined({pages(72), {window}}), 0), 289 + 1000 - 734);
 }
@@ -165,7 +165,7 @@ TEST(Hierarchy, KeplerRunsThePatternChaseOfTheAuthors) {
   const DeviceDescription device = configured_device("gtx780");
   const PathLatencies latencies(device, "global");
   AccessSequence seven_pages_on = chase;
-  std::ranges::transform(chase, seven_pages_on.begin(), [](std::uint64_t at) { return at + 7 * page_bytes; });
+  std::ranges::transform(chase, seven_pages_on.begin(), [](std::uint64_t at) { return at + 7 * large_page_bytes; });
   const auto classes = Path(device, "global").classes({}, seven_pages_on);
   for (std::size_t i = 0; i < chase.size(); ++i) {
     const std::uint64_t at_megabyte = chase[i] / megabyte;

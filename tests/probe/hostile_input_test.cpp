@@ -73,7 +73,7 @@ TEST(HostileLine, GetsItsIdBackOnlyIfThatIsANumberOrAText) {
   EXPECT_TRUE(wire::parse_question(R"({"id":[7]})").id.is_null());
 }
 
-model::DeviceFacts some_facts() {
+model::DeviceFacts one_target() {
   model::DeviceFacts facts;
   facts.name = "One";
   facts.targets = {"T"};
@@ -89,7 +89,7 @@ class OneTarget final : public model::Answerer {
   }
 
  private:
-  model::DeviceFacts facts_ = some_facts();
+  model::DeviceFacts facts_ = one_target();
 };
 
 TEST(HostileLine, ThatIsTooLongIsPassedOver) {
@@ -108,7 +108,7 @@ class HostileArchive : public HostileFile {
   // An archive with one question, changed as somebody may who means harm.
   std::filesystem::path archive(const std::function<void(hid_t)>& change) const {
     auto file = path("hostile.h5");
-    const auto writer = create_archive(file, some_facts());
+    const auto writer = create_archive(file, one_target());
     const model::Question question{.target = "T", .warm = {}, .record = {0, 4}};
     writer->append({&question, 1}, std::vector{model::Answer{.latency_cycles = {33, 34}, .refusal = std::nullopt}});
     writer->close();

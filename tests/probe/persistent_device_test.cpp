@@ -23,7 +23,7 @@ using model::Answer;
 using model::Question;
 using model::StartState;
 
-Question question_in(StartState state, model::AccessSequence record) {
+Question question_starting(StartState state, model::AccessSequence record) {
   return {.target = "L1tex", .state = state, .warm = {}, .record = std::move(record)};
 }
 
@@ -68,8 +68,8 @@ void is_gone(std::vector<Answer>& /*answers*/) { throw DeviceError("exec:script 
 void lacks_one(std::vector<Answer>& all) { all.front().latency_cycles.pop_back(); }
 void refuses(std::vector<Answer>& all) { all.back() = {.latency_cycles = {}, .refusal = "not now"}; }
 
-const Question clean = question_in(StartState::clean, {0, 32});
-const Question keeping = question_in(StartState::keep, {64});
+const Question clean = question_starting(StartState::clean, {0, 32});
+const Question keeping = question_starting(StartState::keep, {64});
 
 std::vector<float> latencies_of(model::Answerer& device, const Question& question) {
   return device.ask({&question, 1}).front().latency_cycles;

@@ -17,13 +17,11 @@ namespace {
 
 using foreign::Device;
 
-const std::vector<foreign::Level> two_levels{{.cycles = 100}, {.cycles = 220}};
-
 // What is true of any cache of 32-byte lines behind these latencies.
 model::CacheDescription truth_of_lines() {
   model::CacheDescription truth;
-  truth.line_bytes = foreign::line_bytes;
-  truth.sector_bytes = foreign::line_bytes;
+  truth.line_bytes = line_bytes;
+  truth.sector_bytes = line_bytes;
   truth.latency_cycles = {.hit = 100, .miss = 220};
   return truth;
 }
@@ -31,9 +29,9 @@ model::CacheDescription truth_of_lines() {
 // What is true of sets in turn, whatever they do when they are full.
 model::CacheDescription truth_of_sets(std::uint32_t sets, std::uint32_t ways) {
   model::CacheDescription truth = truth_of_lines();
-  truth.capacity_bytes = truth.onset_bytes = std::uint64_t{sets} * ways * foreign::line_bytes;
+  truth.capacity_bytes = truth.onset_bytes = std::uint64_t{sets} * ways * line_bytes;
   truth.ways = std::vector<std::uint32_t>(sets, ways);
-  truth.index = model::ModuloIndex{.granule_bytes = foreign::line_bytes, .sets_count = sets};
+  truth.index = model::ModuloIndex{.granule_bytes = line_bytes, .sets_count = sets};
   return truth;
 }
 
@@ -61,7 +59,7 @@ void expect_geometry_found(const CacheFinding& finding, const model::CacheDescri
 }
 
 void expect_sets_without_policy(std::uint32_t sets, std::uint32_t ways, const foreign::MakeSet& make) {
-  Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, two_levels);
+  Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, foreign::two_levels);
   const model::CacheDescription truth = truth_of_sets(sets, ways);
   expect_geometry_found(infer(device, truth), truth);
 }
@@ -77,14 +75,14 @@ model::CacheDescription truth_of_four_lru_sets() {
 }
 
 TEST(ForeignDevice, OwnLruIsFoundWhole) {
-  Device device(four_lru_sets, two_levels);
+  Device device(four_lru_sets, foreign::two_levels);
   const model::CacheDescription truth = truth_of_four_lru_sets();
   EXPECT_TRUE(infer(device, truth).all_resolved());
 }
 
 TEST(ForeignDevice, BufferAtAnOddAddress) {
   for (const std::uint64_t address : {0x7f3a12345680ULL, 0x7fffffe0ULL, 0x1004ULL}) {
-    Device device(four_lru_sets, two_levels);
+    Device device(four_lru_sets, foreign::two_levels);
     device.move_buffer_to(address);
     EXPECT_TRUE(infer(device, truth_of_four_lru_sets()).all_resolved()) << std::hex << address;
   }
@@ -93,8 +91,8 @@ TEST(ForeignDevice, BufferAtAnOddAddress) {
 // Of this buffer, 32 lines of 512 lie before a multiple of 16 KB, and only they tell the sum from a modulo.
 TEST(ForeignDevice, FewLinesTellTheIndex) {
   const auto make = [](std::size_t) { return std::make_unique<foreign::OrderedSet>(2, foreign::lru); };
-  Device device([&] { return std::make_unique<foreign::DigitSums>(make); }, two_levels, 16U << 10U);
-  device.move_buffer_to(0xa33b120000ULL - 32 * foreign::line_bytes);
+  Device device([&] { return std::make_unique<foreign::DigitSums>(make); }, foreign::two_levels, 16U << 10U);
+  device.move_buffer_to(0xa33b120000ULL - 32 * line_bytes);
   model::CacheDescription truth = truth_of_sets(7, 2);
   truth.index = model::SumIndex{.fields = {{{5, 6, 7}}, {{8, 9, 10}}, {{11, 12, 13}}}, .sets_count = 7};
   truth.replacement = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
@@ -103,7 +101,7 @@ TEST(ForeignDevice, FewLinesTellTheIndex) {
 
 // Without a clean start the lines of a flood are in the way; whatever is still resolved must be true.
 TEST(ForeignDevice, NoCleanStart) {
-  Device plain(four_lru_sets, two_levels);
+  Device plain(four_lru_sets, foreign::two_levels);
   plain.refuse_clean_starts();
   infer(plain, truth_of_four_lru_sets());
 
@@ -121,7 +119,7 @@ TEST(ForeignDevice, NoCleanStart) {
        [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }}};
   for (const auto& [policy, make_set] : policies) {
     SCOPED_TRACE(policy.policy);
-    Device device([&make = make_set] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
+    Device device([&make = make_set] { return std::make_unique<foreign::SetArray>(4, make); }, foreign::two_levels);
     device.refuse_clean_starts();
     model::CacheDescription truth = truth_of_sets(4, 8);
     truth.replacement = policy;
@@ -132,7 +130,7 @@ TEST(ForeignDevice, NoCleanStart) {
 // All lines but one stay until they are hit, so that the rest looks like a way and a policy that does not matter.
 TEST(ForeignDevice, WaysWhoseLinesStayAreNotOverlooked) {
   const auto make = [](std::size_t) { return std::make_unique<foreign::OrderedSet>(3, foreign::most_recent_goes); };
-  Device device([&] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels, 1U << 16U);
+  Device device([&] { return std::make_unique<foreign::SetArray>(2, make); }, foreign::two_levels, 1U << 16U);
   device.refuse_clean_starts();
   model::CacheDescription truth = truth_of_sets(2, 3);
   truth.replacement = model::Replacement{.policy = "mru", .parameters = {}, .equivalent = {}};
@@ -141,7 +139,7 @@ TEST(ForeignDevice, WaysWhoseLinesStayAreNotOverlooked) {
 
 void expect_policy(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy,
                    const foreign::MakeSet& make) {
-  Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, two_levels);
+  Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(sets, ways);
   truth.replacement = policy;
   EXPECT_TRUE(infer(device, truth).all_resolved());
@@ -161,8 +159,8 @@ TEST(ForeignDevice, TreePlruIsNamedAfterFloodsOfTheDevice) {
         return std::make_unique<foreign::SetArray>(
             sets, [&](std::size_t) { return std::make_unique<foreign::TreePlruSet>(ways); });
       },
-      two_levels, 48U << 10U);
-  device.only_flood(std::uint64_t{16} * sets * ways * foreign::line_bytes);
+      foreign::two_levels, 48U << 10U);
+  device.only_flood(std::uint64_t{16} * sets * ways * line_bytes);
   model::CacheDescription truth = truth_of_sets(sets, ways);
   truth.replacement = {.policy = "plru", .parameters = {}, .equivalent = {}};
   EXPECT_TRUE(infer(device, truth).all_resolved());
@@ -188,7 +186,7 @@ TEST(ForeignDevice, LipIsNamedWithoutACleanStart) {
         [sets = sets, ways = ways] {
           return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lip));
         },
-        two_levels, 1U << 16U);
+        foreign::two_levels, 1U << 16U);
     device.refuse_clean_starts();
     model::CacheDescription truth = truth_of_sets(sets, ways);
     truth.replacement = model::Replacement{.policy = "lip", .parameters = {}, .equivalent = {}};
@@ -218,7 +216,7 @@ TEST(ForeignDevice, OneSetOfManyThatDoesOtherwise) {
   const auto make = [](std::size_t set) {
     return std::make_unique<foreign::OrderedSet>(4, set == 301 ? foreign::lip : foreign::lru);
   };
-  Device device([&] { return std::make_unique<foreign::SetArray>(512, make); }, two_levels);
+  Device device([&] { return std::make_unique<foreign::SetArray>(512, make); }, foreign::two_levels);
   const CacheFinding finding = infer(device, truth_of_sets(512, 4));
   EXPECT_EQ(finding.evidence.leaves.at("capacity_bytes").alternatives.front(), std::to_string(512 * 4 * 32));
 }
@@ -227,7 +225,7 @@ TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
   for (const std::size_t period : {1000U, 10000U}) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {
       std::size_t loads = quarter * period / 4;
-      Device device([&] { return std::make_unique<foreign::Drifting>(4, 8, period, loads); }, two_levels);
+      Device device([&] { return std::make_unique<foreign::Drifting>(4, 8, period, loads); }, foreign::two_levels);
       infer(device, truth_of_sets(4, 8));
     }
   }
@@ -236,7 +234,7 @@ TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
 TEST(ForeignDevice, CarelessRandomNeverSettles) {
   std::mt19937_64 random(7);
   const foreign::MakeSet make = [&](std::size_t) { return std::make_unique<foreign::CarelessRandomSet>(8, random); };
-  Device device([&] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
+  Device device([&] { return std::make_unique<foreign::SetArray>(4, make); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.onset_bytes.reset();
   infer(device, truth);
@@ -244,15 +242,15 @@ TEST(ForeignDevice, CarelessRandomNeverSettles) {
 
 TEST(ForeignDevice, VictimBufferIsNoWay) {
   for (const std::size_t buffer_lines : {1U, 4U}) {
-    Device device([=] { return std::make_unique<foreign::VictimBuffered>(4, 8, buffer_lines); }, two_levels);
+    Device device([=] { return std::make_unique<foreign::VictimBuffered>(4, 8, buffer_lines); }, foreign::two_levels);
     model::CacheDescription truth = truth_of_lines();
-    truth.onset_bytes = truth.capacity_bytes = (32 + buffer_lines) * foreign::line_bytes;
+    truth.onset_bytes = truth.capacity_bytes = (32 + buffer_lines) * line_bytes;
     infer(device, truth);
   }
 }
 
 TEST(ForeignDevice, NextLinePrefetchHidesTheLine) {
-  Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::next); }, two_levels);
+  Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::next); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.onset_bytes.reset();
   infer(device, truth);
@@ -260,7 +258,7 @@ TEST(ForeignDevice, NextLinePrefetchHidesTheLine) {
 
 TEST(ForeignDevice, PairPrefetchHidesTheLine) {
   Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::other_half); },
-                two_levels);
+                foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.sector_bytes = 64;  // what one miss brings
   infer(device, truth);
@@ -268,24 +266,24 @@ TEST(ForeignDevice, PairPrefetchHidesTheLine) {
 
 TEST(ForeignDevice, MoreTagsThanDataAreNoSets) {
   for (const std::size_t store_lines : {20U, 31U}) {
-    Device device([=] { return std::make_unique<foreign::SmallStore>(4, 8, store_lines); }, two_levels);
+    Device device([=] { return std::make_unique<foreign::SmallStore>(4, 8, store_lines); }, foreign::two_levels);
     model::CacheDescription truth = truth_of_lines();
-    truth.onset_bytes = truth.capacity_bytes = store_lines * foreign::line_bytes;
+    truth.onset_bytes = truth.capacity_bytes = store_lines * line_bytes;
     infer(device, truth);
   }
 }
 
 TEST(ForeignDevice, SkewedCacheHasNoSets) {
-  Device device([] { return std::make_unique<foreign::Skewed>(16, 4); }, two_levels);
+  Device device([] { return std::make_unique<foreign::Skewed>(16, 4); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_lines();
-  truth.capacity_bytes = 64 * foreign::line_bytes;
+  truth.capacity_bytes = 64 * line_bytes;
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   truth.onset_bytes = finding.cache.onset_bytes;  // whatever the hashes make of it
   expect_nothing_wrong(finding, truth, 0, device.facts().buffer.bytes);
 }
 
 TEST(ForeignDevice, LinesThatEnterOnSecondTouch) {
-  Device device([] { return std::make_unique<foreign::SecondTouch>(4, 8, 64); }, two_levels);
+  Device device([] { return std::make_unique<foreign::SecondTouch>(4, 8, 64); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   infer(device, truth);
 }
@@ -302,7 +300,7 @@ TEST(ForeignDevice, SecondLevelIsNotTheFirst) {
 
 TEST(ForeignDevice, SetsThatMoveAreNoSets) {
   std::uint64_t key = 1;
-  Device device([&] { return std::make_unique<foreign::Reshuffled>(4, 8, key++); }, two_levels);
+  Device device([&] { return std::make_unique<foreign::Reshuffled>(4, 8, key++); }, foreign::two_levels);
   infer(device, truth_of_lines());
 }
 
@@ -316,7 +314,7 @@ TEST(ForeignDevice, LatenciesThatOverlapSayNothing) {
 
 TEST(ForeignDevice, WhatWasKnownBeforeTheDeviceFailedStaysTrue) {
   for (const std::size_t questions : {60U, 100U, 200U, 300U, 400U, 800U}) {
-    Device device(four_lru_sets, two_levels);
+    Device device(four_lru_sets, foreign::two_levels);
     device.fail_after(questions);
     const CacheFinding finding = infer(device, truth_of_four_lru_sets());
     EXPECT_EQ(finding.ended_early, !finding.all_resolved());
@@ -325,7 +323,7 @@ TEST(ForeignDevice, WhatWasKnownBeforeTheDeviceFailedStaysTrue) {
 }
 
 TEST(ForeignDevice, FailingBeforeAnythingIsLearnedIsAnError) {
-  Device device(four_lru_sets, two_levels);
+  Device device(four_lru_sets, foreign::two_levels);
   device.fail_after(0);
   EXPECT_THROW(static_cast<void>(infer_cache(device, "L1tex", Settings{})), DeviceError);
 }

@@ -13,13 +13,11 @@
 namespace gpuinfer::infer {
 namespace {
 
-const std::vector<foreign::Level> two_levels{{.cycles = 100}, {.cycles = 220}};
-
 // A new line is the next to go until it is hit, so a flood that loads each line once leaves what was hit before.
 TEST(Calibration, LinesThatStayAreNoMisreads) {
   for (const std::size_t ways : {5U, 9U, 28U}) {
     foreign::Device device(
-        [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(4, ways, foreign::lip)); }, two_levels,
+        [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(4, ways, foreign::lip)); }, foreign::two_levels,
         1U << 17U);
     device.refuse_clean_starts();
     const Settings settings;
@@ -28,7 +26,7 @@ TEST(Calibration, LinesThatStayAreNoMisreads) {
     EXPECT_EQ(interrogator.classifier().hit_misread_share(), 0) << ways << " ways";
     EXPECT_EQ(interrogator.classifier().miss_misread_share(), 0) << ways << " ways";
     const FillGranularity fill = find_fill_granularity(interrogator);
-    EXPECT_EQ(fill.sector_bytes, foreign::line_bytes) << ways << " ways: " << fill.reason;
+    EXPECT_EQ(fill.sector_bytes, line_bytes) << ways << " ways: " << fill.reason;
   }
 }
 
@@ -38,7 +36,7 @@ class NoCache final : public foreign::Cache {
 };
 
 TEST(Calibration, APathWithoutACacheHasNoLevels) {
-  foreign::Device device([] { return std::make_unique<NoCache>(); }, two_levels, 1U << 17U);
+  foreign::Device device([] { return std::make_unique<NoCache>(); }, foreign::two_levels, 1U << 17U);
   device.refuse_clean_starts();
   const Settings settings;
   Interrogator interrogator = calibrated(device, settings);
@@ -73,14 +71,14 @@ class MisreadWalks final : public model::Answerer {
 
 TEST(FillGranularity, AMisreadThatNoVoteCaughtIsNoStructure) {
   foreign::Device cache([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(4, 8, foreign::lru)); },
-                        two_levels);
+                        foreign::two_levels);
   MisreadWalks device(cache);
   const Settings settings;
   Interrogator interrogator = calibrated(device, settings);
   ASSERT_TRUE(interrogator.classifier().levels_are_apart());
   device.misread(interrogator.votes_needed());
   const FillGranularity fill = find_fill_granularity(interrogator);
-  EXPECT_EQ(fill.sector_bytes, foreign::line_bytes) << fill.reason;
+  EXPECT_EQ(fill.sector_bytes, line_bytes) << fill.reason;
 }
 
 }  // namespace

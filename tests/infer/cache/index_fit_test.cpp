@@ -13,14 +13,13 @@
 #include <set>
 
 #include "model/random.hpp"
+#include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
 namespace {
 
 using model::IndexFunction;
 using model::Random;
-
-constexpr std::uint64_t line_bytes = 32;
 constexpr std::uint64_t buffer_bytes = 64ULL << 20U;
 constexpr std::size_t wide_window = 4096;  // for functions with many sets
 

@@ -21,13 +21,13 @@ namespace {
 
 using model::EvidenceStatus;
 
-class Sets {
+class NearerSets {
  public:
   using SetOf = std::function<std::uint64_t(std::uint64_t entry)>;
 
   enum class Victim { oldest, first_in, any };
 
-  Sets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
+  NearerSets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
       : ways_(ways), set_of_(std::move(set_of)), victim_(victim) {}
   void make_every_other_set_larger() { more_ways_ = 2; }
   // One tag for so many entries in a row, each of which is brought by itself.
@@ -88,8 +88,8 @@ std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
 // near, if the one before did, or not.
 class TwoTlbs final : public model::Answerer {
  public:
-  TwoTlbs(const Sets& second, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
-      : random_(seed), group_of_(std::move(group_of)), first_(sms, Sets(near_entries, [](std::uint64_t) { return 0; })),
+  TwoTlbs(const NearerSets& second, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
+      : random_(seed), group_of_(std::move(group_of)), first_(sms, NearerSets(near_entries, [](std::uint64_t) { return 0; })),
         second_(sms, second) {
     facts_.name = "two TLBs";
     facts_.sm_count = sms;
@@ -108,8 +108,8 @@ class TwoTlbs final : public model::Answerer {
         continue;
       }
       if (question.state == model::StartState::invalidated) {
-        std::for_each(first_.begin(), first_.end(), [](Sets& tlb) { tlb.empty(); });
-        std::for_each(second_.begin(), second_.end(), [](Sets& tlb) { tlb.empty(); });
+        std::for_each(first_.begin(), first_.end(), [](NearerSets& tlb) { tlb.empty(); });
+        std::for_each(second_.begin(), second_.end(), [](NearerSets& tlb) { tlb.empty(); });
         walked_.clear();
       }
       const std::uint32_t sm = question.circumstances.unit.value_or(0);
@@ -141,12 +141,12 @@ class TwoTlbs final : public model::Answerer {
   model::Random random_;
   model::DeviceFacts facts_;
   std::function<std::size_t(std::uint32_t)> group_of_;
-  std::vector<Sets> first_;
-  std::vector<Sets> second_;
+  std::vector<NearerSets> first_;
+  std::vector<NearerSets> second_;
   std::set<std::uint64_t> walked_;
 };
 
-CacheFinding found_of(const Sets& second, const std::function<std::size_t(std::uint32_t)>& group_of) {
+CacheFinding found_of(const NearerSets& second, const std::function<std::size_t(std::uint32_t)>& group_of) {
   constexpr std::uint64_t seed = 20261122;
   std::cout << "seed " << seed << '\n';
   TwoTlbs device(second, group_of, seed);
@@ -154,7 +154,7 @@ CacheFinding found_of(const Sets& second, const std::function<std::size_t(std::u
 }
 
 TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
-  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm / 3; });
+  const CacheFinding found = found_of(NearerSets(ways, modulo_set), [](std::uint32_t sm) { return sm / 3; });
   const auto status = [&](const std::string& leaf) { return found.evidence.leaves.at(leaf).status; };
   EXPECT_EQ(found.cache.sector_bytes, page_bytes);
   EXPECT_EQ(found.cache.onset_bytes, sets * ways * page_bytes);
@@ -176,31 +176,31 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
 }
 
 TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {
-  const CacheFinding found = found_of(Sets(ways, modulo_set, Sets::Victim::first_in), [](std::uint32_t) { return 0; });
+  const CacheFinding found = found_of(NearerSets(ways, modulo_set, NearerSets::Victim::first_in), [](std::uint32_t) { return 0; });
   EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
 }
 
 TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
-  Sets larger(ways, modulo_set);
+  NearerSets larger(ways, modulo_set);
   larger.make_every_other_set_larger();
-  Sets sectored(ways, modulo_set);
+  NearerSets sectored(ways, modulo_set);
   sectored.tag_together(2);
-  Sets small_and_sectored(ways / 2, modulo_set);
+  NearerSets small_and_sectored(ways / 2, modulo_set);
   small_and_sectored.tag_together(2);
   const std::vector<std::uint32_t> alike(sets, ways);
   std::vector<std::uint32_t> fours_and_sixes(sets / 2, ways);
   fours_and_sixes.resize(sets, ways + 2);
   const auto merged = [](std::uint64_t page) { return std::max<std::uint64_t>(1, (page ^ page / 8) % 8); };
   using Ways = std::optional<std::vector<std::uint32_t>>;
-  const std::map<std::string, std::pair<Sets, Ways>> strange{
+  const std::map<std::string, std::pair<NearerSets, Ways>> strange{
       {"a tag for two", {sectored, std::nullopt}},
       {"half as many tags for two", {small_and_sectored, std::nullopt}},
-      {"any victim", {Sets(ways, modulo_set, Sets::Victim::any), std::nullopt}},
+      {"any victim", {NearerSets(ways, modulo_set, NearerSets::Victim::any), std::nullopt}},
       {"sets of 4 and 6 ways", {larger, fours_and_sixes}},
-      {"two buckets in one set", {Sets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
-      {"two in a row to a set", {Sets(ways, [](std::uint64_t page) { return page / 2 % sets; }), alike}},
-      {"a hash", {Sets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), alike}},
-      {"three in a row to a set", {Sets(ways, [](std::uint64_t page) { return page / 3 % sets; }), alike}}};
+      {"two buckets in one set", {NearerSets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
+      {"two in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 2 % sets; }), alike}},
+      {"a hash", {NearerSets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), alike}},
+      {"three in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 3 % sets; }), alike}}};
   for (const auto& [name, device] : strange) {
     const auto& [second, expected] = device;
     Ways found = found_of(second, [](std::uint32_t) { return 0; }).cache.ways;
@@ -214,14 +214,14 @@ TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
 // Lines of a contiguous array never meet the other half of the sets.
 TEST(NearerLevel, SetsThatOnlyFarLinesMeetAreNotOverlooked) {
   const auto far_sets = [](std::uint64_t page) { return page % sets + (page / 512 % 2) * sets; };
-  const CacheFinding found = found_of(Sets(ways, far_sets), [](std::uint32_t) { return 0; });
+  const CacheFinding found = found_of(NearerSets(ways, far_sets), [](std::uint32_t) { return 0; });
   EXPECT_FALSE(found.cache.ways);
   EXPECT_FALSE(found.cache.capacity_bytes);
 }
 
 TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
   const auto uneven = [](std::uint64_t page) { return page < 2306 ? page % sets : page % 2; };
-  CacheFinding found = found_of(Sets(ways, uneven), [](std::uint32_t) { return 0; });
+  CacheFinding found = found_of(NearerSets(ways, uneven), [](std::uint32_t) { return 0; });
   EXPECT_FALSE(found.cache.onset_bytes);
   EXPECT_NE(found.evidence.leaves.at("onset_bytes").status, EvidenceStatus::resolved);
   EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
@@ -229,7 +229,7 @@ TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {
 }
 
 TEST(NearerLevel, EverySmMayHaveItsOwn) {
-  const CacheFinding found = found_of(Sets(ways, modulo_set), [](std::uint32_t sm) { return sm; });
+  const CacheFinding found = found_of(NearerSets(ways, modulo_set), [](std::uint32_t sm) { return sm; });
   EXPECT_EQ(found.cache.shared_by_sms.size(), sms);
 }
 

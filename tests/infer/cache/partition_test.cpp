@@ -19,8 +19,6 @@
 
 namespace gpuinfer::infer {
 namespace {
-
-constexpr std::uint64_t line_bytes = 32;
 constexpr std::uint64_t seed = 20261122;
 
 // A virtual device whose levels are known.
@@ -176,7 +174,7 @@ TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
   const Settings settings;
   Interrogator interrogator = calibrated(device, settings);
   ASSERT_TRUE(interrogator.classifier().levels_are_apart());
-  interrogator.set_line(foreign::line_bytes);
+  interrogator.set_line(line_bytes);
   Conflicts conflicts(interrogator, seed);
   const auto lines = [](std::size_t count) { return model::cold_pass(0, count * line_bytes, line_bytes); };
   for (int again = 0; again < 3; ++again) {
@@ -191,7 +189,7 @@ class Kept {
   explicit Kept(const foreign::MakeCache& make)
       : device_(make, {{.cycles = 100}, {.cycles = 220}}, 1U << 16U), interrogator_(calibrated_without_starts()) {
     EXPECT_TRUE(interrogator_.classifier().levels_are_apart());
-    interrogator_.set_line(foreign::line_bytes);
+    interrogator_.set_line(line_bytes);
   }
 
   Interrogator& interrogator() { return interrogator_; }

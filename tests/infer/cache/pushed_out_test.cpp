@@ -17,8 +17,6 @@
 namespace gpuinfer::infer {
 namespace {
 
-constexpr std::uint64_t line_bytes = 32;
-
 Offsets lines_between(std::uint64_t first, std::uint64_t last) {
   Offsets lines;
   for (std::uint64_t line = first; line < last; ++line) {

@@ -17,8 +17,6 @@
 
 namespace gpuinfer::infer {
 namespace {
-
-constexpr std::uint64_t line_bytes = 32;
 constexpr std::size_t sets = 4;
 constexpr std::size_t ways = 4;
 

@@ -23,7 +23,7 @@
 namespace gpuinfer::infer {
 namespace {
 
-constexpr std::uint64_t line_bytes = 128;
+constexpr std::uint64_t l2_line_bytes = 128;
 
 // A cache in parts. A line is brought to its home, and where copies are kept also to the part near
 // the SM that loads it.
@@ -69,7 +69,7 @@ class DeviceInParts final : public model::Answerer {
 
  private:
   float load(std::uint64_t address, std::uint32_t sm) {
-    const std::uint64_t line = address / line_bytes;
+    const std::uint64_t line = address / l2_line_bytes;
     const std::size_t home = parts_.home_of(address);
     const std::size_t near = parts_.near_to(sm);
     double cycles = 280;
@@ -116,7 +116,7 @@ NearAndFar found_of(const Parts& parts) {
   DeviceInParts device(parts, seed);
   const Settings settings;
   Asker asker(device, "L2", settings);
-  return find_near_and_far(asker, line_bytes);
+  return find_near_and_far(asker, l2_line_bytes);
 }
 
 TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
@@ -139,7 +139,7 @@ TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
 }
 
 TEST(NearAndFar, WhatIsPresentNearAnSm) {
-  constexpr std::size_t lines = (3U << 20U) / line_bytes;
+  constexpr std::size_t lines = (3U << 20U) / l2_line_bytes;
   Parts parts{.home_of = parity_home,
               .near_to = [](std::uint32_t sm) { return std::size_t{sm % 2}; },
               .keeps_copies = true,
@@ -147,8 +147,8 @@ TEST(NearAndFar, WhatIsPresentNearAnSm) {
   const NearAndFar found = found_of(parts);
   ASSERT_TRUE(found.resident_bytes);
   const auto [low, high] = *found.resident_bytes;
-  EXPECT_NEAR(std::midpoint(low, high), lines * line_bytes, 0.02 * lines * line_bytes);
-  EXPECT_LT(high - low, 2.5 * 0.04 * lines * line_bytes);  // 4.9 deviations to each side; of 95 %, 4 % at most
+  EXPECT_NEAR(std::midpoint(low, high), lines * l2_line_bytes, 0.02 * lines * l2_line_bytes);
+  EXPECT_LT(high - low, 2.5 * 0.04 * lines * l2_line_bytes);  // 4.9 deviations to each side; of 95 %, 4 % at most
   parts.keeps_copies = false;
   EXPECT_FALSE(found_of(parts).resident_bytes) << "what has its home far away is never near";
 }

@@ -27,7 +27,7 @@ using model::EvidenceStatus;
 
 constexpr std::uint64_t piece_bytes = 1024;
 
-CodeFinding infer(model::Answerer& device) { return infer_code(device, "Instruction", Settings{}); }
+CodeFinding infer_the_code(model::Answerer& device) { return infer_code(device, "Instruction", Settings{}); }
 
 EvidenceStatus status(const CodeFinding& finding) { return finding.evidence.leaves.at("levels").status; }
 
@@ -118,7 +118,7 @@ class InstructionCaches final : public model::Answerer {
 // 32 KB of 64 sets and 128 KB of 128 sets: one piece more than fits overflows eight sets of 64, three more 24.
 TEST(InferCode, TwoCachesOfSetsBehindEachOther) {
   InstructionCaches device({{.sets = 64, .ways = 4, .wait_cycles = 10}, {.sets = 128, .ways = 8, .wait_cycles = 25}});
-  const CodeFinding finding = infer(device);
+  const CodeFinding finding = infer_the_code(device);
   ASSERT_TRUE(finding.code.levels) << finding.evidence.leaves.at("levels").reason;
   const std::vector<CodeLevel>& levels = *finding.code.levels;
   ASSERT_EQ(levels.size(), 3U);
@@ -135,7 +135,7 @@ TEST(InferCode, TwoCachesOfSetsBehindEachOther) {
 
 TEST(InferCode, CodeThatAlwaysFitsHasOneLevel) {
   InstructionCaches device({{.sets = 512, .ways = 8, .wait_cycles = 10}});
-  const CodeFinding finding = infer(device);
+  const CodeFinding finding = infer_the_code(device);
   ASSERT_TRUE(finding.code.levels);
   ASSERT_EQ(finding.code.levels->size(), 1U);
   EXPECT_EQ(finding.code.levels->front().fits_bytes, std::nullopt);
@@ -144,19 +144,19 @@ TEST(InferCode, CodeThatAlwaysFitsHasOneLevel) {
 TEST(InferCode, AClockThatDriftsIsNoLevel) {
   InstructionCaches device({{.sets = 64, .ways = 4, .wait_cycles = 10}});
   device.slow_down_by(0.002);
-  EXPECT_NE(status(infer(device)), EvidenceStatus::resolved);
+  EXPECT_NE(status(infer_the_code(device)), EvidenceStatus::resolved);
 }
 
 TEST(InferCode, RefusalsAndFailuresAreTold) {
   InstructionCaches refusing({{.sets = 64, .ways = 4, .wait_cycles = 10}});
   refusing.refuse();
-  const CodeFinding refused = infer(refusing);
+  const CodeFinding refused = infer_the_code(refusing);
   EXPECT_EQ(status(refused), EvidenceStatus::unknown);
   EXPECT_NE(refused.evidence.leaves.at("levels").reason.find("no code today"), std::string::npos);
 
   InstructionCaches failing({{.sets = 64, .ways = 4, .wait_cycles = 10}});
   failing.fail_after(100);
-  EXPECT_THROW(static_cast<void>(infer(failing)), DeviceError);
+  EXPECT_THROW(static_cast<void>(infer_the_code(failing)), DeviceError);
 }
 
 TEST(InferCode, LevelsOfVirtualDevices) {
@@ -179,7 +179,7 @@ TEST(InferCode, LevelsOfVirtualDevices) {
         model::NoiseDescription{.jitter_cycles = 2, .outlier_probability = 0.003, .outlier_cycles = 500};
     SCOPED_TRACE(model::to_yaml(description));
     const auto device = probe::open_virtual(description, "virtual:code", random());
-    const CodeFinding finding = infer(*device);
+    const CodeFinding finding = infer_the_code(*device);
     ASSERT_TRUE(finding.code.levels) << finding.evidence.leaves.at("levels").reason;
     ASSERT_EQ(finding.code.levels->size(), code.levels->size());
     for (std::size_t level = 0; level < code.levels->size(); ++level) {

@@ -13,7 +13,7 @@ namespace {
 
 using model::EvidenceStatus;
 
-constexpr std::uint64_t line_bytes = 64;
+constexpr std::uint64_t level_line_bytes = 64;
 
 struct Level {
   double capacity_bytes;
@@ -24,7 +24,7 @@ struct Level {
 LapDevice device_of(std::vector<Level> levels, double memory_cycles) {
   levels.push_back({.capacity_bytes = 1e18, .cycles = memory_cycles});
   return {"L3", 4U << 20U, [levels](const model::AccessSequence& lap) {
-            const auto bytes = static_cast<double>(lap.size() * line_bytes);
+            const auto bytes = static_cast<double>(lap.size() * level_line_bytes);
             double cycles = levels.front().cycles;
             for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
               const double overflow = (bytes / levels[i].capacity_bytes - 0.75) / 0.75;
@@ -76,7 +76,7 @@ TEST(InferLevel, MemoryIsNoLevel) {
 TEST(InferLevel, WhatLiesBehindADisturbedLevelIsNotTakenForIt) {
   LapDevice quiet = device_of({{32768, 3}, {131072, 11}}, 250);
   LapDevice device("L3", 4U << 20U, [&](const model::AccessSequence& lap) {
-    const std::uint64_t bytes = lap.size() * line_bytes;
+    const std::uint64_t bytes = lap.size() * level_line_bytes;
     const bool is_in_third = bytes > 140'000 && bytes < 1'000'000;
     const model::Question question{.target = "L3", .state = model::StartState::keep, .warm = {}, .record = lap};
     const double cycles = quiet.ask({&question, 1}).front().latency_cycles.front();

@@ -37,7 +37,7 @@ using model::PatternLatencyCycles;
 
 constexpr std::array names{"P1", "P2", "P3", "P4", "P5", "P6"};
 
-LatencyFinding infer(model::Answerer& device, const DeviceDescription& known, std::uint64_t seed = 1) {
+LatencyFinding infer_the_path(model::Answerer& device, const DeviceDescription& known, std::uint64_t seed = 1) {
   Settings settings;
   settings.seed = seed;
   return infer_latency(device, "Latency", known, "global", settings);
@@ -115,13 +115,13 @@ std::size_t resolved_with_value(const LatencyFinding& finding) {
 TEST(InferLatency, KeplerHasThePublishedPatterns) {
   const DeviceDescription kepler = published("gtx780");
   const auto device = open(kepler);
-  expect_found(infer(*device, without_latencies(kepler)), {230, 236, 289, 371, 734, 1000});
+  expect_found(infer_the_path(*device, without_latencies(kepler)), {230, 236, 289, 371, 734, 1000});
 }
 
 TEST(InferLatency, FermiWithItsL1OnHasThePublishedPatterns) {
   const DeviceDescription fermi = published("gtx560ti");
   const auto device = open(fermi);
-  const LatencyFinding finding = infer(*device, without_latencies(fermi));
+  const LatencyFinding finding = infer_the_path(*device, without_latencies(fermi));
   expect_found(finding, {116, 404, 488, 655, 1259, {}});
   EXPECT_NE(finding.evidence.leaves.at("P6").reason.find("no window"), std::string::npos);
   EXPECT_EQ(finding.evidence.leaves.at("P2").details.access_class, "data in L2, translation in L2TLB");
@@ -130,7 +130,7 @@ TEST(InferLatency, FermiWithItsL1OnHasThePublishedPatterns) {
 TEST(InferLatency, FermiWithItsL1OffHasThePublishedPatterns) {
   const DeviceDescription fermi = fermi_with_l1_off();
   const auto device = open(fermi);
-  expect_found(infer(*device, without_latencies(fermi)), {371, 398, 482, 639, 1245, {}});
+  expect_found(infer_the_path(*device, without_latencies(fermi)), {371, 398, 482, 639, 1245, {}});
 }
 
 // A cache of random make that holds about so many lines.
@@ -208,7 +208,7 @@ TEST(InferLatency, RandomDevices) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", trial " + std::to_string(trial));
     const DeviceDescription truth = random_device(random);
     const auto device = open(truth, trial + 1);
-    const LatencyFinding finding = infer(*device, without_latencies(truth), trial + 1);
+    const LatencyFinding finding = infer_the_path(*device, without_latencies(truth), trial + 1);
     expect_nothing_wrong(finding, *truth.memory_latency_cycles);
     resolved += resolved_with_value(finding);
     there += static_cast<std::size_t>(std::ranges::count_if(
@@ -273,7 +273,7 @@ TEST(InferLatency, RandomDevicesThatAreKnownWrongly) {
     const std::string what = mistake(known, random);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", trial " + std::to_string(trial) + ": " + what);
     const auto device = open(truth, trial + 1);
-    const LatencyFinding finding = infer(*device, known, trial + 1);
+    const LatencyFinding finding = infer_the_path(*device, known, trial + 1);
     expect_nothing_wrong(finding, *truth.memory_latency_cycles);
   }
 }
@@ -327,7 +327,7 @@ TEST(InferLatency, WrongDescriptionsOfKepler) {
     DeviceDescription known = nothing;
     mistake(known);
     const auto device = open(kepler);
-    const LatencyFinding finding = infer(*device, known);
+    const LatencyFinding finding = infer_the_path(*device, known);
     expect_nothing_wrong(finding, truth);
     // What is left out of the description is not said to be absent.
     EXPECT_TRUE(finding.all_resolved() ||
@@ -350,7 +350,7 @@ TEST(InferLatency, LittleThatIsKnown) {
   known.caches["L2"] = {};
   known.caches["L2"].sector_bytes = 32;
   const auto device = open(kepler);
-  const LatencyFinding without_l2 = infer(*device, known);
+  const LatencyFinding without_l2 = infer_the_path(*device, known);
   expect_nothing_wrong(without_l2, *kepler.memory_latency_cycles);
   EXPECT_EQ(without_l2.memory_latency_cycles[0], 230) << text_of(without_l2);
   EXPECT_EQ(without_l2.memory_latency_cycles[3], 371) << text_of(without_l2);
@@ -361,17 +361,17 @@ TEST(InferLatency, LittleThatIsKnown) {
   known.caches["L2"].index.reset();
   known.caches["L2TLB"].index.reset();
   known.caches["L2TLB"].ways.reset();
-  const LatencyFinding without_index = infer(*device, known);
+  const LatencyFinding without_index = infer_the_path(*device, known);
   expect_nothing_wrong(without_index, *kepler.memory_latency_cycles);
   EXPECT_GE(resolved_with_value(without_index), 4U) << text_of(without_index);
 
   known = without_latencies(kepler);
   known.caches.clear();
-  const LatencyFinding without_all = infer(*device, known);
+  const LatencyFinding without_all = infer_the_path(*device, known);
   expect_nothing_wrong(without_all, *kepler.memory_latency_cycles);
 
   known.paths.clear();
-  const LatencyFinding without_path = infer(*device, known);
+  const LatencyFinding without_path = infer_the_path(*device, known);
   EXPECT_EQ(resolved_with_value(without_path), 0U);
   EXPECT_NE(without_path.evidence.leaves.at("P1").reason.find("paths.global"), std::string::npos);
 }
@@ -491,14 +491,14 @@ constexpr PatternLatencyCycles foreign_cycles{200, 220, 290, 500, 590, {}};
 
 TEST(InferLatency, ForeignPathIsFound) {
   ForeignPath device;
-  expect_found(infer(device, ForeignPath::described()), foreign_cycles);
+  expect_found(infer_the_path(device, ForeignPath::described()), foreign_cycles);
 }
 
 // Nothing is ever empty: what was loaded by the question before is still there.
 TEST(InferLatency, ForeignPathThatIsNeverClean) {
   ForeignPath device;
   device.starts_clean = false;
-  expect_found(infer(device, ForeignPath::described()), foreign_cycles);
+  expect_found(infer_the_path(device, ForeignPath::described()), foreign_cycles);
 }
 
 // The L2 is taken for four times as large, and for an eighth.
@@ -508,7 +508,7 @@ TEST(InferLatency, ForeignPathWithAnotherL2) {
     DeviceDescription known = ForeignPath::described();
     known.caches["L2"].ways = {lines};
     known.caches["L2"].capacity_bytes = 64 * lines;
-    expect_nothing_wrong(infer(device, known), foreign_cycles);
+    expect_nothing_wrong(infer_the_path(device, known), foreign_cycles);
   }
 }
 
@@ -519,7 +519,7 @@ TEST(InferLatency, ForeignPathWithAnUnknownCache) {
     const double memory = offset / 64 % 3 == 0 ? 350.0 : 500.0;
     return (data ? 200.0 : memory) + (first_tlb ? 0 : second_tlb ? 20 : 90);
   };
-  const LatencyFinding finding = infer(device, ForeignPath::described());
+  const LatencyFinding finding = infer_the_path(device, ForeignPath::described());
   expect_nothing_wrong(finding, {200, 220, 290, {}, {}, {}});
   EXPECT_EQ(status(finding, 3), EvidenceStatus::ambiguous) << text_of(finding);
   EXPECT_EQ(status(finding, 4), EvidenceStatus::ambiguous) << text_of(finding);
@@ -532,7 +532,7 @@ TEST(InferLatency, ForeignPathWithTwoKindsOfWalks) {
     const double walk = offset / ForeignPath::page_bytes % 5 == 0 ? 250.0 : 90.0;
     return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : walk);
   };
-  expect_nothing_wrong(infer(device, ForeignPath::described()), {200, 220, {}, 500, {}, {}});
+  expect_nothing_wrong(infer_the_path(device, ForeignPath::described()), {200, 220, {}, 500, {}, {}});
 }
 
 // The first TLB costs nothing, so nothing shows that it is there.
@@ -541,7 +541,7 @@ TEST(InferLatency, ForeignPathWhereTheFirstTlbDoesNotShow) {
   device.cycles_of = [](std::uint64_t, bool data, bool first_tlb, bool second_tlb) {
     return (data ? 200.0 : 500.0) + (first_tlb || second_tlb ? 0 : 90);
   };
-  const LatencyFinding finding = infer(device, ForeignPath::described());
+  const LatencyFinding finding = infer_the_path(device, ForeignPath::described());
   EXPECT_EQ(status(finding, 1), EvidenceStatus::ambiguous) << text_of(finding);
 }
 
@@ -553,19 +553,19 @@ TEST(InferLatency, ForeignPathThatDrifts) {
     drift += 0.001;
     return drift + (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : 90);
   };
-  EXPECT_EQ(resolved_with_value(infer(device, ForeignPath::described())), 0U);
+  EXPECT_EQ(resolved_with_value(infer_the_path(device, ForeignPath::described())), 0U);
 }
 
 TEST(InferLatency, RefusalsAndFailures) {
   ForeignPath refusing;
   refusing.refuses = true;
-  const LatencyFinding finding = infer(refusing, ForeignPath::described());
+  const LatencyFinding finding = infer_the_path(refusing, ForeignPath::described());
   EXPECT_EQ(resolved_with_value(finding), 0U);
   EXPECT_NE(finding.evidence.leaves.at("P1").reason.find("ask tomorrow"), std::string::npos);
 
   ForeignPath failing;
   failing.questions_left = 2;
-  EXPECT_THROW(static_cast<void>(infer(failing, ForeignPath::described())), DeviceError);
+  EXPECT_THROW(static_cast<void>(infer_the_path(failing, ForeignPath::described())), DeviceError);
 
   ForeignPath stopped;
   Settings settings;

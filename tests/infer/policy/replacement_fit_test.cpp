@@ -308,10 +308,8 @@ TEST(ReplacementFit, NamesPoliciesBehindManyMisreads) {
   }
 }
 
-const std::vector<foreign::Level> two_levels{{.cycles = 100}, {.cycles = 220}};
-
 ReplacementFit fit_foreign(const foreign::MakeCache& make, std::uint32_t sets, std::uint32_t ways) {
-  return Sets(std::make_unique<foreign::Device>(make, two_levels), sets, ways, 1).fit();
+  return Sets(std::make_unique<foreign::Device>(make, foreign::two_levels), sets, ways, 1).fit();
 }
 
 ReplacementFit fit_foreign_sets(std::uint32_t ways, const foreign::MakeSet& make) {
@@ -370,7 +368,7 @@ void expect_outside(const ReplacementFit& fit, const std::string& reason) {
 TEST(ReplacementFit, ForeignSetsAfterAFlood) {
   const auto fit_flooded = [](const foreign::MakeSet& make) {
     auto device =
-        std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(4, make); }, two_levels);
+        std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(4, make); }, foreign::two_levels);
     device->refuse_clean_starts();
     return Sets(std::move(device), 4, 8, 1).fit();
   };
@@ -398,7 +396,7 @@ TEST(ReplacementFit, ForeignSetsThatDrawEvenlyAfterAFlood) {
           return std::make_unique<foreign::SetArray>(
               4, [&random, ways](std::size_t) { return std::make_unique<foreign::CarelessRandomSet>(ways, random); });
         },
-        two_levels);
+        foreign::two_levels);
     device->refuse_clean_starts();
     expect_name(Sets(std::move(device), 4, ways, 1).fit(), replacement("random"));
   }
@@ -476,7 +474,7 @@ ReplacementFit fit_after_floods(NearlyLruSet::Flaw flaw) {
   constexpr std::uint32_t ways = 4;
   const foreign::MakeSet make = [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); };
   auto device =
-      std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
+      std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(2, make); }, foreign::two_levels);
   device->refuse_clean_starts();
   return Sets(std::move(device), 2, ways, 1).fit();
 }
@@ -533,7 +531,7 @@ TEST(ReplacementFit, WhatIsNearlyLruIsNotLru) {
               return std::make_unique<foreign::SetArray>(
                   4, [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); });
             },
-            two_levels);
+            foreign::two_levels);
         const ReplacementFit fit =
             Sets(std::make_unique<Misreading>(std::move(device), misreads, 11), 4, ways, 1).fit();
         for (const model::Replacement& candidate : fit.candidates) {
@@ -634,7 +632,7 @@ class Duelling final : public foreign::Cache {
   }
 
   unsigned load(std::uint64_t address) override {
-    const std::uint64_t line = address / foreign::line_bytes;
+    const std::uint64_t line = address / line_bytes;
     const std::size_t number = line % sets_.size();
     foreign::OrderedSet& set = sets_[number];
     const bool leads_lru = number % 8 == leader_;
@@ -735,7 +733,7 @@ TEST(ReplacementFit, CoinsShowAfterAFlood) {
     return std::make_unique<RarelyRecentSet>(5, [&] { return random() % 4 == 0; });
   };
   auto device =
-      std::make_unique<foreign::Device>([&] { return std::make_unique<foreign::SetArray>(2, make); }, two_levels);
+      std::make_unique<foreign::Device>([&] { return std::make_unique<foreign::SetArray>(2, make); }, foreign::two_levels);
   device->refuse_clean_starts();
   expect_name(Sets(std::move(device), 2, 5, 1).fit(),
               {.policy = "bip", .parameters = {{"one_in", std::int64_t{4}}}, .equivalent = {}});

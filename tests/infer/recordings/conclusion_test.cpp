@@ -4,6 +4,7 @@
 // What would prove it wrong: a leaf that is resolved although a rival explains the recordings, or one that a rival of
 // another leaf opens.
 #include "infer/recordings/conclusion.hpp"
+#include "tests/infer/virtual_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +15,6 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::EvidenceStatus;
-
-constexpr std::uint64_t line_bytes = 32;
 constexpr std::uint32_t sets = 4;
 constexpr std::uint32_t ways = 4;
 

@@ -27,7 +27,7 @@ void explain(RecordedCache& recorded) {
   explain_cyclic(recorded.all, fates, {}, score_in_turn, leaves);
 }
 
-bool names(const RecordedCache& recorded, const char* leaf, const std::string& value) {
+bool has_named(const RecordedCache& recorded, const char* leaf, const std::string& value) {
   const auto& alternatives = recorded.finding.evidence.leaves.at(leaf).alternatives;
   return std::ranges::find(alternatives, value) != alternatives.end();
 }
@@ -41,9 +41,9 @@ TEST(CyclicHypotheses, OneSetThatOverflowsLeavesOtherSetsOpen) {
     EXPECT_EQ(recorded.status(leaf), model::EvidenceStatus::ambiguous) << leaf;
     EXPECT_FALSE(recorded.finding.evidence.leaves.at(leaf).decided_by.empty()) << leaf;
   }
-  EXPECT_TRUE(names(recorded, "capacity_bytes", "512"));
-  EXPECT_TRUE(names(recorded, "ways", "[4, 4, 4, 4]"));
-  EXPECT_TRUE(names(recorded, "index", "{kind: bits, bits: [5, 6]}"));
+  EXPECT_TRUE(has_named(recorded, "capacity_bytes", "512"));
+  EXPECT_TRUE(has_named(recorded, "ways", "[4, 4, 4, 4]"));
+  EXPECT_TRUE(has_named(recorded, "index", "{kind: bits, bits: [5, 6]}"));
   EXPECT_EQ(recorded.finding.cache.ways, std::nullopt);
 }
 
@@ -53,8 +53,8 @@ TEST(CyclicHypotheses, PoliciesThatAChaseDoesNotTellApartAreAllNamed) {
   chase(recorded, 640);
   explain(recorded);
   EXPECT_EQ(recorded.status("replacement"), model::EvidenceStatus::ambiguous);
-  EXPECT_TRUE(names(recorded, "replacement", "{policy: lru}"));
-  EXPECT_TRUE(names(recorded, "replacement", "{policy: fifo}"));
+  EXPECT_TRUE(has_named(recorded, "replacement", "{policy: lru}"));
+  EXPECT_TRUE(has_named(recorded, "replacement", "{policy: fifo}"));
 }
 
 }  // namespace

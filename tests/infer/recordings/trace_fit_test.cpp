@@ -22,7 +22,7 @@ namespace {
 using model::Measured;
 using Supposed = SetSimulation::Supposed;
 
-constexpr std::uint64_t line_bytes = 64;
+constexpr std::uint64_t trace_line_bytes = 64;
 constexpr unsigned seed = 20240817;
 
 // Judged accesses that one set under lru or fifo gets wrong, in recordings that each begin with an empty cache.
@@ -32,7 +32,7 @@ std::size_t naive_wrong(const std::vector<Played>& recordings, const std::vector
   for (const Played& played : recordings) {
     std::list<std::uint64_t> newest_first;
     for (std::size_t i = 0; i < played.addresses.size(); ++i) {
-      const std::uint64_t line = played.addresses[i] / line_bytes * line_bytes;
+      const std::uint64_t line = played.addresses[i] / trace_line_bytes * trace_line_bytes;
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) {
         continue;
       }
@@ -59,7 +59,7 @@ std::vector<Played> some_recordings(std::size_t count, std::size_t accesses) {
     std::list<std::uint64_t> newest_first;
     for (std::size_t i = 0; i < accesses; ++i) {
       const std::uint64_t number = random() % 40;
-      played.addresses.push_back(number * line_bytes + random() % 2 * 32);
+      played.addresses.push_back(number * trace_line_bytes + random() % 2 * 32);
       bool missed = random() % 2 == 0;
       if (number % 2 == 0) {
         const auto there = std::find(newest_first.begin(), newest_first.end(), number);
@@ -79,7 +79,7 @@ std::vector<Played> some_recordings(std::size_t count, std::size_t accesses) {
 std::vector<std::uint64_t> lines_at(std::uint64_t first, std::uint64_t step) {
   std::vector<std::uint64_t> lines;
   for (std::uint64_t number = first; number < 40; number += step) {
-    lines.push_back(number * line_bytes);
+    lines.push_back(number * trace_line_bytes);
   }
   return lines;
 }
@@ -99,7 +99,7 @@ TEST(SetSimulation, CountsWhatPlayingOneByOneCounts) {
   for (const auto& [count, accesses] : {std::pair<std::size_t, std::size_t>(1, 30'000), {3, 700}, {60, 50}}) {
     SCOPED_TRACE(testing::Message() << count << " recordings of " << accesses << " accesses, seed " << seed);
     const std::vector<Played> recordings = some_recordings(count, accesses);
-    const SetSimulation simulation(recordings, line_bytes, line_bytes);
+    const SetSimulation simulation(recordings, trace_line_bytes, trace_line_bytes);
     const std::vector<Supposed> supposed = lru_and_fifo(9);
     for (const auto& lines : {lines_at(0, 2), lines_at(1, 2), lines_at(0, 1), lines_at(4, 9)}) {
       std::vector<std::size_t> expected;
@@ -132,7 +132,7 @@ TEST(SetSimulation, CountsWhatPlayingOneByOneCounts) {
 
 TEST(SetSimulation, SaysWhatDoesNotFit) {
   const std::vector<Played> recordings = some_recordings(1, 100);
-  const SetSimulation simulation(recordings, line_bytes, line_bytes);
+  const SetSimulation simulation(recordings, trace_line_bytes, trace_line_bytes);
   // An automaton without its states.
   const std::vector<Supposed> supposed{{.ways = 3, .policy = replacement("automaton")}};
   EXPECT_EQ(simulation.wrong(lines_at(0, 1), supposed).front(), SetSimulation::does_not_fit);
@@ -143,7 +143,7 @@ TEST(SetSimulation, SaysWhatDoesNotFit) {
 TEST(SetSimulation, TheBeginningOfManyRecordingsHoldsSomeThatAreLong) {
   const std::vector<Played> recordings = some_recordings(60, 500);
   const auto judged = [&](std::size_t accesses, std::size_t fewest) {
-    return SetSimulation::of_beginning(recordings, line_bytes, line_bytes, accesses, fewest).judged();
+    return SetSimulation::of_beginning(recordings, trace_line_bytes, trace_line_bytes, accesses, fewest).judged();
   };
   // 50 of each; and 500 of every tenth.
   EXPECT_NEAR(static_cast<double>(judged(3000, 50)), 3000 * 0.98, 60);

@@ -47,12 +47,6 @@ bool splits_as(const LineSplit& split, const model::IndexFunction& index) {
   return true;
 }
 
-std::uint64_t fresh_seed() {
-  const std::uint64_t seed = std::random_device{}();
-  std::cout << "seed " << seed << '\n';
-  return seed;
-}
-
 bool any_splits_as(const std::vector<LineSplit>& splits, const model::IndexFunction& index) {
   return std::ranges::any_of(splits, [&](const LineSplit& split) { return splits_as(split, index); });
 }

@@ -18,14 +18,6 @@ namespace {
 
 constexpr double believable = 0.01;
 
-// Printed, and new with each run.
-std::uint64_t fresh_seed() {
-  const std::uint64_t seed = std::random_device{}();
-  testing::Test::RecordProperty("seed", std::to_string(seed));
-  std::cout << "seed " << seed << '\n';
-  return seed;
-}
-
 model::Replacement weighted(std::vector<double> weights) {
   model::Replacement policy = replacement("weighted_random");
   policy.parameters["victim_weights"] = std::move(weights);

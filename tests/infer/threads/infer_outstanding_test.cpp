@@ -38,14 +38,14 @@ using model::EvidenceStatus;
 using model::OutstandingDescription;
 using model::OutstandingKind;
 
-OutstandingFinding infer(model::Answerer& device) { return infer_outstanding(device, "Outstanding", Settings{}); }
+OutstandingFinding infer_entries(model::Answerer& device) { return infer_outstanding(device, "Outstanding", Settings{}); }
 
-OutstandingFinding infer(const OutstandingDescription& outstanding, const model::NoiseDescription& noise,
+OutstandingFinding infer_entries(const OutstandingDescription& outstanding, const model::NoiseDescription& noise,
                          std::uint64_t seed) {
   model::DeviceDescription description;
   description.outstanding = outstanding;
   description.noise = noise;
-  return infer(*probe::open_virtual(description, "virtual:table", seed));
+  return infer_entries(*probe::open_virtual(description, "virtual:table", seed));
 }
 
 bool is_resolved(const OutstandingFinding& finding, const std::string& leaf) {
@@ -132,7 +132,7 @@ double warp_loads_of(const ConcurrentLoads& loads) { return model::prt_entries_o
 
 TEST(InferOutstanding, TheM2070) {
   const auto device = probe::open_virtual(model::configured_device("m2070"), "virtual:m2070", 1);
-  const OutstandingFinding finding = infer(*device);
+  const OutstandingFinding finding = infer_entries(*device);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.outstanding.kind, OutstandingKind::mshr);
   EXPECT_EQ(finding.outstanding.entries, 128U);
@@ -150,7 +150,7 @@ TEST(InferOutstanding, TheM2070) {
 
 TEST(InferOutstanding, TheK20) {
   const auto device = probe::open_virtual(model::configured_device("k20"), "virtual:k20", 1);
-  const OutstandingFinding finding = infer(*device);
+  const OutstandingFinding finding = infer_entries(*device);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.outstanding.kind, OutstandingKind::prt);
   EXPECT_EQ(finding.outstanding.entries, 44U);
@@ -172,7 +172,7 @@ TEST(InferOutstanding, NinetySixEntriesThatMergeFour) {
       .loads_per_warp = 6,
       .timing = model::OutstandingTiming{
           .latency = 400, .issue_per_request = 2, .write_back_per_request = 0.1, .memory_per_line = 0.7}};
-  const OutstandingFinding finding = infer(truth, {.jitter_cycles = 3}, 7);
+  const OutstandingFinding finding = infer_entries(truth, {.jitter_cycles = 3}, 7);
   SCOPED_TRACE(text_of(finding));
   EXPECT_TRUE(finding.all_resolved());
   expect_nothing_wrong(finding, truth);
@@ -188,7 +188,7 @@ double staircase(double entries, double table, const ConcurrentLoads& loads) {
 
 TEST(InferOutstanding, StaircasesInClosedForm) {
   Formula by_lines([](const ConcurrentLoads& loads) { return staircase(lines_of(loads), 77, loads); });
-  const OutstandingFinding mshr = infer(by_lines);
+  const OutstandingFinding mshr = infer_entries(by_lines);
   EXPECT_EQ(mshr.outstanding.kind, OutstandingKind::mshr) << text_of(mshr);
   EXPECT_EQ(mshr.outstanding.entries, 77U);
   EXPECT_EQ(mshr.outstanding.merges, std::nullopt);
@@ -197,7 +197,7 @@ TEST(InferOutstanding, StaircasesInClosedForm) {
   EXPECT_EQ(details(mshr, "loads_per_warp").loads_per_warp_at_least, 8U);
 
   Formula by_warp_loads([](const ConcurrentLoads& loads) { return staircase(warp_loads_of(loads), 29, loads); });
-  const OutstandingFinding prt = infer(by_warp_loads);
+  const OutstandingFinding prt = infer_entries(by_warp_loads);
   EXPECT_EQ(prt.outstanding.kind, OutstandingKind::prt) << text_of(prt);
   EXPECT_EQ(prt.outstanding.entries, 29U);
 }
@@ -208,7 +208,7 @@ TEST(InferOutstanding, ALongTimingIsNeverAWrongTable) {
     Formula device([timing](const ConcurrentLoads& loads) {
       return timing + (loads.from_l2 ? 300 : 500) * std::ceil(lines_of(loads) / 150) + 0.2 * lines_of(loads);
     });
-    const OutstandingFinding finding = infer(device);
+    const OutstandingFinding finding = infer_entries(device);
     EXPECT_EQ(finding.outstanding.kind.value_or(OutstandingKind::mshr), OutstandingKind::mshr) << text_of(finding);
     EXPECT_EQ(finding.outstanding.entries.value_or(150), 150U) << text_of(finding);
     EXPECT_TRUE(finding.outstanding.entries || timing > 100) << text_of(finding);
@@ -223,7 +223,7 @@ TEST(InferOutstanding, EntriesThatWaitWhereTheyCannotMerge) {
     return 30 + 1.5 * std::min(loads.threads, model::warp_lanes) +
            (loads.from_l2 ? 400 : 600) * std::ceil(lines_of(loads) / 90) * rounds_of_line;
   });
-  const OutstandingFinding finding = infer(device);
+  const OutstandingFinding finding = infer_entries(device);
   EXPECT_EQ(finding.outstanding.kind, OutstandingKind::mshr) << text_of(finding);
   EXPECT_EQ(finding.outstanding.entries, 90U);
   EXPECT_EQ(finding.outstanding.merges, 5U);
@@ -234,7 +234,7 @@ TEST(InferOutstanding, SlowMemoryIsNoTable) {
   Formula device([](const ConcurrentLoads& loads) {
     return (loads.from_l2 ? 340 : 700) + 1.04 * lines_of(loads) + 3 * loads.loads_per_thread;
   });
-  const OutstandingFinding finding = infer(device);
+  const OutstandingFinding finding = infer_entries(device);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.outstanding, OutstandingDescription{});
   // By Little's law 340 / 1.04 or 700 / 1.04 lines are under way.
@@ -251,7 +251,7 @@ TEST(InferOutstanding, FarLinesAreNoTable) {
       const double far = lines_of(loads) >= first_far_line ? 230 : 0;
       return (loads.from_l2 ? 262 : 700) + far + 1.04 * lines_of(loads);
     });
-    const OutstandingFinding finding = infer(device);
+    const OutstandingFinding finding = infer_entries(device);
     SCOPED_TRACE(text_of(finding));
     EXPECT_EQ(finding.outstanding, OutstandingDescription{});
     EXPECT_GT(details(finding, "entries").lines_at_least, 100U);
@@ -260,14 +260,14 @@ TEST(InferOutstanding, FarLinesAreNoTable) {
 
 TEST(InferOutstanding, ATableThatNeverFillsIsNoLimit) {
   Formula device([](const ConcurrentLoads& loads) { return 500 + 0.01 * lines_of(loads); });
-  const OutstandingFinding finding = infer(device);
+  const OutstandingFinding finding = infer_entries(device);
   EXPECT_EQ(finding.outstanding.kind, OutstandingKind::no_limit_seen) << text_of(finding);
   EXPECT_EQ(finding.outstanding.entries, std::nullopt);
   EXPECT_EQ(details(finding, "entries").lines_at_least, 8192U);
 
   // The same table, of which the scoreboard lets nobody see the end.
   Formula stopped([](const ConcurrentLoads& loads) { return 500.0 * std::ceil(loads.loads_per_thread / 2.0); });
-  const OutstandingFinding after_two = infer(stopped);
+  const OutstandingFinding after_two = infer_entries(stopped);
   EXPECT_EQ(after_two.outstanding.kind, std::nullopt) << text_of(after_two);
   EXPECT_EQ(after_two.outstanding.loads_per_warp, 2U);
 }
@@ -283,7 +283,7 @@ TEST(InferOutstanding, WavesAreNoTable) {
           const double wave = period < 100 ? edge : std::sin(2 * std::numbers::pi * phase / period);
           return 500 + 0.4 * lines_of(loads) + height * (1 + wave);
         });
-        const OutstandingFinding finding = infer(device);
+        const OutstandingFinding finding = infer_entries(device);
         EXPECT_EQ(finding.outstanding.kind.value_or(OutstandingKind::no_limit_seen), OutstandingKind::no_limit_seen)
             << "period " << period << ", height " << height << ", over " << over << text_of(finding);
         EXPECT_EQ(finding.outstanding.entries, std::nullopt);
@@ -296,7 +296,7 @@ TEST(InferOutstanding, WavesAreNoTable) {
 TEST(InferOutstanding, AHillIsNoTable) {
   Formula device(
       [](const ConcurrentLoads& loads) { return lines_of(loads) > 300 && lines_of(loads) <= 380 ? 1100 : 500; });
-  EXPECT_EQ(infer(device).outstanding.kind, OutstandingKind::no_limit_seen);
+  EXPECT_EQ(infer_entries(device).outstanding.kind, OutstandingKind::no_limit_seen);
 }
 
 // 500 threads at a time, whatever they load; also where a thread has but one load under way, so that a table of 500
@@ -306,7 +306,7 @@ TEST(InferOutstanding, ALimitOnThreadsIsNoTable) {
     Formula device([=](const ConcurrentLoads& loads) {
       return 500 * std::ceil(loads.threads / 500.0) * (one_after_another ? loads.loads_per_thread : 1);
     });
-    const OutstandingFinding finding = infer(device);
+    const OutstandingFinding finding = infer_entries(device);
     EXPECT_EQ(finding.outstanding.kind, std::nullopt) << text_of(finding);
     EXPECT_EQ(finding.outstanding.entries, std::nullopt);
   }
@@ -323,7 +323,7 @@ TEST(InferOutstanding, ACacheIsNoTable) {
       if (only_l2) {
         device.refuse_what_is_not_in_l2();
       }
-      const OutstandingFinding finding = infer(device);
+      const OutstandingFinding finding = infer_entries(device);
       EXPECT_EQ(finding.outstanding.kind, std::nullopt) << text_of(finding);
       EXPECT_EQ(finding.outstanding.entries, std::nullopt);
     }
@@ -336,7 +336,7 @@ TEST(InferOutstanding, ATableInPartsIsNotTakenForOneOfAnotherSize) {
     const double warps = std::ceil(loads.threads / 32.0);
     return 40 + 450 * std::ceil(std::ceil(warps / 4) * loads.loads_per_thread / 11) + 0.05 * lines_of(loads);
   });
-  const OutstandingFinding finding = infer(device);
+  const OutstandingFinding finding = infer_entries(device);
   EXPECT_EQ(finding.outstanding.entries, std::nullopt) << text_of(finding);
 }
 
@@ -350,7 +350,7 @@ TEST(InferOutstanding, TheStopOfAWarpMayBeTheTablesOwn) {
                                            .merges_at_least = {},
                                            .loads_per_warp = loads_per_warp,
                                            .timing = model::OutstandingTiming{.latency = 300}};
-        const OutstandingFinding finding = infer(truth, {.jitter_cycles = 2}, 3);
+        const OutstandingFinding finding = infer_entries(truth, {.jitter_cycles = 2}, 3);
         SCOPED_TRACE(text_of(finding));
         expect_nothing_wrong(finding, truth);
       }
@@ -361,7 +361,7 @@ TEST(InferOutstanding, TheStopOfAWarpMayBeTheTablesOwn) {
 TEST(InferOutstanding, RefusalsFailuresAndBudgetsAreTold) {
   Formula device([](const ConcurrentLoads& loads) { return 500 + lines_of(loads); });
   device.fail_after(10);
-  EXPECT_THROW(static_cast<void>(infer(device)), DeviceError);
+  EXPECT_THROW(static_cast<void>(infer_entries(device)), DeviceError);
 
   Formula failing([](const ConcurrentLoads& loads) { return 100.0 * loads.loads_per_thread; });
   Settings settings;
@@ -425,7 +425,7 @@ TEST(InferOutstanding, RandomTablesAreNeverTakenForOthers) {
                                         .outlier_probability = 0.004 * random.unit(),
                                         .outlier_cycles = 400,
                                         .misread_probability = 0};
-    const OutstandingFinding finding = infer(truth, noise, random());
+    const OutstandingFinding finding = infer_entries(truth, noise, random());
     model::DeviceDescription device;
     device.outstanding = truth;
     SCOPED_TRACE("device " + std::to_string(i) + "\n" + model::to_yaml(device) + text_of(finding));

@@ -13,8 +13,6 @@
 namespace gpuinfer::model {
 namespace {
 
-Parameters one_in(std::int64_t fills) { return {{"one_in", fills}}; }
-
 TEST(Bip, IsLruAtOneInOneAndNearlyLipAtOneInVeryMany) {
   const std::uint64_t seed = 2007;
   SCOPED_TRACE("seed " + std::to_string(seed));

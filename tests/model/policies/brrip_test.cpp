@@ -12,8 +12,6 @@
 namespace gpuinfer::model {
 namespace {
 
-Parameters one_in(std::int64_t fills) { return {{"one_in", fills}}; }
-
 TEST(Brrip, IsSrripAtOneInOne) {
   const std::uint64_t seed = 2010;
   SCOPED_TRACE("seed " + std::to_string(seed));

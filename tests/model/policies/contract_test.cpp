@@ -14,7 +14,7 @@
 namespace gpuinfer::model {
 namespace {
 
-constexpr std::uint64_t seed = 1966;
+constexpr std::uint64_t contract_seed = 1966;
 
 // For policies whose parameters a search cannot guess, or does not guess all of; none where a policy wants more ways.
 std::map<std::string_view, std::vector<Parameters>> examples(std::uint32_t ways) {
@@ -60,7 +60,7 @@ void for_each_example(std::uint32_t ways, Visitor&& visitor) {
     }
     for (const Parameters& parameters : tried) {
       SCOPED_TRACE(to_text({.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}) + ", " +
-                   std::to_string(ways) + " ways, seed " + std::to_string(seed));
+                   std::to_string(ways) + " ways, contract_seed " + std::to_string(contract_seed));
       visitor.template operator()<Policy>(parameters);
     }
   });
@@ -88,8 +88,8 @@ TEST(PolicyContract, ASearchTriesEachDeterministicPolicyThatItCanGuess) {
 
 TEST(PolicyContract, SetsDoNotKnowOfEachOther) {
   for (const std::uint32_t ways : {1U, 2U, 3U, 5U, 8U}) {
-    const std::string lines = random_lines(200, ways + 2, seed);
-    const std::string others = random_lines(200, ways + 2, seed + 1);
+    const std::string lines = random_lines(200, ways + 2, contract_seed);
+    const std::string others = random_lines(200, ways + 2, contract_seed + 1);
     for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
       if (Policy::deterministic) {
         OneSet<Policy> alone(ways, parameters);
@@ -107,7 +107,7 @@ TEST(PolicyContract, SetsDoNotKnowOfEachOther) {
 
 TEST(PolicyContract, ResetIsAsAfterPowerOn) {
   for (const std::uint32_t ways : {1U, 2U, 5U}) {
-    const std::string lines = random_lines(100, ways + 2, seed);
+    const std::string lines = random_lines(100, ways + 2, contract_seed);
     for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
       OneSet<Policy> set(ways, parameters);
       const auto power_on = set.state();
@@ -124,7 +124,7 @@ TEST(PolicyContract, ResetIsAsAfterPowerOn) {
 // A full set with the same state must go on in the same way, whatever was before.
 TEST(PolicyContract, TheStateDecidesWhatFollows) {
   for (const std::uint32_t ways : {2U, 3U, 4U}) {
-    const std::string lines = random_lines(600, ways + 2, seed);
+    const std::string lines = random_lines(600, ways + 2, contract_seed);
     for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
       if (!Policy::deterministic) {
         return;
@@ -150,7 +150,7 @@ TEST(PolicyContract, TheStateDecidesWhatFollows) {
 
 TEST(PolicyContract, RepeatsAreIdleWhereTheyAreSaidToBe) {
   for (const std::uint32_t ways : {1U, 2U, 4U, 7U}) {
-    const std::string lines = random_lines(200, ways + 2, seed);
+    const std::string lines = random_lines(200, ways + 2, contract_seed);
     for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
       if (!Policy::repeats_are_idle) {
         return;
@@ -180,7 +180,7 @@ TEST(PolicyContract, ACopyGoesOnFromTheSameState) {
   const std::uint32_t ways = 4;
   for_each_example(ways, [&]<class Policy>(const Parameters& parameters) {
     const SetLayout layout({ways, ways});
-    Random random(seed);
+    Random random(contract_seed);
     Policy policy(layout, {.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}, random);
     for (const std::uint32_t way : {0U, 1U, 2U, 3U, 2U}) {
       way == 2 ? policy.hit(1, ways + way) : policy.fill(1, ways + way);
@@ -203,7 +203,7 @@ TEST(PolicyContract, ASetMayHaveManyWays) {
     }
     for (const Replacement& replacement : tried) {
       SCOPED_TRACE(to_text(replacement));
-      Random random(seed);
+      Random random(contract_seed);
       Policy policy(layout, replacement, random);
       for (std::uint32_t way = 0; way < ways; ++way) {
         policy.fill(1, 3 + way);

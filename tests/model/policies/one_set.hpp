@@ -14,6 +14,8 @@
 namespace gpuinfer::model {
 
 using Parameters = std::map<std::string, PolicyParameter>;
+inline Parameters one_in(std::int64_t fills) { return {{"one_in", fills}}; }
+
 using Rows = std::vector<std::vector<double>>;
 
 // One set of a policy, for tests that read like the worked example of a paper: lines are letters, and

@@ -25,25 +25,25 @@ std::vector<double> to_front(std::size_t position, std::size_t ways) {
   return moves;
 }
 
-constexpr std::uint64_t seed = 2013;
+constexpr std::uint64_t permutation_seed = 2013;
 
 TEST(Permutation, CanBeLru) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE("seed " + std::to_string(permutation_seed));
   for (const std::uint32_t ways : {1U, 2U, 3U, 4U, 7U, 16U}) {
     Rows hits;
     for (std::size_t position = 0; position < ways; ++position) {
       hits.push_back(to_front(position, ways));
     }
-    const std::string lines = random_lines(5000, ways + 3, seed);
+    const std::string lines = random_lines(5000, ways + 3, permutation_seed);
     EXPECT_EQ(OneSet<Permutation>(ways, permutation(hits, hits.back())).play(lines), OneSet<Lru>(ways).play(lines));
   }
 }
 
 TEST(Permutation, CanBeFifo) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE("seed " + std::to_string(permutation_seed));
   for (const std::uint32_t ways : {1U, 2U, 3U, 4U, 7U, 16U}) {
     const Rows hits(ways, to_front(0, ways));
-    const std::string lines = random_lines(5000, ways + 3, seed);
+    const std::string lines = random_lines(5000, ways + 3, permutation_seed);
     EXPECT_EQ(OneSet<Permutation>(ways, permutation(hits, to_front(ways - 1, ways))).play(lines),
               OneSet<Fifo>(ways).play(lines));
   }
@@ -52,12 +52,12 @@ TEST(Permutation, CanBeFifo) {
 // Positions 3 and 1 are the ways of one half, 2 and 0 those of the other. A permutation policy fills the ways in the
 // order in which they would go; in the tree that is 0, 2, 1, 3, so it is given c second for way 1.
 TEST(Permutation, CanBePlruOfFourWays) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE("seed " + std::to_string(permutation_seed));
   OneSet<Permutation> set(4, permutation({{0, 1, 2, 3}, {1, 0, 3, 2}, {2, 1, 0, 3}, {1, 2, 3, 0}}, {1, 2, 3, 0}));
   OneSet<Plru> plru(4);
   set.play("ABCD");
   plru.play("ACBD");
-  const std::string lines = random_lines(20000, 7, seed);
+  const std::string lines = random_lines(20000, 7, permutation_seed);
   EXPECT_EQ(set.play(lines), plru.play(lines));
 }
 

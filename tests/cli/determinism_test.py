@@ -134,7 +134,7 @@ class Determinism(harness.ProgramTest):
 
     def test_recordings(self):
         """What is searched on threads: a walk, and laps."""
-        walk = self.record("walk.h5", f"--sequence=random:3K,32,{60000 if WIDE else 4000}")
+        walk = self.record("walk.h5", f"--sequence=random:3K,32,{60000 if WIDE else 30000}")
         laps = [self.record(f"{size}.h5", f"--warm=cyclic:{size},4", f"--sequence=cyclic:{size},4,8") for size in (1024, 1088, 1344)]
         self.assertIn(b"replacement: {policy: srrip", self.expect_same("infer", walk))
         self.expect_same("infer", *laps)

@@ -55,9 +55,12 @@ class Lavapipe(harness.ProgramTest):
 
     def test_single_loads_are_recorded(self):
         for target in ("L1tex", "Texture", "ConstL1"):
-            probed = self.expect(0, "probe", f"--target={target}", "--device=vulkan:0", "--state=keep", "--sequence=cyclic:4096,64",
-                                 env=self.environment).stdout
-            self.assertEqual([int(line.split(",")[0]) for line in probed.splitlines()[1:]], list(range(0, 4096, 64)))
+            command = ("probe", f"--target={target}", "--device=vulkan:0", "--state=keep", "--sequence=cyclic:4096,64")
+            # A CPU with other work forgets in the middle of a try now and then, and then says that it keeps nothing.
+            tries = (self.run_program(*command, env=self.environment) for _ in range(10))
+            probed = next(done for done in tries if "`keep`" not in done.stderr)
+            self.assertEqual(probed.returncode, 0, probed.stderr)
+            self.assertEqual([int(line.split(",")[0]) for line in probed.stdout.splitlines()[1:]], list(range(0, 4096, 64)))
 
     def test_it_is_never_taken_for_a_gpu(self):
         self.assertIn("Vulkan neither", self.expect(4, "--target=L1tex", "--device=gpu", env=self.environment).stderr)

@@ -449,12 +449,12 @@ class Builder {
 
   void add_latencies_behind_l1(const CacheDescription* l2) {
     const CacheDescription* const l1 = cache_of(profile_, l1_target_);
-    const auto l1_hit = l1 == nullptr ? std::nullopt : l1->latency_cycles.hit;
     const auto l2_hit = l2 != nullptr && l2->latency_cycles.hit ? l2->latency_cycles.hit
                         : l1 == nullptr                         ? std::nullopt
                                                                 : l1->latency_cycles.miss;
-    if (l1_hit) {
-      add_latency("-gpgpu_l2_rop_latency", l2_hit, "a hit in L2 as timed", *l1_hit - added_to_l1 + added_to_l2);
+    if (l1 != nullptr && l1->latency_cycles.hit) {
+      add_latency("-gpgpu_l2_rop_latency", l2_hit, "a hit in L2 as timed",
+                  *l1->latency_cycles.hit - added_to_l1 + added_to_l2);
     } else if (l1 == nullptr && loads_pass_by_l1(profile_)) {
       add_latency("-gpgpu_l2_rop_latency", l2_hit, "a hit in L2 as timed", added_to_l2_without_l1);
     }

@@ -180,17 +180,18 @@ class Sheet {
 
 void add_line(Sheet& sheet, const CacheDescription& cache) {
   if (!cache.line_bytes || !cache.sector_bytes) {
-    sheet.missing("line", cache.line_bytes ? grouped(*cache.line_bytes) + " B, sectors not known" : "not known");
+    sheet.missing("line",
+                  cache.line_bytes ? model::words::bytes(*cache.line_bytes) + ", sectors not known" : "not known");
     return;
   }
   const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
-  const std::string each = grouped(*cache.sector_bytes) + " B";
+  const std::string each = model::words::bytes(*cache.sector_bytes);
   constexpr std::size_t most_boxes = 8;
   SheetRow row{.label = "line", .cell_letters = each.size()};
   for (const std::optional<std::size_t>& sector : drawn(sectors, most_boxes)) {
     row.cells.push_back({.text = sector ? each : "...", .is_gap = !sector});
   }
-  row.beside.push_back({grouped(*cache.line_bytes) + " B, " +
+  row.beside.push_back({model::words::bytes(*cache.line_bytes) + ", " +
                         (sectors == 1 ? "unsectored" : fmt::format("{} sectors of {}", sectors, each))});
   sheet.add(row);
 }

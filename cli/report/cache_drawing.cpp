@@ -56,7 +56,7 @@ Letters letters_of(Tone tone) {
 }  // namespace
 
 Drawing cache_drawing(const std::string& target, const model::CacheDescription& cache) {
-  constexpr std::size_t letters = 100;
+  constexpr std::size_t letters = 140;  // so that the address bits of today's indexes stand in one row
   Drawing drawing;
   double y = 0;
   for (const SheetRow& row : cache_sheet(target, cache, letters)) {

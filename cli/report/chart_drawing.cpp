@@ -18,7 +18,6 @@ namespace gpuinfer::cli::report {
 
 namespace {
 
-
 struct Range {
   double from = std::numeric_limits<double>::infinity();
   double to = -std::numeric_limits<double>::infinity();
@@ -232,9 +231,12 @@ DrawnChart draw(const Chart& chart, double width, double height) {
   for (const std::string& name : chart.categories) {
     longest = std::max(longest, Drawing::text_width(name, small.height));
   }
-  const bool is_staggered = longest > category_width;
+  const bool is_upward = longest > 2 * category_width;
+  const bool is_staggered = !is_upward && longest > category_width;
   const double top = draw_legend(drawing, chart, left, right) + 10;
   const double bottom = height - 2 * line_height - 6 - (is_staggered ? line_height : 0);
+  // Long names make the drawing higher, not the chart lower.
+  height += is_upward ? longest : 0;
   const Places y(chart.y, values, bottom, top);
 
   for (const Band& band : chart.bands) {
@@ -253,7 +255,12 @@ DrawnChart draw(const Chart& chart, double width, double height) {
   if (is_bars) {
     for (std::size_t i = 0; i < chart.categories.size(); ++i) {
       const double base = bottom + 15 + (is_staggered && i % 2 == 1 ? line_height : 0);
-      drawing.text(left + category_width * (static_cast<double>(i) + 0.5), base, chart.categories[i], small_middle);
+      const double at = left + category_width * (static_cast<double>(i) + 0.5);
+      if (is_upward) {
+        drawing.upward_text(at + 4, bottom + 7, chart.categories[i], small_end);
+      } else {
+        drawing.text(at, base, chart.categories[i], small_middle);
+      }
     }
     drawn.x_places = fmt::format("categories {} {:.1f} {:.1f}", chart.categories.size(), left, right);
   } else {

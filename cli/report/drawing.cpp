@@ -71,6 +71,13 @@ std::string attributes(const Paint& paint) {
   return text + (paint.opacity != 1 ? fmt::format(" opacity=\"{}\"", length(paint.opacity)) : "");
 }
 
+std::string attributes(const Letters& letters) {
+  constexpr std::array<std::string_view, 3> anchors{"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
+  return fmt::format(" font-size=\"{}\" fill=\"{}\"{}{}", letters.height, named(letters.colour).light,
+                     letters.is_bold ? " font-weight=\"bold\"" : "",
+                     anchors.at(static_cast<std::size_t>(letters.anchor)));
+}
+
 // Of DejaVu Sans, the widest of usual fonts, in shares of the height.
 double letter_width(char letter) {
   constexpr std::string_view narrow = "ijlI.,:;|'![]() ";
@@ -113,13 +120,12 @@ void Drawing::text(double x, double y, std::string_view plain, const Letters& le
   if (plain.empty()) {
     return;
   }
-  constexpr std::array<std::string_view, 3> anchors{"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
   constexpr std::array<double, 3> right_of_anchor{1, 0.5, 0};
-  const auto anchor = static_cast<std::size_t>(letters.anchor);
-  elements_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{}{}>{}</text>\n", length(x), length(y),
-                           letters.height, named(letters.colour).light, letters.is_bold ? " font-weight=\"bold\"" : "",
-                           anchors.at(anchor), escaped(plain));
-  reach(x + text_width(plain, letters.height, letters.is_bold) * right_of_anchor.at(anchor), y + 4);
+  elements_ +=
+      fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", length(x), length(y), attributes(letters), escaped(plain));
+  reach(x + text_width(plain, letters.height, letters.is_bold) *
+                right_of_anchor.at(static_cast<std::size_t>(letters.anchor)),
+        y + 4);
 }
 
 void Drawing::texts(double x, double y, const std::vector<std::pair<std::string, Letters>>& all) {
@@ -135,10 +141,9 @@ void Drawing::texts(double x, double y, const std::vector<std::pair<std::string,
   reach(x + width, y + 4);
 }
 
-void Drawing::upward_text(double x, double y, std::string_view plain) {
-  elements_ +=
-      fmt::format("<text transform=\"translate({} {}) rotate(-90)\" fill=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                  length(x), length(y), named(Colour::ink).light, escaped(plain));
+void Drawing::upward_text(double x, double y, std::string_view plain, const Letters& letters) {
+  elements_ += fmt::format("<text transform=\"translate({} {}) rotate(-90)\"{}>{}</text>\n", length(x), length(y),
+                           attributes(letters), escaped(plain));
 }
 
 void Drawing::line(double x1, double y1, double x2, double y2, const Paint& paint) {

@@ -70,8 +70,8 @@ class Drawing {
   void text(double x, double y, std::string_view plain, const Letters& letters = {});
   // One behind the other, as wide as the font makes them.
   void texts(double x, double y, const std::vector<std::pair<std::string, Letters>>& all);
-  // Turned by a quarter, its middle at y.
-  void upward_text(double x, double y, std::string_view plain);
+  // Turned by a quarter, its anchor at y.
+  void upward_text(double x, double y, std::string_view plain, const Letters& letters = middle);
   void line(double x1, double y1, double x2, double y2, const Paint& paint);
   // `d` as in SVG, inside what the other elements reach.
   void path(std::string_view d, const Paint& paint);

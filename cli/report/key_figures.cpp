@@ -123,6 +123,12 @@ Level level_of(const std::string& target, const DeviceDescription& profile) {
   if (cache.partitions && cache.latency_cycles.hit) {
     level.hit += fmt::format(", far half {}", cycles_text(*cache.latency_cycles.hit + cache.partitions->far_cycles));
   }
+  if (level.geometry.empty() && cache.slices) {
+    level.geometry = fmt::format("{} slices", *cache.slices);
+  }
+  if (translates(target) && cache.latency_cycles.miss) {
+    level.hit += fmt::format(", miss {}", cycles_text(cache.latency_cycles.miss));
+  }
   const auto told = profile.device.provenance.find("l2_bytes");
   if (target == "L2" && level.size.empty() && told != profile.device.provenance.end()) {
     level.capacity_bytes = std::stoull(told->second);

@@ -79,7 +79,8 @@ double width_of(const Level& level, double height) {
 }
 
 std::vector<std::vector<std::string>> texts_of(const Level& level) {
-  const std::string unit = level.geometry.ends_with("B") || level.geometry.ends_with("ways") ? "" : " ways";
+  const bool has_unit = level.geometry.ends_with("B") || level.geometry.ends_with("s");
+  const std::string unit = has_unit ? "" : " ways";
   return {{level.name, level.name.substr(0, level.name.find(','))},
           {level.size, level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
           {level.geometry.empty() ? level.line : level.geometry + unit, level.geometry},
@@ -115,7 +116,8 @@ bool draw_unified(Drawing& drawing, const Level& level, const model::CacheDescri
   // Beside the bar, since either part may be narrow.
   const double right = boxes_left + width + 10;
   drawing.text(right, y + 10, level.name + ": " + model::words::bytes(*level.capacity_bytes), bold);
-  drawing.text(right, y + 24, fmt::format("+ {} KB of shared memory, of {}", *carveout_kb, model::words::bytes(all)),
+  drawing.text(right, y + 24,
+               fmt::format("+ {} of shared memory, of {}", model::words::bytes(shared_bytes), model::words::bytes(all)),
                small);
   const std::size_t range = level.size.find("; ");
   drawing.text(right, y + 38, range == std::string::npos ? "" : level.size.substr(range + 2), small);
@@ -127,7 +129,8 @@ bool draw_unified(Drawing& drawing, const Level& level, const model::CacheDescri
   };
   draw_arrow(drawing, pad + core_width, y + (has_shared ? 16 : row_height / 2), arrow_width, label(level), "");
   if (has_shared) {
-    draw_arrow(drawing, pad + core_width, y + row_height - 8, arrow_width, label(*shared), "");
+    draw_arrow(drawing, pad + core_width, y + row_height - 8, arrow_width, "shared: " + cycles_words(*shared),
+               rate_words(*shared));
   }
   return true;
 }

@@ -113,7 +113,6 @@ std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles
 
 std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles) {
   Chart chart{.x = {.title = "memory"}, .y = {.title = "GB/s, all SMs"}};
-  Table table{.head = {"memory"}, .rows = {}};
   std::vector<std::string_view> names(model::bandwidth_names.begin(), model::bandwidth_names.end());
   const auto best_of = [](const model::DeviceDescription& profile, std::string_view name) {
     const auto found = profile.bandwidth.find(std::string(name));
@@ -137,8 +136,16 @@ std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles
     }
     chart.series.push_back(std::move(series));
   }
-  return chart_figure("Bandwidth ladder", "The most that each memory gives, all SMs together, by the profile.",
-                      std::move(chart));
+  if (chart.categories.empty()) {
+    return std::nullopt;
+  }
+  // A profile without bandwidths keeps its place, so that each has one colour in all charts.
+  Table table = table_of(chart);
+  return Figure{.title = "Bandwidth ladder",
+                .note = "The most that each memory gives, all SMs together, by the profile.",
+                .chart = std::move(chart),
+                .table = std::move(table),
+                .is_narrow = true};
 }
 
 std::optional<Figure> sm_map_figure(const std::string& what, const std::vector<std::vector<std::uint32_t>>& groups) {

@@ -56,7 +56,9 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   const SupposedCache likely = supposed(cache, evidence == profile.evidence.end() ? nullptr : &evidence->second);
   const model::CacheDescription& drawn = likely.cache;
   const std::string warning =
-      !likely.leaves.empty() ? " Drawn with the only alternative where the evidence says ambiguous: not proven." : "";
+      likely.leaves.empty()
+          ? ""
+          : fmt::format(" Not proven, the only alternative of the evidence: {}.", fmt::join(likely.leaves, ", "));
   std::vector<Figure> figures;
   constexpr std::size_t text_columns = 100;
   figures.push_back({.title = "How it is built",
@@ -297,6 +299,16 @@ std::string leaf_name(const std::string& section, const std::string& leaf) {
   return leaf.empty() ? section : section + "." + leaf;
 }
 
+// Whole tables of a profile would hide the other differences; what is not known has no value.
+std::string shortened(const std::string& value) {
+  constexpr std::size_t longest = 90;
+  if (value.size() <= longest) {
+    return value == "null" ? "" : value;
+  }
+  const std::string_view begin = std::string_view(value).substr(0, longest);
+  return fmt::format("{} ... ({} characters)", begin.substr(0, begin.rfind(' ')), value.size());
+}
+
 }  // namespace
 
 std::string page_of(const DeviceDescription& profile, const std::string& profile_name,
@@ -325,11 +337,15 @@ std::string comparison_page(const std::vector<NamedProfile>& profiles) {
     sections +=
         fmt::format("<h2 id=\"{}\">{}</h2>\n", id, escaped(profiles[i].name)) + glance_html(*profiles[i].profile);
   }
-  Table table{.head = {"what", profiles.front().name, "other", "verdict", "note"}, .rows = {}};
+  // Of two devices the head has the names, of more each cell.
+  const bool are_two = profiles.size() == 2;
+  Table table{.head = {"what", profiles.front().name, are_two ? profiles.back().name : "other", "verdict", "note"},
+              .rows = {}};
   for (std::size_t i = 1; i < profiles.size(); ++i) {
     for (const infer::LeafDifference& each : infer::differences(*profiles.front().profile, *profiles[i].profile)) {
       if (each.verdict != infer::Verdict::same && each.verdict != infer::Verdict::open) {
-        table.rows.push_back({leaf_name(each.section, each.leaf), each.first, profiles[i].name + ": " + each.second,
+        table.rows.push_back({leaf_name(each.section, each.leaf), shortened(each.first),
+                              (are_two ? "" : profiles[i].name + ": ") + shortened(each.second),
                               std::string(to_string(each.verdict)), each.note});
       }
     }
@@ -351,11 +367,12 @@ std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string
                             member.failure.value_or("")});
     for (const survey::FleetLeaf& leaf : member.differs) {
       const std::string name = leaf_name(leaf.section, leaf.leaf);
-      deviations.rows.push_back({member.id, name, leaf.common, leaf.here, leaf.note});
+      deviations.rows.push_back({member.id, name, shortened(leaf.common), shortened(leaf.here), leaf.note});
       ++by_leaf[name];
     }
   }
-  Chart chart{.x = {.title = "what"}, .y = {.title = "devices that deviate"}};
+  Chart chart{.x = {.title = "what"},
+              .y = {.title = "devices that deviate", .at_least_to = static_cast<double>(fleet.members.size())}};
   Series series{.name = "devices", .shape = Series::Shape::bars, .role = Role::miss, .points = {}};
   for (const auto& [name, count] : by_leaf) {
     series.points.push_back({static_cast<double>(chart.categories.size()), static_cast<double>(count)});
@@ -370,7 +387,7 @@ std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string
   std::string links = link_to("fleet", "Fleet");
   if (fleet.common) {
     links += link_to("glance", "Common profile");
-    sections += glance_html(*fleet.common) +
+    sections += "<h2>Common profile</h2>\n" + glance_html(*fleet.common) +
                 overview_html({{.name = fleet.common->device.name, .profile = &*fleet.common}}, {});
     for (const Section& section : sections_of(*fleet.common, targets)) {
       links += link_to(section.target, section.name);

@@ -8,28 +8,34 @@
   const rowsOf = (figure) => [...figure.querySelectorAll("table tbody tr")].map((row) => [...row.cells].map((cell) => cell.textContent));
   const headOf = (figure) => [...figure.querySelectorAll("table thead th")].map((cell) => cell.textContent);
 
-  // data-x is "SCALE FROM TO LEFT RIGHT" in units of the drawing, or "categories COUNT LEFT RIGHT".
-  const placeOf = (places) => {
+  // data-x is "SCALE FROM TO LEFT RIGHT" in units of the drawing, or "categories COUNT LEFT RIGHT". The names of
+  // categories come in the order of the chart; some have several rows.
+  const placeOf = (places, names) => {
     const [scale, ...numbers] = places.split(" ");
     const [from, to, left, right] = numbers.map(Number);
     if (scale === "categories") {
-      return (_, i) => to + ((i + 0.5) / from) * (left - to);
+      const order = [...new Set(names)];
+      return (name) => to + ((order.indexOf(name) + 0.5) / from) * (left - to);
     }
     const of = { linear: (x) => x, log2: Math.log2, log10: Math.log10 }[scale];
-    return (x) => left + ((of(x) - of(from)) / (of(to) - of(from))) * (right - left);
+    return (text) => left + ((of(numberOf(text)) - of(from)) / (of(to) - of(from))) * (right - left);
   };
 
   const showValues = (figure) => {
     const drawing = figure.querySelector("svg");
     const shown = figure.querySelector("output");
-    const place = placeOf(figure.dataset.x);
     let rows;
     drawing.addEventListener("pointermove", (event) => {
-      rows ??= rowsOf(figure).map((row, i) => ({ row, x: place(numberOf(row[0]), i) }));
+      if (!rows) {
+        const read = rowsOf(figure);
+        const place = placeOf(figure.dataset.x, read.map((row) => row[0]));
+        rows = read.map((row) => ({ row, x: place(row[0]) }));
+      }
       const pointer = new DOMPoint(event.clientX, event.clientY).matrixTransform(drawing.getScreenCTM().inverse()).x;
       const nearest = rows.reduce((best, each) => (Math.abs(each.x - pointer) < Math.abs(best.x - pointer) ? each : best));
       const head = headOf(figure);
-      shown.textContent = nearest.row.map((text, i) => (text === "" ? "" : `${head[i]}: ${text}`)).filter(Boolean).join("; ");
+      const textOf = ({ row }) => row.map((text, i) => (text === "" ? "" : `${head[i]}: ${text}`)).filter(Boolean).join("; ");
+      shown.textContent = rows.filter((each) => each.x === nearest.x).map(textOf).join(" | ");
     });
   };
 

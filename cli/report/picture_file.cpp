@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report/picture_file.hpp"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <chrono>
@@ -92,8 +94,9 @@ Drawing whole_picture(const model::DeviceDescription& profile, const std::vector
       add_below(drawing, cache_drawing(target, likely.cache));
       add_below(drawing, set_map_figure(likely.cache));
       if (!likely.leaves.empty()) {
-        drawing.text(0, drawing.height() + gap,
-                     "drawn with the only alternative where the evidence says ambiguous: not proven", small);
+        drawing.text(
+            0, drawing.height() + gap,
+            fmt::format("not proven, the only alternative of the evidence: {}", fmt::join(likely.leaves, ", ")), small);
       }
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
       add_below(drawing, texel_figure(texture->second));

@@ -107,6 +107,23 @@ Drawing store_drawing(const model::CacheDescription& cache) {
   return drawing;
 }
 
+// By way, its share of the victims of new lines: as policies with chance say, counted for all others.
+std::vector<double> victim_shares(const model::Replacement& replacement, std::uint32_t ways) {
+  if (!is_deterministic(replacement)) {
+    return model::long_run_shares(replacement, ways);
+  }
+  constexpr std::uint64_t rounds = 60;  // even shares come out even, and so do thirds and quarters
+  const auto simulator = model::CacheSimulator::make(model::one_set(replacement, ways), seed);
+  std::vector<double> shares(ways);
+  for (std::uint64_t line = 0; line < (rounds + 1) * ways; ++line) {
+    const model::AccessEvent event = simulator->step(line, model::AccessKind::load);
+    if (line >= ways && event.way) {
+      shares.at(*event.way) += 1.0 / static_cast<double>(rounds * ways);
+    }
+  }
+  return shares;
+}
+
 }  // namespace
 
 std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
@@ -170,12 +187,16 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
 }
 
 std::optional<Figure> victim_figure(const model::CacheDescription& cache) {
-  if (!cache.replacement || !cache.ways || is_deterministic(*cache.replacement)) {
+  constexpr std::uint32_t most_bars = 64;
+  if (!cache.replacement || !cache.ways || cache.ways->front() > most_bars) {
     return std::nullopt;
   }
-  const std::vector<double> shares = model::long_run_shares(*cache.replacement, cache.ways->front());
-  constexpr std::size_t most_bars = 64;
-  if (shares.size() > most_bars) {
+  const bool has_chance = !is_deterministic(*cache.replacement);
+  const std::vector<double> shares = victim_shares(*cache.replacement, cache.ways->front());
+  constexpr double almost_even = 1.1;
+  const auto [least, most] = std::ranges::minmax(shares);
+  // That each way goes in its turn needs no bars.
+  if (!has_chance && most < almost_even * least) {
     return std::nullopt;
   }
   Chart chart{.x = {.title = "way"}, .y = {.title = "share of the victims, %"}};
@@ -186,7 +207,9 @@ std::optional<Figure> victim_figure(const model::CacheDescription& cache) {
   }
   chart.series.push_back(std::move(series));
   return chart_figure("Which way is the victim",
-                      fmt::format("By the policy, {}, in the long run.", cache.replacement->policy), std::move(chart));
+                      fmt::format("By the policy, {}, {}.", cache.replacement->policy,
+                                  has_chance ? "in the long run" : "simulated with new lines only"),
+                      std::move(chart));
 }
 
 std::optional<Figure> store_figure(const model::CacheDescription& cache) {

@@ -261,6 +261,9 @@ std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwid
     if (all.empty() && memory->second.best) {
       all.push_back(*memory->second.best);
     }
+    if (all.empty()) {
+      continue;
+    }
     for (const model::ElementBandwidth& each : all) {
       const double gb_per_second = each.bytes_per_second / giga;
       Series& series = by_element[each.element_bits];
@@ -321,18 +324,23 @@ std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles) {
   Chart chart{.x = {.title = "pattern"}, .y = {.title = "cycles"}};
   Series series{.name = "latency", .shape = Series::Shape::bars, .role = Role::measured, .points = {}};
   Table table{.head = {"pattern", "what is found where", "cycles"}, .rows = {}};
+  std::string unknown;
   for (std::size_t i = 0; i < cycles.size(); ++i) {
     const std::string name(model::pattern_names.at(i));
     if (cycles.at(i)) {
       series.points.push_back({static_cast<double>(i), *cycles.at(i)});
+    } else {
+      unknown += (unknown.empty() ? " Not known: " : ", ") + name;
     }
     chart.categories.push_back(name);
     table.rows.push_back({name, std::string(meanings.at(i)), cycles.at(i) ? number_text(*cycles.at(i)) : "not known"});
   }
   chart.series.push_back(std::move(series));
   std::vector<Figure> figures;
-  if (auto figure = chart_figure("Latency by access pattern",
-                                 "P1 to P6 of Mei & Chu: where data and translations are found.", std::move(chart))) {
+  if (auto figure = chart_figure(
+          "Latency by access pattern",
+          "P1 to P6 of Mei & Chu: where data and translations are found." + unknown + (unknown.empty() ? "" : "."),
+          std::move(chart))) {
     figure->table = std::move(table);
     figures.push_back(std::move(*figure));
   }

@@ -22,7 +22,6 @@ namespace {
 
 using infer::Reading;
 
-
 std::vector<float> all_latencies(const Traces& traces) {
   std::vector<float> latencies;
   for (const model::Trace* trace : traces) {
@@ -293,7 +292,7 @@ std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, co
   std::uint64_t stride = cache.sector_bytes.value_or(1);
   if (measured) {
     stride = measured->stride_bytes;
-    note += fmt::format(", in steps of {} B; arrays measured: {}", grouped(stride), measured->points.size());
+    note += fmt::format(", in steps of {}; arrays measured: {}", model::words::bytes(stride), measured->points.size());
     chart.series.push_back(
         {.name = "measured", .shape = Series::Shape::points, .role = Role::measured, .points = measured->points});
     const double first = measured->points.front()[0];

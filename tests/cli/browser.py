@@ -15,7 +15,8 @@ class Browser:
     """One process for many pages; use it in a `with`."""
 
     def __init__(self):
-        self.scratch = tempfile.TemporaryDirectory()
+        # Processes of chromium that end later may still write there.
+        self.scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
 

@@ -43,8 +43,9 @@ DRAWN = """
 # Of each chart: what is shown when the pointer is at its right end, and the last row of its table, without empty cells.
 SHOWN = """
 [...document.querySelectorAll("figure[data-x]")].map((figure) => {
-  const place = figure.querySelector("svg").getBoundingClientRect();
-  figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove", { clientX: place.right - 13, clientY: place.top + 50 }));
+  const drawing = figure.querySelector("svg");
+  const end = new DOMPoint(Number(figure.dataset.x.split(" ").at(-1)), 50).matrixTransform(drawing.getScreenCTM());
+  drawing.dispatchEvent(new PointerEvent("pointermove", { clientX: end.x, clientY: end.y }));
   const last = [...figure.querySelectorAll("tbody tr:last-child td")].map((cell) => cell.textContent).filter(Boolean);
   return last.every((text) => figure.querySelector("output").textContent.includes(text));
 })

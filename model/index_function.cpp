@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/index_function.hpp"
 
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::model {
 

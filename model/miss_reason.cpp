@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/miss_reason.hpp"
 
+#include <numeric>
+
 #include "model/policies/lru.hpp"
 
 namespace gpuinfer::model {

@@ -6,6 +6,7 @@
 #include "model/description/checks.hpp"
 #include "model/description/sections.hpp"
 #include "model/description/values.hpp"
+#include "model/index/address_bits.hpp"
 
 namespace gpuinfer::model {
 

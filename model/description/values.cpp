@@ -6,6 +6,7 @@
 #include <map>
 
 #include "model/errors.hpp"
+#include "model/index/address_bits.hpp"
 
 namespace gpuinfer::model::codec {
 

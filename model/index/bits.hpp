@@ -14,9 +14,7 @@ struct BitsIndex {
 
   bool operator==(const BitsIndex&) const = default;
 
-  [[nodiscard]] static Leaves<BitsIndex> leaves() {
-    return {leaf("bits", &BitsIndex::bits, codec::AddressBits{.most = codec::max_set_bits}).needed()};
-  }
+  [[nodiscard]] static Leaves<BitsIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << bits.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
@@ -27,9 +25,7 @@ struct BitsIndex {
     return set;
   }
 
-  [[nodiscard]] std::string text() const {
-    return bits.empty() ? "one set" : words::together({"address bits ", codec::AddressBits::text(bits)});
-  }
+  [[nodiscard]] std::string text() const;
 
   [[nodiscard]] std::optional<Masks> parities() const {
     Masks masks;

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "model/index/address_bits.hpp"
-
-// A kind of index function is one struct in one file, named in the variant of model/index_function.hpp:
+// A kind of index function is one struct in a header and a source of its name, named in the variant of
+// model/index_function.hpp:
 //
 //   static constexpr std::string_view kind;         its name in descriptions
 //   static Leaves<K> leaves();                      by which it is read, checked, written and in the JSON Schema
@@ -27,6 +28,12 @@
 //                                                   sets
 //   static constexpr bool scatters;                 neighbouring lines lie in sets that are no neighbours
 namespace gpuinfer::model {
+
+// model/description/leaf.hpp, which only the sources need.
+template <class Part>
+struct Leaf;
+template <class Part>
+using Leaves = std::vector<Leaf<Part>>;
 
 using Masks = std::vector<std::uint64_t>;
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
+
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -15,22 +17,14 @@ struct ModuloIndex {
 
   bool operator==(const ModuloIndex&) const = default;
 
-  [[nodiscard]] static Leaves<ModuloIndex> leaves() {
-    return {leaf("granule_bytes", &ModuloIndex::granule_bytes, codec::Bytes{.least = 1, .most = codec::max_line_bytes})
-                .needed(),
-            leaf("sets", &ModuloIndex::sets_count, codec::Count{.least = 1, .most = codec::max_lines}).needed()};
-  }
+  [[nodiscard]] static Leaves<ModuloIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return sets_count; }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
     return static_cast<std::uint32_t>((address / granule_bytes) % sets_count);
   }
 
-  [[nodiscard]] std::string text() const {
-    return sets_count == 1
-               ? "one set"
-               : words::together({"(address / ", words::grouped(granule_bytes), ") mod ", to_text(sets_count)});
-  }
+  [[nodiscard]] std::string text() const;
 
   // Of powers of two.
   [[nodiscard]] std::optional<Masks> parities() const {

@@ -15,21 +15,7 @@ struct SumIndex {
 
   bool operator==(const SumIndex&) const = default;
 
-  struct Field {
-    [[nodiscard]] static BitsIndex read(const Place& place) {
-      return {codec::AddressBits{.most = codec::max_set_bits}.read(place)};
-    }
-    [[nodiscard]] static std::string write(const BitsIndex& field) { return codec::AddressBits::write(field.bits); }
-    [[nodiscard]] static std::string text(const BitsIndex& field) {
-      return words::together({"bits ", codec::AddressBits::text(field.bits)});
-    }
-    [[nodiscard]] static LeafFacts facts() { return codec::AddressBits{.most = codec::max_set_bits}.facts(); }
-  };
-
-  [[nodiscard]] static Leaves<SumIndex> leaves() {
-    return {leaf("fields", &SumIndex::fields, codec::List<Field>{}).needed(),
-            leaf("sets", &SumIndex::sets_count, codec::Count{.least = 1, .most = codec::max_lines}).needed()};
-  }
+  [[nodiscard]] static Leaves<SumIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return sets_count; }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
@@ -40,10 +26,7 @@ struct SumIndex {
     return static_cast<std::uint32_t>(sum % sets_count);
   }
 
-  [[nodiscard]] std::string text() const {
-    const std::string sum = codec::List<Field>{.item = {}, .separator = " + "}.text(fields);
-    return words::together({"(", sum, ") mod ", to_text(sets_count)});
-  }
+  [[nodiscard]] std::string text() const;
   [[nodiscard]] Masks masks() const {
     Masks masks;
     for (const BitsIndex& field : fields) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
+
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -17,15 +19,7 @@ struct XorIndex {
 
   bool operator==(const XorIndex&) const = default;
 
-  [[nodiscard]] static Leaves<XorIndex> leaves() {
-    Leaf<XorIndex> added = leaf("constant", &XorIndex::constant, codec::Count{.most = codec::max_lines});
-    added.read = [](const Place& place, XorIndex& index) {
-      index.constant = codec::Count{.most = index.sets() - 1}.read(place);
-    };
-    return {leaf("rows", &XorIndex::row_masks, codec::List<codec::BitMask>{.item = {}, .most = codec::max_set_bits})
-                .needed(),
-            added};
-  }
+  [[nodiscard]] static Leaves<XorIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << row_masks.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
@@ -36,9 +30,7 @@ struct XorIndex {
     return set ^ constant;
   }
 
-  [[nodiscard]] std::string text() const {
-    return words::together({"xor of address bits, ", to_text(row_masks.size()), " rows"});
-  }
+  [[nodiscard]] std::string text() const;
   [[nodiscard]] std::optional<Masks> parities() const { return row_masks; }
   [[nodiscard]] XorIndex shifted(std::uint32_t places) const {
     return {.row_masks = row_masks, .constant = constant ^ places};

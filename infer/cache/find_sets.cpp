@@ -177,7 +177,7 @@ FoundSets find_sets(Interrogator& asker, Conflicts& conflicts, Partitioner& part
   return guessed ? *std::move(guessed) : sets_by_partition(asker, conflicts, partitioner, std::move(first), line_bytes);
 }
 
-void check_further_packings(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, FoundSets& sets) {
+void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, FoundSets& sets) {
   constexpr std::size_t fewest = 20;
   constexpr std::size_t most = 400;
   // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
@@ -193,10 +193,27 @@ void check_further_packings(Interrogator& asker, Conflicts& conflicts, std::uint
   all.full_that_missed += sets.packings.full_that_missed;
   all.surplus_that_fitted += sets.packings.surplus_that_fitted;
   take(all, sets);
-  if (!all.failed()) {
-    const double packed = static_cast<double>(all.packings) * static_cast<double>(lines);
-    sets.ways.bound = sets.index.bound = bound_of(-std::log(1 - excluded_at) / (as_visible * packed));
+  if (all.failed()) {
+    return;
   }
+  asker.inquire("few lines loaded over and over while others pass, one line more than a set has ways",
+                "where a nearer cache, as fast, hides loads from this one, more lines stay than there are ways");
+  try {
+    sets.crowds = check_crowds(asker, sets.single_sets);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return;
+  }
+  if (sets.refuted()) {
+    asker.learned("all of them may stay");
+    sets.ways.tested = sets.index.tested += "; in " + std::to_string(sets.crowds.all_stayed) + " of " +
+                                            std::to_string(sets.crowds.walks) +
+                                            " walks over one line more than a set has ways all of them stayed";
+    return;
+  }
+  asker.learned("never do all of them stay");
+  const double packed = static_cast<double>(all.packings) * static_cast<double>(lines);
+  sets.ways.bound = sets.index.bound = bound_of(-std::log(1 - excluded_at) / (as_visible * packed));
 }
 
 bool covers_buffer(const IndexFunction& index, const model::BufferFacts& buffer) {

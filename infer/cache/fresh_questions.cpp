@@ -16,10 +16,7 @@
 
 namespace gpuinfer::infer {
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 Offsets Pool::all() const {
   Offsets lines;

@@ -16,7 +16,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-
 // Sectors per line, the largest first: powers of two, and three times one.
 constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
 

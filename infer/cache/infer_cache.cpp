@@ -96,7 +96,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   }
   claims.replacement = counted(asker, [&] { return replacement_of(asker, sets->single_sets); });
   if (!claims.replacement.value && sets->index.value) {
-    check_further_packings(asker, conflicts, *claims.line_bytes.value, *sets);
+    check_without_policy(asker, conflicts, *claims.line_bytes.value, *sets);
     claim_sets(*sets, claims);
   }
   asker.report("verification on fresh sequences", 0.9);
@@ -104,7 +104,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
     prove(asker, device, *sets, claims, doubts);
   } else {
     predict_as_well_as_possible(asker, claims, doubts);
-    claims.sets_are_counted = sets->index.value && !sets->packings.failed() && !doubts.contains(Doubt::levels_unclear);
+    claims.sets_are_counted = sets->index.value && !sets->refuted() && !doubts.contains(Doubt::levels_unclear);
   }
 }
 

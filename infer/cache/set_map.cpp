@@ -3,6 +3,7 @@
 #include "infer/cache/set_map.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -154,6 +155,48 @@ PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const mo
     ++check.packings;
     check.full_that_missed += full_missed ? 1U : 0U;
     check.surplus_that_fitted += surplus_fitted ? 1U : 0U;
+  }
+  return check;
+}
+
+CrowdCheck check_crowds(Interrogator& device, std::span<const ConflictClass> sets) {
+  constexpr std::size_t walks = 64;
+  constexpr std::size_t times = 4;
+  constexpr std::uint64_t most_hot = 4;
+  // Of the walks that leave a line out, fewer than one in a million is read as one that leaves none out.
+  constexpr double all_stay = -14;
+  model::Random random = stream(device.settings(), "crowds");
+  std::vector<model::Question> questions;
+  for (std::size_t walk = 0; walk < walks; ++walk) {
+    const ConflictClass& set = sets[walk / 2 % sets.size()];
+    if (set.lines.size() <= set.ways) {
+      continue;
+    }
+    Offsets lines = set.lines;
+    random.shuffle(lines);
+    lines.resize(set.ways + 1);
+    // Each time, or, as a nearer cache that replaces in turn keeps a line best, one of them now and then.
+    const bool each_time = walk % 2 == 0;
+    const std::size_t hot = each_time ? 1 + random.below(std::min<std::uint64_t>(set.ways, most_hot)) : 1;
+    const auto passing = lines.begin() + static_cast<std::ptrdiff_t>(hot);
+    AccessSequence crowd(lines.begin(), passing);
+    for (auto line = passing; line != lines.end(); ++line) {
+      crowd.push_back(*line);
+      if (each_time || random.below(2) == 0) {
+        crowd.insert(crowd.end(), lines.begin(), passing);
+      }
+    }
+    questions.insert(questions.end(), times, device.question(std::move(crowd), std::move(lines)));
+  }
+  const std::vector<std::vector<float>> answers = device.latencies(questions);
+  CrowdCheck check{.walks = questions.size() / times};
+  for (std::size_t walk = 0; walk < check.walks; ++walk) {
+    const std::size_t lines = questions[walk * times].record.size();
+    OverflowEvidence evidence(lines, std::numeric_limits<double>::infinity(), device.classifier().plausible_excesses());
+    for (std::size_t time = 0; time < times; ++time) {
+      evidence.add(device.classifier().log_ratios(answers[walk * times + time]), lines);
+    }
+    check.all_stayed += evidence.log_ratio() < all_stay ? 1U : 0U;
   }
   return check;
 }

@@ -62,6 +62,17 @@ struct PackingCheck {
                                           const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
                                           std::size_t first, std::size_t last, bool stop_at_failure);
 
+// Walks over one line more of a set than it has ways. A few of them are loaded over and over while the others pass:
+// where a nearer cache, as fast as this one, hides that from the one behind it, all of them stay, and these are not the
+// sets.
+struct CrowdCheck {
+  std::size_t walks = 0;
+  std::size_t all_stayed = 0;
+};
+
+// `sets`: as single_sets() gives them.
+[[nodiscard]] CrowdCheck check_crowds(Interrogator& device, std::span<const ConflictClass> sets);
+
 // Lines of so many sets at most, as experiments on single sets need them: sets that differ in ways come first. Each has
 // more lines than ways.
 [[nodiscard]] std::vector<ConflictClass> single_sets(const Interrogator& device, const model::IndexFunction& index,

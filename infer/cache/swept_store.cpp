@@ -30,7 +30,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-
 // The asking grows with the square of the lines.
 constexpr std::uint64_t most_lines_of_smallest = 1024;
 constexpr std::uint64_t most_lines_of_largest = 8192;

@@ -55,6 +55,27 @@ void expect_texture_cache(const std::string& name, std::uint32_t ways, double hi
   EXPECT_EQ(finding.evidence.prediction->agreement, 1.0);
 }
 
+// What the nearer one holds stays, however many lines of a set of the other pass. Lines packed once just fill the
+// larger.
+TEST(InferCache, TwoCachesBehindOneLatencyAreNotTheLargerOne) {
+  for (const char* policy : {"lru", "fifo"}) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      SCOPED_TRACE(std::string(policy) + ", seed " + std::to_string(seed));
+      model::CacheDescription cache = cache_of({2, 2, 2, 2}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
+      cache.twin = {.ways = std::vector<std::uint32_t>(8, 4),
+                    .index = model::BitsIndex{.bits = {5, 6, 7}},
+                    .replacement = replacement(policy)};
+      Settings settings;
+      settings.seed = seed;
+      const CacheFinding finding = infer_cache(*device_of(cache, {.jitter_cycles = 2}, seed), "L1tex", settings);
+      EXPECT_FALSE(finding.cache.capacity_bytes) << text_of(finding);
+      EXPECT_FALSE(finding.cache.ways);
+      EXPECT_FALSE(finding.cache.index);
+      EXPECT_FALSE(finding.cache.replacement);
+    }
+  }
+}
+
 // As on a GPU whose L2 has two halves and memory behind it: which of them an answer's misses come from says nothing of
 // the clock. Taking it for a drift loses the levels in the middle of a run. GPUINFER_TEST_PLACES says how many devices.
 TEST(InferCache, PlacesOfTheNextLevelLoseNoLevel) {
@@ -188,7 +209,7 @@ TEST(InferCache, SecondLevelOfPascal) {
 }
 
 // What it costs is counted: nothing is asked twice where levels are crisp, and departures are excluded last.
-TEST(InferCache, FortyThousandAccessesAreEnoughAndForDeparturesAsMany) {
+TEST(InferCache, FortyOneThousandAccessesAreEnoughAndForDeparturesFewer) {
   Settings settings;
   std::vector<std::size_t> accesses;
   std::vector<std::size_t> for_departures;
@@ -202,7 +223,7 @@ TEST(InferCache, FortyThousandAccessesAreEnoughAndForDeparturesAsMany) {
     EXPECT_LE(bound->departures_below, 1.0 / static_cast<double>(settings.fills_to_test));
   }
   std::sort(accesses.begin(), accesses.end());
-  EXPECT_LT(accesses[2], 40000U);
+  EXPECT_LT(accesses[2], 41000U);
   std::sort(for_departures.begin(), for_departures.end());
   EXPECT_LT(for_departures[2], 40000U);
 }

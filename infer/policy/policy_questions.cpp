@@ -500,6 +500,13 @@ PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw) {
   return long_question("returning walk", frame, draw, model::returning_walk);
 }
 
+PolicyQuestion chase_past_ways(const SetFrame& frame) {
+  const std::uint32_t lines = std::min(frame.recorded, frame.ways + 1);
+  SetLines record = first_lines(lines);
+  record.insert(record.end(), record.begin(), record.begin() + lines);
+  return {.name = named("chase", lines), .record = std::move(record)};
+}
+
 std::optional<RankedQuestion> most_informative(std::span<const PolicyQuestion> pool,
                                                std::span<const PolicyOnSet* const> policies, unsigned readings) {
   const std::size_t step = std::max<std::size_t>(1, (policies.size() + most_weighed - 1) / most_weighed);

@@ -135,6 +135,9 @@ struct PolicyQuestion {
 // The same with lines that come back soon.
 [[nodiscard]] PolicyQuestion long_returning_walk(const SetFrame& frame, std::uint64_t draw);
 
+// Twice over one line more than ways, which many policies never hit.
+[[nodiscard]] PolicyQuestion chase_past_ways(const SetFrame& frame);
+
 struct RankedQuestion {
   PolicyQuestion question;
   double bits = 0;         // expected

@@ -260,12 +260,14 @@ void PolicySearch::narrow_on(const ConflictClass& set, QuestionPool pool_of, std
   }
 }
 
+const ConflictClass& PolicySearch::first_of(std::uint32_t ways) const {
+  return **std::ranges::find(sets_, ways, &ConflictClass::ways);
+}
+
 void PolicySearch::narrow() {
   const auto on_sets = [&](QuestionPool pool_of, std::size_t most_answers) {
     for (const auto& frame : frames_) {
-      narrow_on(**std::find_if(sets_.begin(), sets_.end(),
-                               [&](const ConflictClass* set) { return set->ways == frame.first; }),
-                pool_of, most_answers);
+      narrow_on(first_of(frame.first), pool_of, most_answers);
     }
   };
   on_sets(question_pool, most_questions);
@@ -340,10 +342,8 @@ void PolicySearch::join_alike() {
       const model::Comparison comparison = model::compare(representative, other, ways, limits);
       if (comparison.difference) {
         told_apart = true;
-        const auto set = std::find_if(sets_.begin(), sets_.end(),
-                                      [&, wanted = ways](const ConflictClass* each) { return each->ways == wanted; });
         const std::size_t before = alive_.size();
-        ask(**set, {.name = "shortest sequence found", .record = *comparison.difference}, {},
+        ask(first_of(ways), {.name = "shortest sequence found", .record = *comparison.difference}, {},
             "tells " + model::to_text(representative) + " from " + model::to_text(other));
         first += alive_.size() == before ? 1U : 0U;
         break;
@@ -387,6 +387,17 @@ void PolicySearch::confirm() {
   // time may find the set in another state, and a vote would mix their answers.
   if (start_ == SetStart::empty) {
     votes_ = device_->votes_needed();
+  }
+  for (const auto& [ways, frame] : frames_) {
+    if (start_ != SetStart::empty || alive_.empty()) {
+      break;
+    }
+    try {
+      ask(first_of(ways), chase_past_ways(frame), {}, "walks soon hit a line, and before that a set may do otherwise");
+    } catch (const QuestionRefused&) {
+      answers_.pop_back();
+      device_->learned("not recorded");
+    }
   }
   // A set that is the only one is walked both ways, too.
   const std::size_t walks = std::max<std::size_t>(2, sets_.size());

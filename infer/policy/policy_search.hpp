@@ -40,8 +40,9 @@ class PolicySearch {
   // that behave alike.
   void narrow();
 
-  // Long random walks on the sets, every other one over lines that come back soon, the last ones after accesses to
-  // other sets, and the first question once more at the end. Ends as soon as nothing survives.
+  // A chase past each number of ways, then long random walks on the sets, every other one over lines that come back
+  // soon, the last ones after accesses to other sets, and the first question once more at the end. Ends as soon as
+  // nothing survives.
   void confirm();
 
   // Short walks on the others.
@@ -90,6 +91,7 @@ class PolicySearch {
   using QuestionPool = std::vector<PolicyQuestion> (*)(const SetFrame& frame, std::uint64_t draw);
   // Ends when so many questions were answered altogether.
   void narrow_on(const ConflictClass& set, QuestionPool pool_of, std::size_t most_answers);
+  [[nodiscard]] const ConflictClass& first_of(std::uint32_t ways) const;
   void join_alike();
   void join_indistinguishable();
   [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,

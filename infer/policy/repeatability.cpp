@@ -3,7 +3,9 @@
 #include "infer/policy/repeatability.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
@@ -79,8 +81,8 @@ bool are_the_same(const LevelClassifier& classifier, const std::vector<Readings>
   });
   for (std::size_t size = 1; size < accesses_with_minority.size(); ++size) {
     const double by_misreads = binomial_upper_tail(size, answers.size(), misread);
-    misreads_explain =
-        misreads_explain && binomial_upper_tail(accesses_with_minority[size], accesses, by_misreads) >= chance_rarer_than;
+    misreads_explain = misreads_explain &&
+                       binomial_upper_tail(accesses_with_minority[size], accesses, by_misreads) >= chance_rarer_than;
   }
   return misreads_explain;
 }
@@ -91,6 +93,18 @@ std::size_t changes_in(const std::vector<std::size_t>& kinds) {
     changes += kinds[i] != kinds[i - 1] ? 1U : 0U;
   }
   return changes;
+}
+
+// Of the answers, the share that come again so many answers later, where it is largest.
+double share_that_recurs(const std::vector<std::size_t>& kinds) {
+  double largest = 0;
+  for (std::size_t lag = 1; lag <= kinds.size() / 3; ++lag) {
+    const std::size_t compared = kinds.size() - lag;
+    const auto same = std::inner_product(kinds.begin() + static_cast<std::ptrdiff_t>(lag), kinds.end(), kinds.begin(),
+                                         std::size_t{0}, std::plus<>(), std::equal_to<>());
+    largest = std::max(largest, static_cast<double>(same) / static_cast<double>(compared));
+  }
+  return largest;
 }
 
 }  // namespace
@@ -179,16 +193,19 @@ bool answers_come_in_order(Interrogator& device, const model::Question& question
     return false;
   }
   const std::size_t changes = changes_in(kinds);
+  const double recurring = share_that_recurs(kinds);
   std::size_t as_few = 0;
   std::size_t as_many = 0;
+  std::size_t as_recurring = 0;
   model::Random random = stream(device.settings(), "shuffled answers");
   for (std::size_t i = 0; i < shuffles; ++i) {
     random.shuffle(kinds);
     const std::size_t by_chance = changes_in(kinds);
     as_few += by_chance <= changes ? 1U : 0U;
     as_many += by_chance >= changes ? 1U : 0U;
+    as_recurring += share_that_recurs(kinds) >= recurring ? 1U : 0U;
   }
-  return std::min(as_few, as_many) == 0;
+  return std::min({as_few, as_many, as_recurring}) == 0;
 }
 
 }  // namespace gpuinfer::infer

@@ -26,9 +26,10 @@ using AskedOfWalk = std::function<model::Question(AccessSequence walk)>;
 // True when a set is in the same state after the primer, whatever it did before, as far as walks show.
 [[nodiscard]] bool forgets_what_was_before(Interrogator& device, const ConflictClass& set, const Primer& primer);
 
-// Of a question that does not repeat: true when its answers are a few that come again, and come in stretches or in turn
-// rather than in any order. That is a policy that changes with time; chance hardly ever repeats a long answer, and
-// never in an order (permutation test of the number of changes between kinds of answers, p < 0.0001).
+// Of a question that does not repeat: true when its answers are a few that come again, and come in stretches, in turn
+// or again after so many rather than in any order. That is a policy that changes with time, or a generator of which the
+// question takes a whole number of periods or nearly so; chance hardly ever repeats a long answer, and never in an
+// order (permutation tests, p < 0.0002).
 [[nodiscard]] bool answers_come_in_order(Interrogator& device, const model::Question& question);
 
 }  // namespace gpuinfer::infer

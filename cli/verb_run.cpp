@@ -225,7 +225,7 @@ struct RunEnd {
 };
 
 RunEnd ask(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
-          AnswerKeeping* kept, const RunOptions& options, Outputs& outputs) {
+           AnswerKeeping* kept, const RunOptions& options, Outputs& outputs) {
   probe::ArchiveWriter* archive = kept == nullptr ? nullptr : &kept->archive();
   if (options.average) {
     const ExitStatus status =

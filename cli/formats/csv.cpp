@@ -35,8 +35,8 @@ std::string csv_cell(const std::string& value) {
 Exported export_csv(const model::DeviceDescription& profile, const model::Sections<model::DeviceDescription>& all) {
   Exported exported{.text = "section,leaf,value,status,confidence\n", .losses = {}};
   for (const LeafRow& row : leaf_rows(profile, all)) {
-    exported.text += csv_cell(row.section) + ',' + csv_cell(row.leaf) + ',' + csv_cell(row.value) + ',' + csv_cell(row.status) + ',' +
-                     csv_cell(row.confidence) + '\n';
+    exported.text += csv_cell(row.section) + ',' + csv_cell(row.leaf) + ',' + csv_cell(row.value) + ',' +
+                     csv_cell(row.status) + ',' + csv_cell(row.confidence) + '\n';
   }
   return exported;
 }

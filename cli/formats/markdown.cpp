@@ -53,8 +53,8 @@ class MarkdownWriter {
     if (row.section != section_) {
       begin(row.section);
     }
-    exported_.text +=
-        fmt::format("| {} | {} | {} | {} |\n", markdown_cell(row.leaf), markdown_cell(value_of(row)), row.status, row.confidence);
+    exported_.text += fmt::format("| {} | {} | {} | {} |\n", markdown_cell(row.leaf), markdown_cell(value_of(row)),
+                                  row.status, row.confidence);
   }
 
   Exported take() { return std::move(exported_); }

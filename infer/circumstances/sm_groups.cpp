@@ -142,6 +142,8 @@ class SmGroupSearch {
 
 }  // namespace
 
-SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) { return SmGroupSearch(device, line_bytes).find(); }
+SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) {
+  return SmGroupSearch(device, line_bytes).find();
+}
 
 }  // namespace gpuinfer::infer

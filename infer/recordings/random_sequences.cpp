@@ -22,7 +22,7 @@ using model::EvidenceStatus;
 using model::Measured;
 using model::Trace;
 
-constexpr double believable = 0.01;    // p-value of the held-out accesses
+constexpr double believable = 0.01;          // p-value of the held-out accesses
 constexpr double unbelievable_share = 1e-4;  // of answers that differ
 constexpr std::uint64_t most_fills_per_line = 8;
 constexpr std::size_t accesses_of_sample = 6000;

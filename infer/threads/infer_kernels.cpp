@@ -32,8 +32,8 @@ using model::KernelTraffic;
 using model::percent_text;
 using model::rounded;
 
-constexpr double same_measurement = 0.05;        // what two measurements may differ by
-constexpr double same_share = 0.10;  // what a share may depend on an assumption by
+constexpr double same_measurement = 0.05;  // what two measurements may differ by
+constexpr double same_share = 0.10;        // what a share may depend on an assumption by
 
 // One kernel in one variant, with the name of its leaf.
 struct Row {
@@ -208,8 +208,9 @@ void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& share
                          .level = level,
                          .share = share,
                          .peak_bytes_per_second = model::peak_of(asked.known.bandwidth, level).value_or(0),
-                         .is_sure = std::ranges::all_of(
-                             otherwise, [&level = level](const Shares& other) { return other.at(level) > 1 + same_measurement; })};
+                         .is_sure = std::ranges::all_of(otherwise, [&level = level](const Shares& other) {
+                           return other.at(level) > 1 + same_measurement;
+                         })};
     asked.finding.warnings.emplace_back(peak);
     reason += (reason.empty() ? "" : "; ") + observed(peak);
   }

@@ -588,8 +588,8 @@ void check_latency(BankQuestioner asker, const Timed& timed, Leaves& leaves, Sha
                     share + " loads take another time than others with as many rows in the busiest bank");
 }
 
-Timed find_latency(BankQuestioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
-                   SharedMemoryFinding& finding) {
+Timed find_latency(BankQuestioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost,
+                   Leaves& leaves, SharedMemoryFinding& finding) {
   leaves.begin("latency_cycles", "the questions about it did not end");
   asker.device.report("latencies", 0.6);
   asker.device.inquire("loads of every degree of conflict", "each further row of a bank takes longer");

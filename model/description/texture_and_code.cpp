@@ -21,20 +21,21 @@ constexpr std::uint64_t max_texel_bytes = 64;
 constexpr std::uint64_t max_side_texels = std::uint64_t{1} << 24U;
 
 Map<TileLevel> tile_level() {
-  return {.leaves =
-              {
-                  leaf("width", &TileLevel::width, WideCount{.least = 1, .most = max_side_texels},
-                       "in tiles of the level below; of the innermost level, in texels")
-                      .needed(),
-                  leaf("height", &TileLevel::height, WideCount{.least = 1, .most = max_side_texels}, "the same").needed(),
-                  leaf("order", &TileLevel::order,
-                       codec::Words<TileOrder>{.words = {{"linear", TileOrder::linear}, {"morton", TileOrder::morton}}},
-                       "row by row, or in Morton order, which takes sides that are powers of two"),
-              },
-          .words = [](const TileLevel& level) {
-            return words::together({to_text(level.width), " x ", to_text(level.height),
-                                    level.order == TileOrder::linear ? " row by row" : " in Morton order"});
-          }};
+  return {
+      .leaves =
+          {
+              leaf("width", &TileLevel::width, WideCount{.least = 1, .most = max_side_texels},
+                   "in tiles of the level below; of the innermost level, in texels")
+                  .needed(),
+              leaf("height", &TileLevel::height, WideCount{.least = 1, .most = max_side_texels}, "the same").needed(),
+              leaf("order", &TileLevel::order,
+                   codec::Words<TileOrder>{.words = {{"linear", TileOrder::linear}, {"morton", TileOrder::morton}}},
+                   "row by row, or in Morton order, which takes sides that are powers of two"),
+          },
+      .words = [](const TileLevel& level) {
+        return words::together({to_text(level.width), " x ", to_text(level.height),
+                                level.order == TileOrder::linear ? " row by row" : " in Morton order"});
+      }};
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-
 template <class Element>
 Element* elements_of(const Buffer& buffer) {
   return reinterpret_cast<Element*>(buffer.address());  // NOLINT(performance-no-int-to-ptr)

@@ -20,7 +20,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-
 bool all_on_different_sms(std::span<const Place> places) {
   std::set<std::uint32_t> sms;
   return std::ranges::all_of(places, [&sms](const Place& place) { return sms.insert(place.sm).second; });

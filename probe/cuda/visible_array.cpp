@@ -12,7 +12,6 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-
 // Whether the driver has this function and it succeeds.
 template <class Function, class... Arguments>
 bool succeeds(const char* name, Arguments... arguments) {

@@ -30,7 +30,6 @@ using host::ScatteredLines;
 
 constexpr std::string_view target_name = "L1D";
 
-
 // So few pages that a first TLB holds them all, even where a hypervisor maps what looks like a huge page here in small
 // pages. Each of them also has a hash of its own for predictors of ways, which know addresses by few bits (Lipp et al.,
 // Take A Way, AsiaCCS 2020).

@@ -14,7 +14,6 @@
 namespace gpuinfer::probe::vulkan {
 namespace {
 
-
 // The list of one unit.
 struct Seat {
   std::uint32_t first = 0;  // a multiple of the accesses of a chunk

@@ -12,7 +12,6 @@
 namespace gpuinfer::probe::vulkan {
 namespace {
 
-
 // The clock of a shader came with it, and so did all that the probe needs besides.
 constexpr std::uint32_t version = VK_API_VERSION_1_2;
 

@@ -25,7 +25,6 @@ namespace {
 using model::StartState;
 using vulkan::LoadPath;
 
-
 // What empties the cache behind a path.
 enum class Emptying {
   barrier,          // no unit may have old data behind it

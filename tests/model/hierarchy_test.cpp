@@ -133,10 +133,12 @@ TEST(Hierarchy, KeplerSwitchesBetweenPageTables) {
   Path path(configured_device("gtx780"), "global");
   constexpr std::uint64_t window = 512 * megabyte;
   expect_published(path.latency({0}, window), AccessPattern::P6, 1000);
-  EXPECT_EQ(path.cycles({}, {0, window - large_page_bytes, window, window + large_page_bytes, 2 * window, large_page_bytes}),
-            (std::vector<double>{734, 734, 1000, 734, 1000, 1000}));
+  EXPECT_EQ(
+      path.cycles({}, {0, window - large_page_bytes, window, window + large_page_bytes, 2 * window, large_page_bytes}),
+      (std::vector<double>{734, 734, 1000, 734, 1000, 1000}));
   // What a TLB has needs no page table, and leaves the active one as it is.
-  EXPECT_EQ(path.cycles({}, {0, window, 0, 32, window + large_page_bytes}), (std::vector<double>{734, 1000, 230, 371, 734}));
+  EXPECT_EQ(path.cycles({}, {0, window, 0, 32, window + large_page_bytes}),
+            (std::vector<double>{734, 1000, 230, 371, 734}));
   // Data in the L2, translation in no TLB and in the other window: P3 + (P6 - P5).
   expect_derived(path.latency(joined({pages(72), {window}}), 0), 289 + 1000 - 734);
 }

@@ -34,7 +34,9 @@ TEST(Invalidation, LeavesBehindWhatWasMeasuredOnAnH200) {
     SCOPED_TRACE(number);
     const auto& experiment = experiments[number];
     const auto base = experiment["address_of_buffer"].get<std::uint64_t>();
-    const auto address_of = [&](const nlohmann::json& line) { return base + line.get<std::uint64_t>() * cache_line_bytes; };
+    const auto address_of = [&](const nlohmann::json& line) {
+      return base + line.get<std::uint64_t>() * cache_line_bytes;
+    };
     cache->put_into(StartState::clean);
     for (const auto& line : experiment["before"]) {
       cache->step(address_of(line), AccessKind::load);

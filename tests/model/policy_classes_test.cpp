@@ -29,7 +29,8 @@ Replacement qlru(const std::string& variant) { return policy_called("qlru", {{"v
 const Replacement lru = policy_called("lru");
 const Replacement fifo = policy_called("fifo");
 const Replacement plru = policy_called("plru");
-const Replacement bit_plru = policy_called("nru", {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}});
+const Replacement bit_plru =
+    policy_called("nru", {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}});
 
 std::vector<bool> misses(const Replacement& replacement, std::uint32_t ways, const Lines& lines) {
   SetMachine machine(replacement, ways);
@@ -252,9 +253,9 @@ Replacement counting(std::size_t hits_needed, bool ever) {
     victims.push_back(ever && state == hits_needed ? 1 : 0);
   }
   return policy_called("automaton", {{"hits", hits},
-                              {"victims", victims},
-                              {"misses", std::vector<double>(victims.size(), 0)},
-                              {"fills", std::vector<double>(victims.size(), 0)}});
+                                     {"victims", victims},
+                                     {"misses", std::vector<double>(victims.size(), 0)},
+                                     {"fills", std::vector<double>(victims.size(), 0)}});
 }
 
 TEST(PolicyClasses, FindsADifferenceDeepAmongTheStates) {

@@ -275,7 +275,8 @@ TEST(PossibleStates, GiveUpASetWithTooMany) {
   }
   EXPECT_FALSE(states->possible(0).has_value());
   EXPECT_TRUE(states->possible(small_line_bytes).has_value());
-  EXPECT_FALSE(PossibleStates::make(cache_of(policy_named("plru"), {16}), StartState::keep, 100)->possible(0).has_value());
+  EXPECT_FALSE(
+      PossibleStates::make(cache_of(policy_named("plru"), {16}), StartState::keep, 100)->possible(0).has_value());
 }
 
 // Most recently filled goes: the other ways keep for ever what they had.

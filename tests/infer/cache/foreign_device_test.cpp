@@ -250,7 +250,8 @@ TEST(ForeignDevice, VictimBufferIsNoWay) {
 }
 
 TEST(ForeignDevice, NextLinePrefetchHidesTheLine) {
-  Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::next); }, foreign::two_levels);
+  Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::next); },
+                foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.onset_bytes.reset();
   infer(device, truth);

@@ -17,8 +17,8 @@ namespace {
 TEST(Calibration, LinesThatStayAreNoMisreads) {
   for (const std::size_t ways : {5U, 9U, 28U}) {
     foreign::Device device(
-        [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(4, ways, foreign::lip)); }, foreign::two_levels,
-        1U << 17U);
+        [&] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(4, ways, foreign::lip)); },
+        foreign::two_levels, 1U << 17U);
     device.refuse_clean_starts();
     const Settings settings;
     Interrogator interrogator = calibrated(device, settings);

@@ -87,9 +87,8 @@ TEST(IndexSearch, LinesThatStayBelongToTheSetAllTheSame) {
     interrogator.set_line(line_bytes);
     Conflicts conflicts(interrogator, 1);
     conflicts.distrust_thrashing();
-    const ConflictClass set{
-        .lines = model::cold_pass(0, (ways + 1) * sets * line_bytes, sets * line_bytes),
-        .ways = static_cast<std::uint32_t>(ways)};
+    const ConflictClass set{.lines = model::cold_pass(0, (ways + 1) * sets * line_bytes, sets * line_bytes),
+                            .ways = static_cast<std::uint32_t>(ways)};
     const auto index = guess_linear(interrogator, conflicts, set, line_bytes, sets * ways);
     ASSERT_TRUE(index) << ways;
     EXPECT_EQ(*index, IndexFunction(model::BitsIndex{.bits = {5, 6}})) << ways;

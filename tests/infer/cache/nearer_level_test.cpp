@@ -89,8 +89,8 @@ std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
 class TwoTlbs final : public model::Answerer {
  public:
   TwoTlbs(const NearerSets& second, std::function<std::size_t(std::uint32_t)> group_of, std::uint64_t seed)
-      : random_(seed), group_of_(std::move(group_of)), first_(sms, NearerSets(near_entries, [](std::uint64_t) { return 0; })),
-        second_(sms, second) {
+      : random_(seed), group_of_(std::move(group_of)),
+        first_(sms, NearerSets(near_entries, [](std::uint64_t) { return 0; })), second_(sms, second) {
     facts_.name = "two TLBs";
     facts_.sm_count = sms;
     facts_.chooses_unit = true;
@@ -176,7 +176,8 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
 }
 
 TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {
-  const CacheFinding found = found_of(NearerSets(ways, modulo_set, NearerSets::Victim::first_in), [](std::uint32_t) { return 0; });
+  const CacheFinding found =
+      found_of(NearerSets(ways, modulo_set, NearerSets::Victim::first_in), [](std::uint32_t) { return 0; });
   EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
 }
 
@@ -197,7 +198,8 @@ TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
       {"half as many tags for two", {small_and_sectored, std::nullopt}},
       {"any victim", {NearerSets(ways, modulo_set, NearerSets::Victim::any), std::nullopt}},
       {"sets of 4 and 6 ways", {larger, fours_and_sixes}},
-      {"two buckets in one set", {NearerSets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
+      {"two buckets in one set",
+       {NearerSets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
       {"two in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 2 % sets; }), alike}},
       {"a hash", {NearerSets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), alike}},
       {"three in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 3 % sets; }), alike}}};

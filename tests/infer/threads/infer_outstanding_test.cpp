@@ -38,10 +38,12 @@ using model::EvidenceStatus;
 using model::OutstandingDescription;
 using model::OutstandingKind;
 
-OutstandingFinding infer_entries(model::Answerer& device) { return infer_outstanding(device, "Outstanding", Settings{}); }
+OutstandingFinding infer_entries(model::Answerer& device) {
+  return infer_outstanding(device, "Outstanding", Settings{});
+}
 
 OutstandingFinding infer_entries(const OutstandingDescription& outstanding, const model::NoiseDescription& noise,
-                         std::uint64_t seed) {
+                                 std::uint64_t seed) {
   model::DeviceDescription description;
   description.outstanding = outstanding;
   description.noise = noise;

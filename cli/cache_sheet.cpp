@@ -121,15 +121,8 @@ std::string size_text(const std::string& target, const CacheDescription& cache) 
   if (cache.onset_bytes) {
     text += ", largest conflict-free footprint " + model::words::bytes(*cache.onset_bytes);
   }
-  std::vector<std::uint64_t> sizes;
-  for (const model::Carveout& carveout : cache.carveouts) {
-    if (carveout.onset_bytes) {
-      sizes.push_back(*carveout.onset_bytes);
-    }
-  }
-  if (!sizes.empty()) {
-    const auto [least, most] = std::ranges::minmax(sizes);
-    text += fmt::format("; {} to {} by carve-out", model::words::bytes(least), model::words::bytes(most));
+  if (const std::string range = range_by_carveout(cache); !range.empty()) {
+    text += "; " + range;
   }
   if (const auto tags = cache.store_lines ? model::tag_bytes(cache) : std::nullopt) {
     text += "; tags for " + model::words::bytes(*tags);
@@ -306,6 +299,20 @@ void add_sets(Sheet& sheet, const CacheDescription& cache) {
 }
 
 }  // namespace
+
+std::string range_by_carveout(const CacheDescription& cache) {
+  std::vector<std::uint64_t> sizes;
+  for (const model::Carveout& carveout : cache.carveouts) {
+    if (carveout.onset_bytes) {
+      sizes.push_back(*carveout.onset_bytes);
+    }
+  }
+  if (sizes.empty()) {
+    return "";
+  }
+  const auto [least, most] = std::ranges::minmax(sizes);
+  return fmt::format("{} to {} by carve-out", model::words::bytes(least), model::words::bytes(most));
+}
 
 std::vector<SheetRow> cache_sheet(const std::string& target, const CacheDescription& cache, std::size_t letters) {
   Sheet sheet(letters);

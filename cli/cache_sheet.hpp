@@ -42,6 +42,9 @@ struct SheetRow {
   std::vector<Words> beside = {};  // after the cells
 };
 
+// `21 KiB to 241 KiB by carve-out`: the largest arrays without a miss. Empty where the description has no carve-outs.
+[[nodiscard]] std::string range_by_carveout(const model::CacheDescription& cache);
+
 // The name and sizes of the cache, the split of a line, the address bits that choose, sets and ways with the lines that
 // a contiguous array puts there, policy, latencies. What is not known is said not to be known. No row is wider than so
 // many letters, of which the label takes `label_letters`; a box needs one more than its text on either side, and one

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "cli/leaf_table.hpp"
 
@@ -41,6 +42,12 @@ std::optional<Figure> chart_figure(std::string title, std::string note, Chart ch
                 .chart = std::move(chart),
                 .table = std::move(table),
                 .is_narrow = true};
+}
+
+void keep(std::vector<Figure>& figures, std::optional<Figure> figure) {
+  if (figure) {
+    figures.push_back(std::move(*figure));
+  }
 }
 
 }  // namespace gpuinfer::cli::report

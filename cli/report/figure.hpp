@@ -76,4 +76,7 @@ struct Figure {
 // Series that have no values are taken out; no figure where none is left.
 [[nodiscard]] std::optional<Figure> chart_figure(std::string title, std::string note, Chart chart);
 
+// Appends the figure, if there is one.
+void keep(std::vector<Figure>& figures, std::optional<Figure> figure);
+
 }  // namespace gpuinfer::cli::report

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cli/cache_sheet.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/targets.hpp"
 
@@ -38,21 +39,6 @@ Place place_of(const std::string& target) {
          : target == "L2" || target == "L3" ? Place::shared_by_sms
          : target.starts_with("Const")      ? Place::constants
                                             : Place::data;
-}
-
-// 21 to 241 KiB: the largest arrays without a miss.
-std::string range_by_carveout(const CacheDescription& cache) {
-  std::vector<std::uint64_t> sizes;
-  for (const model::Carveout& carveout : cache.carveouts) {
-    if (carveout.onset_bytes) {
-      sizes.push_back(*carveout.onset_bytes);
-    }
-  }
-  if (sizes.empty()) {
-    return "";
-  }
-  const auto [least, most] = std::ranges::minmax(sizes);
-  return fmt::format("{} to {} by carve-out", bytes(least), bytes(most));
 }
 
 std::string cache_size(const std::string& target, const CacheDescription& cache) {

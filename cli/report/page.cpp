@@ -34,12 +34,6 @@ namespace {
 
 using model::DeviceDescription;
 
-void keep(std::vector<Figure>& figures, std::optional<Figure> figure) {
-  if (figure) {
-    figures.push_back(std::move(*figure));
-  }
-}
-
 // Hits in the far part of a cache are no misses.
 model::LatencyCycles guide_of(const model::CacheDescription& cache) {
   model::LatencyCycles guide = cache.latency_cycles;

@@ -47,12 +47,6 @@ std::vector<std::array<double, 2>> simulated(std::uint32_t last, std::uint32_t s
   return points;
 }
 
-void keep(std::vector<Figure>& figures, std::optional<Figure> figure) {
-  if (figure) {
-    figures.push_back(std::move(*figure));
-  }
-}
-
 // What was measured, as points, and what the description says, as a line.
 Chart compared(const std::string& x_title, const std::string& y_title, std::vector<std::array<double, 2>> measured,
                std::vector<std::array<double, 2>> described) {

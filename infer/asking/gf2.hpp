@@ -9,6 +9,11 @@
 
 namespace gpuinfer::infer {
 
+// Of the set bits: 1 where they are odd in number.
+[[nodiscard]] constexpr std::uint32_t parity(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(std::popcount(bits)) & 1U;
+}
+
 // A space of vectors of 64 bits over GF(2), as rows in reduced echelon form over GF(2), each led by its lowest set bit.
 class EchelonBasis {
  public:

@@ -182,8 +182,8 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
   constexpr std::size_t most = 400;
   // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
   constexpr double as_visible = 0.5;
-  const double lines_to_pack =
-      -std::log(1 - excluded_at) * static_cast<double>(asker.settings().fills_to_test) / as_visible;
+  const double visible_to_exclude = -std::log(1 - excluded_at);
+  const double lines_to_pack = visible_to_exclude * static_cast<double>(asker.settings().fills_to_test) / as_visible;
   const std::uint64_t lines = std::reduce(sets.ways.value->begin(), sets.ways.value->end(), std::uint64_t{0});
   const auto wanted = static_cast<std::size_t>(std::ceil(lines_to_pack / static_cast<double>(lines)));
   const std::size_t first = sets.packings.packings;
@@ -213,7 +213,7 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
   }
   asker.learned("never do all of them stay");
   const double packed = static_cast<double>(all.packings) * static_cast<double>(lines);
-  sets.ways.bound = sets.index.bound = bound_of(-std::log(1 - excluded_at) / (as_visible * packed));
+  sets.ways.bound = sets.index.bound = bound_of(visible_to_exclude / (as_visible * packed));
 }
 
 bool covers_buffer(const IndexFunction& index, const model::BufferFacts& buffer) {

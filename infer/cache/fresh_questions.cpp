@@ -16,8 +16,6 @@
 
 namespace gpuinfer::infer {
 
-namespace {}  // namespace
-
 Offsets Pool::all() const {
   Offsets lines;
   for (const Offsets& of_set : asked) {

@@ -3,10 +3,11 @@
 #include "infer/cache/pushed_out.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+
+#include "infer/asking/gf2.hpp"
 
 namespace gpuinfer::infer {
 
@@ -61,8 +62,7 @@ class Code {
     }
     const std::uint64_t all_ones = (std::uint64_t{1} << digits_) - 1;
     for (std::uint64_t number = 1; words_.size() < sets; ++number) {
-      const std::uint64_t parity = static_cast<unsigned>(std::popcount(number)) % 2;
-      if (const std::uint64_t word = 2 * number + parity; word != all_ones) {
+      if (const std::uint64_t word = 2 * number + parity(number); word != all_ones) {
         words_.push_back(word);
       }
     }

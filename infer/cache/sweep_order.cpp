@@ -20,8 +20,6 @@ constexpr const char* no_order =
     "the sets from which lines go do not come in the order of any number that bits of the "
     "address make";
 
-std::uint32_t parity(std::uint32_t value) { return static_cast<std::uint32_t>(std::popcount(value) & 1); }
-
 // The number that these rows make of a name.
 std::uint32_t number_of(const std::vector<std::uint32_t>& rows, std::uint32_t set) {
   std::uint32_t number = 0;

@@ -196,15 +196,14 @@ void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const 
   device_->inquire(
       question.name + " of a set with " + count_of(set.ways, "way") + ", " + std::to_string(accesses) + " accesses",
       why);
-  SetAnswer& answer = answers_.emplace_back();
-  answer = {.set = &set,
-            .question = std::move(question),
-            .played = {},
-            .has_context = !context.empty(),
-            .votes = votes_,
-            .last = {},
-            .missed = std::vector<unsigned>(accesses),
-            .hit = std::vector<unsigned>(accesses)};
+  SetAnswer answer{.set = &set,
+                   .question = std::move(question),
+                   .played = {},
+                   .has_context = !context.empty(),
+                   .votes = votes_,
+                   .last = {},
+                   .missed = std::vector<unsigned>(accesses),
+                   .hit = std::vector<unsigned>(accesses)};
   answer.played = played(set, answer.question.record, context);
 
   const std::size_t before = alive_.size();
@@ -229,6 +228,7 @@ void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const 
       break;
     }
   }
+  answers_.push_back(std::move(answer));
   const std::size_t gone = before - alive_.size();
   device_->learned(alive_.empty() ? "rules out all that were left"
                                   : "rules out " + std::to_string(gone) + "; left: " + names_of(survivors()),
@@ -395,7 +395,6 @@ void PolicySearch::confirm() {
     try {
       ask(first_of(ways), chase_past_ways(frame), {}, "walks soon hit a line, and before that a set may do otherwise");
     } catch (const QuestionRefused&) {
-      answers_.pop_back();
       device_->learned("not recorded");
     }
   }

@@ -92,13 +92,7 @@ class SliceSearch {
     }
   }
 
-  [[nodiscard]] std::uint64_t line_at(std::uint64_t place) const {
-    std::uint64_t offset = first_block_;
-    for (std::size_t i = 0; i < bits_.size(); ++i) {
-      offset += ((place >> i) & 1U) << bits_[i];
-    }
-    return offset;
-  }
+  [[nodiscard]] std::uint64_t line_at(std::uint64_t place) const { return first_block_ + address_of(place, bits_); }
 
   // Lines are compared with one of each slice that is known, in random order, slice by slice.
   void label_block() {
@@ -237,11 +231,11 @@ class SliceSearch {
     if (!first) {
       return std::nullopt;
     }
-    Block block{.offset = offset, .constants = {.row_flips = *first & ((1U << rows) - 1)}};
+    const std::uint32_t row_flips = *first & ((1U << rows) - 1);
     const std::uint32_t number = *first >> rows;
     std::vector<Pair> pairs;
     const auto numbered = [&](std::uint32_t other) {
-      return member_of_slice_[(other % structure.modulo) << rows | block.constants.row_flips];
+      return member_of_slice_[(other % structure.modulo) << rows | row_flips];
     };
     for (std::size_t i = 0; i < structure.weights.size(); ++i) {
       const std::uint64_t line = offset + structure.digit_steps[i];
@@ -249,18 +243,14 @@ class SliceSearch {
       pairs.push_back({numbered(number + structure.modulo - structure.weights[i]), line});
     }
     const std::vector<bool> together = contention_.surely_together(pairs, sure);
-    std::uint64_t shift = number;
+    std::uint32_t digit_flips = 0;
     for (std::size_t i = 0; i < structure.weights.size(); ++i) {
       if (together[2 * i] == together[2 * i + 1]) {
         return std::nullopt;
       }
-      if (together[2 * i + 1]) {
-        block.constants.digit_flips |= 1U << i;
-        shift += structure.modulo - structure.weights[i];
-      }
+      digit_flips |= (together[2 * i + 1] ? 1U : 0U) << i;
     }
-    block.constants.shift = static_cast<std::uint32_t>(shift % structure.modulo);
-    return block;
+    return Block{.offset = offset, .constants = constants_of(structure, *first, digit_flips)};
   }
 
   // Slices are as many as the structure has numbers, if a line was seen in each and lines from everywhere lie in them.
@@ -345,16 +335,14 @@ class SliceSearch {
     const SliceStructure& structure = *found_.structure;
     const auto rows = structure.row_masks.size();
     const std::uint32_t first = slice_of_member_[lines.front().label];
-    BlockConstants constants{.row_flips = first & ((1U << rows) - 1)};
     const std::uint32_t number = first >> rows;
-    std::uint64_t shift = number;
+    std::uint32_t digit_flips = 0;
     for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-      if (slice_of_member_[lines[1 + i].label] >> rows != (number + structure.weights[i]) % structure.modulo) {
-        constants.digit_flips |= 1U << i;
-        shift += structure.modulo - structure.weights[i];
-      }
+      const bool flips =
+          slice_of_member_[lines[1 + i].label] >> rows != (number + structure.weights[i]) % structure.modulo;
+      digit_flips |= (flips ? 1U : 0U) << i;
     }
-    constants.shift = static_cast<std::uint32_t>(shift % structure.modulo);
+    const BlockConstants constants = constants_of(structure, first, digit_flips);
     return std::ranges::all_of(lines, [&](const Labelled& line) {
       return slice_of(structure, constants, line.place) == slice_of_member_[line.label];
     });

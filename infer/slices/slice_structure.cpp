@@ -17,8 +17,6 @@ namespace {
 
 using Place = std::uint32_t;  // of a line in its block: a vector over GF(2)
 
-bool parity(std::uint64_t bits) { return (std::popcount(bits) & 1) != 0; }
-
 // Masks of which the i-th has odd parity with the i-th vector of a basis of GF(2)^size, and even with all others.
 std::vector<std::uint64_t> dual_basis(std::vector<std::uint64_t> basis) {
   const std::size_t size = basis.size();
@@ -296,7 +294,7 @@ class StructureSearch {
   [[nodiscard]] std::uint32_t rows_at(Place place) const {
     std::uint32_t rows = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      rows |= (parity(place & rows_[i]) ? 1U : 0U) << i;
+      rows |= parity(place & rows_[i]) << i;
     }
     return rows;
   }
@@ -312,7 +310,7 @@ class StructureSearch {
       for (const Place place : members) {
         Lattice::Vector vector;
         for (const std::uint64_t mask : masks_) {
-          vector.push_back((parity(place & mask) ? 1 : 0) - (parity(members.front() & mask) ? 1 : 0));
+          vector.push_back(std::int64_t{parity(place & mask)} - parity(members.front() & mask));
         }
         found.push_back(std::move(vector));
       }
@@ -433,13 +431,7 @@ class StructureSearch {
     }
   }
 
-  [[nodiscard]] std::uint64_t address_bits(std::uint64_t place) const {
-    std::uint64_t address = 0;
-    for (std::size_t i = 0; i < lines_->bits.size(); ++i) {
-      address |= ((place >> i) & 1U) << lines_->bits[i];
-    }
-    return address;
-  }
+  [[nodiscard]] std::uint64_t address_bits(std::uint64_t place) const { return address_of(place, lines_->bits); }
 
   FoundStructure reproduced() const {
     FoundStructure found;
@@ -484,16 +476,33 @@ class StructureSearch {
 
 }  // namespace
 
+std::uint64_t address_of(std::uint64_t place, std::span<const unsigned> bits) {
+  std::uint64_t address = 0;
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    address |= ((place >> i) & 1U) << bits[i];
+  }
+  return address;
+}
+
+BlockConstants constants_of(const SliceStructure& structure, std::uint32_t slice, std::uint32_t digit_flips) {
+  const auto rows = structure.row_masks.size();
+  std::uint64_t shift = slice >> rows;
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    shift += ((digit_flips >> i) & 1U) != 0 ? structure.modulo - structure.weights[i] : 0;
+  }
+  return {.row_flips = slice & ((1U << rows) - 1),
+          .digit_flips = digit_flips,
+          .shift = static_cast<std::uint32_t>(shift % structure.modulo)};
+}
+
 std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& constants, std::uint64_t address) {
   std::uint32_t rows = constants.row_flips;
   for (std::size_t i = 0; i < structure.row_masks.size(); ++i) {
-    rows ^= (parity(address & structure.row_masks[i]) ? 1U : 0U) << i;
+    rows ^= parity(address & structure.row_masks[i]) << i;
   }
   std::uint64_t number = constants.shift;
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-    const std::uint32_t digit =
-        (static_cast<std::uint32_t>(std::popcount(address & structure.digit_masks[i])) ^ (constants.digit_flips >> i)) &
-        1U;
+    const std::uint32_t digit = (parity(address & structure.digit_masks[i]) ^ (constants.digit_flips >> i)) & 1U;
     number += std::uint64_t{digit} * structure.weights[i];
   }
   return static_cast<std::uint32_t>(number % structure.modulo << structure.row_masks.size()) | rows;

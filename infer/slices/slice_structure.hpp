@@ -20,6 +20,9 @@ struct LabelledLines {
   std::vector<std::uint32_t> labels;  // of the 2^bits lines; bit i of a place stands for address bit bits[i]
 };
 
+// In its block, the line at a place of LabelledLines.
+[[nodiscard]] std::uint64_t address_of(std::uint64_t place, std::span<const unsigned> bits);
+
 // Slices as rows of parities and a number modulo n, all of address bits inside the block. Bits above it may flip each
 // parity and shift the number; which they flip is told by a few lines (BlockConstants).
 struct SliceStructure {
@@ -43,6 +46,10 @@ struct BlockConstants {
 
   bool operator==(const BlockConstants&) const = default;
 };
+
+// Of a block whose first line lies in that slice, and which adds these flips to the digits.
+[[nodiscard]] BlockConstants constants_of(const SliceStructure& structure, std::uint32_t slice,
+                                          std::uint32_t digit_flips);
 
 // Number of a slice, below 2^rows x modulo: rows lowest.
 [[nodiscard]] std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& constants,

@@ -17,11 +17,6 @@ bool agrees(const Banks& banks, const BankHypotheses::Answered& answer) {
   return answer.pair.conflicts_in(banks) == answer.conflicts;
 }
 
-std::uint32_t random_word(model::Random& random) {
-  constexpr std::uint32_t words = model::SharedLoads::shared_bytes / shared_word_bytes;
-  return static_cast<std::uint32_t>(random.below(words)) * shared_word_bytes;
-}
-
 // Two words that may well conflict if `banks` is right or nearly so: whole periods apart, or a little more or less.
 WordPair near_conflict(const Banks& banks, model::Random& random) {
   const std::uint32_t period_bytes = banks.banks * banks.width_bytes;

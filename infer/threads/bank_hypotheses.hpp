@@ -14,6 +14,12 @@ namespace gpuinfer::infer {
 
 inline constexpr std::uint32_t shared_word_bytes = 4;
 
+// The offset of a word of shared memory.
+[[nodiscard]] inline std::uint32_t random_word(model::Random& random) {
+  constexpr std::uint32_t words = model::SharedLoads::shared_bytes / shared_word_bytes;
+  return static_cast<std::uint32_t>(random.below(words)) * shared_word_bytes;
+}
+
 // Shared memory as in model::SharedMemoryDescription.
 struct Banks {
   std::uint32_t banks = 1;

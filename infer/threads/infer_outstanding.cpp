@@ -20,6 +20,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/threads/outstanding_fit.hpp"
+#include "infer/threads/questioner.hpp"
 #include "model/number_text.hpp"
 #include "model/random.hpp"
 
@@ -48,12 +49,6 @@ bool is_swept(std::uint32_t threads) { return threads <= every_one_to || threads
 struct Source {
   bool from_l2 = true;
   double one_load_cycles = 0;
-};
-
-// Who asks, and in what order.
-struct Questioner {
-  Asker& device;
-  model::Random& random;
 };
 
 struct Measured {

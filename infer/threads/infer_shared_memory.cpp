@@ -23,6 +23,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/threads/bank_hypotheses.hpp"
+#include "infer/threads/questioner.hpp"
 #include "model/number_text.hpp"
 #include "model/random.hpp"
 
@@ -147,12 +148,6 @@ std::vector<DegreeLatency> knots_of(std::span<const DegreeLatency> points, Toler
   knots.insert(knots.end(), behind.begin() + 1, behind.end());
   return knots;
 }
-
-// Who asks, and what draws the words.
-struct BankQuestioner {
-  Asker& device;
-  model::Random& random;
-};
 
 std::vector<model::Timing> time(Asker& device, std::vector<SharedLoads> loads, std::uint32_t runs) {
   std::vector<model::Workload> workloads;
@@ -318,18 +313,13 @@ std::uint32_t degree_of(const SharedLoads& loads, const Banks& banks) {
       loads);
 }
 
-std::uint32_t random_offset(model::Random& random) {
-  constexpr std::uint32_t words = SharedLoads::shared_bytes / shared_word_bytes;
-  return static_cast<std::uint32_t>(random.below(words)) * shared_word_bytes;
-}
-
 // With a conflict or without, if chance finds such words. They come from everywhere, or from a few periods.
 SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_conflict, model::Random& random) {
   constexpr unsigned most_tries = 64;
   const std::uint32_t period_bytes = banks.banks * banks.width_bytes;
   SharedLoads loads;
   for (unsigned tries = 0; tries < most_tries; ++tries) {
-    const std::uint32_t around = random_offset(random);
+    const std::uint32_t around = random_word(random);
     const std::uint64_t window_bytes =
         random.below(2) == 0 ? SharedLoads::shared_bytes : period_bytes * (1 + random.below(4));
     const std::uint64_t window_words = window_bytes / shared_word_bytes;
@@ -348,7 +338,7 @@ SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_confli
 
 // Fresh loads of 2 to 12 words, about as many with a conflict as without. Throws Undecided where the banks are wrong
 // about any.
-void check_banks(BankQuestioner asker, const Banks& banks, const ConflictCost& cost) {
+void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost) {
   constexpr std::size_t patterns = 512;
   asker.device.report("check of the banks", 0.4);
   asker.device.inquire("random loads of a few words", "whether the layout says which of them conflict");
@@ -389,7 +379,7 @@ void state(const char* leaf, const std::vector<Banks>& left, std::uint32_t Banks
   }
 }
 
-Banks find_banks(BankQuestioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
+Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
   Asker& device = asker.device;
   const std::size_t questions_before = device.questions_asked();
   leaves.begin("banks", "the questions about it did not end");
@@ -433,7 +423,7 @@ SharedLoads loads_of_degree(const Banks& banks, std::vector<std::uint32_t> bank_
   }
   const std::size_t wanted = degree + random.below(warp_lanes - degree + 1);
   for (unsigned tries = 0; tries < 4 * warp_lanes && offsets.size() < wanted; ++tries) {
-    offsets.push_back(random_offset(random));
+    offsets.push_back(random_word(random));
     if (degree_of(loads_of(offsets, random), banks) > degree) {
       offsets.pop_back();
     }
@@ -442,12 +432,12 @@ SharedLoads loads_of_degree(const Banks& banks, std::vector<std::uint32_t> bank_
 }
 
 // Of every degree that a bank has rows for, ascending.
-std::vector<DegreeLatency> time_degrees(BankQuestioner asker, const Banks& banks, std::uint32_t runs) {
+std::vector<DegreeLatency> time_degrees(Questioner asker, const Banks& banks, std::uint32_t runs) {
   constexpr std::size_t patterns_of_degree = 6;
   std::vector<SharedLoads> loads;
   std::vector<DegreeLatency> points;
   for (std::size_t pattern = 0; pattern < patterns_of_degree; ++pattern) {
-    const std::uint32_t bank = banks.bank_of(random_offset(asker.random));
+    const std::uint32_t bank = banks.bank_of(random_word(asker.random));
     std::vector<std::uint32_t> words;
     std::set<std::uint32_t> rows;
     for (std::uint32_t word = 0; word < SharedLoads::shared_bytes; word += shared_word_bytes) {
@@ -553,7 +543,7 @@ struct Timed {
 };
 
 // Fresh loads of all sorts, the strides among them.
-void check_latency(BankQuestioner asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
+void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedMemoryFinding& finding) {
   constexpr std::size_t patterns = 256;
   asker.device.report("check of the latencies", 0.8);
   asker.device.inquire("random loads and strides", "whether those of one degree take the time that was found for it");
@@ -588,8 +578,8 @@ void check_latency(BankQuestioner asker, const Timed& timed, Leaves& leaves, Sha
                     share + " loads take another time than others with as many rows in the busiest bank");
 }
 
-Timed find_latency(BankQuestioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost,
-                   Leaves& leaves, SharedMemoryFinding& finding) {
+Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
+                   SharedMemoryFinding& finding) {
   leaves.begin("latency_cycles", "the questions about it did not end");
   asker.device.report("latencies", 0.6);
   asker.device.inquire("loads of every degree of conflict", "each further row of a bank takes longer");
@@ -607,7 +597,7 @@ Timed find_latency(BankQuestioner asker, const Banks& banks, const Noise& noise,
 
 // What the description says of elements of 8 and 16 bytes rests on which lanes are served together, which no leaf
 // tells; so it is only said whether that holds, but for what all of a size take longer.
-void state_wide_elements(BankQuestioner asker, const Timed& timed, std::uint32_t element_bytes,
+void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t element_bytes,
                          std::optional<model::WideElements>& details) {
   constexpr std::size_t patterns = 32;
   const std::string bytes_text = std::to_string(element_bytes);
@@ -645,7 +635,7 @@ void state_wide_elements(BankQuestioner asker, const Timed& timed, std::uint32_t
              .as_described = {as_described, loads.size()}};
 }
 
-void go_through_stages(BankQuestioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
+void go_through_stages(Questioner asker, Leaves& leaves, SharedMemoryFinding& finding) {
   const auto [noise, free_cycles] = find_noise(asker.device);
   const ConflictCost cost = find_cost(asker.device, noise, free_cycles);
   const Banks banks = find_banks(asker, cost, leaves, finding);

@@ -14,23 +14,19 @@
 #include "model/errors.hpp"
 #include "model/random.hpp"
 #include "model/set_machine.hpp"
+#include "tests/model/policy.hpp"
 
 namespace gpuinfer::model {
 namespace {
 
 using Lines = std::vector<std::uint32_t>;
 
-Replacement policy_called(const std::string& name, std::map<std::string, PolicyParameter> parameters = {}) {
-  return {.policy = name, .parameters = std::move(parameters), .equivalent = {}};
-}
+Replacement qlru(const std::string& variant) { return policy("qlru", {{"variant", variant}}); }
 
-Replacement qlru(const std::string& variant) { return policy_called("qlru", {{"variant", variant}}); }
-
-const Replacement lru = policy_called("lru");
-const Replacement fifo = policy_called("fifo");
-const Replacement plru = policy_called("plru");
-const Replacement bit_plru =
-    policy_called("nru", {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}});
+const Replacement lru = policy("lru");
+const Replacement fifo = policy("fifo");
+const Replacement plru = policy("plru");
+const Replacement bit_plru = policy("nru", {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}});
 
 std::vector<bool> misses(const Replacement& replacement, std::uint32_t ways, const Lines& lines) {
   SetMachine machine(replacement, ways);
@@ -89,7 +85,7 @@ Replacement random_automaton(std::size_t states, Random& random) {
     victims.push_back(random.below(4) == 0 ? 1 : 0);
     next.push_back(static_cast<double>(random.below(states)));
   }
-  return policy_called("automaton", {{"hits", hits}, {"victims", victims}, {"misses", next}});
+  return policy("automaton", {{"hits", hits}, {"victims", victims}, {"misses", next}});
 }
 
 TEST(PolicyClasses, WithOneWayAllAreAlike) {
@@ -125,12 +121,12 @@ TEST(PolicyClasses, HitsTellLruFromFifo) {
 }
 
 TEST(PolicyClasses, NamesOfTheSameThing) {
-  const Replacement reversed = policy_called("plru", {{"order", std::string("reversed")}});
+  const Replacement reversed = policy("plru", {{"order", std::string("reversed")}});
   const std::vector<std::vector<Replacement>> alike{
       {plru, reversed},
-      {policy_called("nru"), qlru("H00_M0_R0_U0_UMO"), qlru("H00_M0_R1_U0_UMO")},
+      {policy("nru"), qlru("H00_M0_R0_U0_UMO"), qlru("H00_M0_R1_U0_UMO")},
       {bit_plru, qlru("H00_M0_R0_U1"), qlru("H00_M0_R1_U1")},
-      {policy_called("srrip"), qlru("H00_M2_R0_U0_UMO"), qlru("H00_M2_R1_U0_UMO")}};
+      {policy("srrip"), qlru("H00_M2_R0_U0_UMO"), qlru("H00_M2_R1_U0_UMO")}};
   std::vector<Replacement> shuffled;
   for (std::size_t member = 0; member < 3; ++member) {
     for (const auto& members : alike) {
@@ -212,7 +208,7 @@ TEST(PolicyClasses, AreThoseOfPartitionRefinement) {
 // With the 160 variants of QLRU that update after every access; the number is from another implementation of policies
 // and classes.
 TEST(PolicyClasses, VariantsOfQlru) {
-  std::vector<Replacement> policies{lru, fifo, plru, policy_called("nru"), bit_plru, policy_called("srrip")};
+  std::vector<Replacement> policies{lru, fifo, plru, policy("nru"), bit_plru, policy("srrip")};
   for (const Replacement& guess : guessed_policies({4})) {
     if (guess.policy == "qlru" && !to_text(guess).ends_with("_UMO")) {
       policies.push_back(guess);
@@ -252,10 +248,10 @@ Replacement counting(std::size_t hits_needed, bool ever) {
     hits.push_back({static_cast<double>(std::min(state + 1, hits_needed)), 0});
     victims.push_back(ever && state == hits_needed ? 1 : 0);
   }
-  return policy_called("automaton", {{"hits", hits},
-                                     {"victims", victims},
-                                     {"misses", std::vector<double>(victims.size(), 0)},
-                                     {"fills", std::vector<double>(victims.size(), 0)}});
+  return policy("automaton", {{"hits", hits},
+                              {"victims", victims},
+                              {"misses", std::vector<double>(victims.size(), 0)},
+                              {"fills", std::vector<double>(victims.size(), 0)}});
 }
 
 TEST(PolicyClasses, FindsADifferenceDeepAmongTheStates) {
@@ -309,8 +305,8 @@ TEST(PolicyClasses, BeyondTheLimitRandomWalksLook) {
 }
 
 TEST(PolicyClasses, RefuseChance) {
-  EXPECT_THROW(static_cast<void>(compare(lru, policy_called("random"), 4)), InputError);
-  EXPECT_THROW(static_cast<void>(policy_classes(4, std::vector{lru, policy_called("random")})), InputError);
+  EXPECT_THROW(static_cast<void>(compare(lru, policy("random"), 4)), InputError);
+  EXPECT_THROW(static_cast<void>(policy_classes(4, std::vector{lru, policy("random")})), InputError);
 }
 
 }  // namespace

@@ -15,16 +15,13 @@
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "model/set_machine.hpp"
+#include "tests/model/policy.hpp"
 
 namespace gpuinfer::model {
 namespace {
 
 constexpr std::uint64_t small_line_bytes = 32;
 constexpr std::size_t no_limit = 1000000;
-
-Replacement policy_named(const std::string& name, std::map<std::string, PolicyParameter> parameters = {}) {
-  return {.policy = name, .parameters = std::move(parameters), .equivalent = {}};
-}
 
 CacheDescription cache_of(const Replacement& replacement, std::vector<std::uint32_t> ways,
                           std::uint64_t sector_bytes = small_line_bytes) {
@@ -207,13 +204,13 @@ void compare_with_all_starts(const Case& tried, Random& random) {
 
 TEST(PossibleStates, AreThoseOfAllStartsTriedOneByOne) {
   const std::uint64_t first_seed = 4100;
-  std::vector<Replacement> policies{policy_named("lru"),
-                                    policy_named("fifo"),
-                                    policy_named("plru"),
-                                    policy_named("clock"),
-                                    policy_named("nru", {{"victim", std::string("rotating")}}),
-                                    policy_named("qlru", {{"variant", std::string("H11_M1_R0_U0")}}),
-                                    policy_named("mru")};
+  std::vector<Replacement> policies{policy("lru"),
+                                    policy("fifo"),
+                                    policy("plru"),
+                                    policy("clock"),
+                                    policy("nru", {{"victim", std::string("rotating")}}),
+                                    policy("qlru", {{"variant", std::string("H11_M1_R0_U0")}}),
+                                    policy("mru")};
   std::uint64_t seed = first_seed;
   for (const Replacement& replacement : policies) {
     for (const StartState start : {StartState::keep, StartState::invalidated, StartState::clean}) {
@@ -230,7 +227,7 @@ TEST(PossibleStates, AreThoseOfAllStartsTriedOneByOne) {
 
 TEST(PossibleStates, AreThoseOfAllStartsWithSectors) {
   std::uint64_t seed = 4200;
-  for (const Replacement& replacement : {policy_named("lru"), policy_named("fifo"), policy_named("nru")}) {
+  for (const Replacement& replacement : {policy("lru"), policy("fifo"), policy("nru")}) {
     for (const StartState start : {StartState::keep, StartState::invalidated}) {
       for (int i = 0; i < 4; ++i) {
         SCOPED_TRACE(to_text(replacement) + ", start " + std::string(to_string(start)) + ", seed " +
@@ -245,7 +242,7 @@ TEST(PossibleStates, AreThoseOfAllStartsWithSectors) {
 // A miss brings a block of two sectors, so the second is known to be there.
 TEST(PossibleStates, SectorsComeInBlocks) {
   for (const std::string name : {"lru", "fifo"}) {
-    CacheDescription cache = cache_of(policy_named(name), {2}, 8);
+    CacheDescription cache = cache_of(policy(name), {2}, 8);
     cache.fill.fetch_bytes = 16;
     const auto states = PossibleStates::make(cache, StartState::clean, no_limit);
     states->load(0, true);
@@ -255,7 +252,7 @@ TEST(PossibleStates, SectorsComeInBlocks) {
 }
 
 TEST(PossibleStates, OfLruAreDecidedOnceAsManyLinesWereSeenAsThereAreWays) {
-  const auto states = PossibleStates::make(cache_of(policy_named("lru"), {96}), StartState::keep, 1);
+  const auto states = PossibleStates::make(cache_of(policy("lru"), {96}), StartState::keep, 1);
   for (std::uint64_t line = 0; line < 96; ++line) {
     EXPECT_EQ(states->possible(line * small_line_bytes), (Possible{.hit = true, .miss = true}));
     states->load(line * small_line_bytes, std::nullopt);
@@ -268,21 +265,20 @@ TEST(PossibleStates, OfLruAreDecidedOnceAsManyLinesWereSeenAsThereAreWays) {
 }
 
 TEST(PossibleStates, GiveUpASetWithTooMany) {
-  const auto states = PossibleStates::make(cache_of(policy_named("fifo"), {4, 1}), StartState::keep, 30);
+  const auto states = PossibleStates::make(cache_of(policy("fifo"), {4, 1}), StartState::keep, 30);
   EXPECT_TRUE(states->possible(0).has_value());
   for (std::uint64_t line = 0; line < 8; line += 2) {
     states->load(line * small_line_bytes, std::nullopt);
   }
   EXPECT_FALSE(states->possible(0).has_value());
   EXPECT_TRUE(states->possible(small_line_bytes).has_value());
-  EXPECT_FALSE(
-      PossibleStates::make(cache_of(policy_named("plru"), {16}), StartState::keep, 100)->possible(0).has_value());
+  EXPECT_FALSE(PossibleStates::make(cache_of(policy("plru"), {16}), StartState::keep, 100)->possible(0).has_value());
 }
 
 // Most recently filled goes: the other ways keep for ever what they had.
 TEST(PossibleStates, GiveUpASetThatLearnsNothing) {
   const auto states =
-      PossibleStates::make(cache_of(policy_named("mru", {{"of", std::string("fill")}}), {4}), StartState::keep, 1000);
+      PossibleStates::make(cache_of(policy("mru", {{"of", std::string("fill")}}), {4}), StartState::keep, 1000);
   std::size_t loads = 0;
   for (; loads < 10000 && states->possible(0); ++loads) {
     states->load(loads % 7 * small_line_bytes, std::nullopt);
@@ -293,15 +289,15 @@ TEST(PossibleStates, GiveUpASetThatLearnsNothing) {
 
 TEST(PossibleStates, WhatCannotBeRulesNothingOut) {
   for (const std::string name : {"lru", "fifo"}) {
-    const auto states = PossibleStates::make(cache_of(policy_named(name), {2}), StartState::clean, no_limit);
+    const auto states = PossibleStates::make(cache_of(policy(name), {2}), StartState::clean, no_limit);
     states->load(0, false);
     EXPECT_EQ(states->possible(0), (Possible{.hit = true, .miss = false})) << name;
   }
 }
 
 TEST(PossibleStates, NeedAPolicyWithoutChanceAndMissesThatStayInTheirSet) {
-  EXPECT_EQ(PossibleStates::make(cache_of(policy_named("random"), {4}), StartState::keep, no_limit), nullptr);
-  CacheDescription cache = cache_of(policy_named("lru"), {4});
+  EXPECT_EQ(PossibleStates::make(cache_of(policy("random"), {4}), StartState::keep, no_limit), nullptr);
+  CacheDescription cache = cache_of(policy("lru"), {4});
   cache.fill.prefetch_lines = 1;
   EXPECT_EQ(PossibleStates::make(cache, StartState::keep, no_limit), nullptr);
   cache.index.reset();
@@ -309,7 +305,7 @@ TEST(PossibleStates, NeedAPolicyWithoutChanceAndMissesThatStayInTheirSet) {
 }
 
 TEST(PossibleStates, RefuseAddressesOutsideATable) {
-  CacheDescription cache = cache_of(policy_named("lru"), {2});
+  CacheDescription cache = cache_of(policy("lru"), {2});
   cache.index = TableIndex{.granule_bytes = 32, .sets_of = {0, 0}, .origin = 0, .range_bytes = 64};
   const auto states = PossibleStates::make(cache, StartState::keep, no_limit);
   EXPECT_TRUE(states->possible(60).has_value());

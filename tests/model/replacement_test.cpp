@@ -11,13 +11,10 @@
 
 #include "model/policies/table.hpp"
 #include "model/policy_traits.hpp"
+#include "tests/model/policy.hpp"
 
 namespace gpuinfer::model {
 namespace {
-
-Replacement policy(const std::string& name, std::map<std::string, PolicyParameter> parameters = {}) {
-  return {.policy = name, .parameters = std::move(parameters), .equivalent = {}};
-}
 
 const Replacement weighted = policy("weighted_random", {{"victim_weights", std::vector<double>{1, 3, 0, 1}}});
 const Replacement fermi = policy("fermi", {{"favoured_way", std::int64_t{1}}, {"others", std::string("random")}});

@@ -49,15 +49,17 @@ class CoinSet {
     prediction = static_cast<std::uint8_t>(by_frequency_ && prediction > 0 ? prediction - 1 : 0);
   }
 
-  // The line that had to go, if one had to.
-  std::optional<Line> miss(Line line, bool is_the_one) {
+  // The line that had to go, if one had to. `rare_place`: where the one goes in a set that inserts at its ends, counted
+  // from the line accessed last; BIP puts it in front.
+  std::optional<Line> miss(Line line, bool is_the_one, std::size_t rare_place = 0) {
     std::optional<Line> gone;
     if (!predicts_) {
       if (lines_.size() == ways_) {
         gone = lines_.back();
         lines_.pop_back();
       }
-      static_cast<void>(lines_.insert(is_the_one ? lines_.begin() : lines_.end(), line));
+      const std::size_t place = is_the_one ? std::min(rare_place, lines_.size()) : lines_.size();
+      static_cast<void>(lines_.insert(lines_.begin() + static_cast<std::ptrdiff_t>(place), line));
       return gone;
     }
     const auto prediction = static_cast<std::uint8_t>(distant_ - (is_the_one ? 1 : 0));

@@ -183,10 +183,16 @@ struct Explained {
   std::size_t accesses = 0;   // that were followed
 };
 
+// Another place than in front, into which a share of the lines goes that the coin lets stay.
+struct Elsewhere {
+  std::size_t place = 0;  // counted from the line accessed last
+  double share = 0;
+};
+
 class CoinFilter {
  public:
-  CoinFilter(const Replacement& policy, std::uint32_t ways, double chance, MisreadRates rates)
-      : begin_(policy, ways), chance_(chance), rates_(rates) {}
+  CoinFilter(const Replacement& policy, std::uint32_t ways, double chance, MisreadRates rates, Elsewhere elsewhere)
+      : begin_(policy, ways), chance_(chance), elsewhere_(elsewhere), rates_(rates) {}
 
   // The first `accesses`; else those before the coins that are open become too many to be followed, because to leave
   // some out would favour the side on which coins fall more often.
@@ -251,13 +257,17 @@ class CoinFilter {
       }
       paths_[i].weight *= if_miss;
       ++paths_[i].coins;
-      Path rare = paths_[i];
-      rare.set.miss(line, true);
-      rare.weight *= chance_;
-      ++rare.rare;
+      for (const auto& [place, share] : {Elsewhere{.place = 0, .share = 1 - elsewhere_.share}, elsewhere_}) {
+        if (share > 0) {
+          Path rare = paths_[i];
+          rare.set.miss(line, true, place);
+          rare.weight *= chance_ * share;
+          ++rare.rare;
+          paths_.push_back(std::move(rare));
+        }
+      }
       paths_[i].set.miss(line, false);
       paths_[i].weight *= 1 - chance_;
-      paths_.push_back(std::move(rare));
     }
   }
 
@@ -299,6 +309,7 @@ class CoinFilter {
 
   CoinSet begin_;
   double chance_;
+  Elsewhere elsewhere_;
   struct Slot {
     std::uint64_t hash = 0;
     std::optional<std::size_t> place;  // in merged_
@@ -387,8 +398,9 @@ class BimodalExperiment {
     return repeats(*device_, question_of(set, walk));
   }
 
-  [[nodiscard]] Explained explain(const Answered& answer, const Replacement& policy, double chance) const {
-    return CoinFilter(policy, ways_of(answer), chance, rates_)
+  [[nodiscard]] Explained explain(const Answered& answer, const Replacement& policy, double chance,
+                                  Elsewhere elsewhere = {}) const {
+    return CoinFilter(policy, ways_of(answer), chance, rates_, elsewhere)
         .explain(answer.walk, answer.readings, answer.usable_accesses);
   }
 
@@ -542,6 +554,7 @@ struct Fitted {
   double coins = 0;
   std::vector<std::size_t> alike;  // numbers of others that nothing tells apart from this one
   std::optional<Intervals> one_in;
+  Elsewhere elsewhere;
 };
 
 // Expectation maximisation (Dempster, Laird & Rubin 1977).
@@ -549,7 +562,7 @@ void maximise(const BimodalExperiment& experiment, const std::vector<Answered>& 
   for (int round = 0; round < rounds; ++round) {
     Explained sum;
     for (const Answered& answer : answers) {
-      const Explained one = experiment.explain(answer, fitted.policy, fitted.chance);
+      const Explained one = experiment.explain(answer, fitted.policy, fitted.chance, fitted.elsewhere);
       sum.log_likelihood += one.log_likelihood;
       sum.rare += one.rare;
       sum.coins += one.coins;
@@ -730,7 +743,8 @@ class CoinSearch {
                            .log_likelihood = 0,
                            .coins = 0,
                            .alike = {},
-                           .one_in = {}});
+                           .one_in = {},
+                           .elsewhere = {}});
       }
     }
     possible_ = fitted_.size();
@@ -847,6 +861,9 @@ class CoinSearch {
     auto& intervals = fit.details.one_in_interval_95_percent;
     bool one_holds = false;
     for (const Fitted& each : fitted_) {
+      if (!goes_in_front(each)) {
+        continue;
+      }
       const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
       const std::vector<std::int64_t> numbers =
           found.empty() ? std::vector{std::max<std::int64_t>(2, std::lround(1 / std::max(1e-4, each.chance)))} : found;
@@ -864,6 +881,28 @@ class CoinSearch {
       return std::nullopt;
     }
     return fit;
+  }
+
+  // Whether the answers tell the front from other places, and do not speak for some lines going there.
+  [[nodiscard]] bool goes_in_front(const Fitted& fitted) const {
+    constexpr double told_apart = 8;  // in natural logarithms of a likelihood ratio
+    const std::size_t ways = std::ranges::min(sets_, {}, &ConflictClass::ways)->ways;
+    if (CoinSet(fitted.policy, ways).depends_on_ways()) {
+      return true;
+    }
+    const double in_front = experiment_.log_likelihood(answers_, fitted.policy, fitted.chance);
+    const auto elsewhere = [&](std::size_t place, double share) {
+      Fitted other = fitted;
+      other.elsewhere = {.place = place, .share = share};
+      maximise(experiment_, answers_, other, 3);
+      return other.log_likelihood;
+    };
+    const std::set<std::size_t> places{1, ways / 4, ways / 2, 3 * ways / 4};
+    return std::ranges::all_of(places, [&](std::size_t place) {
+      const bool is_an_end = place == 0 || place + 1 >= ways;
+      return is_an_end ||
+             (elsewhere(place, 1) < in_front - told_apart && elsewhere(place, 0.5) < in_front + told_apart);
+    });
   }
 
   [[nodiscard]] double p_value_of(const Fitted& fitted, const Replacement& likeliest) {

@@ -5,6 +5,10 @@
 // own.
 #include "infer/policy/bimodal_fit.hpp"
 
+#include <algorithm>
+#include <random>
+
+#include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 
 namespace gpuinfer::infer {
@@ -20,6 +24,44 @@ TEST(BimodalFit, AnswersSpeakForTheirOwnCoinOnly) {
   EXPECT_GT(fresh_bimodal_fit(sets.device(), both, bip(8), 200), 1e-3);
   EXPECT_LT(fresh_bimodal_fit(sets.device(), both, bip(2), 200), 1e-6);
   EXPECT_LT(fresh_bimodal_fit(sets.device(), both, bip(64), 200), 1e-6);
+}
+
+// Now and then a new line goes to a place in the order; all others go to its end.
+class RareLineGoesTo final : public foreign::Set {
+ public:
+  RareLineGoesTo(std::size_t place, std::size_t ways, std::mt19937_64& random)
+      : place_(place), ways_(ways), random_(&random) {}
+
+  bool load(std::uint64_t line) override {
+    const bool was_there = std::erase(order_, line) > 0;
+    if (order_.size() == ways_) {
+      order_.pop_back();
+    }
+    const bool is_rare = !was_there && (*random_)() % 8 == 0;
+    const std::size_t place = was_there ? 0 : is_rare ? std::min(place_, order_.size()) : order_.size();
+    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(place), line);
+    return was_there;
+  }
+
+ private:
+  std::size_t place_;
+  std::size_t ways_;
+  std::mt19937_64* random_;
+  std::vector<std::uint64_t> order_;
+};
+
+TEST(BimodalFit, TellsTheFrontFromOtherPlaces) {
+  constexpr std::uint32_t ways = 8;
+  for (const std::size_t place : {0U, 1U, 4U, 6U}) {
+    std::mt19937_64 random(place);
+    const auto make = [&] {
+      return std::make_unique<foreign::SetArray>(
+          1, [&](std::size_t) { return std::make_unique<RareLineGoesTo>(place, ways, random); });
+    };
+    Sets sets(std::make_unique<foreign::Device>(make, foreign::two_levels), 1, ways, 1);
+    const auto fit = fit_bimodal(sets.device(), {&sets.classes().front()});
+    EXPECT_EQ(fit.has_value(), place == 0) << "place " << place;
+  }
 }
 
 TEST(BimodalFit, FindsNoCoinWhereNoneIsTossed) {

@@ -6,11 +6,14 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/policy/bimodal_fit.hpp"
+#include "infer/policy/policy_questions.hpp"
 #include "infer/policy/pseudo_random.hpp"
 #include "infer/policy/repeatability.hpp"
 #include "infer/policy/victims.hpp"
@@ -242,6 +245,85 @@ bool would_be_uneven(const Interrogator& device, const std::vector<const Conflic
   return true;
 }
 
+// A question in which some lines of a full set are hit, then new ones come, and all are met again.
+struct HitsThenVictims {
+  model::Question question;
+  std::vector<bool> was_hit;  // of the lines that are met again, which end the question
+
+  [[nodiscard]] int more_victims_among_hits(const LevelClassifier& classifier, std::span<const float> latencies) const {
+    int more = 0;
+    const auto met_again = latencies.last(was_hit.size());
+    for (std::size_t i = 0; i < was_hit.size(); ++i) {
+      more += classifier.read(met_again[i]) != Reading::miss ? 0 : was_hit[i] ? 1 : -1;
+    }
+    return more;
+  }
+};
+
+HitsThenVictims hits_then_victims(const Interrogator& device, const ConflictClass& set, model::Random& random) {
+  AccessSequence lines(set.lines.begin(), set.lines.begin() + set.ways);
+  random.shuffle(lines);
+  const auto half = static_cast<std::ptrdiff_t>(set.ways / 2);
+  AccessSequence again(lines.begin(), lines.begin() + 2 * half);
+  random.shuffle(again);
+  const std::set<std::uint64_t> hit(again.begin(), again.begin() + half);
+  AccessSequence record;
+  for (int times = 0; times < 2; ++times) {
+    record.insert(record.end(), hit.begin(), hit.end());
+  }
+  const std::size_t others = std::min<std::size_t>(set.lines.size() - set.ways, std::max(1U, set.ways / 2));
+  record.insert(record.end(), set.lines.begin() + set.ways,
+                set.lines.begin() + static_cast<std::ptrdiff_t>(set.ways + others));
+  random.shuffle(again);
+  record.insert(record.end(), again.begin(), again.end());
+  HitsThenVictims asked{.question = device.question(lines, std::move(record)), .was_hit = {}};
+  for (const std::uint64_t line : again) {
+    asked.was_hit.push_back(hit.contains(line));
+  }
+  return asked;
+}
+
+// p-value of the hypothesis that a line goes as often whether it was hit or not. Which lines are hit, and in which
+// order all are met again, is drawn each time anew, so nothing else tells one half from the other.
+double hits_do_not_matter(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+  constexpr std::size_t lines_met_again = 70000;  // where victims are spared one time in ten, eight deviations then
+  constexpr std::size_t questions_at_once = 64;
+  model::Random random = stream(device.settings(), "lines that are hit");
+  double more = 0;
+  double squares = 0;
+  for (std::size_t met = 0, number = 0; met < lines_met_again;) {
+    std::vector<HitsThenVictims> asked;
+    std::vector<model::Question> batch;
+    for (; asked.size() < questions_at_once; ++number) {
+      asked.push_back(hits_then_victims(device, *sets[number % sets.size()], random));
+      batch.push_back(asked.back().question);
+      met += asked.back().was_hit.size();
+    }
+    const auto latencies = device.latencies(batch);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const double difference = asked[i].more_victims_among_hits(device.classifier(), latencies[i]);
+      more += difference;
+      squares += difference * difference;
+    }
+  }
+  return squares == 0 ? 1.0 : std::erfc(std::abs(more) / std::sqrt(2 * squares));
+}
+
+bool spares_lines_that_were_hit(Interrogator& device, const std::vector<const ConflictClass*>& sets) {
+  constexpr double rarer_than = 1e-5;
+  // Only an empty set is full of the lines that are loaded into it.
+  if (start_of(device) == SetStart::flooded || std::ranges::any_of(sets, [](const ConflictClass* set) {
+        return set->ways < 2 || set->lines.size() <= set->ways;
+      })) {
+    return false;
+  }
+  device.inquire("half of the lines of a full set, then new ones, then all of that set",
+                 "lines that were hit may be evicted less often");
+  const bool spares = hits_do_not_matter(device, sets) < rarer_than;
+  device.learned(spares ? "lines that were hit are evicted more or less often than others" : "hits make no difference");
+  return spares;
+}
+
 constexpr std::size_t long_chase_accesses = 8000;
 
 // The victims that are not of this way, with the ways numbered as if it were not there.
@@ -361,6 +443,10 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
         device.learned(fit.reason);
         return fit;
       }
+    }
+    if (law && spares_lines_that_were_hit(device, sets)) {
+      fit.reason = "victims are drawn by chance, and whether a line was hit changes its chance";
+      return fit;
     }
     if (law) {
       device.learned("the victims are those of " + model::to_text(*law), hypotheses.size(), 1);

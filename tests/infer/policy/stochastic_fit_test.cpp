@@ -4,6 +4,7 @@
 // What would prove the fit wrong: a law of chance that is not the set's own, or one named where none draws the victims.
 #include "infer/policy/stochastic_fit.hpp"
 
+#include <algorithm>
 #include <random>
 
 #include "infer/policy/replacement_fit.hpp"
@@ -60,6 +61,52 @@ TEST(StochasticFit, ASetThatRepeatsIsNotByChance) {
   const ReplacementFit fit = fit_stochastic(sets.device(), all_of(sets));
   EXPECT_TRUE(fit.candidates.empty());
   EXPECT_TRUE(fit.reason.starts_with("some sets choose their victims by chance")) << fit.reason;
+}
+
+// Draws again, one time in ten, where the line was hit.
+class SparingLinesThatWereHit final : public foreign::Set {
+ public:
+  SparingLinesThatWereHit(std::size_t ways, std::mt19937_64& random) : ways_(ways), random_(&random) {}
+
+  bool load(std::uint64_t line) override {
+    const auto found = std::ranges::find(lines_, line, &Line::number);
+    if (found != lines_.end()) {
+      found->was_hit = true;
+      return true;
+    }
+    if (lines_.size() < ways_) {
+      lines_.push_back({.number = line});
+      return false;
+    }
+    std::size_t way = (*random_)() % ways_;
+    while (lines_[way].was_hit && (*random_)() % 10 == 0) {
+      way = (*random_)() % ways_;
+    }
+    lines_[way] = {.number = line};
+    return false;
+  }
+
+ private:
+  struct Line {
+    std::uint64_t number = 0;
+    bool was_hit = false;
+  };
+
+  std::size_t ways_;
+  std::mt19937_64* random_;
+  std::vector<Line> lines_;
+};
+
+TEST(StochasticFit, SeesThatLinesWhichWereHitAreSpared) {
+  for (const std::size_t ways : {5U, 16U}) {
+    std::mt19937_64 random(ways);
+    const auto make = [&] {
+      return std::make_unique<foreign::SetArray>(
+          2, [&](std::size_t) { return std::make_unique<SparingLinesThatWereHit>(ways, random); });
+    };
+    Sets sets(std::make_unique<foreign::Device>(make, foreign::two_levels), 2, static_cast<std::uint32_t>(ways), 1);
+    EXPECT_TRUE(fit_stochastic(sets.device(), all_of(sets)).candidates.empty()) << ways << " ways";
+  }
 }
 
 TEST(StochasticFit, FreshVictimsSpeakForTheirOwnLawOnly) {

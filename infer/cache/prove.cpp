@@ -190,7 +190,8 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
       if (departs(asker, tally)) {
         describe_departing(tally, claims.replacement);
       } else {
-        claims.replacement.bound = bound_of(tally.departures_below());
+        // A policy may treat a few lines unlike all others.
+        claims.replacement.bound = bound_of(std::max(tally.departures_below(), tally.odd_lines_below()));
       }
     }
     claims.index.bound = claims.ways.bound = bound_of(tally.odd_lines_below());

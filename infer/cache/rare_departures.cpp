@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -34,17 +35,33 @@ double most_expected(std::size_t events, double confidence) {
 // What an access says for "loads go either way here" against "loads go as predicted", by its log likelihood ratio.
 double either_way(double against_prediction) { return std::log(0.5 + 0.5 * std::exp(against_prediction)); }
 
-// Stretches of loads of one set that speak against the prediction by more than misreads do. Each begins after the one
-// before has ended.
-std::size_t count_events(std::span<const std::uint32_t> set_of, std::span<const double> against) {
-  std::unordered_map<std::uint32_t, double> sums;
-  std::size_t events = 0;
+struct Events {
+  std::size_t all = 0;         // loads of one set that speak against the prediction by more than misreads do
+  std::size_t departures = 0;  // of those that follow each other closely, the first
+};
+
+// One departure may show in many loads: what it leads to is over when all lines of the set were met twice as predicted.
+Events count_events(std::span<const std::uint32_t> set_of, std::span<const double> against,
+                    std::span<const std::uint32_t> ways) {
+  struct Course {
+    double sum = 0;
+    std::optional<std::size_t> loads_as_predicted;  // since a departure showed
+  };
+  std::unordered_map<std::uint32_t, Course> courses;
+  Events events;
   for (std::size_t i = 0; i < against.size(); ++i) {
-    double& sum = sums[set_of[i]];
-    sum = std::max(0.0, sum + either_way(against[i]));
-    if (sum > departure_log_ratio) {
-      ++events;
-      sum = -std::numeric_limits<double>::infinity();
+    Course& course = courses[set_of[i]];
+    const std::size_t twice_all = 2 * (std::size_t{ways[set_of[i]]} + 1);
+    if (course.loads_as_predicted) {
+      course.loads_as_predicted = against[i] > 0 ? 0 : *course.loads_as_predicted + 1;
+    }
+    course.sum = std::max(0.0, course.sum + either_way(against[i]));
+    if (course.sum > departure_log_ratio) {
+      ++events.all;
+      events.departures += !course.loads_as_predicted || *course.loads_as_predicted > twice_all ? 1U : 0U;
+      course = {.sum = 0, .loads_as_predicted = 0};
+    } else if (course.loads_as_predicted && *course.loads_as_predicted > twice_all) {
+      course.loads_as_predicted.reset();
     }
   }
   return events;
@@ -87,7 +104,9 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
     }
   }
   fills_ += fills.size();
-  events_ += count_events(set_of, against);
+  const Events events = count_events(set_of, against, *cache_->ways);
+  events_ += events.all;
+  departures_ += events.departures;
 
   constexpr std::size_t trials = 2;
   for (std::size_t trial = 0; trial < trials && !fills.empty(); ++trial) {
@@ -104,7 +123,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
       differing += differs && ratios[i] != 0 ? 1U : 0U;
     }
     const double stands_for = static_cast<double>(fills.size()) / trials;
-    fills_that_show_ += count_events(set_of, shown) > 0 ? stands_for : 0;
+    fills_that_show_ += count_events(set_of, shown, *cache_->ways).all > 0 ? stands_for : 0;
     fills_that_mispredict_ += differing > 0 ? stands_for : 0;
   }
 }
@@ -132,7 +151,7 @@ double DepartureTally::odd_lines_below() const {
 }
 
 std::pair<double, double> DepartureTally::departing_share() const {
-  const auto [low, high] = wilson_interval(events_, std::max<std::size_t>(1, fills_));
+  const auto [low, high] = wilson_interval(departures_, std::max<std::size_t>(1, fills_));
   const double visible = as_visible * fills_that_show_ / static_cast<double>(std::max<std::size_t>(1, fills_));
   return {low, std::min(1.0, high / std::max(visible, low))};
 }
@@ -210,19 +229,31 @@ class RareDepartureSearch {
     // With a visible share of one half, and nothing seen.
     const auto planned = static_cast<std::size_t>(std::ceil(2 * most_expected(0, excluded_at) / wanted));
     const std::size_t before = device_.accesses_asked();
-    while (device_.accesses_asked() - before < planned / 2) {
+    constexpr std::size_t kinds = 2;  // of in_use()
+    for (std::size_t asked = 0; asked < kinds || device_.accesses_asked() - before < planned / 2; ++asked) {
       if (auto found = judge(in_use())) {
         return found;
       }
     }
-    const std::size_t before_chases = device_.accesses_asked();
     const std::size_t fills_before = tally_.fills();
     // What departs by a counter that a clean start sets back does so late, and may show in another set only.
-    for (const std::size_t most_ways : {1U, 1024U, 1024U}) {
-      if (auto found = judge(long_chase(most_ways))) {
-        return found;
+    const auto long_chases = [&]() -> std::optional<std::string> {
+      for (const std::size_t most_ways : {1U, 1024U}) {
+        if (auto found = judge(long_chase(most_ways))) {
+          return found;
+        }
       }
+      for (int time = 0; time < 3 && order_.size() > 1; ++time) {
+        if (auto found = judge(chase_beside_full_sets())) {
+          return found;
+        }
+      }
+      return std::nullopt;
+    };
+    if (auto found = long_chases()) {
+      return found;
     }
+    const std::size_t before_chases = device_.accesses_asked();
     const double least_share = static_cast<double>(*cache_.line_bytes) / static_cast<double>(device_.buffer().bytes);
     const auto is_open = [&] {
       return tally_.departures_below() > wanted || tally_.odd_lines_below() > std::max(wanted, 2 * least_share);
@@ -290,12 +321,17 @@ class RareDepartureSearch {
     return pool.all().empty() ? pool_of_lines(device_, cache_, asked, everywhere, random_) : pool;
   }
 
-  FreshQuestion chase_over(std::span<const std::uint32_t> sets, std::size_t fewest_laps, std::size_t fewest_loads,
-                           StrideExponent lying) {
+  // Lines more than ways of each of the sets.
+  [[nodiscard]] std::vector<std::uint32_t> lines_to_ask(std::span<const std::uint32_t> sets, std::uint32_t more) const {
     std::vector<std::uint32_t> asked(order_.size());
     for (const std::uint32_t set : sets) {
-      asked[set] = (*cache_.ways)[set] + 1;
+      asked[set] = (*cache_.ways)[set] + more;
     }
+    return asked;
+  }
+
+  FreshQuestion chase_over(const std::vector<std::uint32_t>& asked, std::size_t fewest_laps, std::size_t fewest_loads,
+                           StrideExponent lying) {
     Pool pool = draw(asked, lying);
     Offsets lap = pool.all();
     random_.shuffle(lap);
@@ -305,7 +341,7 @@ class RareDepartureSearch {
 
   FreshQuestion chase() {
     constexpr std::size_t most_ways = 1024;
-    return chase_over(next_sets(most_ways), 2, 0, next_stride());
+    return chase_over(lines_to_ask(next_sets(most_ways), 1), 2, 0, next_stride());
   }
 
   FreshQuestion long_chase(std::size_t most_ways) {
@@ -314,7 +350,37 @@ class RareDepartureSearch {
     const std::size_t lap =
         std::accumulate(sets.begin(), sets.end(), sets.size(),
                         [&](std::size_t sum, std::uint32_t set) { return sum + (*cache_.ways)[set]; });
-    return chase_over(sets, more_laps, device_.settings().fills_to_test + more_laps * lap, side_by_side);
+    return chase_over(lines_to_ask(sets, 1), more_laps, device_.settings().fills_to_test + more_laps * lap,
+                      side_by_side);
+  }
+
+  // Some sets miss all the time, and the others are just full: what comes along with a miss evicts a line there.
+  FreshQuestion chase_beside_full_sets() {
+    constexpr std::size_t most_ways = 1024;
+    constexpr std::size_t chased_one_in = 4;  // sets
+    constexpr std::size_t laps_between = 8;
+    const std::vector<std::uint32_t> sets = next_sets(most_ways);
+    const std::span chased = std::span(sets).first((sets.size() + chased_one_in - 1) / chased_one_in);
+    std::vector<std::uint32_t> asked = lines_to_ask(sets, 0);
+    for (const std::uint32_t set : chased) {
+      ++asked[set];
+    }
+    Pool pool = draw(asked, everywhere);
+    Offsets lap;
+    for (const std::uint32_t set : chased) {
+      lap.insert(lap.end(), pool.asked[set].begin(), pool.asked[set].end());
+      pool.asked[set].clear();
+    }
+    random_.shuffle(lap);
+    const Offsets full = pool.all();
+    AccessSequence record = full;
+    const std::size_t fewest_loads = 2 * device_.settings().fills_to_test;
+    while (record.size() < fewest_loads) {
+      const AccessSequence laps = model::repeated(lap, laps_between);
+      record.insert(record.end(), laps.begin(), laps.end());
+      record.insert(record.end(), full.begin(), full.end());
+    }
+    return question_over(device_, std::move(pool), std::move(record));
   }
 
   // Each set in turn gets a line that comes but once, and then all that are in use.
@@ -322,7 +388,8 @@ class RareDepartureSearch {
     constexpr std::size_t most_loads = 4000;
     constexpr std::size_t rounds_wanted = 8;
     std::vector<std::uint32_t> asked(order_.size());
-    const std::vector<std::uint32_t> sets = next_sets(most_loads / rounds_wanted);
+    // Of a set by itself so many come that an outer cache, which sees none of the hits, has dropped the lines in use.
+    const std::vector<std::uint32_t> sets = next_sets(questions_ % 2 == 0 ? most_loads / rounds_wanted : 1);
     std::size_t loads_of_round = 0;
     for (const std::uint32_t set : sets) {
       loads_of_round += (*cache_.ways)[set];

@@ -58,6 +58,7 @@ class DepartureTally {
   std::unordered_set<std::uint64_t> lines_;
   std::size_t fills_ = 0;
   std::size_t events_ = 0;
+  std::size_t departures_ = 0;
   std::size_t mispredicted_ = 0;
   // So many fills would have shown an event, or a load that is mispredicted, had they been left out.
   double fills_that_show_ = 0;

@@ -172,7 +172,9 @@ struct Conflict {
 std::string bytes_text(double bytes) { return std::to_string(std::llround(bytes)) + " bytes"; }
 
 // Values that cannot hold together, however well each of them was tested.
-std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
+// `contiguous_bytes`: that fit, at one base at least.
+std::vector<Conflict> conflicts_of(const model::CacheDescription& cache,
+                                   std::optional<std::uint64_t> contiguous_bytes) {
   // Lines that a nearer level keeps are resident, too, and those of sets that few loads meet may not be.
   constexpr double most_resident = 1.25;
   // Random loads fill a cache but for the sets that few of them meet.
@@ -187,6 +189,13 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
     check(*cache.onset_bytes <= *cache.capacity_bytes, "capacity_bytes", "onset_bytes",
           bytes_text(static_cast<double>(*cache.onset_bytes)) + " in a row fit, and the capacity is " +
               bytes_text(static_cast<double>(*cache.capacity_bytes)));
+  }
+  if (cache.capacity_bytes && cache.ways && cache.ways->size() == 1 && contiguous_bytes &&
+      *contiguous_bytes < *cache.capacity_bytes) {
+    found.push_back({.leaves = {"capacity_bytes", "ways"},
+                     .sentence = "of a single set " + bytes_text(static_cast<double>(*contiguous_bytes)) +
+                                 " in a row fit and no more, and its capacity is " +
+                                 bytes_text(static_cast<double>(*cache.capacity_bytes))});
   }
   if (cache.capacity_bytes && cache.resident_bytes) {
     check(cache.resident_bytes->front() <= most_resident * static_cast<double>(*cache.capacity_bytes), "capacity_bytes",
@@ -214,7 +223,7 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache) {
 
 // Opens all leaves of each conflict.
 void open_conflicts(const CacheClaims& claims, CacheFinding& finding) {
-  for (const Conflict& conflict : conflicts_of(finding.cache)) {
+  for (const Conflict& conflict : conflicts_of(finding.cache, claims.onset_bytes.value)) {
     for_each_claim(claims,
                    [&]<class Value, class Member>(std::string_view leaf, const Claim<Value>& claim, Member member) {
                      if (std::ranges::find(conflict.leaves, leaf) == conflict.leaves.end()) {

@@ -206,6 +206,12 @@ TEST(Conclude, ValuesThatCannotHoldTogetherAreLeftOpen) {
        [](CacheClaims& claims) {
          claims.resident_bytes->value = std::array{3000.0, 3100.0};
        }},
+      {{"capacity_bytes", "ways"},
+       [](CacheClaims& claims) {
+         claims.ways.value = {128};
+         claims.index.value = model::BitsIndex{};
+         claims.onset_bytes.value = 4064;
+       }},
       {{"index", "ways"},
        [](CacheClaims& claims) {
          claims.index.value = model::BitsIndex{.bits = {5, 6}};

@@ -100,12 +100,22 @@ def draw_departing(rng, most_lines):
     return spec
 
 
+def hash_of(value, key):
+    """As in unkind_device.cpp."""
+    value = (value + key + 0x9E3779B97F4A7C15) % 2**64
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
 def draw_signature(rng, most_lines):
     spec = sets_cache(rng, most_lines, "lru", least_ways=4)
     one_in = rng.choice((64, 256, 256, 512))
-    spec["depart"] = {"how": "lru_end", "by": "signature", "one_in": one_in, "salt": rng.randrange(1, 1 << 32)}
-    spec["departures"] = {"replacement": 1 / one_in}
-    return spec
+    salt = rng.randrange(1, 1 << 32)
+    spec["depart"] = {"how": "lru_end", "by": "signature", "one_in": one_in, "salt": salt}
+    first, lines = (spec[key] // spec["line_bytes"] for key in ("address_of_buffer", "buffer_bytes"))
+    departing = sum(hash_of(line, salt) % one_in == 0 for line in range(first, first + lines))
+    return spec | {"departures": {"replacement": departing / lines}}
 
 
 def draw_odd_lines(rng, most_lines):
@@ -398,7 +408,7 @@ def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
     miss = cache["latency_cycles"].get("miss") or 0
     if spec["latency_cycles"]["miss"] - 1 <= miss <= spec.get("most_miss_cycles", 0) + 1:
         wrong.pop("latency_cycles", None)
-    bounds = {leaf: (evidence.get(leaf, {}).get("bound") or {}).get("departures_below", 0) for leaf in ("replacement", "index")}
+    bounds = {leaf: (evidence.get(leaf, {}).get("bound") or {}).get("departures_below", 0) for leaf in spec["departures"]}
     excused = {leaf for leaf, rate in spec["departures"].items() if rate < bounds[leaf]}
     wrong = {leaf: problem for leaf, problem in wrong.items() if leaf not in excused}
     complete = not {"line_bytes", "ways", "index", "replacement"} & set(open_leaves)

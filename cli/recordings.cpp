@@ -25,7 +25,7 @@ Recording read_recording(const std::string& file) {
   if (recording.is_archive) {
     probe::Archive archive = probe::read_archive(file);
     recording.facts = std::move(archive.facts);
-    recording.traces = std::move(archive.traces);
+    recording.archived_targets = std::move(archive.traced_targets);
     recording.timed = std::move(archive.timed);
     recording.timed_targets = std::move(archive.timed_targets);
   } else {
@@ -37,7 +37,8 @@ Recording read_recording(const std::string& file) {
       recording.traces = probe::read_traces(file);
     }
   }
-  if (recording.traces.empty() && recording.timed_targets.empty() && recording.set_sequences.empty()) {
+  if (recording.traces.empty() && recording.archived_targets.empty() && recording.timed_targets.empty() &&
+      recording.set_sequences.empty()) {
     throw InputError(file + ": holds no trace; record one with `gpuinfer probe --record`");
   }
   return recording;
@@ -67,8 +68,20 @@ void name_target(Recording& recording, const std::vector<std::string>& asked) {
   }
 }
 
+void for_each_trace(const Recording& recording, const probe::Wanted& wanted,
+                    const std::function<void(const model::Trace&)>& visit) {
+  if (recording.is_archive) {
+    probe::for_each_trace(recording.file, wanted, visit);
+  }
+  for (const model::Trace& trace : recording.traces) {
+    if (!wanted || wanted(trace.question.target, trace.question.circumstances)) {
+      visit(trace);
+    }
+  }
+}
+
 std::vector<std::string> targets_of(const Recording& recording) {
-  std::vector<std::string> targets;
+  std::vector<std::string> targets = recording.archived_targets;
   for (const model::Trace& trace : recording.traces) {
     if (std::find(targets.begin(), targets.end(), trace.question.target) == targets.end()) {
       targets.push_back(trace.question.target);
@@ -81,17 +94,17 @@ std::vector<std::string> targets_of(const Recording& recording) {
 std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordings, const std::string& target) {
   std::vector<model::Trace> traces;
   for (const Recording& recording : recordings) {
-    for (const model::Trace& recorded : recording.traces) {
-      if (recorded.question.target != target || recorded.question.circumstances.contended_pairs) {
-        continue;
-      }
+    const auto is_wanted = [&](std::string_view of, const model::Circumstances& circumstances) {
+      return of == target && !circumstances.contended_pairs;
+    };
+    for_each_trace(recording, is_wanted, [&](const model::Trace& recorded) {
       model::Trace& trace = traces.emplace_back(recorded);
       for (model::AccessSequence* sequence : {&trace.question.warm, &trace.question.record}) {
         for (std::uint64_t& offset : *sequence) {
           offset += recording.facts.buffer_of(target).address;
         }
       }
-    }
+    });
   }
   return traces;
 }

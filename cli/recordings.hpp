@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ namespace gpuinfer::cli {
 struct Recording {
   std::string file;
   bool is_archive = false;
-  model::DeviceFacts facts;  // of a text file: its name and nothing else
-  std::vector<model::Trace> traces;
+  model::DeviceFacts facts;                       // of a text file: its name and nothing else
+  std::vector<std::string> archived_targets;      // of an archive: that have traces, which for_each_trace() reads
+  std::vector<model::Trace> traces;               // of a text file
   std::vector<model::SetSequence> set_sequences;  // in place of traces
   std::vector<model::ArrayTiming> array_timings;  // in place of traces, of read_recording_to_explain() alone
   std::vector<probe::TimedWorkload> timed;        // what many threads did at once
@@ -35,6 +37,11 @@ struct Recording {
 
 // Text files name no load path: their traces become traces of the one target in `asked`, else of L1tex.
 void name_target(Recording& recording, const std::vector<std::string>& asked);
+
+// Shows the traces that are wanted, in the order in which they stand there. One is there until the next. Throws as
+// read_recording() does, and what `visit` throws.
+void for_each_trace(const Recording& recording, const probe::Wanted& wanted,
+                    const std::function<void(const model::Trace&)>& visit);
 
 // Distinct targets in the order in which they first stand there.
 [[nodiscard]] std::vector<std::string> targets_of(const Recording& recording);

@@ -214,9 +214,8 @@ bool names_archive(const std::string& text) { return text.starts_with(archive_pr
 
 std::vector<model::Question> questions_of_archive(const std::string& text) {
   std::vector<model::Question> questions;
-  for (model::Trace& trace : read_recording(text.substr(archive_prefix.size())).traces) {
-    questions.push_back(std::move(trace.question));
-  }
+  for_each_trace(read_recording(text.substr(archive_prefix.size())), {},
+                 [&](const model::Trace& trace) { questions.push_back(trace.question); });
   return questions;
 }
 

@@ -35,24 +35,21 @@ Syntax report_syntax() {
 
 namespace {
 
-std::vector<Recording> read_recordings(const std::vector<std::string>& files, const std::vector<std::string>& asked,
-                                       StepBar& bar) {
-  std::vector<Recording> recordings;
+report::Measurements measured(const std::vector<std::string>& files, const std::vector<std::string>& asked,
+                              const std::vector<std::string>& targets, StepBar& bar) {
+  report::Measurements measurements;
   for (const std::string& file : files) {
     bar.doing("reading " + file);
-    name_target(recordings.emplace_back(read_recording(file)), asked);
+    Recording recording = read_recording(file);
+    name_target(recording, asked);
+    const std::vector<std::string> recorded = targets_of(recording);
+    if (std::ranges::find_first_of(recorded, targets) == recorded.end()) {
+      throw InputError(file + ": contains none of the profile's targets; leave it out or name its profile");
+    }
+    measurements.add(recording, targets);
     bar.step();
   }
-  return recordings;
-}
-
-void check_that_one_shows(const std::vector<Recording>& recordings, const std::vector<std::string>& targets) {
-  for (const Recording& recording : recordings) {
-    const std::vector<std::string> recorded = targets_of(recording);
-    if (std::find_first_of(recorded.begin(), recorded.end(), targets.begin(), targets.end()) == recorded.end()) {
-      throw InputError(recording.file + ": contains none of the profile's targets; leave it out or name its profile");
-    }
-  }
+  return measurements;
 }
 
 // Profiles of several devices, each as it is.
@@ -106,10 +103,9 @@ ExitStatus verb_report(Arguments arguments) {
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
   StepBar bar("report", traces.size() + targets.size());
-  const std::vector<Recording> recordings = read_recordings(traces, asked, bar);
-  check_that_one_shows(recordings, targets);
+  const report::Measurements measurements = measured(traces, asked, targets, bar);
   bar.doing("drawing");
-  output.stream() << report::page_of(profile, text_of_files(files), targets, recordings, [&bar] { bar.step(); });
+  output.stream() << report::page_of(profile, text_of_files(files), targets, measurements, [&bar] { bar.step(); });
   output.finish();
   return ExitStatus::resolved;
 }

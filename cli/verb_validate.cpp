@@ -64,13 +64,13 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
                        ": holds sequences over one set, without addresses, which only `gpuinfer infer` explains");
     }
     name_target(recording, asked);
-    for (model::Trace& trace : recording.traces) {
-      const bool is_asked = all || std::find(asked.begin(), asked.end(), trace.question.target) != asked.end();
-      if (is_asked && !trace.question.circumstances.contended_pairs) {
-        const std::uint64_t address = recording.facts.buffer_of(trace.question.target).address;
-        chosen.push_back({.trace = std::move(trace), .address_of_buffer = address, .agreement = {}});
-      }
-    }
+    const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {
+      return (all || std::ranges::find(asked, target) != asked.end()) && !circumstances.contended_pairs;
+    };
+    for_each_trace(recording, is_wanted, [&](const model::Trace& trace) {
+      const std::uint64_t address = recording.facts.buffer_of(trace.question.target).address;
+      chosen.push_back({.trace = trace, .address_of_buffer = address, .agreement = {}});
+    });
     bar.step();
   }
   if (chosen.empty()) {

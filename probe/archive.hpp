@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/answerer.hpp"
@@ -60,17 +62,29 @@ namespace gpuinfer::probe {
 
 class AnswerLog;
 
+// What an archive holds, but for the traces themselves.
 struct Archive {
   model::DeviceFacts facts;
-  // In the order they were asked, without the refused ones. The start is known unless it was what another one had left.
-  std::vector<model::Trace> traces;
-  std::vector<TimedWorkload> timed;        // likewise
-  std::vector<std::string> timed_targets;  // of these, each once
+  std::vector<std::string> traced_targets;  // that have traces, each once, in the order they were asked
+  std::vector<TimedWorkload> timed;         // in the order they were asked, without the refused ones
+  std::vector<std::string> timed_targets;   // of these, each once
 };
 
 // Throws InputError: not there, not HDF5, truncated, another schema than those two, lengths that do not fit, negative
-// latencies.
+// times.
 [[nodiscard]] Archive read_archive(const std::filesystem::path& file);
+
+// Which questions are read, by their target and circumstances; empty: all. The others are hardly looked at.
+using Wanted = std::function<bool(std::string_view target, const model::Circumstances& circumstances)>;
+
+// Shows traces in the order they were asked, without the refused ones. One is there until the next: of a whole GPU all
+// together are far longer than the archive. The start is known unless it was what another one had left. Throws as
+// read_archive() does, before the first, and what `visit` throws.
+void for_each_trace(const std::filesystem::path& file, const Wanted& wanted,
+                    const std::function<void(const model::Trace&)>& visit);
+
+// The same, held all at once. Throws InputError also where they are too long for that.
+[[nodiscard]] std::vector<model::Trace> archived_traces(const std::filesystem::path& file, const Wanted& wanted = {});
 
 // The targets of which the archive has answers, as open_recording() offers them, without reading what they are. Throws
 // as read_archive() does.

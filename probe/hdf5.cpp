@@ -305,15 +305,21 @@ void Dataset::read(hid_t memory_type, void* data) const {
           name_ + " is damaged or of another type");
 }
 
+std::size_t Dataset::text_bytes() const {
+  const std::size_t length = string_length(type_, name_);
+  if (count_ > most_traces) {
+    throw Failure(name_ + " has more than " + std::to_string(most_traces) + " texts");
+  }
+  return length;
+}
+
+void Dataset::read_texts(void* data) const { read(string_type(text_bytes()).get(), data); }
+
 std::vector<std::string> read_strings(const Handle& group, const std::string& name) {
   const Dataset dataset(group, name);
-  const std::size_t length = string_length(dataset.type(), "dataset " + name);
-  if (dataset.count() > most_traces) {
-    throw Failure("dataset " + name + " has more than " + std::to_string(most_traces) + " texts");
-  }
-  std::string bytes(dataset.count() * length, '\0');
-  dataset.read(string_type(length).get(), bytes.data());
-  return split(bytes, length);
+  std::string bytes(dataset.count() * dataset.text_bytes(), '\0');
+  dataset.read_texts(bytes.data());
+  return split(bytes, dataset.text_bytes());
 }
 
 }  // namespace gpuinfer::probe::hdf5

@@ -50,6 +50,12 @@ Result checked(Result result, const std::string& what) {
   return result;
 }
 
+inline void require(bool holds, const char* what) {
+  if (!holds) {
+    throw Failure(what);
+  }
+}
+
 // Owns an identifier.
 class Handle {
  public:
@@ -108,9 +114,15 @@ class Dataset {
 
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] const Handle& type() const { return type_; }
+  // Whether elements are stored as this type is.
+  [[nodiscard]] bool stores(hid_t type) const { return H5Tequal(type_.get(), type) > 0; }
+  // The length of its strings. Throws Failure where it holds none, or too many.
+  [[nodiscard]] std::size_t text_bytes() const;
   // Throws Failure unless elements are numbers as processors have them, whose conversion cannot go wrong.
   void require_numbers() const;
   void read(hid_t memory_type, void* data) const;
+  // Strings of text_bytes() each, padded with zeros.
+  void read_texts(void* data) const;
 
  private:
   std::string name_;

@@ -656,7 +656,7 @@ bool holds_set_sequences(const std::filesystem::path& file) {
 
 std::vector<model::Trace> read_traces(const std::filesystem::path& file) {
   if (is_archive(file)) {
-    return read_archive(file).traces;
+    return archived_traces(file);
   }
   if (holds_mt4g(file)) {
     return read_mt4g(file);

@@ -30,17 +30,18 @@ std::vector<const Level*> data_path(const std::vector<Level>& levels) {
 }
 
 // Mean latency of warmed chases in steps of at most a line's usual size, by array.
-Series measured_latencies(const std::vector<Recording>& recordings, const std::string& target) {
+Series measured_latencies(const Measurements& measurements, const std::string& target) {
   std::map<std::uint64_t, std::pair<double, std::size_t>> by_size;
-  for (const model::Trace* trace : plain_traces(recordings, target)) {
+  const Traces& traces = measurements.traces_of(target);
+  for (const Traces::Loads& trace : traces.each()) {
     constexpr std::uint64_t longest_stride = 256;
-    const auto chase = warmed_chase(*trace);
-    if (!chase || chase->stride_bytes > longest_stride) {
+    if (!trace.chase || trace.chase->stride_bytes > longest_stride) {
       continue;
     }
-    auto& [cycles, loads] = by_size[chase->places * chase->stride_bytes];
-    cycles = std::accumulate(trace->latency_cycles.begin(), trace->latency_cycles.end(), cycles);
-    loads += trace->latency_cycles.size();
+    auto& [cycles, loads] = by_size[trace.chase->places * trace.chase->stride_bytes];
+    const std::span<const float> latencies = traces.latency_cycles(trace);
+    cycles = std::accumulate(latencies.begin(), latencies.end(), cycles);
+    loads += latencies.size();
   }
   Series series{.name = target + ", measured", .shape = Series::Shape::points, .role = Role::other, .points = {}};
   for (const auto& [bytes, sum] : by_size) {
@@ -80,14 +81,13 @@ std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescriptio
   return steps;
 }
 
-std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles,
-                                       const std::vector<Recording>& recordings) {
+std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles, const Measurements& measurements) {
   Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2}, .y = {.title = "cycles of a load"}};
   std::vector<Series> measured;
   if (profiles.size() == 1) {
     for (const auto& [target, cache] : profiles.front().profile->caches) {
       if (target == "L1tex" || target == "L1D" || target == "L2") {
-        measured.push_back(measured_latencies(recordings, target));
+        measured.push_back(measured_latencies(measurements, target));
       }
     }
   }

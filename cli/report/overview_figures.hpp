@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/recordings.hpp"
 #include "cli/report/figure.hpp"
+#include "cli/report/trace_figures.hpp"
 #include "model/device_description.hpp"
 
 // Figures of a whole device, or of several over one another.
@@ -21,7 +21,7 @@ struct NamedProfile {
 // Cycles of a load by the size of the array: as steps what each profile says of its data caches, as points what was
 // recorded, each target by itself. None where no profile says two levels.
 [[nodiscard]] std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles,
-                                                     const std::vector<Recording>& recordings);
+                                                     const Measurements& measurements);
 
 // What a profile says: {from which array size on, cycles}, the nearest level first, and at last how far it says
 // anything.

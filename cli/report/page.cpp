@@ -44,7 +44,7 @@ model::LatencyCycles guide_of(const model::CacheDescription& cache) {
 }
 
 std::vector<Figure> cache_figures(const std::string& target, const DeviceDescription& profile,
-                                  const std::vector<Recording>& recordings) {
+                                  const Measurements& measurements) {
   const model::CacheDescription& cache = profile.caches.at(target);
   const auto evidence = profile.evidence.find(target);
   const SupposedCache likely = supposed(cache, evidence == profile.evidence.end() ? nullptr : &evidence->second);
@@ -65,7 +65,7 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   keep(figures, store_figure(drawn));
   keep(figures, eviction_figure(drawn));
   keep(figures, victim_figure(drawn));
-  const Traces traces = plain_traces(recordings, target);
+  const Traces& traces = measurements.traces_of(target);
   const model::LatencyCycles guide = guide_of(cache);
   keep(figures, latency_histogram(traces, guide));
   keep(figures, miss_curve_figure(cache, traces, guide));
@@ -79,10 +79,10 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
 }
 
 std::vector<Figure> texture_figures(const std::string& target, const model::TextureDescription& texture,
-                                    const std::vector<Recording>& recordings) {
+                                    const Measurements& measurements) {
   std::vector<Figure> figures;
   keep(figures, texel_figure(texture));
-  keep(figures, latency_histogram(plain_traces(recordings, target), texture.latency_cycles));
+  keep(figures, latency_histogram(measurements.traces_of(target), texture.latency_cycles));
   return figures;
 }
 
@@ -111,23 +111,21 @@ constexpr std::array figures_of_threads{
                      }}};
 
 std::vector<Figure> figures_of(const std::string& target, const DeviceDescription& profile,
-                               const std::vector<Recording>& recordings) {
+                               const Measurements& measurements) {
   if (profile.caches.contains(target)) {
-    return cache_figures(target, profile, recordings);
+    return cache_figures(target, profile, measurements);
   }
   if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
-    return texture_figures(target, texture->second, recordings);
+    return texture_figures(target, texture->second, measurements);
   }
   if (const auto code = profile.code.find(target); code != profile.code.end()) {
     std::vector<Figure> figures;
-    keep(figures, code_figure(target, code->second, plain_traces(recordings, target)));
+    keep(figures, code_figure(target, code->second, measurements.traces_of(target)));
     return figures;
   }
   std::vector<probe::TimedWorkload> timed;
-  for (const Recording& recording : recordings) {
-    std::copy_if(recording.timed.begin(), recording.timed.end(), std::back_inserter(timed),
-                 [&](const probe::TimedWorkload& each) { return target_of(each.workload) == target; });
-  }
+  std::ranges::copy_if(measurements.timed, std::back_inserter(timed),
+                       [&](const probe::TimedWorkload& each) { return target_of(each.workload) == target; });
   const auto of_threads = std::ranges::find(figures_of_threads, target, &FiguresOfThreads::target);
   return of_threads == figures_of_threads.end() ? std::vector<Figure>{} : of_threads->figures(profile, timed);
 }
@@ -210,8 +208,7 @@ std::vector<Section> sections_of(const DeviceDescription& profile, const std::ve
   return sections;
 }
 
-std::string section_html(const Section& section, const DeviceDescription& profile,
-                         const std::vector<Recording>& recordings) {
+std::string section_html(const Section& section, const DeviceDescription& profile, const Measurements& measurements) {
   const std::string& target = section.target;
   const std::string key(section_of(target));
   std::string badges;
@@ -222,16 +219,16 @@ std::string section_html(const Section& section, const DeviceDescription& profil
       "<details class=\"section\" id=\"{0}\">\n<summary><h2>{1}</h2><p>{2}</p>{3}</summary>\n"
       "<div class=\"figures\">\n",
       escaped(target), escaped(section.name), escaped(what_is(target)), badges);
-  for (const Figure& figure : figures_of(target, profile, recordings)) {
+  for (const Figure& figure : figures_of(target, profile, measurements)) {
     text += html_of(target, figure);
   }
   return text + "</div>\n<details><summary>Evidence</summary>\n" + evidence_html(profile, key) +
          "</details>\n</details>\n";
 }
 
-std::string overview_html(const std::vector<NamedProfile>& profiles, const std::vector<Recording>& recordings) {
+std::string overview_html(const std::vector<NamedProfile>& profiles, const Measurements& measurements) {
   std::string text = "<section id=\"overview\" class=\"figures\">\n";
-  for (const auto& figure : {footprint_figure(profiles, recordings), bandwidth_ladder(profiles)}) {
+  for (const auto& figure : {footprint_figure(profiles, measurements), bandwidth_ladder(profiles)}) {
     text += figure ? html_of("Overview", *figure) : "";
   }
   return text + "</section>\n";
@@ -250,10 +247,10 @@ std::string glance_html(const DeviceDescription& profile) {
          html(key_figures(levels), "Key figures") + "</div>\n</figure>\n</section>\n";
 }
 
-std::string sources_text(const std::string& profile_name, const std::vector<Recording>& recordings) {
+std::string sources_text(const std::string& profile_name, const Measurements& measurements) {
   std::string text = "Made from " + profile_name;
-  for (const Recording& recording : recordings) {
-    text += ", " + recording.file;
+  for (const std::string& file : measurements.files) {
+    text += ", " + file;
   }
   return text + " by " + program_version() + ".";
 }
@@ -306,18 +303,18 @@ std::string shortened(const std::string& value) {
 }  // namespace
 
 std::string page_of(const DeviceDescription& profile, const std::string& profile_name,
-                    const std::vector<std::string>& targets, const std::vector<Recording>& recordings,
+                    const std::vector<std::string>& targets, const Measurements& measurements,
                     const std::function<void()>& on_section) {
   std::string links = link_to("glance", "At a glance");
   std::string sections =
-      glance_html(profile) + overview_html({{.name = profile.device.name, .profile = &profile}}, recordings);
+      glance_html(profile) + overview_html({{.name = profile.device.name, .profile = &profile}}, measurements);
   for (const Section& section : sections_of(profile, targets)) {
     links += link_to(section.target, section.name);
-    sections += section_html(section, profile, recordings);
+    sections += section_html(section, profile, measurements);
     on_section();
   }
   return framed(profile.device.name, device_line(profile.device), links, sections,
-                "<p>" + escaped(sources_text(profile_name, recordings)) + "</p>" + provenance_html(profile.device));
+                "<p>" + escaped(sources_text(profile_name, measurements)) + "</p>" + provenance_html(profile.device));
 }
 
 std::string comparison_page(const std::vector<NamedProfile>& profiles) {

@@ -6,19 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "cli/recordings.hpp"
 #include "cli/report/overview_figures.hpp"
+#include "cli/report/trace_figures.hpp"
 #include "cli/survey/fleet.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::cli::report {
 
-// One HTML page that needs nothing else: the description as pictures, plots and tables, with what the recordings show
-// beside it. Recordings of targets that the profile does not have are left out. `targets`: in this order; on_section is
-// called when that of one of them is written.
+// One HTML page that needs nothing else: the description as pictures, plots and tables, with what was measured
+// beside it. `targets`: in this order; on_section is called when that of one of them is written.
 [[nodiscard]] std::string page_of(
     const model::DeviceDescription& profile, const std::string& profile_name, const std::vector<std::string>& targets,
-    const std::vector<Recording>& recordings, const std::function<void()>& on_section = [] {});
+    const Measurements& measurements, const std::function<void()>& on_section = [] {});
 
 // Several devices side by side: their figures over one another, each at a glance, and what differs from the first one.
 [[nodiscard]] std::string comparison_page(const std::vector<NamedProfile>& profiles);

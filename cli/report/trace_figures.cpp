@@ -22,23 +22,15 @@ namespace {
 
 using infer::Reading;
 
-std::vector<float> all_latencies(const Traces& traces) {
-  std::vector<float> latencies;
-  for (const model::Trace* trace : traces) {
-    latencies.insert(latencies.end(), trace->latency_cycles.begin(), trace->latency_cycles.end());
-  }
-  return latencies;
-}
-
 // Hits and misses of a trace.
 struct Counts {
   std::size_t hits = 0;
   std::size_t misses = 0;
 };
 
-Counts counts_of(const model::Trace& trace, const infer::TraceLevels& levels) {
+Counts counts_of(std::span<const float> latency_cycles, const infer::TraceLevels& levels) {
   Counts counts;
-  for (const float latency : trace.latency_cycles) {
+  for (const float latency : latency_cycles) {
     const Reading reading = levels.read(latency);
     counts.hits += reading == Reading::hit ? 1U : 0U;
     counts.misses += reading == Reading::miss ? 1U : 0U;
@@ -98,19 +90,6 @@ std::vector<std::uint64_t> telling_sizes(const model::CacheDescription& cache, s
 
 }  // namespace
 
-Traces plain_traces(const std::vector<Recording>& recordings, const std::string& target) {
-  Traces traces;
-  for (const Recording& recording : recordings) {
-    for (const model::Trace& trace : recording.traces) {
-      if (trace.question.target == target && trace.question.circumstances == model::Circumstances{} &&
-          !trace.latency_cycles.empty()) {
-        traces.push_back(&trace);
-      }
-    }
-  }
-  return traces;
-}
-
 std::optional<Chase> chase_of(const model::AccessSequence& sequence) {
   if (sequence.size() < 2) {
     return std::nullopt;
@@ -154,18 +133,50 @@ std::optional<Chase> warmed_chase(const model::Trace& trace) {
   return chase;
 }
 
+void Traces::add(const model::Trace& trace) {
+  loads_.push_back({.chase = warmed_chase(trace),
+                    .last_offset = std::ranges::max(trace.question.record),
+                    .begin = latency_cycles_.size(),
+                    .end = latency_cycles_.size() + trace.latency_cycles.size()});
+  latency_cycles_.insert(latency_cycles_.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
+}
+
+void Measurements::add(const Recording& recording, const std::vector<std::string>& targets) {
+  files.push_back(recording.file);
+  timed.insert(timed.end(), recording.timed.begin(), recording.timed.end());
+  const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {
+    return circumstances == model::Circumstances{} && std::ranges::find(targets, target) != targets.end();
+  };
+  for_each_trace(recording, is_wanted, [&](const model::Trace& trace) {
+    if (!trace.latency_cycles.empty()) {
+      traces[trace.question.target].add(trace);
+    }
+  });
+}
+
+const Traces& Measurements::traces_of(std::string_view target) const {
+  static const Traces none;
+  const auto found = traces.find(target);
+  return found == traces.end() ? none : found->second;
+}
+
 std::optional<Figure> latency_histogram(const Traces& traces, const model::LatencyCycles& guide) {
-  std::vector<float> latencies = all_latencies(traces);
+  const std::span<const float> latencies = traces.latency_cycles();
   if (latencies.empty()) {
     return std::nullopt;
   }
   const infer::TraceLevels levels(latencies, guide);
-  std::ranges::sort(latencies);
   // Outliers would leave no room for the rest.
   constexpr std::size_t one_of = 400;
   const std::size_t margin = latencies.size() / one_of;
-  const double from = std::floor(latencies[margin]);
-  const double to = std::floor(latencies[latencies.size() - 1 - margin]) + 1;
+  std::vector<float> ranked(latencies.begin(), latencies.end());
+  const auto ranked_at = [&ranked](std::size_t rank) {
+    const auto at = ranked.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::ranges::nth_element(ranked, at);
+    return *at;
+  };
+  const double from = std::floor(ranked_at(margin));
+  const double to = std::floor(ranked_at(latencies.size() - 1 - margin)) + 1;
   constexpr double most_bins = 96;
   const double width = std::ceil((to - from) / most_bins);
   const auto bins = static_cast<std::size_t>(std::ceil((to - from) / width));
@@ -207,7 +218,7 @@ std::optional<Figure> latency_histogram(const Traces& traces, const model::Laten
   auto figure = chart_figure(
       "Latencies",
       fmt::format("Histogram of all {} loads in {} recorded sequences, {} cycles a bin; loads beyond the axis: {}. {}",
-                  grouped(latencies.size()), grouped(traces.size()), number_text(width), grouped(beyond),
+                  grouped(latencies.size()), grouped(traces.each().size()), number_text(width), grouped(beyond),
                   guide.hit && guide.miss
                       ? fmt::format("What takes up to {} cycles counts as a hit, what is far from both as neither.",
                                     number_text((*guide.hit + *guide.miss) / 2))
@@ -218,15 +229,15 @@ std::optional<Figure> latency_histogram(const Traces& traces, const model::Laten
 }
 
 std::optional<MissCurve> measured_misses(const Traces& traces, const model::LatencyCycles& guide) {
-  if (traces.empty()) {
+  if (traces.each().empty()) {
     return std::nullopt;
   }
-  const infer::TraceLevels levels(all_latencies(traces), guide);
+  const infer::TraceLevels levels(traces.latency_cycles(), guide);
   std::map<std::uint64_t, std::map<std::uint64_t, Counts>> by_stride_and_size;
-  for (const model::Trace* trace : traces) {
-    if (const auto chase = warmed_chase(*trace)) {
-      const Counts counts = counts_of(*trace, levels);
-      Counts& sum = by_stride_and_size[chase->stride_bytes][chase->places * chase->stride_bytes];
+  for (const Traces::Loads& trace : traces.each()) {
+    if (trace.chase) {
+      const Counts counts = counts_of(traces.latency_cycles(trace), levels);
+      Counts& sum = by_stride_and_size[trace.chase->stride_bytes][trace.chase->places * trace.chase->stride_bytes];
       sum.hits += counts.hits;
       sum.misses += counts.misses;
     }
@@ -266,10 +277,10 @@ MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t s
 
 // The share of the loads that lie half-way between hit and miss, where single loads do not tell which they are.
 double share_between(const Traces& traces, const model::LatencyCycles& guide) {
-  if (!guide.hit || !guide.miss || traces.empty()) {
+  if (!guide.hit || !guide.miss || traces.each().empty()) {
     return 0;
   }
-  const std::vector<float> latencies = all_latencies(traces);
+  const std::span<const float> latencies = traces.latency_cycles();
   const double gap = *guide.miss - *guide.hit;
   const auto between = std::ranges::count_if(
       latencies, [&](float latency) { return latency > *guide.hit + gap * 0.35 && latency < *guide.hit + gap * 0.65; });
@@ -411,10 +422,10 @@ std::optional<Figure> code_figure(const std::string& target, const model::CodeDe
   Chart chart{.x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes"},
               .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
   std::map<std::uint64_t, std::vector<double>> by_length;
-  for (const model::Trace* trace : traces) {
-    const auto last = std::max_element(trace->question.record.begin(), trace->question.record.end());
-    auto& cycles = by_length[*last + code.piece_bytes];
-    cycles.insert(cycles.end(), trace->latency_cycles.begin(), trace->latency_cycles.end());
+  for (const Traces::Loads& trace : traces.each()) {
+    const std::span<const float> latencies = traces.latency_cycles(trace);
+    auto& cycles = by_length[trace.last_offset + code.piece_bytes];
+    cycles.insert(cycles.end(), latencies.begin(), latencies.end());
   }
   Series measured{.name = "measured", .shape = Series::Shape::points, .role = Role::measured, .points = {}};
   for (auto& [length, cycles] : by_length) {

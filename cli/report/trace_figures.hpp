@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/recordings.hpp"
@@ -15,12 +19,6 @@
 
 // Figures of single loads, one after another.
 namespace gpuinfer::cli::report {
-
-using Traces = std::vector<const model::Trace*>;
-
-// Traces of one load path in the circumstances of the profile; what was asked with another carve-out, on another SM or
-// after loads of another path is left out. `recordings` outlives them.
-[[nodiscard]] Traces plain_traces(const std::vector<Recording>& recordings, const std::string& target);
 
 // Laps over every stride_bytes-th place of an array: the array has places * stride_bytes.
 struct Chase {
@@ -33,6 +31,42 @@ struct Chase {
 
 // A chase of which every place was loaded before it was recorded.
 [[nodiscard]] std::optional<Chase> warmed_chase(const model::Trace& trace);
+
+// What figures show of traces, which is far shorter than these.
+class Traces {
+ public:
+  struct Loads {
+    std::optional<Chase> chase;     // a warmed one
+    std::uint64_t last_offset = 0;  // the largest that was recorded
+    std::size_t begin = 0;          // in latency_cycles
+    std::size_t end = 0;
+  };
+
+  // `trace` has a latency.
+  void add(const model::Trace& trace);
+
+  [[nodiscard]] const std::vector<Loads>& each() const { return loads_; }
+  [[nodiscard]] std::span<const float> latency_cycles() const { return latency_cycles_; }  // of all of them
+  [[nodiscard]] std::span<const float> latency_cycles(const Loads& loads) const {
+    return latency_cycles().subspan(loads.begin, loads.end - loads.begin);
+  }
+
+ private:
+  std::vector<Loads> loads_;
+  std::vector<float> latency_cycles_;
+};
+
+// What recordings show beside a profile.
+struct Measurements {
+  std::vector<std::string> files;
+  std::map<std::string, Traces, std::less<>> traces;  // by target
+  std::vector<probe::TimedWorkload> timed;
+
+  // Adds the traces of `targets` in the circumstances of the profile; what was asked with another carve-out, on another
+  // SM or after loads of another path is left out. Throws as for_each_trace() does.
+  void add(const Recording& recording, const std::vector<std::string>& targets);
+  [[nodiscard]] const Traces& traces_of(std::string_view target) const;
+};
 
 // How long the recorded loads took, told apart into hits and misses as `validate` does, each as shares of its kind; the
 // table has the counts. `guide`: where the description has hits and misses. None without traces.

@@ -12,11 +12,11 @@ namespace gpuinfer::probe {
 namespace {
 
 // A damaged page says something that cannot be.
-class Malformed {};
+class MalformedPage {};
 
-void require(bool holds) {
+void require_of_page(bool holds) {
   if (!holds) {
-    throw Malformed();
+    throw MalformedPage();
   }
 }
 
@@ -28,7 +28,7 @@ class Bytes {
   [[nodiscard]] std::size_t size() const { return left_.size(); }
 
   std::string_view take(std::uint64_t count) {
-    require(count <= left_.size());
+    require_of_page(count <= left_.size());
     const std::string_view taken = left_.substr(0, count);
     left_.remove_prefix(count);
     return taken;
@@ -69,12 +69,12 @@ class PageReader {
 
   // Numbered from 1.
   std::string page(std::uint64_t number) {
-    require(number >= 1 && number <= pages_);
+    require_of_page(number >= 1 && number <= pages_);
     std::string bytes(log_page_bytes, '\0');
     stream_.clear();
     stream_.seekg(static_cast<std::streamoff>((number - 1) * log_page_bytes));
     stream_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    require(stream_.good());
+    require_of_page(stream_.good());
     return bytes;
   }
 
@@ -87,7 +87,7 @@ class PageReader {
     if (payload_bytes <= most_inline) {
       return std::string(cell.take(payload_bytes));
     }
-    require(payload_bytes <= pages_ * log_page_bytes);
+    require_of_page(payload_bytes <= pages_ * log_page_bytes);
     const std::uint64_t fitting = least_inline + (payload_bytes - least_inline) % of_further_page;
     std::string bytes(cell.take(fitting <= most_inline ? fitting : least_inline));
     std::uint64_t next = cell.number(page_number_bytes);
@@ -121,7 +121,7 @@ Column column_of(std::uint64_t type, Bytes& body) {
   if (type == zero || type == one) {
     return {.number = type - zero};
   }
-  require(type >= first_bytes);
+  require_of_page(type >= first_bytes);
   return {.bytes = std::string(body.take((type - first_bytes) / 2))};
 }
 
@@ -129,13 +129,13 @@ std::optional<Row> row_of(std::uint64_t id, std::string_view payload) {
   Bytes record(payload);
   const std::uint64_t header_bytes = record.varint();
   const std::size_t length_bytes = payload.size() - record.size();
-  require(header_bytes >= length_bytes);
+  require_of_page(header_bytes >= length_bytes);
   Bytes header(record.take(header_bytes - length_bytes));
   std::vector<Column> columns;
   while (header.size() > 0) {
     columns.push_back(column_of(header.varint(), record));
   }
-  require(columns.size() == row_columns.size() + 1);
+  require_of_page(columns.size() == row_columns.size() + 1);
   const Row row{.id = id,
                 .kind = static_cast<RowKind>(columns[1].number),
                 .target = columns[2].bytes,
@@ -157,19 +157,19 @@ void salvage_page(PageReader& reader, const std::string& page, const std::functi
   }
   static_cast<void>(header.take(2));  // the first free block
   const std::uint64_t cells = header.number(2);
-  require(cells <= log_page_bytes / least_cell_bytes);
+  require_of_page(cells <= log_page_bytes / least_cell_bytes);
   static_cast<void>(header.take(before_cells));  // where cells begin, and how many bytes between them are free
   for (std::uint64_t i = 0; i < cells; ++i) {
     try {
       const std::uint64_t begin = header.number(2);
-      require(begin < page.size());
+      require_of_page(begin < page.size());
       Bytes cell(std::string_view(page).substr(begin));
       const std::uint64_t payload_bytes = cell.varint();
       const std::uint64_t id = cell.varint();
       if (const auto row = row_of(id, reader.payload(cell, payload_bytes))) {
         take(*row);
       }
-    } catch (const Malformed&) {
+    } catch (const MalformedPage&) {
       // The next cell may be whole.
     }
   }
@@ -197,7 +197,7 @@ void salvage_rows(const std::filesystem::path& database, const std::function<voi
   for (std::uint64_t number = 1; number <= reader.pages(); ++number) {
     try {
       salvage_page(reader, reader.page(number), take);
-    } catch (const Malformed&) {
+    } catch (const MalformedPage&) {
       // The next page may be whole.
     }
   }

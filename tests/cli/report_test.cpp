@@ -49,6 +49,14 @@ model::Trace chase(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::v
   return trace;
 }
 
+Traces traces_of(const std::vector<model::Trace>& traces) {
+  Traces all;
+  for (const model::Trace& trace : traces) {
+    all.add(trace);
+  }
+  return all;
+}
+
 const Series& series_named(const Figure& figure, const std::string& name) {
   const auto& series = figure.chart->series;
   const auto found = std::find_if(series.begin(), series.end(), [&](const Series& each) { return each.name == name; });
@@ -110,7 +118,7 @@ TEST(MissCurve, NeedsACompleteDescription) {
   cache.replacement.reset();
   EXPECT_ANY_THROW((void)simulated_misses(cache, 32, {128}));
   const model::Trace trace = chase(160, 32, {30, 200, 30, 200, 30});
-  const auto figure = miss_curve_figure(cache, {&trace}, cache.latency_cycles);
+  const auto figure = miss_curve_figure(cache, traces_of({trace}), cache.latency_cycles);
   EXPECT_FALSE(figure) << "one array is no curve";
 }
 
@@ -134,10 +142,7 @@ TEST(MissCurve, LeavesOutWhatDoesNotTellMisses) {
   const std::vector<model::Trace> traces{chase(128, 32, {110, 115, 115, 110}),
                                          chase(160, 32, {115, 110, 115, 110, 110}),
                                          chase(192, 32, std::vector<float>(12, 115))};
-  Traces all;
-  for (const model::Trace& trace : traces) {
-    all.push_back(&trace);
-  }
+  const Traces all = traces_of(traces);
   const auto figure = miss_curve_figure(small_cache(), all, {.hit = 105, .miss = 125});
   ASSERT_TRUE(figure);
   EXPECT_EQ(figure->chart->series.size(), 1U);
@@ -149,10 +154,7 @@ TEST(MissCurve, IsMeasuredWhereChasesWereWarmed) {
   cold.question.warm.clear();
   const std::vector<model::Trace> traces{chase(128, 32, {30, 31, 29, 30}), chase(160, 32, {200, 30, 30, 30, 201}),
                                          chase(192, 32, std::vector<float>(12, 200)), cold, chase(128, 64, {30, 30})};
-  Traces all;
-  for (const model::Trace& trace : traces) {
-    all.push_back(&trace);
-  }
+  const Traces all = traces_of(traces);
   const auto curve = measured_misses(all, small_cache().latency_cycles);
   ASSERT_TRUE(curve);
   EXPECT_EQ(curve->stride_bytes, 32U);
@@ -166,7 +168,7 @@ TEST(Latency, TheHistogramCountsEachLoadOnce) {
   }
   latencies[1] = 5000;  // no level
   const model::Trace trace = chase(1024, 32, latencies);
-  const auto figure = latency_histogram({&trace}, small_cache().latency_cycles);
+  const auto figure = latency_histogram(traces_of({trace}), small_cache().latency_cycles);
   ASSERT_TRUE(figure);
   EXPECT_NE(figure->note.find("all 6,000 loads in 1 recorded sequences, 2 cycles a bin; loads beyond the axis: 1."),
             std::string::npos)
@@ -334,7 +336,9 @@ TEST(Footprint, StepsAreTheHitLatenciesOfTheLevels) {
   EXPECT_EQ(footprint_steps(profile), (Points{{1024, 30}, {4096, 200}, {65536, 400}, {262144, 400}}));
   Recording recording;
   recording.traces = {chase(64, 32, {30, 32}), chase(128, 32, {100, 300, 100, 300}), chase(8192, 4096, {1, 1})};
-  const auto figure = footprint_figure({{.name = "x", .profile = &profile}}, {recording});
+  Measurements measurements;
+  measurements.add(recording, {"L1tex"});
+  const auto figure = footprint_figure({{.name = "x", .profile = &profile}}, measurements);
   ASSERT_TRUE(figure);
   EXPECT_EQ(series_named(*figure, "L1tex, measured").points, (Points{{64, 31}, {128, 200}}));
 }

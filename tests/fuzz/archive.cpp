@@ -182,18 +182,19 @@ void build(std::string_view program, const NamedFile& file) {
 
 void read(const NamedFile& file) {
   const auto archive = read_or_refused([&] { return probe::read_archive(file.path()); });
+  const auto traces = read_or_refused([&] { return probe::archived_traces(file.path()); });
   const auto targets = read_or_refused([&] { return probe::recorded_targets(file.path()); });
-  if (!archive) {
+  if (!archive || !traces) {
     return;
   }
-  for (const model::Trace& trace : archive->traces) {
+  for (const model::Trace& trace : *traces) {
     require(trace.latency_cycles.size() == trace.question.record.size(), "each recorded load has a latency");
     require(std::all_of(trace.latency_cycles.begin(), trace.latency_cycles.end(), probe::is_latency),
             "latencies are such");
   }
   const auto device = probe::open_recording(file.path(), "recorded:input");
   require(targets == device->facts().targets, "targets are the same without reading all of it");
-  for (const model::Trace& trace : archive->traces) {
+  for (const model::Trace& trace : *traces) {
     require(!device->ask({&trace.question, 1}).front().refusal, "what was recorded is answered");
   }
 }

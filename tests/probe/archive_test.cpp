@@ -74,7 +74,10 @@ class ArchiveFile : public ScratchTest {
   }
 
   static std::string error_of(const std::filesystem::path& archive) {
-    std::string message = message_of<InputError>([&] { (void)read_archive(archive); });
+    std::string message = message_of<InputError>([&] {
+      (void)archived_traces(archive);
+      (void)read_archive(archive);
+    });
     EXPECT_TRUE(message.starts_with(archive.string()) && !contains(message, "\n")) << message;
     return message;
   }
@@ -95,14 +98,17 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);
   EXPECT_EQ(archive.facts.provenance, facts.provenance);
 
-  ASSERT_EQ(archive.traces.size(), 4U);
-  EXPECT_EQ(archive.traces[0].question, some_questions[0]);
-  EXPECT_EQ(archive.traces[0].latency_cycles, some_answers[0].latency_cycles);
-  EXPECT_TRUE(archive.traces[0].start_is_known);
-  EXPECT_EQ(archive.traces[1].question, some_questions[2]);
-  EXPECT_FALSE(archive.traces[1].start_is_known);
-  EXPECT_EQ(archive.traces[2].latency_cycles, some_answers[3].latency_cycles);
-  EXPECT_EQ(archive.traces[2].name, path("some.h5").string() + ":/launch_000000/3");
+  EXPECT_EQ(archive.traced_targets, std::vector<std::string>{"L1tex"});
+
+  const std::vector<model::Trace> traces = archived_traces(path("some.h5"));
+  ASSERT_EQ(traces.size(), 4U);
+  EXPECT_EQ(traces[0].question, some_questions[0]);
+  EXPECT_EQ(traces[0].latency_cycles, some_answers[0].latency_cycles);
+  EXPECT_TRUE(traces[0].start_is_known);
+  EXPECT_EQ(traces[1].question, some_questions[2]);
+  EXPECT_FALSE(traces[1].start_is_known);
+  EXPECT_EQ(traces[2].latency_cycles, some_answers[3].latency_cycles);
+  EXPECT_EQ(traces[2].name, path("some.h5").string() + ":/launch_000000/3");
   EXPECT_EQ(read_traces(path("some.h5")).size(), 4U);
 }
 
@@ -159,7 +165,7 @@ TEST_F(ArchiveFile, AppearsWhenItIsClosedAndLeavesNothingElse) {
   EXPECT_EQ(std::filesystem::file_size(path("some.h5")), 13U);
   some_archive();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("")), {}), 1);
-  EXPECT_EQ(read_archive(path("some.h5")).traces.size(), 4U);
+  EXPECT_EQ(archived_traces(path("some.h5")).size(), 4U);
 }
 
 TEST_F(ArchiveFile, ManySmallLaunchesAreSmallAndQuick) {
@@ -181,7 +187,7 @@ TEST_F(ArchiveFile, ManySmallLaunchesAreSmallAndQuick) {
   RecordProperty("seconds", std::to_string(seconds.count()));
   RecordProperty("bytes", std::to_string(std::filesystem::file_size(path("many.h5"))));
   EXPECT_LT(std::filesystem::file_size(path("many.h5")), 1000000U);
-  EXPECT_EQ(read_archive(path("many.h5")).traces.size(), launches);
+  EXPECT_EQ(archived_traces(path("many.h5")).size(), launches);
 }
 
 TEST_F(ArchiveFile, ManyAccessesAreSplitAndComeBackInOrder) {
@@ -192,12 +198,12 @@ TEST_F(ArchiveFile, ManyAccessesAreSplitAndComeBackInOrder) {
     writer->append({&question, 1}, std::vector{answered(std::vector<float>(400000, static_cast<float>(launch)))});
   }
   writer->close();
-  const Archive archive = read_archive(path("large.h5"));
-  ASSERT_EQ(archive.traces.size(), 7U);
+  const std::vector<model::Trace> traces = archived_traces(path("large.h5"));
+  ASSERT_EQ(traces.size(), 7U);
   for (std::size_t launch = 0; launch < 7; ++launch) {
-    EXPECT_EQ(archive.traces[launch].latency_cycles.front(), static_cast<float>(launch));
+    EXPECT_EQ(traces[launch].latency_cycles.front(), static_cast<float>(launch));
   }
-  EXPECT_EQ(archive.traces[6].name, path("large.h5").string() + ":/launch_000005/1");
+  EXPECT_EQ(traces[6].name, path("large.h5").string() + ":/launch_000005/1");
 }
 
 TEST_F(ArchiveFile, CutShortIsRefusedWhereverItWasCut) {
@@ -326,10 +332,10 @@ TEST_F(ArchiveFile, KeepsEachSequenceOnce) {
   };
   const auto once = write("once.h5", 1);
   EXPECT_LT(write("often.h5", 8), once + once / 10);
-  const Archive archive = read_archive(path("often.h5"));
-  ASSERT_EQ(archive.traces.size(), 8 * questions.size());
-  for (std::size_t i = 0; i < archive.traces.size(); ++i) {
-    EXPECT_EQ(archive.traces[i].question, questions[i % questions.size()]);
+  const std::vector<model::Trace> traces = archived_traces(path("often.h5"));
+  ASSERT_EQ(traces.size(), 8 * questions.size());
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    EXPECT_EQ(traces[i].question, questions[i % questions.size()]);
   }
   const auto device = open_recording(path("often.h5"), "recorded:often.h5");
   for (std::size_t i = 0; i < 8; ++i) {
@@ -340,7 +346,7 @@ TEST_F(ArchiveFile, KeepsEachSequenceOnce) {
 // The schema gpuinfer-trace/1: some_questions, as it was written then.
 TEST_F(ArchiveFile, ReadsTheFormOfEarlierVersions) {
   some_archive();
-  const Archive now = read_archive(path("some.h5"));
+  const std::vector<model::Trace> now = archived_traces(path("some.h5"));
   const hdf5::Handle type = row_type({"launch", "warm_begin", "record_begin", "record_end", "latency_begin"});
   {
     const hdf5::Handle file(H5Fopen(path("some.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
@@ -352,12 +358,12 @@ TEST_F(ArchiveFile, ReadsTheFormOfEarlierVersions) {
   replace(path("some.h5"), "question", type.get(), rows);
   replace(path("some.h5"), "offset", H5T_NATIVE_UINT64,
           std::vector<std::uint64_t>{0, 128, 0, 256, 512, 4, 8, 12, 16, 0, 128, 0, 256, 512});
-  const Archive then = read_archive(path("some.h5"));
-  ASSERT_EQ(then.traces.size(), now.traces.size());
-  for (std::size_t i = 0; i < now.traces.size(); ++i) {
-    EXPECT_EQ(then.traces[i].name, now.traces[i].name);
-    EXPECT_EQ(then.traces[i].question, now.traces[i].question);
-    EXPECT_EQ(then.traces[i].latency_cycles, now.traces[i].latency_cycles);
+  const std::vector<model::Trace> then = archived_traces(path("some.h5"));
+  ASSERT_EQ(then.size(), now.size());
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    EXPECT_EQ(then[i].name, now[i].name);
+    EXPECT_EQ(then[i].question, now[i].question);
+    EXPECT_EQ(then[i].latency_cycles, now[i].latency_cycles);
   }
 }
 
@@ -414,7 +420,7 @@ TEST_F(ArchiveFile, ARecordingAnswersAsItsDeviceDid) {
 
 TEST_F(ArchiveFile, OfADeviceThatWasNeverAskedIsEmpty) {
   create_archive(path("empty.h5"), some_facts())->close();
-  EXPECT_TRUE(read_archive(path("empty.h5")).traces.empty());
+  EXPECT_TRUE(archived_traces(path("empty.h5")).empty());
   EXPECT_TRUE(open_recording(path("empty.h5"), "recorded:empty.h5")->facts().targets.empty());
 }
 
@@ -494,7 +500,12 @@ TEST_F(ArchiveFile, WorkloadsThatSomebodyTamperedWithAreRefused) {
     ASSERT_GE(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
     H5Dclose(set);
     H5Fclose(file);
-    EXPECT_NE(message_of<InputError>([&] { (void)read_archive(path("damaged.h5")); }), "") << dataset;
+    EXPECT_NE(message_of<InputError>([&] {
+                (void)read_archive(path("damaged.h5"));
+                (void)archived_traces(path("damaged.h5"));
+              }),
+              "")
+        << dataset;
   }
 }
 

@@ -112,7 +112,7 @@ class HostileArchive : public HostileFile {
     const model::Question question{.target = "T", .warm = {}, .record = {0, 4}};
     writer->append({&question, 1}, std::vector{model::Answer{.latency_cycles = {33, 34}, .refusal = std::nullopt}});
     writer->close();
-    EXPECT_EQ(read_archive(file).traces.size(), 1U);
+    EXPECT_EQ(archived_traces(file).size(), 1U);
     const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     change(opened);
     H5Fclose(opened);
@@ -133,7 +133,10 @@ class HostileArchive : public HostileFile {
   }
 
   std::string error_of_archive(const std::function<void(hid_t)>& change) {
-    return error_of(archive(change), read_archive);
+    return error_of(archive(change), [](const std::filesystem::path& file) {
+      static_cast<void>(read_archive(file));
+      return archived_traces(file);
+    });
   }
 };
 

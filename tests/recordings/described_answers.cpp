@@ -92,13 +92,12 @@ std::vector<DescribedAnswers::Level> DescribedAnswers::levels_of(const model::De
   if (levels.empty()) {
     return {};
   }
-  for (const model::Trace& trace : archive_->traces) {
-    if (trace.question.target == target) {
-      for (const float cycles : trace.latency_cycles) {
-        nearest(levels, cycles).recorded_cycles.push_back(cycles);
-      }
+  const auto is_wanted = [&](std::string_view of, const auto& /*any*/) { return of == target; };
+  probe::for_each_trace(file_, is_wanted, [&](const model::Trace& trace) {
+    for (const float cycles : trace.latency_cycles) {
+      nearest(levels, cycles).recorded_cycles.push_back(cycles);
     }
-  }
+  });
   return levels;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 namespace gpuinfer::infer {
 
@@ -20,30 +21,60 @@ constexpr std::size_t fewest_of_level = 20;
 // Share of a median that latencies of its level may be away from it.
 constexpr double same_level = 0.15;
 
-double median_of_sorted(std::span<const double> sorted) { return sorted[sorted.size() / 2]; }
+}  // namespace
 
-double spread_of_sorted(std::span<const double> sorted) {
-  const double median = median_of_sorted(sorted);
-  std::vector<double> distances;
-  for (const double value : sorted) {
-    distances.push_back(std::abs(value - median));
+std::vector<TraceLevels::Count> TraceLevels::counts_of(std::span<const float> latency_cycles) {
+  std::unordered_map<float, std::size_t> times;
+  for (const float cycles : latency_cycles) {
+    ++times[cycles];
   }
-  std::sort(distances.begin(), distances.end());
-  return std::max(1.0, 1.4826 * median_of_sorted(distances));
+  std::vector<Count> counts;
+  counts.reserve(times.size());
+  for (const auto& [cycles, often] : times) {
+    counts.push_back({.cycles = cycles, .times = often});
+  }
+  std::ranges::sort(counts, {}, &Count::cycles);
+  return counts;
 }
 
-std::size_t most_explaining_split(const std::vector<double>& sorted) {
-  const double total = std::accumulate(sorted.begin(), sorted.end(), 0.0);
-  const auto n = static_cast<double>(sorted.size());
+std::size_t TraceLevels::size_of(Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0},
+                         [](std::size_t sum, const Count& each) { return sum + each.times; });
+}
+
+// The upper one of the two in the middle.
+double TraceLevels::median_of(Counts counts) {
+  std::size_t left = size_of(counts) / 2;
+  auto at = counts.begin();
+  while (left >= at->times) {
+    left -= at++->times;
+  }
+  return at->cycles;
+}
+
+double TraceLevels::spread_of(Counts counts) {
+  const double median = median_of(counts);
+  std::vector<Count> distances(counts.begin(), counts.end());
+  for (Count& each : distances) {
+    each.cycles = std::abs(each.cycles - median);
+  }
+  std::ranges::sort(distances, {}, &Count::cycles);
+  return std::max(1.0, 1.4826 * median_of(distances));
+}
+
+std::size_t TraceLevels::most_explaining_split(Counts counts) {
+  double total = 0;
+  for (const Count& each : counts) {
+    total += each.cycles * static_cast<double>(each.times);
+  }
+  const auto n = static_cast<double>(size_of(counts));
+  double left = 0;
   double below = 0;
   double best = -1;
-  std::size_t split = sorted.size();
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    below += sorted[i - 1];
-    if (sorted[i] == sorted[i - 1]) {
-      continue;
-    }
-    const auto left = static_cast<double>(i);
+  std::size_t split = counts.size();
+  for (std::size_t i = 1; i < counts.size(); ++i) {
+    left += static_cast<double>(counts[i - 1].times);
+    below += counts[i - 1].cycles * static_cast<double>(counts[i - 1].times);
     const double difference = below / left - (total - below) / (n - left);
     const double explained = left * (n - left) * difference * difference;
     if (explained > best) {
@@ -54,50 +85,55 @@ std::size_t most_explaining_split(const std::vector<double>& sorted) {
   return split;
 }
 
-}  // namespace
-
 // With a median known from elsewhere, a handful of latencies says nothing about the width of their level.
-TraceLevels::Level TraceLevels::level_of(std::span<const double> sorted, std::optional<double> known_median,
-                                         std::size_t all) {
+TraceLevels::Level TraceLevels::level_of(Counts counts, std::optional<double> known_median, std::size_t all) {
   constexpr std::size_t handful = 8;
-  if (known_median && sorted.size() < handful) {
+  const std::size_t size = size_of(counts);
+  if (known_median && size < handful) {
     return {.median = known_median, .reach = same_level * *known_median};
   }
-  if (sorted.empty()) {
+  if (counts.empty()) {
     return {};
   }
-  const double median = median_of_sorted(sorted);
+  const double median = median_of(counts);
   // Outliers among loads that all hit are no misses.
-  const bool are_few = sorted.size() * fewest_of_level < all;
+  const bool are_few = size * fewest_of_level < all;
   if (known_median && are_few && std::abs(median - *known_median) > same_level * *known_median) {
     return {.median = known_median, .reach = same_level * *known_median};
   }
-  return {.median = median, .reach = std::max(12 * spread_of_sorted(sorted), same_level * median)};
+  return {.median = median, .reach = std::max(12 * spread_of(counts), same_level * median)};
 }
 
 TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::LatencyCycles& guide) {
-  std::vector<double> sorted(latency_cycles.begin(), latency_cycles.end());
-  std::sort(sorted.begin(), sorted.end());
+  const std::vector<Count> counts = counts_of(latency_cycles);
   if (guide.hit && guide.miss) {
     threshold_ = (*guide.hit + *guide.miss) / 2;
   } else {
     // A few strays must not make a level: the split ignores the largest one in a thousand.
-    std::vector<double> usual(sorted.begin(), sorted.end() - static_cast<std::ptrdiff_t>(sorted.size() / 1000));
+    std::vector<Count> usual = counts;
+    for (std::size_t strays = latency_cycles.size() / 1000; strays > 0;) {
+      const std::size_t taken = std::min(strays, usual.back().times);
+      strays -= taken;
+      usual.back().times -= taken;
+      if (usual.back().times == 0) {
+        usual.pop_back();
+      }
+    }
     std::size_t split = most_explaining_split(usual);
     if (split < usual.size()) {
-      const std::span<const double> low(usual.data(), split);
-      const std::span<const double> high(usual.data() + split, usual.size() - split);
-      const double gap = median_of_sorted(high) - median_of_sorted(low);
-      if (gap < clear_separation * (spread_of_sorted(low) + spread_of_sorted(high))) {
+      const Counts low = Counts(usual).first(split);
+      const Counts high = Counts(usual).subspan(split);
+      if (median_of(high) - median_of(low) < clear_separation * (spread_of(low) + spread_of(high))) {
         split = usual.size();
       }
     }
-    threshold_ = split < usual.size() ? (usual[split - 1] + usual[split]) / 2 : std::numeric_limits<double>::infinity();
+    threshold_ = split < usual.size() ? (usual[split - 1].cycles + usual[split].cycles) / 2
+                                      : std::numeric_limits<double>::infinity();
   }
   const auto split =
-      static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), threshold_) - sorted.begin());
-  hit_ = level_of(std::span(sorted).first(split), guide.hit, sorted.size());
-  miss_ = level_of(std::span(sorted).subspan(split), guide.miss, sorted.size());
+      static_cast<std::size_t>(std::ranges::upper_bound(counts, threshold_, {}, &Count::cycles) - counts.begin());
+  hit_ = level_of(Counts(counts).first(split), guide.hit, latency_cycles.size());
+  miss_ = level_of(Counts(counts).subspan(split), guide.miss, latency_cycles.size());
 }
 
 Reading TraceLevels::read(float latency_cycles) const {

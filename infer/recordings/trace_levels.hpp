@@ -30,8 +30,21 @@ class TraceLevels {
     double reach = 0;  // farther than this from the median, a latency belongs to no level
   };
 
+  // A latency that occurs, and how often: timers count whole cycles, so that most recordings have few of them.
+  struct Count {
+    double cycles = 0;
+    std::size_t times = 0;
+  };
+  using Counts = std::span<const Count>;  // in ascending order
+
+  static std::vector<Count> counts_of(std::span<const float> latency_cycles);
+  static std::size_t size_of(Counts counts);
+  static double median_of(Counts counts);
+  static double spread_of(Counts counts);
+  // How many of the counts belong to the lower group.
+  static std::size_t most_explaining_split(Counts counts);
   // `all`: latencies of both levels.
-  static Level level_of(std::span<const double> sorted, std::optional<double> known_median, std::size_t all);
+  static Level level_of(Counts counts, std::optional<double> known_median, std::size_t all);
 
   Level hit_;
   Level miss_;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
+#include "probe/importers.hpp"
 
 namespace py = pybind11;
 
@@ -44,6 +46,12 @@ std::span<const Number> span_of(const Array<Number>& array) {
 template <class Number>
 std::vector<Number> vector_of(const Array<Number>& array) {
   return {array.data(), array.data() + array.size()};
+}
+
+template <class Sequence>
+auto array_of(const Sequence& sequence) {
+  using Number = std::remove_cvref_t<decltype(*sequence.data())>;
+  return Array<Number>(static_cast<py::ssize_t>(sequence.size()), sequence.data());
 }
 
 model::StartState start_state(const std::string& name) {
@@ -147,7 +155,7 @@ class CallableDevice final : public model::Answerer {
     answers.reserve(questions.size());
     for (const model::Question& question : questions) {
       const py::object said =
-          answer_(std::string(to_string(question.state)), numbers(question.warm), numbers(question.record));
+          answer_(std::string(to_string(question.state)), array_of(question.warm), array_of(question.record));
       if (py::isinstance<py::str>(said)) {
         answers.push_back({.latency_cycles = {}, .refusal = said.cast<std::string>()});
       } else {
@@ -158,10 +166,6 @@ class CallableDevice final : public model::Answerer {
   }
 
  private:
-  static Numbers numbers(const model::AccessSequence& offsets) {
-    return Numbers(static_cast<py::ssize_t>(offsets.size()), offsets.data());
-  }
-
   py::function answer_;
   model::DeviceFacts facts_;
 };
@@ -253,7 +257,17 @@ PYBIND11_MODULE(_core, module) {
                                          .record = vector_of(record)},
                             .latency_cycles = vector_of(latency_cycles),
                             .start_is_known = state.has_value()};
-      }));
+      }))
+      .def_readonly("name", &model::Trace::name)
+      .def_property_readonly("target", [](const model::Trace& self) { return self.question.target; })
+      .def_property_readonly("state",
+                             [](const model::Trace& self) {
+                               return self.start_is_known ? std::optional(std::string(to_string(self.question.state)))
+                                                          : std::nullopt;
+                             })
+      .def_property_readonly("warm", [](const model::Trace& self) { return array_of(self.question.warm); })
+      .def_property_readonly("record", [](const model::Trace& self) { return array_of(self.question.record); })
+      .def_property_readonly("latency_cycles", [](const model::Trace& self) { return array_of(self.latency_cycles); });
 
   py::class_<model::DeviceFacts>(module, "DeviceFacts")
       .def(py::init([](std::string name, std::string target, std::uint64_t buffer_bytes, std::uint64_t address) {
@@ -270,6 +284,9 @@ PYBIND11_MODULE(_core, module) {
       }));
 
   py::class_<infer::Settings>(module, "Settings").def(py::init(&settings_for));
+  module.def(
+      "read_traces", [](const std::string& file) { return probe::read_traces(file); },
+      py::call_guard<py::gil_scoped_release>());
   module.def("infer_traces", &infer_traces);
   module.def("infer_callable", &infer_callable);
 }

@@ -2,33 +2,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out how the caches of a GPU are built, and simulates them.
 
-Profiles are read and written (`Profile`), caches and paths of memory of a profile are played (`CacheSimulator`,
-`PathSimulator`), and a cache is found out from recorded latencies (`infer`) or by asking a Python function
-(`infer_device`). Addresses and offsets are bytes, in numpy arrays or sequences of whole numbers; latencies are cycles.
-Simulations and inferences run without the lock of the interpreter, so threads do several at a time.
+`Profile` reads what is published or on file, asks a GPU (`Profile.infer`), shows itself in notebooks and writes itself.
+`CacheSimulator` and `PathSimulator` play caches and paths of memory of a profile. `Device` runs experiments of yours on
+a GPU, `read_traces` reads recordings, `infer` finds out what they decide about a cache, and `infer_device` asks a Python
+function. `plot_latencies` and its like draw with matplotlib.
 
-What is wrong with an argument or a file is told by `InputError`, which is a `ValueError`, in one sentence.
+Addresses and offsets are bytes, in numpy arrays or sequences of whole numbers; latencies are cycles. Simulations and
+inferences run without the lock of the interpreter, so threads do several at a time. What is wrong with an argument or a
+file is told by `InputError`, which is a `ValueError`, in one sentence.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import html
 import json
 import operator
 import os
 import pathlib
+import tempfile
 import warnings as _warnings
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from . import _core, _program
+from ._arrays import bytes_array, latencies_array, shifted, whole
 from ._core import DeviceError, Error, InputError
+from ._device import Device, Refused
+from .plots import plot_carveouts, plot_latencies, plot_levels, plot_misses
 
 __version__: str = _core.version
 __all__ = [
     "CacheSimulator",
+    "Device",
     "DeviceError",
     "Error",
     "InputError",
@@ -40,62 +49,26 @@ __all__ = [
     "Trace",
     "infer",
     "infer_device",
+    "plot_carveouts",
+    "plot_latencies",
+    "plot_levels",
+    "plot_misses",
+    "read_traces",
 ]
 
 for _error, _about in (
     (Error, "What this package raises, apart from what a function raised that it called."),
     (InputError, "An argument or a file is wrong; the message says what, where, and what to do about it."),
-    (DeviceError, "A device failed before anything was learned."),
+    (DeviceError, "There is no usable device, or it failed before anything was learned."),
 ):
     _error.__doc__, _error.__module__ = _about, __name__
-
-
-def _bytes(name: str, values: ArrayLike) -> NDArray[numpy.uint64]:
-    array = numpy.asarray(values)
-    if array.size == 0:
-        return numpy.zeros(0, numpy.uint64)
-    if array.ndim != 1:
-        raise InputError(f"{name}: has {array.ndim} dimensions; give one")
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{name}: is of type {array.dtype}; give whole numbers of bytes")
-    if array.dtype.kind == "i" and array.min() < 0:
-        raise InputError(f"{name}: {array.min()} is negative; count bytes from 0")
-    return numpy.ascontiguousarray(array, numpy.uint64)
-
-
-def _whole(name: str, value: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"{name}: is {value!r}; give a whole number") from None
-    if not 0 <= number < 1 << 64:
-        raise InputError(f"{name}: {number} is negative or needs more than 64 bits; correct it")
-    return number
-
-
-def _shifted(name: str, values: ArrayLike, address: int) -> NDArray[numpy.uint64]:
-    offsets = _bytes(name, values)
-    if offsets.size and int(offsets.max()) + address >= 1 << 64:
-        raise InputError(f"{name}: {offsets.max()} from address {address} on leaves 64 bits; correct one of them")
-    return offsets + numpy.uint64(address)
+Device.__module__ = Refused.__module__ = __name__
 
 
 def _settings(seed: int, budget: Optional[int], timeout: Optional[float]) -> _core.Settings:
     if timeout is not None and not 0 <= timeout < 1e9:
         raise InputError(f"timeout: is {timeout!r}; give seconds from 0 on, below 10^9")
-    return _core.Settings(_whole("seed", seed), None if budget is None else _whole("budget", budget), timeout)
-
-
-def _latencies(name: str, values: ArrayLike, accesses: int) -> NDArray[numpy.float32]:
-    array = numpy.asarray(values)
-    if array.size != accesses or array.ndim != 1:
-        raise InputError(f"{name}: has shape {array.shape}, and {accesses} loads were recorded; give a number for each")
-    if array.dtype.kind not in "iuf" and accesses:
-        raise InputError(f"{name}: is of type {array.dtype}; give numbers of cycles")
-    # NaN fails the comparison.
-    if not numpy.all((array >= 0) & (array <= numpy.finfo(numpy.float32).max)):
-        raise InputError(f"{name}: holds what no clock measures; give numbers of cycles from 0 on")
-    return numpy.ascontiguousarray(array, numpy.float32)
+    return _core.Settings(whole("seed", seed), None if budget is None else whole("budget", budget), timeout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +92,36 @@ class Profile:
 
     @classmethod
     def load(cls, file: Union[str, os.PathLike[str]]) -> Profile:
-        """Reads YAML or JSON of the schema gpuinfer/1."""
-        return cls(_core.Description.read(os.fspath(file)))
+        """Reads YAML or JSON of the schema gpuinfer/1, or takes the published device of that name: `load("gtx780")`."""
+        name = os.fspath(file)
+        if "/" in name or "." in name or os.path.exists(name):
+            return cls(_core.Description.read(name))
+        return cls.parse(_program.run("export", name, "--to", "json")[0], name)
+
+    @classmethod
+    def infer(
+        cls,
+        device: str = "gpu",
+        targets: Union[str, Iterable[str]] = "L1tex",
+        *,
+        seed: int = 1,
+        budget: Optional[int] = None,
+        timeout: Optional[float] = None,
+        record: Optional[Union[str, os.PathLike[str]]] = None,
+    ) -> Profile:
+        """Asks a device, as the main job of the program does: `infer("cuda:0", "all")`.
+
+        `device` and `targets` are those of its options `--device` and `--target`; `gpu` is the first GPU of this
+        machine. `budget` ends it after so many loads, `timeout` after so many seconds; `record` keeps every answer.
+        """
+        _settings(seed, budget, timeout)
+        options = {"seed": seed, "budget": budget, "timeout": timeout, "record": record}
+        arguments = [f"--target={target}" for target in ([targets] if isinstance(targets, str) else targets)]
+        arguments += [f"--{name}={value}" for name, value in options.items() if value is not None]
+        text, told = _program.run("run", "--quiet", "--format=json", f"--device={device}", *arguments)
+        for line in told:
+            _warnings.warn(line, stacklevel=2)
+        return cls.parse(text, device)
 
     @classmethod
     def parse(cls, text: str, name: str = "text") -> Profile:
@@ -162,14 +163,36 @@ class Profile:
         """Empty where nothing was inferred."""
         return self.to_dict().get("evidence", {})
 
-    def leaf(self, cache: str, name: str) -> Leaf:
-        """The value that stands as `name` under a cache, with its evidence: `leaf("L1tex", "ways")`."""
-        whole = self.to_dict()
-        entry = _entry(whole["caches"], cache, "caches")
-        evidence = whole.get("evidence", {}).get(cache, {}).get(name)
-        if name not in entry and evidence is None:
-            raise InputError(f"{cache}: has no `{name}`; it has {', '.join(entry)}")
-        return Leaf(entry.get(name), evidence)
+    def leaves(self) -> dict[str, dict[str, Leaf]]:
+        """All values with their evidence, by section and name: of caches, textures and code, bandwidths and so on."""
+        data = self.to_dict()
+        evidence = data.pop("evidence", {})
+        sections = {name: entry for kind in ("caches", "textures", "code") for name, entry in data.pop(kind, {}).items()}
+        sections.update((name, entry) for name, entry in data.items() if isinstance(entry, dict) and name != "device")
+        for section, entries in evidence.items():
+            of_section = sections.setdefault(section, {})
+            for name, entry in entries.items():
+                if isinstance(entry, dict) and "status" in entry:
+                    of_section.setdefault(name, None)
+        return {
+            section: {name: Leaf(value, evidence.get(section, {}).get(name)) for name, value in entry.items()}
+            for section, entry in sections.items()
+        }
+
+    def leaf(self, section: str, name: str) -> Leaf:
+        """One of `leaves`: `leaf("L1tex", "ways")`, `leaf("bandwidth", "L1")`."""
+        entry = _entry(self.leaves(), section, "sections")
+        if name not in entry:
+            raise InputError(f"{section}: has no `{name}`; it has {', '.join(entry)}")
+        return entry[name]
+
+    def simulate(
+        self, cache: str, offsets: ArrayLike, *, warm: ArrayLike = (), seed: int = 1, address: int = 0
+    ) -> NDArray[numpy.bool_]:
+        """Whether each load of `offsets` misses in a cache that was empty, and then loaded `warm`."""
+        simulator = CacheSimulator(self, cache, seed=seed, address=address)
+        simulator.misses(warm)
+        return simulator.misses(offsets)
 
     @property
     def resolved(self) -> bool:
@@ -181,6 +204,20 @@ class Profile:
             if isinstance(entry, dict) and "status" in entry
         ]
         return bool(entries) and all(status == "resolved" for status in entries)
+
+    def to_svg(self) -> str:
+        """The picture of the machine and its caches, as `gpuinfer show` draws it."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder)
+            (file / "profile.yaml").write_text(self.to_yaml(), encoding="utf-8")
+            _program.run("show", str(file / "profile.yaml"), "-o", str(file / "picture.svg"))
+            return (file / "picture.svg").read_text(encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        # In an element of its own, so that styles and names of several pictures in a notebook stay apart.
+        picture = base64.b64encode(self.to_svg().encode()).decode()
+        name = html.escape(self.device["name"], quote=True)
+        return f'<img alt="The caches of {name}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self.to_yaml() == other.to_yaml()
@@ -206,8 +243,8 @@ class CacheSimulator:
         described = _entry(profile.caches, cache, "caches")
         cycles = described["latency_cycles"] or {}
         self._latency_cycles = (cycles.get("hit"), cycles.get("miss"))
-        self._address = _whole("address", address)
-        number = _whole("seed", seed)
+        self._address = whole("address", address)
+        number = whole("seed", seed)
         try:
             self._simulator = _core.CacheSimulator(profile._description, cache, number)
         except InputError as error:
@@ -219,7 +256,7 @@ class CacheSimulator:
 
     def outcomes(self, offsets: ArrayLike) -> NDArray[numpy.uint8]:
         """Loads in order. 0: hit, 1: the line is there but not the sector, 2: the line is not there."""
-        return self._simulator.play(_shifted("offsets", offsets, self._address))
+        return self._simulator.play(shifted("offsets", offsets, self._address))
 
     def misses(self, offsets: ArrayLike) -> NDArray[numpy.bool_]:
         """The same: whether each load misses."""
@@ -238,8 +275,8 @@ class PathSimulator:
 
     def __init__(self, profile: Profile, path: str = "global", *, seed: int = 1, address: int = 0) -> None:
         described = _entry(profile.to_dict().get("paths", {}), path, "paths")
-        self._address = _whole("address", address)
-        self._simulator = _core.PathSimulator(profile._description, path, _whole("seed", seed))
+        self._address = whole("address", address)
+        self._simulator = _core.PathSimulator(profile._description, path, whole("seed", seed))
         self.levels: tuple[str, ...] = (*described["caches"], "memory")
         """Where data can be."""
 
@@ -253,7 +290,7 @@ class PathSimulator:
         Of translations 0 means that none was needed, 1 the first TLB, 2 the second one, 3 the page tables, 4 the same
         after a switch of them.
         """
-        return self._simulator.play(_shifted("offsets", offsets, self._address))
+        return self._simulator.play(shifted("offsets", offsets, self._address))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,7 +298,7 @@ class Trace:
     """Recorded loads: `offsets` in order, what each took, and what was loaded before without being recorded.
 
     `state` is what the cache was put into before `warm`: `clean`, `invalidated` or `flooded`. None: nobody knows what
-    it had seen, as of the CSV files that `gpuinfer infer` reads.
+    it had seen, as of the CSV files that `gpuinfer infer` reads. `target` is the load path where it is known.
     """
 
     offsets: ArrayLike
@@ -269,6 +306,7 @@ class Trace:
     warm: ArrayLike = ()
     state: Optional[str] = None
     name: str = ""
+    target: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,8 +321,11 @@ class Question:
     record: NDArray[numpy.uint64]
 
 
-class Refused(Exception):
-    """Raised by a device that cannot do what a question asks, such as its `state`, with a sentence that says why."""
+def read_traces(file: Union[str, os.PathLike[str]], target: Optional[str] = None) -> Iterator[Trace]:
+    """The traces of a recording in any form that `gpuinfer infer` reads, of all targets or of one, one after another."""
+    for trace in _core.read_traces(os.fspath(file)):
+        if target in (None, trace.target):
+            yield Trace(trace.record, trace.latency_cycles, trace.warm, trace.state, trace.name, trace.target)
 
 
 def infer(
@@ -300,13 +341,13 @@ def infer(
 
     `address` is that of offset 0, `timeout` are seconds, `device` becomes the name in the profile.
     """
-    start = _whole("address", address)
+    start = whole("address", address)
     recorded = []
     for number, trace in enumerate(traces):
         name = trace.name or f"trace {number}"
-        offsets = _shifted(f"{name}: offsets", trace.offsets, start)
-        warm = _shifted(f"{name}: warm", trace.warm, start)
-        latencies = _latencies(f"{name}: latencies", trace.latencies, offsets.size)
+        offsets = shifted(f"{name}: offsets", trace.offsets, start)
+        warm = shifted(f"{name}: warm", trace.warm, start)
+        latencies = latencies_array(f"{name}: latencies", trace.latencies, offsets.size)
         recorded.append(_core.Trace(name, target, trace.state, warm, offsets, latencies))
     if not recorded:
         raise InputError("traces: there is none; give one at least")
@@ -335,13 +376,13 @@ def infer_device(
 
     def answered(state: str, warm: NDArray[numpy.uint64], record: NDArray[numpy.uint64]) -> Any:
         try:
-            return _latencies("answer", answer(Question(state, warm, record)), record.size)
+            return latencies_array("answer", answer(Question(state, warm, record)), record.size)
         except Refused as refusal:
             return str(refusal) or "the device refused the question"
 
-    if _whole("buffer_bytes", buffer_bytes) < 4:
+    if whole("buffer_bytes", buffer_bytes) < 4:
         raise InputError(f"buffer_bytes: {buffer_bytes} is less than one load of 4 bytes; give the size of the buffer")
-    facts = _core.DeviceFacts(device, target, operator.index(buffer_bytes), _whole("address", address))
+    facts = _core.DeviceFacts(device, target, operator.index(buffer_bytes), whole("address", address))
     return _profile(_core.infer_callable(answered, facts, _settings(seed, budget, timeout)))
 
 

@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "infer": {"infer", "model"},
     "probe": {"probe", "model"},
     "cli": {"cli", "infer", "probe", "model"},
-    "python": {"infer", "model"},
+    "python": {"infer", "probe", "model"},
 }
 # Which folder of infer/ may include which others. What lies beside the folders ties them together, and none may need it.
 INFER_MAY_INCLUDE = {

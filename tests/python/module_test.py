@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """module_test.py GPUINFER: the Python module against the program, and against what it must refuse."""
 
+import base64
 import contextlib
 import csv
 import doctest
@@ -17,9 +18,13 @@ import time
 import unittest
 import warnings
 
+import matplotlib
 import numpy
+from matplotlib import pyplot
 
 import gpuinfer
+
+matplotlib.use("Agg")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ROOT / "configs" / "devices"
@@ -105,6 +110,120 @@ class Profiles(Scratch):
         ):
             with self.assertRaises(gpuinfer.InputError):
                 call()
+
+
+    def test_published_devices_by_name(self):
+        self.assertEqual(gpuinfer.Profile.load("gtx780"), published("gtx780"))
+        with self.assertRaisesRegex(gpuinfer.InputError, "`gtx79` is neither a file nor the name of a published device"):
+            gpuinfer.Profile.load("gtx79")
+
+    def test_leaves_of_every_section(self):
+        profile = gpuinfer.Profile.load(ROOT / "data" / "h200" / "h200.yaml")
+        leaves, data = profile.leaves(), profile.to_dict()
+        self.assertEqual(profile.leaf("bandwidth", "L1").value, data["bandwidth"]["L1"])
+        self.assertEqual(profile.leaf("shared_memory", "banks").status, "resolved")
+        self.assertEqual(profile.leaf("Instruction", "levels").value, data["code"]["Instruction"]["levels"])
+        for section, evidence in profile.evidence.items():
+            for name, entry in evidence.items():
+                if isinstance(entry, dict) and "status" in entry:
+                    self.assertEqual(leaves[section][name].status, entry["status"], (section, name))
+        with self.assertRaisesRegex(gpuinfer.InputError, "bandwidth: has no `L9`; it has DRAM_copy"):
+            profile.leaf("bandwidth", "L9")
+
+    def test_the_picture_is_that_of_the_program(self):
+        profile = published("gtx780")
+        program("show", "gtx780", "-o", self.folder / "picture.svg")
+        self.assertEqual(profile.to_svg(), (self.folder / "picture.svg").read_text())
+        html = profile._repr_html_()
+        picture = re.fullmatch(r'<img alt="The caches of GeForce GTX 780" .* src="data:image/svg\+xml;base64,(.*)">', html)
+        self.assertEqual(base64.b64decode(picture.group(1)).decode(), profile.to_svg())
+
+
+class Devices(Scratch):
+    def test_a_device_is_found_out_as_by_the_program(self):
+        file = self.folder / "recording.h5"
+        found = gpuinfer.Profile.infer("virtual:gtx780", ["L1tex", "Shared"], seed=3, record=file)
+        text = program(
+            "--target=L1tex", "--target=Shared", "--device=virtual:gtx780", "--seed=3", "--quiet", "--format=json"
+        )
+        self.assertEqual(found.to_dict(), json.loads(text))
+        self.assertTrue(file.exists())
+
+    def test_what_cannot_be_asked(self):
+        for error, device, targets in (
+            (gpuinfer.InputError, "virtual:gtx79", "L1tex"),
+            (gpuinfer.InputError, "virtual:gtx780", "L9"),
+            (gpuinfer.DeviceError, "cuda:1000", "L1tex"),
+        ):
+            with self.subTest(device), self.assertRaises(error):
+                gpuinfer.Profile.infer(device, targets)
+        with self.assertRaises(gpuinfer.DeviceError):
+            gpuinfer.Device("cuda:1000")
+
+    def test_one_experiment(self):
+        lap = numpy.arange(0, 385 * 32, 32)
+        with gpuinfer.Device("virtual:gtx780") as device:
+            self.assertEqual(device.name, "GeForce GTX 780")
+            self.assertIn("L1tex", device.targets)
+            cycles = device.ask("L1tex", lap, warm=lap)
+            self.assertEqual((cycles > 165).tolist(), published("gtx780").simulate("L1tex", lap, warm=lap).tolist())
+            with self.assertRaisesRegex(gpuinfer.Refused, "has no cache L9"):
+                device.ask("L9", [0])
+            with self.assertRaisesRegex(gpuinfer.InputError, "record: -4 is negative"):
+                device.ask("L1tex", [-4])
+            self.assertLess(device.ask("L1tex", [0], state="keep", warm=[0])[0], 165)
+        with self.assertRaisesRegex(ValueError, "the device is closed"):
+            device.ask("L1tex", [0])
+
+    def test_a_recording_holds_what_was_asked(self):
+        file = self.folder / "recording.h5"
+        program("probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=cyclic:96,32,2", "--record", file)
+        (trace,) = gpuinfer.read_traces(file)
+        self.assertEqual((trace.target, trace.state), ("L1tex", "clean"))
+        self.assertEqual(list(gpuinfer.read_traces(file, "L2")), [])
+        self.assertEqual(trace.offsets.dtype, numpy.uint64)
+        self.assertEqual(len(trace.offsets), len(trace.latencies))
+        self.assertEqual(set(trace.offsets.tolist()), {0, 32, 64})
+        rows = self.folder / "rows.csv"
+        rows.write_text("offset,latency\n0,200\n0,30\n")
+        (trace,) = gpuinfer.read_traces(rows)
+        self.assertEqual((trace.offsets.tolist(), trace.latencies.tolist(), trace.state), ([0, 0], [200, 30], None))
+
+
+class Plots(unittest.TestCase):
+    """Each plot has the numbers of the profile or the recording."""
+
+    def setUp(self):
+        self.h200 = gpuinfer.Profile.load(ROOT / "data" / "h200" / "h200.yaml")
+        self.addCleanup(pyplot.close, "all")
+
+    def test_levels(self):
+        axes = gpuinfer.plot_levels(self.h200)
+        drawn = dict(zip((text.get_text() for text in axes.get_yticklabels()), (bar.get_width() for bar in axes.patches)))
+        self.assertEqual(drawn["L1tex"], self.h200.caches["L1tex"]["latency_cycles"]["hit"])
+        self.assertEqual(list(drawn.values()), sorted(drawn.values(), reverse=True))
+
+    def test_carveouts(self):
+        (line,) = gpuinfer.plot_carveouts(self.h200).get_lines()
+        self.assertEqual(
+            [tuple(point) for point in line.get_xydata()],
+            [(each["carveout_kb"], each["onset_bytes"] / 1024) for each in self.h200.caches["L1tex"]["carveouts"]],
+        )
+        with self.assertRaisesRegex(gpuinfer.InputError, "L1tex: has no `carveouts`"):
+            gpuinfer.plot_carveouts(published("gtx780"))
+
+    def test_misses(self):
+        _, axes = pyplot.subplots()
+        self.assertIs(gpuinfer.plot_misses(published("gtx780"), sizes=[12288, 12320, 24576], ax=axes), axes)
+        (line,) = axes.get_lines()
+        numpy.testing.assert_allclose(line.get_ydata(), [0, 100 * 97 / 385, 100])
+
+    def test_latencies(self):
+        trace = gpuinfer.Trace(offsets=[0] * 6, latencies=[30, 30, 30, 30, 200, 200])
+        heights = [bar.get_height() for bar in gpuinfer.plot_latencies([trace], bins=2).patches]
+        self.assertEqual(heights, [4, 2])
+        with self.assertRaisesRegex(gpuinfer.InputError, "there is no recorded load"):
+            gpuinfer.plot_latencies([])
 
 
 class Simulators(Scratch):

@@ -8,12 +8,14 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 CMAKE = BUILD = COMPILER = FLAGS = None
 
 
@@ -169,6 +171,42 @@ class Debian(unittest.TestCase):
         if "python3-gpuinfer" in self.packages:
             self.assertIn("/usr/lib/python3/dist-packages/gpuinfer/__init__.py", self.files("python3-gpuinfer"))
             self.assertIn("python3-numpy", self.field("python3-gpuinfer", "Depends"))
+
+
+class Archive(unittest.TestCase):
+    """The release archive brings all that it loads but glibc."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.root = pathlib.Path(scratch.name) / "root"
+        cls.root.mkdir()
+        archive = run(ROOT / "scripts" / "archive", BUILD, scratch.name).strip()
+        run("tar", "-xzf", archive, "-C", cls.root)
+        (cls.folder,) = cls.root.iterdir()
+
+    def test_the_readme_names_the_glibc_that_it_needs(self):
+        versions = set()
+        for file in [self.folder / "bin" / "gpuinfer", *(self.folder / "lib" / "gpuinfer").iterdir()]:
+            versions |= {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_(\d[\d.]*)", run("objdump", "-T", file))}
+        stated = re.search(r"glibc (\d+)\.(\d+)", (ROOT / "README.md").read_text())
+        self.assertEqual(tuple(map(int, stated.groups())), max(versions))
+
+    def test_an_empty_root_with_glibc_alone(self):
+        for line in run("ldd", self.folder / "bin" / "gpuinfer").splitlines():
+            file = pathlib.Path(line.split(" => ")[-1].split()[0])
+            if file.is_absolute() and not file.is_relative_to(self.root):
+                self.assertRegex(file.name, r"^(ld-linux-\S+|lib(c|dl|m|pthread|resolv|rt)\.so\.\d)$")
+                inside = self.root / file.relative_to("/")
+                inside.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.resolve(), inside)
+        (self.root / "proc").mkdir()
+        # The loader finds the libraries beside the program by /proc/self/exe.
+        inside = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+        program = [f"/{self.folder.name}/bin/gpuinfer", "--target=L1tex", "--device=virtual:gtx780", "--quiet", "--format=json"]
+        own_root = ["unshare", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", inside, self.root]
+        self.assertEqual(json.loads(run(*own_root, *program))["caches"]["L1tex"]["ways"], [96] * 4)
 
 
 class CleanDebian(unittest.TestCase):

@@ -218,9 +218,13 @@ void add_bits(Sheet& sheet, const CacheDescription& cache) {
     }
     sheet.add(std::move(numbers));
     sheet.add(std::move(roles));
+    const std::uint64_t below_high = high == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << high) - 1;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i].label = "  " + mask_name(*cache.index, i);
-      sheet.add(std::move(rows[i]));
+      // A row that takes none of these bits says nothing.
+      if (((masks[i] & below_high) >> low) != 0) {
+        rows[i].label = "  " + mask_name(*cache.index, i);
+        sheet.add(std::move(rows[i]));
+      }
     }
     high = low;
   }

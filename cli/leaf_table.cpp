@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "model/description/evidence.hpp"
 
@@ -24,11 +25,78 @@ std::string below(std::string_view text, std::size_t columns) {
   return wrapped(text, std::string(indent, ' '), columns);
 }
 
+// As many columns of one width as fit; each line after the indent.
+std::string grid(std::span<const std::string> cells, std::size_t at, std::size_t columns) {
+  std::size_t widest = 0;
+  for (const std::string& cell : cells) {
+    widest = std::max(widest, cell.size());
+  }
+  constexpr std::size_t gap = 3;
+  const std::size_t in_row = std::max<std::size_t>(1, (columns - at + gap) / (widest + gap));
+  std::string lines;
+  for (std::size_t begin = 0; begin < cells.size(); begin += in_row) {
+    std::string line(at, ' ');
+    for (const std::string& cell : cells.subspan(begin, std::min(in_row, cells.size() - begin))) {
+      line += fmt::format("{:<{}}", cell, widest + gap);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines += line + '\n';
+  }
+  return lines;
+}
+
+// The parts of `text` between separators that stand in no brackets.
+std::vector<std::string> parts_of(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    depth += letter == '[' || letter == '{' ? 1 : letter == ']' || letter == '}' ? -1 : 0;
+    if (depth == 0 && text.substr(i).starts_with(separator)) {
+      parts.emplace_back();
+      i += separator.size() - 1;
+    } else {
+      parts.back() += letter;
+    }
+  }
+  return parts;
+}
+
+// What many like parts make a table of, as far as they are short.
+bool is_table(std::span<const std::string> parts, std::size_t room) {
+  constexpr std::size_t least = 4;
+  return parts.size() >= least &&
+         std::ranges::all_of(parts, [&](const std::string& part) { return 2 * part.size() <= room; });
+}
+
+// A detail of evidence: a list or map that does not fit a line is a table, `[1024, 7]` in it `1024: 7`.
+std::string detail_lines(std::string_view name, std::string_view detail, std::size_t columns) {
+  const std::string line = fmt::format("{}: {}", name, detail);
+  const bool is_list = detail.starts_with('[') || detail.starts_with('{');
+  if (indent + line.size() <= columns || !is_list) {
+    return below(line, columns);
+  }
+  std::vector<std::string> parts = parts_of(detail.substr(1, detail.size() - 2), ", ");
+  constexpr std::size_t further = 2;
+  if (!is_table(parts, columns - indent - further)) {
+    return below(line, columns);
+  }
+  for (std::string& part : parts) {
+    if (const auto pair = parts_of(part.substr(1, part.size() - 2), ", "); part.starts_with('[') && pair.size() == 2) {
+      part = fmt::format("{}: {}", pair[0], pair[1]);
+    }
+  }
+  return below(fmt::format("{}:", name), columns) + grid(parts, indent + further, columns);
+}
+
 // `text` in what `begun` leaves of its line and in lines below it, under its beginning where there is room.
 std::string continued(const std::string& begun, std::size_t begun_letters, std::string_view text, std::size_t columns) {
   constexpr std::size_t least_room = 24;
   const std::size_t at = begun_letters + least_room <= columns ? begun_letters : indent;
-  const std::string lines = wrapped(text, std::string(at, ' '), columns);
+  const std::vector<std::string> parts = parts_of(text, "; ");
+  const std::string lines = at + text.size() > columns && is_table(parts, columns - at)
+                                ? grid(parts, at, columns)
+                                : wrapped(text, std::string(at, ' '), columns);
   return at == begun_letters ? begun + lines.substr(std::min(at, lines.size())) : begun + '\n' + lines;
 }
 
@@ -50,7 +118,7 @@ std::string leaf_lines(std::string_view leaf, std::size_t name_letters, const st
   };
   std::string lines = continued(begun(ink.status(evidence.status, status)), begun(status).size(), value, columns);
   for (const auto& [name, detail] : details_in_words(evidence)) {
-    lines += below(fmt::format("{}: {}", name, detail), columns);
+    lines += detail_lines(name, detail, columns);
   }
   constexpr std::size_t most_alternatives = 24;
   const std::size_t told = std::min(evidence.alternatives.size(), most_alternatives);

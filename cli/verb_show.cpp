@@ -87,11 +87,26 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
   if (code.levels) {
     const double slowest = code.levels->back().cycles;
     for (const model::CodeLevel& level : *code.levels) {
-      constexpr double columns = 48;
+      constexpr double columns = 40;
       const auto bar = static_cast<std::size_t>(std::lround(slowest > 0 ? columns * level.cycles / slowest : 0));
       std::cout << fmt::format("  {:>18}  {:>6} cycles  {}\n",
                                level.fits_bytes ? "up to " + model::words::bytes(*level.fits_bytes) : "longer",
                                level.cycles, std::string(bar, '='));
+    }
+  }
+}
+
+// Of each memory level the most that was reached.
+void show_bandwidths(const model::DeviceDescription& profile) {
+  constexpr double giga = 1e9;
+  constexpr double bits_of_byte = 8;
+  std::cout << fmt::format("  {:<10}  {:>8}  {:>8}  {}\n", "", "GB/s", "B/clk/SM", "elements of");
+  for (const auto& [name, level] : profile.bandwidth) {
+    if (level.best) {
+      const model::ElementBandwidth& best = *level.best;
+      std::cout << fmt::format("  {:<10}  {:>8}  {:>8.4g}  {} bits\n", name,
+                               grouped(static_cast<std::uint64_t>(best.bytes_per_second / giga)),
+                               best.elements_per_sm_clock * best.element_bits / bits_of_byte, best.element_bits);
     }
   }
 }
@@ -141,6 +156,9 @@ ExitStatus verb_show(Arguments arguments) {
       show_code(target, code->second);
     } else {
       std::cout << '\n' << target << ":\n" << (evidence == nullptr ? value_table(profile, section, columns) : "");
+      if (evidence != nullptr && section == "bandwidth") {
+        show_bandwidths(profile);
+      }
     }
     if (evidence != nullptr) {
       std::cout << "\n  evidence\n" << leaf_table(profile, section, columns, ink);

@@ -254,7 +254,9 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
     memory.hit = cycles_text(memory.hit_cycles);
   }
   add_bandwidth(memory, profile, "DRAM_load");
-  levels.push_back(memory);
+  if (memory.hit_cycles || memory.bytes_per_second) {
+    levels.push_back(memory);
+  }
   std::ranges::stable_sort(levels, {}, &Level::place);
   return levels;
 }

@@ -17,11 +17,13 @@ namespace gpuinfer::cli::report {
 
 namespace {
 
-// Data caches in the order in which a load passes them.
+// Data caches in the order in which a load passes them. Where a data L1 lies apart from the texture path, as on Fermi,
+// loads take that.
 std::vector<const Level*> data_path(const std::vector<Level>& levels) {
+  const bool has_l1d = std::ranges::any_of(levels, [](const Level& level) { return level.name == "L1D"; });
   std::vector<const Level*> path;
   for (const Level& level : levels) {
-    const bool is_first = level.place == Place::data && path.empty();
+    const bool is_first = level.place == Place::data && path.empty() && (!has_l1d || level.name == "L1D");
     if ((is_first || level.place == Place::shared_by_sms) && level.hit_cycles && level.name != "Shared memory") {
       path.push_back(&level);
     }
@@ -91,10 +93,13 @@ std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles
       }
     }
   }
+  std::string not_drawn;
   for (const NamedProfile& each : profiles) {
     auto steps = footprint_steps(*each.profile);
     constexpr std::size_t fewest = 3;  // two levels
-    if (steps.size() >= fewest) {
+    if (steps.size() < fewest) {
+      not_drawn += fmt::format(". Of {} fewer than two levels are known", each.name);
+    } else {
       chart.series.push_back({.name = profiles.size() == 1 ? "by the profile" : each.name,
                               .shape = Series::Shape::steps,
                               .role = profiles.size() == 1 ? Role::simulated : Role::other,
@@ -106,8 +111,8 @@ std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles
   return chart_figure(
       "Latency against footprint",
       fmt::format("Loads of one SM, one after another, in laps over an array. Steps: the hit latency of "
-                  "the level that holds it, as far as the profile says its size{}.",
-                  measured.empty() ? "" : ". Points: the mean of a recorded chase, of each path by itself"),
+                  "the level that holds it, as far as the profile says its size{}{}.",
+                  measured.empty() ? "" : ". Points: the mean of a recorded chase, of each path by itself", not_drawn),
       std::move(chart));
 }
 
@@ -134,6 +139,7 @@ std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles
         series.points.push_back({static_cast<double>(i), best / giga});
       }
     }
+    series.name += series.points.empty() ? " (not known)" : "";
     chart.series.push_back(std::move(series));
   }
   if (chart.categories.empty()) {

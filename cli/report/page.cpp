@@ -300,6 +300,28 @@ std::string shortened(const std::string& value) {
   return fmt::format("{} ... ({} characters)", begin.substr(0, begin.rfind(' ')), value.size());
 }
 
+bool is_anything_known(const DeviceDescription& profile, const std::string& section) {
+  return std::ranges::any_of(leaf_values(profile, section),
+                             [](const model::LeafValue& value) { return value.text.has_value(); });
+}
+
+// Whole sections of which something is known of one device and nothing of the other.
+std::string sections_of_one(const std::vector<infer::LeafDifference>& found, const NamedProfile& one,
+                            const NamedProfile& other) {
+  std::vector<std::string> names;
+  for (const infer::LeafDifference& each : found) {
+    if (each.leaf.empty() && is_anything_known(*one.profile, each.section) &&
+        !is_anything_known(*other.profile, each.section)) {
+      names.push_back(each.section);
+    }
+  }
+  return names.empty()
+             ? ""
+             : "<p>" +
+                   escaped(fmt::format("Of {} alone, not of {}: {}.", one.name, other.name, fmt::join(names, ", "))) +
+                   "</p>\n";
+}
+
 }  // namespace
 
 std::string page_of(const DeviceDescription& profile, const std::string& profile_name,
@@ -332,18 +354,24 @@ std::string comparison_page(const std::vector<NamedProfile>& profiles) {
   const bool are_two = profiles.size() == 2;
   Table table{.head = {"what", profiles.front().name, are_two ? profiles.back().name : "other", "verdict", "note"},
               .rows = {}};
+  std::string only_of_one;
   for (std::size_t i = 1; i < profiles.size(); ++i) {
-    for (const infer::LeafDifference& each : infer::differences(*profiles.front().profile, *profiles[i].profile)) {
-      if (each.verdict != infer::Verdict::same && each.verdict != infer::Verdict::open) {
+    const auto found = infer::differences(*profiles.front().profile, *profiles[i].profile);
+    only_of_one +=
+        sections_of_one(found, profiles.front(), profiles[i]) + sections_of_one(found, profiles[i], profiles.front());
+    for (const infer::LeafDifference& each : found) {
+      const bool is_told = each.verdict == infer::Verdict::differs || each.verdict == infer::Verdict::less_certain;
+      if (is_told && !each.leaf.empty()) {
         table.rows.push_back({leaf_name(each.section, each.leaf), shortened(each.first),
                               (are_two ? "" : profiles[i].name + ": ") + shortened(each.second),
-                              std::string(to_string(each.verdict)), each.note});
+                              each.verdict == infer::Verdict::differs ? "differs" : "less certain", each.note});
       }
     }
   }
   return framed(title, "side by side", link_to("overview", "Overview") + links + link_to("differences", "Differences"),
                 overview_html(profiles, {}) + sections + "<section id=\"differences\">\n<h2>Differences</h2>\n" +
-                    html(table, fmt::format("{} leaves that are not the same", table.rows.size())) + "</section>\n",
+                    html(table, fmt::format("{} leaves that are not the same", table.rows.size())) + only_of_one +
+                    "</section>\n",
                 "<p>By " + escaped(program_version()) + ".</p>");
 }
 

@@ -281,14 +281,23 @@ TEST(Levels, OneCacheOfTwoPathsIsOneLevel) {
   model::DeviceDescription profile;
   profile.caches["L1tex"] = small_cache();
   profile.caches["ReadOnly"] = small_cache();
-  EXPECT_EQ(levels_of(profile).size(), 3U) << "two caches and memory";
+  EXPECT_EQ(levels_of(profile).size(), 2U);
   profile.caches["L1tex"].shared_with = {"ReadOnly"};
   profile.caches["ReadOnly"].shared_with = {"L1tex"};
   const std::vector<Level> levels = levels_of(profile);
-  ASSERT_EQ(levels.size(), 2U);
+  ASSERT_EQ(levels.size(), 1U);
   EXPECT_EQ(levels[0].name, "L1tex, ReadOnly");
   EXPECT_EQ(key_figures(levels).rows.at(0),
             (std::vector<std::string>{"L1tex, ReadOnly", "128 B", "32 B", "2 x 2", "lru", "30", "", "", ""}));
+}
+
+TEST(Levels, HaveMemoryWhereSomethingIsKnownOfIt) {
+  model::DeviceDescription profile;
+  profile.caches["L2"] = small_cache();
+  const std::vector<Level> levels = levels_of(profile);
+  ASSERT_EQ(levels.size(), 2U);
+  EXPECT_EQ(levels[1].name, "Memory");
+  EXPECT_EQ(levels[1].hit_cycles, small_cache().latency_cycles.miss);
 }
 
 TEST(Levels, SayOnlyWhatIsNotVerified) {
@@ -341,6 +350,18 @@ TEST(Footprint, StepsAreTheHitLatenciesOfTheLevels) {
   const auto figure = footprint_figure({{.name = "x", .profile = &profile}}, measurements);
   ASSERT_TRUE(figure);
   EXPECT_EQ(series_named(*figure, "L1tex, measured").points, (Points{{64, 31}, {128, 200}}));
+  const model::DeviceDescription other;
+  const auto both = footprint_figure({{.name = "x", .profile = &profile}, {.name = "y", .profile = &other}}, {});
+  ASSERT_TRUE(both);
+  EXPECT_NE(both->note.find("Of y fewer than two levels are known."), std::string::npos) << both->note;
+}
+
+TEST(Footprint, LoadsTakeTheDataCacheApartFromTheTexturePath) {
+  model::DeviceDescription profile;
+  profile.caches["L1tex"] = small_cache();
+  profile.caches["L1D"] = small_cache();
+  profile.caches["L1D"].latency_cycles.hit = 20;
+  EXPECT_EQ(footprint_steps(profile).at(0), (std::array<double, 2>{1024, 20}));
 }
 
 TEST(SmMap, HasEachSmInItsGroup) {
@@ -467,6 +488,10 @@ TEST(Ladder, HasTheBestOfEachMemoryTheFastestFirst) {
   ASSERT_TRUE(figure);
   EXPECT_EQ(figure->chart->categories, (std::vector<std::string>{"shared", "L2_load"}));
   EXPECT_EQ(series_named(*figure, "x").points, (Points{{0, 9000}, {1, 5000}}));
+  const model::DeviceDescription other;
+  const auto both = bandwidth_ladder({{.name = "x", .profile = &profile}, {.name = "y", .profile = &other}});
+  ASSERT_TRUE(both);
+  EXPECT_TRUE(series_named(*both, "y (not known)").points.empty());
 }
 
 TEST(Carveouts, AreThoseOfTheProfile) {
@@ -525,8 +550,12 @@ TEST(Comparison, ListsWhatDiffersFromTheFirst) {
   model::DeviceDescription two = one;
   two.device.name = "Two";
   two.caches["L1tex"].line_bytes = 64;
+  one.caches["L2"] = small_cache();
+  one.shared_memory.emplace().banks = 32;
   const std::string page = comparison_page({{.name = "One", .profile = &one}, {.name = "Two", .profile = &two}});
   EXPECT_NE(page.find("<td>L1tex.line_bytes</td><td>32</td><td>64</td><td>differs</td>"), std::string::npos);
+  EXPECT_NE(page.find("<p>Of One alone, not of Two: L2, shared_memory.</p>"), std::string::npos);
+  EXPECT_EQ(page.find("Of Two alone"), std::string::npos);
 }
 
 TEST(Kernels, StandUnderTheLevelThatHoldsThemBack) {

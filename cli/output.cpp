@@ -26,7 +26,7 @@ probe::FileDescriptor opened_when_read(const std::filesystem::path& file) {
       return opened;
     }
     if (InterruptWatch::stop_requested()) {
-      throw Error(file.string() + ": was not read by anybody before the program was interrupted");
+      throw Error(file.string() + ": was read by nobody before the program was interrupted");
     }
     std::this_thread::sleep_for(between);
   }

@@ -69,7 +69,7 @@ const Verb& verb_named(const std::string& name) {
     for (const Verb& known : verbs) {
       names.emplace_back(known.name);
     }
-    throw InputError("`" + name + "` is no verb" + did_you_mean(name, names) + "; verbs are " + verb_names());
+    throw InputError("`" + name + "` is not a verb" + did_you_mean(name, names) + "; verbs are " + verb_names());
   }
   return *verb;
 }

@@ -72,7 +72,8 @@ po::options_description described(const std::vector<Option>& options) {
 std::uint64_t parse_count(std::string_view text, std::string_view what) {
   const auto number = whole_text_as<std::uint64_t>(text);
   if (!number) {
-    throw InputError(std::string(what) + ": `" + std::string(text) + "` is no whole number; write one from 0 upwards");
+    throw InputError(std::string(what) + ": `" + std::string(text) +
+                     "` is not a whole number; write one from 0 upwards");
   }
   return *number;
 }
@@ -145,7 +146,7 @@ std::optional<double> Parsed::seconds(const std::string& option) const {
   const auto number = whole_text_as<double>(*given);
   // A year: enough for anybody, and far from where clocks overflow.
   if (!number || !(*number > 0 && *number < 3.2e7)) {
-    throw InputError("--" + option + ": `" + *given + "` is no number of seconds above 0; write one such as 2.5");
+    throw InputError("--" + option + ": `" + *given + "` is not a number of seconds above 0; write one such as 2.5");
   }
   return number;
 }

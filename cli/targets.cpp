@@ -70,7 +70,7 @@ std::string_view spelled(const std::string& asked) {
     std::vector<std::string> names;
     std::transform(targets.begin(), targets.end(), std::back_inserter(names),
                    [](const Target& t) { return std::string(t.name); });
-    throw InputError("--target: `" + asked + "` is no target" + did_you_mean(asked, names) + "; targets are " +
+    throw InputError("--target: `" + asked + "` is not a target" + did_you_mean(asked, names) + "; targets are " +
                      joined(names) + ", all");
   }
   return known->name;

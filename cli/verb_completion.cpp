@@ -44,7 +44,7 @@ ExitStatus verb_completion(Arguments arguments) {
       return ExitStatus::resolved;
     }
   }
-  throw InputError("`" + asked + "` is no shell that can be told; write bash, zsh or fish");
+  throw InputError("`" + asked + "` is not a supported shell; write bash, zsh or fish");
 }
 
 }  // namespace gpuinfer::cli

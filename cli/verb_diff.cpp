@@ -77,7 +77,7 @@ struct Differences {
 model::DeviceDescription profile_of_recording(const std::string& file) {
   const auto device = probe::open_recording(file, "recorded:" + file);
   if (!is_of_inquiry(device->facts())) {
-    throw InputError(file + ": is no recording of a whole run; make a profile of it with `gpuinfer infer` first");
+    throw InputError(file + ": is not a recording of a whole run; make a profile of it with `gpuinfer infer` first");
   }
   const std::vector<std::string> targets = offered_targets({{"all"}}, *device);
   infer::Settings settings;

@@ -110,7 +110,7 @@ std::optional<std::uint32_t> ways_of_classes(const Parsed& parsed) {
   const std::vector<std::string> asked = parsed.operands();
   const auto ways = parsed.count("ways");
   if (ways && !parsed.flag("classes")) {
-    throw InputError("--ways: is of no use without --classes; add that");
+    throw InputError("--ways: needs --classes; add that");
   }
   if (!parsed.flag("classes")) {
     return std::nullopt;
@@ -168,7 +168,8 @@ ExitStatus verb_list(Arguments arguments) {
     }
   }
   if (!found) {
-    throw InputError("`" + asked.front() + "` is no list; lists are devices, targets, policies, experiments, formats");
+    throw InputError("`" + asked.front() +
+                     "` is not a list; lists are devices, targets, policies, experiments, formats");
   }
   return ExitStatus::resolved;
 }

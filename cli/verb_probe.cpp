@@ -82,7 +82,7 @@ void check_inside(const std::vector<model::Question>& questions, const model::De
         const std::uint64_t buffer_bytes = facts.buffer_of(question.target).bytes;
         if (offset >= buffer_bytes || offset % 4 != 0) {
           throw InputError(
-              fmt::format("offset {} is no 4-byte load inside the buffer of {} bytes that {} has; use "
+              fmt::format("offset {} is not a 4-byte load inside the buffer of {} bytes that {} has; use "
                           "multiples of 4 below that",
                           offset, buffer_bytes, facts.source));
         }
@@ -118,7 +118,7 @@ ExitStatus verb_probe(Arguments arguments) {
   }
   const std::vector<std::string> spelled = spelled_targets({{required(*parsed, "target", "L1tex")}});
   if (spelled.front() == "all") {
-    throw InputError("--target: `all` is more than one sequence can be played on; name one target");
+    throw InputError("--target: `all` is several targets, and a sequence is played on one; name one target");
   }
   const std::vector<model::Question> asked = questions(*parsed, spelled.front());
   const std::uint64_t repeat = parsed->count("repeat").value_or(1);

@@ -128,7 +128,7 @@ Request request_from(const Parsed& parsed) {
     throw InputError("--path and --texture play a --sequence and nothing else; give one");
   }
   if ((request.explain || request.strip) && (!request.sequence || request.path || request.texture)) {
-    throw InputError("--explain and --strip speak of a --sequence that is played on a cache; give one");
+    throw InputError("--explain and --strip describe a --sequence that is played on a cache; give one");
   }
   if (number) {
     const auto* figure =

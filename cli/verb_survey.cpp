@@ -87,7 +87,7 @@ using survey::Worker;
 DeviceAddress device_of_fleet(const std::string& text, const std::string& where) {
   auto device = device_from(text);
   if (!device || device->faults || device->kind->choose != nullptr) {
-    throw InputError(where + ": `" + text + "` is no device of a fleet; write " + forms_in_fleet());
+    throw InputError(where + ": `" + text + "` is not a device of a fleet; write " + forms_in_fleet());
   }
   return *std::move(device);
 }
@@ -168,7 +168,7 @@ survey::Request survey_request(const Parsed& parsed) {
   request.seed = parsed.count("seed");
   request.jobs = parsed.count("jobs");
   if (request.jobs == std::size_t{0}) {
-    throw InputError("--jobs: is 0, and a rank has to ask one device at a time at least; write 1 or more");
+    throw InputError("--jobs: is 0, and a rank asks at least one device at a time; write 1 or more");
   }
   request.device_timeout = limit(parsed, "device-timeout", default_device_timeout_s);
   request.rank_timeout = limit(parsed, "rank-timeout", default_rank_timeout_s);

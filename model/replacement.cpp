@@ -115,7 +115,7 @@ std::string to_text(const Replacement& replacement) {
 void allow_parameters(const Replacement& replacement, std::span<const std::string_view> names) {
   for (const auto& [name, value] : replacement.parameters) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw InputError(printable(name) + ": is no parameter of policy " + replacement.policy + "; remove it");
+      throw InputError(printable(name) + ": is not a parameter of policy " + replacement.policy + "; remove it");
     }
   }
 }

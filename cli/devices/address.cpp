@@ -43,7 +43,7 @@ DeviceAddress parse_device(std::string_view text) {
   if (auto device = device_from(text)) {
     return *std::move(device);
   }
-  throw InputError("--device: `" + std::string(text) + "` is no device; write " +
+  throw InputError("--device: `" + std::string(text) + "` is not a device; write " +
                    either_of(device_kinds(), [](const DeviceKind& kind) { return form_of(kind); }));
 }
 

@@ -48,7 +48,7 @@ const ExportFormat& export_format(std::string_view name) {
     for (const ExportFormat& format : formats) {
       names += (names.empty() ? "" : ", ") + std::string(format.name);
     }
-    throw InputError(fmt::format("--to: `{}` is no format; formats are {}", name, names));
+    throw InputError(fmt::format("--to: `{}` is not a format; formats are {}", name, names));
   }
   return *found;
 }

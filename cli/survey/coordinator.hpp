@@ -27,7 +27,7 @@ class Coordinator {
   Coordinator(const Request& request, Team& team, const Parts& parts, std::function<void(const std::string&)> tell);
 
   void take(const Letter& letter);
-  // Hands out what can be, and looks at the clock. Throws DeviceUnavailable when there is no device at all.
+  // Hands out what can be, and looks at the clock. Throws DeviceUnavailable when there is not a device at all.
   void work();
   // Nothing more is handed out.
   void interrupt();

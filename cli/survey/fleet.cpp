@@ -31,7 +31,7 @@ class FleetReader {
     }
     const YamlNode tree = model::parse_yaml(*text, file_);
     if (text_in(tree, "schema") != fleet_schema) {
-      fail(tree, "is no fleet description of version 1; write one with `gpuinfer survey`");
+      fail(tree, "is not a fleet description of version 1; write one with `gpuinfer survey`");
     }
     Fleet fleet{.file = file_, .common = std::nullopt, .members = {}};
     if (const YamlNode* const profile = find(tree, "profile")) {
@@ -75,7 +75,7 @@ class FleetReader {
   [[nodiscard]] std::string needed_text(const YamlNode& map, const std::string& key) const {
     const auto text = text_in(map, key);
     if (!text) {
-      fail(map, "`" + key + "` is missing or no text; write the file anew with `gpuinfer survey`");
+      fail(map, "`" + key + "` is missing or not text; write the file anew with `gpuinfer survey`");
     }
     return *text;
   }
@@ -84,7 +84,7 @@ class FleetReader {
     const YamlNode* const node = find(map, key);
     if (node == nullptr || node->kind != YamlNode::Kind::list) {
       fail(node == nullptr ? map : *node,
-           "`" + key + "` is missing or no list; write the file anew with `gpuinfer survey`");
+           "`" + key + "` is missing or not a list; write the file anew with `gpuinfer survey`");
     }
     return node->items;
   }

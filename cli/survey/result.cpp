@@ -203,7 +203,7 @@ std::string to_text(const Result& result) {
 Result parse_result(const std::string& text, const std::string& from) {
   try {
     const json object = json::parse(text);
-    // get() would convert what is no whole number.
+    // get() would convert what is not a whole number.
     const auto whole = [&object](const char* key) { return object.at(key).get_ref<const json::number_unsigned_t&>(); };
     Result result;
     result.task = whole("task");
@@ -225,7 +225,7 @@ Result parse_result(const std::string& text, const std::string& from) {
     result.profile = object.at("profile").get<std::string>();
     return result;
   } catch (const json::exception&) {
-    throw InputError(from + ": is no result of a survey; remove it, and it is asked for again");
+    throw InputError(from + ": is not a result of a survey; remove it, and it is asked for again");
   }
 }
 

@@ -22,7 +22,8 @@ using nlohmann::json;
 json parsed(const std::string& text) {
   json object = json::parse(text, nullptr, false);
   if (!object.is_object()) {
-    throw Error("a rank of the survey sent what is no letter of this version; start the same version everywhere");
+    throw Error(
+        "a rank of the survey sent a message that this version does not know; start the same version everywhere");
   }
   return object;
 }
@@ -165,7 +166,7 @@ void Worker::report(const Asking& asking, Clock::time_point now) {
     result.seconds = seconds;
     team_->send(0, to_text(result));
   } catch (const Error& error) {
-    fail(asking.order, std::string("wrote what is no profile: ") + error.what(), seconds);
+    fail(asking.order, std::string("wrote something that is not a profile: ") + error.what(), seconds);
   }
 }
 

@@ -54,7 +54,7 @@ template <class Description>
     for (const auto& [name, entry] : place.entries()) {
       const Section<Description>* const of = section_with(sections, description, name);
       if (of == nullptr) {
-        entry.fail("is no cache of this description; describe it under `caches` or remove its evidence");
+        entry.fail("is not a cache of this description; describe it under `caches` or remove its evidence");
       }
       description.evidence.emplace(name, evidence_from(entry, of->of_what, of->leaves));
     }

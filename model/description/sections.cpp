@@ -149,7 +149,7 @@ Leaves<PathDescription> path_leaves() {
 void check_names(const Place& names, const DeviceDescription& description) {
   for (const Place& item : names.items()) {
     if (!description.caches.contains(item.text())) {
-      item.fail("`" + item.text() + "` is no cache of this description; describe it under `caches` or name another");
+      item.fail("`" + item.text() + "` is not a cache of this description; describe it under `caches` or name another");
     }
   }
 }

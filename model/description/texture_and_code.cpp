@@ -80,7 +80,7 @@ const Leaves<TextureDescription>& texture_leaves() {
 void check(const Place& place, const TextureDescription& texture, const DeviceDescription& description) {
   if (texture.cache && !description.caches.contains(*texture.cache)) {
     place.need("cache").fail("`" + *texture.cache +
-                             "` is no cache of this description; describe it under `caches` or name another");
+                             "` is not a cache of this description; describe it under `caches` or name another");
   }
   try {
     check(texture);

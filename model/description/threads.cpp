@@ -68,7 +68,7 @@ Map<SharedMemoryLatency> shared_memory_latency() {
 void check_rows(const Place& place, const SharedMemoryDescription& shared_memory) {
   if (shared_memory.banks && shared_memory.bank_width_bytes && shared_memory.row_bytes &&
       *shared_memory.row_bytes % (std::uint64_t{*shared_memory.banks} * *shared_memory.bank_width_bytes) != 0) {
-    place.need("row_bytes").fail("is no multiple of banks * bank_width_bytes; every bank has a part of each row");
+    place.need("row_bytes").fail("is not a multiple of banks * bank_width_bytes; every bank has a part of each row");
   }
 }
 
@@ -275,7 +275,7 @@ const Leaves<OutstandingDescription>& outstanding_leaves() {
            codec::Words<OutstandingKind>{.words = {{"mshr", OutstandingKind::mshr},
                                                    {"prt", OutstandingKind::prt},
                                                    {"no_limit_seen", OutstandingKind::no_limit_seen}},
-                                         .refusal = "is no kind of table"},
+                                         .refusal = "is not a kind of table"},
            "what keeps track of outstanding loads: mshr, an entry for each line; prt, one for each load of a warp"),
       leaf("entries", &Outstanding::entries, count, "of that table, in each SM"),
       leaf("merges", &Outstanding::merges, count, "requests per entry, the first included")

@@ -43,7 +43,8 @@ TEST(DeviceAddress, WhatIsNoneSaysWhatCanBeWritten) {
   for (const char* text : {"", ":", "gtx780", "CUDA:0", "cuda", "cuda:", "host:", "host:1", "auto:gpu", "faulty:lost@1",
                            "faulty:lost@1:", "faulty:lost@1:gtx780", "faulty:lost@1:faulty:lost@2:host"}) {
     const std::string error = error_of(text);
-    EXPECT_TRUE(error.starts_with("--device: `" + std::string(text) + "` is no device; write cuda:N, vulkan:N, host, "))
+    EXPECT_TRUE(
+        error.starts_with("--device: `" + std::string(text) + "` is not a device; write cuda:N, vulkan:N, host, "))
         << error;
     EXPECT_TRUE(error.ends_with(", gpu or auto")) << error;
   }

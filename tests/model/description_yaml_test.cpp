@@ -424,10 +424,10 @@ TEST(DescriptionYaml, SaysWhatIsWrongWithMemoriesAndTables) {
     return "";
   };
   EXPECT_EQ(refusal("outstanding: {kind: mshrs}"),
-            "d.yaml:2: outstanding.kind: `mshrs` is no kind of table; write mshr, prt or no_limit_seen");
+            "d.yaml:2: outstanding.kind: `mshrs` is not a kind of table; write mshr, prt or no_limit_seen");
   EXPECT_EQ(
       refusal("shared_memory: {banks: 32, bank_width_bytes: 4, row_bytes: 64}"),
-      "d.yaml:2: shared_memory.row_bytes: is no multiple of banks * bank_width_bytes; every bank has a part of each "
+      "d.yaml:2: shared_memory.row_bytes: is not a multiple of banks * bank_width_bytes; every bank has a part of each "
       "row");
   EXPECT_NE(refusal("bandwidth: {L3: {bytes_per_second: 1, element_bits: 32}}"), "");
   EXPECT_NE(refusal("bandwidth: {L1: {bytes_per_second: 1}}"), "");
@@ -517,7 +517,7 @@ TEST(DescriptionYaml, ErrorsInLeavesNameLineAndKey) {
       {"line_bytes: 128\nsector_bytes: 1", "d.yaml:5: caches.L1tex.sector_bytes: makes more than 64 sectors"},
       {"replacement: {policy: lur}", "d.yaml:4: caches.L1tex.replacement.policy: `lur` is not known;"},
       {"replacement: {policy: lru, bits: 2}",
-       "d.yaml:4: caches.L1tex.replacement.bits: is no parameter of policy lru;"},
+       "d.yaml:4: caches.L1tex.replacement.bits: is not a parameter of policy lru;"},
       {"replacement: {victim_weights: [1]}", "d.yaml:4: caches.L1tex.replacement.victim_weights: is not a known key"},
       {"replacement: {policy: lru, equivalent: [lif]}", "d.yaml:4: caches.L1tex.replacement.equivalent: `lif` is not"},
       {"replacement: {policy: weighted_random}", "d.yaml:4: caches.L1tex.replacement: victim_weights: is missing;"},
@@ -568,9 +568,9 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
       {head + "caches: {L2: {}}\npaths: {global: {tlbs: [L2]}}", "d.yaml:3: paths.global: lacks `caches`;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: []}}", "d.yaml:3: paths.global.caches: is empty;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: [L1]}}",
-       "d.yaml:3: paths.global.caches: `L1` is no cache of this description;"},
+       "d.yaml:3: paths.global.caches: `L1` is not a cache of this description;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], tlbs: [L1TLB]}}",
-       "d.yaml:3: paths.global.tlbs: `L1TLB` is no cache of this description;"},
+       "d.yaml:3: paths.global.tlbs: `L1TLB` is not a cache of this description;"},
       {head + "caches: {L2: {}}\npaths: {global: {caches: [L2], tlbs: [L2]}}",
        "d.yaml:3: paths.global: names a cache twice;"},
       {head + "caches: {A: {}, B: {}, C: {}}\npaths: {global: {caches: [A, B, C]}}",
@@ -587,7 +587,7 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
       {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8}}\nevidence: {T: {line_texel: {}}}",
        "d.yaml:4: evidence.T.line_texel: is not a leaf of a texture; write `line_texels` or remove it"},
       {head + "caches: {L2: {}}\ntextures: {T: {texel_bytes: 4, width: 8, height: 8, cache: L1}}",
-       "d.yaml:3: textures.T.cache: `L1` is no cache of this description;"},
+       "d.yaml:3: textures.T.cache: `L1` is not a cache of this description;"},
       {head + "caches: {L2: {}}\ntextures:\n  T: {cache: L2, texel_bytes: 4, width: 8, height: 8,\n    levels: "
               "[{width: 3, "
               "height: 4, order: morton}]}",
@@ -605,7 +605,7 @@ TEST(DescriptionYaml, ErrorsOfTheWholeNameLineAndKey) {
        "d.yaml:2: code.I.levels: fits no more than the level before it;"},
       {head + "code: {I: {piece_bytes: 8}}\nevidence: {I: {level: {}}}",
        "d.yaml:3: evidence.I.level: is not a leaf of a code; write `levels` or remove it"},
-      {head + "evidence: {L1tex: {}}", "d.yaml:2: evidence.L1tex: is no cache of this description;"},
+      {head + "evidence: {L1tex: {}}", "d.yaml:2: evidence.L1tex: is not a cache of this description;"},
       {head + "caches: {L2: {}}\nevidence: {L2: {line_byte: {}}}",
        "d.yaml:3: evidence.L2.line_byte: is not a leaf of a cache; write `line_bytes`"},
       {head + "caches: {L2: {}}\nevidence: {L2: {ways: {}}}", "d.yaml:3: evidence.L2.ways: lacks `status`;"},

@@ -40,7 +40,7 @@ struct BufferFacts {
   std::optional<std::uint64_t> nearer_bytes = {};
   // Offsets stand for pieces of straight-line code of so many bytes: an access runs the piece, and takes as long.
   std::optional<std::uint64_t> piece_bytes = {};
-  // From the start `keep` it is asked what a load takes on an average: the recorded part is a lap, each place once,
+  // From the start `keep` it is asked what a load takes on average: the recorded part is a lap, each place once,
   // which goes on for as long as the device needs, and each of its accesses gets the average of all. The warm-up is
   // laps of the same places in the same order. Questions that are not so are refused; so are other starts, unless the
   // device can time single loads as well.

@@ -299,7 +299,7 @@ class SimulatorOf final : public TagArray {
     return first_id;
   }
 
-  // Where a line can be driven out by what its own miss brought along.
+  // Where a line can be evicted by what its own miss brought along.
   void play_one_by_one(std::span<const std::uint64_t> addresses, Outcome* outcomes) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const std::uint32_t id = find(decoder_.line_number(addresses[i]));

@@ -84,7 +84,7 @@ struct Partitions {
   double far_cycles = 0;   // what a hit in any other one takes longer
   // Profiles: the SMs to which each partition is the near one, whether a far line is found in the near one from its
   // second load on, inside which aligned blocks the index tells partitions apart (from one block to the next they may
-  // be swapped), and what is present near an SM on an average while it loads uniformly random lines from more than
+  // be swapped), and what is present near an SM on average while it loads uniformly random lines from more than
   // fits: an interval of 95 %.
   std::vector<std::vector<std::uint32_t>> sms = {};
   bool keeps_copies = false;
@@ -111,7 +111,7 @@ struct SliceIndex {
 struct Carveout {
   std::uint32_t carveout_kb = 0;             // as asked for
   std::optional<std::uint64_t> onset_bytes;  // the contiguous array above which misses begin
-  // What is present on an average during uniformly random loads from more than fits: an interval of 95 %.
+  // What is present on average during uniformly random loads from more than fits: an interval of 95 %.
   std::optional<std::array<double, 2>> resident_bytes;
   std::optional<std::vector<std::uint32_t>> ways;  // of virtual devices
   std::optional<std::uint64_t> store_lines = {};   // where the store has room for fewer lines than there are tags
@@ -145,7 +145,7 @@ struct CacheDescription {
   std::vector<Carveout> carveouts;
   // Targets whose loads find the lines that loads of this one brought.
   std::optional<std::vector<std::string>> shared_with;
-  // What is present on an average during uniformly random loads from more than fits: an interval of 95 %.
+  // What is present on average during uniformly random loads from more than fits: an interval of 95 %.
   std::optional<std::array<double, 2>> resident_bytes;
   // Profiles: the SMs that have one such cache in common, a list for each of them.
   std::vector<std::vector<std::uint32_t>> shared_by_sms;

@@ -237,7 +237,7 @@ void play_first_levels(const DeviceDescription& device, std::uint32_t sms, const
     all.sectors += last.sectors;
     all.missed_bytes += last.missed_bytes;
   }
-  // The blocks that this SM has on an average, of which those that were not played are like the last ones.
+  // The blocks that this SM has on average, of which those that were not played are like the last ones.
   const double blocks_of_sm = std::max(static_cast<double>(program.blocks()) / sms, 1.0);
   const double sms_at_work = static_cast<double>(program.blocks()) / blocks_of_sm;
   const auto of_all_sms = [&](std::uint64_t Count::*count) {

@@ -42,20 +42,20 @@ struct OutstandingDescription {
   // Requests per entry, the first included; the bound where no limit was seen.
   std::optional<std::uint32_t> merges;
   std::optional<std::uint32_t> merges_at_least;
-  std::optional<std::uint32_t> loads_per_warp;  // that one warp has under way before the scoreboard stops it
+  std::optional<std::uint32_t> loads_per_warp;  // that one warp has outstanding before the scoreboard stops it
   std::optional<OutstandingTiming> timing;      // virtual devices
 
   bool operator==(const OutstandingDescription&) const = default;
 };
 
-// Entries of such a table that these loads need if all of them are under way at once. An mshr entry holds one line for
-// up to `merges` threads; more threads of the line take further entries.
+// Entries of such a table that these loads need if all of them are outstanding at once. An mshr entry holds one line
+// for up to `merges` threads; more threads of the line take further entries.
 [[nodiscard]] std::uint32_t mshr_entries_of(const ConcurrentLoads& loads, std::uint32_t merges);  // merges > 0
 [[nodiscard]] std::uint32_t prt_entries_of(const ConcurrentLoads& loads);
 
 // Cycles of one run without noise, by events. All warps issue side by side, each its loads in turn and the requests of
 // a load one after another; a request is what takes an mshr entry, or a line. A warp waits while `loads_per_warp` of
-// its loads are under way and while no entry is free; who waits longest goes first. Memory takes one request after
+// its loads are outstanding and while no entry is free; who waits longest goes first. Memory takes one request after
 // another and answers each after its latency; the values of its threads are then written back, and an mshr entry is
 // free. A prt entry is free when its load is complete. Where `merges` is null, `merges_at_least` says that no limit was
 // seen, and none is simulated.

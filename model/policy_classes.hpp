@@ -33,7 +33,7 @@ struct Comparison {
 };
 
 // The sequence is a shortest one where one is found within thousands of pairs of states, and else a short one. ways >
-// 0. Throws InputError when a policy draws by chance or does not fit so many ways.
+// 0. Throws InputError when a policy draws at random or does not fit so many ways.
 [[nodiscard]] Comparison compare(const Replacement& a, const Replacement& b, std::uint32_t ways,
                                  const ComparisonLimits& limits = {});
 

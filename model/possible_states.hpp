@@ -29,7 +29,7 @@ class PossibleStates {
  public:
   // Follows a set exactly, for ever under `lru`, and else where its policy has at most `most_states` states and for as
   // long as there are at most so many of policy and contents together; more than 64 for many loads on end are too many
-  // as well, for they do not get fewer. None where the policy draws by chance or a miss brings more than its line.
+  // as well, for they do not get fewer. None where the policy draws at random or a miss brings more than its line.
   // Throws InputError as CacheSimulator::make() does.
   [[nodiscard]] static std::unique_ptr<PossibleStates> make(const CacheDescription& cache, StartState start,
                                                             std::size_t most_states);

@@ -83,7 +83,7 @@ std::unique_ptr<SetMachine::AnyPolicy> policy_of_one_set(const Replacement& repl
     }
   });
   if (!made) {
-    throw InputError("policy: " + replacement.policy + " decides by chance; name one that does not");
+    throw InputError("policy: " + replacement.policy + " is random; name a deterministic one");
   }
   return made;
 }

@@ -69,7 +69,7 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   const double sms = std::min<double>(sm_count, stream.blocks);
   const double threads = std::min(static_cast<double>(stream.blocks) * stream.block_threads, sms * most_threads_of_sm);
   const double bytes_under_way = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
-  // An SM draws on its own memory alone, and on what all share as far as its loads under way go. Latencies are about
+  // An SM draws on its own memory alone, and on what all share as far as its outstanding loads go. Latencies are about
   // those of most GPUs.
   const bool is_own = memory == "L1" || memory == "texture" || memory == "shared" || memory == "constant";
   const double latency_cycles = is_own ? 30 : 250;

@@ -90,7 +90,7 @@ std::optional<std::string> why_malformed_alone(const Stream& stream) {
   const std::uint64_t round_bytes = stream.part_bytes == 0 ? stream.dataset_bytes : stream.part_bytes;
   if (!std::has_single_bit(round_bytes) || round_bytes > most_dataset_bytes ||
       round_bytes < std::uint64_t{stream.element_bits} / 8 * stream.elements_in_flight * warp_lanes) {
-    return "what a block goes through is no power of two from what a warp has under way to a terabyte; ask for one";
+    return "the dataset of a block is no power of two from what a warp has outstanding to a terabyte; ask for one";
   }
   if (stream.part_bytes != 0 && stream.dataset_bytes != stream.part_bytes * stream.blocks) {
     return "dataset_bytes is not that of all parts together; ask for that";

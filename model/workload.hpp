@@ -45,7 +45,7 @@ struct ConcurrentLoads {
   // So many neighbours load from one 128-byte line, a power of two up to warp_lanes; lines of different neighbours, and
   // of different loads, differ.
   std::uint32_t threads_per_line = 1;
-  bool from_l2 = true;  // the lines were brought to L2 before; otherwise they were driven out of it
+  bool from_l2 = true;  // the lines were brought to L2 before; otherwise they were evicted from it
   std::uint32_t runs = 1;
 
   bool operator==(const ConcurrentLoads&) const = default;

@@ -22,7 +22,7 @@ enum class Reading : std::uint8_t { hit, miss, unclear };
 class LevelClassifier {
  public:
   // Samples in cycles, at least 8 of the first two; up to a third of either may really belong to the other (misreads).
-  // `evicted`: loads of lines that may have been driven out and then come from the next level, where first touches,
+  // `evicted`: loads of lines that may have been evicted and then come from the next level, where first touches,
   // which are the known misses, may come from further away. May be empty.
   LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
                   std::span<const float> evicted);

@@ -182,7 +182,7 @@ Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
 
 // Lines that fit are all present after one lap from an empty start. From a start among lines of a flood, a policy of
 // chance takes some laps to drive those out. Others keep only lines that are loaded again while they are present, and
-// some of those lines may be left from questions before, which a flood that loads each line once does not drive out.
+// some of those lines may be left from questions before, which a flood that loads each line once does not evict.
 AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort effort) const {
   if (!device_->starts_flooded()) {
     return {offsets.begin(), offsets.end()};

@@ -40,7 +40,7 @@ model::Question FullSetWitness::question(const std::vector<bool>& loaded, Access
 }
 
 // In a lap over all lines after the last one was loaded, the first to miss is what that line drove out; those behind it
-// may be driven out by lines of the lap.
+// may be evicted by lines of the lap.
 std::optional<std::size_t> FullSetWitness::first_driven_out() const {
   const std::vector<bool> all(lines_.size(), true);
   const std::vector<model::Question> questions(looks, question(all, lines_));

@@ -21,7 +21,7 @@ namespace gpuinfer::infer {
 class FullSetWitness {
  public:
   // `overflowing`: of these lines all but the last one fit, and it makes one set overflow. None: what the last line
-  // drives out differs too much from time to time. `device` and `conflicts` outlive the witness.
+  // evicts differs too much from time to time. `device` and `conflicts` outlive the witness.
   [[nodiscard]] static std::optional<FullSetWitness> find(Interrogator& device, const Conflicts& conflicts,
                                                           const Offsets& overflowing);
 

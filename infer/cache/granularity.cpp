@@ -49,7 +49,7 @@ namespace {
 
 constexpr std::size_t evicted_places = 16;
 
-// A few places that were loaded, and then driven out by loads of a span elsewhere: what they take now comes from the
+// A few places that were loaded, and then evicted by loads of a span elsewhere: what they take now comes from the
 // next level, where first touches may come from further away. Places that are still present read as hits, and are left
 // out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
 // large span would empty as well.

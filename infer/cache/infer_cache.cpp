@@ -110,7 +110,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
 
 enum class Store : std::uint8_t { none, seen, proven };
 
-// The other one: more tags than lines of data, if loads drive out several lines at once. `claims`: of its sizes; if it
+// The other one: more tags than lines of data, if loads evict several lines at once. `claims`: of its sizes; if it
 // is proven, all of it.
 Store explain_by_store(Interrogator& asker, const model::Answerer& device, CacheClaims& claims) {
   const CacheClaims sizes = claims;
@@ -165,7 +165,7 @@ bool claims_nothing(const CacheClaims& claims) {
   return nothing;
 }
 
-// At the smallest of several sizes a few hundred loads tell whether one of them drives out several lines; at the only
+// At the smallest of several sizes a few hundred loads tell whether one of them evicts several lines; at the only
 // one it may take more than to look for sets. Where a store is looked for first, sets that are none need not be.
 bool store_comes_first(const Interrogator& asker) { return !asker.facts().shared_memories_kb.empty(); }
 

@@ -273,7 +273,7 @@ void Partitioner::claim(std::vector<ConflictClass>& sets, Offsets& chunk) {
 }
 
 // A few lines that seem to go to none of the sets may be such as survive, under a policy that is not LRU and was taken
-// for it, what drives out most.
+// for it, what evicts most.
 void Partitioner::claim_by_laps(std::vector<ConflictClass>& sets, Offsets& lines) {
   if (lines.empty() || 4 * lines.size() > onset_lines_ || !conflicts_->always_thrashes()) {
     return;

@@ -208,7 +208,7 @@ class SweptStoreSearch {
         return;
       }
     }
-    throw NotFound("no load drives out several lines");
+    throw NotFound("no load evicts several lines");
   }
 
   void find_index() {

@@ -33,7 +33,7 @@ struct SweptStoreFit {
 // `known`: line_bytes, sector_bytes and onset_bytes are. Needs a clean start. Where the device offers
 // carve-outs, sets are looked for at the largest size, where some of them overflow before the store is full, and the
 // sweep at the smallest.
-//   1. Some load drives out several lines at once, or it is no such cache.
+//   1. Some load evicts several lines at once, or it is no such cache.
 //   2. Lines that go one by one while the store is not full, and the lines that drove them out, are in one set: the
 //      differences of their addresses span the kernel of the index. So many more pairs than were needed must agree.
 //   3. Ways and policy of single sets.

@@ -15,7 +15,7 @@
 // What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
 namespace gpuinfer::infer {
 
-// What is present on an average while uniformly random lines of the first so many are loaded: an interval that is wrong
+// What is present on average while uniformly random lines of the first so many are loaded: an interval that is wrong
 // once in a million times, by chance or by misreads. Such a load hits with the probability that its line is present,
 // whatever was loaded before and whatever the policy, so the share of hits times the lines is the mean of what is
 // present.

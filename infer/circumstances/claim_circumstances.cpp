@@ -89,7 +89,7 @@ std::string resident(Interrogator& asker, Bytes line_bytes, Claim<std::array<dou
   const auto bytes = find_resident_bytes(asker, lines, line_bytes);
   constexpr double nearly_all = 0.95;
   if (bytes[1] > nearly_all * static_cast<double>(lines * line_bytes)) {
-    return "the buffer holds too little to drive out what is present";
+    return "the buffer is too small to evict what is present";
   }
   claim.value = bytes;
   return std::to_string(std::lround(bytes[0])) + " to " + std::to_string(std::lround(bytes[1])) + " bytes";

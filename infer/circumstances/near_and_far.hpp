@@ -25,7 +25,7 @@ struct NearAndFar {
   bool keeps_copies = false;            // the second load of a far line is near
   std::optional<model::XorIndex> home;  // the part in which a line of an aligned block lies, up to a swap of the parts
   std::uint64_t block_bytes = 0;
-  // What is present near SM 0 on an average while it loads random blocks from more than fits there: an interval that is
+  // What is present near SM 0 on average while it loads random blocks from more than fits there: an interval that is
   // wrong once in a million times. None where copies are not kept, as what is far then stays far, and where everything
   // fits.
   std::optional<std::array<double, 2>> resident_bytes;

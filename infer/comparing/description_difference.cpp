@@ -381,7 +381,7 @@ Judgement judge_policies(const CacheDescription& first, const LeafEvidence* firs
   }
   if (!is_deterministic(a) || !is_deterministic(b)) {
     return is_deterministic(a) == is_deterministic(b) ? judge_chances(a, first_evidence, b, second_evidence)
-                                                      : different("only one of them draws by chance");
+                                                      : different("only one of them is random");
   }
   std::set<std::uint32_t> ways_of_sets;
   for (const auto* ways : {&first.ways, &second.ways}) {

@@ -49,7 +49,7 @@ struct Unit {
   const char* name;
   std::uint64_t bytes;
   std::size_t most;  // that are asked about
-  // How much longer than a load of a few units a load may take on an average where all are there. One unit too many
+  // How much longer than a load of a few units a load may take on average where all are there. One unit too many
   // makes a set miss, of all or of a few.
   double tolerance;
 };
@@ -97,7 +97,7 @@ class FirstLevelInference {
       return;
     }
     const auto sets = sets_of(fits);
-    device_.report(std::string(unit_.name) + " chosen by chance", 0.7);
+    device_.report(std::string(unit_.name) + " chosen at random", 0.7);
     if (!sets || !is_confirmed(*sets) || !is_whole(*sets)) {
       return;
     }

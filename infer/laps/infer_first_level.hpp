@@ -12,7 +12,7 @@ namespace gpuinfer::infer {
 
 // The nearest cache or TLB of a device that averages laps. Noise only adds to what a lap takes, so whatever was quick
 // once fits; how many units (lines, pages) are too many must be the same each time, for units at all distances and for
-// such as are chosen by chance. Sets are told where the lowest bits of the number of a unit choose them.
+// such as are chosen at random. Sets are told where the lowest bits of the number of a unit choose them.
 //
 // All of these throw DeviceError only when the device failed before anything was learned.
 

@@ -56,8 +56,8 @@ class LevelInference {
     constexpr std::size_t most_accesses = 80'000'000;
     // Beyond this multiple of what overflows the level, an array says no more.
     constexpr std::uint64_t longest = 4;
-    device_.inquire("laps over arrays of growing size, in an order by chance, pass after pass",
-                    "what a load takes on an average rises where an array no longer fits a level");
+    device_.inquire("laps over arrays of growing size, in random order, pass after pass",
+                    "what a load takes on average rises where an array no longer fits a level");
     constexpr std::uint64_t usual_bytes = 32U << 20U;
     choose_sizes(std::min(usual_bytes, device_.buffer().bytes));
     for (std::size_t pass = 0; pass < fewest_passes || !is_repeated(); ++pass) {

@@ -13,8 +13,8 @@
 #include "infer/asking/settings.hpp"
 #include "model/answerer.hpp"
 
-// One level of several, of a device that averages laps, by what a load takes on an average in arrays of growing size
-// (Saavedra & Smith 1995), in an order by chance.
+// One level of several, of a device that averages laps, by what a load takes on average in arrays of growing size
+// (Saavedra & Smith 1995), in random order.
 namespace gpuinfer::infer {
 
 // An array, and the average over laps in it in each pass through all sizes.

@@ -23,9 +23,9 @@ class LapMeter {
  public:
   explicit LapMeter(Asker& device) : device_(&device), random_(stream(device.settings(), "laps")) {}
 
-  // Cycles of a load on an average, in laps in this order after two that bring everything in; all places differ.
+  // Cycles of a load on average, in laps in this order after two that bring everything in; all places differ.
   [[nodiscard]] double cycles(AccessSequence lap);
-  // The same in an order by chance, of which no prefetcher knows the next place.
+  // The same in random order, of which no prefetcher knows the next place.
   [[nodiscard]] double cycles_in_random_order(AccessSequence lap);
 
   [[nodiscard]] model::Random& random() { return random_; }

@@ -94,7 +94,7 @@ std::size_t least_length(std::uint32_t ways, std::size_t turns) {
   return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
 }
 
-// Two lines take turns, each of which drives out the other unless the coin falls on the rare side.
+// Two lines take turns, each of which evicts the other unless the coin falls on the rare side.
 void take_turns(Line first, Line second, std::uint64_t turns, std::vector<Line>& record) {
   for (; turns > 0 && second != first; --turns) {
     record.push_back(first);
@@ -134,7 +134,7 @@ Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool fr
   };
   std::vector<Line> base(std::min<std::size_t>(known, ways + 1U));
   std::iota(base.begin(), base.end(), Line{0});
-  // Lines that were all hit often differ again once one is driven out and the others are hit, each another number of
+  // Lines that were all hit often differ again once one is evicted and the others are hit, each another number of
   // times, which is seen in the order in which they go.
   if (random.below(2) == 0) {
     walk.record.push_back(one_of(ways, 1));
@@ -352,7 +352,7 @@ class BimodalExperiment {
 
   void set_turns(std::size_t turns) { turns_ = turns; }
 
-  // What a flood leaves, the first accesses of a walk drive out.
+  // What a flood leaves, the first accesses of a walk evict.
   [[nodiscard]] model::Question question_of(const ConflictClass& set, const Walk& walk) const {
     return device_->question_unflooded(offsets_of(set, walk.warm), offsets_of(set, walk.record));
   }
@@ -435,7 +435,7 @@ class BimodalExperiment {
 
   // p-value of the worst of seven statistics. Under the policy, the answer of the device is one of five of a kind with
   // four simulated ones. How often accesses are misread is known within limits only: what was taken for a hit in the
-  // calibration may have been driven out by chance.
+  // calibration may have been evicted by chance.
   [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy) const {
     const LevelClassifier& classifier = device_->classifier();
     const auto towards_bounds = [&](double part) {

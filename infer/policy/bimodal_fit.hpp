@@ -10,7 +10,7 @@
 #include "infer/policy/replacement_fit.hpp"
 
 // Policies that toss a coin for each new line: BIP (Qureshi et al., ISCA 2007, section 3) and BRRIP (Jaleel et al.,
-// ISCA 2010, section 4.2). What the coins were shows in what is driven out, so the likelihood of an answer is summed
+// ISCA 2010, section 4.2). What the coins were shows in what is evicted, so the likelihood of an answer is summed
 // over all coins (forward algorithm: Rabiner, Proc. IEEE 77(2), 1989, section III.A).
 namespace gpuinfer::infer {
 
@@ -26,7 +26,7 @@ namespace gpuinfer::infer {
 [[nodiscard]] double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets,
                                        const model::Replacement& policy, std::size_t answers);
 
-// True where new lines that drive out each other in turn under `policy`, which is deterministic, stay now and then.
+// True where new lines that evict each other in turn under `policy`, which is deterministic, stay now and then.
 // Where they do not under `policy`, nothing is asked.
 [[nodiscard]] bool new_lines_stay_at_times(Interrogator& device, const ConflictClass& set,
                                            const model::Replacement& policy);

@@ -11,7 +11,7 @@
 
 #include "infer/policy/victims.hpp"
 
-// Whether victims that look drawn by chance come from a generator: from one that repeats with a period, or from a
+// Whether victims that look drawn at random come from a generator: from one that repeats with a period, or from a
 // linear feedback shift register, whose bits follow a short linear recurrence (Massey, "Shift-register synthesis and
 // BCH decoding", IEEE Trans. Inf. Theory 15(1), 1969).
 namespace gpuinfer::infer {

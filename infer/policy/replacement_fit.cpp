@@ -178,7 +178,7 @@ class OutsideTheLibrary {
   }
 
   void find_chance(const ConflictClass& set, const model::Question& walk) {
-    device_->inquire("the same walk again and again", "what does not repeat is drawn by chance or changes with time");
+    device_->inquire("the same walk again and again", "what does not repeat is random or changes with time");
     // A policy that changes often does so within a long walk, too; short ones are answered by one policy.
     model::Question short_walk = walk;
     short_walk.record.resize(std::min<std::size_t>(walk.record.size(), std::size_t{5} * set.ways));

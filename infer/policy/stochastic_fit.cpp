@@ -414,7 +414,7 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
   }
   ReplacementFit fit{.candidates = {}, .reason = {}, .details = std::move(details)};
   if (some_repeat(device, sets)) {
-    fit.reason = "some sets choose their victims by chance, and others repeat theirs exactly";
+    fit.reason = "some sets choose random victims, and others repeat theirs exactly";
     return fit;
   }
   constexpr std::size_t most_flooded = 4;  // sets that are watched
@@ -429,7 +429,7 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
     const std::size_t wanted = effort * victims_wanted(sets, floods);
     const std::string of_sets = std::to_string(sets.size()) + (sets.size() == 1 ? " set" : " sets");
     device.inquire("victims of " + of_sets + ", at least " + std::to_string(wanted) + " each",
-                   effort == 1 ? "the same question is answered differently, so victims are drawn by chance"
+                   effort == 1 ? "the same question is answered differently, so victims are random"
                                : "no law of chance fits, which chance itself may do; more victims decide");
     const Watched watched = watch(device, sets, wanted, equal_ways);
     const std::vector<Replacement> hypotheses = hypotheses_for(device, watched);
@@ -459,7 +459,7 @@ ReplacementFit fit_stochastic(Interrogator& device, std::vector<const ConflictCl
       floods
           ? "chance decides, and by which law cannot be told: even chances do not explain the victims, or too few were "
             "followed for long enough, and only a set that fills from empty numbers its ways"
-          : "victims are drawn by chance, but neither independently of each other and of recency nor by Fermi's rule";
+          : "victims are random, but neither independently of each other and of recency nor by Fermi's rule";
   return fit;
 }
 

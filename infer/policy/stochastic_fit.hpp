@@ -10,7 +10,7 @@
 
 namespace gpuinfer::infer {
 
-// Which policy goes by chance, where the same question is answered differently. Policies that toss a coin for each new
+// Which policy is random, where the same question is answered differently. Policies that toss a coin for each new
 // line come first (infer/policy/bimodal_fit.hpp). Then the victims of all `sets`, which have more than one way each,
 // are watched, and must look like those of a simulated set that is read with the same misreads. Victims of a generator
 // that shows itself, by a period or by a linear recurrence in what the policy leaves to chance, are not by chance. Of

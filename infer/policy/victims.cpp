@@ -38,7 +38,7 @@ struct Chase {
   std::size_t followed_accesses = 0;
 };
 
-// Where no set can be emptied, laps over all lines drive out strange ones: the last of them survives a lap with
+// Where no set can be emptied, laps over all lines evict strange ones: the last of them survives a lap with
 // 1 - 4 / ways, as of ways + 1 lines two are absent and each of those misses twice. So one record holds many sequences,
 // long enough that ways come again, since only within one their names are the same, and short enough that misreads
 // leave most names where they were.
@@ -70,7 +70,7 @@ Chase chase_from(const Interrogator& device, std::uint32_t ways, std::optional<s
 enum class Unclear { ends, is_hit };
 
 // Follows the lines through the ways, from the moment when lines 0, 1, ... fill ways 0, 1, ... and the last line has
-// driven out a victim not known yet.
+// evicted a victim not known yet.
 VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& readings, std::uint32_t lines,
                       Unclear unclear) {
   VictimSequence victims;
@@ -206,7 +206,7 @@ Histogram shrunk(Histogram cells, double design_effect) {
   return cells;
 }
 
-// The warm-up of a chase drives out strange lines itself.
+// The warm-up of a chase evicts strange lines itself.
 model::Question question_from_start(const Interrogator& device, AccessSequence warm, AccessSequence record) {
   return device.starts_flooded() ? device.question_unflooded(std::move(warm), std::move(record))
                                  : device.question(std::move(warm), std::move(record));

@@ -50,7 +50,7 @@ Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part)
   }
   played.measured.resize(question.warm.size(), Measured::unclear);
   const std::size_t accesses = read.readings.size();
-  // What was there before is driven out, or touched again, in a few rounds.
+  // What was there before is evicted, or touched again, in a few rounds.
   constexpr std::size_t rounds_unseen = 8;
   const std::unordered_set<std::uint64_t> distinct(question.record.begin(), question.record.end());
   const std::size_t unseen = starts_clean(*read.trace) ? 0 : std::min(accesses / 3, rounds_unseen * distinct.size());
@@ -104,8 +104,7 @@ bool answers_differ(const ReadTraces& all, const RecordedLeaves& leaves) {
         const std::string what = "the same sequence from a clean start was answered differently in " +
                                  std::to_string(different) + " of " + std::to_string(compared) + " accesses";
         leaves.log(other.name + " and " + one.name, "they hold the same question twice", what);
-        leaves.open_description(EvidenceStatus::unknown,
-                                what + ": victims are drawn by chance, or depend on something unseen",
+        leaves.open_description(EvidenceStatus::unknown, what + ": victims are random, or depend on something unseen",
                                 "an inference on the device itself, which watches the victims of single sets");
         leaves["replacement"].details.deterministic = false;
         return true;

@@ -85,7 +85,7 @@ std::optional<model::CacheDescription> in_circumstances(const model::CacheDescri
   return carveout_kb ? model::at_carveout(cache, *carveout_kb) : cache;
 }
 
-// What a cache may do of which every line was driven out, with its policy in a state that nobody knows and that has too
+// What a cache may do of which every line was evicted, with its policy in a state that nobody knows and that has too
 // many values to follow them all: that of caches with histories of random loads, of which in each set those stay that
 // did what was measured there.
 class RandomHistories {

@@ -140,7 +140,7 @@ class Streams {
     return flows;
   }
 
-  // Of a few streams with little or much under way.
+  // Of a few streams with little or much outstanding.
   [[nodiscard]] std::optional<Flow> best_in_parts(const Memory& memory, std::uint64_t most_bytes) const {
     std::optional<Flow> best;
     for (const std::uint32_t in_flight : {1U, 8U}) {
@@ -225,7 +225,7 @@ class Streams {
   }
 
  private:
-  // The stream with parts that make up so many bytes at most, or none where a block has more than that under way.
+  // The stream with parts that make up so many bytes at most, or none where a block has more than that outstanding.
   static std::optional<Stream> in_parts(Stream stream, std::uint64_t most_bytes) {
     stream.part_bytes = std::bit_floor(most_bytes / stream.blocks);
     stream.dataset_bytes = stream.part_bytes * stream.blocks;
@@ -234,7 +234,7 @@ class Streams {
     return stream.part_bytes >= under_way_bytes ? std::optional(stream) : std::nullopt;
   }
 
-  // The stream in all shapes, with all sizes of elements and numbers of them under way.
+  // The stream in all shapes, with all sizes of elements and numbers of them outstanding.
   template <class Fit>
   [[nodiscard]] std::vector<Flow> by_shape(Stream stream, Fit fit) const {
     std::vector<Flow> flows;
@@ -304,7 +304,7 @@ void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, co
   leaf.details.gb_per_second_by_dataset = by_dataset(by_size);
 }
 
-// What comes of the most that may be under way, over what comes of half of that at most.
+// What comes of the most that may be outstanding, over what comes of half of that at most.
 double gain_of_more_under_way(const std::vector<Flow>& flows) {
   const auto under_way = [](const Flow& flow) { return flow.bytes_under_way(); };
   const double most = std::ranges::max(flows, {}, under_way).bytes_under_way();
@@ -319,7 +319,7 @@ double gain_of_more_under_way(const std::vector<Flow>& flows) {
   return best_of_half > 0 ? best / best_of_half - 1 : 0;
 }
 
-// Where most may be under way.
+// Where most may be outstanding.
 const Flow& largest_of_the_best(const std::vector<Flow>& by_size) {
   const double enough = (1 - same_peak) * best_of(by_size).bytes_per_second;
   return *std::find_if(by_size.rbegin(), by_size.rend(),
@@ -333,7 +333,7 @@ struct Stage {
   BandwidthFinding& finding;
 };
 
-// What one SM draws while the others rest: as much under way as a block can have.
+// What one SM draws while the others rest: as much outstanding as a block can have.
 void state_one_sm(const Stage& stage, const Memory& memory, const Stream& of_all_sms) {
   constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
   Stream stream = of_all_sms;
@@ -373,9 +373,9 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
     leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
                          model::to_text(rounded(again.bytes_per_second))};
   } else if (gain > 2 * same_peak) {
-    stage.leaves.leave_open(
-        memory.name, EvidenceStatus::ambiguous,
-        "it still gives " + percent_text(gain) + " more when twice as much is under way, so this may not be the most");
+    stage.leaves.leave_open(memory.name, EvidenceStatus::ambiguous,
+                            "it still gives " + percent_text(gain) +
+                                " more with twice as many outstanding elements, so this may not be the peak");
     leaf.alternatives = {model::to_text(rounded(best.bytes_per_second))};
   } else {
     model::Bandwidth& found = stage.finding.bandwidth[memory.name];

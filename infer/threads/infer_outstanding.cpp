@@ -45,7 +45,7 @@ constexpr double significance = 1e-4;  // of a jump that is none, for each curve
 constexpr std::uint32_t every_one_to = 64;
 bool is_swept(std::uint32_t threads) { return threads <= every_one_to || threads % 2 == 0; }
 
-// The lines in L2, or driven out of it.
+// The lines in L2, or evicted from it.
 struct Source {
   bool from_l2 = true;
   double one_load_cycles = 0;
@@ -228,7 +228,7 @@ void add_sweeps_beyond_l2(Questioner asker, std::uint32_t usable_loads, Plots& p
   }
 }
 
-// As long as L2 holds what is loaded, lines that were driven out of it take longer (section 3.3 of the paper).
+// As long as L2 holds what is loaded, lines that were evicted from it take longer (section 3.3 of the paper).
 void state_l2_saving(Questioner asker, std::uint32_t usable_loads, Leaves& leaves) {
   constexpr std::uint64_t line_bytes = 128;
   constexpr std::uint32_t fewest_threads = 64;

@@ -15,7 +15,7 @@ namespace gpuinfer::infer {
 // the one table (infer/threads/outstanding_fit.hpp) that every point of every plot allows, that at least two knees at
 // different numbers of threads demand, and whose knees are then found where it predicts them on points that took no
 // part: other numbers of loads and threads, and lines that are not in L2, so that no cache is taken for a table. Where
-// nothing jumps, the details of `entries` say how much was under way at least.
+// nothing jumps, the details of `entries` say how much was outstanding at least.
 //
 // Throws DeviceError only when the device failed before anything was learned.
 [[nodiscard]] OutstandingFinding infer_outstanding(model::Answerer& device, const std::string& target,

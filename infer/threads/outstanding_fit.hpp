@@ -14,7 +14,7 @@
 // fills n times over, the last load takes n. How long anything else takes is not assumed.
 namespace gpuinfer::infer {
 
-// Of the time of a single load, so much at least is spent while it is under way; the rest is the timing itself.
+// Of the time of a single load, so much at least is spent while it is outstanding; the rest is the timing itself.
 inline constexpr double share_under_way = 0.8;
 
 // The table fills between these numbers of threads.
@@ -43,7 +43,7 @@ struct Curve {
 // Whether times on both sides are those of a knee.
 [[nodiscard]] bool is_knee_between(double cycles_before, double cycles_after, double one_load_cycles);
 
-// So many loads were certainly under way at once, since they took less than two latencies.
+// So many loads were certainly outstanding at once, since they took less than two latencies.
 [[nodiscard]] bool fits_for_sure(double cycles, double one_load_cycles);
 
 // What an mshr entry does with more threads of its line than it can merge.

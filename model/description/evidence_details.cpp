@@ -137,7 +137,7 @@ struct Curve {
     for (const Place& item : place.items()) {
       const std::vector<Place> point = item.items();
       if (point.size() != 2) {
-        item.fail("is no point of a curve; write `[bytes, number]`");
+        item.fail("is not a point of a curve; write `[bytes, number]`");
       }
       curve.emplace_back(count.read(point[0]), real.read(point[1]));
     }
@@ -166,7 +166,7 @@ struct Share {
     const auto part = number_from<std::uint64_t>(text.substr(0, middle));
     const auto whole = number_from<std::uint64_t>(text.substr(std::min(middle + between.size(), text.size())));
     if (!part || !whole) {
-      place.fail("`" + text + "` is no share; write `NUMBER of NUMBER`");
+      place.fail("`" + text + "` is not a share; write `NUMBER of NUMBER`");
     }
     return {*part, *whole};
   }
@@ -190,7 +190,7 @@ struct Departing {
     } catch (const InputError&) {
     }
     if (!replacement) {
-      place.fail("is no policy that departs; write `{policy: NAME, PARAMETER: value, departs: [number, number]}`");
+      place.fail("is not a policy that departs; write `{policy: NAME, PARAMETER: value, departs: [number, number]}`");
     }
     return {.policy = *std::move(replacement), .departs = interval.read(place.need("departs"))};
   }
@@ -236,13 +236,13 @@ Map<OneLoadCycles> one_load_cycles() {
 }
 
 Map<StreamShape> stream_shape() {
-  return {.leaves = {leaf("dataset_bytes", &StreamShape::dataset_bytes, count, "the size of the data").needed(),
-                     leaf("work", &StreamShape::work, Text{}, "what is done with them").needed(),
-                     leaf("elements_in_flight", &StreamShape::elements_in_flight, small,
-                          "how many elements a thread has under way")
-                         .needed(),
-                     leaf("block_threads", &StreamShape::block_threads, small, "threads of a block").needed(),
-                     leaf("blocks", &StreamShape::blocks, small, "how many blocks").needed()}};
+  return {
+      .leaves = {leaf("dataset_bytes", &StreamShape::dataset_bytes, count, "the size of the data").needed(),
+                 leaf("work", &StreamShape::work, Text{}, "what is done with them").needed(),
+                 leaf("elements_in_flight", &StreamShape::elements_in_flight, small, "outstanding elements of a thread")
+                     .needed(),
+                 leaf("block_threads", &StreamShape::block_threads, small, "threads of a block").needed(),
+                 leaf("blocks", &StreamShape::blocks, small, "how many blocks").needed()}};
 }
 
 Map<StoredBytes> stored_bytes() {

@@ -179,7 +179,7 @@ TEST(ForeignDevice, LipIsNamed) {
                 [](std::size_t) { return std::make_unique<foreign::OrderedSet>(4, foreign::lip); });
 }
 
-// Lines stay that were hit before, and a flood that loads each line once drives out one way of each set.
+// Lines stay that were hit before, and a flood that loads each line once evicts one way of each set.
 TEST(ForeignDevice, LipIsNamedWithoutACleanStart) {
   for (const auto& [sets, ways] : {std::pair{2U, 3U}, std::pair{1U, 9U}}) {
     Device device(

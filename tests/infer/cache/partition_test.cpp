@@ -163,7 +163,7 @@ TEST(Onset, ThatLinesFitIsShownOnlyOfTheLargestArray) {
   }
 }
 
-// A flood drives out few lines of a policy that lets a new line go first; what was there before must make room.
+// A flood evicts few lines of a policy that lets a new line go first; what was there before must make room.
 TEST(Conflicts, LinesFitAfterAFloodThatDoesNotDriveOthersOut) {
   constexpr std::size_t sets = 4;
   constexpr std::size_t ways = 6;

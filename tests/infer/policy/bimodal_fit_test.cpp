@@ -71,7 +71,7 @@ TEST(BimodalFit, FindsNoCoinWhereNoneIsTossed) {
   }
 }
 
-// Under LIP new lines drive out each other; under LRU they stay, and nothing has to be asked.
+// Under LIP new lines evict each other; under LRU they stay, and nothing has to be asked.
 TEST(BimodalFit, SeesNewLinesThatStay) {
   Sets lip(1, 4, replacement("lip"), 1);
   EXPECT_FALSE(new_lines_stay_at_times(lip.device(), lip.classes().front(), replacement("lip")));

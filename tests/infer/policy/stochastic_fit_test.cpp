@@ -60,7 +60,7 @@ TEST(StochasticFit, ASetThatRepeatsIsNotByChance) {
             2, 4, 1);
   const ReplacementFit fit = fit_stochastic(sets.device(), all_of(sets));
   EXPECT_TRUE(fit.candidates.empty());
-  EXPECT_TRUE(fit.reason.starts_with("some sets choose their victims by chance")) << fit.reason;
+  EXPECT_TRUE(fit.reason.starts_with("some sets choose random victims")) << fit.reason;
 }
 
 // Draws again, one time in ten, where the line was hit.

@@ -3,7 +3,7 @@
 //
 // What would prove the scores wrong: no split among the best supported ones puts lines together just where they share a
 // set, whatever policy and index made the misses; or a split supported where nothing conflicts. Splits are guesses from
-// loads drawn by chance, to be proven by simulation, so a draw may miss the true one.
+// loads drawn at random, to be proven by simulation, so a draw may miss the true one.
 #include "infer/recordings/trace_partition.hpp"
 
 #include <gtest/gtest.h>

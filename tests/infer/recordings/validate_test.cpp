@@ -138,7 +138,7 @@ TEST(Validate, NoHistoryLooksLikeADisagreement) {
   EXPECT_EQ(hardly_judged, (std::vector<std::string>{"srrip bits=3 promotion=frequency"}));
 }
 
-// After all lines were driven out, the hand of a clock with more states than can be followed is anywhere.
+// After all lines were evicted, the hand of a clock with more states than can be followed is anywhere.
 TEST(Validate, AnInvalidatedClockOfManyWaysAgreesWithItself) {
   const model::CacheDescription cache = cache_of({16, 16}, model::BitsIndex{{5}}, replacement("clock"));
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {

@@ -183,7 +183,7 @@ TEST(InferBandwidth, OneSmHasItsShare) {
 }
 
 TEST(InferBandwidth, APeakThatStillRisesIsNone) {
-  // Twice the elements under way, twice the bytes: no end is seen.
+  // Twice the outstanding elements, twice the bytes: no end is seen.
   Streams device([](const Stream& stream) {
     const double under_way =
         1e-4 * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits / Streams::sms;

@@ -204,7 +204,7 @@ TEST(InferOutstanding, StaircasesInClosedForm) {
   EXPECT_EQ(prt.outstanding.entries, 29U);
 }
 
-// Much of the time of a load is none in which it is under way.
+// Much of the time of a load is none in which it is outstanding.
 TEST(InferOutstanding, ALongTimingIsNeverAWrongTable) {
   for (const double timing : {0.0, 100.0, 200.0, 300.0, 500.0}) {
     Formula device([timing](const ConcurrentLoads& loads) {
@@ -231,7 +231,7 @@ TEST(InferOutstanding, EntriesThatWaitWhereTheyCannotMerge) {
   EXPECT_EQ(finding.outstanding.merges, 5U);
 }
 
-// As an H200 answers: a line each 1.04 cycles, whatever is under way.
+// As an H200 answers: a line each 1.04 cycles, whatever is outstanding.
 TEST(InferOutstanding, SlowMemoryIsNoTable) {
   Formula device([](const ConcurrentLoads& loads) {
     return (loads.from_l2 ? 340 : 700) + 1.04 * lines_of(loads) + 3 * loads.loads_per_thread;
@@ -239,7 +239,7 @@ TEST(InferOutstanding, SlowMemoryIsNoTable) {
   const OutstandingFinding finding = infer_entries(device);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.outstanding, OutstandingDescription{});
-  // By Little's law 340 / 1.04 or 700 / 1.04 lines are under way.
+  // By Little's law 340 / 1.04 or 700 / 1.04 lines are outstanding.
   EXPECT_GT(details(finding, "entries").lines_at_least, 327U);
   EXPECT_LE(details(finding, "entries").lines_at_least, 673U);
   EXPECT_EQ(details(finding, "entries").warp_loads_at_least, 256U);
@@ -301,7 +301,7 @@ TEST(InferOutstanding, AHillIsNoTable) {
   EXPECT_EQ(infer_entries(device).outstanding.kind, OutstandingKind::no_limit_seen);
 }
 
-// 500 threads at a time, whatever they load; also where a thread has but one load under way, so that a table of 500
+// 500 threads at a time, whatever they load; also where a thread has but one load outstanding, so that a table of 500
 // loads would look the same.
 TEST(InferOutstanding, ALimitOnThreadsIsNoTable) {
   for (const bool one_after_another : {false, true}) {

@@ -13,7 +13,7 @@ Parameters every(std::int64_t accesses) {
   return {{"first", std::string("lru")}, {"second", std::string("fifo")}, {"every_accesses", accesses}};
 }
 
-// Each turn is "aba" and one that drives out a line: with LRU it is b, with FIFO a.
+// Each turn is "aba" and one that evicts a line: with LRU it is b, with FIFO a.
 TEST(Alternating, TakesTurnsByTheAccessesOfAllSets) {
   OneSet<Alternating> sets(2, every(4));
   EXPECT_EQ(sets.play("abac"), "--+b");

@@ -36,8 +36,10 @@ if(GPUINFER_HAVE_PYTHON)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
       "python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${next}), python3-numpy")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "gpuinfer (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS python3-matplotlib)
   set(CPACK_COMPONENT_PYTHON_DESCRIPTION
-      "simulator and inference of gpuinfer as a Python module\n${about}\n
+      "gpuinfer as a Python module\n${about}\n
 This package has the module `gpuinfer`.")
 endif()
 

@@ -371,8 +371,9 @@ class NearAndFarSearch {
     }
   }
 
-  // How many of `recorded` random blocks are near, out of so many bytes, after twice as many blocks were loaded as there
-  // are: that fills whatever holds 0.7 of them (1.2 times as many do, as ln(1 / (1 - 0.7)) is 1.2). A block holds whole lines, however long they are, and is loaded whole; its first line stands for it.
+  // How many of `recorded` random blocks are near, out of so many bytes, after twice as many blocks were loaded as
+  // there are: that fills whatever holds 0.7 of them (1.2 times as many do, as ln(1 / (1 - 0.7)) is 1.2). A block holds
+  // whole lines, however long they are, and is loaded whole; its first line stands for it.
   std::size_t near_blocks(std::uint64_t bytes, std::size_t recorded) {
     constexpr std::uint64_t block_bytes = 256;
     constexpr std::uint64_t laps = 2;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_set>
 #include <utility>
 
 #include "infer/asking/stream.hpp"
@@ -29,18 +30,18 @@ class LinesOfSets::Dealer {
  public:
   Dealer(const LinesOfSets& lines, std::span<const std::uint32_t> wanted)
       : lines_(&lines), wanted_(wanted), missing_(std::accumulate(wanted.begin(), wanted.end(), std::uint64_t{0})),
-        lines_of_set_(wanted.size()), taken_(lines.lines_) {}
+        lines_of_set_(wanted.size()) {}
 
   [[nodiscard]] bool done() const { return missing_ == 0; }
 
   void offer(std::uint64_t line) {
-    if (taken_[line]) {
+    if (taken_.contains(line)) {
       return;
     }
     const std::uint64_t offset = lines_->start_ + line * lines_->line_bytes_;
     const std::uint32_t set = model::set_of(*lines_->index_, lines_->device_->address_of(offset));
     if (lines_of_set_[set].size() < wanted_[set]) {
-      taken_[line] = true;
+      taken_.insert(line);
       lines_of_set_[set].push_back(offset);
       --missing_;
     }
@@ -53,7 +54,7 @@ class LinesOfSets::Dealer {
   std::span<const std::uint32_t> wanted_;
   std::uint64_t missing_;
   std::vector<Offsets> lines_of_set_;
-  std::vector<bool> taken_;
+  std::unordered_set<std::uint64_t> taken_;  // few of the lines of a large buffer
 };
 
 std::vector<Offsets> LinesOfSets::draw(std::span<const std::uint32_t> wanted, model::Random& random) const {

@@ -861,14 +861,11 @@ class CoinSearch {
     auto& intervals = fit.details.one_in_interval_95_percent;
     bool one_holds = false;
     for (const Fitted& each : fitted_) {
-      if (!goes_in_front(each)) {
-        continue;
-      }
       const auto found = each.one_in ? whole_numbers_in(each.one_in->of_999_permille) : std::vector<std::int64_t>{};
       const std::vector<std::int64_t> numbers =
           found.empty() ? std::vector{std::max<std::int64_t>(2, std::lround(1 / std::max(1e-4, each.chance)))} : found;
       const double p_value = p_value_of(each, policy_of(each.number, numbers[numbers.size() / 2]));
-      if (p_value < 1e-4) {
+      if (p_value < 1e-4 || !goes_in_front(each)) {
         continue;
       }
       one_holds = one_holds || (p_value > 0.01 && !found.empty());

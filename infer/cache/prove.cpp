@@ -186,15 +186,16 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
   claims.prediction = verification.evidence;
   if (verification.holds) {
     claims.predicted_trials = verification.trials;
+    const double odd_lines_below = tally.odd_lines_below();
     if (model::is_deterministic(*cache.replacement)) {
       if (departs(asker, tally)) {
         describe_departing(tally, claims.replacement);
       } else {
         // A policy may treat a few lines unlike all others.
-        claims.replacement.bound = bound_of(std::max(tally.departures_below(), tally.odd_lines_below()));
+        claims.replacement.bound = bound_of(std::max(tally.departures_below(), odd_lines_below));
       }
     }
-    claims.index.bound = claims.ways.bound = bound_of(tally.odd_lines_below());
+    claims.index.bound = claims.ways.bound = bound_of(odd_lines_below);
     return;
   }
   claims.replacement.details.deterministic.emplace();

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -238,7 +237,7 @@ class RareDepartureSearch {
     const std::size_t fills_before = tally_.fills();
     // What departs by a counter that a clean start sets back does so late, and may show in another set only.
     const auto long_chases = [&]() -> std::optional<std::string> {
-      for (const std::size_t most_ways : {1U, 1024U}) {
+      for (const std::size_t most_ways : {std::size_t{1}, most_chased_ways}) {
         if (auto found = judge(long_chase(most_ways))) {
           return found;
         }
@@ -339,10 +338,7 @@ class RareDepartureSearch {
     return question_over(device_, std::move(pool), model::repeated(lap, laps));
   }
 
-  FreshQuestion chase() {
-    constexpr std::size_t most_ways = 1024;
-    return chase_over(lines_to_ask(next_sets(most_ways), 1), 2, 0, next_stride());
-  }
+  FreshQuestion chase() { return chase_over(lines_to_ask(next_sets(most_chased_ways), 1), 2, 0, next_stride()); }
 
   FreshQuestion long_chase(std::size_t most_ways) {
     constexpr std::size_t more_laps = 2;
@@ -356,10 +352,9 @@ class RareDepartureSearch {
 
   // Some sets miss all the time, and the others are just full: what comes along with a miss evicts a line there.
   FreshQuestion chase_beside_full_sets() {
-    constexpr std::size_t most_ways = 1024;
     constexpr std::size_t chased_one_in = 4;  // sets
     constexpr std::size_t laps_between = 8;
-    const std::vector<std::uint32_t> sets = next_sets(most_ways);
+    const std::vector<std::uint32_t> sets = next_sets(most_chased_ways);
     const std::span chased = std::span(sets).first((sets.size() + chased_one_in - 1) / chased_one_in);
     std::vector<std::uint32_t> asked = lines_to_ask(sets, 0);
     for (const std::uint32_t set : chased) {
@@ -415,6 +410,8 @@ class RareDepartureSearch {
     }
     return question_over(device_, std::move(pool), std::move(record));
   }
+
+  static constexpr std::size_t most_chased_ways = 1024;  // of the sets of one chase
 
   Interrogator& device_;
   const model::CacheDescription& cache_;

@@ -44,6 +44,16 @@ class Vulkan : public testing::Test {
 
   model::Answer ask(const Question& question) { return device_->ask({&question, 1}).front(); }
 
+  // A CPU with other work forgets in the middle of a try now and then, and then says that it keeps nothing: tried anew.
+  void open_one_that_keeps() {
+    for (int i = 0; i < 10; ++i) {
+      if (!ask({.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {0}}).refusal) {
+        return;
+      }
+      device_ = open_vulkan({.device = 0, .targets = {"L1tex"}});
+    }
+  }
+
   VulkanDevice described_;
   std::unique_ptr<model::Answerer> device_;
 };
@@ -58,17 +68,13 @@ TEST_F(Vulkan, SaysWhatItIs) {
 }
 
 TEST_F(Vulkan, EveryRecordedLoadHasALatency) {
+  open_one_that_keeps();
   // As many as no chunk of shared memory holds, so that chunks follow one another.
   Question question{.target = "L1tex",
                     .state = StartState::keep,
                     .warm = model::cold_pass(0, 64U << 10U, 128),
                     .record = model::repeated(model::cold_pass(0, 64U << 10U, 128), 24)};
-  model::Answer kept = ask(question);
-  // A CPU with other work forgets in the middle of a try now and then, and then says that it keeps nothing.
-  for (int i = 0; i < 10 && kept.refusal && !described_.is_gpu; ++i) {
-    device_ = open_vulkan({.device = 0, .targets = {"L1tex"}});
-    kept = ask(question);
-  }
+  const model::Answer kept = ask(question);
   ASSERT_EQ(kept.refusal, std::nullopt);
   ASSERT_EQ(kept.latency_cycles.size(), question.record.size());
   // The clock was read around each of them, and what it costs itself was taken off.
@@ -86,6 +92,7 @@ TEST_F(Vulkan, LongQuestionsArePlayedInParts) {
   if (described_.is_gpu) {
     GTEST_SKIP() << "a GPU may not keep its state";
   }
+  open_one_that_keeps();
   const model::Answer answer = ask(question);
   EXPECT_EQ(answer.refusal, std::nullopt);
   EXPECT_EQ(answer.latency_cycles.size(), question.record.size());
@@ -94,6 +101,7 @@ TEST_F(Vulkan, LongQuestionsArePlayedInParts) {
 }
 
 TEST_F(Vulkan, RefusesWhatItCannotDo) {
+  open_one_that_keeps();
   const std::uint64_t bytes = device_->facts().buffer.bytes;
   for (const std::uint64_t offset : {bytes, std::uint64_t{2}}) {
     const model::Answer answer = ask({.target = "L1tex", .state = StartState::keep, .warm = {}, .record = {offset}});

@@ -25,7 +25,7 @@ namespace {
 using model::CodeLevel;
 using model::EvidenceStatus;
 
-constexpr std::array leaf_names{"levels"};
+constexpr std::array code_leaves{"levels"};
 
 constexpr std::size_t warm_laps = 4;
 constexpr std::size_t recorded_laps = 8;
@@ -118,7 +118,7 @@ bool agree(const std::vector<CodeLevel>& a, const std::vector<CodeLevel>& b, std
 class CodeInference {
  public:
   CodeInference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), random_(stream(settings, "code")) {
+      : device_(device, target, settings), leaves_(device_, finding_, code_leaves), random_(stream(settings, "code")) {
     finding_.code.piece_bytes = *device_.buffer().piece_bytes;
   }
 

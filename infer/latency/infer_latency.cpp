@@ -29,8 +29,8 @@ namespace {
 using model::AccessPattern;
 using model::EvidenceStatus;
 
-constexpr std::array leaf_names{"P1", "P2", "P3", "P4", "P5", "P6"};
-constexpr std::size_t patterns_count = leaf_names.size();
+constexpr std::array latency_leaves{"P1", "P2", "P3", "P4", "P5", "P6"};
+constexpr std::size_t patterns_count = latency_leaves.size();
 constexpr std::size_t rounds = 2;
 
 // What differs by so many standard errors, and by more than rounding to whole cycles explains, is not the same.
@@ -183,7 +183,7 @@ class LatencyInference {
  public:
   LatencyInference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
                    std::string path, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, leaf_names), known_(&known),
+      : device_(device, target, settings), leaves_(device_, finding_, latency_leaves), known_(&known),
         path_(std::move(path)) {}
 
   LatencyFinding run() {
@@ -279,7 +279,7 @@ class LatencyInference {
     compare_with_controls();
     compare_deviations();
     for (std::size_t i = 0; i < patterns_count; ++i) {
-      if (cycles_.at(i) && leaves_[leaf_names.at(i)].status == EvidenceStatus::resolved) {
+      if (cycles_.at(i) && leaves_[latency_leaves.at(i)].status == EvidenceStatus::resolved) {
         finding_.memory_latency_cycles.at(i) = std::round(*cycles_.at(i));
       }
     }
@@ -289,9 +289,9 @@ class LatencyInference {
   // A description that the others contradict does not say what is absent either.
   void settle_absent() {
     const bool is_contradicted = std::ranges::any_of(
-        leaf_names, [this](const char* leaf) { return leaves_[leaf].status == EvidenceStatus::ambiguous; });
+        latency_leaves, [this](const char* leaf) { return leaves_[leaf].status == EvidenceStatus::ambiguous; });
     for (std::size_t i = 0; i < patterns_count; ++i) {
-      const std::string leaf = leaf_names.at(i);
+      const std::string leaf = latency_leaves.at(i);
       if (const auto absent = chases_->why_absent(static_cast<AccessPattern>(i))) {
         if (is_contradicted) {
           leaves_.leave_open(leaf, EvidenceStatus::unknown, *absent + ", as far as that is right");
@@ -306,7 +306,7 @@ class LatencyInference {
 
   void settle(AccessPattern pattern) {
     const auto number = static_cast<std::size_t>(pattern);
-    const std::string leaf = leaf_names.at(number);
+    const std::string leaf = latency_leaves.at(number);
     Group group = groups_[0].at(number);
     const std::size_t in_first = group.size();
     group.insert(group.end(), groups_[1].at(number).begin(), groups_[1].at(number).end());
@@ -392,7 +392,7 @@ class LatencyInference {
       if (own.accesses > 0 && most.accesses > 0 &&
           own.deviation / most.deviation >
               clearly_more + errors * std::sqrt(0.5 / own.accesses + 0.5 / most.accesses)) {
-        leaves_.leave_open(leaf_names.at(number), EvidenceStatus::ambiguous,
+        leaves_.leave_open(latency_leaves.at(number), EvidenceStatus::ambiguous,
                            "its accesses differ by more, " + text_of(own.deviation) +
                                " cycles, than those of any other pattern, as those of several kinds do");
       }
@@ -428,7 +428,7 @@ class LatencyInference {
       if (!cycles) {
         continue;
       }
-      const std::string leaf = leaf_names.at(static_cast<std::size_t>(pattern));
+      const std::string leaf = latency_leaves.at(static_cast<std::size_t>(pattern));
       if (controls_.size() < fewest_accesses) {
         leaves_.leave_open(leaf, EvidenceStatus::unknown,
                            "no accesses were found that differ from it in the translation alone, which shows that the "

@@ -4,20 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <iterator>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
-#include "infer/policy/repeatability.hpp"
-#include "model/cache_simulator.hpp"
+#include "infer/policy/coin_experiment.hpp"
 #include "model/coin_set.hpp"
 #include "model/policy_traits.hpp"
-#include "model/random.hpp"
 
 namespace gpuinfer::infer {
 
@@ -70,476 +66,6 @@ bool are_alike(const Replacement& a, const Replacement& b, std::size_t ways) {
   return true;
 }
 
-struct Walk {
-  std::vector<Line> warm;
-  std::vector<Line> record;
-};
-
-// So many hits on end leave nothing of the prediction that a line came with.
-constexpr std::uint64_t hits_to_forget = 7;
-
-// Each line is hit before the next one comes, which BIP otherwise places in the way that it has just filled: so these
-// lines are in the set afterwards, whatever was in it before.
-std::vector<Line> hits_that_forget(std::uint32_t ways) {
-  std::vector<Line> accesses;
-  for (std::uint32_t line = 0; line < ways; ++line) {
-    accesses.insert(accesses.end(), 1 + hits_to_forget, static_cast<Line>(line));
-  }
-  return accesses;
-}
-
-// The longer lines take turns, the longer the walk: no round is much of it, and the coins of its start, which nothing
-// shows, are few among all.
-std::size_t least_length(std::uint32_t ways, std::size_t turns) {
-  return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
-}
-
-// Two lines take turns, each of which evicts the other unless the coin falls on the rare side.
-void take_turns(Line first, Line second, std::uint64_t turns, std::vector<Line>& record) {
-  for (; turns > 0 && second != first; --turns) {
-    record.push_back(first);
-    record.push_back(second);
-  }
-}
-
-// Three new lines come once each, some of the older ones are hit, those that were hit longest ago first, and others
-// take turns. Whether a line that the coin let stay is still there says into which place it came.
-void meet_again(std::uint32_t ways, std::uint64_t turns, model::Random& random, std::vector<Line>& record) {
-  const auto newcomer = [ways](std::uint32_t number) { return static_cast<Line>(ways + number); };
-  std::vector<Line> older(ways - 1);
-  std::iota(older.begin(), older.end(), Line{0});
-  random.shuffle(older);
-  for (const Line line : older) {
-    record.insert(record.end(), 2, line);  // the second one is a hit
-  }
-  const std::array<Line, 3> once{newcomer(0), newcomer(1), newcomer(2)};
-  record.insert(record.end(), once.begin(), once.end());
-  record.insert(record.end(), older.begin(), older.begin() + static_cast<std::ptrdiff_t>(random.below(ways)));
-  take_turns(newcomer(3), newcomer(4), turns, record);
-  record.insert(record.end(), once.begin(), once.end());
-}
-
-constexpr std::uint32_t newcomers_to_meet = 5;
-
-// Rounds: some lines are accessed, and so protected from going next; then two lines take turns. Or what meet_again()
-// says.
-Walk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool from_empty, model::Random& random) {
-  Walk walk;
-  if (!from_empty) {
-    walk.warm = hits_that_forget(ways);
-  }
-  const std::size_t known = std::min<std::size_t>(lines, 60000);
-  const auto one_of = [&](std::size_t first, std::size_t count) {
-    return static_cast<Line>(first + random.below(count));
-  };
-  std::vector<Line> base(std::min<std::size_t>(known, ways + 1U));
-  std::iota(base.begin(), base.end(), Line{0});
-  // Lines that were all hit often differ again once one is evicted and the others are hit, each another number of
-  // times, which is seen in the order in which they go.
-  if (random.below(2) == 0) {
-    walk.record.push_back(one_of(ways, 1));
-    for (std::uint32_t line = 0; line < ways; ++line) {
-      walk.record.insert(walk.record.end(), random.below(hits_to_forget + 2), static_cast<Line>(line));
-    }
-  }
-  const std::size_t length = walk.record.size() + least_length(ways, turns);
-  constexpr std::array<double, 5> shares{0.0, 0.3, 0.7, 0.9, 1.0};
-  constexpr std::array<std::size_t, 4> most_hits{1, 1, 2, 4};
-  while (walk.record.size() < length) {
-    if (ways > 1 && known >= ways + newcomers_to_meet && random.below(2) == 0) {
-      meet_again(ways, 1 + random.below(turns), random, walk.record);
-      continue;
-    }
-    const double share = shares[random.below(shares.size())];
-    const std::size_t most = most_hits[random.below(most_hits.size())];
-    random.shuffle(base);
-    for (const Line line : base) {
-      if (random.unit() < share) {
-        walk.record.insert(walk.record.end(), 1 + random.below(most), line);
-      }
-    }
-    const std::size_t extra = std::min<std::size_t>(known - ways, 6);
-    Line first = one_of(ways, extra);
-    for (std::size_t pairs = 1 + random.below(3); pairs > 0; --pairs) {
-      const Line second = extra > 1 && random.unit() < 0.7 ? one_of(ways, extra) : one_of(0, ways);
-      take_turns(first, second, 1 + random.below(turns), walk.record);
-      first = second;
-    }
-  }
-  return walk;
-}
-
-struct MisreadRates {
-  double of_hits = 0;
-  double of_misses = 0;
-};
-
-// What an answer says under a policy and a chance of the rare side of the coin.
-struct Explained {
-  double log_likelihood = 0;
-  double rare = 0;  // expected number of coins that fell so
-  double coins = 0;
-  std::size_t surprises = 0;  // accesses that no coins explain, but misreads alone
-  std::size_t accesses = 0;   // that were followed
-};
-
-// Another place than in front, into which a share of the lines goes that the coin lets stay.
-struct Elsewhere {
-  std::size_t place = 0;  // counted from the line accessed last
-  double share = 0;
-};
-
-class CoinFilter {
- public:
-  CoinFilter(const Replacement& policy, std::uint32_t ways, double chance, MisreadRates rates, Elsewhere elsewhere)
-      : begin_(policy, ways), chance_(chance), elsewhere_(elsewhere), rates_(rates) {}
-
-  // The first `accesses`; else those before the coins that are open become too many to be followed, because to leave
-  // some out would favour the side on which coins fall more often.
-  [[nodiscard]] Explained explain(const Walk& walk, const std::vector<Reading>& readings,
-                                  std::optional<std::size_t> accesses) {
-    Path first{.set = begin_, .weight = 1, .rare = 0, .coins = 0};
-    for (const Line line : walk.warm) {
-      if (const auto place = first.set.find(line)) {
-        first.set.hit(*place);
-      } else {
-        first.set.miss(line, false);
-      }
-    }
-    paths_.assign(1, first);
-    Explained all;
-    for (std::size_t i = 0; i < accesses.value_or(walk.record.size()); ++i) {
-      if (!accesses && paths_.size() > most_paths) {
-        break;
-      }
-      ++all.accesses;
-      const std::size_t before = paths_.size();
-      access(walk.record[i], readings[i]);
-      const double sum = std::accumulate(paths_.begin(), paths_.end(), 0.0,
-                                         [](double sum_so_far, const Path& path) { return sum_so_far + path.weight; });
-      all.log_likelihood += std::log(sum);
-      all.surprises += sum < 1.5 * std::max(rates_.of_hits, rates_.of_misses) ? 1U : 0U;
-      for (Path& path : paths_) {
-        path.weight /= sum;
-      }
-      // Without new ones they hardly come together, and may wait.
-      if (paths_.size() > before || paths_.size() > most_paths / 2) {
-        merge();
-      }
-    }
-    for (const Path& path : paths_) {
-      all.rare += path.weight * path.rare;
-      all.coins += path.weight * path.coins;
-    }
-    return all;
-  }
-
- private:
-  struct Path {
-    CoinSet set;
-    double weight = 1;
-    double rare = 0;
-    double coins = 0;
-  };
-
-  void access(Line line, Reading reading) {
-    const double if_hit = reading == Reading::unclear ? 1
-                          : reading == Reading::miss  ? rates_.of_hits
-                                                      : 1 - rates_.of_hits;
-    const double if_miss = reading == Reading::unclear ? 1
-                           : reading == Reading::hit   ? rates_.of_misses
-                                                       : 1 - rates_.of_misses;
-    for (std::size_t i = 0, before = paths_.size(); i < before; ++i) {
-      if (const auto place = paths_[i].set.find(line)) {
-        paths_[i].set.hit(*place);
-        paths_[i].weight *= if_hit;
-        continue;
-      }
-      paths_[i].weight *= if_miss;
-      ++paths_[i].coins;
-      for (const auto& [place, share] : {Elsewhere{.place = 0, .share = 1 - elsewhere_.share}, elsewhere_}) {
-        if (share > 0) {
-          Path rare = paths_[i];
-          rare.set.miss(line, true, place);
-          rare.weight *= chance_ * share;
-          ++rare.rare;
-          paths_.push_back(std::move(rare));
-        }
-      }
-      paths_[i].set.miss(line, false);
-      paths_[i].weight *= 1 - chance_;
-    }
-  }
-
-  static constexpr std::size_t most_paths = 200;
-
-  // Paths that have come together go on as one; those that are far too unlikely end.
-  void merge() {
-    constexpr double negligible = 1e-8;
-    merged_.clear();
-    slots_.assign(std::bit_ceil(2 * paths_.size()), {});
-    for (Path& path : paths_) {
-      if (path.weight < negligible) {
-        continue;
-      }
-      const std::uint64_t hash = path.set.hash();
-      std::size_t at = hash & (slots_.size() - 1);
-      while (slots_[at].place && slots_[at].hash != hash) {
-        at = (at + 1) & (slots_.size() - 1);
-      }
-      if (!slots_[at].place) {
-        slots_[at] = {.hash = hash, .place = merged_.size()};
-        merged_.push_back(std::move(path));
-        continue;
-      }
-      Path& same = merged_[*slots_[at].place];
-      const double sum = same.weight + path.weight;
-      same.rare = (same.rare * same.weight + path.rare * path.weight) / sum;
-      same.coins = (same.coins * same.weight + path.coins * path.weight) / sum;
-      same.weight = sum;
-    }
-    constexpr auto most_kept = std::ptrdiff_t{2 * most_paths};
-    if (std::ssize(merged_) > most_kept) {
-      std::nth_element(merged_.begin(), merged_.begin() + most_kept, merged_.end(),
-                       [](const Path& a, const Path& b) { return a.weight > b.weight; });
-      merged_.erase(merged_.begin() + most_kept, merged_.end());
-    }
-    paths_.swap(merged_);
-  }
-
-  CoinSet begin_;
-  double chance_;
-  Elsewhere elsewhere_;
-  struct Slot {
-    std::uint64_t hash = 0;
-    std::optional<std::size_t> place;  // in merged_
-  };
-
-  MisreadRates rates_;
-  std::vector<Path> paths_;
-  std::vector<Path> merged_;
-  std::vector<Slot> slots_;  // of a table of hashes, twice as many as paths
-};
-
-AccessSequence offsets_of(const ConflictClass& set, const std::vector<Line>& lines) {
-  AccessSequence offsets;
-  for (const Line line : lines) {
-    offsets.push_back(set.lines[line]);
-  }
-  return offsets;
-}
-
-std::vector<model::Outcome> outcomes_in_one_set(const Walk& walk, std::uint32_t ways, const Replacement& policy,
-                                                std::uint64_t seed) {
-  model::Question question;
-  question.warm.assign(walk.warm.begin(), walk.warm.end());
-  question.record.assign(walk.record.begin(), walk.record.end());
-  return outcomes_of(*model::CacheSimulator::make(model::one_set(policy, ways), seed), question, 0);
-}
-
-struct Answered {
-  std::size_t set = 0;  // its place among the sets
-  Walk walk;
-  std::vector<Reading> readings;
-  std::optional<std::size_t> usable_accesses;  // the first ones, where more cannot be followed under all policies
-};
-
-class BimodalExperiment {
- public:
-  BimodalExperiment(Interrogator& device, const std::vector<const ConflictClass*>& sets, model::Random random)
-      : device_(&device), sets_(&sets), random_(random), rates_{.of_hits = device.classifier().hit_misread_rate(),
-                                                                .of_misses = device.classifier().miss_misread_rate()} {}
-
-  void set_turns(std::size_t turns) { turns_ = turns; }
-
-  // What a flood leaves, the first accesses of a walk evict.
-  [[nodiscard]] model::Question question_of(const ConflictClass& set, const Walk& walk) const {
-    return device_->question_unflooded(offsets_of(set, walk.warm), offsets_of(set, walk.record));
-  }
-
-  // Of a walk over the first set, but for those before its rounds.
-  [[nodiscard]] double least_accesses() const {
-    return static_cast<double>(least_length(sets_->front()->ways, turns_));
-  }
-
-  // Answers of all sets in turn; every fourth from an empty set, if so wished and possible.
-  [[nodiscard]] std::vector<Answered> ask(std::size_t answers, bool some_from_empty) {
-    // Else an empty set is in whatever state its policy was left in.
-    const bool empty_is_known = device_->question({}, {}).state == model::StartState::clean;
-    std::vector<Answered> asked;
-    std::vector<model::Question> batch;
-    for (std::size_t i = 0; i < answers; ++i) {
-      const std::size_t number = next_set_++ % sets_->size();
-      const ConflictClass& set = *(*sets_)[number];
-      asked.push_back({.set = number,
-                       .walk = draw_walk(set.ways, set.lines.size(), turns_,
-                                         some_from_empty && empty_is_known && random_.below(4) == 0, random_),
-                       .readings = {},
-                       .usable_accesses = {}});
-      batch.push_back(question_of(set, asked.back().walk));
-    }
-    const auto latencies = device_->latencies(batch);
-    for (std::size_t i = 0; i < answers; ++i) {
-      for (const float latency : latencies[i]) {
-        asked[i].readings.push_back(device_->classifier().read(latency));
-      }
-    }
-    return asked;
-  }
-
-  // Whether a long question, of so many walks in one, has the same answer each time: then no coin is tossed.
-  [[nodiscard]] bool answers_repeat(std::size_t walks) {
-    const ConflictClass& set = *sets_->front();
-    Walk walk = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
-    for (std::size_t i = 1; i < walks; ++i) {
-      const Walk more = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
-      walk.record.insert(walk.record.end(), more.record.begin(), more.record.end());
-    }
-    return repeats(*device_, question_of(set, walk));
-  }
-
-  [[nodiscard]] Explained explain(const Answered& answer, const Replacement& policy, double chance,
-                                  Elsewhere elsewhere = {}) const {
-    return CoinFilter(policy, ways_of(answer), chance, rates_, elsewhere)
-        .explain(answer.walk, answer.readings, answer.usable_accesses);
-  }
-
-  // Likelihoods can be compared where they are those of the same accesses.
-  void keep_what_is_usable(std::vector<Answered>& answers, const Replacement& policy, double chance) const {
-    for (Answered& answer : answers) {
-      const std::size_t before = answer.usable_accesses.value_or(answer.readings.size());
-      answer.usable_accesses.reset();
-      answer.usable_accesses = std::min(before, explain(answer, policy, chance).accesses);
-    }
-  }
-
-  [[nodiscard]] double log_likelihood(const std::vector<Answered>& answers, const Replacement& policy,
-                                      double chance) const {
-    double sum = 0;
-    for (const Answered& answer : answers) {
-      sum += explain(answer, policy, chance).log_likelihood;
-    }
-    return sum;
-  }
-
-  [[nodiscard]] std::uint32_t ways_of(const Answered& answer) const { return (*sets_)[answer.set]->ways; }
-
-  // The same answers, of sets that toss such coins.
-  [[nodiscard]] std::vector<Answered> simulate(const std::vector<Answered>& answers, const Replacement& policy) {
-    std::vector<Answered> simulated_answers;
-    for (const Answered& answer : answers) {
-      simulated_answers.push_back(simulate(answer, policy, rates_, random_));
-    }
-    return simulated_answers;
-  }
-
-  // p-value of the worst of seven statistics. Under the policy, the answer of the device is one of five of a kind with
-  // four simulated ones. How often accesses are misread is known within limits only: what was taken for a hit in the
-  // calibration may have been evicted by chance.
-  [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy) const {
-    const LevelClassifier& classifier = device_->classifier();
-    const auto towards_bounds = [&](double part) {
-      return MisreadRates{.of_hits = std::lerp(rates_.of_hits, classifier.hit_misread_bound(), part),
-                          .of_misses = std::lerp(rates_.of_misses, classifier.miss_misread_bound(), part)};
-    };
-    double best = 0;
-    for (const MisreadRates rates :
-         {MisreadRates{.of_hits = classifier.hit_misread_share(), .of_misses = classifier.miss_misread_share()}, rates_,
-          towards_bounds(0.25), towards_bounds(0.5), towards_bounds(1),
-          MisreadRates{.of_hits = rates_.of_hits / 3, .of_misses = rates_.of_misses / 3}, MisreadRates{}}) {
-      best = std::max(best, fit(answers, policy, rates));
-      if (best > 0.05) {
-        break;
-      }
-    }
-    return best;
-  }
-
- private:
-  static constexpr std::size_t simulated = 4;
-  static constexpr std::size_t statistics = 7;
-
-  [[nodiscard]] double fit(const std::vector<Answered>& answers, const Replacement& policy, MisreadRates rates) const {
-    const double chance = 1.0 / model::one_in(policy);
-    std::array<double, statistics> excess{};
-    std::array<double, statistics> variance{};
-    model::Random random = stream(device_->settings(), "simulated coins");
-    for (const Answered& answer : answers) {
-      std::array<std::array<double, statistics>, simulated + 1> of{};
-      Answered whole = answer;
-      whole.usable_accesses.reset();
-      for (std::size_t i = 0; i <= simulated; ++i) {
-        of[i] = measure(i == 0 ? whole : simulate(whole, policy, rates, random), policy, chance);
-      }
-      add_spread(of);
-      for (std::size_t s = 0; s < statistics; ++s) {
-        double mean = 0;
-        double squares = 0;
-        for (const auto& one : of) {
-          mean += one[s] / (simulated + 1);
-        }
-        for (const auto& one : of) {
-          squares += (one[s] - mean) * (one[s] - mean) / (simulated + 1);
-        }
-        excess[s] += of[0][s] - mean;
-        variance[s] += squares;
-      }
-    }
-    double worst = 1;
-    for (std::size_t s = 0; s < statistics; ++s) {
-      if (variance[s] > 0) {
-        worst = std::min(worst, std::erfc(std::abs(excess[s]) / std::sqrt(2 * variance[s])));
-      }
-    }
-    return worst;
-  }
-
-  [[nodiscard]] Answered simulate(const Answered& answer, const Replacement& policy, MisreadRates rates,
-                                  model::Random& random) const {
-    Answered result = answer;
-    const auto outcomes = outcomes_in_one_set(answer.walk, ways_of(answer), policy, random());
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const bool miss = model::is_miss(outcomes[i]);
-      const bool misread = random.unit() < (miss ? rates.of_misses : rates.of_hits);
-      if (result.readings[i] != Reading::unclear) {
-        result.readings[i] = miss != misread ? Reading::miss : Reading::hit;
-      }
-    }
-    return result;
-  }
-
-  // Likelihood, coins, misses, misses in the first half, places for two spreads, and surprises.
-  [[nodiscard]] std::array<double, statistics> measure(const Answered& answer, const Replacement& policy,
-                                                       double chance) const {
-    const Explained explained = explain(answer, policy, chance);
-    const auto middle = answer.readings.begin() + static_cast<std::ptrdiff_t>(answer.readings.size() / 2);
-    const auto early = static_cast<double>(std::count(answer.readings.begin(), middle, Reading::miss));
-    const auto late = static_cast<double>(std::count(middle, answer.readings.end(), Reading::miss));
-    return {
-        explained.log_likelihood, explained.rare, early + late, early, 0, 0, static_cast<double>(explained.surprises)};
-  }
-
-  // A coin that falls in turn rather than by chance has the right number of rare sides, too evenly spread.
-  static void add_spread(std::array<std::array<double, statistics>, simulated + 1>& of) {
-    for (std::size_t s = 0; s < 2; ++s) {
-      double mean = 0;
-      for (const auto& one : of) {
-        mean += one[s] / (simulated + 1);
-      }
-      for (auto& one : of) {
-        one[4 + s] = (one[s] - mean) * (one[s] - mean);
-      }
-    }
-  }
-
-  Interrogator* device_;
-  const std::vector<const ConflictClass*>* sets_;
-  model::Random random_;
-  MisreadRates rates_;
-  std::size_t turns_ = 12;
-  std::size_t next_set_ = 0;
-};
-
 struct Intervals {
   std::pair<double, double> of_95_percent;
   std::pair<double, double> of_999_permille;  // even where it is the best of three
@@ -558,11 +84,11 @@ struct Fitted {
 };
 
 // Expectation maximisation (Dempster, Laird & Rubin 1977).
-void maximise(const BimodalExperiment& experiment, const std::vector<Answered>& answers, Fitted& fitted, int rounds) {
+void maximise(const CoinExperiment& experiment, const std::vector<CoinAnswer>& answers, Fitted& fitted, int rounds) {
   for (int round = 0; round < rounds; ++round) {
-    Explained sum;
-    for (const Answered& answer : answers) {
-      const Explained one = experiment.explain(answer, fitted.policy, fitted.chance, fitted.elsewhere);
+    ExplainedByCoins sum;
+    for (const CoinAnswer& answer : answers) {
+      const ExplainedByCoins one = experiment.explain(answer, fitted.policy, fitted.chance, fitted.elsewhere);
       sum.log_likelihood += one.log_likelihood;
       sum.rare += one.rare;
       sum.coins += one.coins;
@@ -574,7 +100,7 @@ void maximise(const BimodalExperiment& experiment, const std::vector<Answered>& 
 }
 
 // Moves the chance to the top of the likelihood, by parabolas in the logarithm of the odds. None: it is not found.
-std::optional<Intervals> one_in_intervals(const BimodalExperiment& experiment, const std::vector<Answered>& answers,
+std::optional<Intervals> one_in_intervals(const CoinExperiment& experiment, const std::vector<CoinAnswer>& answers,
                                           Fitted& fitted) {
   constexpr double step = 0.15;
   constexpr int most_moves = 8;
@@ -626,12 +152,12 @@ std::vector<std::int64_t> whole_numbers_in(std::pair<double, double> interval) {
 }
 
 // Each set by itself must toss the same coin.
-bool sets_agree(const BimodalExperiment& experiment, const std::vector<Answered>& answers, std::size_t sets,
+bool sets_agree(const CoinExperiment& experiment, const std::vector<CoinAnswer>& answers, std::size_t sets,
                 const Fitted& fitted) {
   std::vector<double> rare(sets);
   std::vector<double> coins(sets);
-  for (const Answered& answer : answers) {
-    const Explained one = experiment.explain(answer, fitted.policy, fitted.chance);
+  for (const CoinAnswer& answer : answers) {
+    const ExplainedByCoins one = experiment.explain(answer, fitted.policy, fitted.chance);
     rare[answer.set] += one.rare;
     coins[answer.set] += one.coins;
   }
@@ -659,14 +185,14 @@ struct Spreads {
   Spread in_sets;  // in those of each set by itself
 };
 
-void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const std::vector<Answered>& answers,
+void add_spreads(Spreads& spreads, const CoinExperiment& experiment, const std::vector<CoinAnswer>& answers,
                  std::size_t sets, const Replacement& policy, double chance) {
   constexpr double rare_in_block = 4;  // the more blocks, the better their spread is known
   struct Block {
     double rare = 0;
     double coins = 0;
   };
-  const auto add = [&](Block& block, Spread& spread, const Explained& more) {
+  const auto add = [&](Block& block, Spread& spread, const ExplainedByCoins& more) {
     block.rare += more.rare;
     block.coins += more.coins;
     const double expected = block.coins * chance;
@@ -678,8 +204,8 @@ void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const st
   };
   Block of_all;
   std::vector<Block> of_set(sets);
-  for (const Answered& answer : answers) {
-    const Explained explained = experiment.explain(answer, policy, chance);
+  for (const CoinAnswer& answer : answers) {
+    const ExplainedByCoins explained = experiment.explain(answer, policy, chance);
     add(of_all, spreads.in_all, explained);
     add(of_set[answer.set], spreads.in_sets, explained);
   }
@@ -687,7 +213,7 @@ void add_spreads(Spreads& spreads, const BimodalExperiment& experiment, const st
 
 // A count that lets every so many lines stay has the right number of them, and even when it goes on from question to
 // question, they come too regularly; a chance that changes makes them come too irregularly (F test).
-bool falls_by_chance(BimodalExperiment& experiment, const std::vector<Answered>& answers, std::size_t sets,
+bool falls_by_chance(CoinExperiment& experiment, const std::vector<CoinAnswer>& answers, std::size_t sets,
                      const Replacement& policy) {
   constexpr int simulations = 4;
   const auto is_plausible = [](const Spread& of_device, const Spread& of_coins) {
@@ -701,7 +227,7 @@ bool falls_by_chance(BimodalExperiment& experiment, const std::vector<Answered>&
     return binomial_upper_tail(seen_halves, halves - 1, share) > rarer_than &&
            binomial_upper_tail(halves - seen_halves, halves - 1, 1 - share) > rarer_than;
   };
-  const auto add = [&](Spreads& spreads, const std::vector<Answered>& of) {
+  const auto add = [&](Spreads& spreads, const std::vector<CoinAnswer>& of) {
     add_spreads(spreads, experiment, of, sets, policy, 1.0 / model::one_in(policy));
   };
   Spreads seen;
@@ -774,7 +300,7 @@ class CoinSearch {
   }
 
  private:
-  void keep_what_is_usable(std::vector<Answered>& answers, std::optional<double> chance) {
+  void keep_what_is_usable(std::vector<CoinAnswer>& answers, std::optional<double> chance) {
     for (const Fitted& each : fitted_) {
       experiment_.keep_what_is_usable(answers, each.policy, chance.value_or(each.chance));
     }
@@ -788,7 +314,7 @@ class CoinSearch {
   // False where no coin explains them.
   bool fit_pilot() {
     constexpr double far_worse = 30;  // in natural logarithms of a likelihood ratio
-    std::vector<Answered> pilot = experiment_.ask(pilot_answers, false);
+    std::vector<CoinAnswer> pilot = experiment_.ask(pilot_answers, false);
     keep_what_is_usable(pilot, 0.2);
     for (Fitted& each : fitted_) {
       maximise(experiment_, pilot, each, 4);
@@ -935,11 +461,11 @@ class CoinSearch {
 
   Interrogator& device_;
   const std::vector<const ConflictClass*>& sets_;
-  BimodalExperiment experiment_;
+  CoinExperiment experiment_;
   std::size_t possible_ = 0;
   std::vector<Fitted> fitted_;
   double rare_per_answer_ = 0;
-  std::vector<Answered> answers_;
+  std::vector<CoinAnswer> answers_;
 };
 
 }  // namespace
@@ -960,8 +486,7 @@ std::optional<ReplacementFit> fit_bimodal(Interrogator& device, const std::vecto
 
 double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets, const Replacement& policy,
                          std::size_t answers) {
-  BimodalExperiment experiment(device, sets,
-                               stream(device.settings(), "fresh walks of a coin", device.questions_asked()));
+  CoinExperiment experiment(device, sets, stream(device.settings(), "fresh walks of a coin", device.questions_asked()));
   experiment.set_turns(static_cast<std::size_t>(std::clamp(static_cast<double>(model::one_in(policy)), 6.0, 40.0)));
   return experiment.fit(experiment.ask(answers, true), policy);
 }
@@ -972,7 +497,7 @@ bool new_lines_stay_at_times(Interrogator& device, const ConflictClass& set, con
   if (set.lines.size() < set.ways + std::size_t{2}) {
     return false;
   }
-  Walk walk{.warm = hits_that_forget(set.ways), .record = {}};
+  CoinWalk walk{.warm = hits_that_forget(set.ways), .record = {}};
   for (std::size_t turn = 0; turn < turns; ++turn) {
     walk.record.push_back(static_cast<Line>(set.ways + turn % 2));
   }

@@ -11,7 +11,7 @@
 
 // Policies that toss a coin for each new line: BIP (Qureshi et al., ISCA 2007, section 3) and BRRIP (Jaleel et al.,
 // ISCA 2010, section 4.2). What the coins were shows in what is evicted, so the likelihood of an answer is summed
-// over all coins (forward algorithm: Rabiner, Proc. IEEE 77(2), 1989, section III.A).
+// over all coins (`coin_filter`).
 namespace gpuinfer::infer {
 
 // The bimodal policies that explain fresh answers of all `sets`, which have more than one way each, and none of whose

@@ -64,11 +64,6 @@ class Learner {
   std::vector<Sought> sought_;
 };
 
-SetWord joined(SetWord first, const SetWord& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 Victims from(const Victims& victims, std::size_t place) {
   return {victims.begin() + static_cast<std::ptrdiff_t>(std::min(place, victims.size())), victims.end()};
 }
@@ -80,10 +75,6 @@ SetWord beginning(const SetWord& word, std::uint32_t ways, std::size_t replaceme
     part.push_back(word[part.size()]);
   }
   return part;
-}
-
-bool is_beginning(const Victims& victims, const Victims& of) {
-  return victims.size() <= of.size() && std::equal(victims.begin(), victims.end(), of.begin());
 }
 
 Learner::Learner(SetExplorer& explorer, std::size_t most_states) : explorer_(&explorer), most_states_(most_states) {

@@ -76,11 +76,6 @@ class Separation {
   std::vector<std::vector<std::uint32_t>> classes_;
 };
 
-SetWord joined(SetWord first, const SetWord& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 // For each state, words that tell it from all others that are equally filled; for any two of them, one word that does
 // begins a word of each.
 class Identification {
@@ -247,10 +242,6 @@ class ConformanceTests {
   std::vector<SetWord> words_to_;
   std::vector<std::vector<std::uint32_t>> by_filled_;
 };
-
-bool is_beginning(const SetWord& word, const SetWord& of) {
-  return word.size() <= of.size() && std::equal(word.begin(), word.end(), of.begin());
-}
 
 bool examine_words(SetExplorer& explorer, const MealyMachine& machine, std::vector<SetWord>& words) {
   std::sort(words.begin(), words.end());

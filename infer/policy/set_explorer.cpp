@@ -23,6 +23,15 @@ constexpr const char* contradicts = "the same accesses do not always miss alike,
 
 }  // namespace
 
+SetWord joined(SetWord first, const SetWord& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+bool is_beginning(const std::vector<std::uint32_t>& part, const std::vector<std::uint32_t>& of) {
+  return part.size() <= of.size() && std::equal(part.begin(), part.end(), of.begin());
+}
+
 // The accesses of a claim, and what they must answer if it is right.
 struct SetExplorer::Sequence {
   std::vector<std::uint32_t> lines;

@@ -18,6 +18,12 @@ using SetWord = std::vector<std::uint32_t>;
 // Ways, one for each miss on the full set, in their order.
 using Victims = std::vector<std::uint32_t>;
 
+// The one and then the other.
+[[nodiscard]] SetWord joined(SetWord first, const SetWord& second);
+
+// Of words or of victims.
+[[nodiscard]] bool is_beginning(const std::vector<std::uint32_t>& part, const std::vector<std::uint32_t>& of);
+
 struct VictimClaim {
   SetWord word;
   Victims victims;

@@ -20,13 +20,13 @@ namespace {
 using model::EvidenceStatus;
 using model::TexelBlock;
 
-constexpr std::array leaf_names{"latency_cycles", "sector_texels", "line_texels", "levels"};
+constexpr std::array texture_leaves{"latency_cycles", "sector_texels", "line_texels", "levels"};
 
 // The stages of one inference, in order; each writes the leaf that it settles into the finding.
 class TextureInference {
  public:
   TextureInference(model::Answerer& device, const std::string& target, const Settings& settings)
-      : asker_(device, target, settings), leaves_(asker_, finding_, leaf_names) {
+      : asker_(device, target, settings), leaves_(asker_, finding_, texture_leaves) {
     const model::Raster& raster = *asker_.buffer().raster;
     finding_.texture = {.texel_bytes = raster.texel_bytes, .width = raster.width, .height = raster.height};
   }

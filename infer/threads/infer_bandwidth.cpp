@@ -110,7 +110,8 @@ constexpr Memory l2_copy{"L2_copy", StreamPath::global_cg, StreamWork::copy};
 constexpr Memory dram_load{"DRAM_load", StreamPath::global_cg, StreamWork::load};
 constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy};
 
-constexpr std::array leaf_names{"L1", "texture", "shared", "constant", "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
+constexpr std::array bandwidth_leaves{"L1",      "texture", "shared",    "constant",
+                                      "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
 
 // Asks for streams, with blocks for so many SMs.
 class Streams {
@@ -516,10 +517,10 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding) {
 BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
   Asker interrogator(device, target, settings);
   BandwidthFinding finding;
-  for (const char* name : leaf_names) {
+  for (const char* name : bandwidth_leaves) {
     finding.bandwidth[name];
   }
-  Leaves leaves(interrogator, finding, leaf_names);
+  Leaves leaves(interrogator, finding, bandwidth_leaves);
   static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding); }));
   leaves.close();
   return finding;

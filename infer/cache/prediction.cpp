@@ -412,6 +412,13 @@ Verification verify(Interrogator& device, const model::CacheDescription& cache, 
   return result;
 }
 
+bool is_as_described_still(Interrogator& device, const model::CacheDescription& cache) {
+  const std::vector<FreshQuestion> all = fresh_questions(device, cache, 1, Coverage::sample);
+  // Of twice the capacity: in the smallest footprint small sets may never overflow.
+  const std::vector<FreshQuestion> one{all[all.size() / 2]};
+  return judged(device, cache, one, nullptr).holds || judged(device, cache, one, nullptr).holds;
+}
+
 Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache) {
   Verification result;
   for (const std::uint64_t attempt : {5ULL, 6ULL}) {

@@ -28,7 +28,11 @@ struct Verification {
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache,
                                   DepartureTally* departures = nullptr);
 
-// The same over lines side by side, some of them of every set as far as verify() goes. Of lines from everywhere few are
+// Whether one of these sequences, asked once more, is as it is described: no longer, where the device has changed since.
+// A true description fails at times, so it has to fail twice.
+[[nodiscard]] bool is_as_described_still(Interrogator& device, const model::CacheDescription& cache);
+
+// As verify(), over lines side by side, some of them of every set as far as that goes. Of lines from everywhere few are
 // neighbours in a small cache, so there a line of twice the size would hardly show.
 [[nodiscard]] Verification verify_side_by_side(Interrogator& device, const model::CacheDescription& cache);
 

@@ -133,6 +133,16 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
                                    : verification.reason);
 }
 
+void check_that_it_lasts(Interrogator& asker, const model::CacheDescription& cache, Verification& verification) {
+  asker.inquire("one of the fresh random sequences once more", "by now another policy may be at work");
+  if (!is_as_described_still(asker, cache)) {
+    fail(verification,
+         "a sequence that the description predicted was answered otherwise when it was asked again later");
+    verification.contradicted = true;
+  }
+  asker.learned(verification.holds ? "it is as it was" : verification.reason);
+}
+
 // Sets and index are proven, and the policy is none that is known.
 void describe_departing(const DepartureTally& tally, Claim<model::Replacement>& claim) {
   const auto [fewest, most] = tally.departing_share();
@@ -167,6 +177,9 @@ Verification verify_all(Interrogator& asker, const model::Answerer& device, cons
   if (verification.holds && model::is_deterministic(*cache.replacement) &&
       misreads_are_independent(asker.classifier())) {
     exclude_departures(asker, cache, tally, verification);
+    if (verification.holds) {
+      check_that_it_lasts(asker, cache, verification);
+    }
   }
   return verification;
 }

@@ -310,10 +310,16 @@ def draw_dueling(rng, spec):
 
 
 def draw_drifting(rng, spec):
+    def for_all_sets(policy):
+        """An order names the ways of sets of one size."""
+        while "order" in (drawn := draw_replacement(rng, policy, spec["ways"])) and len(set(spec["ways"])) > 1:
+            pass
+        return drawn
+
     first, second = rng.sample(("lru", "fifo", "lip", "plru", "nru", "clock", "srrip", "random"), 2)
-    spec["replacement"] = draw_replacement(rng, first, spec["ways"])
+    spec["replacement"] = for_all_sets(first)
     after_accesses = round(10 ** rng.uniform(3, 5.5))
-    spec["drift"] = {"after_accesses": after_accesses, "replacement": draw_replacement(rng, second, spec["ways"])}
+    spec["drift"] = {"after_accesses": after_accesses, "replacement": for_all_sets(second)}
 
 
 def draw_misread(rng, spec):

@@ -232,7 +232,8 @@ TEST(InferCache, FortyOneThousandAccessesAreEnoughAndForDeparturesFewer) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const CacheFinding& finding = found_once("gtx780", "L1tex", seed);
     EXPECT_TRUE(finding.all_resolved()) << "seed " << seed;
-    for_departures.push_back(finding.evidence.inquiries.back().accesses);
+    const std::span last = std::span(finding.evidence.inquiries).last(2);  // with the look whether it is as it was
+    for_departures.push_back(last[0].accesses + last[1].accesses);
     accesses.push_back(finding.accesses - for_departures.back());
     const auto& bound = finding.evidence.leaves.at("replacement").bound;
     ASSERT_TRUE(bound);

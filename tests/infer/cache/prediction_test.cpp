@@ -6,6 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
 #include "infer/cache/granularity.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -73,6 +78,39 @@ TEST(Prediction, OfLinesThatAreHalves) {
       EXPECT_FALSE(verification.holds) << policy << ", seed " << seed;
       EXPECT_FALSE(verification.reason.empty());
     }
+  }
+}
+
+// One cache, and from change() on another.
+class Changing final : public model::Answerer {
+ public:
+  Changing(const model::CacheDescription& first, const model::CacheDescription& second)
+      : now_(device_of(first)), later_(device_of(second)) {}
+
+  void change() { now_.swap(later_); }
+
+  const model::DeviceFacts& facts() const override { return now_->facts(); }
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override { return now_->ask(questions); }
+
+ private:
+  std::unique_ptr<model::Answerer> now_;
+  std::unique_ptr<model::Answerer> later_;
+};
+
+TEST(Prediction, OfADeviceThatHasChangedSinceFails) {
+  const auto with = [](const char* policy) {
+    return cache_of({2, 2, 2, 2}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
+  };
+  for (const char* later : {"lru", "clock", "fifo"}) {
+    SCOPED_TRACE(later);
+    Changing device(with("fifo"), with(later));
+    Interrogator interrogator = calibrated(device, Settings{});
+    interrogator.set_fill_granularity(line_bytes);
+    interrogator.set_line(line_bytes);
+    EXPECT_TRUE(verify(interrogator, with("fifo")).holds);
+    EXPECT_TRUE(is_as_described_still(interrogator, with("fifo")));
+    device.change();
+    EXPECT_EQ(is_as_described_still(interrogator, with("fifo")), std::string_view(later) == "fifo");
   }
 }
 

@@ -112,8 +112,42 @@ std::vector<std::size_t> missing_runs(const std::vector<Run>& runs) {
   return missing;
 }
 
-// Of what hits in every run, and of what misses in every run, the share that was recorded otherwise becomes the share
-// of misreads in all of them, as far as misreads go.
+// A share of misreads as likely as it is by what is known of it: `otherwise` of `certain` accesses were misread, and
+// before that it was anything up to the most (Jeffreys' prior).
+class MisreadShare {
+ public:
+  MisreadShare(std::size_t otherwise, std::size_t certain) {
+    const double misread = static_cast<double>(otherwise) - 0.5;
+    const double read = static_cast<double>(certain - otherwise) - 0.5;
+    std::vector<double> nats;
+    for (std::size_t step = 0; step < steps; ++step) {
+      nats.push_back(misread * std::log(share(step)) + read * std::log1p(-share(step)));
+    }
+    const double most = *std::ranges::max_element(nats);
+    double sum = 0;
+    for (const double each : nats) {
+      sum += std::exp(each - most);
+      below_.push_back(sum);
+    }
+  }
+
+  [[nodiscard]] double draw(model::Random& random) const {
+    const auto found = std::ranges::lower_bound(below_, random.unit() * below_.back());
+    return share(static_cast<std::size_t>(found - below_.begin()));
+  }
+
+ private:
+  static constexpr std::size_t steps = 1000;
+
+  [[nodiscard]] static double share(std::size_t step) {
+    return most_misread * (static_cast<double>(step) + 0.5) / static_cast<double>(steps);
+  }
+
+  std::vector<double> below_;
+};
+
+// What hits in every run, and what misses in every run, tells by how much of it was recorded otherwise how large the
+// share of misreads may be. Where little is certain that is hardly known, so each run has a share of its own.
 void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t seed) {
   const std::vector<std::size_t> missing = missing_runs(runs);
   for (const bool miss : {false, true}) {
@@ -125,15 +159,21 @@ void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t see
         otherwise += recorded[i] != miss ? 1U : 0U;
       }
     }
-    if (otherwise == 0) {
-      continue;
-    }
-    const double share = std::min(most_misread, static_cast<double>(otherwise) / static_cast<double>(certain));
+    const MisreadShare known(otherwise, certain);
     model::Random random = model::RandomStreams(seed).random("misreads", miss);
     for (Run& run : runs) {
+      // Draws how far the next misread is, as there are few.
+      const double decay = std::log1p(-known.draw(random));
+      const auto distance = [&] { return std::log1p(-random.unit()) / decay; };
+      double next = distance();
       for (std::size_t i = 0; i < run.size(); ++i) {
-        if (run[i] == miss && random.unit() < share) {
-          run[i] = !miss;
+        if (run[i] == miss) {
+          if (next < 1) {
+            run[i] = !miss;
+            next = distance();
+          } else {
+            next -= 1;
+          }
         }
       }
     }

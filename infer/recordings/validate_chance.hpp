@@ -38,9 +38,9 @@ struct ChanceAgreement {
 };
 
 // Simulates the sequence of `trace` 999 times; of long recordings, the first 200,000 judged accesses. Misreads occur as
-// often as accesses are recorded otherwise than all runs have them, at most in 2 %. Where the start is not known, runs
-// begin with the recorded sequence itself, and accesses do not count until each line was loaded some times. Throws
-// InputError when the description lacks a leaf that a simulation needs.
+// often as accesses that are alike in all runs let expect that were recorded otherwise, at most in 2 %. Where the start
+// is not known, runs begin with the recorded sequence itself, and accesses do not count until each line was loaded some
+// times. Throws InputError when the description lacks a leaf that a simulation needs.
 [[nodiscard]] ChanceAgreement validate_chance(const model::CacheDescription& cache, const model::Trace& trace,
                                               const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
                                               std::uint64_t seed);

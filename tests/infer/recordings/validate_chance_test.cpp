@@ -102,6 +102,17 @@ TEST(ValidateChance, MisreadsOfATrueCacheAreNoDifference) {
   EXPECT_LE(refused, 2U);
 }
 
+// Where nearly all may hit or miss, next to nothing tells how often accesses are misread.
+TEST(ValidateChance, MisreadsThatLittleTellsOfAreNoDifference) {
+  model::Random random(fresh_seed());
+  const model::CacheDescription cache = four_ways(replacement("brrip"));
+  std::size_t refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    refused += p_value(cache, record(cache, 640, true, 0.002, random), random()) <= believable ? 1U : 0U;
+  }
+  EXPECT_LE(refused, 2U);
+}
+
 TEST(ValidateChance, AnUnknownStartIsNoDifference) {
   model::Random random(fresh_seed());
   const model::CacheDescription cache = four_ways(weighted(fermi_weights));

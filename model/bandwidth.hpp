@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -23,10 +24,21 @@ struct ElementBandwidth {
 // The most that comes out of a memory (Konstantinidis & Cotronis 2016, table III).
 struct Bandwidth {
   std::optional<ElementBandwidth> best;
-  std::vector<ElementBandwidth> by_element_bits;  // ascending
+  // Ascending. Where any are listed, nothing is known of elements of other sizes; where none is, all give the best.
+  std::vector<ElementBandwidth> by_element_bits;
 
   bool operator==(const Bandwidth&) const = default;
 };
+
+// Of elements of one size; none: it is not known.
+[[nodiscard]] inline std::optional<ElementBandwidth> of_elements(const Bandwidth& bandwidth,
+                                                                 std::uint32_t element_bits) {
+  if (bandwidth.by_element_bits.empty()) {
+    return bandwidth.best;
+  }
+  const auto own = std::ranges::find(bandwidth.by_element_bits, element_bits, &ElementBandwidth::element_bits);
+  return own == bandwidth.by_element_bits.end() ? std::nullopt : std::optional(*own);
+}
 
 // What is loaded only, and what is copied with streaming stores.
 inline constexpr std::array<std::string_view, 8> bandwidth_names{"L1",      "texture", "shared",    "constant",

@@ -16,6 +16,12 @@ bool holds(const DeviceDescription& device, const std::string& cache, std::uint6
   return found != device.caches.end() && found->second.capacity_bytes.value_or(0) >= bytes;
 }
 
+// What one SM loads: all of the dataset, or the parts of its blocks.
+std::uint64_t bytes_of_sm(const DeviceDescription& device, const Stream& stream) {
+  const std::uint64_t sms = std::min<std::uint64_t>(device.device.sm_count.value_or(1), stream.blocks);
+  return stream.part_bytes == 0 ? stream.dataset_bytes : (stream.dataset_bytes + sms - 1) / sms;
+}
+
 // The memory that a stream comes out of.
 std::string memory_of(const DeviceDescription& device, const Stream& stream) {
   switch (stream.path) {
@@ -24,14 +30,14 @@ std::string memory_of(const DeviceDescription& device, const Stream& stream) {
     case StreamPath::constant:
       return "constant";
     case StreamPath::texture:
-      if (device.bandwidth.contains("texture") && holds(device, "L1tex", stream.dataset_bytes)) {
+      if (device.bandwidth.contains("texture") && holds(device, "L1tex", bytes_of_sm(device, stream))) {
         return "texture";
       }
       break;
     case StreamPath::global_ca:
       // Where there is a data L1 apart from the texture path it is that one.
       if (device.bandwidth.contains("L1") && stream.work == StreamWork::load &&
-          holds(device, device.caches.contains("L1D") ? "L1D" : "L1tex", stream.dataset_bytes)) {
+          holds(device, device.caches.contains("L1D") ? "L1D" : "L1tex", bytes_of_sm(device, stream))) {
         return "L1";
       }
       break;
@@ -43,22 +49,24 @@ std::string memory_of(const DeviceDescription& device, const Stream& stream) {
          (stream.work == StreamWork::copy ? "_copy" : "_load");
 }
 
-const ElementBandwidth& bandwidth_of(const DeviceDescription& device, const std::string& memory,
-                                     std::uint32_t element_bits) {
+ElementBandwidth bandwidth_of(const DeviceDescription& device, const std::string& memory, std::uint32_t element_bits) {
   const auto found = device.bandwidth.find(memory);
   if (found == device.bandwidth.end() || !found->second.best) {
     throw InputError("bandwidth." + memory + " is null and a simulation needs it; give it a value");
   }
-  const auto& by_bits = found->second.by_element_bits;
-  const auto own = std::ranges::find(by_bits, element_bits, &ElementBandwidth::element_bits);
-  return own == by_bits.end() ? *found->second.best : *own;
+  const auto own = of_elements(found->second, element_bits);
+  if (!own) {
+    throw InputError("bandwidth." + memory + ".by_element_bits says nothing of " + std::to_string(element_bits) +
+                     " bits; add them, or ask for elements that it lists");
+  }
+  return *own;
 }
 
 }  // namespace
 
 StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   const std::string memory = memory_of(device, stream);
-  const ElementBandwidth& peak = bandwidth_of(device, memory, stream.element_bits);
+  const ElementBandwidth peak = bandwidth_of(device, memory, stream.element_bits);
   const double sm_count = device.device.sm_count.value_or(1);
   constexpr double bits_of_byte = 8;
   const double clock_hz =

@@ -14,8 +14,9 @@ struct StreamTime {
 
 // How long a run takes on a device whose memories give what its bandwidths say at most, and less than that while too
 // few bytes are outstanding to hide a latency (Little's law). A dataset comes out of the first cache on its path that
-// holds all of it; going round in a larger one, nothing is found again, nor anything in an L2 that is dropped before.
-// Throws InputError that names the bandwidth that is null and needed.
+// holds all of it, that of an SM if it holds what the SM loads; going round in a larger one, nothing is found again,
+// nor anything in an L2 that is dropped before. Throws InputError that names the bandwidth that is null and needed, or
+// that is not known for elements of this size.
 [[nodiscard]] StreamTime time_of(const DeviceDescription& device, const Stream& stream);
 
 }  // namespace gpuinfer::model

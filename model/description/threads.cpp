@@ -142,7 +142,8 @@ struct BestAndOthers {
         part.needs = {"element_bits"};
       }
     }
-    facts.parts.push_back(facts_of("by_element_bits", others, "the same for elements of each size"));
+    facts.parts.push_back(facts_of("by_element_bits", others,
+                                   "the same by size of elements; where any are listed, others are not known"));
     facts.schema = schema_of(facts.parts);
     facts.key = {};
     return facts;

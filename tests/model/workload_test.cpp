@@ -110,7 +110,20 @@ TEST(StreamSimulator, ElementsHaveBandwidthsOfTheirOwn) {
                 .elements_per_thread = 800};
   EXPECT_DOUBLE_EQ(bytes_per_second(stream), 5e11);
   stream.element_bits = 64;
+  EXPECT_THROW(static_cast<void>(bytes_per_second(stream)), InputError);
+}
+
+TEST(StreamSimulator, AnSmCachesThePartsOfItsBlocks) {
+  Stream stream{.elements_in_flight = 8,
+                .dataset_bytes = 20 * 8192,
+                .part_bytes = 8192,
+                .block_threads = 1024,
+                .blocks = 20,
+                .elements_per_thread = 800};
   EXPECT_DOUBLE_EQ(bytes_per_second(stream), 1e12);
+  stream.part_bytes = 16384;
+  stream.dataset_bytes = 20 * 16384;
+  EXPECT_DOUBLE_EQ(bytes_per_second(stream), 4e11);
 }
 
 TEST(StreamSimulator, NamesTheBandwidthThatIsMissing) {

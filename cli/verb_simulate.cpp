@@ -11,10 +11,12 @@
 #include "cli/naming_cache.hpp"
 #include "cli/outcome_word.hpp"
 #include "cli/output.hpp"
+#include "cli/paper_figures.hpp"
 #include "cli/parallel.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/simulate_detail.hpp"
+#include "cli/simulate_figure.hpp"
 #include "cli/simulate_path.hpp"
 #include "cli/simulate_texture.hpp"
 #include "cli/survey/fleet.hpp"
@@ -27,12 +29,12 @@ namespace gpuinfer::cli {
 
 Syntax simulate_syntax() {
   Syntax syntax(
-      "simulate DESCRIPTION [--target T | --path P | --texture T] (--sequence SEQ | --curve C | --map | --figure N)",
+      "simulate DESCRIPTION [--target T | --path P | --texture T] (--sequence SEQ | --curve C | --map | --figure F)",
       "Plays sequences on a described cache, path of memory or texture and writes what comes out as CSV. "
       "DESCRIPTION\nis a file or the name of a published device. Curves are of cyclic chases after 10 laps of warm-up.",
       {"gpuinfer simulate gtx780 --target L1tex --warm cyclic:12320,32 --sequence cyclic:12320,32",
        "gpuinfer simulate gtx560ti --target L1D --curve misses:16K,24K,128 -o miss-rate.csv",
-       "gpuinfer simulate gtx560ti --figure 9                       as a figure of Mei & Chu 2014 has it",
+       "gpuinfer simulate gtx560ti --figure mei2014:9               as a figure of a paper has it, with what it prints",
        "gpuinfer simulate profile.yaml --map                        which line goes to which set",
        "gpuinfer simulate gtx780 --path global --sequence cyclic:34M,2M,3",
        "gpuinfer simulate gtx780-sectored --texture Texture2D --sequence texels:columns"});
@@ -47,6 +49,13 @@ Syntax simulate_syntax() {
       "a texture that the description lays out (default: none); rows access,x,y,offset,set,outcome of SEQ, then:";
   for (const SequenceForm& form : texel_forms()) {
     of_texels += "\n  " + std::string(form.form);
+  }
+  std::string of_papers =
+      "of a paper (default: none; without PAPER: of mei2014); rows series,x,y,published,source, where a value is "
+      "published that the text of the paper prints; maps and patterns as --map and --curve write them, N alone also "
+      "miss rates:";
+  for (const PaperFigure& figure : paper_figures) {
+    of_papers += fmt::format("\n  {:<25} {}", figure.name, figure.shows);
   }
   syntax.value("target", "T", "the cache (default: the only one; needed where the description has several)")
       .value("path", "P",
@@ -67,9 +76,7 @@ Syntax simulate_syntax() {
       .value("stride", "BYTES", "between the accesses of a curve (default: the fill granularity)")
       .value("laps", "N", "rounds over the array in which `misses` counts (default 100)")
       .flag("map", "rows line,address,set,way: where a contiguous array that fills the cache is placed")
-      .value("figure", "3|8|9|10|11|12",
-             "of Mei & Chu 2014 (default: none): 3 (miss patterns of L1tex), 8 (map of L1D), 9 (miss rates of L1D), "
-             "10 (map of L2TLB), 11 (misses of L2TLB), 12 (map of L1tex)")
+      .value("figure", "[PAPER:]N", of_papers.c_str())
       .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
       .value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it")
@@ -91,19 +98,44 @@ struct Request {
   bool map = false;
   bool explain = false;
   bool strip = false;
+  std::optional<PaperFigure> figure;  // that none of the others makes
 };
 
-struct Figure {
-  std::uint64_t number;
-  const char* target;
-  const char* curve;  // none: the map
-};
-constexpr std::array figures{Figure{3, "L1tex", "pattern:12288,12800,32"},
-                             Figure{8, "L1D", nullptr},
-                             Figure{9, "L1D", "misses:16384,24576,128"},
-                             Figure{10, "L2TLB", nullptr},
-                             Figure{11, "L2TLB", "misses:134217728,150994944,2097152"},
-                             Figure{12, "L1tex", nullptr}};
+// "mei2014:9", or "9" for short.
+const PaperFigure& figure_named(const std::string& name) {
+  const bool is_short = name.find(':') == std::string::npos;
+  const std::string whole = is_short ? "mei2014:" + name : name;
+  const auto* figure = std::ranges::find(paper_figures, whole, &PaperFigure::name);
+  if (figure == paper_figures.end()) {
+    std::string names;
+    for (const PaperFigure& each : paper_figures) {
+      names += (names.empty() ? "" : ", ") + std::string(each.name);
+    }
+    throw InputError("--figure: " + name + " is not known; write one of " + names);
+  }
+  return *figure;
+}
+
+// What a figure is that the other options can write, too.
+void ask_for(Request& request, const PaperFigure& figure, bool is_short) {
+  const auto asks = [&](const char* target, const std::optional<std::string>& curve) {
+    request.target = request.target.value_or(target);
+    request.curve = curve;
+    request.map = !curve;
+  };
+  if (const auto* map = std::get_if<CacheMapFigure>(&figure.made)) {
+    asks(map->target, std::nullopt);
+  } else if (const auto* pattern = std::get_if<CachePatternFigure>(&figure.made)) {
+    asks(pattern->target, pattern->curve);
+  } else if (const auto* rates = std::get_if<MissRateFigure>(&figure.made); rates != nullptr && is_short) {
+    asks(rates->target, fmt::format("misses:{},{},{}", rates->from_bytes, rates->to_bytes, rates->step_bytes));
+  } else {
+    if (request.target || request.path || request.texture) {
+      throw InputError("--figure " + std::string(figure.name) + " is of the whole device; leave --target out");
+    }
+    request.figure = figure;
+  }
+}
 
 Request request_from(const Parsed& parsed) {
   Request request{.target = parsed.text("target"),
@@ -113,9 +145,10 @@ Request request_from(const Parsed& parsed) {
                   .curve = parsed.text("curve"),
                   .map = parsed.flag("map"),
                   .explain = parsed.flag("explain"),
-                  .strip = parsed.flag("strip")};
-  const auto number = parsed.count("figure");
-  const std::array asked{request.sequence.has_value(), request.curve.has_value(), request.map, number.has_value()};
+                  .strip = parsed.flag("strip"),
+                  .figure = {}};
+  const auto figure = parsed.text("figure");
+  const std::array asked{request.sequence.has_value(), request.curve.has_value(), request.map, figure.has_value()};
   if (std::count(asked.begin(), asked.end(), true) != 1) {
     throw InputError(
         "one of --sequence, --curve, --map, --figure is needed, and only one; see `gpuinfer simulate --help`");
@@ -130,17 +163,8 @@ Request request_from(const Parsed& parsed) {
   if ((request.explain || request.strip) && (!request.sequence || request.path || request.texture)) {
     throw InputError("--explain and --strip describe a --sequence that is played on a cache; give one");
   }
-  if (number) {
-    const auto* figure =
-        std::find_if(figures.begin(), figures.end(), [&](const Figure& each) { return each.number == *number; });
-    if (figure == figures.end()) {
-      throw InputError("--figure: " + std::to_string(*number) + " is not known; write 3, 8, 9, 10, 11 or 12");
-    }
-    request.target = request.target.value_or(figure->target);
-    request.map = figure->curve == nullptr;
-    if (figure->curve != nullptr) {
-      request.curve = figure->curve;
-    }
+  if (figure) {
+    ask_for(request, figure_named(*figure), figure->find(':') == std::string::npos);
   }
   return request;
 }
@@ -353,6 +377,11 @@ ExitStatus verb_simulate(Arguments arguments) {
                           .address = address,
                           .seed = seed});
     }
+    output.finish();
+    return ExitStatus::resolved;
+  }
+  if (request.figure) {
+    write_paper_figure(output.stream(), *request.figure, device, file, seed);
     output.finish();
     return ExitStatus::resolved;
   }

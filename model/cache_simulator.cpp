@@ -13,25 +13,13 @@
 #include "model/joint_caches.hpp"
 #include "model/line_decoder.hpp"
 #include "model/line_table.hpp"
+#include "model/lru_cache.hpp"
 #include "model/policies/table.hpp"
 #include "model/tag_array.hpp"
 
 namespace gpuinfer::model {
 
 namespace {
-
-// By sector, which sectors of the line a miss of it brings.
-std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache) {
-  const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
-  const std::uint64_t at_once = cache.fill.fetch_bytes.value_or(*cache.sector_bytes) / *cache.sector_bytes;
-  std::vector<std::uint64_t> masks(sectors);
-  for (std::uint64_t sector = 0; sector < sectors; ++sector) {
-    for (std::uint64_t other = sector / at_once * at_once; other < (sector / at_once + 1) * at_once; ++other) {
-      masks[sector] |= std::uint64_t{1} << other;
-    }
-  }
-  return masks;
-}
 
 // In place of a set: the line has not been met before, so that its set is not known yet.
 constexpr std::uint32_t not_met = ~std::uint32_t{0};
@@ -481,6 +469,12 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
     if (Policy::name == cache.replacement->policy) {
       if (cache.sweep && !names_next_line<Policy>) {
         throw_next_line_unknown(Policy::name);
+      }
+      if constexpr (std::same_as<Policy, Lru>) {
+        simulator = lru_cache(cache);
+        if (simulator) {
+          return;
+        }
       }
       auto tags = std::make_unique<SimulatorOf<Policy>>(cache, seed);
       simulator = cache.sweep ? with_sweep(std::move(tags), cache) : std::move(tags);

@@ -23,7 +23,10 @@ class LineDecoder {
 
   // Line number = address >> shift, where that is so.
   [[nodiscard]] std::optional<unsigned> line_shift() const { return line_.shift(); }
+  // The same of a sector.
+  [[nodiscard]] std::optional<unsigned> sector_shift() const { return sector_.shift(); }
   [[nodiscard]] std::uint64_t line_bytes() const { return line_.divisor(); }
+  [[nodiscard]] std::uint64_t sector_bytes() const { return sector_.divisor(); }
   [[nodiscard]] bool is_sectored() const { return is_sectored_; }
 
  private:

@@ -101,10 +101,11 @@ TEST(Prediction, OfADeviceThatHasChangedSinceFails) {
   const auto with = [](const char* policy) {
     return cache_of({2, 2, 2, 2}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
   };
-  for (const char* later : {"lru", "clock", "fifo"}) {
+  for (const char* later : {"lru", "lip", "fifo"}) {
     SCOPED_TRACE(later);
     Changing device(with("fifo"), with(later));
-    Interrogator interrogator = calibrated(device, Settings{});
+    const Settings settings;
+    Interrogator interrogator = calibrated(device, settings);
     interrogator.set_fill_granularity(line_bytes);
     interrogator.set_line(line_bytes);
     EXPECT_TRUE(verify(interrogator, with("fifo")).holds);

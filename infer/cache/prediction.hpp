@@ -28,7 +28,7 @@ struct Verification {
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache,
                                   DepartureTally* departures = nullptr);
 
-// Under a deterministic policy: whether one of these sequences, asked once more, is as it is described: no longer,
+// Whether one of these sequences, asked once more, is as it is described: no longer,
 // where the device has changed since. A true description fails at times, so it has to fail twice.
 [[nodiscard]] bool is_as_described_still(Interrogator& device, const model::CacheDescription& cache);
 

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import resource
+import shlex
 import stat
 import subprocess
 import threading
@@ -16,7 +17,7 @@ import harness
 
 class OutputFiles(harness.ProgramTest):
     def slow_device(self, seconds):
-        return f"exec:sleep {seconds}; exec {self.program} serve --device virtual:{self.small}"
+        return f"exec:sleep {seconds}; exec {shlex.quote(str(self.program))} serve --device virtual:{self.small}"
 
     def start(self, *arguments):
         process = subprocess.Popen([self.program, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

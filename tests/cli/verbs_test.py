@@ -365,7 +365,7 @@ class Ssh(harness.ProgramTest):
     def setUp(self):
         super().setUp()
         (self.folder / "bin").mkdir()
-        for name, text in (("ssh", f'printf "%s\\n" "$@" > {self.folder}/asked; shift 3; exec sh -c "$*"'), ("gpuinfer", f'exec {self.program} "$@"')):
+        for name, text in (("ssh", f'printf "%s\\n" "$@" > {self.folder}/asked; shift 3; exec sh -c "$*"'), ("gpuinfer", f'exec {shlex.quote(str(self.program))} "$@"')):
             self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n")
             (self.folder / "bin" / name).chmod(0o755)
         self.env = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}

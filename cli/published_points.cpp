@@ -7,27 +7,12 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <ranges>
 
 #include "cli/data_files.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
-
-namespace {
-
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields(1);
-  for (const char each : line) {
-    if (each == ',') {
-      fields.emplace_back();
-    } else {
-      fields.back() += each;
-    }
-  }
-  return fields;
-}
-
-}  // namespace
 
 std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::size_t fields) {
   const std::filesystem::path relative = std::filesystem::path("configs/papers") / name;
@@ -43,7 +28,10 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
     if (line.empty() || line.front() == '#') {
       continue;
     }
-    std::vector<std::string> row = fields_of(line);
+    std::vector<std::string> row;
+    for (const auto field : std::views::split(line, ',')) {
+      row.emplace_back(field.begin(), field.end());
+    }
     if (row.size() != fields) {
       throw InputError(fmt::format("{}:{}: has {} fields; write {}", file->string(), number, row.size(), fields));
     }

@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "cli/lapped.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/published_points.hpp"
-#include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
 #include "model/outstanding.hpp"
@@ -97,27 +97,16 @@ struct Drawing {
   std::string operator()(const CacheMapFigure& /*map*/) const { return ""; }
   std::string operator()(const CachePatternFigure& /*pattern*/) const { return ""; }
 
-  // The miss rate of cyclic chases, after 10 laps.
+  // The miss rate of cyclic chases.
   std::string operator()(const MissRateFigure& curve) const {
-    const auto found = device.caches.find(curve.target);
-    if (found == device.caches.end()) {
-      throw InputError(fmt::format("{}: caches.{} is missing, and {} is of it", file, curve.target, figure.name));
-    }
-    const model::CacheDescription& cache = found->second;
+    const model::CacheDescription& cache = cache_of(curve.target);
     FigureRows rows = this->rows("array_bytes", "miss_rate");
     naming_cache(file, curve.target, [&] {
       static_cast<void>(model::CacheSimulator::make(cache, seed));  // throws where a leaf is null
-      constexpr std::size_t warm_up_laps = 10;
       constexpr std::size_t laps = 100;
       for (std::uint64_t bytes = curve.from_bytes; bytes <= curve.to_bytes; bytes += curve.step_bytes) {
-        const std::size_t lap = (bytes - 1) / *cache.sector_bytes + 1;
         const auto simulator = model::CacheSimulator::make(cache, seed);
-        const auto outcomes = model::outcomes_of(*simulator,
-                                                 {.target = {},
-                                                  .state = model::StartState::clean,
-                                                  .warm = model::cyclic(bytes, *cache.sector_bytes, warm_up_laps * lap),
-                                                  .record = model::cyclic(bytes, *cache.sector_bytes, laps * lap)},
-                                                 0);
+        const auto outcomes = model::outcomes_of(*simulator, lapped(bytes, *cache.sector_bytes, laps), 0);
         const auto misses = std::ranges::count_if(outcomes, [](model::Outcome each) { return is_miss(each); });
         rows.add("miss_rate", bytes, static_cast<double>(misses) / static_cast<double>(outcomes.size()));
       }

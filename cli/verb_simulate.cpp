@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/common_options.hpp"
+#include "cli/lapped.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/outcome_word.hpp"
 #include "cli/output.hpp"
@@ -85,8 +86,6 @@ Syntax simulate_syntax() {
 }
 
 namespace {
-
-constexpr std::size_t warm_up_laps = 10;
 
 // What to write, taken from the options.
 struct Request {
@@ -261,16 +260,6 @@ Curve parse_curve(const std::string& text, const Parsed& parsed, const model::Ca
   return curve;
 }
 
-// The chase of one point: warm-up and record follow on from each other.
-model::Question chase(const Curve& curve, std::uint64_t array_bytes) {
-  const std::size_t lap = (array_bytes - 1) / curve.stride_bytes + 1;
-  const std::size_t recorded = curve.pattern ? lap : lap * curve.laps;
-  model::AccessSequence whole = model::cyclic(array_bytes, curve.stride_bytes, warm_up_laps * lap + recorded);
-  const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(warm_up_laps * lap);
-  return {
-      .target = {}, .state = model::StartState::clean, .warm = {whole.begin(), begin}, .record = {begin, whole.end()}};
-}
-
 std::string miss_row(Simulation& simulation, const model::Question& question, std::uint64_t array_bytes) {
   const std::vector<model::Outcome> outcomes = simulation.outcomes(question);
   std::set<std::uint32_t> sets;
@@ -292,7 +281,7 @@ void write_curve(std::ostream& out, const Curve& curve, const Simulation& simula
   for_each_index(parts.size(), jobs, [&](std::size_t i) {
     const std::uint64_t array_bytes = curve.array_bytes[i];
     Simulation own = simulation.another();
-    const model::Question question = chase(curve, array_bytes);
+    const model::Question question = lapped(array_bytes, curve.stride_bytes, curve.pattern ? 1 : curve.laps);
     if (curve.pattern) {
       own.rows({question}, std::to_string(array_bytes) + ",", parts[i]);
     } else {

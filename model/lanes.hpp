@@ -50,18 +50,24 @@ inline constexpr auto byte_everywhere = [] {
 #endif
 }
 
-// Bit i: word i of four equals `value`.
+// Bit i: word i of so many equals `value`.
+template <unsigned count>
+[[nodiscard]] inline std::uint32_t equal_words_one_by_one(const std::uint32_t* words, std::uint32_t value) {
+  std::uint32_t mask = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    mask |= (words[i] == value ? 1U : 0U) << i;
+  }
+  return mask;
+}
+
+// The same of four.
 [[gnu::always_inline]] inline std::uint32_t equal_words_of_4(const std::uint32_t* words, std::uint32_t value) {
 #ifdef __SSE2__
   const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
   const __m128i equal = _mm_cmpeq_epi32(four, _mm_set1_epi32(static_cast<int>(value)));
   return static_cast<std::uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(equal)));
 #else
-  std::uint32_t mask = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    mask |= (words[i] == value ? 1U : 0U) << i;
-  }
-  return mask;
+  return equal_words_one_by_one<4>(words, value);
 #endif
 }
 
@@ -81,7 +87,7 @@ template <std::uint32_t count>
   }
 }
 
-// Bit i: word i of sixteen equals `value`.
+// The same of sixteen.
 [[gnu::always_inline]] inline std::uint32_t equal_words_of_16(const std::uint32_t* words, std::uint32_t value) {
 #ifdef __SSE2__
   const __m128i wanted = _mm_set1_epi32(static_cast<int>(value));
@@ -92,11 +98,7 @@ template <std::uint32_t count>
   const __m128i high = _mm_packs_epi32(equal(2), equal(3));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
 #else
-  std::uint32_t mask = 0;
-  for (unsigned i = 0; i < 16; ++i) {
-    mask |= (words[i] == value ? 1U : 0U) << i;
-  }
-  return mask;
+  return equal_words_one_by_one<16>(words, value);
 #endif
 }
 

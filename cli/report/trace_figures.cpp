@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 
+#include "cli/lapped.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/parallel.hpp"
 #include "infer/asking/statistics.hpp"
@@ -48,16 +49,6 @@ std::vector<std::uint64_t> even_sizes(std::uint64_t from, std::uint64_t to, std:
     sizes.push_back(size * step);
   }
   return sizes;
-}
-
-constexpr std::size_t warm_up_laps = 10;
-
-model::Question lapped(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::size_t laps) {
-  const std::size_t lap = (array_bytes - 1) / stride_bytes + 1;
-  return {.target = {},
-          .state = model::StartState::clean,
-          .warm = model::cyclic(array_bytes, stride_bytes, warm_up_laps * lap),
-          .record = model::cyclic(array_bytes, stride_bytes, laps * lap)};
 }
 
 // Of all arrays that are simulated together, and how many arrays there should be at least.

@@ -10,8 +10,9 @@
 
 // What two device descriptions say differently. What means the same counts as the same: index functions that split the
 // addresses alike, where the bits that took part allow to tell; policies that no sequence of accesses tells apart;
-// intervals that overlap; what was timed, as far as it is known how much it spreads. Sizes of a cache that were found
-// out at two carve-outs are compared at one of which both say something, and are open where there is none.
+// intervals that overlap; what was timed, as far as its evidence says that it spreads, and else one percent around
+// either. Sizes of a cache that were found out at two carve-outs are compared at one of which both say something, and
+// are open where there is none.
 namespace gpuinfer::infer {
 
 enum class Verdict {

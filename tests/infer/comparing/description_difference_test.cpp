@@ -159,6 +159,9 @@ TEST(DescriptionDifference, LatenciesDifferBySoMuch) {
   const LeafDifference latency = difference_of("latency_cycles", cache({}), cache({.latency = "{hit: 33, miss: 200}"}));
   EXPECT_EQ(latency.verdict, Verdict::differs);
   EXPECT_EQ(latency.note, "hit +3 (+10 %)");
+  EXPECT_EQ(verdict_of("latency_cycles", {}, {.latency = "{hit: 30, miss: 203}"}), Verdict::same);
+  EXPECT_EQ(verdict_of("latency_cycles", {}, {.latency = "{hit: 30, miss: 197}"}), Verdict::same);
+  EXPECT_EQ(verdict_of("latency_cycles", {}, {.latency = "{hit: 30, miss: 205}"}), Verdict::differs);
   EXPECT_EQ(verdict_of("latency_cycles", {}, {.latency = "{hit: 30, miss: null}"}), Verdict::less_certain);
   EXPECT_EQ(verdict_of("latency_cycles", {.latency = "{hit: 31, miss: 200}"}, {.latency = "{hit: 30, miss: null}"}),
             Verdict::differs);

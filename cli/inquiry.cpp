@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/explanation.hpp"
 #include "cli/leaf_table.hpp"
@@ -89,11 +92,34 @@ Plan plan_for(const std::vector<std::string>& asked, const model::DeviceFacts& f
   return plan;
 }
 
+// How much of the time each target takes.
+class Shares {
+ public:
+  Shares(const Plan& plan, const model::DeviceFacts& facts) : done_{0} {
+    constexpr std::uint64_t large_bytes = 128ULL << 20U;  // more than a first level needs
+    constexpr double effort_of_large = 8;
+    for (const std::string& target : plan.targets) {
+      const bool is_large = plan.pace == Pace::by_reach && facts.buffer_of(target).bytes >= large_bytes;
+      done_.push_back(done_.back() + (is_large ? effort_of_large : 1));
+    }
+  }
+
+  // Of all targets, when this share of one is done.
+  [[nodiscard]] double done(std::size_t target, double share) const {
+    return std::lerp(done_[target], done_[target + 1], share) / done_.back();
+  }
+
+ private:
+  std::vector<double> done_;  // efforts before each target, and of all
+};
+
 }  // namespace
 
 Inquiry inquire(model::Answerer& device, const model::DeviceFacts& facts, const std::vector<std::string>& targets,
-                const infer::Settings& settings, bool quiet) {
-  return inquire(facts, plan_for(targets, facts), settings, quiet,
+                const infer::Settings& settings, bool quiet, Pace pace) {
+  Plan plan = plan_for(targets, facts);
+  plan.pace = pace;
+  return inquire(facts, plan, settings, quiet,
                  [&](const std::string& target, const infer::Settings& limited, model::DeviceDescription& profile) {
                    return study(device, target, limited, profile);
                  });
@@ -110,6 +136,7 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
                             .provenance = facts.provenance};
   ProgressLine line = ProgressLine::on_stderr(quiet);
   const std::optional<std::size_t> budget_accesses = settings.budget_accesses;
+  const Shares shares(plan, facts);
   bool something_is_known = false;
   std::optional<std::string> first_failure;
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
@@ -118,7 +145,7 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
       settings.budget_accesses = *budget_accesses - std::min(*budget_accesses, inquiry.accesses);
     }
     settings.on_progress = [&](infer::Progress progress) {
-      progress.done = (static_cast<double>(i) + progress.done) / static_cast<double>(plan.targets.size());
+      progress.done = shares.done(i, progress.done);
       progress.questions += inquiry.questions;
       progress.accesses += inquiry.accesses;
       line.update(

@@ -30,10 +30,14 @@ struct Inquiry {
 using FindOut = std::function<infer::Finding(const std::string& target, const infer::Settings& settings,
                                              model::DeviceDescription& profile)>;
 
+// Which targets take most of the time: a device of memory takes long where loads reach much of it.
+enum class Pace : std::uint8_t { even, by_reach };
+
 // What is found out, in this order, and what of it somebody asked for.
 struct Plan {
   std::vector<std::string> targets;
   std::vector<std::string> asked;
+  Pace pace = Pace::even;
 };
 
 // `all_resolved` is of those that were asked for. Budget and deadline in `settings` are for all targets together. Shows
@@ -45,7 +49,8 @@ struct Plan {
 // Asks the device for these targets, by the table of studies, and before for what they need to know, as far as the
 // device offers it. `facts`: of the device, with what the profile is to say of the run.
 [[nodiscard]] Inquiry inquire(model::Answerer& device, const model::DeviceFacts& facts,
-                              const std::vector<std::string>& targets, const infer::Settings& settings, bool quiet);
+                              const std::vector<std::string>& targets, const infer::Settings& settings, bool quiet,
+                              Pace pace = Pace::even);
 
 // What is told on stderr besides warnings.
 struct Verbosity {

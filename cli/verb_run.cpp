@@ -6,6 +6,7 @@
 #include "cli/answer_keeping.hpp"
 #include "cli/average_report.hpp"
 #include "cli/common_options.hpp"
+#include "cli/devices/kind.hpp"
 #include "cli/disturbances.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/interrupt.hpp"
@@ -233,7 +234,8 @@ RunEnd ask(model::Answerer& device, const model::DeviceFacts& facts, const std::
     tell_disturbances(device, archive);
     return {.status = status};
   }
-  Inquiry inquiry = inquire(device, facts, targets, options.settings, options.verbosity.quiet);
+  const Pace pace = parse_device(facts.source).kind->answers_repeat ? Pace::even : Pace::by_reach;
+  Inquiry inquiry = inquire(device, facts, targets, options.settings, options.verbosity.quiet, pace);
   auto& provenance = inquiry.profile.device.provenance;
   provenance.merge(tell_disturbances(device, archive));
   if (kept != nullptr) {

@@ -12,11 +12,16 @@
 namespace gpuinfer::probe::cuda {
 namespace {
 
-// Lines of a page that are tried, and loads of each. They take turns in an order that changes, since a load that
-// follows one of the same line is not timed as it is among others. The first loads bring the line and its translation
-// near.
-constexpr std::size_t candidates = 128;
-constexpr std::size_t loads = 14;
+// Lines of a page that are tried, and loads of each; of those that take about the time that is wanted, many more loads:
+// what was the nearest of many after few loads was so by chance. They take turns in an order that changes, since a load
+// that follows one of the same line is not timed as it is among others. The first loads bring the line and its
+// translation near.
+struct Trial {
+  std::size_t lines = 0;  // of each page
+  std::size_t loads = 0;  // of each line
+};
+constexpr Trial first_trial{.lines = 128, .loads = 14};
+constexpr Trial second_trial{.lines = 16, .loads = 66};
 constexpr std::size_t loads_until_near = 2;
 
 // Lines of a page that are chosen.
@@ -32,10 +37,10 @@ float middle_of(std::vector<float> values) {
   return std::accumulate(middle.begin(), middle.end(), 0.0F) / static_cast<float>(middle.size());
 }
 
-struct Candidate {
-  std::uint64_t offset = 0;
-  float cycles = 0;
-};
+// The nearest to `cycles` come first.
+void sort_by_distance(std::vector<TimedLine>& lines, float cycles) {
+  std::ranges::sort(lines, {}, [cycles](const TimedLine& line) { return std::abs(line.cycles - cycles); });
+}
 
 }  // namespace
 
@@ -65,42 +70,69 @@ std::optional<model::Question> PageLines::in_lines(const model::Question& questi
   return played;
 }
 
-bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
-  constexpr std::uint64_t unit = unit_bytes(LoadPath::lines_cg);
+std::optional<std::vector<std::vector<TimedLine>>> PageLines::timed(std::vector<model::AccessSequence> lines_of_pages,
+                                                                    std::size_t loads) {
   model::Question question;
-  for (const std::uint64_t page : pages) {
-    model::Random random = streams_.random("candidates", page);
-    model::AccessSequence lines(candidates);
-    std::ranges::generate(lines, [&] { return page * page_bytes + unit * random.below(page_bytes / unit); });
+  for (model::AccessSequence& lines : lines_of_pages) {
     for (std::size_t round = 0; round < loads; ++round) {
-      random.shuffle(lines);
+      random_.shuffle(lines);
       question.record.insert(question.record.end(), lines.begin(), lines.end());
     }
   }
   const auto played = gpu_->play_on(
       sm_, {.paths = {.path = LoadPath::lines_cg, .warm = LoadPath::lines_cg}, .reach = reach_}, question);
   if (!played) {
+    return std::nullopt;
+  }
+  std::vector<std::vector<TimedLine>> timed;
+  std::size_t begin = 0;
+  for (const model::AccessSequence& lines : lines_of_pages) {
+    const std::size_t end = begin + lines.size() * loads;
+    std::map<std::uint64_t, std::vector<float>> cycles_of;
+    for (std::size_t access = begin + lines.size() * loads_until_near; access < end; ++access) {
+      cycles_of[question.record[access]].push_back(played->latency_cycles[access]);
+    }
+    std::vector<TimedLine>& of_page = timed.emplace_back();
+    for (auto& [offset, cycles] : cycles_of) {
+      of_page.push_back({.offset = offset, .cycles = middle_of(std::move(cycles))});
+    }
+    begin = end;
+  }
+  return timed;
+}
+
+bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
+  constexpr std::uint64_t unit = unit_bytes(LoadPath::lines_cg);
+  std::vector<model::AccessSequence> lines_of_pages;
+  for (const std::uint64_t page : pages) {
+    model::Random random = streams_.random("candidates", page);
+    model::AccessSequence& lines = lines_of_pages.emplace_back(first_trial.lines);
+    std::ranges::generate(lines, [&] { return page * page_bytes + unit * random.below(page_bytes / unit); });
+  }
+  auto tried = timed(std::move(lines_of_pages), first_trial.loads);
+  if (!tried) {
+    return false;
+  }
+  if (!common_cycles_) {
+    std::vector<float> all_cycles;
+    std::ranges::transform(tried->front(), std::back_inserter(all_cycles), &TimedLine::cycles);
+    common_cycles_ = middle_of(std::move(all_cycles));
+  }
+  std::vector<model::AccessSequence> near;
+  for (std::vector<TimedLine>& lines : *tried) {
+    sort_by_distance(lines, *common_cycles_);
+    lines.resize(std::min(lines.size(), second_trial.lines));
+    std::ranges::transform(lines, std::back_inserter(near.emplace_back()), &TimedLine::offset);
+  }
+  tried = timed(std::move(near), second_trial.loads);
+  if (!tried) {
     return false;
   }
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    std::map<std::uint64_t, std::vector<float>> near_cycles;
-    constexpr std::size_t of_page = candidates * loads;
-    for (std::size_t access = candidates * loads_until_near; access < of_page; ++access) {
-      near_cycles[question.record[i * of_page + access]].push_back(played->latency_cycles[i * of_page + access]);
-    }
-    std::vector<Candidate> tried;
-    for (auto& [offset, cycles] : near_cycles) {
-      tried.push_back({offset, middle_of(std::move(cycles))});
-    }
-    if (!common_cycles_) {
-      std::vector<float> all_cycles;
-      std::ranges::transform(tried, std::back_inserter(all_cycles), &Candidate::cycles);
-      common_cycles_ = middle_of(std::move(all_cycles));
-    }
-    std::ranges::sort(tried, {},
-                      [&](const Candidate& candidate) { return std::abs(candidate.cycles - *common_cycles_); });
-    tried.resize(std::min(tried.size(), chosen));
-    std::ranges::transform(tried, std::back_inserter(lines_of_page_[pages[i]]), &Candidate::offset);
+    std::vector<TimedLine>& lines = (*tried)[i];
+    sort_by_distance(lines, *common_cycles_);
+    lines.resize(std::min(lines.size(), chosen));
+    std::ranges::transform(lines, std::back_inserter(lines_of_page_[pages[i]]), &TimedLine::offset);
   }
   return true;
 }

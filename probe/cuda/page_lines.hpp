@@ -5,11 +5,17 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "model/random_streams.hpp"
 #include "probe/cuda/gpu.hpp"
 
 namespace gpuinfer::probe::cuda {
+
+struct TimedLine {
+  std::uint64_t offset = 0;
+  float cycles = 0;  // of a load that finds the line in L2 and its translation near
+};
 
 // How the time of a translation is told from that of the load behind it, which differs from line to line by more. Lines
 // of each page are chosen that take about the same time on one SM when L2 has them and the first TLB their page. An
@@ -33,6 +39,9 @@ class PageLines {
 
  private:
   [[nodiscard]] bool choose_lines(const std::vector<std::uint64_t>& pages);
+  // Those of each page in an order of its own. None when no block got to the SM alone.
+  [[nodiscard]] std::optional<std::vector<std::vector<TimedLine>>> timed(
+      std::vector<model::AccessSequence> lines_of_pages, std::size_t loads);
 
   Gpu* gpu_;
   std::uint32_t sm_;

@@ -421,7 +421,7 @@ TEST(InferCache, RandomCachesAreNeverTakenForOthers) {
   const char* chosen = std::getenv("GPUINFER_TEST_SEED");
   const std::uint64_t seed = chosen == nullptr ? 20160906 : std::stoull(chosen);
   const char* count = std::getenv("GPUINFER_TEST_CACHES");
-  const int caches = count == nullptr ? 20 : std::stoi(count);
+  const int caches = count == nullptr ? 10 : std::stoi(count);
   std::cout << "seed " << seed << " (GPUINFER_TEST_SEED)\n";
   model::Random random(seed);
   int found_whole = 0;

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <vector>
+
+namespace gpuinfer::infer {
+
+// The cases of a test: all where the environment has GPUINFER_TEST_DEEP, as `scripts/test --deep` does; else the first.
+template <class Case>
+[[nodiscard]] std::vector<Case> cases(std::size_t quick, std::vector<Case> all) {
+  if (std::getenv("GPUINFER_TEST_DEEP") == nullptr) {
+    all.resize(quick);
+  }
+  return all;
+}
+
+}  // namespace gpuinfer::infer

@@ -192,12 +192,17 @@ std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t 
     if (!carveout.onset_bytes) {
       carveout.onset_bytes = lines_that_fit(device, carveout_kb, line_bytes) * line_bytes;
     }
-    const std::uint64_t fitting = *carveout.onset_bytes / line_bytes;
-    const std::uint64_t more = std::min(device.buffer().bytes / line_bytes, fitting + fitting / 2 + 16);
-    carveout.resident_bytes = find_resident_bytes(device, more, line_bytes, carveout_kb);
+    carveout.resident_bytes = find_resident_bytes(device, carveout, line_bytes);
     carveouts.push_back(std::move(carveout));
   }
   return carveouts;
+}
+
+std::array<double, 2> find_resident_bytes(Interrogator& device, const model::Carveout& carveout,
+                                          std::uint64_t line_bytes) {
+  const std::uint64_t fitting = *carveout.onset_bytes / line_bytes;
+  const std::uint64_t more = std::min(device.buffer().bytes / line_bytes, fitting + fitting / 2 + 16);
+  return find_resident_bytes(device, more, line_bytes, carveout.carveout_kb);
 }
 
 Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes) {

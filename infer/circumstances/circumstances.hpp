@@ -35,6 +35,10 @@ namespace gpuinfer::infer {
 [[nodiscard]] std::vector<model::Carveout> find_carveouts(Interrogator& device, std::uint64_t line_bytes,
                                                           std::span<const model::Carveout> known);
 
+// What is present with this carve-out, of which onset_bytes is known.
+[[nodiscard]] std::array<double, 2> find_resident_bytes(Interrogator& device, const model::Carveout& carveout,
+                                                        std::uint64_t line_bytes);
+
 struct Sharing {
   std::vector<std::string> shared_with;
   std::vector<std::string> apart;

@@ -211,6 +211,42 @@ TEST(Circumstances, CarveOutsThatContradictThemselvesAreNotClaimed) {
   EXPECT_TRUE(finding.cache.shared_with.has_value());
 }
 
+// Somebody else evicts a tenth of what is present while the random loads of one carve-out are asked for the first time.
+class VisitedCarveout final : public model::Answerer {
+ public:
+  VisitedCarveout() : device_(probe::open_virtual(with_carveouts("lru"), "virtual:small", 1)) {}
+
+  const model::DeviceFacts& facts() const override { return device_->facts(); }
+
+  std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    constexpr std::size_t walk_loads = 1U << 14U;
+    constexpr std::size_t visited_walks = 4;
+    std::vector<model::Answer> answers = device_->ask(questions);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (questions[i].circumstances.shared_memory_kb == 48U && questions[i].record.size() == walk_loads &&
+          walks_++ < visited_walks) {
+        for (std::size_t load = 0; load < walk_loads; load += 10) {
+          answers[i].latency_cycles[load] = 220.0F;
+        }
+      }
+    }
+    return answers;
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+  std::size_t walks_ = 0;
+};
+
+TEST(Circumstances, CarveOutsThatSomebodyElseTouchedAreNotClaimed) {
+  VisitedCarveout device;
+  const CacheFinding finding = infer_cache(device, "L1tex", {});
+  EXPECT_TRUE(finding.cache.carveouts.empty());
+  const model::LeafEvidence& leaf = finding.evidence.leaves.at("carveouts");
+  EXPECT_EQ(leaf.status, EvidenceStatus::unknown);
+  EXPECT_NE(leaf.reason.find("at another time"), std::string::npos) << leaf.reason;
+}
+
 // A device of which one SM has another cache, and one a longer way.
 class OddSms final : public model::Answerer {
  public:

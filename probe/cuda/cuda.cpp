@@ -525,7 +525,15 @@ std::optional<cuda::Played> CudaProbe::play_from_banks(const Offer& /*offer*/, c
 }
 
 std::optional<cuda::Played> CudaProbe::play_after_other_pages(const Offer& offer, const model::Question& question) {
-  const auto in_lines = page_lines_->in_lines(flooded(offer, question), cuda::PageLines::Choice::any);
+  auto in_lines = page_lines_->in_lines(flooded(offer, question), cuda::PageLines::Choice::any);
+  if (in_lines && question.state == StartState::flooded) {
+    // What is timed is the translation and not the way of the data: lines that L2 has dropped, or holds in its far part
+    // only, come near before other pages take the translations' place.
+    model::Question recorded = *in_lines;
+    recorded.warm.clear();
+    const model::AccessSequence near = gpu::once_each(recorded).warm;
+    in_lines->warm.insert(in_lines->warm.begin(), near.begin(), near.end());
+  }
   return in_lines ? gpu_.play_on(home_sm, manner_of(offer, question), *in_lines) : std::nullopt;
 }
 

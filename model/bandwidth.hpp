@@ -40,9 +40,10 @@ struct Bandwidth {
   return own == bandwidth.by_element_bits.end() ? std::nullopt : std::optional(*own);
 }
 
-// What is loaded only, and what is copied with streaming stores.
-inline constexpr std::array<std::string_view, 8> bandwidth_names{"L1",      "texture", "shared",    "constant",
-                                                                 "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
+// What is loaded only, and what is copied or stored to with streaming stores.
+inline constexpr std::array<std::string_view, 11> bandwidth_names{"L1",        "texture",   "shared",    "shared_store",
+                                                                  "constant",  "L2_load",   "L2_copy",   "L2_store",
+                                                                  "DRAM_load", "DRAM_copy", "DRAM_store"};
 
 using BandwidthDescription = std::map<std::string, Bandwidth>;  // by one of these names
 

@@ -26,7 +26,7 @@ std::uint64_t bytes_of_sm(const DeviceDescription& device, const Stream& stream)
 std::string memory_of(const DeviceDescription& device, const Stream& stream) {
   switch (stream.path) {
     case StreamPath::shared:
-      return "shared";
+      return stream.work == StreamWork::store ? "shared_store" : "shared";
     case StreamPath::constant:
       return "constant";
     case StreamPath::texture:
@@ -45,8 +45,8 @@ std::string memory_of(const DeviceDescription& device, const Stream& stream) {
       break;
   }
   const std::uint64_t bytes = stream.work == StreamWork::copy ? 2 * stream.dataset_bytes : stream.dataset_bytes;
-  return std::string(!stream.drops_l2 && holds(device, "L2", bytes) ? "L2" : "DRAM") +
-         (stream.work == StreamWork::copy ? "_copy" : "_load");
+  return std::string(!stream.drops_l2 && holds(device, "L2", bytes) ? "L2" : "DRAM") + "_" +
+         std::string(to_string(stream.work));
 }
 
 ElementBandwidth bandwidth_of(const DeviceDescription& device, const std::string& memory, std::uint32_t element_bits) {
@@ -79,7 +79,8 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   const double bytes_under_way = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
   // An SM draws on its own memory alone, and on what all share as far as its outstanding loads go. Latencies are about
   // those of most GPUs.
-  const bool is_own = memory == "L1" || memory == "texture" || memory == "shared" || memory == "constant";
+  const bool is_own =
+      memory == "L1" || memory == "texture" || memory == "shared" || memory == "shared_store" || memory == "constant";
   const double latency_cycles = is_own ? 30 : 250;
   const double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
   const double bytes_per_second = std::min(limit, bytes_under_way * clock_hz / latency_cycles);

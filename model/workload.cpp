@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 5> path_names{"global_ca", "global_cg", "texture", "shared", "constant"};
 constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth",
                                                                               "Kernels"};
-constexpr std::array<std::string_view, 3> work_names{"load", "copy", "swap"};
+constexpr std::array<std::string_view, 4> work_names{"load", "copy", "swap", "store"};
 constexpr std::array<std::string_view, kernel_names.size()> kernel_words{
     "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3", "syrk", "syr2k"};
 constexpr std::array<std::string_view, kernel_variants.size()> variant_words{"plain", "texture_scalar",
@@ -55,6 +55,21 @@ std::optional<std::string> why_malformed_alone(const ConcurrentLoads& loads) {
   return std::nullopt;
 }
 
+bool can_work(StreamPath path, StreamWork work) {
+  switch (path) {
+    case StreamPath::shared:
+      return work != StreamWork::load;
+    case StreamPath::constant:
+      return work == StreamWork::load;
+    case StreamPath::texture:
+      return work == StreamWork::load || work == StreamWork::copy;
+    case StreamPath::global_ca:
+    case StreamPath::global_cg:
+      break;
+  }
+  return work != StreamWork::swap;
+}
+
 std::optional<std::string> why_malformed_alone(const Stream& stream) {
   constexpr std::uint64_t most_dataset_bytes = std::uint64_t{1} << 40U;
   constexpr std::uint32_t most_blocks = 1U << 24U;
@@ -74,12 +89,10 @@ std::optional<std::string> why_malformed_alone(const Stream& stream) {
       stream.elements_per_thread > most_elements) {
     return "elements_per_thread is no multiple of elements_in_flight up to 268435456; ask for one";
   }
-  const bool can_work = stream.path == StreamPath::shared     ? stream.work != StreamWork::load
-                        : stream.path == StreamPath::constant ? stream.work == StreamWork::load
-                                                              : stream.work != StreamWork::swap;
-  if (!can_work) {
-    return "shared memory is swapped or copied, constants are loaded, and what is global is loaded or copied; ask for "
-           "that";
+  if (!can_work(stream.path, stream.work)) {
+    return "shared memory is swapped, copied or stored to, constants are loaded, textures loaded or copied, and what "
+           "is "
+           "global is loaded, copied or stored to; ask for that";
   }
   if (on_chip) {
     return stream.dataset_bytes == 0 && stream.part_bytes == 0

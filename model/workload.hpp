@@ -55,16 +55,17 @@ enum class StreamPath : std::uint8_t { global_ca, global_cg, texture, shared, co
 [[nodiscard]] std::string_view to_string(StreamPath path);
 [[nodiscard]] std::optional<StreamPath> stream_path_from(std::string_view name);
 
-// What is done with each element: loaded; loaded and stored elsewhere; two of them exchanged.
-enum class StreamWork : std::uint8_t { load, copy, swap };
+// What is done with each element: loaded; loaded and stored elsewhere; two of them exchanged; stored.
+enum class StreamWork : std::uint8_t { load, copy, swap, store };
 [[nodiscard]] std::string_view to_string(StreamWork work);
 [[nodiscard]] std::optional<StreamWork> stream_work_from(std::string_view name);
 
 // Blocks of threads go through a dataset, neighbours side by side, each block from a place of its own on, and from its
 // end back to its begin, until each thread has moved elements_per_thread (Konstantinidis & Cotronis 2016, section III).
 // Where blocks have parts of their own, no two of them ask for the same line.
-// Shared memory and constants are worked on in place: a thread swaps or copies elements of its own, and all lanes of a
-// warp load the same constant. A run has the cycles of the SM that took longest and the seconds of all together.
+// Shared memory and constants are worked on in place: a thread swaps, copies or stores elements of its own, and all
+// lanes of a warp load the same constant. Stores never wait, however many elements are in flight. A run has the cycles
+// of the SM that took longest and the seconds of all together.
 struct Stream {
   StreamPath path = StreamPath::global_ca;
   StreamWork work = StreamWork::load;

@@ -244,15 +244,16 @@ class Mt4gWriter {
     if (confidence) {
       l2["size"]["confidence"] = *confidence;
     }
-    add_bandwidths(l2, "L2_load");
+    add_bandwidths(l2, "L2");
   }
 
   void add_bandwidths(Json& element, const std::string& memory) {
     if (element.contains("latency")) {
-      const auto loads = bytes_per_second(profile_, memory);
-      element["readBandwidth"] =
-          needed(loads ? std::optional(*loads / bytes_of_gib) : std::nullopt, "GiB/s", "bandwidth." + memory);
-      element["writeBandwidth"] = stand_in("bandwidth", "value", "GiB/s");  // stores alone are not measured
+      for (const auto& [key, work] : {std::pair{"readBandwidth", "_load"}, std::pair{"writeBandwidth", "_store"}}) {
+        const auto most = bytes_per_second(profile_, memory + work);
+        element[key] =
+            needed(most ? std::optional(*most / bytes_of_gib) : std::nullopt, "GiB/s", "bandwidth." + memory + work);
+      }
     }
   }
 
@@ -268,7 +269,7 @@ class Mt4gWriter {
         needed(clock_mhz ? std::optional(*clock_mhz * kilo) : std::nullopt, "kHz", "clocks.memory_clock_mhz");
     main["totalGlobalMem"] =
         needed(told_number(profile_, "global_memory_bytes"), "bytes", "device.global_memory_bytes");
-    add_bandwidths(main, "DRAM_load");
+    add_bandwidths(main, "DRAM");
     return main;
   }
 

@@ -104,14 +104,18 @@ constexpr Memory l1{"L1", StreamPath::global_ca, StreamWork::load};
 constexpr Memory texture{"texture", StreamPath::texture, StreamWork::load};
 constexpr Memory shared{"shared", StreamPath::shared, StreamWork::swap};
 constexpr Memory shared_by_copies{"shared", StreamPath::shared, StreamWork::copy};
+constexpr Memory shared_store{"shared_store", StreamPath::shared, StreamWork::store};
 constexpr Memory constant{"constant", StreamPath::constant, StreamWork::load};
 constexpr Memory l2_load{"L2_load", StreamPath::global_cg, StreamWork::load};
 constexpr Memory l2_copy{"L2_copy", StreamPath::global_cg, StreamWork::copy};
+constexpr Memory l2_store{"L2_store", StreamPath::global_cg, StreamWork::store};
 constexpr Memory dram_load{"DRAM_load", StreamPath::global_cg, StreamWork::load};
 constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy};
+constexpr Memory dram_store{"DRAM_store", StreamPath::global_cg, StreamWork::store};
 
-constexpr std::array bandwidth_leaves{"L1",      "texture", "shared",    "constant",
-                                      "L2_load", "L2_copy", "DRAM_load", "DRAM_copy"};
+// In the order in which they are asked for.
+constexpr std::array memories{&l2_load, &dram_load, &l2_copy, &dram_copy, &l2_store,    &dram_store,
+                              &l1,      &texture,   &shared,  &constant,  &shared_store};
 
 // Asks for streams, with blocks for so many SMs.
 class Streams {
@@ -339,7 +343,7 @@ void state_one_sm(const Stage& stage, const Memory& memory, const Stream& of_all
   constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
   Stream stream = of_all_sms;
   stream.blocks = 1;
-  if (&memory == &dram_load || &memory == &dram_copy) {
+  if (&memory == &dram_load || &memory == &dram_copy || &memory == &dram_store) {
     stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(stage.streams.device().buffer().bytes));
     stream.drops_l2 = true;
   }
@@ -393,10 +397,9 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
 }
 
 void begin(const Stage& stage, const Memory& memory) {
-  constexpr std::array order{&l2_load, &dram_load, &l2_copy, &dram_copy, &l1, &texture, &shared, &constant};
   stage.leaves.begin(memory.name, "its streams were not all asked for");
-  const auto begun = std::ranges::find(order, &memory) - order.begin();
-  stage.streams.device().report(memory.name, static_cast<double>(begun) / static_cast<double>(order.size()));
+  const auto begun = std::ranges::find(memories, &memory) - memories.begin();
+  stage.streams.device().report(memory.name, static_cast<double>(begun) / static_cast<double>(memories.size()));
 }
 
 // Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
@@ -430,13 +433,26 @@ void state_l2_saving(const Stage& stage, const Memory& cache, std::uint64_t larg
   }
 }
 
+std::string_view words_of(StreamWork work) {
+  switch (work) {
+    case StreamWork::load:
+      return "loads";
+    case StreamWork::copy:
+      return "copies";
+    case StreamWork::swap:
+      return "swaps";
+    case StreamWork::store:
+      break;
+  }
+  return "stores";
+}
+
 // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
 // several SMs ask for at a time may be fetched for all of them at once.
 void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
   begin(stage, cache);
-  const bool loads = cache.work == StreamWork::load;
   stage.streams.device().inquire(
-      std::string(loads ? "loads" : "copies") + " past L1 of datasets of every size, each block in a part of its own",
+      std::string(words_of(cache.work)) + " past L1 of datasets of every size, each block in a part of its own",
       "what fits L2 comes faster than what does not");
   std::vector<Flow> by_size;
   for (std::uint64_t bytes = smallest_dataset_bytes; bytes <= largest_bytes; bytes *= 2) {
@@ -455,10 +471,10 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
          best_of(of_cache).bytes_per_second > (1 + 3 * same_peak) * last.bytes_per_second
              ? ""
              : "no size of the dataset gives more than memory does");
-  if (loads) {
+  if (cache.work == StreamWork::load) {
     stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =
         by_dataset(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
-  } else {
+  } else if (cache.work == StreamWork::copy) {
     state_l2_saving(stage, cache, largest_bytes);
   }
   begin(stage, memory);
@@ -494,7 +510,16 @@ void find_on_chip(const Stage& stage, const Memory& name, const std::vector<Memo
   settle(stage, name, all, {}, "");
 }
 
-void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding) {
+// Recordings, and descriptions of devices, from before anybody asked know nothing of stores.
+bool takes_stores_alone(model::Answerer& device) {
+  const model::Workload store = Stream{.path = l2_store.path,
+                                       .work = l2_store.work,
+                                       .dataset_bytes = smallest_dataset_bytes,
+                                       .block_threads = model::warp_lanes};
+  return !device.time({&store, 1}).front().refusal;
+}
+
+void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, bool takes_stores) {
   const std::optional<std::uint32_t> sms = device.facts().sm_count;
   if (!sms) {
     leaves.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
@@ -505,10 +530,16 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding) {
   const std::uint64_t largest_bytes = device.buffer().bytes;
   find_of_memory(stage, l2_load, dram_load, largest_bytes);
   find_of_memory(stage, l2_copy, dram_copy, largest_bytes);
+  if (takes_stores) {
+    find_of_memory(stage, l2_store, dram_store, largest_bytes);
+  }
   find_of_cache(stage, l1, largest_texture_bytes, "ld.global.ca");
   find_of_cache(stage, texture, largest_texture_bytes, "texture fetches");
   find_on_chip(stage, shared, {shared, shared_by_copies}, "what threads swap and copy in shared memory");
   find_on_chip(stage, constant, {constant}, "one constant for all lanes of a warp");
+  if (takes_stores) {
+    find_on_chip(stage, shared_store, {shared_store}, "what threads store to shared memory");
+  }
   device.report("done", 1.0);
 }
 
@@ -517,11 +548,16 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding) {
 BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
   Asker interrogator(device, target, settings);
   BandwidthFinding finding;
-  for (const char* name : bandwidth_leaves) {
-    finding.bandwidth[name];
+  const bool takes_stores = takes_stores_alone(device);
+  std::vector<const char*> names;
+  for (const Memory* memory : memories) {
+    if (takes_stores || memory->work != StreamWork::store) {
+      names.push_back(memory->name);
+      finding.bandwidth[memory->name];
+    }
   }
-  Leaves leaves(interrogator, finding, bandwidth_leaves);
-  static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding); }));
+  Leaves leaves(interrogator, finding, names);
+  static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding, takes_stores); }));
   leaves.close();
   return finding;
 }

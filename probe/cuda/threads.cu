@@ -194,7 +194,7 @@ __device__ __forceinline__ void fetch(Element<4>& e, cudaTextureObject_t texture
 enum class Source { ca, cg, texture };
 
 // Each warp takes elements_in_flight times 32 neighbouring elements at a time.
-template <Source source, bool copies, std::uint32_t words, std::uint32_t in_flight>
+template <Source source, model::StreamWork work, std::uint32_t words, std::uint32_t in_flight>
 __global__ void __launch_bounds__(model::most_block_threads) stream_kernel(const StreamLaunch launch) {
   constexpr std::uint64_t element_bytes = words * sizeof(std::uint32_t);
   constexpr std::uint64_t warp_bytes = element_bytes * in_flight * model::warp_lanes;
@@ -215,7 +215,9 @@ __global__ void __launch_bounds__(model::most_block_threads) stream_kernel(const
 #pragma unroll
     for (std::uint32_t i = 0; i < in_flight; ++i) {
       const std::uint64_t at = offset + i * element_bytes * model::warp_lanes;
-      if constexpr (source == Source::ca) {
+      if constexpr (work == model::StreamWork::store) {
+        elements[i] = {};
+      } else if constexpr (source == Source::ca) {
         load_ca(elements[i], from + at);
       } else if constexpr (source == Source::cg) {
         load_cg(elements[i], from + at);
@@ -225,7 +227,7 @@ __global__ void __launch_bounds__(model::most_block_threads) stream_kernel(const
     }
 #pragma unroll
     for (std::uint32_t i = 0; i < in_flight; ++i) {
-      if constexpr (copies) {
+      if constexpr (work != model::StreamWork::load) {
         store_cs(elements[i], to + offset + i * element_bytes * model::warp_lanes);
       } else {
         sum ^= elements[i];
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(model::most_block_threads) stream_kernel(const
   time.end();
 }
 
-template <bool swaps, std::uint32_t words, std::uint32_t in_flight>
+template <model::StreamWork work, std::uint32_t words, std::uint32_t in_flight>
 __global__ void __launch_bounds__(model::most_block_threads) stream_shared_kernel(const StreamLaunch launch) {
   extern __shared__ uint4 memory[];
   constexpr std::uint32_t element_bytes = words * sizeof(std::uint32_t);
@@ -248,19 +250,21 @@ __global__ void __launch_bounds__(model::most_block_threads) stream_shared_kerne
   BlockTime time(launch.times);
 #pragma unroll 1
   for (std::uint32_t round = 0; round < launch.rounds; ++round) {
-    Element<words> a[in_flight];
-    Element<words> b[in_flight];
+    Element<words> a[in_flight]{};
+    Element<words> b[in_flight]{};
 #pragma unroll
     for (std::uint32_t i = 0; i < in_flight; ++i) {
-      load_shared_element(a[i], first + 2 * i * row_bytes);
-      if constexpr (swaps) {
+      if constexpr (work != model::StreamWork::store) {
+        load_shared_element(a[i], first + 2 * i * row_bytes);
+      }
+      if constexpr (work == model::StreamWork::swap) {
         load_shared_element(b[i], first + (2 * i + 1) * row_bytes);
       }
     }
 #pragma unroll
     for (std::uint32_t i = 0; i < in_flight; ++i) {
       store_shared_element(a[i], first + (2 * i + 1) * row_bytes);
-      if constexpr (swaps) {
+      if constexpr (work == model::StreamWork::swap) {
         store_shared_element(b[i], first + 2 * i * row_bytes);
       }
     }
@@ -302,19 +306,23 @@ using StreamKernel = void (*)(StreamLaunch);
 
 template <std::uint32_t words, std::uint32_t in_flight>
 StreamKernel kernel_of(const model::Stream& stream) {
-  const bool copies = stream.work == model::StreamWork::copy;
+  using enum model::StreamWork;
   switch (stream.path) {
     case model::StreamPath::global_ca:
-      return copies ? stream_kernel<Source::ca, true, words, in_flight>
-                    : stream_kernel<Source::ca, false, words, in_flight>;
+      return stream.work == load   ? stream_kernel<Source::ca, load, words, in_flight>
+             : stream.work == copy ? stream_kernel<Source::ca, copy, words, in_flight>
+                                   : stream_kernel<Source::ca, store, words, in_flight>;
     case model::StreamPath::global_cg:
-      return copies ? stream_kernel<Source::cg, true, words, in_flight>
-                    : stream_kernel<Source::cg, false, words, in_flight>;
+      return stream.work == load   ? stream_kernel<Source::cg, load, words, in_flight>
+             : stream.work == copy ? stream_kernel<Source::cg, copy, words, in_flight>
+                                   : stream_kernel<Source::cg, store, words, in_flight>;
     case model::StreamPath::texture:
-      return copies ? stream_kernel<Source::texture, true, words, in_flight>
-                    : stream_kernel<Source::texture, false, words, in_flight>;
+      return stream.work == load ? stream_kernel<Source::texture, load, words, in_flight>
+                                 : stream_kernel<Source::texture, copy, words, in_flight>;
     case model::StreamPath::shared:
-      return copies ? stream_shared_kernel<false, words, in_flight> : stream_shared_kernel<true, words, in_flight>;
+      return stream.work == swap   ? stream_shared_kernel<swap, words, in_flight>
+             : stream.work == copy ? stream_shared_kernel<copy, words, in_flight>
+                                   : stream_shared_kernel<store, words, in_flight>;
     case model::StreamPath::constant:
       break;
   }

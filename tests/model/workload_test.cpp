@@ -37,6 +37,9 @@ TEST(Workload, SaysWhatIsOutOfRange) {
   EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::constant, .work = StreamWork::copy}));
   EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::constant, .dataset_bytes = 128}));
   EXPECT_TRUE(why_malformed(Stream{.work = StreamWork::swap, .dataset_bytes = 128}));
+  EXPECT_FALSE(why_malformed(Stream{.work = StreamWork::store, .dataset_bytes = 128}));
+  EXPECT_FALSE(why_malformed(Stream{.path = StreamPath::shared, .work = StreamWork::store}));
+  EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::texture, .work = StreamWork::store, .dataset_bytes = 128}));
 }
 
 TEST(Workload, CountsWhatIsMoved) {
@@ -46,6 +49,9 @@ TEST(Workload, CountsWhatIsMoved) {
   Stream copy = stream;
   copy.work = StreamWork::copy;
   EXPECT_EQ(bytes_moved(copy), 2 * bytes_moved(stream));
+  Stream store = stream;
+  store.work = StreamWork::store;
+  EXPECT_EQ(bytes_moved(store), bytes_moved(stream));
   Stream swap = stream;
   swap.work = StreamWork::swap;
   EXPECT_EQ(bytes_moved(swap), 4 * bytes_moved(stream));
@@ -56,7 +62,7 @@ TEST(Workload, NamesReadBack) {
        {StreamPath::global_ca, StreamPath::global_cg, StreamPath::texture, StreamPath::shared, StreamPath::constant}) {
     EXPECT_EQ(stream_path_from(to_string(path)), path);
   }
-  for (const StreamWork work : {StreamWork::load, StreamWork::copy, StreamWork::swap}) {
+  for (const StreamWork work : {StreamWork::load, StreamWork::copy, StreamWork::swap, StreamWork::store}) {
     EXPECT_EQ(stream_work_from(to_string(work)), work);
   }
   EXPECT_FALSE(stream_path_from("dram"));

@@ -401,6 +401,18 @@ TEST_F(WorkloadsOnGpu, NearerMemoriesGiveMore) {
   EXPECT_GT(bytes_per_second({.path = StreamPath::constant}), dram);
 }
 
+TEST_F(WorkloadsOnGpu, StoresToNearerMemoriesAreFaster) {
+  using model::StreamPath;
+  using model::StreamWork;
+  const double shared = bytes_per_second({.path = StreamPath::shared, .work = StreamWork::store});
+  const double l2 =
+      bytes_per_second({.path = StreamPath::global_cg, .work = StreamWork::store, .dataset_bytes = 1U << 24U});
+  const double dram =
+      bytes_per_second({.path = StreamPath::global_cg, .work = StreamWork::store, .dataset_bytes = 1ULL << 31U});
+  EXPECT_GT(shared, 1.5 * l2);
+  EXPECT_GT(l2, 1.2 * dram);
+}
+
 TEST_F(WorkloadsOnGpu, WhatIsDroppedFromL2ComesFromMemory) {
   model::Stream stream{.path = model::StreamPath::global_cg, .dataset_bytes = 8U << 20U, .blocks = 8192, .runs = 5};
   const double in_l2 = fastest_cycles(stream);

@@ -10,10 +10,13 @@
 
 namespace gpuinfer::model {
 
-// What one load of a sequence reads.
+// What one load of a sequence reads, and one store writes.
 inline constexpr std::uint64_t load_bytes = 4;
 
-// Byte offsets into a buffer in the order they are loaded, load_bytes each.
+enum class AccessKind : std::uint8_t { load, store };
+
+// Byte offsets into a buffer in the order in which they are accessed, load_bytes each; loads, unless something beside
+// the sequence says which accesses are stores.
 using AccessSequence = std::vector<std::uint64_t>;
 
 // The cyclic chase of Mei & Chu 2014 (listing 3): each offset is the one before plus stride_bytes, modulo array_bytes.

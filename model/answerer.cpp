@@ -3,6 +3,7 @@
 #include "model/answerer.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace gpuinfer::model {
 
@@ -14,7 +15,7 @@ bool fills(const Raster& raster, std::uint64_t bytes) {
 }
 
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   const auto warms = [&](const std::string& target) {
     return std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
   };
@@ -34,8 +35,28 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
       return facts.source + " cannot have many units contend for places of " + question.target +
              "; ask for one of its `contended_targets`";
     }
-    if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || carveout_kb || sm) {
+    if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || carveout_kb || sm ||
+        !stores.empty()) {
       return "contended pairs are recorded two by two, without a warm-up and on all units; ask for them so";
+    }
+  }
+  if (!stores.empty()) {
+    if (!facts.takes_stores) {
+      return facts.source + " does not store; ask for loads only";
+    }
+    const BufferFacts& buffer = facts.buffer_of(question.target);
+    if (buffer.raster || buffer.piece_bytes || buffer.averages_laps) {
+      return question.target +
+             " is not asked by single loads from memory, in place of which there could be stores; ask " +
+             "for loads only";
+    }
+    if (warm_target) {
+      return "a warm-up through another path is loads; leave out one of `warm_target` and stores";
+    }
+    const bool ascend = std::ranges::adjacent_find(stores, std::ranges::greater_equal()) == stores.end();
+    if (!ascend || stores.back() >= question.warm.size() + question.record.size()) {
+      return "the numbers of the stores do not ascend, or one is none of an access; number warm-up and recorded part "
+             "through from 0";
     }
   }
   return std::nullopt;

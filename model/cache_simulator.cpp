@@ -15,6 +15,7 @@
 #include "model/line_table.hpp"
 #include "model/lru_cache.hpp"
 #include "model/policies/table.hpp"
+#include "model/stores.hpp"
 #include "model/tag_array.hpp"
 
 namespace gpuinfer::model {
@@ -62,9 +63,10 @@ class SimulatorOf final : public TagArray {
  public:
   SimulatorOf(const CacheDescription& cache, std::uint64_t seed)
       : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
-        fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_(cache.store), index_(*cache.index),
-        layout_(*cache.ways), random_(seed), policy_(layout_, *cache.replacement, random_),
-        occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1), free_(layout_.sets()) {
+        fetched_with_(fetch_masks(cache)), fill_(cache.fill), store_rule_(store_rule(cache)),
+        null_leaf_of_store_(null_leaf_of_store(cache)), index_(*cache.index), layout_(*cache.ways), random_(seed),
+        policy_(layout_, *cache.replacement, random_), occupant_(layout_.slots(), nobody), sectors_(layout_.slots(), 1),
+        written_(cache.store ? cache.store->granule_bytes.value_or(0) : 0), free_(layout_.sets()) {
     empty_ways();
   }
 
@@ -76,6 +78,7 @@ class SimulatorOf final : public TagArray {
       return;
     }
     steps_ = {};
+    written_.clear();
     empty_ways();
     forget_lines();
     if (state != StartState::invalidated) {
@@ -93,7 +96,7 @@ class SimulatorOf final : public TagArray {
     for (std::size_t first = 0; first < addresses.size(); first += most) {
       const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
-      if (fill_.prefetch_lines != 0) {
+      if (fill_.prefetch_lines != 0 || !written_.empty()) {
         play_one_by_one(part, out);
       } else if (decoder_.is_sectored()) {
         play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
@@ -106,39 +109,45 @@ class SimulatorOf final : public TagArray {
   }
 
   AccessEvent step(std::uint64_t address, AccessKind kind) override {
-    if (kind == AccessKind::store && !store_) {
-      throw InputError("store: is null, and a simulation of stores needs it; give it a value");
+    const bool is_store = kind == AccessKind::store;
+    if (is_store && null_leaf_of_store_) {
+      throw_null(*null_leaf_of_store_);
     }
-    const std::uint64_t sector = decoder_.sector_of(address);
+    const std::uint64_t offset = offset_in_line(address);
+    const std::uint64_t sector = decoder_.sector_at(offset);
     const std::uint32_t id = find(decoder_.line_number(address));
     const std::uint32_t set = lines_[id].set;
     const std::uint32_t slot = lines_[id].slot;
     const bool is_here = occupant_[slot] == id;
-    AccessEvent event{.outcome = is_here ? outcome_in(slot, sector) : Outcome::line_miss,
+    AccessEvent event{.outcome = is_here ? outcome_in(slot, sector, offset) : Outcome::line_miss,
                       .set = set,
                       .way = std::nullopt,
                       .victim_address = std::nullopt};
-    if (kind == AccessKind::store && is_here && store_->hit == StoreHit::evict) {
+    if (is_store && is_here && store_rule_->evicts) {
       evict_slot(set, slot);
       return event;
     }
-    const bool may_fill = kind == AccessKind::load || store_->miss == StoreMiss::allocate;
+    const bool may_fill = !is_store || store_rule_->allocates;
     if (is_here) {
-      policy_.hit(set, slot);
-      if (may_fill) {
-        sectors_[slot] |= fetched_with_[sector];
+      if (!is_store || store_rule_->touches) {
+        policy_.hit(set, slot);
       }
+      is_store ? write(slot, sector, offset) : fetch(slot, sector, event.outcome);
       event.way = slot - layout_.first_slot[set];
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
       if (occupant_[room] < stranger) {
         event.victim_address = table_.number_of(occupant_[room]) * line_bytes_;
+        event.victim_is_dirty = written_.is_dirty(room);
       }
-      place(id, room, sector);
+      place(id, room, is_store ? 0 : fetched_with_[sector]);
+      if (is_store) {
+        write(room, sector, offset);
+      }
       event.way = room - layout_.first_slot[set];
     }
     if (may_fill) {
-      prefetch_after(id, sector, event.outcome);
+      prefetch_after(id, offset, event.outcome);
     }
     return event;
   }
@@ -152,7 +161,8 @@ class SimulatorOf final : public TagArray {
                       .way = std::nullopt,
                       .victim_address = std::nullopt};
     if (id && occupant_[line.slot] == *id) {
-      event.outcome = outcome_in(line.slot, decoder_.sector_of(address));
+      const std::uint64_t offset = offset_in_line(address);
+      event.outcome = outcome_in(line.slot, decoder_.sector_at(offset), offset);
       event.way = line.slot - layout_.first_slot[event.set];
     }
     return event;
@@ -172,11 +182,12 @@ class SimulatorOf final : public TagArray {
     const std::uint32_t slot = make_room(free_[set], set);
     policy_.fill(set, slot);
     occupant_[slot] = stranger;
+    forget_written(slot);
     return slot - layout_.first_slot[set];
   }
 
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
-    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, free_, steps_, ids_in_use_);
+    return std::make_unique<SnapshotOf>(policy_, random_, occupant_, sectors_, written_, free_, steps_, ids_in_use_);
   }
 
   void restore(const CacheSimulator::Snapshot& snapshot) override {
@@ -185,6 +196,7 @@ class SimulatorOf final : public TagArray {
     random_ = state.random;
     occupant_ = state.occupant;
     sectors_ = state.sectors;
+    written_ = state.written;
     free_ = state.free;
     steps_ = state.steps;
     for (std::uint32_t slot = 0; slot < layout_.slots(); ++slot) {
@@ -213,15 +225,17 @@ class SimulatorOf final : public TagArray {
 
   struct SnapshotOf final : CacheSimulator::Snapshot {
     SnapshotOf(Policy a_policy, Random a_random, std::vector<std::uint32_t> an_occupant,
-               std::vector<std::uint64_t> a_sectors, std::vector<FreeWays> a_free, Steps some_steps,
-               std::shared_ptr<const IdsInUse> some_ids)
+               std::vector<std::uint64_t> a_sectors, WrittenLines some_written, std::vector<FreeWays> a_free,
+               Steps some_steps, std::shared_ptr<const IdsInUse> some_ids)
         : policy(std::move(a_policy)), random(a_random), occupant(std::move(an_occupant)),
-          sectors(std::move(a_sectors)), free(std::move(a_free)), steps(some_steps), ids(std::move(some_ids)) {}
+          sectors(std::move(a_sectors)), written(std::move(some_written)), free(std::move(a_free)), steps(some_steps),
+          ids(std::move(some_ids)) {}
 
     Policy policy;
     Random random;
     std::vector<std::uint32_t> occupant;
     std::vector<std::uint64_t> sectors;
+    WrittenLines written;
     std::vector<FreeWays> free;
     Steps steps;
     std::shared_ptr<const IdsInUse> ids;
@@ -287,28 +301,31 @@ class SimulatorOf final : public TagArray {
     return first_id;
   }
 
-  // Where a line can be evicted by what its own miss brought along.
+  // Where a line can be evicted by what its own miss brought along, or holds what stores have left.
   void play_one_by_one(std::span<const std::uint64_t> addresses, Outcome* outcomes) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const std::uint32_t id = find(decoder_.line_number(addresses[i]));
-      const std::uint64_t sector = decoder_.sector_of(addresses[i]);
-      outcomes[i] = load(id, sector);
-      prefetch_after(id, sector, outcomes[i]);
+      const std::uint64_t offset = offset_in_line(addresses[i]);
+      outcomes[i] = load(id, offset);
+      prefetch_after(id, offset, outcomes[i]);
     }
   }
 
-  Outcome load(std::uint32_t id, std::uint64_t sector) {
+  Outcome load(std::uint32_t id, std::uint64_t offset) {
     const std::uint32_t set = lines_[id].set == not_met ? meet(id) : lines_[id].set;
     const std::uint32_t slot = lines_[id].slot;
+    const std::uint64_t sector = decoder_.sector_at(offset);
     if (occupant_[slot] == id) {
       policy_.hit(set, slot);
-      return touch(slot, sector);
+      const Outcome outcome = outcome_in(slot, sector, offset);
+      fetch(slot, sector, outcome);
+      return outcome;
     }
-    place(id, make_room(free_[set], set), sector);
+    place(id, make_room(free_[set], set), fetched_with_[sector]);
     return Outcome::line_miss;
   }
 
-  void prefetch_after(std::uint32_t id, std::uint64_t sector, Outcome outcome) {
+  void prefetch_after(std::uint32_t id, std::uint64_t offset, Outcome outcome) {
     const std::uint64_t number = table_.number_of(id);
     const std::int64_t step = step_of_prefetch(number, outcome);
     for (unsigned ahead = 1; step != 0 && ahead <= fill_.prefetch_lines; ++ahead) {
@@ -316,7 +333,7 @@ class SimulatorOf final : public TagArray {
       if (further < 0) {
         return;
       }
-      load(find(static_cast<std::uint64_t>(further)), sector);
+      load(find(static_cast<std::uint64_t>(further)), offset);
     }
   }
 
@@ -336,16 +353,41 @@ class SimulatorOf final : public TagArray {
     return is_repeated ? step : 0;
   }
 
-  [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t sector) const {
-    return ((sectors_[slot] >> sector) & 1U) != 0 ? Outcome::hit : Outcome::sector_miss;
+  [[nodiscard]] std::uint64_t offset_in_line(std::uint64_t address) const {
+    return address - decoder_.line_number(address) * line_bytes_;
   }
 
+  [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t sector, std::uint64_t offset) const {
+    const bool is_readable = ((sectors_[slot] >> sector) & 1U) != 0 || written_.is_readable(slot, offset);
+    return is_readable ? Outcome::hit : Outcome::sector_miss;
+  }
+
+  // Where nothing was written.
   Outcome touch(std::uint32_t slot, std::uint64_t sector) {
-    const Outcome outcome = outcome_in(slot, sector);
+    const Outcome outcome = ((sectors_[slot] >> sector) & 1U) != 0 ? Outcome::hit : Outcome::sector_miss;
+    fetch(slot, sector, outcome);
+    return outcome;
+  }
+
+  // What a load brings to its line.
+  void fetch(std::uint32_t slot, std::uint64_t sector, Outcome outcome) {
     if (is_miss(outcome)) {
       sectors_[slot] |= fetched_with_[sector];
     }
-    return outcome;
+  }
+
+  // What a store does to its line.
+  void write(std::uint32_t slot, std::uint64_t sector, std::uint64_t offset) {
+    if (store_rule_->is_back) {
+      written_.mark_dirty(slot);
+    }
+    if (store_rule_->allocates && ((sectors_[slot] >> sector) & 1U) == 0) {
+      if (store_rule_->fetches) {
+        sectors_[slot] |= store_rule_->stored_with[sector];
+      } else {
+        written_.write(slot, offset);
+      }
+    }
   }
 
   // The slot for a line that is to be placed. A line that must go for it still lies there.
@@ -353,11 +395,18 @@ class SimulatorOf final : public TagArray {
     return free.count != 0 ? take_lowest(free) : policy_.victim(set);
   }
 
-  void place(std::uint32_t id, std::uint32_t slot, std::uint64_t sector) {
+  void place(std::uint32_t id, std::uint32_t slot, std::uint64_t sectors) {
     policy_.fill(lines_[id].set, slot);
     occupant_[slot] = id;
     lines_[id].slot = slot;
-    sectors_[slot] = fetched_with_[sector];
+    written_.forget(slot);
+    sectors_[slot] = sectors;
+  }
+
+  // A line without sectors has the one that it is, unless a store brought the line.
+  void forget_written(std::uint32_t slot) {
+    written_.forget(slot);
+    sectors_[slot] = 1;
   }
 
   void evict_slot(std::uint32_t set, std::uint32_t slot) {
@@ -365,6 +414,7 @@ class SimulatorOf final : public TagArray {
       policy_.remove(set, slot);
     }
     occupant_[slot] = nobody;
+    forget_written(slot);
     ++free_[set].count;
     free_[set].lowest = std::min(free_[set].lowest, slot);
   }
@@ -412,6 +462,9 @@ class SimulatorOf final : public TagArray {
 
   void empty_ways() {
     occupant_.assign(occupant_.size(), nobody);
+    if (store_rule_ && store_rule_->leaves_traces()) {
+      sectors_.assign(sectors_.size(), 1);
+    }
     for (std::uint32_t set = 0; set < layout_.sets(); ++set) {
       free_[set] = {.count = layout_.ways(set), .lowest = layout_.first_slot[set]};
     }
@@ -430,7 +483,8 @@ class SimulatorOf final : public TagArray {
   LineDecoder decoder_;
   std::vector<std::uint64_t> fetched_with_;  // by sector: the sectors that come when it is missed
   Fill fill_;
-  std::optional<Store> store_;
+  std::optional<StoreRule> store_rule_;  // none: there is the leaf that is null
+  std::optional<std::string_view> null_leaf_of_store_;
   IndexFunction index_;
   SetLayout layout_;
   Random random_;
@@ -439,14 +493,15 @@ class SimulatorOf final : public TagArray {
   std::vector<KnownLine> lines_;         // by id
   std::vector<std::uint32_t> occupant_;  // by slot: id of the line in it
   std::vector<std::uint64_t> sectors_;   // by slot: which sectors of the line are there; the one, when there is one
-  std::vector<FreeWays> free_;           // by set
+  WrittenLines written_;
+  std::vector<FreeWays> free_;  // by set
   Steps steps_;
   std::shared_ptr<const IdsInUse> ids_in_use_ = std::make_shared<IdsInUse>();
 };
 
 void require(bool known, const char* leaf) {
   if (!known) {
-    throw InputError(std::string(leaf) + ": is null, and a simulation needs it; give it a value");
+    throw_null(leaf);
   }
 }
 
@@ -499,19 +554,45 @@ CacheDescription one_set(const Replacement& policy, std::uint32_t ways) {
   return set;
 }
 
+namespace {
+
+AccessSequence addresses_of(const AccessSequence& offsets, std::uint64_t address_of_buffer) {
+  AccessSequence shifted = offsets;
+  for (std::uint64_t& offset : shifted) {
+    offset += address_of_buffer;
+  }
+  return shifted;
+}
+
+}  // namespace
+
 std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question, std::uint64_t address_of_buffer) {
-  const auto addresses = [&](const AccessSequence& offsets) {
-    AccessSequence shifted = offsets;
-    for (std::uint64_t& offset : shifted) {
-      offset += address_of_buffer;
-    }
-    return shifted;
-  };
   std::vector<Outcome> outcomes(question.record.size());
+  if (!question.circumstances.stores.empty()) {
+    const std::vector<AccessEvent> events = events_of(cache, question, address_of_buffer);
+    std::transform(events.begin(), events.end(), outcomes.begin(),
+                   [](const AccessEvent& each) { return each.outcome; });
+    return outcomes;
+  }
   cache.put_into(question.state);
-  cache.play(addresses(question.warm), {});
-  cache.play(addresses(question.record), outcomes);
+  cache.play(addresses_of(question.warm, address_of_buffer), {});
+  cache.play(addresses_of(question.record, address_of_buffer), outcomes);
   return outcomes;
+}
+
+std::vector<AccessEvent> events_of(CacheSimulator& cache, const Question& question, std::uint64_t address_of_buffer) {
+  const std::vector<AccessKind> kinds = kinds_of(question);
+  const std::size_t warm = question.warm.size();
+  cache.put_into(question.state);
+  for (std::size_t i = 0; i < warm; ++i) {
+    static_cast<void>(cache.step(address_of_buffer + question.warm[i], kinds[i]));
+  }
+  std::vector<AccessEvent> events;
+  events.reserve(question.record.size());
+  for (std::size_t i = 0; i < question.record.size(); ++i) {
+    events.push_back(cache.step(address_of_buffer + question.record[i], kinds[warm + i]));
+  }
+  return events;
 }
 
 }  // namespace gpuinfer::model

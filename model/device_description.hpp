@@ -25,6 +25,8 @@ namespace gpuinfer::model {
 struct LatencyCycles {
   std::optional<double> hit;   // median as timed
   std::optional<double> miss;  // median of a hit in the next level
+  // Median of the same where a line that stores have written has to go for it; none: as any other miss.
+  std::optional<double> dirty_miss = {};
 
   bool operator==(const LatencyCycles&) const = default;
 };
@@ -42,13 +44,19 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
-// What a store does: whether one that misses brings its line, and whether one that hits leaves the line in place.
-enum class StoreMiss { allocate, bypass };
-enum class StoreHit { update, evict };
+// When the next level sees what a store has written: once the line has to go, or at once.
+enum class Write : std::uint8_t { back, through };
 
+// What a store does, to the line and to the granule in it that it writes to. What is not known has no value.
 struct Store {
-  StoreMiss miss = StoreMiss::bypass;
-  StoreHit hit = StoreHit::update;
+  std::optional<bool> allocate;  // one that misses brings its line, or the missing part of a line that is there
+  std::optional<Write> write;
+  // What of a line stores make readable by itself. Where they fetch: so much comes with one that misses; none: as much
+  // as a load brings. Where they do not: so much has to be written before loads find it without the next level.
+  std::optional<std::uint64_t> granule_bytes;
+  std::optional<bool> fetches;  // one that brings a line brings what it does not write as well
+  std::optional<bool> touches;  // one to a line that is there is a hit to the replacement policy
+  bool evicts = false;          // one to a line that is there makes it go
 
   bool operator==(const Store&) const = default;
 };

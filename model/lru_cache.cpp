@@ -10,6 +10,7 @@
 #include "model/line_decoder.hpp"
 #include "model/lru_sets.hpp"
 #include "model/set_finder.hpp"
+#include "model/stores.hpp"
 
 namespace gpuinfer::model {
 
@@ -39,7 +40,8 @@ class LruSimulator final : public CacheSimulator {
  public:
   explicit LruSimulator(const CacheDescription& cache)
       : line_bytes_(*cache.line_bytes), decoder_(*cache.line_bytes, *cache.sector_bytes),
-        fetched_with_(fetch_masks(cache)), store_(cache.store), ways_(*cache.ways),
+        fetched_with_(fetch_masks(cache)), store_rule_(store_rule(cache)),
+        null_leaf_of_store_(null_leaf_of_store(cache)), ways_(*cache.ways),
         finder_(*cache.index, line_bytes_, ways_.size() * Sets::most_ways), sets_(ways_),
         sectors_(decoder_.is_sectored() ? ways_.size() * Sets::most_ways : 0) {}
 
@@ -74,34 +76,39 @@ class LruSimulator final : public CacheSimulator {
   }
 
   AccessEvent step(std::uint64_t address, AccessKind kind) override {
-    if (kind == AccessKind::store && !store_) {
-      throw InputError("store: is null, and a simulation of stores needs it; give it a value");
+    const bool is_store = kind == AccessKind::store;
+    if (is_store && null_leaf_of_store_) {
+      throw_null(*null_leaf_of_store_);
     }
     const std::uint64_t number = decoder_.line_number(address);
     const std::uint64_t sector = decoder_.sector_of(address);
     AccessEvent event = look_up(address);
-    if (kind == AccessKind::store && event.way && store_->hit == StoreHit::evict) {
+    if (is_store && event.way && store_rule_->evicts) {
       sets_.release(event.set, *event.way);
       event.way.reset();
       return event;
     }
-    const bool may_fill = kind == AccessKind::load || store_->miss == StoreMiss::allocate;
+    const bool may_fill = !is_store || store_rule_->allocates;
     if (!event.way && !may_fill) {
       return event;
     }
-    if (!event.way) {
+    const std::uint64_t fetched = is_store ? store_rule_->stored_with[sector] : fetched_with_[sector];
+    const bool was_here = event.way.has_value();
+    if (!was_here) {
       event.way = way_in(sets_.oldest(event.set));
       const std::uint32_t victim = sets_.id_in(event.set, *event.way);
       if (victim < stranger) {
         event.victim_address = ids_.number_of(victim) * line_bytes_;
       }
       sets_.put(event.set, *event.way, ids_.id_of(number));
-      fetch(event.set, *event.way, sector, 0);
+      bring(event.set, *event.way, fetched, 0);
     } else if (may_fill && event.outcome == Outcome::sector_miss) {
-      fetch(event.set, *event.way, sector, sectors_[slot_of(event.set, *event.way)]);
+      bring(event.set, *event.way, fetched, sectors_[slot_of(event.set, *event.way)]);
     }
-    sets_.begin(1);
-    sets_.touch(event.set, *event.way);
+    if (!was_here || !is_store || store_rule_->touches) {
+      sets_.begin(1);
+      sets_.touch(event.set, *event.way);
+    }
     return event;
   }
 
@@ -256,10 +263,10 @@ class LruSimulator final : public CacheSimulator {
     return std::size_t{set} * Sets::most_ways + way;
   }
 
-  // Brings the sector to those that are there, with what comes along.
-  void fetch(std::uint32_t set, std::uint32_t way, std::uint64_t sector, std::uint64_t there) {
+  // Brings sectors to those that are there.
+  void bring(std::uint32_t set, std::uint32_t way, std::uint64_t sectors, std::uint64_t there) {
     if (decoder_.is_sectored()) {
-      sectors_[slot_of(set, way)] = there | fetched_with_[sector];
+      sectors_[slot_of(set, way)] = there | sectors;
     }
   }
 
@@ -285,7 +292,8 @@ class LruSimulator final : public CacheSimulator {
   std::uint64_t line_bytes_;
   LineDecoder decoder_;
   std::vector<std::uint64_t> fetched_with_;  // by sector: the sectors that come when it is missed
-  std::optional<Store> store_;
+  std::optional<StoreRule> store_rule_;      // none: there is the leaf that is null
+  std::optional<std::string_view> null_leaf_of_store_;
   std::vector<std::uint32_t> ways_;  // by set
   SetFinder finder_;
   LineIds ids_;
@@ -311,7 +319,8 @@ std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache) {
 }
 
 std::unique_ptr<CacheSimulator> lru_cache(const CacheDescription& cache) {
-  if (cache.fill.prefetch_lines != 0 || cache.ways->empty()) {
+  const auto stores = store_rule(cache);
+  if (cache.fill.prefetch_lines != 0 || cache.ways->empty() || (stores && stores->leaves_traces())) {
     return nullptr;
   }
   const auto [fewest, most] = std::minmax_element(cache.ways->begin(), cache.ways->end());

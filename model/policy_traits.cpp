@@ -11,6 +11,14 @@ namespace gpuinfer::model {
 
 std::vector<Replacement> typical_policies() { return {plain<Lru>(), plain<Fifo>()}; }
 
+bool heeds_hits(const Replacement& replacement) {
+  bool heeds = true;
+  with_policy(replacement.policy, [&]<class Policy>() {
+    heeds = !requires { requires Policy::hits_are_idle; };
+  });
+  return heeds;
+}
+
 std::vector<Replacement> coin_policies(std::int64_t one_in) {
   std::vector<Replacement> policies;
   for_each_policy([&]<class Policy>() {

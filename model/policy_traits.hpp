@@ -14,6 +14,9 @@ namespace gpuinfer::model {
 // Two that most others are near to: in one of them hits count.
 [[nodiscard]] std::vector<Replacement> typical_policies();
 
+// Whether a hit may change who goes next.
+[[nodiscard]] bool heeds_hits(const Replacement& replacement);
+
 // The policies that toss a coin for each new line and treat one in `one_in` unlike the others, in the same order for
 // any number.
 [[nodiscard]] std::vector<Replacement> coin_policies(std::int64_t one_in);

@@ -27,4 +27,12 @@ std::optional<StartState> start_state_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<AccessKind> kinds_of(const Question& question) {
+  std::vector<AccessKind> kinds(question.warm.size() + question.record.size(), AccessKind::load);
+  for (const std::uint32_t store : question.circumstances.stores) {
+    kinds.at(store) = AccessKind::store;
+  }
+  return kinds;
+}
+
 }  // namespace gpuinfer::model

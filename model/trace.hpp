@@ -38,6 +38,9 @@ struct Circumstances {
   // The recorded accesses are pairs of places. Many units at once add zero atomically, again and again, to words at
   // both places of a pair; each of the two gets the cycles from begin to end. Nothing is said of what is present.
   bool contended_pairs = false;
+  // Which accesses are stores, each of the value that is there: their numbers in ascending order, counted through the
+  // warm-up and on through the recorded part. The others are loads.
+  std::vector<std::uint32_t> stores = {};
 
   auto operator<=>(const Circumstances&) const = default;
 };
@@ -47,11 +50,14 @@ struct Question {
   std::string target;  // e.g. "L1tex": the load path
   StartState state = StartState::clean;
   AccessSequence warm;    // played first, latencies not reported
-  AccessSequence record;  // played next, one latency for each access
+  AccessSequence record;  // played next, one latency for each access; that of a store says nothing
   Circumstances circumstances = {};
 
   bool operator==(const Question&) const = default;
 };
+
+// Of each access of the warm-up and then of the recorded part.
+[[nodiscard]] std::vector<AccessKind> kinds_of(const Question& question);
 
 // What the device said. Exactly one of the two holds: latency_cycles has one entry for each recorded access, or
 // refusal says in one sentence why there is no answer (a state that the device cannot give, for example).

@@ -454,15 +454,19 @@ class Fitting {
       return;
     }
     const bool in_sectors = cache.type == 'S';
-    if (whole_.store) {
-      cache.write = whole_.store->hit == model::StoreHit::evict ? 'E' : cache.write;
+    const model::Store store = whole_.store.value_or(model::Store{});
+    if (store.evicts) {
+      cache.write = 'E';
+    } else if (store.write) {
+      cache.write = *store.write == model::Write::back ? 'B' : 'T';
     }
-    const bool allocates =
-        whole_.store ? whole_.store->miss == model::StoreMiss::allocate : in_sectors || cache.write == 'B';
+    const bool allocates = store.allocate.value_or(in_sectors || cache.write == 'B');
     // Lazy fetches are of sectors.
-    cache.write_allocate = !allocates ? 'N' : in_sectors ? 'L' : 'W';
-    lose("", whole_.store ? "not known: MSHRs, queues and when dirty lines are written; as shipped"
-                          : "not known: what stores do, MSHRs and queues; as shipped");
+    const bool is_lazy = in_sectors && !store.fetches.value_or(false);
+    cache.write_allocate = !allocates ? 'N' : is_lazy ? 'L' : store.fetches.value_or(false) ? 'F' : 'W';
+    lose("", !whole_.store                   ? "not known: what stores do, MSHRs and queues; as shipped"
+             : !store.evicts && !store.write ? "not known: MSHRs, queues and when dirty lines are written; as shipped"
+                                             : "not known: MSHRs and queues; as shipped");
   }
 
   void tell_what_has_no_field() {

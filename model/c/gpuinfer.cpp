@@ -16,6 +16,7 @@
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
+#include "model/stores.hpp"
 
 using gpuinfer::InputError;
 namespace model = gpuinfer::model;
@@ -162,7 +163,7 @@ gpuinfer_status gpuinfer_cache_geometry(const gpuinfer_cache* cache, gpuinfer_ge
         .sector_bytes = *description.sector_bytes,
         .sets = static_cast<std::uint32_t>(description.ways->size()),
         .most_ways = most_ways_of(description),
-        .knows_stores = description.store ? 1 : 0},
+        .knows_stores = model::null_leaf_of_store(description) ? 0 : 1},
        geometry);
   return GPUINFER_OK;
 }

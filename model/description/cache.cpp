@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "model/access_sequence.hpp"
 #include "model/description/checks.hpp"
 #include "model/description/sections.hpp"
 #include "model/description/values.hpp"
@@ -93,6 +94,26 @@ void check_sectors(const Place& place, const CacheDescription& cache) {
   }
 }
 
+void check_store(const Place& place, const CacheDescription& cache) {
+  const Store& store = *cache.store;
+  if (!store.granule_bytes || !store.fetches) {
+    return;
+  }
+  const std::uint64_t granule = *store.granule_bytes;
+  const std::uint64_t line = *cache.line_bytes;
+  const std::uint64_t sector = *cache.sector_bytes;
+  if (*store.fetches && (granule % sector != 0 || line % granule != 0)) {
+    place.need("granule_bytes")
+        .fail("is " + std::to_string(granule) + ", which is not a whole number of sectors that divides a line of " +
+              std::to_string(line) + " bytes; correct it");
+  }
+  if (!*store.fetches && (granule % load_bytes != 0 || sector % granule != 0)) {
+    place.need("granule_bytes")
+        .fail("is " + std::to_string(granule) + ", which is not a whole number of words of 4 bytes that divides a " +
+              "sector of " + std::to_string(sector) + " bytes; correct it");
+  }
+}
+
 Leaf<CacheDescription> index_leaf(std::string_view meaning) {
   Leaf<CacheDescription> row(
       {.name = "index", .meaning = meaning, .sameness = Sameness::index, .schema = schema::reference("index")});
@@ -159,16 +180,22 @@ Map<Fill> fill() {
           }};
 }
 
+const codec::Words<bool> yes_or_no{.words = {{"true", true}, {"false", false}}};
+
 Map<Store> store() {
   return {.leaves = {
-              leaf("miss", &Store::miss,
-                   codec::Words<StoreMiss>{.words = {{"allocate", StoreMiss::allocate}, {"bypass", StoreMiss::bypass}}},
-                   "whether a store that misses brings its line")
-                  .needed(),
-              leaf("hit", &Store::hit,
-                   codec::Words<StoreHit>{.words = {{"update", StoreHit::update}, {"evict", StoreHit::evict}}},
-                   "whether a store that hits leaves the line in place")
-                  .needed(),
+              leaf("allocate", &Store::allocate, yes_or_no, "whether one that misses brings its line"),
+              leaf("write", &Store::write,
+                   codec::Words<Write>{.words = {{"back", Write::back}, {"through", Write::through}}},
+                   "whether the next level sees it when the line goes, or at once"),
+              leaf("granule_bytes", &Store::granule_bytes, Bytes{.least = 1, .most = max_line_bytes},
+                   "what one that misses brings, or, where it does not fetch, what has to be written before loads find "
+                   "it; at least 4"),
+              leaf("fetches", &Store::fetches, yes_or_no,
+                   "whether one that brings its line brings what it does not write, too"),
+              leaf("touches", &Store::touches, yes_or_no,
+                   "whether one to a line that is there counts as a hit in the replacement order"),
+              leaf("evicts", &Store::evicts, yes_or_no, "whether one to a line that is there makes it go").sparse(),
           }};
 }
 
@@ -243,8 +270,7 @@ Map<Partitions> partitions() {
               leaf("block_bytes", &Partitions::block_bytes, Bytes{.least = 1, .most = max_bytes},
                    "inside aligned blocks of that size the index holds; from one to the next parts may be swapped")
                   .sparse(),
-              leaf("keeps_copies", &Partitions::keeps_copies,
-                   codec::Words<bool>{.words = {{"true", true}, {"false", false}}},
+              leaf("keeps_copies", &Partitions::keeps_copies, yes_or_no,
                    "whether a far line is found in the near part from its second load on")
                   .sparse(),
               leaf("resident_bytes", &Partitions::resident_bytes, codec::Interval{},
@@ -380,7 +406,11 @@ const Leaves<CacheDescription>& cache_leaves() {
       index_leaf("address to set; exercised_bits are the address bits that took part, others are not spoken of"),
       replacement_leaf("the policy and its parameters; `equivalent` lists policies that behave alike with these ways"),
       leaf("fill", &Cache::fill, fill(), "of virtual devices: what comes along with a miss").sparse(),
-      leaf("store", &Cache::store, store(), "of virtual devices: what a store does").sparse(),
+      leaf("store", &Cache::store, store(), "what a store does").sparse(),
+      leaf_of_evidence<Cache>("store.granule_bytes", {}),
+      leaf_of_evidence<Cache>("store.fetches", {}),
+      leaf_of_evidence<Cache>("store.touches", {}),
+      leaf_of_evidence<Cache>("store.write", {}),
       sweep_leaf(
           "what an access does to a full store: a pointer goes from set to set and evicts the next line of each"),
       leaf("victim_lines", &Cache::victim_lines, Lines{.least = 1, .most = max_victim_lines},
@@ -436,6 +466,9 @@ void check(const Place& place, const CacheDescription& cache) {
   }
   if (cache.line_bytes && cache.sector_bytes) {
     check_sectors(place, cache);
+    if (cache.store) {
+      check_store(place.need("store"), cache);
+    }
   }
 }
 

@@ -17,6 +17,7 @@ class Fermi {
   static constexpr std::string_view name = "fermi";
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
+  static constexpr bool hits_are_idle = true;
 
   static constexpr WholeParameter favoured_way{.name = "favoured_way", .most = 1U << 26U};
   static constexpr WordParameter<1> others{.name = "others", .words = {"random"}, .must_be_there = true};

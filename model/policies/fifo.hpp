@@ -13,6 +13,7 @@ class Fifo {
   static constexpr std::string_view name = "fifo";
   static constexpr bool deterministic = true;
   static constexpr bool repeats_are_idle = true;
+  static constexpr bool hits_are_idle = true;
   static constexpr std::tuple<> parameters{};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {plain<Fifo>()}; }

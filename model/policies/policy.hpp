@@ -34,6 +34,10 @@
 //                                                   same for two sets of one layout if and only if that is, and as wide
 //                                                   in every state
 //
+// A policy to which hits are nothing says so:
+//
+//   static constexpr bool hits_are_idle = true;     hit() does nothing
+//
 // A policy with chance may say more of itself:
 //
 //   static std::vector<double> long_run_shares(replacement, ways);

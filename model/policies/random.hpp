@@ -12,6 +12,7 @@ class RandomPolicy {
   static constexpr std::string_view name = "random";
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
+  static constexpr bool hits_are_idle = true;
   static constexpr std::tuple<> parameters{};
 
   static std::vector<Replacement> guesses(const std::vector<std::uint32_t>& /*ways*/) { return {}; }

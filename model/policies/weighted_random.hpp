@@ -17,6 +17,7 @@ class WeightedRandom {
   static constexpr std::string_view name = "weighted_random";
   static constexpr bool deterministic = false;
   static constexpr bool repeats_are_idle = true;
+  static constexpr bool hits_are_idle = true;
 
   static constexpr NumberListParameter victim_weights{.name = "victim_weights", .below = 1e12};
   static constexpr std::tuple parameters{victim_weights};

@@ -483,7 +483,7 @@ void CudaProbe::try_states(Offer& offer) {
 }
 
 cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   const LoadPath path = offer.target.path;
   const bool of_l1 = offer.target.emptying == Emptying::new_carveout;
   return {.paths = {.path = path, .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path},
@@ -575,7 +575,7 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   if (auto refusal = model::refusal_of(facts_, question)) {
     return refusal;
   }
-  const auto& [warm_target, carveout_kb, sm, contended_pairs] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   if (sm && offer->second.target.emptying == Emptying::other_pages) {
     return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
   }

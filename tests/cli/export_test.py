@@ -272,7 +272,7 @@ class Gpgpusim(ExportTest):
     def test_lines_of_a_linear_index_lose_nothing_for_loads(self):
         file = self.cache_file(
             capacity_bytes=4096, line_bytes=128, sector_bytes=32, ways=[8] * 4, index="{kind: bits, bits: [8, 7]}",
-            replacement="{policy: fifo}", store="{miss: allocate, hit: update}",
+            replacement="{policy: fifo}", store="{allocate: true, touches: true}",
         )  # fmt: skip
         document = self.document(file, "gpgpusim")
         cache = caches_of(document["text"])["-gpgpu_cache:dl1"]

@@ -496,11 +496,15 @@ TEST(CacheSimulator, MissedSectorsBringTheirBlock) {
                                   Outcome::line_miss, Outcome::hit}));
 }
 
+Store store_rule_of(bool allocate, bool touches) {
+  return {.allocate = allocate, .write = {}, .granule_bytes = {}, .fetches = true, .touches = touches};
+}
+
 TEST(CacheSimulator, StoresFollowTheirRule) {
   CacheDescription cache = small_cache(lru);
   EXPECT_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store), InputError);
 
-  cache.store = Store{.miss = StoreMiss::bypass, .hit = StoreHit::update};
+  cache.store = store_rule_of(false, true);
   auto simulator = CacheSimulator::make(cache, 1);
   EXPECT_FALSE(simulator->step(0, AccessKind::store).way.has_value());
   EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::line_miss);
@@ -508,7 +512,8 @@ TEST(CacheSimulator, StoresFollowTheirRule) {
   simulator->step(0, AccessKind::store);  // makes it the most recent
   EXPECT_EQ(simulator->step(64, AccessKind::load).victim_address, 32U);
 
-  cache.store = Store{.miss = StoreMiss::allocate, .hit = StoreHit::evict};
+  cache.store = store_rule_of(true, true);
+  cache.store->evicts = true;
   simulator = CacheSimulator::make(cache, 1);
   EXPECT_EQ(simulator->step(0, AccessKind::store).way, 0U);
   EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::hit);
@@ -518,6 +523,104 @@ TEST(CacheSimulator, StoresFollowTheirRule) {
   EXPECT_EQ(refill.way, 0U) << "the way that the store freed";
   EXPECT_FALSE(refill.victim_address.has_value());
   EXPECT_EQ(simulator->step(0, AccessKind::load).victim_address, 32U);
+}
+
+TEST(CacheSimulator, StoresThatDoNotTouchLeaveTheOrder) {
+  for (const bool touches : {false, true}) {
+    CacheDescription cache = small_cache(lru);
+    cache.store = store_rule_of(true, touches);
+    const auto simulator = CacheSimulator::make(cache, 1);
+    simulator->step(0, AccessKind::load);
+    simulator->step(32, AccessKind::load);
+    EXPECT_EQ(simulator->step(0, AccessKind::store).outcome, Outcome::hit);
+    EXPECT_EQ(simulator->step(64, AccessKind::load).victim_address, touches ? 32U : 0U);
+  }
+}
+
+// Lines of 128 bytes in sectors of 32.
+CacheDescription sectored_cache(std::string_view policy) {
+  CacheDescription cache = small_cache(lru);
+  cache.replacement->policy = policy;
+  cache.line_bytes = 128;
+  cache.sector_bytes = 32;
+  return cache;
+}
+
+// '.' for a hit, 's' and 'L' for misses of a sector and a line; stores are the accesses of `stores`.
+std::string play_stores(const CacheDescription& cache, const AccessSequence& record,
+                        const std::vector<std::uint32_t>& stores) {
+  const auto simulator = CacheSimulator::make(cache, 1);
+  Question question{.target = {}, .state = StartState::clean, .warm = {}, .record = record};
+  question.circumstances.stores = stores;
+  std::string text;
+  for (const Outcome outcome : outcomes_of(*simulator, question, 0)) {
+    text += outcome == Outcome::hit ? '.' : outcome == Outcome::sector_miss ? 's' : 'L';
+  }
+  return text;
+}
+
+TEST(CacheSimulator, StoresThatFetchBringTheirGranule) {
+  CacheDescription cache = sectored_cache("lru");
+  cache.store = store_rule_of(true, true);
+  EXPECT_EQ(play_stores(cache, {0, 4, 28, 32}, {0}), "L..s");
+  cache.store->granule_bytes = 64;
+  EXPECT_EQ(play_stores(cache, {0, 4, 32, 64, 96}, {0, 3}), "L..s.");
+  cache.store->allocate = false;
+  EXPECT_EQ(play_stores(cache, {0, 4, 32, 32}, {0, 2}), "LLss") << "nothing comes, nor to a line that is there";
+}
+
+TEST(CacheSimulator, StoresThatDoNotFetchLeaveTheirGranuleOnceItIsWhole) {
+  for (const std::string policy : {"lru", "fifo"}) {
+    CacheDescription cache = sectored_cache(policy);
+    cache.store = store_rule_of(true, true);
+    cache.store->fetches = false;
+    EXPECT_THROW(play_stores(cache, {0}, {0}), InputError) << "granule_bytes is null";
+    cache.store->granule_bytes = 4;
+    EXPECT_EQ(play_stores(cache, {0, 0, 4, 0}, {0}), "L.s.");
+    cache.store->granule_bytes = 8;
+    EXPECT_EQ(play_stores(cache, {0, 0, 0}, {0}), "Ls.") << "half a granule";
+    EXPECT_EQ(play_stores(cache, {0, 4, 0, 4, 8}, {0, 1}), "Ls..s");
+    // Without sectors the line is there and nothing in it.
+    cache.sector_bytes = 128;
+    EXPECT_EQ(play_stores(cache, {0, 8, 8, 0}, {0}), "Ls..");
+    // What comes to the way of such a line is whole.
+    EXPECT_EQ(play_stores(cache, {0, 128, 256, 384, 256, 260}, {0}), "LLLL..");
+  }
+}
+
+TEST(CacheSimulator, LinesThatStoresWroteAreDirtyUntilTheyGo) {
+  for (const std::string policy : {"lru", "fifo"}) {
+    CacheDescription cache = small_cache(lru);
+    cache.replacement->policy = policy;
+    cache.store = store_rule_of(true, true);
+    for (const Write write : {Write::through, Write::back}) {
+      cache.store->write = write;
+      const auto simulator = CacheSimulator::make(cache, 1);
+      simulator->step(0, AccessKind::store);
+      simulator->step(32, AccessKind::load);
+      EXPECT_EQ(simulator->step(64, AccessKind::load).victim_is_dirty, write == Write::back);
+      EXPECT_FALSE(simulator->step(96, AccessKind::load).victim_is_dirty);
+      EXPECT_FALSE(simulator->step(0, AccessKind::load).victim_is_dirty);
+      simulator->step(0, AccessKind::store);
+      const auto kept = simulator->snapshot();
+      simulator->put_into(StartState::clean);
+      simulator->step(0, AccessKind::load);
+      simulator->step(32, AccessKind::load);
+      EXPECT_FALSE(simulator->step(64, AccessKind::load).victim_is_dirty);
+      simulator->restore(*kept);
+      const bool dirty_goes_first = simulator->step(128, AccessKind::load).victim_is_dirty;
+      EXPECT_EQ(dirty_goes_first || simulator->step(160, AccessKind::load).victim_is_dirty, write == Write::back);
+    }
+  }
+}
+
+TEST(CacheSimulator, StoresNeedNoOrderWhereHitsAreNothing) {
+  CacheDescription cache = small_cache(lru);
+  cache.store = store_rule_of(true, true);
+  cache.store->touches.reset();
+  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store), InputError);
+  cache.replacement->policy = "fifo";
+  EXPECT_NO_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store));
 }
 
 TEST(CacheSimulator, HashesReachHighAddressBits) {

@@ -130,7 +130,8 @@ DeviceDescription everything() {
   bits.exercised_bits = {5, 6, 7, 8, 63};
   bits.replacement = Replacement{.policy = "lru", .parameters = {}, .equivalent = {"fifo"}};
   bits.fill = {.prefetch_lines = 1, .fetch_bytes = 64};
-  bits.store = Store{.miss = StoreMiss::allocate, .hit = StoreHit::evict};
+  bits.store = Store{
+      .allocate = true, .write = Write::through, .granule_bytes = {}, .fetches = {}, .touches = {}, .evicts = true};
   bits.latency_cycles = {.hit = 110, .miss = 220.5};
   bits.assumed = {"index", "latency_cycles.hit"};
   description.caches["ConstL1"].index =

@@ -53,7 +53,8 @@ TEST(SweptCache, AHitOfAFullStoreTakesALineAndMayTakeItsOwn) {
 
 TEST(SweptCache, AStoreThatEvictsMakesRoom) {
   CacheDescription cache = small_cache();
-  cache.store = Store{.miss = StoreMiss::bypass, .hit = StoreHit::evict};
+  cache.store =
+      Store{.allocate = false, .write = {}, .granule_bytes = {}, .fetches = {}, .touches = {}, .evicts = true};
   const auto simulator = CacheSimulator::make(cache, 0);
   for (const std::uint64_t line : {0U, 1U, 2U}) {
     simulator->step(line, AccessKind::load);

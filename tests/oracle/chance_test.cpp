@@ -93,7 +93,7 @@ class Expected {
   Expected(const CacheDescription& cache, std::uint64_t seed) : cache_(cache, seed) {}
 
   void put_into(StartState state) { cache_.put_into(state); }
-  AccessEvent load(std::uint64_t address) { return cache_.load(address); }
+  AccessEvent load(std::uint64_t address) { return cache_.access(address, model::AccessKind::load); }
   std::size_t misses(const Addresses& addresses) {
     return static_cast<std::size_t>(std::count_if(
         addresses.begin(), addresses.end(), [&](std::uint64_t address) { return is_miss(load(address).outcome); }));

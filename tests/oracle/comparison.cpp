@@ -33,9 +33,13 @@ std::string to_text(const model::AccessEvent& event) {
     text << " way " << *event.way;
   }
   if (event.victim_address) {
-    text << std::hex << " for 0x" << *event.victim_address;
+    text << std::hex << " for " << (event.victim_is_dirty ? "dirty 0x" : "0x") << *event.victim_address;
   }
   return text.str();
+}
+
+model::AccessKind kind_of(const Step& step, std::size_t access) {
+  return step.kinds.empty() ? model::AccessKind::load : step.kinds[access];
 }
 
 // Of as many fields as were asked for.
@@ -43,7 +47,7 @@ std::vector<model::AccessEvent> answers_of(model::CacheSimulator& simulator, con
   std::vector<model::AccessEvent> answers(step.addresses.size());
   if (step.answers == Answers::events) {
     for (std::size_t access = 0; access < answers.size(); ++access) {
-      answers[access] = simulator.step(step.addresses[access], model::AccessKind::load);
+      answers[access] = simulator.step(step.addresses[access], kind_of(step, access));
     }
     return answers;
   }
@@ -71,6 +75,9 @@ bool agree(Answers answers, const model::AccessEvent& simulator, const model::Ac
 std::vector<Step> ended_at(std::vector<Step> steps, const Difference& difference) {
   steps.resize(difference.step + 1);
   steps.back().addresses.resize(difference.access + 1);
+  if (!steps.back().kinds.empty()) {
+    steps.back().kinds.resize(difference.access + 1);
+  }
   return steps;
 }
 
@@ -86,7 +93,7 @@ std::optional<Difference> first_difference(const model::CacheDescription& of_sim
     oracle.put_into(step.state);
     const auto answers = answers_of(*simulator, step);
     for (std::size_t access = 0; access < step.addresses.size(); ++access) {
-      const model::AccessEvent expected = oracle.load(step.addresses[access]);
+      const model::AccessEvent expected = oracle.access(step.addresses[access], kind_of(step, access));
       if (!agree(step.answers, answers[access], expected)) {
         return Difference{.step = number, .access = access, .oracle = expected, .simulator = answers[access]};
       }
@@ -116,6 +123,10 @@ std::vector<Step> shortened(const model::CacheDescription& of_simulator, const m
         const std::size_t end = std::min(first + length, addresses.size());
         addresses.erase(addresses.begin() + static_cast<std::ptrdiff_t>(first),
                         addresses.begin() + static_cast<std::ptrdiff_t>(end));
+        if (auto& kinds = fewer[number].kinds; !kinds.empty()) {
+          kinds.erase(kinds.begin() + static_cast<std::ptrdiff_t>(first),
+                      kinds.begin() + static_cast<std::ptrdiff_t>(end));
+        }
         first += keep_if_it_differs(fewer) ? 0 : length;
       }
     }
@@ -132,8 +143,8 @@ std::string to_text(const std::vector<Step>& steps, const Difference& difference
   std::ostringstream text;
   for (const Step& step : steps) {
     text << model::to_string(step.state) << std::hex;
-    for (const std::uint64_t address : step.addresses) {
-      text << " 0x" << address;
+    for (std::size_t access = 0; access < step.addresses.size(); ++access) {
+      text << (kind_of(step, access) == model::AccessKind::store ? " store 0x" : " 0x") << step.addresses[access];
     }
     text << (step.answers == Answers::events ? " (events); " : "; ");
   }

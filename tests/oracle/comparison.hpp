@@ -21,6 +21,7 @@ struct Step {
   model::StartState state = model::StartState::keep;
   std::vector<std::uint64_t> addresses;
   Answers answers = Answers::outcomes;
+  std::vector<model::AccessKind> kinds = {};  // of the addresses, where some are stores; then the answers are events
 };
 
 struct Difference {

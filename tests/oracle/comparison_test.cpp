@@ -159,6 +159,40 @@ TEST(Comparison, SeesEveryPartOfTheGeometry) {
   }
 }
 
+TEST(Comparison, SeesEveryRuleOfStores) {
+  for (const std::string name : {"lru", "plru"}) {
+    CacheDescription cache = cache_with(policy(name));
+    cache.store = model::Store{
+        .allocate = true, .write = model::Write::back, .granule_bytes = 8, .fetches = false, .touches = true};
+    const auto steps = steps_for(cache);
+    ASSERT_FALSE(first_difference(cache, cache, steps));
+    const std::vector<std::pair<std::string, std::function<void(model::Store&)>>> changes{
+        {"allocate", [](model::Store& other) { other.allocate = false; }},
+        {"write", [](model::Store& other) { other.write = model::Write::through; }},
+        {"granule", [](model::Store& other) { other.granule_bytes = 4; }},
+        {"fetches",
+         [](model::Store& other) {
+           other.fetches = true;
+           other.granule_bytes = 32;
+         }},
+        {"fetches more",
+         [](model::Store& other) {
+           other.fetches = true;
+           other.granule_bytes = 64;
+         }},
+        {"touches", [](model::Store& other) { other.touches = false; }},
+        {"evicts", [](model::Store& other) { other.evicts = true; }},
+    };
+    for (const auto& [what, change] : changes) {
+      CacheDescription other = cache;
+      change(*other.store);
+      EXPECT_TRUE(first_difference(other, cache, steps)) << name << ": " << what;
+      EXPECT_TRUE(first_difference(cache, other, steps)) << name << ": " << what;
+      EXPECT_FALSE(first_difference(other, other, steps)) << name << ": " << what;
+    }
+  }
+}
+
 TEST(Comparison, ShortensToWhatMatters) {
   const CacheDescription lru = cache_with(policy("lru"));
   const CacheDescription fifo = cache_with(policy("fifo"));

@@ -9,6 +9,7 @@
 namespace gpuinfer::oracle {
 
 using model::AccessEvent;
+using model::AccessKind;
 using model::Outcome;
 using model::StartState;
 
@@ -55,20 +56,24 @@ void NaiveCache::put_into(StartState state) {
   }
 }
 
-AccessEvent NaiveCache::load(std::uint64_t address) {
-  AccessEvent event = touch(address);
+AccessEvent NaiveCache::access(std::uint64_t address, AccessKind kind) {
+  AccessEvent event = touch(address, kind);
+  // Nothing came, so nothing comes along.
+  if (kind == AccessKind::store && (!*cache_.store->allocate || (cache_.store->evicts && !event.way))) {
+    return event;
+  }
   for (std::uint64_t next = 1; next <= cache_.fill.prefetch_lines; ++next) {
     const auto step = step_of_prefetch(address / *cache_.line_bytes, event.outcome);
     const bool is_below_zero = step && (*step >> 63U) != 0 && address / *cache_.line_bytes < next * (0 - *step);
     if (step && !is_below_zero) {
-      touch(address + next * *step * *cache_.line_bytes);
+      touch(address + next * *step * *cache_.line_bytes, AccessKind::load);
     }
   }
   recent_.push_back(address / *cache_.line_bytes);
   if (event.outcome != Outcome::hit && cache_.victim_lines && came_back(event, address / *cache_.line_bytes)) {
     event.outcome = Outcome::hit;
   }
-  if (event.outcome != Outcome::hit && twin_ && twin_->load(address).outcome == Outcome::hit) {
+  if (event.outcome != Outcome::hit && twin_ && twin_->access(address, kind).outcome == Outcome::hit) {
     event.outcome = Outcome::hit;
   }
   return event;
@@ -100,9 +105,11 @@ bool NaiveCache::came_back(const AccessEvent& event, std::uint64_t line) {
   return was_there;
 }
 
-AccessEvent NaiveCache::touch(std::uint64_t address) {
+AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
+  const bool is_store = kind == AccessKind::store;
   const std::uint64_t number = address / *cache_.line_bytes;
-  const std::uint64_t sector = address % *cache_.line_bytes / *cache_.sector_bytes;
+  const std::uint64_t byte = address % *cache_.line_bytes;
+  const std::uint64_t fetched = cache_.fill.fetch_bytes.value_or(*cache_.sector_bytes);
   // A line lies in one set, that of its first byte, also where the index could tell its bytes apart.
   const std::uint32_t set_number = naive_set_of(*cache_.index, number * *cache_.line_bytes);
   Set& set = sets_.at(set_number);
@@ -116,15 +123,35 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
     ++way;
   }
   if (way < set.ways.size()) {
-    set.policy->hit(way);
+    Line& line = *set.ways[way];
+    event.outcome = has(line, byte) ? Outcome::hit : Outcome::sector_miss;
+    if (is_store && cache_.store->evicts) {
+      if (cache_.sweep) {
+        dynamic_cast<SweptPolicy&>(*set.policy).take(way);
+      }
+      set.ways[way].reset();
+      event.way.reset();
+      return event;
+    }
     event.way = way;
-    event.outcome = fetch(*set.ways[way], sector) ? Outcome::hit : Outcome::sector_miss;
+    if (!is_store || *cache_.store->touches) {
+      set.policy->hit(way);
+    }
+    if (is_store) {
+      write(line, byte);
+    } else if (event.outcome == Outcome::sector_miss) {
+      fetch(line, byte, fetched);
+    }
     if (bank_is_full) {
       sweep(bank, cache_.sweep->lines_on_hit, event, number, event.outcome == Outcome::sector_miss);
     }
     return event;
   }
 
+  if (is_store && !*cache_.store->allocate) {
+    event.way.reset();
+    return event;
+  }
   way = 0;
   while (way < set.ways.size() && set.ways[way]) {
     ++way;
@@ -133,11 +160,16 @@ AccessEvent NaiveCache::touch(std::uint64_t address) {
   if (replaces) {
     way = set.policy->victim();
     event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
+    event.victim_is_dirty = set.ways.at(way)->is_dirty;
   }
   const bool takes_ghost = !replaces && set.ghosts > 0;
   set.ghosts -= takes_ghost ? 1 : 0;
   set.ways[way] = Line{.number = number, .sectors = {}};
-  fetch(*set.ways[way], sector);
+  if (is_store) {
+    write(*set.ways[way], byte);
+  } else {
+    fetch(*set.ways[way], byte, fetched);
+  }
   set.policy->fill(way);
   event.way = way;
   if (bank_is_full) {
@@ -200,16 +232,39 @@ void NaiveCache::sweep(std::size_t bank, std::uint64_t lines, const AccessEvent&
   }
 }
 
-bool NaiveCache::fetch(Line& line, std::uint64_t sector) const {
-  if (line.sectors.contains(sector)) {
+bool NaiveCache::has(const Line& line, std::uint64_t byte) const {
+  if (line.sectors.contains(byte / *cache_.sector_bytes)) {
     return true;
   }
-  const std::uint64_t sectors_fetched = cache_.fill.fetch_bytes.value_or(*cache_.sector_bytes) / *cache_.sector_bytes;
-  const std::uint64_t first = sector - sector % sectors_fetched;
-  for (std::uint64_t fetched = first; fetched < first + sectors_fetched; ++fetched) {
-    line.sectors.insert(fetched);
+  if (line.words.empty()) {
+    return false;
   }
-  return false;
+  const std::uint64_t granule = *cache_.store->granule_bytes;
+  for (std::uint64_t each = byte / granule * granule; each < (byte / granule + 1) * granule; ++each) {
+    if (!line.words.contains(each / model::load_bytes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void NaiveCache::fetch(Line& line, std::uint64_t byte, std::uint64_t bytes) const {
+  for (std::uint64_t each = byte / bytes * bytes; each < (byte / bytes + 1) * bytes; each += *cache_.sector_bytes) {
+    line.sectors.insert(each / *cache_.sector_bytes);
+  }
+}
+
+void NaiveCache::write(Line& line, std::uint64_t byte) const {
+  const model::Store& store = *cache_.store;
+  line.is_dirty = line.is_dirty || store.write == model::Write::back;
+  if (!*store.allocate) {
+    return;
+  }
+  if (!*store.fetches) {
+    line.words.insert(byte / model::load_bytes);
+  } else if (!line.sectors.contains(byte / *cache_.sector_bytes)) {
+    fetch(line, byte, store.granule_bytes.value_or(cache_.fill.fetch_bytes.value_or(*cache_.sector_bytes)));
+  }
 }
 
 }  // namespace gpuinfer::oracle

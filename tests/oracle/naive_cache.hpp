@@ -25,13 +25,15 @@ class NaiveCache {
 
   void put_into(model::StartState state);
 
-  // A load; the event tells nothing of the lines that a prefetch brings.
-  model::AccessEvent load(std::uint64_t address);
+  // The event tells nothing of the lines that a prefetch brings.
+  model::AccessEvent access(std::uint64_t address, model::AccessKind kind);
 
  private:
   struct Line {
-    std::uint64_t number;             // address / line_bytes
-    std::set<std::uint64_t> sectors;  // those that are present
+    std::uint64_t number;                // address / line_bytes
+    std::set<std::uint64_t> sectors;     // those that are present
+    std::set<std::uint64_t> words = {};  // those that stores wrote
+    bool is_dirty = false;
   };
   struct Set {
     std::vector<std::optional<Line>> ways;
@@ -39,22 +41,25 @@ class NaiveCache {
     std::unique_ptr<NaivePolicy> policy;
   };
 
-  model::AccessEvent touch(std::uint64_t address);
+  model::AccessEvent touch(std::uint64_t address, model::AccessKind kind);
   [[nodiscard]] std::optional<std::uint64_t> step_of_prefetch(std::uint64_t line, model::Outcome outcome) const;
   bool came_back(const model::AccessEvent& event, std::uint64_t line);
   [[nodiscard]] std::size_t lines_in_bank(std::size_t bank) const;
   void sweep(std::size_t bank, std::uint64_t lines, const model::AccessEvent& event, std::uint64_t line,
              bool counts_itself_first);
 
-  // True when the sector was there.
-  bool fetch(Line& line, std::uint64_t sector) const;
+  // Whether a load of that byte of the line needs nothing from below.
+  [[nodiscard]] bool has(const Line& line, std::uint64_t byte) const;
+  // What comes from below with an access to that byte, so many bytes at a time.
+  void fetch(Line& line, std::uint64_t byte, std::uint64_t bytes) const;
+  void write(Line& line, std::uint64_t byte) const;
 
   const model::CacheDescription& cache_;
   Dice dice_;
   Community community_;
   std::vector<Set> sets_;
   std::vector<std::size_t> pointers_;  // by bank
-  std::vector<std::uint64_t> recent_;  // lines, in the order of their loads
+  std::vector<std::uint64_t> recent_;  // lines, in the order in which they were accessed
   std::list<std::uint64_t> victims_;   // lines, the last one at the end
   std::unique_ptr<model::CacheDescription> described_twin_;
   std::unique_ptr<NaiveCache> twin_;

@@ -306,6 +306,26 @@ std::uint64_t random_part(std::uint64_t bytes, Dice& dice) {
   return dice.one_of(parts);
 }
 
+// What a store does.
+model::Store random_store(const CacheDescription& cache, Dice& dice) {
+  model::Store store{.allocate = !dice.one_in(3),
+                     .write = dice.one_in(2) ? model::Write::back : model::Write::through,
+                     .granule_bytes = {},
+                     .fetches = *cache.sector_bytes % model::load_bytes != 0 || dice.one_in(2),
+                     .touches = dice.one_in(2),
+                     .evicts = dice.one_in(5)};
+  if (!*store.fetches) {
+    const std::uint64_t words = *cache.sector_bytes / model::load_bytes;
+    store.granule_bytes = model::load_bytes;
+    while (words % (2 * *store.granule_bytes / model::load_bytes) == 0 && dice.one_in(2)) {
+      *store.granule_bytes *= 2;
+    }
+  } else if (dice.one_in(2)) {
+    store.granule_bytes = *cache.sector_bytes * random_part(*cache.line_bytes / *cache.sector_bytes, dice);
+  }
+  return store;
+}
+
 // A store with room for fewer lines than there are tags.
 void add_sweep(CacheDescription& cache, Dice& dice) {
   const std::size_t sets = cache.ways->size();
@@ -378,8 +398,11 @@ CacheDescription random_cache(std::string_view policy, std::size_t number, Dice&
   drop_defaults(cache.replacement->parameters, dice);
   if (policy.ends_with("slru") && dice.one_in(2)) {
     add_sweep(cache, dice);
-  } else {
+  } else if (dice.one_in(2)) {
     add_second_cache(cache, dice);
+  }
+  if (!cache.victim_lines && !cache.twin && dice.one_in(2)) {
+    cache.store = random_store(cache, dice);
   }
   return cache;
 }

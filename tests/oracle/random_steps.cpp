@@ -137,6 +137,13 @@ std::vector<Step> random_steps(const CacheDescription& cache, std::size_t access
       more.append_to(step.addresses);
     }
     step.addresses.resize(std::min(length, accesses - played));
+    if (cache.store && !dice.one_in(3)) {
+      step.answers = Answers::events;
+      const std::uint64_t one_in = dice.one_of<std::uint64_t>({2, 3, 10});
+      for (std::size_t access = 0; access < step.addresses.size(); ++access) {
+        step.kinds.push_back(dice.one_in(one_in) ? model::AccessKind::store : model::AccessKind::load);
+      }
+    }
     steps.push_back(std::move(step));
   }
   return steps;

@@ -95,7 +95,7 @@ std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordi
   std::vector<model::Trace> traces;
   for (const Recording& recording : recordings) {
     const auto is_wanted = [&](std::string_view of, const model::Circumstances& circumstances) {
-      return of == target && !circumstances.contended_pairs;
+      return of == target && !circumstances.contended_pairs && circumstances.stores.empty();
     };
     for_each_trace(recording, is_wanted, [&](const model::Trace& recorded) {
       model::Trace& trace = traces.emplace_back(recorded);

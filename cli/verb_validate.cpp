@@ -65,7 +65,8 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
     }
     name_target(recording, asked);
     const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {
-      return (all || std::ranges::find(asked, target) != asked.end()) && !circumstances.contended_pairs;
+      return (all || std::ranges::find(asked, target) != asked.end()) && !circumstances.contended_pairs &&
+             circumstances.stores.empty();
     };
     for_each_trace(recording, is_wanted, [&](const model::Trace& trace) {
       const std::uint64_t address = recording.facts.buffer_of(trace.question.target).address;

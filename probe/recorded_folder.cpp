@@ -101,6 +101,7 @@ class RecordedFolder final : public model::Answerer {
     add_missing(facts.shared_memories_kb, facts_.shared_memories_kb);
     facts_.chooses_unit = facts_.chooses_unit || facts.chooses_unit;
     add_missing(facts.contended_targets, facts_.contended_targets);
+    facts_.takes_stores = facts_.takes_stores || facts.takes_stores;
     if (!facts_.latency_path) {
       facts_.latency_path = facts.latency_path;
     }

@@ -21,6 +21,7 @@
 #include "model/partitions.hpp"
 #include "model/printable.hpp"
 #include "model/random_streams.hpp"
+#include "model/stores.hpp"
 #include "model/stream_simulator.hpp"
 #include "model/texel_layout.hpp"
 #include "model/workload.hpp"
@@ -149,6 +150,7 @@ class VirtualCache {
  public:
   VirtualCache(const model::CacheDescription& cache, const model::NoiseDescription& noise, model::Random seeds)
       : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss),
+        dirty_miss_cycles_(cache.latency_cycles.dirty_miss.value_or(miss_cycles_)),
         simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {
     if (cache.partitions) {
       parts_ = std::make_shared<VirtualParts>(*cache.partitions, *cache.sector_bytes);
@@ -159,11 +161,15 @@ class VirtualCache {
     simulator_ = other.simulator_;
     parts_ = other.parts_;
   }
+  [[nodiscard]] bool is_in_parts() const { return parts_ != nullptr; }
   [[nodiscard]] bool shares_cache_with(const VirtualCache& other) const { return simulator_ == other.simulator_; }
 
   std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
     if (parts_) {
       return answer_in_parts(question, address_of_buffer);
+    }
+    if (dirty_miss_cycles_ != miss_cycles_ || !question.circumstances.stores.empty()) {
+      return answer_with_stores(question, address_of_buffer);
     }
     const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
     std::vector<float> latency_cycles(outcomes.size());
@@ -173,9 +179,24 @@ class VirtualCache {
   }
 
  private:
-  float timed(model::Outcome outcome, double extra_cycles = 0) {
+  float timed(model::Outcome outcome, double extra_of_hit = 0, double extra_of_miss = 0) {
     const bool seen_as_miss = model::is_miss(outcome) != noise_.misreads();
-    return noise_.timed(seen_as_miss ? miss_cycles_ : hit_cycles_ + extra_cycles);
+    return noise_.timed(seen_as_miss ? miss_cycles_ + extra_of_miss : hit_cycles_ + extra_of_hit);
+  }
+
+  // A load that misses may have to wait until a line that stores have written is out of its way. Nobody waits for a
+  // store.
+  std::vector<float> answer_with_stores(const model::Question& question, std::uint64_t address_of_buffer) {
+    const std::vector<model::AccessEvent> events = model::events_of(*simulator_, question, address_of_buffer);
+    const std::vector<model::AccessKind> kinds = model::kinds_of(question);
+    std::vector<float> latency_cycles(events.size());
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (kinds[question.warm.size() + i] == model::AccessKind::load) {
+        const double more_cycles = events[i].victim_is_dirty ? dirty_miss_cycles_ - miss_cycles_ : 0;
+        latency_cycles[i] = timed(events[i].outcome, 0, more_cycles);
+      }
+    }
+    return latency_cycles;
   }
 
   // What is near depends on the warm-up as well.
@@ -199,6 +220,7 @@ class VirtualCache {
 
   double hit_cycles_;
   double miss_cycles_;
+  double dirty_miss_cycles_;
   std::shared_ptr<model::CacheSimulator> simulator_;
   std::shared_ptr<VirtualParts> parts_;  // null: all is near
   Noise noise_;
@@ -459,6 +481,11 @@ class VirtualDevice final : public model::Answerer {
         continue;
       }
       caches_.try_emplace(target, cache, noise, streams.random(target));
+      if (const auto leaf = model::null_leaf_of_store(cache)) {
+        refusals_of_stores_[target] = refusal_of_null("caches." + target, *leaf);
+      } else {
+        facts_.takes_stores = true;
+      }
       add_carveouts(target, cache, noise, streams);
       if (cache.slice_index) {
         slices_.try_emplace(target, *cache.slice_index, noise, streams.random(target + ".slices"));
@@ -680,6 +707,9 @@ class VirtualDevice final : public model::Answerer {
     if (auto refusal = model::refusal_of(facts_, question)) {
       return refusal;
     }
+    if (auto refusal = refusal_of_stores(question)) {
+      return refusal;
+    }
     const auto& carveout_kb = question.circumstances.shared_memory_kb;
     if (carveout_kb && !carved_out_.contains({question.target, *carveout_kb})) {
       return "caches." + question.target + ".carveouts has neither ways nor store_lines for " +
@@ -697,6 +727,20 @@ class VirtualDevice final : public model::Answerer {
     return std::nullopt;
   }
 
+  std::optional<std::string> refusal_of_stores(const model::Question& question) const {
+    if (question.circumstances.stores.empty()) {
+      return std::nullopt;
+    }
+    if (const auto refusal = refusals_of_stores_.find(question.target); refusal != refusals_of_stores_.end()) {
+      return refusal->second;
+    }
+    const auto cache = caches_.find(question.target);
+    if (cache == caches_.end() || cache->second.is_in_parts()) {
+      return facts_.source + " does not describe what a store to " + question.target + " does; ask for loads only";
+    }
+    return std::nullopt;
+  }
+
   model::DeviceFacts facts_;
   std::map<std::string, VirtualCache> caches_;
   std::map<std::pair<std::string, std::uint32_t>, VirtualCache> carved_out_;  // by target and KB
@@ -706,6 +750,7 @@ class VirtualDevice final : public model::Answerer {
   std::optional<VirtualPath> path_;
   std::optional<VirtualThreads> threads_;
   std::map<std::string, std::string> refusals_;
+  std::map<std::string, std::string> refusals_of_stores_;
 };
 
 }  // namespace

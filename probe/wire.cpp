@@ -28,6 +28,8 @@ constexpr const char* carveout_key = "carveout_kb";
 constexpr const char* sm_key = "sm";
 constexpr const char* contended_targets_key = "contended_targets";
 constexpr const char* contended_pairs_key = "contended_pairs";
+constexpr const char* stores_key = "stores";
+constexpr const char* store_key = "store";
 constexpr const char* disturbances_key = "disturbances";
 
 // How deep lists and objects are nested in a text that may or may not be JSON.
@@ -151,6 +153,9 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (!facts.contended_targets.empty()) {
     heeded[contended_targets_key] = facts.contended_targets;
   }
+  if (facts.takes_stores) {
+    heeded[stores_key] = true;
+  }
   return heeded;
 }
 
@@ -169,6 +174,9 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   if (object.contains(contended_targets_key)) {
     facts.contended_targets = strings_member(object, contended_targets_key);
   }
+  if (object.contains(stores_key)) {
+    facts.takes_stores = member(object, stores_key, &json::is_boolean, "true or false").get<bool>();
+  }
 }
 
 json to_json(const model::Circumstances& circumstances) {
@@ -184,6 +192,9 @@ json to_json(const model::Circumstances& circumstances) {
   }
   if (circumstances.contended_pairs) {
     object[contended_pairs_key] = true;
+  }
+  if (!circumstances.stores.empty()) {
+    object[store_key] = circumstances.stores;
   }
   return object;
 }
@@ -201,6 +212,11 @@ model::Circumstances parse_circumstances(const json& object) {
   }
   if (object.contains(contended_pairs_key)) {
     circumstances.contended_pairs = member(object, contended_pairs_key, &json::is_boolean, "true or false").get<bool>();
+  }
+  if (object.contains(store_key)) {
+    for (const std::uint64_t number : sequence_member(object, store_key)) {
+      circumstances.stores.push_back(narrowed(number, store_key));
+    }
   }
   return circumstances;
 }
@@ -366,7 +382,11 @@ std::string greeting_line(const model::DeviceFacts& facts) {
       own["averages_laps"] = true;
     }
   }
-  if (json heeded = heeded_by(facts); !heeded.empty()) {
+  json heeded = heeded_by(facts);
+  if (heeded.erase(stores_key) != 0) {
+    greeting[stores_key] = true;
+  }
+  if (!heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);
   }
   if (facts.latency_path) {
@@ -405,6 +425,9 @@ model::DeviceFacts parse_greeting(const std::string& line) {
   }
   if (greeting.contains("heeded_circumstances")) {
     read_heeded(member(greeting, "heeded_circumstances", &json::is_object, "an object"), facts);
+  }
+  if (greeting.contains(stores_key)) {
+    facts.takes_stores = member(greeting, stores_key, &json::is_boolean, "true or false").get<bool>();
   }
   if (greeting.contains("latency_path")) {
     facts.latency_path = parse_path(member(greeting, "latency_path", &json::is_object, "an object"));

@@ -104,7 +104,7 @@ std::vector<std::vector<float>> Asker::latencies(std::span<const model::Question
       throw QuestionRefused(*answer.refusal);
     }
     result.push_back(std::move(answer.latency_cycles));
-    if (!questions[i].circumstances.contended_pairs) {
+    if (const auto& told = questions[i].circumstances; !told.contended_pairs && told.stores.empty()) {
       hear(questions[i], result.back());
     }
   }

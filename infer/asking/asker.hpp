@@ -44,7 +44,7 @@ class Asker : public RunLog, public Starts {
   void choose_start();
 
  protected:
-  // Called for each answer to latencies() that is one of single loads.
+  // Called for each answer to latencies() that is one of single loads and nothing else.
   virtual void hear(const model::Question& /*question*/, std::span<const float> /*latency_cycles*/) {}
 
  private:

@@ -42,6 +42,7 @@ model::DeviceFacts some_facts() {
           .warm_targets = {"L1tex", "ReadOnly"},
           .shared_memories_kb = {8, 228},
           .chooses_unit = true,
+          .takes_stores = true,
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -93,6 +94,7 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.warm_targets, facts.warm_targets);
   EXPECT_EQ(archive.facts.shared_memories_kb, facts.shared_memories_kb);
   EXPECT_TRUE(archive.facts.chooses_unit);
+  EXPECT_TRUE(archive.facts.takes_stores);
   EXPECT_EQ(archive.facts.targets, facts.targets);
   EXPECT_EQ(archive.facts.buffer, facts.buffer);
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);
@@ -110,6 +112,22 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(traces[2].latency_cycles, some_answers[3].latency_cycles);
   EXPECT_EQ(traces[2].name, path("some.h5").string() + ":/launch_000000/3");
   EXPECT_EQ(read_traces(path("some.h5")).size(), 4U);
+}
+
+TEST_F(ArchiveFile, KeepsWhichAccessesAreStores) {
+  Question stored{.target = "L1tex", .state = StartState::clean, .warm = {0, 4}, .record = {8}};
+  const Question loaded = stored;
+  stored.circumstances.stores = {1};
+  const auto writer = create_archive(path("stores.h5"), some_facts());
+  writer->append(std::vector{loaded, stored}, std::vector{answered({33}), answered({250})});
+  writer->close();
+  EXPECT_EQ(archived_traces(path("stores.h5"))[1].question, stored);
+  const auto recorded = open_recording(path("stores.h5"), "recorded");
+  EXPECT_TRUE(recorded->facts().takes_stores);
+  EXPECT_EQ(recorded->ask({&stored, 1}).front().latency_cycles, std::vector<float>{250});
+  EXPECT_EQ(recorded->ask({&loaded, 1}).front().latency_cycles, std::vector<float>{33});
+  stored.circumstances.stores = {0};
+  EXPECT_TRUE(recorded->ask({&stored, 1}).front().refusal);
 }
 
 TEST_F(ArchiveFile, TakesProvenanceUntilItIsClosed) {

@@ -117,6 +117,29 @@ TEST_F(Exec, OnlyAProcessThatHeedsCircumstancesIsToldThem) {
   EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "SM 4"));
 }
 
+TEST_F(Exec, OnlyAProcessThatStoresIsAskedTo) {
+  const std::string echo = "\nfor q in questions(): say({'id': q['id'], 'error': json.dumps(q)})\n";
+  Question question = question_of({4, 8});
+  question.warm = {0};
+  question.circumstances.stores = {0, 2};
+  const auto loads_only = open_exec(script("greet()" + echo));
+  EXPECT_FALSE(loads_only->facts().takes_stores);
+  EXPECT_TRUE(contains(loads_only->ask({&question, 1}).front().refusal.value_or(""), "does not store"));
+
+  for (const std::string greeting : {"greet(stores=True)", "greet(heeded_circumstances={'stores': True})"}) {
+    const auto storing = open_exec(script(greeting + echo));
+    EXPECT_TRUE(storing->facts().takes_stores);
+    EXPECT_EQ(json::parse(storing->ask({&question, 1}).front().refusal.value())["store"], (json{0, 2}));
+    const Question loads = question_of({4, 8});
+    EXPECT_FALSE(json::parse(storing->ask({&loads, 1}).front().refusal.value()).contains("store"));
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{2U, 0U}, std::vector{1U, 1U}, std::vector{3U}}) {
+      Question numbered = question;
+      numbered.circumstances.stores = wrong;
+      EXPECT_TRUE(contains(storing->ask({&numbered, 1}).front().refusal.value_or(""), "numbers of the stores"));
+    }
+  }
+}
+
 TEST_F(Exec, LargeBatchesBlockNeitherSide) {
   const auto device = open_exec(script("greet()\nfor q in questions(): answer(q)\n"));
   const std::vector<Question> questions(300, question_of(model::cyclic(65536, 4, 3000)));

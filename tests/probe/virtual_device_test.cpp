@@ -321,6 +321,36 @@ TEST(VirtualDevice, PathsThatShareACacheFindEachOthersLines) {
   EXPECT_EQ(latencies(*device, through("L1tex", "Texture")), (std::vector<float>{200, 200, 200}));
 }
 
+TEST(VirtualDevice, StoresAsItIsDescribed) {
+  model::DeviceDescription description = small_device();
+  model::CacheDescription& cache = description.caches.at("L1tex");
+  Question stored = question("L1tex", StartState::clean, {0}, {0, 32});
+  stored.circumstances.stores = {0};
+  EXPECT_FALSE(open_virtual(description, "virtual:small", 1)->facts().takes_stores);
+  EXPECT_TRUE(contains(refusal(*open_virtual(description, "virtual:small", 1), stored), "does not store"));
+
+  cache.store = model::Store{
+      .allocate = true, .write = model::Write::back, .granule_bytes = {}, .fetches = true, .touches = true};
+  cache.latency_cycles.dirty_miss = 260;
+  description.caches["L1D"] = small_cache();
+  const auto device = open_virtual(description, "virtual:small", 1);
+  EXPECT_TRUE(device->facts().takes_stores);
+  EXPECT_EQ(latencies(*device, stored), (std::vector<float>{100, 200}));
+  stored.circumstances.stores = {0, 1};
+  EXPECT_EQ(latencies(*device, stored), (std::vector<float>{0, 200})) << "nobody waits for a store";
+  stored.target = "L1D";
+  EXPECT_TRUE(contains(refusal(*device, stored), "caches.L1D.store is null"));
+
+  // As many lines as fit are stored to; they go first.
+  Question pass = question("L1tex", StartState::clean, model::cold_pass(0, 1024, 32), model::cold_pass(1024, 2048, 32));
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    pass.circumstances.stores.push_back(i);
+  }
+  const std::vector<float> cycles = latencies(*device, pass);
+  EXPECT_EQ(std::ranges::count(cycles, 260.0F), 32);
+  EXPECT_EQ(std::ranges::count(cycles, 200.0F), 32);
+}
+
 TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
   model::DeviceDescription description = small_device();
   description.caches["L1tex"].carveouts = {

@@ -124,6 +124,9 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> fresh_pairs_wrong;
   std::optional<std::uint64_t> blocks_asked;
 
+  // Of stores.
+  std::optional<std::uint64_t> fresh_loads;
+
   // Of shared memory.
   std::optional<bool> broadcast;
   std::optional<bool> multicast;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ struct CacheClaims {
   Claim<model::LatencyCycles> latency_cycles = {};
   std::optional<Claim<std::uint64_t>> store_lines = {};
   std::optional<Claim<model::Sweep>> sweep = {};
+  std::optional<Claim<model::Store>> store = {};
+  // Of `store`, what is not known; evidence alone speaks of it.
+  std::map<std::string, Claim<model::FlowYaml>> of_store = {};
   std::optional<Claim<std::optional<model::Partitions>>> partitions = {};  // none: no part is far from any SM
   std::optional<Claim<std::uint32_t>> slices = {};
   std::optional<Claim<model::SliceIndex>> slice_index = {};
@@ -67,6 +71,10 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   };
   visit_made("store_lines", claims.store_lines, &Cache::store_lines);
   visit_made("sweep", claims.sweep, &Cache::sweep);
+  visit_made("store", claims.store, &Cache::store);
+  for (auto& [leaf, claim] : claims.of_store) {
+    visit(leaf, claim, nullptr);
+  }
   visit_made("partitions", claims.partitions, &Cache::partitions);
   visit_made("slices", claims.slices, &Cache::slices);
   visit_made("slice_index", claims.slice_index, &Cache::slice_index);

@@ -55,6 +55,7 @@ constexpr std::array rules{
     Rule{"replacement", true, false, bits(unproven, disturbed), bits(contradicted)},
     Rule{"store_lines", true, false, bits(unproven, disturbed), 0},
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
+    Rule{"store", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
     Rule{"partitions", false, false, bits(disturbed), 0},
     Rule{"slices", false, false, bits(disturbed), 0},
@@ -84,7 +85,9 @@ std::string sentences_of(unsigned which, const Doubts& doubts) {
 template <class Value, class Member>
 std::vector<model::FlowYaml> texts_of(std::string_view leaf, const std::vector<Value>& values, Member member) {
   std::vector<model::FlowYaml> texts;
-  if constexpr (!std::is_null_pointer_v<Member>) {
+  if constexpr (std::is_same_v<Value, model::FlowYaml>) {
+    texts = values;
+  } else if constexpr (!std::is_null_pointer_v<Member>) {
     for (const Value& value : values) {
       texts.push_back(written_leaf(leaf, member, value));
     }

@@ -161,34 +161,58 @@ Answers ask_until_near(Interrogator& device, std::span<const model::Question> qu
   return ask_again_until_near(device, [&] { return device.latencies(questions); });
 }
 
+namespace {
+
+constexpr std::size_t longest_history = 4000;
+
+bool starts_alike(const Interrogator& device, const model::CacheDescription& cache) {
+  return start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
+}
+
+// A flood of the device is one history more.
+model::StartState left_by_history(const Interrogator& device, const FreshQuestion& fresh) {
+  return device.starts_flooded() ? model::StartState::keep : fresh.question.state;
+}
+
+// The question as it is put to a simulator that has played a history, if it needs one.
+model::Question put_to_simulator(const Interrogator& device, const model::CacheDescription& cache,
+                                 const FreshQuestion& fresh) {
+  model::Question question = fresh.question;
+  question.state = starts_alike(device, cache) ? model::StartState::clean : left_by_history(device, fresh);
+  return question;
+}
+
+// One of the histories after which the question may be asked, and what primes it.
+void play_history(const Interrogator& device, const FreshQuestion& fresh, std::uint64_t history,
+                  model::CacheSimulator& simulator) {
+  const std::uint64_t address_of_buffer = device.buffer().address;
+  model::Random random = stream(device.settings(), "histories", history);
+  model::Question before = fresh.question;
+  before.circumstances.stores.clear();
+  before.state = model::StartState::keep;
+  before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
+  before.record.clear();
+  static_cast<void>(outcomes_of(simulator, before, address_of_buffer));
+  before.state = left_by_history(device, fresh);
+  for (const AccessSequence& loads : fresh.primer) {
+    before.warm = loads;
+    static_cast<void>(outcomes_of(simulator, before, address_of_buffer));
+  }
+}
+
+}  // namespace
+
 std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
                                                   const FreshQuestion& fresh, std::uint64_t histories) {
-  constexpr std::size_t longest_history = 4000;
-  const std::uint64_t address_of_buffer = device.buffer().address;
-  const bool from_empty = start_of(device) == SetStart::empty || begins_conditioned(*cache.replacement);
-  // A flood of the device is one history more.
-  const model::StartState left = device.starts_flooded() ? model::StartState::keep : fresh.question.state;
-  model::Question question = fresh.question;
-  question.state = from_empty ? model::StartState::clean : left;
+  const bool from_empty = starts_alike(device, cache);
+  const model::Question question = put_to_simulator(device, cache, fresh);
   std::vector<std::optional<bool>> predicted;
   for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
     const auto simulator = model::CacheSimulator::make(cache, 0);
     if (!from_empty) {
-      model::Random random = stream(device.settings(), "histories", history);
-      model::Question before = fresh.question;
-      before.state = model::StartState::keep;
-      before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
-      before.record.clear();
-      static_cast<void>(outcomes_of(*simulator, before, address_of_buffer));
-      for (const AccessSequence& loads : fresh.primer) {
-        model::Question primer = fresh.question;
-        primer.state = left;
-        primer.warm = loads;
-        primer.record.clear();
-        static_cast<void>(outcomes_of(*simulator, primer, address_of_buffer));
-      }
+      play_history(device, fresh, history, *simulator);
     }
-    const auto outcomes = outcomes_of(*simulator, question, address_of_buffer);
+    const auto outcomes = outcomes_of(*simulator, question, device.buffer().address);
     predicted.resize(outcomes.size(), std::nullopt);
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const bool miss = model::is_miss(outcomes[i]);
@@ -196,6 +220,23 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
     }
   }
   return predicted;
+}
+
+std::vector<std::vector<model::AccessEvent>> possible_events(const Interrogator& device,
+                                                             const model::CacheDescription& cache,
+                                                             const FreshQuestion& fresh, std::uint64_t histories) {
+  const bool from_empty = starts_alike(device, cache);
+  const model::Question question = put_to_simulator(device, cache, fresh);
+  const bool is_one = from_empty && model::is_deterministic(*cache.replacement);
+  std::vector<std::vector<model::AccessEvent>> possible;
+  for (std::uint64_t history = 0; history < (is_one ? 1 : histories); ++history) {
+    const auto simulator = model::CacheSimulator::make(cache, history);
+    if (!from_empty) {
+      play_history(device, fresh, history, *simulator);
+    }
+    possible.push_back(events_of(*simulator, question, device.buffer().address));
+  }
+  return possible;
 }
 
 }  // namespace gpuinfer::infer

@@ -10,6 +10,7 @@
 
 #include "infer/asking/conflict_class.hpp"
 #include "infer/asking/interrogator.hpp"
+#include "model/cache_simulator.hpp"
 #include "model/device_description.hpp"
 #include "model/random.hpp"
 
@@ -76,5 +77,11 @@ using Answers = std::vector<std::vector<float>>;
 [[nodiscard]] std::vector<std::optional<bool>> predicted_misses(const Interrogator& device,
                                                                 const model::CacheDescription& cache,
                                                                 const FreshQuestion& fresh, std::uint64_t histories);
+
+// The recorded accesses, loads or stores, once for each of so many histories and streams of chance, where these matter.
+[[nodiscard]] std::vector<std::vector<model::AccessEvent>> possible_events(const Interrogator& device,
+                                                                           const model::CacheDescription& cache,
+                                                                           const FreshQuestion& fresh,
+                                                                           std::uint64_t histories);
 
 }  // namespace gpuinfer::infer

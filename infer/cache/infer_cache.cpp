@@ -16,6 +16,7 @@
 #include "infer/cache/conflicts.hpp"
 #include "infer/cache/find_sets.hpp"
 #include "infer/cache/prove.hpp"
+#include "infer/cache/stores.hpp"
 #include "infer/cache/swept_store.hpp"
 #include "infer/circumstances/circumstances.hpp"
 #include "infer/circumstances/claim_circumstances.hpp"
@@ -249,6 +250,7 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
     }
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
     go_through([&] { claim_slices(*reader, claims); });
+    go_through([&] { claim_stores(*reader, claims); });
   }
   RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;
   log.report("done", 1.0);

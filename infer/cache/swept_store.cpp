@@ -272,7 +272,7 @@ class SweptStoreSearch {
       std::vector<std::size_t> asked(loads.size());
       std::iota(asked.begin(), asked.end(), std::size_t{0});
       random_.shuffle(asked);
-      asked.resize(std::min(asked.size(), asked_lines));
+      asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(std::min(asked.size(), asked_lines)), asked.end());
       const std::vector<Departure> departures = find_departures(device_, loads, asked);
       std::unordered_set<std::size_t> evictors;
       for (std::size_t i = 0; i < asked.size(); ++i) {

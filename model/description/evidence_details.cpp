@@ -330,6 +330,8 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "how many are otherwise than was said, by most of several readings"),
       leaf("blocks_asked", &Details::blocks_asked, count,
            "from how many blocks of `block_bytes` they are, of each of which it was found what it adds"),
+      leaf("fresh_loads", &Details::fresh_loads, count,
+           "of `store`: loads in sequences of loads and stores that took no part in finding it; all went as it says"),
       leaf("broadcast", &Details::broadcast, truth(),
            "of shared memory: whether a word that all lanes load costs nothing"),
       leaf("multicast", &Details::multicast, truth(), "whether a word that several lanes load costs nothing"),

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+#include "infer/cache/fresh_questions.hpp"
+#include "model/device_description.hpp"
+#include "model/random.hpp"
+
+// Sequences of loads and stores, what a description predicts of their loads, and what these say.
+namespace gpuinfer::infer {
+
+// Some `accesses` to words of the pool's lines, which come back soon and late: single loads and stores, and stores to
+// one word or several in a row with a load of one of them, or of a word that lies 1, 2, 4, .. words away.
+[[nodiscard]] FreshQuestion mixed_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
+                                           std::size_t accesses, model::Random& random);
+
+// After all else the pool has to be asked for: these accesses, of which those of `stores` (places in `record`,
+// ascending) are stores.
+[[nodiscard]] FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,
+                                                 const std::vector<std::uint32_t>& stores);
+
+// Of a recorded access, as far as it depends neither on chance nor on what was there before.
+struct PredictedLoad {
+  std::optional<bool> misses = {};           // none for stores
+  std::optional<bool> victim_is_dirty = {};  // none where no line has to go
+};
+[[nodiscard]] std::vector<PredictedLoad> predicted_loads(const Interrogator& device,
+                                                         const model::CacheDescription& cache,
+                                                         const FreshQuestion& fresh);
+
+// What each recorded access is by as many answers as votes need. A latency beyond that of misses counts as one: a line
+// that has to be written back may take as long. Stores are unclear.
+[[nodiscard]] std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& question);
+
+}  // namespace gpuinfer::infer

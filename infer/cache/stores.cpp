@@ -1,0 +1,440 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/stores.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "infer/asking/statistics.hpp"
+#include "infer/asking/stream.hpp"
+#include "infer/asking/written_leaf.hpp"
+#include "infer/cache/conclude.hpp"
+#include "infer/cache/mixed_questions.hpp"
+#include "model/number_text.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using model::CacheDescription;
+using model::Store;
+
+CacheDescription with_rule(CacheDescription cache, const Store& rule) {
+  cache.store = rule;
+  return cache;
+}
+
+std::string text_of(const Store& rule) { return written_leaf("store", &CacheDescription::store, std::optional(rule)); }
+
+// Of a few sets, which such a walk fills in a few hundred accesses.
+FreshQuestion question_over_sets(const Interrogator& device, const CacheDescription& cache, std::size_t sets,
+                                 double footprint, std::size_t accesses, model::Random& random) {
+  std::vector<std::uint32_t> order(cache.ways->size());
+  std::iota(order.begin(), order.end(), 0U);
+  random.shuffle(order);
+  order.resize(std::min(order.size(), sets));
+  Pool pool = pool_of_sets(device, cache, footprint, order, everywhere, random);
+  const std::size_t lines = pool.all().size();
+  return mixed_question(device, cache, std::move(pool), std::max(accesses, 4 * lines), random);
+}
+
+using Predicted = std::vector<PredictedLoad>;
+
+std::size_t contradictions(const Predicted& predicted, const std::vector<Reading>& readings) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    wrong +=
+        predicted[i].misses && readings[i] != Reading::unclear && *predicted[i].misses != (readings[i] == Reading::miss)
+            ? 1U
+            : 0U;
+  }
+  return wrong;
+}
+
+bool differ(const Predicted& a, const Predicted& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].misses && b[i].misses && *a[i].misses != *b[i].misses) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::size_t pairs_told_apart(const std::vector<Predicted>& predicted) {
+  std::size_t pairs = 0;
+  for (std::size_t a = 0; a < predicted.size(); ++a) {
+    pairs +=
+        static_cast<std::size_t>(std::count_if(predicted.begin(), predicted.begin() + static_cast<std::ptrdiff_t>(a),
+                                               [&](const Predicted& other) { return differ(other, predicted[a]); }));
+  }
+  return pairs;
+}
+
+// The rules that predict mixed sequences, of which each time that one is asked which tells most of them apart; until
+// none of many does.
+class RuleSearch {
+ public:
+  RuleSearch(Interrogator& device, const CacheDescription& cache)
+      : device_(&device), cache_(&cache), random_(stream(device.settings(), "rules of stores")) {
+    for (Store& rule : rules_of_stores(cache)) {
+      alive_.push_back({.rule = std::move(rule), .contradictions = 0});
+    }
+  }
+
+  // False: after all sequences that may be asked some are still told apart.
+  [[nodiscard]] bool narrow() {
+    constexpr int most_questions = 60;
+    constexpr int futile_rounds = 5;
+    int futile = 0;
+    for (int questions = 0; questions < most_questions && futile < futile_rounds && alive_.size() > 1;) {
+      const auto best = best_question();
+      if (!best) {
+        ++futile;
+        continue;
+      }
+      futile = 0;
+      ++questions;
+      const std::vector<Reading> readings = ask_mixed(*device_, best->question);
+      for (std::size_t i = 0; i < alive_.size(); ++i) {
+        alive_[i].contradictions += contradictions(best->predicted[i], readings);
+      }
+      // A single access may have been misread.
+      std::erase_if(alive_, [](const Hypothesis& each) { return each.contradictions > 1; });
+    }
+    return alive_.size() <= 1 || futile == futile_rounds;
+  }
+
+  [[nodiscard]] std::vector<Store> alive() const {
+    std::vector<Store> rules;
+    std::ranges::transform(alive_, std::back_inserter(rules), &Hypothesis::rule);
+    return rules;
+  }
+
+ private:
+  struct Hypothesis {
+    Store rule;
+    std::size_t contradictions = 0;
+  };
+
+  struct Candidate {
+    FreshQuestion question;
+    std::vector<Predicted> predicted;  // by hypothesis
+  };
+
+  std::optional<Candidate> best_question() {
+    constexpr std::array footprints{0.5, 1.2, 1.5, 2.0, 3.0};
+    constexpr std::size_t accesses = 240;
+    std::optional<Candidate> best;
+    std::size_t most_pairs = 0;
+    for (const double footprint : footprints) {
+      const std::size_t sets = 1 + random_.below(2);
+      Candidate candidate{.question = question_over_sets(*device_, *cache_, sets, footprint, accesses, random_),
+                          .predicted = {}};
+      for (const Hypothesis& each : alive_) {
+        candidate.predicted.push_back(predicted_loads(*device_, with_rule(*cache_, each.rule), candidate.question));
+      }
+      if (const std::size_t pairs = pairs_told_apart(candidate.predicted); pairs > most_pairs) {
+        most_pairs = pairs;
+        best = std::move(candidate);
+      }
+    }
+    return best;
+  }
+
+  Interrogator* device_;
+  const CacheDescription* cache_;
+  model::Random random_;
+  std::vector<Hypothesis> alive_;
+};
+
+// Loads that miss in full sets: those for which a line goes that would be dirty if stores were written back, and the
+// others.
+struct Evictions {
+  std::vector<double> dirty_cycles;
+  std::vector<double> clean_cycles;
+};
+
+// As many lines as fit of one set and of another; stores to those of one of the two; then new lines of the first. What
+// has just been stored is as much, and as long ago, whether dirty lines go or clean ones. Of a single set, so many
+// lines pass after the stores in every other question.
+FreshQuestion question_of_evictions(const Interrogator& device, const CacheDescription& cache, bool is_dirty,
+                                    model::Random& random) {
+  constexpr std::uint32_t most_stores = 16;
+  constexpr std::uint32_t most_new = 8;
+  const auto sets = static_cast<std::uint32_t>(cache.ways->size());
+  const auto first = static_cast<std::uint32_t>(random.below(sets));
+  const std::uint32_t other =
+      sets == 1 ? first : static_cast<std::uint32_t>((first + 1 + random.below(sets - 1)) % sets);
+  const std::uint32_t ways = (*cache.ways)[first];
+  const std::uint32_t passing = other == first && !is_dirty ? 2 * ways : 0;
+  std::vector<std::uint32_t> asked(sets);
+  asked[other] = (*cache.ways)[other];
+  asked[first] = ways + passing + std::min(ways, most_new);
+  Pool pool = pool_of_lines(device, cache, asked, everywhere, random);
+  const auto word = [&] { return random.below(*cache.line_bytes / model::load_bytes) * model::load_bytes; };
+  AccessSequence record;
+  std::vector<std::uint32_t> stores;
+  const auto load_all = [&](std::span<const std::uint64_t> lines) {
+    for (const std::uint64_t line : lines) {
+      record.push_back(line + word());
+    }
+  };
+  const std::span<const std::uint64_t> of_first = pool.asked[first];
+  const std::span<const std::uint64_t> of_other = pool.asked[other];
+  const std::size_t held = std::min<std::size_t>(ways, of_first.size());
+  load_all(of_first.first(held));
+  if (other != first) {
+    load_all(of_other);
+  }
+  const std::span<const std::uint64_t> stored = is_dirty || other == first ? of_first.first(held) : of_other;
+  for (const std::uint64_t line : stored.first(std::min<std::size_t>(stored.size(), most_stores))) {
+    stores.push_back(static_cast<std::uint32_t>(record.size()));
+    record.push_back(line + word());
+  }
+  load_all(of_first.subspan(held));
+  return question_with_stores(device, std::move(pool), std::move(record), stores);
+}
+
+Evictions find_evictions(Interrogator& device, const CacheDescription& cache, std::uint64_t attempt) {
+  constexpr std::size_t enough = 150;
+  constexpr int most_questions = 400;
+  constexpr int at_once = 20;
+  model::Random random = stream(device.settings(), "evictions", attempt);
+  Evictions found;
+  for (int asked = 0; asked < most_questions && std::min(found.dirty_cycles.size(), found.clean_cycles.size()) < enough;
+       asked += at_once) {
+    std::vector<FreshQuestion> questions;
+    for (int i = 0; i < at_once; ++i) {
+      questions.push_back(question_of_evictions(device, cache, i % 2 == 0, random));
+    }
+    const Answers answers = ask_times(device, questions, 1);
+    for (std::size_t q = 0; q < questions.size(); ++q) {
+      const Predicted predicted = predicted_loads(device, cache, questions[q]);
+      for (std::size_t i = 0; i < predicted.size(); ++i) {
+        if (predicted[i].victim_is_dirty) {
+          (*predicted[i].victim_is_dirty ? found.dirty_cycles : found.clean_cycles).push_back(answers[q][i]);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// How many deviations the ranks of `a` lie above those of `b` (Mann & Whitney 1947).
+double rank_excess(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> sorted = b;
+  std::ranges::sort(sorted);
+  double above = 0;
+  for (const double value : a) {
+    const auto [first, end] = std::equal_range(sorted.begin(), sorted.end(), value);
+    above += static_cast<double>(first - sorted.begin()) + static_cast<double>(end - first) / 2;
+  }
+  const auto n = static_cast<double>(a.size());
+  const auto m = static_cast<double>(b.size());
+  return (above - n * m / 2) / std::sqrt(n * m * (n + m + 1) / 12);
+}
+
+struct FoundWrite {
+  std::optional<model::Write> write = {};
+  std::optional<double> dirty_miss_cycles = {};
+  std::string reason = {};
+};
+
+FoundWrite find_write(Interrogator& device, const CacheDescription& cache, Store rule) {
+  if (rule.evicts && !*rule.allocate) {
+    return {.write = model::Write::through};
+  }
+  // Once in 10^9 and once more, which no chance does.
+  constexpr double far_above = 6;
+  constexpr std::size_t fewest = 40;
+  rule.write = model::Write::back;
+  std::vector<double> medians;
+  std::size_t loads = 0;
+  for (const std::uint64_t attempt : {1U, 2U}) {
+    const Evictions found = find_evictions(device, with_rule(cache, rule), attempt);
+    if (std::min(found.dirty_cycles.size(), found.clean_cycles.size()) < fewest) {
+      return {.reason = "hardly a load is certain to make a line go that stores have written"};
+    }
+    loads += found.dirty_cycles.size();
+    medians.push_back(median(found.dirty_cycles));
+    if (rank_excess(found.dirty_cycles, found.clean_cycles) < far_above ||
+        medians.back() <= median(found.clean_cycles)) {
+      return {.reason = std::to_string(loads) +
+                        " loads for which a line went that stores had written took no longer than others; so it is "
+                        "where stores are written at once, and where lines are written back while nobody waits"};
+    }
+  }
+  return {.write = model::Write::back, .dirty_miss_cycles = medians.back()};
+}
+
+struct FreshCheck {
+  std::size_t accesses = 0;
+  std::size_t wrong = 0;
+};
+
+FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription& cache) {
+  constexpr std::array footprints{0.7, 1.2, 1.5, 2.0, 2.5, 3.0};
+  constexpr std::size_t accesses = 800;
+  constexpr std::size_t sets = 16;
+  model::Random random = stream(device.settings(), "fresh stores");
+  FreshCheck check;
+  const auto judge = [&](const FreshQuestion& question) {
+    const Predicted predicted = predicted_loads(device, cache, question);
+    const std::vector<Reading> readings = ask_mixed(device, question);
+    check.wrong += contradictions(predicted, readings);
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      check.accesses += predicted[i].misses && readings[i] != Reading::unclear ? 1U : 0U;
+    }
+  };
+  for (const double footprint : footprints) {
+    judge(question_over_sets(device, cache, sets, footprint, accesses, random));
+    if (cache.sweep) {
+      judge(mixed_question(device, cache, pool_of_store(device, cache, footprint, random), accesses, random));
+    }
+  }
+  return check;
+}
+
+template <class Value>
+std::optional<Value> common(const std::vector<Store>& rules, std::optional<Value> Store::*member) {
+  const bool is_one =
+      std::ranges::all_of(rules, [&](const Store& rule) { return rule.*member == rules.front().*member; });
+  return is_one ? rules.front().*member : std::nullopt;
+}
+
+// Of members on which the rules differ: what each has.
+void claim_differences(const std::vector<Store>& rules, CacheClaims& claims) {
+  const auto claim = [&]<class Value>(const char* leaf, std::optional<Value> Store::*member, auto text) {
+    std::vector<model::FlowYaml> alternatives;
+    for (const Store& rule : rules) {
+      const std::string value = rule.*member ? text(*(rule.*member)) : "null";
+      if (std::ranges::find(alternatives, value) == alternatives.end()) {
+        alternatives.push_back(value);
+      }
+    }
+    if (alternatives.size() > 1) {
+      claims.of_store[leaf] = {.alternatives = std::move(alternatives),
+                               .reason = "no sequence of loads and stores tells them apart on this cache"};
+    }
+  };
+  const auto truth = [](bool value) { return std::string(value ? "true" : "false"); };
+  claim("store.granule_bytes", &Store::granule_bytes, [](std::uint64_t bytes) { return model::to_text(bytes); });
+  claim("store.fetches", &Store::fetches, truth);
+  claim("store.touches", &Store::touches, truth);
+}
+
+std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>& claim) {
+  const CacheDescription cache = claimed_cache(claims);
+  RuleSearch search(device, cache);
+  const bool is_narrow = search.narrow();
+  const std::vector<Store> rules = search.alive();
+  if (rules.empty()) {
+    return "stores do otherwise than each of " + std::to_string(rules_of_stores(cache).size()) + " rules";
+  }
+  const bool differ_in_what_comes = std::ranges::any_of(rules, [&](const Store& rule) {
+    return rule.allocate != rules.front().allocate || rule.evicts != rules.front().evicts;
+  });
+  if (!is_narrow || differ_in_what_comes) {
+    constexpr std::size_t most_alternatives = 8;
+    if (rules.size() <= most_alternatives) {
+      claim.alternatives = rules;
+    }
+    return "sequences of loads and stores leave " + std::to_string(rules.size()) + " rules";
+  }
+  const FreshCheck check = check_on_fresh_sequences(device, with_rule(cache, rules.front()));
+  if (check.wrong > 0) {
+    claim.alternatives = rules;
+    return "of " + std::to_string(check.accesses) + " loads in fresh sequences of loads and stores " +
+           std::to_string(check.wrong) + " are not predicted";
+  }
+  const FoundWrite found = find_write(device, cache, rules.front());
+  Store rule = rules.front();
+  rule.granule_bytes = common(rules, &Store::granule_bytes);
+  rule.fetches = common(rules, &Store::fetches);
+  rule.touches = common(rules, &Store::touches);
+  rule.write = found.write;
+  claim.value = rule;
+  claim.trials = check.accesses;
+  claim.details.fresh_loads = check.accesses;
+  claim_differences(rules, claims);
+  if (!found.write) {
+    claims.of_store["store.write"] = {.alternatives = {"back", "through"}, .reason = found.reason};
+  }
+  if (found.dirty_miss_cycles) {
+    claims.latency_cycles.value->dirty_miss = found.dirty_miss_cycles;
+  }
+  return text_of(rule) + "; all " + std::to_string(check.accesses) + " loads in fresh sequences are as it predicts";
+}
+
+}  // namespace
+
+std::vector<Store> rules_of_stores(const CacheDescription& cache) {
+  const std::uint64_t line = *cache.line_bytes;
+  const std::uint64_t sector = *cache.sector_bytes;
+  std::vector<Store> of_misses;
+  const auto add = [&](bool allocates, std::optional<std::uint64_t> granule, std::optional<bool> fetches) {
+    of_misses.push_back(
+        {.allocate = allocates, .write = {}, .granule_bytes = granule, .fetches = fetches, .touches = {}});
+  };
+  add(false, {}, {});
+  for (std::uint64_t granule = sector; granule <= line && line % granule == 0; granule *= 2) {
+    add(true, granule, true);
+  }
+  for (std::uint64_t granule = model::load_bytes; granule <= sector && sector % granule == 0; granule *= 2) {
+    add(true, granule, false);
+  }
+  std::vector<Store> rules;
+  for (const Store& of_miss : of_misses) {
+    for (const bool touches : {false, true}) {
+      rules.push_back(of_miss);
+      rules.back().touches = touches;
+    }
+    rules.push_back(of_miss);
+    rules.back().evicts = true;
+  }
+  return rules;
+}
+
+void claim_stores(Interrogator& device, CacheClaims& claims) {
+  if (!device.facts().takes_stores) {
+    return;
+  }
+  claims.store.emplace();
+  if (device.buffer().nearer_bytes) {
+    claims.store->reason =
+        "stores pass a nearer level first, and what they do there is not told from what they do here";
+    return;
+  }
+  if (claims.predicted_trials == 0) {
+    claims.store->reason = "what stores do shows only where sets, index and policy are proven";
+    return;
+  }
+  device.report("stores", 0.99);
+  device.inquire("sequences of loads and stores",
+                 "which loads find what was stored, and what went for it, differs from rule to rule");
+  const std::size_t questions_before = device.questions_asked();
+  std::string learned;
+  try {
+    learned = find_stores(device, claims, *claims.store);
+    if (claims.store->value && device.classifier().drifts_away()) {
+      claims.store->value.reset();
+      claims.of_store.clear();
+      learned = "the latencies drift further than they can be followed";
+    }
+  } catch (const QuestionRefused& refused) {
+    learned = std::string("the device refused a question: ") + refused.what();
+  }
+  claims.store->questions = device.questions_asked() - questions_before;
+  if (!claims.store->value) {
+    claims.store->reason = learned;
+  }
+  device.learned(learned);
+}
+
+}  // namespace gpuinfer::infer

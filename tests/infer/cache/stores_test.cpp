@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would prove the inference wrong: a rule of stores that is resolved and not that of the cache; `through` of a
+// cache that only shows nothing; a rule of a cache whose stores follow none; or a word about stores of a device that
+// takes none.
+#include "infer/cache/stores.hpp"
+
+#include <gtest/gtest.h>
+
+#include "infer/cache/infer_cache.hpp"
+#include "model/cache_simulator.hpp"
+#include "tests/infer/finding_check.hpp"
+#include "tests/infer/virtual_cache.hpp"
+
+namespace gpuinfer::infer {
+namespace {
+
+using model::EvidenceStatus;
+using model::Store;
+using model::Write;
+
+model::CacheDescription sectored_cache(const std::string& policy, const Store& store) {
+  model::CacheDescription cache =
+      cache_of(std::vector<std::uint32_t>(8, 4), model::BitsIndex{.bits = {7, 8, 9}}, replacement(policy));
+  cache.line_bytes = 128;
+  cache.sector_bytes = 32;
+  cache.capacity_bytes = 8 * 4 * 128;
+  cache.store = store;
+  return cache;
+}
+
+Store allocating(bool fetches, std::uint64_t granule_bytes, bool touches, std::optional<Write> write = {}) {
+  return {.allocate = true, .write = write, .granule_bytes = granule_bytes, .fetches = fetches, .touches = touches};
+}
+
+Store passing(bool touches) {
+  return {.allocate = false, .write = {}, .granule_bytes = {}, .fetches = {}, .touches = touches};
+}
+
+constexpr model::NoiseDescription noise{
+    .jitter_cycles = 2, .outlier_probability = 0.001, .outlier_cycles = 500, .misread_probability = 0.002};
+
+CacheFinding found(const model::CacheDescription& cache, std::uint64_t seed) {
+  Settings settings;
+  settings.seed = seed;
+  return infer_cache(*device_of(cache, noise, seed), "L1tex", settings);
+}
+
+TEST(InferStores, EachRuleIsFound) {
+  const std::uint64_t seed = fresh_seed();
+  std::vector<Store> rules{passing(true), passing(false)};
+  for (const bool touches : {true, false}) {
+    rules.push_back(allocating(true, 32, touches));
+    rules.push_back(allocating(true, 128, touches));
+    rules.push_back(allocating(false, 4, touches));
+    rules.push_back(allocating(false, 32, touches));
+  }
+  for (const std::string policy : {"lru", "plru", "srrip"}) {
+    for (const Store& rule : rules) {
+      const CacheFinding finding = found(sectored_cache(policy, rule), seed);
+      ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
+      EXPECT_EQ(finding.cache.store, rule) << text_of(finding);
+      EXPECT_GT(finding.evidence.leaves.at("store").details.fresh_loads, 1000U);
+      // Nothing takes longer, which a cache that writes lines back unseen shows as well.
+      const model::LeafEvidence& write = finding.evidence.leaves.at("store.write");
+      EXPECT_EQ(write.status, EvidenceStatus::ambiguous);
+      EXPECT_EQ(write.alternatives, (std::vector<model::FlowYaml>{"back", "through"}));
+    }
+  }
+}
+
+TEST(InferStores, DirtyLinesThatTakeLongerAreWrittenBack) {
+  const std::uint64_t seed = fresh_seed();
+  for (const std::string policy : {"lru", "fifo", "random"}) {
+    model::CacheDescription cache = sectored_cache(policy, allocating(true, 32, true, Write::back));
+    cache.latency_cycles.dirty_miss = 240;
+    const CacheFinding finding = found(cache, seed);
+    ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
+    EXPECT_EQ(finding.cache.store->write, Write::back) << text_of(finding);
+    EXPECT_NEAR(finding.cache.latency_cycles.dirty_miss.value_or(0), 240, 1);
+    EXPECT_FALSE(finding.evidence.leaves.contains("store.write"));
+  }
+}
+
+TEST(InferStores, LinesThatNeverHoldWhatWasStoredAreWrittenThrough) {
+  Store rule = passing(false);
+  rule.touches.reset();
+  rule.evicts = true;
+  const CacheFinding finding = found(sectored_cache("lru", rule), fresh_seed());
+  rule.write = Write::through;
+  EXPECT_TRUE(is_resolved(finding, "store"));
+  EXPECT_EQ(finding.cache.store, rule) << text_of(finding);
+}
+
+TEST(InferStores, WhatThePolicyDoesNotHeedStaysOpen) {
+  for (const std::string policy : {"fifo", "random"}) {
+    const CacheFinding finding = found(sectored_cache(policy, allocating(true, 32, true)), fresh_seed());
+    ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
+    EXPECT_FALSE(finding.cache.store->touches) << text_of(finding);
+    EXPECT_EQ(finding.evidence.leaves.at("store.touches").alternatives,
+              (std::vector<model::FlowYaml>{"false", "true"}));
+    EXPECT_EQ(finding.cache.store->granule_bytes, 32U);
+  }
+}
+
+// Every other stretch of 64 bytes is loaded where it should be stored to.
+class SomeStoresAreLoads final : public model::Answerer {
+ public:
+  explicit SomeStoresAreLoads(std::unique_ptr<model::Answerer> device) : device_(std::move(device)) {}
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return device_->facts(); }
+  [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Question> changed(questions.begin(), questions.end());
+    for (model::Question& question : changed) {
+      std::erase_if(question.circumstances.stores, [&](std::uint32_t number) {
+        const std::size_t warm = question.warm.size();
+        const std::uint64_t offset = number < warm ? question.warm[number] : question.record[number - warm];
+        return (offset & 64U) != 0;
+      });
+    }
+    return device_->ask(changed);
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+};
+
+TEST(InferStores, StoresThatFollowNoRuleStayOpen) {
+  for (const Store& rule : {passing(true), allocating(false, 4, true), allocating(true, 32, false)}) {
+    SomeStoresAreLoads device(device_of(sectored_cache("lru", rule), noise));
+    const CacheFinding finding = infer_cache(device, "L1tex", {});
+    EXPECT_FALSE(is_resolved(finding, "store")) << text_of(finding);
+    EXPECT_FALSE(finding.cache.store);
+    EXPECT_TRUE(is_resolved(finding, "replacement")) << "loads do as before";
+  }
+}
+
+class Announcing final : public model::Answerer {
+ public:
+  Announcing(std::unique_ptr<model::Answerer> device, bool stores)
+      : device_(std::move(device)), facts_(device_->facts()) {
+    facts_.takes_stores = stores;
+  }
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
+  [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    return device_->ask(questions);
+  }
+
+ private:
+  std::unique_ptr<model::Answerer> device_;
+  model::DeviceFacts facts_;
+};
+
+TEST(InferStores, ADeviceThatTakesNoneIsNotAsked) {
+  model::CacheDescription cache = sectored_cache("lru", passing(true));
+  Announcing silent(device_of(cache), false);
+  const CacheFinding unasked = infer_cache(silent, "L1tex", {});
+  EXPECT_FALSE(unasked.evidence.leaves.contains("store"));
+  cache.store.reset();
+  Announcing refusing(device_of(cache), true);
+  const CacheFinding refused = infer_cache(refusing, "L1tex", {});
+  EXPECT_EQ(status_of(refused, "store"), EvidenceStatus::unknown);
+  EXPECT_NE(refused.evidence.leaves.at("store").reason.find("refused"), std::string::npos);
+  EXPECT_LE(refused.questions, unasked.questions + 31) << "one sequence, as often as votes need";
+}
+
+}  // namespace
+}  // namespace gpuinfer::infer

@@ -8,6 +8,7 @@ the form of the schema gpuinfer/1.
 
 from hidden_index import index_function
 from hidden_policies import Chance, make_policies
+from hidden_stores import StoringCache
 from hidden_swept import SweptCache
 
 
@@ -235,6 +236,7 @@ STRUCTURES = {
     "prefetch": Prefetcher,
     "second": TwoCaches,
     "sweep": SweptCache,
+    "store": StoringCache,
 }
 
 

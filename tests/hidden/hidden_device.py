@@ -5,7 +5,7 @@
 
 Beside the keys of hidden_cache.py, SPEC holds buffer_bytes, address_of_buffer, latency_cycles {hit, miss}, noise
 {jitter_cycles, outlier_probability, outlier_cycles, misread_probability}, refused_states, seed, and, when the accesses
-are to be counted, count_file.
+are to be counted, count_file. Of caches to which one can store latency_cycles may have dirty_miss.
 """
 
 import json
@@ -46,7 +46,8 @@ class Clock:
 
     def __init__(self, spec, rng):
         noise = spec["noise"]
-        self._latency = (spec["latency_cycles"]["hit"], spec["latency_cycles"]["miss"])
+        latency = spec["latency_cycles"]
+        self._latency = (latency["hit"], latency["miss"], latency.get("dirty_miss", latency["miss"]))
         self._outlier_cycles = noise["outlier_cycles"]
         self._outliers = Rare(noise["outlier_probability"], rng)
         self._misreads = Rare(noise["misread_probability"], rng)
@@ -57,7 +58,7 @@ class Clock:
 
     def read(self, misses):
         for at in self._misreads.among(len(misses)):
-            misses[at] ^= 1
+            misses[at] = 0 if misses[at] else 1
         latency = self._latency
         cycles = [latency[miss] for miss in misses]
         if self._jitter:
@@ -83,6 +84,7 @@ class Device:
         self._clock = Clock(spec, rng)
         self._refused = spec["refused_states"]
         self._buffer_bytes = spec["buffer_bytes"]
+        self._stores = "store" in spec
         self.accesses = 0
 
     def answer(self, question):
@@ -105,8 +107,18 @@ class Device:
         elif state != "keep":
             return {"error": f"there is no state {state}, ask clean, invalidated or keep"}
         self.accesses += len(warm) + len(record)
+        if "store" in question:
+            return self._answer_with_stores(warm, record, question["store"])
         self._cache.play(warm)
         return {"latency": self._clock.read(self._cache.play(record))}
+
+    def _answer_with_stores(self, warm, record, stores):
+        if not self._stores:
+            return {"error": "nothing can be stored here, ask for loads"}
+        self._cache.play(warm, {number for number in stores if number < len(warm)})
+        stores = {number - len(warm) for number in stores if number >= len(warm)}
+        cycles = self._clock.read(self._cache.play(record, stores))
+        return {"latency": [0 if place in stores else cycle for place, cycle in enumerate(cycles)]}
 
 
 def main():
@@ -123,6 +135,8 @@ def main():
     if "carveouts" in spec:
         carveouts_kb = [carveout["carveout_kb"] for carveout in spec["carveouts"]]
         greeting["heeded_circumstances"] = {"carveouts_kb": carveouts_kb}
+    if "store" in spec:
+        greeting["stores"] = True
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         print(json.dumps(greeting), flush=True)

@@ -298,6 +298,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
+    facts_.takes_stores = facts_.takes_stores || cuda::takes_stores(target.path);
     if (target.emptying == Emptying::everything) {
       facts_.latency_path = latency_path;
     }
@@ -486,7 +487,9 @@ cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& que
   const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   const LoadPath path = offer.target.path;
   const bool of_l1 = offer.target.emptying == Emptying::new_carveout;
-  return {.paths = {.path = path, .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path},
+  return {.paths = {.path = path,
+                    .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path,
+                    .stores = !stores.empty()},
           .reach = offer.reach,
           .carveout_kb = carveout_kb,
           .new_l1 = of_l1 && question.state == StartState::clean,
@@ -578,6 +581,9 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   if (sm && offer->second.target.emptying == Emptying::other_pages) {
     return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
+  }
+  if (!stores.empty() && !cuda::takes_stores(offer->second.target.path)) {
+    return question.target + " is a path of loads on " + facts_.source + "; ask for stores through L1tex or L2";
   }
   if (question.state != StartState::clean && (warm_target || carveout_kb)) {
     return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";

@@ -401,6 +401,9 @@ void Gpu::pack(const Manner& manner, std::span<const model::Question> questions,
         .first = first, .accesses = count, .warm = one_path ? 0 : static_cast<std::uint32_t>(warm.size())};
     std::uint32_t* const list = std::ranges::transform(warm, accesses() + first, unit_of).out;
     std::ranges::transform(questions[i].record, list, unit_of);
+    for (const std::uint32_t store : questions[i].circumstances.stores) {
+      accesses()[first + store] |= store_flag;
+    }
     first += static_cast<std::uint32_t>(padded(count));
   }
 }

@@ -104,8 +104,9 @@ struct Constant {
 };
 
 // Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played. Returns
-// the value of the last access.
-template <class Path>
+// the value of the last access. `stores`: some accesses have the flag of stores, which nobody waits for and which write
+// what is there.
+template <class Path, bool stores = false>
 __device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfer& transfer, std::uint32_t* chunk,
                                                    std::uint32_t* accesses, std::uint32_t left, std::uint32_t value) {
   while (left > 0) {
@@ -116,10 +117,18 @@ __device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfe
     for (std::uint32_t i = 0; i < count; ++i) {
       // The value of the access before is always 0, which only the memory knows: it makes this access wait for that
       // one.
-      const auto place = Path::place(launch, chunk[i] + value);
+      const std::uint32_t access = chunk[i];
+      const auto place = Path::place(launch, (stores ? access & ~store_flag : access) + value);
       // Besides catching a buffer that was written to, this keeps the clock from being read before the place is there.
       if (Path::is_outside(launch, place)) {
         __trap();
+      }
+      if constexpr (stores) {
+        if ((access & store_flag) != 0) {
+          asm volatile("st.global.u32 [%0], %1;" ::"l"(place), "r"(value) : "memory");
+          store_to_shared(&chunk[i], 0);
+          continue;
+        }
       }
       const std::uint32_t start = clock_cycles();
       value = Path::load(launch, place);
@@ -163,6 +172,18 @@ __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
   }
 }
 
+template <class Path>
+__global__ void __launch_bounds__(1) play_with_stores(const Launch launch) {
+  __shared__ std::uint64_t barrier;
+  __shared__ Seat seat;
+  __shared__ Place place;
+  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
+
+  Transfer transfer(barrier);
+  take_seat(launch, transfer, seat, place);
+  static_cast<void>(play_list<Path, true>(launch, transfer, chunk, launch.accesses + seat.first, seat.accesses, 0));
+}
+
 // Stays long enough for every block of the launch to have found an SM.
 __global__ void __launch_bounds__(1) occupy_sm() {
   constexpr std::uint32_t stay_cycles = 10'000;
@@ -198,6 +219,9 @@ Kernel kernel_after(LoadPath warm) {
 }
 
 Kernel kernel_of(const Paths& paths) {
+  if (paths.stores) {
+    return paths.path == LoadPath::global_cg ? play_with_stores<GlobalCg<>> : play_with_stores<GlobalCa>;
+  }
   switch (paths.path) {
     case LoadPath::global_nc:
       return kernel_after<GlobalNc>(paths.warm);

@@ -48,6 +48,12 @@ struct alignas(16) Place {
 
 inline constexpr std::uint32_t accesses_alignment = 4;
 
+// Of an access that is a store; no buffer of words that can be stored to reaches as far.
+inline constexpr std::uint32_t store_flag = std::uint32_t{1} << 31U;
+
+// Whether accesses of a path can be stores: to words of global memory, through L1 or past it.
+constexpr bool takes_stores(LoadPath path) { return path == LoadPath::global_ca || path == LoadPath::global_cg; }
+
 // The room that so many accesses take.
 constexpr std::size_t padded(std::size_t accesses) {
   return (accesses + accesses_alignment - 1) / accesses_alignment * accesses_alignment;
@@ -66,8 +72,9 @@ constexpr std::uint32_t chunk_accesses(LoadPath path) {
 struct Launch {
   Seat* seats = nullptr;              // one for each block, or if `seats_of_sms` for each SM
   Place* places = nullptr;            // one for each block
-  std::uint32_t* accesses = nullptr;  // in units from the begin of the buffer; replaced by their latencies in cycles
-  std::uint64_t buffer_begin = 0;     // the buffer is all zeros
+  std::uint32_t* accesses = nullptr;  // in units from the begin of the buffer; replaced by their latencies in cycles,
+                                      // those of stores by 0
+  std::uint64_t buffer_begin = 0;     // the buffer is all zeros, and stays so
   std::uint64_t buffer_end = 0;
   cudaTextureObject_t texture = 0;  // over the same buffer, for LoadPath::texture; of the array, for texture_2d
   std::uint32_t buffer_words = 0;
@@ -77,10 +84,11 @@ struct Launch {
   bool invalidate = false;  // drop all lines of L1 first
 };
 
-// The paths of the recorded part and of the warm-up. They may differ where both go through L1.
+// The paths of the recorded part and of the warm-up. They may differ where both go through L1 and nothing is stored.
 struct Paths {
   LoadPath path;
   LoadPath warm;
+  bool stores = false;  // some accesses have the store_flag
 };
 
 // Shared memory that one block of the kernel behind these paths uses.

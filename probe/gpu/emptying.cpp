@@ -52,6 +52,9 @@ model::Question after_flood(const Emptying& emptying, std::uint64_t bytes, const
   const auto [flood_bytes, stride_bytes] = emptying.flood;
   model::Question flooded = question;
   flooded.warm = model::cold_pass(0, bytes + flood_bytes, stride_bytes);
+  for (std::uint32_t& store : flooded.circumstances.stores) {
+    store += static_cast<std::uint32_t>(flooded.warm.size());
+  }
   flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
   return flooded;
 }
@@ -72,6 +75,7 @@ model::Question once_each(const model::Question& question) {
   model::Question once = question;
   once.warm.assign(places.begin(), places.end());
   once.record.clear();
+  once.circumstances.stores.clear();
   return once;
 }
 
@@ -118,6 +122,9 @@ std::size_t batch_size(std::span<const model::Question> questions, std::size_t s
     const bool fits = count == 0 || accesses <= most_accesses;
     model::Circumstances but_unit = question.circumstances;
     but_unit.unit = first.circumstances.unit;
+    if (but_unit.stores.empty() == first.circumstances.stores.empty()) {
+      but_unit.stores = first.circumstances.stores;  // which accesses they are is for each question to say
+    }
     const auto& sm = question.circumstances.unit;
     if (!fits || question.state != first.state || question.target != first.target || but_unit != first.circumstances ||
         sm.has_value() != first.circumstances.unit.has_value() || (sm && !sms_named.insert(*sm).second) ||

@@ -8,7 +8,7 @@ usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE RUN_IMMEDIATES]     (exit s
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
-nothing goes through L1, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
+nothing goes through L1 but the store of those that store as well, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
 and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES: as many
 clocks, and the address of one constant for each piece. In the kernels
 of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
@@ -31,7 +31,8 @@ TIMED_LOADS = {
     "Raster": r"(TEX|TLD)\..*",
     "Constant": r"LDC(\.\w+)*",
 }
-OTHER_KERNELS = {"play_bank", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
+STORE = r"STG\.E(\.SYS)?"
+OTHER_KERNELS = {"stores GlobalCa", "stores GlobalCg", "play_bank", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
     "stream constant",
     "concurrent loads",
     "shared loads",
@@ -127,6 +128,16 @@ def l1_faults(code, timed_load):
             yield f"goes through L1 with {instruction}"
     if sum(instruction.opcode == "CCTL.IVALL" for instruction in code) != 1:
         yield "does not drop the lines of L1 in exactly one place (CCTL.IVALL)"
+
+
+def store_faults(code, timed_load):
+    """Yields a sentence for each promise about a kernel that stores as well that `code` breaks: loads are timed as in
+    those that only load, and one store, outside the timed region, goes through L1."""
+    yield from timing_faults(code, timed_load)
+    stores = [instruction for instruction in code if re.fullmatch(STORE, instruction.opcode)]
+    if len(stores) != 1:
+        yield f"stores in {len(stores)} places instead of one"
+    yield from l1_faults([instruction for instruction in code if instruction not in stores], timed_load)
 
 
 def code_faults(code):
@@ -244,6 +255,8 @@ def main():
         if len(paths_of_kernel) == 1:  # of two, one is that of the warm-up: the same loops twice
             load = TIMED_LOADS[paths_of_kernel[0]]
             judge(architecture, paths_of_kernel[0], [*timing_faults(code, load), *l1_faults(code, load)])
+        elif stored := [path for path in TIMED_LOADS if "play_with_stores" in name and path in name]:
+            judge(architecture, f"stores {stored[0]}", store_faults(code, TIMED_LOADS[stored[0]]))
         elif faults := thread_faults(name, code):
             judge(architecture, *faults)
     for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iostream>
 #include <numeric>
 #include <span>
 #include <string>
@@ -248,6 +249,47 @@ TEST_F(CudaProbeOnGpu, KeepsTheLinesOfTheLastAnswerOrDropsThem) {
   if (!answers[2].refusal) {
     EXPECT_EQ(pattern(answers[2]), std::string(64, 'm'));
   }
+}
+
+// Whatever a store does to a cache, memory stays as it is, loads before it are timed as ever, and the same question
+// gets the same answer.
+TEST_F(CudaProbeOnGpu, StoresWhatIsThere) {
+  ASSERT_TRUE(probe_->facts().takes_stores);
+  for (const std::string target : {"L1tex", "L2"}) {
+    Question question{.target = target, .state = StartState::clean, .warm = {}, .record = {}};
+    if (target == "L2") {
+      question.state = StartState::flooded;
+    }
+    // Two loads of each line, a store to it, and two loads again.
+    for (const std::uint64_t line : lines(64)) {
+      for (const bool stores : {false, false, true, false, false}) {
+        if (stores) {
+          question.circumstances.stores.push_back(static_cast<std::uint32_t>(question.record.size()));
+        }
+        question.record.push_back(line);
+      }
+    }
+    const auto answers = ask_all(std::vector(3, question));
+    for (const Answer& answer : answers) {
+      ASSERT_FALSE(answer.refusal) << *answer.refusal;
+      ASSERT_EQ(answer.latency_cycles.size(), 5U * 64);
+      std::string after_stores;
+      for (std::size_t i = 0; i < answer.latency_cycles.size(); i += 5) {
+        const float miss = answer.latency_cycles[i];
+        const float hit = answer.latency_cycles[i + 1];
+        EXPECT_LT(hit, miss) << target << ", line " << i / 5;
+        EXPECT_EQ(answer.latency_cycles[i + 2], 0) << "nobody waits for a store";
+        EXPECT_GT(answer.latency_cycles[i + 3], 0);
+        after_stores += answer.latency_cycles[i + 3] < 1.5F * hit ? 'h' : 'm';
+      }
+      std::cout << target << ", loads of what was stored to: " << after_stores << '\n';
+    }
+  }
+  // The chase traps where the buffer holds anything but zeros.
+  EXPECT_FALSE(ask(from_clean(lines(64), lines(64))).refusal);
+  Question texture{.target = "Texture", .state = StartState::clean, .warm = {}, .record = {0}};
+  texture.circumstances.stores = {0};
+  EXPECT_NE(ask(texture).refusal.value_or("").find("path of loads"), std::string::npos);
 }
 
 TEST_F(CudaProbeOnGpu, RefusesWhatItCannotAnswerAndAnswersTheRestInOrder) {

@@ -126,6 +126,9 @@ TEST(AfterFlood, LoadsTheBufferAndThenWhatQuestionsDoNotReach) {
   Question flooded = question;
   flooded.warm = {0, 8, 16, 24, 32, 40, 4};
   EXPECT_EQ(after_flood(flooding, 32, question), flooded);
+  Question stored = question;
+  stored.circumstances.stores = {0, 1};
+  EXPECT_EQ(after_flood(flooding, 32, stored).circumstances.stores, (std::vector<std::uint32_t>{6, 7}));
   Question kept = question;
   kept.state = StartState::keep;
   EXPECT_EQ(after_flood(flooding, 32, kept), kept);
@@ -155,6 +158,13 @@ TEST(BatchSize, IsOfWhatGoesOutTogether) {
   EXPECT_EQ(with([](Question& question) { question.target = "ReadOnly"; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.circumstances.shared_memory_kb = 8; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.circumstances.unit = 0; }), 2U);
+  EXPECT_EQ(with([](Question& question) { question.circumstances.stores = {0}; }), 2U);
+  Question stores = clean;
+  stores.record = {0, 4};
+  stores.circumstances.stores = {0};
+  Question others = stores;
+  others.circumstances.stores = {1};
+  EXPECT_EQ(together({stores, others, clean}), 2U);
   EXPECT_EQ(with([](Question& question) { question.record.assign(std::size_t{1} << 24U, 0); }), 2U);
 }
 

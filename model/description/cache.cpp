@@ -199,6 +199,14 @@ Map<Store> store() {
           }};
 }
 
+Map<LatencyCycles> latency_cycles() {
+  Map<LatencyCycles> map = codec::latency_cycles();
+  map.leaves.push_back(leaf("dirty_miss", &LatencyCycles::dirty_miss, codec::Cycles{},
+                            "of a miss for which a line goes that has to be written back")
+                           .sparse());
+  return map;
+}
+
 // Its numbers depend on the store and the sets of the cache.
 Leaf<CacheDescription> sweep_leaf(std::string_view meaning) {
   const Count lines{.most = max_swept_lines};
@@ -421,12 +429,11 @@ const Leaves<CacheDescription>& cache_leaves() {
            "of virtual devices: a second cache of the same lines, as fast, in which misses of the first are looked up")
           .sparse()
           .given(),
-      leaf("latency_cycles", &Cache::latency_cycles, codec::latency_cycles(),
+      leaf("latency_cycles", &Cache::latency_cycles, latency_cycles(),
            "medians as timed; a miss is a hit in the next level")
           .in_words([](const Cache& cache) -> std::optional<std::string> {
-            return cache.latency_cycles == LatencyCycles{}
-                       ? std::nullopt
-                       : std::optional(codec::latency_cycles().text(cache.latency_cycles));
+            return cache.latency_cycles == LatencyCycles{} ? std::nullopt
+                                                           : std::optional(latency_cycles().text(cache.latency_cycles));
           }),
       leaf_of_evidence<Cache>("latency_cycles.hit", {}),
       leaf_of_evidence<Cache>("latency_cycles.miss", {}),

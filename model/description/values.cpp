@@ -144,10 +144,7 @@ std::string SmLists::text(const std::vector<std::vector<std::uint32_t>>& groups)
 
 Map<LatencyCycles> latency_cycles() {
   return {.leaves = {leaf("hit", &LatencyCycles::hit, Cycles{}, "of a load that hits"),
-                     leaf("miss", &LatencyCycles::miss, Cycles{}, "of a load that hits in the next level"),
-                     leaf("dirty_miss", &LatencyCycles::dirty_miss, Cycles{},
-                          "of one for which a line goes that has to be written back")
-                         .sparse()},
+                     leaf("miss", &LatencyCycles::miss, Cycles{}, "of a load that hits in the next level")},
           .words = [](const LatencyCycles& cycles) {
             const auto text = [](const std::optional<double>& value) { return value ? to_text(*value) : "?"; };
             return words::together({"hit ", text(cycles.hit), ", miss ", text(cycles.miss),

@@ -98,8 +98,7 @@ FreshQuestion question_with_stores(const Interrogator& device, Pool pool, Access
 }
 
 std::vector<PredictedLoad> predicted_loads(const Interrogator& device, const model::CacheDescription& cache,
-                                           const FreshQuestion& fresh) {
-  constexpr std::uint64_t histories = 24;
+                                           const FreshQuestion& fresh, std::uint64_t histories) {
   const std::vector<model::AccessKind> kinds = model::kinds_of(fresh.question);
   const std::size_t warm = fresh.question.warm.size();
   const auto possible = possible_events(device, cache, fresh, histories);

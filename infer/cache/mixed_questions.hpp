@@ -26,14 +26,14 @@ namespace gpuinfer::infer {
 [[nodiscard]] FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,
                                                  const std::vector<std::uint32_t>& stores);
 
-// Of a recorded access, as far as it depends neither on chance nor on what was there before.
+// Of a recorded access, as far as it depends neither on chance nor on what was there before, in so many histories.
 struct PredictedLoad {
   std::optional<bool> misses = {};           // none for stores
   std::optional<bool> victim_is_dirty = {};  // none where no line has to go
 };
 [[nodiscard]] std::vector<PredictedLoad> predicted_loads(const Interrogator& device,
                                                          const model::CacheDescription& cache,
-                                                         const FreshQuestion& fresh);
+                                                         const FreshQuestion& fresh, std::uint64_t histories);
 
 // What each recorded access is by as many answers as votes need. A latency beyond that of misses counts as one: a line
 // that has to be written back may take as long. Stores are unclear.

@@ -28,7 +28,9 @@ def draw_rule(rng, spec):
     """One of the families of rules; where stores allocate, half fetch and half leave masks."""
     family = rng.choice(FAMILIES)
     write, allocates = family.split(", ")[0], family.endswith("allocating")
-    rule = {"allocate": allocates, "write": write, "touches": rng.random() < 0.5, "evicts": rng.random() < 0.1}
+    rule = {"allocate": allocates, "write": write, "touches": rng.random() < 0.5}
+    # A line that goes, and never came for what was stored, is not written back.
+    rule["evicts"] = rng.random() < 0.1 and (allocates or write == "through")
     if allocates:
         line, sector = spec["line_bytes"], spec["sector_bytes"]
         rule["fetches"] = rng.random() < 0.5

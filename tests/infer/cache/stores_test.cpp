@@ -10,6 +10,7 @@
 
 #include "infer/cache/infer_cache.hpp"
 #include "model/cache_simulator.hpp"
+#include "tests/infer/calibrated.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
@@ -133,6 +134,23 @@ TEST(InferStores, StoresThatFollowNoRuleStayOpen) {
     EXPECT_FALSE(finding.cache.store);
     EXPECT_TRUE(is_resolved(finding, "replacement")) << "loads do as before";
   }
+}
+
+// As where a share of the fills departs from the policy that predicts all else.
+TEST(InferStores, WithoutAPolicyNothingIsSimulated) {
+  const Settings settings;
+  const auto device = device_of(sectored_cache("lru", passing(true)));
+  Interrogator asker = calibrated(*device, settings);
+  CacheClaims claims;
+  claims.line_bytes.value = 128;
+  claims.sector_bytes.value = 32;
+  claims.ways.value = std::vector<std::uint32_t>(8, 4);
+  claims.index.value = model::BitsIndex{.bits = {7, 8, 9}};
+  claims.predicted_trials = 1000;
+  claim_stores(asker, claims);
+  ASSERT_TRUE(claims.store);
+  EXPECT_FALSE(claims.store->value);
+  EXPECT_NE(claims.store->reason.find("proven"), std::string::npos);
 }
 
 class Announcing final : public model::Answerer {

@@ -77,6 +77,10 @@ bool misreads_are_independent(const LevelClassifier& classifier) {
   return classifier.overlap() <= most_overlap;
 }
 
+std::uint64_t DepartureTally::line_of(std::uint64_t offset) const {
+  return device_->address_of(offset) / *cache_->line_bytes;
+}
+
 std::vector<std::uint32_t> DepartureTally::sets_of(const AccessSequence& loads) const {
   std::vector<std::uint32_t> sets;
   std::ranges::transform(loads, std::back_inserter(sets), [&](std::uint64_t offset) {
@@ -95,9 +99,6 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
   for (std::size_t i = 0; i < ratios.size(); ++i) {
     against[i] = against_prediction(predicted[i], ratios[i]);
     mispredicted_ += against[i] > 0 ? 1U : 0U;
-    if (predicted[i]) {
-      lines_.insert(device_->address_of(fresh.question.record[i]) / *cache_->line_bytes);
-    }
     if (predicted[i] == true) {
       fills.push_back(i);
     }
@@ -106,6 +107,7 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
   const Events events = count_events(set_of, against, *cache_->ways);
   events_ += events.all;
   departures_ += events.departures;
+  count_lines(fresh, predicted, random);
 
   constexpr std::size_t trials = 2;
   for (std::size_t trial = 0; trial < trials && !fills.empty(); ++trial) {
@@ -127,6 +129,53 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
   }
 }
 
+bool DepartureTally::is_missed(std::uint64_t line, const FreshQuestion& fresh,
+                               std::span<const std::optional<bool>> predicted) const {
+  const auto is_of_line = [&](std::uint64_t offset) { return line_of(offset) == line; };
+  FreshQuestion without = fresh;
+  std::erase_if(without.question.warm, is_of_line);
+  std::erase_if(without.question.record, is_of_line);
+  const std::vector<std::optional<bool>> departing = predicted_misses(*device_, *cache_, without, 1);
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    if (is_of_line(fresh.question.record[i])) {
+      continue;
+    }
+    if (predicted[i] && departing[left] && *predicted[i] != *departing[left]) {
+      return true;
+    }
+    ++left;
+  }
+  return false;
+}
+
+// A line that is loaded once may be anywhere.
+void DepartureTally::count_lines(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted,
+                                 model::Random& random) {
+  constexpr std::size_t trials = 3;
+  std::unordered_map<std::uint64_t, std::size_t> loads_of;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    loads_of[line_of(fresh.question.record[i])] += predicted[i] ? 1U : 0U;
+  }
+  std::vector<std::uint64_t> lines;
+  for (const auto& [line, loads] : loads_of) {
+    if (loads > 1) {
+      lines.push_back(line);
+    }
+  }
+  if (lines.empty()) {
+    return;
+  }
+  std::ranges::sort(lines);
+  std::size_t missed = 0;
+  for (std::size_t trial = 0; trial < trials; ++trial) {
+    missed += is_missed(lines[random.below(lines.size())], fresh, predicted) ? 1U : 0U;
+  }
+  for (const std::uint64_t line : lines) {
+    hidden_.try_emplace(line, 1).first->second *= 1 - static_cast<double>(missed) / trials;
+  }
+}
+
 double DepartureTally::departures_below() const {
   // Either count may be the better one, so each gets half of what 99 % leave.
   constexpr double each = 1 - (1 - excluded_at) / 2;
@@ -139,14 +188,22 @@ double DepartureTally::departures_below() const {
 double DepartureTally::odd_lines_below() const {
   const double all =
       std::floor(static_cast<double>(device_->buffer().bytes) / static_cast<double>(*cache_->line_bytes));
-  const double tested = static_cast<double>(lines_.size());
+  double tested = 0;
+  for (const auto& [line, hidden] : hidden_) {
+    tested += 1 - hidden;
+  }
+  return std::max(infer::odd_lines_below(tested, all),
+                  misreads_are_independent(device_->classifier()) ? 0 : departures_below());
+}
+
+double odd_lines_below(double tested, double all) {
   if (tested == 0) {
     return 1;
   }
   // So many odd lines of all would hardly all have been left out.
   const double left_out = std::max(0.0, 1 - tested / all);
   const double odd = left_out == 0 ? 1 : std::max(1.0, std::log(1 - excluded_at) / std::log(left_out));
-  return std::clamp(odd / all, misreads_are_independent(device_->classifier()) ? 0 : departures_below(), 1.0);
+  return std::min(1.0, odd / all);
 }
 
 std::pair<double, double> DepartureTally::departing_share() const {
@@ -237,8 +294,10 @@ class RareDepartureSearch {
     const std::size_t fills_before = tally_.fills();
     // What departs by a counter that a clean start sets back does so late, and may show in another set only.
     const auto long_chases = [&]() -> std::optional<std::string> {
-      for (const std::size_t most_ways : {std::size_t{1}, most_chased_ways}) {
-        if (auto found = judge(long_chase(most_ways))) {
+      // Of single sets, in each of which it shows once at most, and not always.
+      constexpr std::size_t single_sets = 3;
+      for (std::size_t time = 0; time <= single_sets; ++time) {
+        if (auto found = judge(long_chase(time < single_sets ? 1 : most_chased_ways))) {
           return found;
         }
       }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,15 +32,15 @@ class DepartureTally {
   // The answers that follow come from the same cache at another carve-out, which outlives it, too.
   void go_on_with(const model::CacheDescription& cache) { cache_ = &cache; }
 
-  // One answer to a question. `random` chooses fills that are left out of a simulation, which tells how likely a
-  // departure would have shown.
+  // One answer to a question. `random` chooses fills and lines that are left out of a simulation, which tells how
+  // likely a departure would have shown.
   void add(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted, std::span<const float> cycles,
            model::Random& random);
 
   // With 99 %, departures more frequent than this share of the fills are excluded.
   [[nodiscard]] double departures_below() const;
 
-  // The same of lines, one load of which at least was judged: the share that does otherwise every time.
+  // The same of lines whose loads, were they not there, would have shown: the share that does otherwise every time.
   // Without repeats that say more than single loads it is that of the fills, at least.
   [[nodiscard]] double odd_lines_below() const;
 
@@ -51,11 +51,16 @@ class DepartureTally {
   [[nodiscard]] std::pair<double, double> departing_share() const;
 
  private:
+  [[nodiscard]] std::uint64_t line_of(std::uint64_t offset) const;
   [[nodiscard]] std::vector<std::uint32_t> sets_of(const AccessSequence& loads) const;
+  // Whether it shows when this line is not there; none of its own loads tells that.
+  [[nodiscard]] bool is_missed(std::uint64_t line, const FreshQuestion& fresh,
+                               std::span<const std::optional<bool>> predicted) const;
+  void count_lines(const FreshQuestion& fresh, std::span<const std::optional<bool>> predicted, model::Random& random);
 
   const Interrogator* device_;
   const model::CacheDescription* cache_;
-  std::unordered_set<std::uint64_t> lines_;
+  std::unordered_map<std::uint64_t, double> hidden_;  // by line: the probability that it has not shown
   std::size_t fills_ = 0;
   std::size_t events_ = 0;
   std::size_t departures_ = 0;
@@ -64,6 +69,9 @@ class DepartureTally {
   double fills_that_show_ = 0;
   double fills_that_mispredict_ = 0;
 };
+
+// The share of odd lines that is excluded with 99 % where none of those `tested` of `all` lines was one.
+[[nodiscard]] double odd_lines_below(double tested, double all);
 
 // The bound that a policy, an index or sets were tested to, in three digits.
 [[nodiscard]] model::DepartureBound bound_of(double departures_below);

@@ -223,9 +223,9 @@ TEST(InferCache, SecondLevelOfPascal) {
   EXPECT_EQ(finding.cache.exercised_bits->back(), 32U);
 }
 
-// Whatever the seed. What it costs is counted: nothing is asked twice where levels are crisp, and departures are
-// excluded last, but for one sequence that is asked again after them.
-TEST(InferCache, FortyOneThousandAccessesAreEnoughAndForDeparturesFewer) {
+// Whatever the seed. What it costs is counted: nothing is asked twice where levels are crisp, and departures, odd lines
+// among them, are excluded last, but for one sequence that is asked again after them.
+TEST(InferCache, FortyOneThousandAccessesAreEnoughAndFiftyTwoToExcludeDepartures) {
   const Settings settings;
   std::vector<std::size_t> accesses;
   std::vector<std::size_t> for_departures;
@@ -243,7 +243,7 @@ TEST(InferCache, FortyOneThousandAccessesAreEnoughAndForDeparturesFewer) {
   std::sort(accesses.begin(), accesses.end());
   EXPECT_LT(accesses[2], 41000U);
   std::sort(for_departures.begin(), for_departures.end());
-  EXPECT_LT(for_departures[2], 40000U);
+  EXPECT_LT(for_departures[2], 52000U);
 }
 
 TEST(InferCache, EveryStepIsExplained) {

@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/cache/claim_sizes.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/latency_levels.hpp"
+#include "infer/cache/outer_index.hpp"
 #include "infer/cache/outer_sets.hpp"
+#include "infer/cache/rare_departures.hpp"
+#include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
 
@@ -94,20 +100,57 @@ void claim_capacity(CacheClaims& claims) {
   }
 }
 
+namespace {
+
+void claim_outer_index(Interrogator& asker, const std::vector<Overfull>& sets, CacheClaims& claims) {
+  const Bytes sector_bytes = *claims.sector_bytes.value;
+  asker.inquire("lines of a window and from everywhere, while random halves of the sets overflow",
+                "where they miss and where they hit tells to which set each goes");
+  claims.index = counted(asker, [&]() -> Claim<model::IndexFunction> {
+    const OuterIndexFit found = find_outer_index(asker, sector_bytes, sets);
+    if (!found.fit) {
+      asker.learned(found.reason);
+      return {.reason = found.reason};
+    }
+    asker.learned(std::to_string(found.lines) + " lines go where " + model::to_flow_yaml(found.fit->index) + " says");
+    for (std::size_t set = 0; set < sets.size(); ++set) {
+      (*claims.ways.value)[set] = ways_of(sets[found.fit->name_of_set[set]]);
+    }
+    claims.exercised_bits = found.fit->exercised_bits;
+    return {.value = found.fit->index,
+            .trials = found.lines,
+            .bound = bound_of(odd_lines_below(static_cast<double>(found.lines),
+                                              static_cast<double>(asker.buffer().bytes / sector_bytes)))};
+  });
+}
+
+}  // namespace
+
 void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
   const Bytes sector_bytes = *claims.sector_bytes.value;
   asker.inquire("contiguous arrays of growing size in laps, and arrays in which every set overflows or just has room",
                 "the line with which a set overflows shows all of its lines");
+  OuterSetsFit fit;
   claims.ways = counted(asker, [&]() -> Claim<std::vector<std::uint32_t>> {
-    OuterSetsFit fit = find_outer_sets(asker, sector_bytes);
-    asker.learned(fit.ways ? std::to_string(fit.ways->size()) + " sets, and no others explain what misses"
-                           : fit.reason);
-    return {.value = std::move(fit.ways), .reason = std::move(fit.reason), .trials = fit.trials};
+    fit = find_outer_sets(asker, sector_bytes);
+    asker.learned(fit.sets.empty() ? fit.reason
+                                   : std::to_string(fit.sets.size()) + " sets, and no others explain what misses");
+    if (fit.sets.empty()) {
+      return {.reason = fit.reason};
+    }
+    std::vector<std::uint32_t> ways;
+    std::ranges::transform(fit.sets, std::back_inserter(ways), ways_of);
+    return {.value = std::move(ways), .trials = fit.trials};
   });
   claims.sets_are_counted = claims.ways.value.has_value();
   if (claims.sets_are_counted) {
     claims.line_bytes = {.value = sector_bytes, .questions = claims.ways.questions, .trials = claims.ways.trials};
     claim_capacity(claims);
+    try {
+      claim_outer_index(asker, fit.sets, claims);
+    } catch (const QuestionRefused&) {
+      asker.learned("not recorded");
+    }
   }
 }
 

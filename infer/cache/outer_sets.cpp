@@ -9,30 +9,18 @@
 #include <utility>
 
 #include "infer/asking/stream.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/outer_laps.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::size_t warm_laps = 3;
-constexpr std::size_t recorded_laps = 4;
-
-// Lines that miss in all laps but one at least, which misreads hardly ever make.
-constexpr std::size_t least_misses = recorded_laps - 1;
-
 // For the search of sets that are not equal.
 constexpr std::size_t most_scanned_accesses = 4'000'000;
 
 // What the nearer level may still answer.
 std::uint64_t hidden_of(std::uint64_t lines) { return 4 + lines / 32; }
-
-using Lines = std::vector<std::uint64_t>;  // numbers, counted from the start
-using Missing = std::vector<bool>;         // by place in a list of lines
-
-// Lines of one set, one more than it has ways.
-using Overfull = Lines;
 
 Lines first_lines(std::uint64_t count) {
   Lines lines(count);
@@ -43,14 +31,13 @@ Lines first_lines(std::uint64_t count) {
 class OuterSetSearch {
  public:
   OuterSetSearch(Interrogator& device, std::uint64_t granule_bytes)
-      : device_(device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
-        most_lines_((device.buffer().bytes - start_) / granule_bytes),
+      : device_(device), laps_(device, granule_bytes), most_lines_(laps_.lines_of_buffer()),
         random_(stream(device.settings(), "sets of an outer level")) {}
 
   OuterSetsFit run() {
     const std::optional<std::uint64_t> all_missing = fewest_that_all_miss();
     if (!all_missing) {
-      return {.ways = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
+      return {.sets = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
     }
     const std::uint64_t fitting = most_that_all_hit(*all_missing);
     for (const std::vector<Overfull>& sets : equal_sets(fitting, *all_missing)) {
@@ -60,46 +47,25 @@ class OuterSetSearch {
     }
     const std::vector<Overfull> sets = scanned_sets(fitting, *all_missing);
     if (sets.empty()) {
-      return {.ways = {},
+      return {.sets = {},
               .reason = "the lines that a growing contiguous array makes miss are not those of single sets"};
     }
     if (!hold(sets)) {
-      return {.ways = {}, .reason = "sets that a growing contiguous array shows do not overflow one by one"};
+      return {.sets = {}, .reason = "sets that a growing contiguous array shows do not overflow one by one"};
     }
     return claim_of(sets);
   }
 
  private:
-  [[nodiscard]] OuterSetsFit claim_of(const std::vector<Overfull>& sets) const {
-    OuterSetsFit fit{.ways = std::vector<std::uint32_t>{}, .trials = trials_, .reason = {}};
-    std::ranges::transform(sets, std::back_inserter(*fit.ways),
-                           [](const Overfull& lines) { return static_cast<std::uint32_t>(lines.size() - 1); });
-    return fit;
-  }
-
-  Missing missing(const Lines& lines) {
-    AccessSequence lap;
-    std::ranges::transform(lines, std::back_inserter(lap),
-                           [&](std::uint64_t line) { return start_ + line * granule_bytes_; });
-    const model::Question question =
-        device_.question(model::repeated(lap, warm_laps), model::repeated(lap, recorded_laps));
-    const std::vector<Reading> readings = device_.classifier().readings(device_.latencies({&question, 1}).front());
-    Missing missed(lines.size());
-    for (std::size_t place = 0; place < lines.size(); ++place) {
-      std::size_t misses = 0;
-      for (std::size_t lap_begin = 0; lap_begin < readings.size(); lap_begin += lines.size()) {
-        misses += readings[lap_begin + place] == Reading::miss ? 1U : 0U;
-      }
-      missed[place] = misses >= least_misses;
-    }
-    return missed;
+  [[nodiscard]] OuterSetsFit claim_of(std::vector<Overfull> sets) const {
+    return {.sets = std::move(sets), .trials = trials_, .reason = {}};
   }
 
   // Of so many contiguous lines.
   const Missing& missing_of_first(std::uint64_t lines) {
     auto known = missing_.find(lines);
     if (known == missing_.end()) {
-      known = missing_.emplace(lines, missing(first_lines(lines))).first;
+      known = missing_.emplace(lines, laps_.missing(first_lines(lines))).first;
     }
     return known->second;
   }
@@ -233,7 +199,7 @@ class OuterSetSearch {
       }
       std::vector<std::size_t> missed_of_set(sets.size());
       std::vector<std::size_t> lines_of_set(sets.size());
-      const Missing missed = missing_in_order(lines);
+      const Missing missed = laps_.missing_in_order(lines);
       for (std::size_t place = 0; place < lines.size(); ++place) {
         ++lines_of_set[set_of[place]];
         missed_of_set[set_of[place]] += missed[place] ? 1U : 0U;
@@ -259,7 +225,6 @@ class OuterSetSearch {
   // must not matter, as it does where a key changes with the misses of all.
   bool overflow_alone(const std::vector<Overfull>& sets) {
     constexpr std::size_t rounds = 4;
-    constexpr std::uint64_t much_more = 3;
     std::vector<std::size_t> order(sets.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::size_t rounds_with_hits = 0;
@@ -269,29 +234,14 @@ class OuterSetSearch {
       for (std::size_t place = 0; place < (sets.size() + 1) / 2; ++place) {
         lines.insert(lines.end(), sets[order[place]].begin(), sets[order[place]].end());
       }
-      if (lines.size() * granule_bytes_ < much_more * device_.buffer().nearer_bytes.value_or(0)) {
+      if (!laps_.go_far_beyond_nearer_level(lines.size())) {
         continue;
       }
-      const Missing missed = missing_in_order(lines);
+      const Missing missed = laps_.missing_in_order(lines);
       rounds_with_hits += 2 * std::ranges::count(missed, true) < std::ssize(missed) ? 1U : 0U;
       ++trials_;
     }
     return rounds_with_hits <= 1;
-  }
-
-  // In the order of their numbers, as the pages of a contiguous array come.
-  Missing missing_in_order(const Lines& lines) {
-    std::vector<std::size_t> order(lines.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {}, [&](std::size_t place) { return lines[place]; });
-    Lines sorted;
-    std::ranges::transform(order, std::back_inserter(sorted), [&](std::size_t place) { return lines[place]; });
-    const Missing missed = missing(sorted);
-    Missing found(lines.size());
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      found[order[place]] = missed[place];
-    }
-    return found;
   }
 
   // A few lines from anywhere beside sets that all overflow: one of a further set, which has room, would hit.
@@ -316,7 +266,7 @@ class OuterSetSearch {
           ++stranger;
         }
       }
-      const Missing missed = missing_in_order(lines);
+      const Missing missed = laps_.missing_in_order(lines);
       rounds_with_hits += std::find(missed.end() - strangers, missed.end(), false) != missed.end() ? 1U : 0U;
       trials_ += strangers;
     }
@@ -324,8 +274,7 @@ class OuterSetSearch {
   }
 
   Interrogator& device_;
-  std::uint64_t granule_bytes_;
-  std::uint64_t start_;
+  OuterLaps laps_;
   std::uint64_t most_lines_;
   model::Random random_;
   std::map<std::uint64_t, Missing> missing_;  // of contiguous lines, by how many

@@ -4,18 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "infer/asking/interrogator.hpp"
+#include "infer/cache/outer_laps.hpp"
 
 namespace gpuinfer::infer {
 
 struct OuterSetsFit {
-  std::optional<std::vector<std::uint32_t>> ways;  // one number for each set
-  std::size_t trials = 0;                          // of a set, each of which could have refuted the sets
-  std::string reason;                              // why there are none
+  std::vector<Overfull> sets;  // all of them; none: `reason` says why
+  std::size_t trials = 0;      // of a set, each of which could have refuted the sets
+  std::string reason;
 };
 
 // The sets of a level behind a nearer one, which answers in its place when a few lines are loaded; so many are. A set

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -272,10 +273,10 @@ class SweptStoreSearch {
       std::vector<std::size_t> asked(loads.size());
       std::iota(asked.begin(), asked.end(), std::size_t{0});
       random_.shuffle(asked);
-      asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(std::min(asked.size(), asked_lines)), asked.end());
-      const std::vector<Departure> departures = find_departures(device_, loads, asked);
+      const std::span few = std::span(asked).first(std::min<std::size_t>(asked.size(), asked_lines));
+      const std::vector<Departure> departures = find_departures(device_, loads, few);
       std::unordered_set<std::size_t> evictors;
-      for (std::size_t i = 0; i < asked.size(); ++i) {
+      for (std::size_t i = 0; i < few.size(); ++i) {
         if (!departures[i].is_clear || !departures[i].load) {
           continue;
         }
@@ -283,7 +284,7 @@ class SweptStoreSearch {
           return Overflow::of_store;
         }
         ++pairs;
-        const std::uint64_t difference = address_of(loads[asked[i]]) ^ address_of(loads[*departures[i].load]);
+        const std::uint64_t difference = address_of(loads[few[i]]) ^ address_of(loads[*departures[i].load]);
         added_nothing = kernel_.add(difference & mask) ? 0 : added_nothing + 1;
       }
       if (added_nothing >= enough_that_add_nothing) {

@@ -169,10 +169,32 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
   EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
   EXPECT_EQ(found.cache.capacity_bytes, sets * ways * page_bytes);
   EXPECT_EQ(found.cache.line_bytes, page_bytes);
-  for (const char* leaf : {"index", "replacement"}) {
-    EXPECT_EQ(status(leaf), EvidenceStatus::unknown) << leaf;
-  }
+  EXPECT_EQ(found.cache.index, model::IndexFunction(model::BitsIndex{.bits = {25, 26, 27, 28, 29, 30}}));
+  EXPECT_GT(found.evidence.leaves.at("index").bound.value().departures_below, 0);
+  EXPECT_EQ(status("replacement"), EvidenceStatus::unknown);
   EXPECT_FALSE(found.cache.replacement);
+}
+
+TEST(NearerLevel, TheIndexIsThatOfLinesFromEverywhere) {
+  const auto hashed = [](std::uint64_t page) { return (page ^ page / 64) % 64; };
+  const CacheFinding found = found_of(NearerSets(ways, hashed), [](std::uint32_t) { return 0; });
+  ASSERT_TRUE(found.cache.index);
+  const std::uint64_t first = 64ULL << 30U;
+  std::map<std::uint64_t, std::uint32_t> named;
+  for (std::uint64_t page = 0; page < 1024; ++page) {
+    const std::uint32_t set = model::set_of(*found.cache.index, first + page * page_bytes);
+    EXPECT_EQ(named.emplace(hashed(first / page_bytes + page), set).first->second, set) << page;
+  }
+  EXPECT_EQ(named.size(), sets);
+}
+
+// A window of lines has the same set as under an index of the low bits, and a few lines beyond go elsewhere.
+TEST(NearerLevel, AnIndexThatDoesNotHoldEverywhereIsNotNamed) {
+  const auto odd = [](std::uint64_t page) { return page % 7 == 3 && page / 512 % 2 == 1 ? 5 : page % 64; };
+  const CacheFinding found = found_of(NearerSets(ways, odd), [](std::uint32_t) { return 0; });
+  if (found.cache.index) {
+    EXPECT_TRUE(std::holds_alternative<model::TableIndex>(*found.cache.index));
+  }
 }
 
 TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {

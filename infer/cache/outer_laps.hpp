@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "infer/asking/interrogator.hpp"
+
+// What a level behind a nearer one keeps, which answers in its place when a few lines are loaded; so many are.
+namespace gpuinfer::infer {
+
+using Lines = std::vector<std::uint64_t>;  // numbers of granules, counted from aligned_start()
+using Missing = std::vector<bool>;         // by place in a list of lines
+
+// Lines of one set, one more than it has ways.
+using Overfull = Lines;
+[[nodiscard]] inline std::uint32_t ways_of(const Overfull& lines) {
+  return static_cast<std::uint32_t>(lines.size() - 1);
+}
+
+class OuterLaps {
+ public:
+  OuterLaps(Interrogator& device, std::uint64_t granule_bytes);
+
+  [[nodiscard]] std::uint64_t lines_of_buffer() const { return lines_of_buffer_; }
+  [[nodiscard]] std::uint64_t address_of(std::uint64_t line) const;
+
+  // Whether so many lines are much more than the nearer level keeps.
+  [[nodiscard]] bool go_far_beyond_nearer_level(std::size_t lines) const;
+
+  // Which of the lines miss lap after lap, but once at most, when all are loaded in turn again and again.
+  Missing missing(const Lines& lines);
+  // The same in the order of their numbers, as the pages of a contiguous array come.
+  Missing missing_in_order(const Lines& lines);
+
+ private:
+  Interrogator* device_;
+  std::uint64_t granule_bytes_;
+  std::uint64_t start_;
+  std::uint64_t lines_of_buffer_;
+};
+
+}  // namespace gpuinfer::infer

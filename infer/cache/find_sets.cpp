@@ -177,7 +177,8 @@ FoundSets find_sets(Interrogator& asker, Conflicts& conflicts, Partitioner& part
   return guessed ? *std::move(guessed) : sets_by_partition(asker, conflicts, partitioner, std::move(first), line_bytes);
 }
 
-void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, FoundSets& sets) {
+void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
+                          std::uint64_t sector_bytes, FoundSets& sets) {
   constexpr std::size_t fewest = 20;
   constexpr std::size_t most = 400;
   // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
@@ -200,8 +201,16 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
                 "where a nearer cache, as fast, hides loads from this one, more lines stay than there are ways");
   try {
     sets.crowds = check_crowds(asker, sets.single_sets);
+    sets.wholeness = check_whole_lines(asker, *sets.index.value, *sets.ways.value, line_bytes, sector_bytes);
   } catch (const QuestionRefused&) {
     asker.learned("not recorded");
+    return;
+  }
+  if (!sets.wholeness.holds) {
+    asker.learned("parts of a line come and go by themselves");
+    sets.ways.tested = sets.index.tested += "; of " + std::to_string(sets.wholeness.loads) +
+                                            " loads of lines the rest of which was present or absent, " +
+                                            std::to_string(sets.wholeness.torn) + " found the other part otherwise";
     return;
   }
   if (sets.refuted()) {

@@ -22,8 +22,9 @@ struct FoundSets {
   std::vector<ConflictClass> single_sets = {};  // to experiment with
   PackingCheck packings = {};                   // with this index
   CrowdCheck crowds = {};
+  WholenessCheck wholeness = {};
 
-  [[nodiscard]] bool refuted() const { return packings.failed() || crowds.all_stayed > 0; }
+  [[nodiscard]] bool refuted() const { return packings.failed() || crowds.all_stayed > 0 || !wholeness.holds; }
 };
 
 // The sets of a cache one of whose sets is known: by index functions that this set suggests, else line by line. No
@@ -31,8 +32,10 @@ struct FoundSets {
 [[nodiscard]] FoundSets find_sets(Interrogator& asker, Conflicts& conflicts, Partitioner& partitioner,
                                   ConflictClass first, std::uint64_t line_bytes, std::size_t onset_lines);
 
-// Without a policy that predicts, only many packings and crowds can say whether the sets are what they seem.
-void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, FoundSets& sets);
+// Without a policy that predicts, only many packings and crowds, and lines that stay whole, can say whether the sets
+// are what they seem.
+void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
+                          std::uint64_t sector_bytes, FoundSets& sets);
 
 // Whether the index says of every line of the buffer to which set it goes.
 [[nodiscard]] bool covers_buffer(const model::IndexFunction& index, const model::BufferFacts& buffer);

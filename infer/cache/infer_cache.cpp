@@ -75,6 +75,13 @@ Claim<model::Replacement> replacement_of(Interrogator& asker, const std::vector<
   return claim;
 }
 
+// Counts the sets where no policy predicts what they do.
+void count_sets(Interrogator& asker, Conflicts& conflicts, FoundSets& sets, CacheClaims& claims, const Doubts& doubts) {
+  check_without_policy(asker, conflicts, *claims.line_bytes.value, *claims.sector_bytes.value, sets);
+  claim_sets(sets, claims);
+  claims.sets_are_counted = !sets.refuted() && !doubts.contains(Doubt::levels_unclear);
+}
+
 // One strategy: sets, each with the lines that the index sends there and with one policy.
 void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflicts& conflicts, CacheClaims& claims,
                      Doubts& doubts) {
@@ -96,16 +103,17 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
     return;
   }
   claims.replacement = counted(asker, [&] { return replacement_of(asker, sets->single_sets); });
-  if (!claims.replacement.value && sets->index.value) {
-    check_without_policy(asker, conflicts, *claims.line_bytes.value, *sets);
-    claim_sets(*sets, claims);
-  }
   asker.report("verification on fresh sequences", 0.9);
   if (claims.index.value && claims.replacement.value) {
     prove(asker, device, *sets, claims, doubts);
   } else {
     predict_as_well_as_possible(asker, claims, doubts);
-    claims.sets_are_counted = sets->index.value && !sets->refuted() && !doubts.contains(Doubt::levels_unclear);
+  }
+  // Who leaves a set may be what was not predicted; how many lines of which fit is another matter. No flood shows which
+  // lines stay for ever, though, and take room from all others.
+  if (sets->index.value && !sets->packings.failed() && claims.predicted_trials == 0 &&
+      !(claims.replacement.value && asker.starts_flooded())) {
+    count_sets(asker, conflicts, *sets, claims, doubts);
   }
 }
 

@@ -218,7 +218,7 @@ TEST(ForeignDevice, OneSetOfManyThatDoesOtherwise) {
   };
   Device device([&] { return std::make_unique<foreign::SetArray>(512, make); }, foreign::two_levels);
   const CacheFinding finding = infer(device, truth_of_sets(512, 4));
-  EXPECT_EQ(finding.evidence.leaves.at("capacity_bytes").alternatives.front(), std::to_string(512 * 4 * 32));
+  EXPECT_EQ(finding.cache.capacity_bytes, 512U * 4 * 32);
 }
 
 TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {

@@ -30,12 +30,16 @@ std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, 
   return std::move(levels.classifier);
 }
 
-void claim_sector(Interrogator& asker, CacheClaims& claims) {
+void claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   asker.report("fill granularity", 0.03);
   asker.inquire("a second load at growing distances from one that missed, and a cold walk",
                 "loads inside one fill cannot say anything about room");
   claims.sector_bytes = counted(asker, [&] {
     const FillGranularity fill = find_fill_granularity(asker);
+    if (fill.runs_ahead) {
+      doubts[Doubt::undescribed] =
+          "some misses of an ascending walk bring what lies ahead as well, and by what rule is not known";
+    }
     return Claim<Bytes>{.value = fill.sector_bytes, .reason = fill.reason};
   });
   asker.learned(claims.sector_bytes.value ? "a miss brings " + std::to_string(*claims.sector_bytes.value) + " bytes"

@@ -52,7 +52,7 @@ constexpr std::array rules{
     Rule{"sector_bytes", true, false, bits(levels_unclear, disturbed), 0},
     Rule{"ways", true, true, bits(unproven, disturbed), 0},
     Rule{"index", true, true, bits(unproven, disturbed), 0},
-    Rule{"replacement", true, false, bits(unproven, disturbed), bits(contradicted)},
+    Rule{"replacement", true, false, bits(unproven, undescribed, disturbed), bits(contradicted)},
     Rule{"store_lines", true, false, bits(unproven, disturbed), 0},
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
     Rule{"store", false, false, bits(levels_unclear, disturbed), 0},

@@ -15,6 +15,7 @@ enum class Doubt {
   unproven,           // no prediction of the whole description holds, nor were sets counted: always, without a proof
   mispredicted,       // a complete description was put to the test and failed
   contradicted,       // by answers, and not for lack of them
+  undescribed,        // beside sets and their policy something else is at work
   levels_unclear,     // hits and misses cannot be told apart well enough
   onset_unconfirmed,  // neither a set that overflows there nor another array showed the onset again
   line_uncertain,     // longer lines were ruled out only by answers that differed, which chance makes do, too

@@ -251,37 +251,33 @@ LevelClassifier calibrate(Asker& asker) {
 
 namespace {
 
-FillGranularity look_at_fills(Interrogator& device) {
-  const std::uint64_t start = aligned_start(device);
-  const std::uint64_t room_bytes = device.buffer().bytes - start;
-  const unsigned votes = device.votes_needed();
+// Offsets at which a granule is entered, by walks from a start on: by the misses of a cold walk upwards, or downwards,
+// where what lies ahead is there already.
+enum class Walk : std::uint8_t { upwards, downwards };
 
-  // Smallest power of two at which a second load misses after one at the start.
-  std::vector<model::Question> pairs;
-  std::vector<std::uint64_t> distances;
-  for (std::uint64_t distance = model::load_bytes; distance < room_bytes / 2; distance *= 2) {
-    distances.push_back(distance);
-    pairs.push_back(device.question({start}, {start + distance}));
+Offsets entries_of(Interrogator& device, std::uint64_t start, std::uint64_t span_bytes, std::uint64_t step, Walk walk) {
+  AccessSequence loads = model::cold_pass(start, span_bytes, step);
+  if (walk == Walk::downwards) {
+    std::ranges::reverse(loads);
   }
-  const auto pair_readings = device.ask_voted(pairs, votes);
-  const auto first_miss = std::find_if(pair_readings.begin(), pair_readings.end(),
-                                       [](const auto& readings) { return readings[0] == Reading::miss; });
-  if (first_miss == pair_readings.end()) {
-    return {.sector_bytes = {}, .reason = "one load brings the whole buffer, or levels cannot be told apart"};
-  }
-  const std::uint64_t reach = distances[static_cast<std::size_t>(first_miss - pair_readings.begin())];
-
-  // A cold walk over several granules: the misses stand where granules begin, whatever their size.
-  const std::uint64_t step = std::max(model::load_bytes, reach / 32);
-  const std::uint64_t span_bytes = std::min(room_bytes, 12 * reach);
-  const model::Question walk = device.question({}, model::cold_pass(start, span_bytes, step));
-  const auto walked = device.ask_voted({&walk, 1}, votes).front();
-  Offsets begins;
+  const model::Question question = device.question({}, std::move(loads));
+  const auto walked = device.ask_voted({&question, 1}, device.votes_needed()).front();
+  Offsets entries;
   for (std::size_t i = 0; i < walked.size(); ++i) {
     if (walked[i] == Reading::miss) {
-      begins.push_back(walk.record[i]);
+      // The word below the first of the granule above.
+      entries.push_back(question.record[i] + (walk == Walk::downwards ? step : 0));
     }
   }
+  std::ranges::sort(entries);
+  return entries;
+}
+
+FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint64_t reach, Walk walk) {
+  // The misses stand where granules begin, whatever their size.
+  const std::uint64_t step = std::max(model::load_bytes, reach / 32);
+  const std::uint64_t span_bytes = std::min(device.buffer().bytes - start, 12 * reach);
+  const Offsets begins = entries_of(device, start, span_bytes, step, walk);
   if (begins.size() < 4) {
     return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
   }
@@ -302,7 +298,7 @@ FillGranularity look_at_fills(Interrogator& device) {
   const std::array<model::Question, 4> checks{device.question({last}, {first}), device.question({first}, {last}),
                                               device.question({last}, {first + spacing}),
                                               device.question({first}, {first - model::load_bytes})};
-  const auto checked = device.ask_voted(checks, votes);
+  const auto checked = device.ask_voted(checks, device.votes_needed());
   if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
       checked[3][0] != Reading::miss) {
     return {.sector_bytes = {},
@@ -311,12 +307,36 @@ FillGranularity look_at_fills(Interrogator& device) {
   return {.sector_bytes = spacing, .reason = {}};
 }
 
+FillGranularity look_at_fills(Interrogator& device, Walk walk) {
+  const std::uint64_t start = aligned_start(device);
+  // Smallest power of two at which a second load misses after one at the start.
+  std::vector<model::Question> pairs;
+  std::vector<std::uint64_t> distances;
+  for (std::uint64_t distance = model::load_bytes; distance < (device.buffer().bytes - start) / 2; distance *= 2) {
+    distances.push_back(distance);
+    pairs.push_back(device.question({start}, {start + distance}));
+  }
+  const auto pair_readings = device.ask_voted(pairs, device.votes_needed());
+  const auto first_miss = std::find_if(pair_readings.begin(), pair_readings.end(),
+                                       [](const auto& readings) { return readings[0] == Reading::miss; });
+  if (first_miss == pair_readings.end()) {
+    return {.sector_bytes = {}, .reason = "one load brings the whole buffer, or levels cannot be told apart"};
+  }
+  return granules_of(device, start, distances[static_cast<std::size_t>(first_miss - pair_readings.begin())], walk);
+}
+
 }  // namespace
 
 // A misread that no vote caught makes fills look uneven; fills that are so show it again.
 FillGranularity find_fill_granularity(Interrogator& device) {
-  FillGranularity fill = look_at_fills(device);
-  return fill.sector_bytes ? fill : look_at_fills(device);
+  for (int time = 0; time < 2; ++time) {
+    if (FillGranularity fill = look_at_fills(device, Walk::upwards); fill.sector_bytes) {
+      return fill;
+    }
+  }
+  FillGranularity fill = look_at_fills(device, Walk::downwards);
+  fill.runs_ahead = fill.sector_bytes.has_value();
+  return fill;
 }
 
 Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granule_bytes, std::uint64_t start) {

@@ -104,7 +104,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   }
   claims.replacement = counted(asker, [&] { return replacement_of(asker, sets->single_sets); });
   asker.report("verification on fresh sequences", 0.9);
-  if (claims.index.value && claims.replacement.value) {
+  if (claims.index.value && claims.replacement.value && !doubts.contains(Doubt::undescribed)) {
     prove(asker, device, *sets, claims, doubts);
   } else {
     predict_as_well_as_possible(asker, claims, doubts);
@@ -180,7 +180,7 @@ bool store_comes_first(const Interrogator& asker) { return !asker.facts().shared
 
 // Sector, onset and line, as far as there are any; behind a nearer level, all that hits and misses tell.
 void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
-  claim_sector(asker, claims);
+  claim_sector(asker, claims, doubts);
   if (!claims.sector_bytes.value) {
     doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
     return;

@@ -21,7 +21,7 @@ using model::EvidenceStatus;
 
 constexpr std::array doubts_of_a_column{Doubt::mispredicted,      Doubt::contradicted,   Doubt::levels_unclear,
                                         Doubt::onset_unconfirmed, Doubt::line_uncertain, Doubt::started_flooded,
-                                        Doubt::disturbed,         Doubt::cut_short};
+                                        Doubt::disturbed,         Doubt::cut_short,      Doubt::undescribed};
 
 // A claim for each leaf; each could have been refuted by 8 trials.
 CacheClaims all_claimed() {
@@ -72,23 +72,23 @@ struct Row {
 
 // R resolved, a ambiguous, - unknown. The first column is without a doubt, then come those of doubts_of_a_column.
 constexpr std::array table{
-    //                  mis con lev ons lin flo dis cut
-    Row{"capacity_bytes", "aaaaaaaaa", "RRRRRRRaR", "RRRRRRRRR"},
-    Row{"onset_bytes", "RaRaaRaaR", "RaRaaRaaR", "RRRRRRRRR"},
-    Row{"line_bytes", "RaRaaaaaR", "RRRRRRRaR", "RRRRRRRRR"},
-    Row{"sector_bytes", "RRRaRRRaR", "RRRaRRRaR", "RRRRRRRRR"},
-    Row{"ways", "aaaaaaaaa", "RRRRRRRaR", "RRRRRRRRR"},
-    Row{"index", "aaaaaaaaa", "RRRRRRRaR", "RRRRRRRRR"},
-    Row{"replacement", "aa-aaaaaa", "aa-aaaaaa", "RRRRRRRRR"},
-    Row{"store_lines", "aaaaaaaaa", "aaaaaaaaa", "RRRRRRRRR"},
-    Row{"sweep", "aaaaaaaaa", "aaaaaaaaa", "RRRRRRRRR"},
-    Row{"latency_cycles", "RRR-RRRaR", "RRR-RRRaR", "RRR-RRRaR"},
-    Row{"partitions", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
-    Row{"carveouts", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
-    Row{"shared_with", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
-    Row{"resident_bytes", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
-    Row{"shared_by_sms", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
-    Row{"sms", "RRRRRRRaR", "RRRRRRRaR", "RRRRRRRaR"},
+    //                  mis con lev ons lin flo dis cut und
+    Row{"capacity_bytes", "aaaaaaaaaa", "RRRRRRRaRR", "RRRRRRRRRR"},
+    Row{"onset_bytes", "RaRaaRaaRR", "RaRaaRaaRR", "RRRRRRRRRR"},
+    Row{"line_bytes", "RaRaaaaaRR", "RRRRRRRaRR", "RRRRRRRRRR"},
+    Row{"sector_bytes", "RRRaRRRaRR", "RRRaRRRaRR", "RRRRRRRRRR"},
+    Row{"ways", "aaaaaaaaaa", "RRRRRRRaRR", "RRRRRRRRRR"},
+    Row{"index", "aaaaaaaaaa", "RRRRRRRaRR", "RRRRRRRRRR"},
+    Row{"replacement", "aa-aaaaaaa", "aa-aaaaaaa", "RRRRRRRRRR"},
+    Row{"store_lines", "aaaaaaaaaa", "aaaaaaaaaa", "RRRRRRRRRR"},
+    Row{"sweep", "aaaaaaaaaa", "aaaaaaaaaa", "RRRRRRRRRR"},
+    Row{"latency_cycles", "RRR-RRRaRR", "RRR-RRRaRR", "RRR-RRRaRR"},
+    Row{"partitions", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
+    Row{"carveouts", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
+    Row{"shared_with", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
+    Row{"resident_bytes", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
+    Row{"shared_by_sms", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
+    Row{"sms", "RRRRRRRaRR", "RRRRRRRaRR", "RRRRRRRaRR"},
 };
 
 TEST(Conclude, EveryDoubtAndEveryLeaf) {

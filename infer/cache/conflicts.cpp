@@ -185,7 +185,11 @@ Conflicts::Conflicts(Interrogator& device, std::uint64_t seed)
 // some of those lines may be left from questions before, which a flood that loads each line once does not evict.
 AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort effort) const {
   if (!device_->starts_flooded()) {
-    return {offsets.begin(), offsets.end()};
+    AccessSequence lap(offsets.begin(), offsets.end());
+    if (goes_downwards_) {
+      std::ranges::sort(lap, std::greater());
+    }
+    return lap;
   }
   if (!device_->floods_by_loads()) {
     constexpr std::size_t laps_after_flood = 24;
@@ -266,6 +270,15 @@ struct SharedLap {
     }
   }
 
+  void go_downwards() {
+    std::vector<std::size_t> order(places.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, std::greater(), [&](std::size_t place) { return places[place]; });
+    const SharedLap before = *this;
+    std::ranges::transform(order, places.begin(), [&](std::size_t place) { return before.places[place]; });
+    std::ranges::transform(order, group_of.begin(), [&](std::size_t place) { return before.group_of[place]; });
+  }
+
   // What was read in so many laps, by group.
   [[nodiscard]] std::vector<std::vector<double>> split(std::span<const double> of_laps, std::size_t groups) const {
     std::vector<std::vector<double>> of_groups(groups);
@@ -312,7 +325,10 @@ struct Verdict {
 }  // namespace
 
 std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets> groups, Effort effort) {
-  const SharedLap lap(groups);
+  SharedLap lap(groups);
+  if (goes_downwards_) {
+    lap.go_downwards();
+  }
   const std::size_t together = lap.places.size();
   if (together < 2) {
     return std::vector<std::optional<bool>>(groups.size(), false);
@@ -401,13 +417,16 @@ void Conflicts::add_laps(LineEvidence& evidence, std::span<const std::uint64_t> 
   };
   std::vector<std::size_t> order(offsets.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  if (goes_downwards_) {
+    std::ranges::sort(order, std::greater(), [&](std::size_t position) { return offsets[position]; });
+  }
   for (std::size_t left = laps; left > 0;) {
     const std::size_t now = std::min(left, laps_per_question);
     left -= now;
     AccessSequence record;
     positions.emplace_back();
     for (std::size_t lap = 0; lap < now; ++lap) {
-      if (!in_order) {
+      if (!in_order && !goes_downwards_) {
         random_.shuffle(order);
       }
       for (const std::size_t position : order) {

@@ -112,6 +112,10 @@ class Conflicts {
   void warm_up_longer();
   [[nodiscard]] bool warms_up_longer() const { return times_longer_ > 1; }
 
+  // To be called where what lies ahead may come along with misses that follow each other upwards: from here on lines
+  // are loaded from the highest to the lowest.
+  void go_downwards() { goes_downwards_ = true; }
+
   enum class Effort { glance, thorough };
 
   // Loads after which lines that fit are all present; at a glance, they are so under most policies.
@@ -144,6 +148,7 @@ class Conflicts {
   Interrogator* device_;
   model::Random random_;
   bool thrashes_ = true;
+  bool goes_downwards_ = false;
   std::size_t times_longer_ = 1;  // warm-ups after floods
   double most_of_a_burst_;        // log likelihood ratio; less where bursts were seen
 };

@@ -185,6 +185,9 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
     doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
     return;
   }
+  if (doubts.contains(Doubt::undescribed)) {
+    conflicts.go_downwards();
+  }
   if (asker.starts_flooded()) {
     doubts[Doubt::started_flooded] = "no question began with an empty cache";
   }

@@ -24,11 +24,12 @@ using Primer = std::vector<AccessSequence>;
 class Starts {
  public:
   // `facts` outlive it.
-  Starts(const model::DeviceFacts& facts, std::string target) : facts_(&facts), target_(std::move(target)) {}
+  Starts(const model::DeviceFacts& facts, std::string target)
+      : facts_(&facts), target_(std::move(target)), buffer_(facts.buffer_of(target_)) {}
 
   [[nodiscard]] const model::DeviceFacts& facts() const { return *facts_; }
   [[nodiscard]] const std::string& target() const { return target_; }
-  [[nodiscard]] const model::BufferFacts& buffer() const { return facts_->buffer_of(target_); }
+  [[nodiscard]] const model::BufferFacts& buffer() const { return buffer_; }
   [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return buffer().address + offset; }
 
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
@@ -54,6 +55,9 @@ class Starts {
   [[nodiscard]] bool starts_flooded() const { return model::may_hold_others(start_); }
   // The flood is loads of this program, as the device has none to offer.
   [[nodiscard]] bool floods_by_loads() const { return start_ == model::StartState::keep; }
+
+  // From here on only the first so many bytes of the buffer are asked about.
+  void stay_within(std::uint64_t bytes) { buffer_.bytes = std::min(buffer_.bytes, bytes); }
 
   // How often in a row the flood by loads of this program loads each place. Once evicts lines from a cache that keeps
   // what came last. Where a new line is the next to go until it is hit (LIP), the flood passes through one place of
@@ -82,6 +86,7 @@ class Starts {
 
   const model::DeviceFacts* facts_;
   std::string target_;
+  model::BufferFacts buffer_;
   model::StartState start_ = model::StartState::clean;
   Primer primer_;
   model::Circumstances circumstances_;

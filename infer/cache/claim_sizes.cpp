@@ -30,12 +30,13 @@ std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, 
   return std::move(levels.classifier);
 }
 
-void claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
+bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   asker.report("fill granularity", 0.03);
   asker.inquire("a second load at growing distances from one that missed, and a cold walk",
                 "loads inside one fill cannot say anything about room");
+  FillGranularity fill;
   claims.sector_bytes = counted(asker, [&] {
-    const FillGranularity fill = find_fill_granularity(asker);
+    fill = find_fill_granularity(asker);
     if (fill.runs_ahead) {
       doubts[Doubt::undescribed] =
           "some misses of an ascending walk bring what lies ahead as well, and by what rule is not known";
@@ -47,6 +48,7 @@ void claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   if (claims.sector_bytes.value) {
     asker.set_fill_granularity(*claims.sector_bytes.value);
   }
+  return fill.runs_ahead;
 }
 
 namespace {

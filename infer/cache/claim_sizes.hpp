@@ -19,7 +19,8 @@ namespace gpuinfer::infer {
 [[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims,
                                                            std::vector<Warning>& warnings);
 
-void claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts);
+// True where a prefetch runs ahead of ascending misses.
+bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts);
 
 void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims);
 

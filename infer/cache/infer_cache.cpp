@@ -11,6 +11,7 @@
 #include "infer/asking/disturbance.hpp"
 #include "infer/asking/ending.hpp"
 #include "infer/asking/interrogator.hpp"
+#include "infer/cache/aliases.hpp"
 #include "infer/cache/claim_sizes.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
@@ -180,13 +181,12 @@ bool store_comes_first(const Interrogator& asker) { return !asker.facts().shared
 
 // Sector, onset and line, as far as there are any; behind a nearer level, all that hits and misses tell.
 void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
-  claim_sector(asker, claims, doubts);
+  if (claim_sector(asker, claims, doubts)) {
+    conflicts.go_downwards();
+  }
   if (!claims.sector_bytes.value) {
     doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
     return;
-  }
-  if (doubts.contains(Doubt::undescribed)) {
-    conflicts.go_downwards();
   }
   if (asker.starts_flooded()) {
     doubts[Doubt::started_flooded] = "no question began with an empty cache";
@@ -207,14 +207,37 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   }
 }
 
+// Lines of which too many fit, or none of which can be told from a hit, may be such as tags of a few bits take for each
+// other.
+bool may_have_aliases(const Asker& asker, const CacheClaims& claims) {
+  const bool is_explained = claims.predicted_trials > 0 || claims.sets_are_counted;
+  return !is_explained && !asker.starts_flooded() && !asker.buffer().nearer_bytes && !asker.buffer().raster;
+}
+
+std::optional<Bytes> alias_distance_of(Asker& asker) {
+  asker.inquire("loads of two places half a buffer apart, together and alone",
+                "tags of a few bits would take one for the other");
+  std::optional<Bytes> distance;
+  try {
+    distance = find_alias_distance(asker);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return std::nullopt;
+  }
+  asker.learned(distance ? "places " + std::to_string(*distance) + " bytes apart are taken for the same one"
+                         : "they are told apart");
+  return distance;
+}
+
 }  // namespace
 
 CacheFinding infer_cache(model::Answerer& device, const std::string& target, const Settings& settings) {
-  Asker asker(device, target, settings);
+  const Doubts at_first{{Doubt::onset_unconfirmed, "no set was seen to overflow there"}};
+  std::optional<Asker> asker(std::in_place, device, target, settings);
   std::optional<Interrogator> reader;
   std::optional<Conflicts> conflicts;
   CacheClaims claims;
-  Doubts doubts{{Doubt::onset_unconfirmed, "no set was seen to overflow there"}};
+  Doubts doubts = at_first;
   Ending ending;
   const auto go_through = [&](auto stages) {
     if (auto reason = infer::go_through(
@@ -223,14 +246,15 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       doubts.try_emplace(Doubt::cut_short, *std::move(reason));
     }
   };
-  go_through([&] {
-    if (auto classifier = claim_latency(asker, claims, ending.warnings)) {
-      reader.emplace(std::move(asker), *std::move(classifier));
+  const auto try_sizes = [&] {
+    if (auto classifier = claim_latency(*asker, claims, ending.warnings)) {
+      reader.emplace(*std::move(asker), *std::move(classifier));
       claim_sizes(*reader, conflicts.emplace(*reader, settings.seed), claims, doubts);
     } else {
       doubts.try_emplace(Doubt::unproven, claims.latency_cycles.reason);
     }
-  });
+  };
+  go_through(try_sizes);
   Store store = Store::none;
   const auto try_store = [&] {
     if (may_have_store(*reader, claims, doubts)) {
@@ -251,19 +275,45 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       explain_by_sets(*reader, device, *conflicts, claims, doubts);
     }
   };
+  // Where a store is looked for first, sets are not looked for in vain.
+  const bool begins_with_store = reader && store_comes_first(*reader);
+  if (begins_with_store) {
+    go_through(try_store);
+  }
   if (reader) {
-    if (store_comes_first(*reader)) {
-      go_through(try_store);
-      go_through(try_sets);
-    } else {
-      go_through(try_sets);
-      go_through(try_store);
+    go_through(try_sets);
+  }
+  std::optional<Bytes> alias_distance;
+  if (store == Store::none && !ending.ended_early && may_have_aliases(reader ? *reader : *asker, claims)) {
+    go_through([&] { alias_distance = alias_distance_of(reader ? *reader : *asker); });
+  }
+  if (alias_distance) {
+    if (reader) {
+      asker.emplace(std::move(static_cast<Asker&>(*reader)));
+      conflicts.reset();
+      reader.reset();
     }
+    asker->stay_within(*alias_distance);
+    claims = {};
+    doubts = at_first;
+    ending.warnings.clear();
+    doubts[Doubt::undescribed] =
+        "places " + std::to_string(*alias_distance) +
+        " bytes apart are taken for the same one, so no more bytes than these were asked about";
+    go_through(try_sizes);
+    if (reader) {
+      go_through(try_sets);
+    }
+  }
+  if (reader && !begins_with_store) {
+    go_through(try_store);
+  }
+  if (reader) {
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });
     go_through([&] { claim_slices(*reader, claims); });
     go_through([&] { claim_stores(*reader, claims); });
   }
-  RunLog& log = reader ? static_cast<RunLog&>(*reader) : asker;
+  RunLog& log = reader ? static_cast<RunLog&>(*reader) : *asker;
   log.report("done", 1.0);
   if (auto disturbance = disturbance_of(device)) {
     doubts.emplace(Doubt::disturbed, *std::move(disturbance));

@@ -206,7 +206,7 @@ CrowdCheck check_crowds(Interrogator& device, std::span<const ConflictClass> set
 namespace {
 
 // A load of one part of a line, or of two, the first of which is the same for a line each time.
-struct Visit {
+struct LineVisit {
   std::size_t first = 0;  // place of its first load in the sequence
   std::size_t line = 0;
   bool is_of_two = false;
@@ -242,7 +242,7 @@ WholenessCheck check_whole_lines(Interrogator& device, const model::IndexFunctio
   }
   // Halves that lie far apart are the likeliest to part.
   const std::uint64_t sectors = line_bytes / sector_bytes;
-  std::vector<Visit> visits;
+  std::vector<LineVisit> visits;
   AccessSequence record;
   for (std::size_t number = 0; number < visits_wanted; ++number) {
     const std::size_t line = random.below(lines.size());

@@ -257,6 +257,56 @@ TEST(ForeignDevice, NextLinePrefetchHidesTheLine) {
   infer(device, truth);
 }
 
+// After two misses that follow each other upwards the next line comes along.
+class RunningAhead final : public foreign::Cache {
+ public:
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / line_bytes;
+    if (lines_.load_line(line)) {
+      return 0;
+    }
+    ascending_ = line == last_ + 1 ? ascending_ + 1 : 0;
+    last_ = line;
+    if (ascending_ >= 2) {
+      lines_.load_line(line + 1);
+      last_ = line + 1;
+    }
+    return 1;
+  }
+
+ private:
+  foreign::SetArray lines_{foreign::ordered_sets(4, 8, foreign::lru)};
+  std::uint64_t last_ = 0;
+  std::size_t ascending_ = 0;
+};
+
+TEST(ForeignDevice, PrefetchOfAscendingMissesHidesThePolicyAlone) {
+  Device device([] { return std::make_unique<RunningAhead>(); }, foreign::two_levels);
+  const model::CacheDescription truth = truth_of_sets(4, 8);
+  const CacheFinding finding = infer(device, truth);
+  expect_geometry_found(finding, truth);
+  EXPECT_FALSE(finding.cache.replacement);
+}
+
+// Tags of a few bits: lines 32 KB apart are taken for the same one.
+class PartialTags final : public foreign::Cache {
+ public:
+  unsigned load(std::uint64_t address) override { return lines_.load(address % (32U << 10U)); }
+
+ private:
+  foreign::SetArray lines_{foreign::ordered_sets(4, 8, foreign::lru)};
+};
+
+TEST(ForeignDevice, PlacesThatAreTakenForTheSameOneAreSeen) {
+  Device device([] { return std::make_unique<PartialTags>(); }, foreign::two_levels);
+  const CacheFinding finding = infer_cache(device, "L1tex", Settings{});
+  const model::CacheDescription truth = truth_of_sets(4, 8);
+  expect_nothing_wrong(finding, truth, device.facts().buffer.address, 32U << 10U);
+  expect_geometry_found(finding, truth);
+  EXPECT_FALSE(finding.cache.replacement);
+  EXPECT_NE(finding.evidence.leaves.at("replacement").reason.find("32768 bytes apart"), std::string::npos);
+}
+
 TEST(ForeignDevice, PairPrefetchHidesTheLine) {
   Device device([] { return std::make_unique<foreign::Prefetching>(4, 8, foreign::Companion::other_half); },
                 foreign::two_levels);

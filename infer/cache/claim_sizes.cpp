@@ -8,11 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/latency_levels.hpp"
 #include "infer/cache/outer_index.hpp"
 #include "infer/cache/outer_sets.hpp"
 #include "infer/cache/rare_departures.hpp"
+#include "infer/cache/whole_lines.hpp"
 #include "model/description_yaml.hpp"
 
 namespace gpuinfer::infer {
@@ -106,6 +108,42 @@ void claim_capacity(CacheClaims& claims) {
   }
 }
 
+void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims) {
+  const Bytes sector_bytes = *claims.sector_bytes.value;
+  asker.report("line size once more", 0.92);
+  asker.inquire("random loads of one sector of each pair of neighbours, and of both of half as many",
+                "as often as their line is present they hit, whatever the policy");
+  const std::size_t questions_before = asker.questions_asked();
+  constexpr Bytes few_lines = 64;
+  SectorRoom room;
+  try {
+    room = find_sector_room(asker, sector_bytes,
+                            claims.onset_bytes.value.value_or(few_lines * sector_bytes) / sector_bytes);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return;
+  }
+  bool is_line = room.is_alone;
+  if (is_line) {
+    model::Random random = stream(asker.settings(), "sectors that may be lines");
+    // Somewhat more than fit, so that they go and come back.
+    const Bytes sectors = (asker.buffer().bytes - aligned_start(asker)) / sector_bytes;
+    Offsets lines;
+    for (Bytes line = 0; line < room.present + room.present / 2 + 1; ++line) {
+      lines.push_back(aligned_start(asker) + random.below(sectors) * sector_bytes);
+    }
+    std::ranges::sort(lines);
+    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+    is_line = check_whole_lines(asker, lines, sector_bytes, sector_bytes).holds;
+  }
+  asker.learned(is_line ? "each sector takes room of its own" : "they do not tell that each takes room of its own");
+  if (is_line) {
+    claims.line_bytes = {
+        .value = sector_bytes, .questions = asker.questions_asked() - questions_before, .trials = room.loads};
+    claims.lines_are_told = true;
+  }
+}
+
 namespace {
 
 void claim_outer_index(Interrogator& asker, const std::vector<Overfull>& sets, CacheClaims& claims) {
@@ -148,6 +186,9 @@ void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
     std::ranges::transform(fit.sets, std::back_inserter(ways), ways_of);
     return {.value = std::move(ways), .trials = fit.trials};
   });
+  if (fit.sets.empty() && !fit.shows_sets) {
+    claim_line_of_one_sector(asker, claims);
+  }
   claims.sets_are_counted = claims.ways.value.has_value();
   if (claims.sets_are_counted) {
     claims.line_bytes = {.value = sector_bytes, .questions = claims.ways.questions, .trials = claims.ways.trials};

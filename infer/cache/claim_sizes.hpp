@@ -36,4 +36,7 @@ void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, 
 // All ways of all sets, if they are claimed.
 void claim_capacity(CacheClaims& claims);
 
+// Where nothing has proven the line: whether each sector takes room of its own, by random loads. Needs sector_bytes.
+void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims);
+
 }  // namespace gpuinfer::infer

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/cache/index_search.hpp"
@@ -177,6 +178,32 @@ FoundSets find_sets(Interrogator& asker, Conflicts& conflicts, Partitioner& part
   return guessed ? *std::move(guessed) : sets_by_partition(asker, conflicts, partitioner, std::move(first), line_bytes);
 }
 
+namespace {
+
+// More than fit, of as many sets as a few hundred lines fill.
+Offsets crowded_lines(const Interrogator& asker, const IndexFunction& index, const std::vector<std::uint32_t>& ways,
+                      std::uint64_t line_bytes) {
+  constexpr std::uint64_t most_lines = 512;
+  model::Random random = stream(asker.settings(), "lines of crowded sets");
+  std::vector<std::uint32_t> order(ways.size());
+  std::iota(order.begin(), order.end(), 0U);
+  random.shuffle(order);
+  std::vector<std::uint32_t> wanted(ways.size());
+  std::uint64_t lines_wanted = 0;
+  for (const std::uint32_t set : order) {
+    if (lines_wanted < most_lines) {
+      lines_wanted += wanted[set] = ways[set] + 1 + ways[set] / 2;
+    }
+  }
+  Offsets lines;
+  for (const Offsets& of_set : LinesOfSets(asker, index, line_bytes).draw(wanted, random)) {
+    lines.insert(lines.end(), of_set.begin(), of_set.end());
+  }
+  return lines;
+}
+
+}  // namespace
+
 void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
                           std::uint64_t sector_bytes, FoundSets& sets) {
   constexpr std::size_t fewest = 20;
@@ -201,7 +228,8 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
                 "where a nearer cache, as fast, hides loads from this one, more lines stay than there are ways");
   try {
     sets.crowds = check_crowds(asker, sets.single_sets);
-    sets.wholeness = check_whole_lines(asker, *sets.index.value, *sets.ways.value, line_bytes, sector_bytes);
+    sets.wholeness = check_whole_lines(asker, crowded_lines(asker, *sets.index.value, *sets.ways.value, line_bytes),
+                                       line_bytes, sector_bytes);
   } catch (const QuestionRefused&) {
     asker.learned("not recorded");
     return;

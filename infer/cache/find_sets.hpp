@@ -11,6 +11,7 @@
 #include "infer/cache/conflicts.hpp"
 #include "infer/cache/partition.hpp"
 #include "infer/cache/set_map.hpp"
+#include "infer/cache/whole_lines.hpp"
 #include "model/index_function.hpp"
 
 namespace gpuinfer::infer {

@@ -214,6 +214,13 @@ bool may_have_aliases(const Asker& asker, const CacheClaims& claims) {
   return !is_explained && !asker.starts_flooded() && !asker.buffer().nearer_bytes && !asker.buffer().raster;
 }
 
+// Nothing has proven the line, and nothing speaks for longer ones than a sector.
+bool may_tell_lines(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
+  const bool is_proven = claims.predicted_trials > 0 || claims.sets_are_counted;
+  return !is_proven && claims.line_bytes.value && claims.line_bytes.value == claims.sector_bytes.value &&
+         !asker.starts_flooded() && !doubts.contains(Doubt::levels_unclear);
+}
+
 std::optional<Bytes> alias_distance_of(Asker& asker) {
   asker.inquire("loads of two places half a buffer apart, together and alone",
                 "tags of a few bits would take one for the other");
@@ -307,6 +314,9 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   }
   if (reader && !begins_with_store) {
     go_through(try_store);
+  }
+  if (reader && store == Store::none && may_tell_lines(*reader, claims, doubts)) {
+    go_through([&] { claim_line_of_one_sector(*reader, claims); });
   }
   if (reader) {
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });

@@ -39,7 +39,7 @@ class OuterIndexSearch {
     for (const Overfull& set : sets_) {
       lines += set.size();
     }
-    if (sets_.size() < 2 || !laps_.go_far_beyond_nearer_level(lines / 2)) {
+    if (sets_.size() < 2 || !laps_.go_far_beyond_nearer_level(lines)) {
       return {.fit = {}, .reason = "half of the sets are too few lines to get past the nearer level"};
     }
     choose_halves();

@@ -39,14 +39,18 @@ Missing OuterLaps::missing(const Lines& lines) {
                          [&](std::uint64_t line) { return start_ + line * granule_bytes_; });
   const model::Question question =
       device_->question(model::repeated(lap, warm_laps), model::repeated(lap, recorded_laps));
-  const std::vector<Reading> readings = device_->classifier().readings(device_->latencies({&question, 1}).front());
+  const std::vector<model::Question> questions(times_, question);
   Missing missed(lines.size());
-  for (std::size_t place = 0; place < lines.size(); ++place) {
-    std::size_t misses = 0;
-    for (std::size_t lap_begin = 0; lap_begin < readings.size(); lap_begin += lines.size()) {
-      misses += readings[lap_begin + place] == Reading::miss ? 1U : 0U;
+  for (const std::vector<float>& cycles : device_->latencies(questions)) {
+    const std::vector<Reading> readings = device_->classifier().readings(cycles);
+    for (std::size_t place = 0; place < lines.size(); ++place) {
+      std::size_t misses = 0;
+      for (std::size_t lap_begin = 0; lap_begin < readings.size(); lap_begin += lines.size()) {
+        misses += readings[lap_begin + place] == Reading::miss ? 1U : 0U;
+      }
+      missed[place] = missed[place] || misses >= least_misses;
+      torn_ += misses > 0 && misses < recorded_laps ? 1U : 0U;
     }
-    missed[place] = misses >= least_misses;
   }
   return missed;
 }

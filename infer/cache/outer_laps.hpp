@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,13 @@ class OuterLaps {
   // Whether so many lines are much more than the nearer level keeps.
   [[nodiscard]] bool go_far_beyond_nearer_level(std::size_t lines) const;
 
+  // Asks each question so many times from here on. A line counts as one that misses where it does so in one answer: a
+  // set that overflows may keep some of its lines for a while, and one that does not never misses.
+  void ask_times(unsigned times) { times_ = times; }
+
+  // Lines that missed in some laps and hit in others, so far.
+  [[nodiscard]] std::size_t torn() const { return torn_; }
+
   // Which of the lines miss lap after lap, but once at most, when all are loaded in turn again and again.
   Missing missing(const Lines& lines);
   // The same in the order of their numbers, as the pages of a contiguous array come.
@@ -39,6 +47,8 @@ class OuterLaps {
   std::uint64_t granule_bytes_;
   std::uint64_t start_;
   std::uint64_t lines_of_buffer_;
+  unsigned times_ = 1;
+  std::size_t torn_ = 0;
 };
 
 }  // namespace gpuinfer::infer

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "infer/asking/stream.hpp"
@@ -17,7 +18,11 @@ namespace gpuinfer::infer {
 namespace {
 
 // For the search of sets that are not equal.
-constexpr std::size_t most_scanned_accesses = 4'000'000;
+constexpr std::size_t most_scanned_accesses = 16'000'000;
+
+// Sets that depart from their policy at times keep lines that others would have driven out.
+constexpr std::size_t least_torn = 4;
+constexpr unsigned times_where_torn = 4;
 
 // What the nearer level may still answer.
 std::uint64_t hidden_of(std::uint64_t lines) { return 4 + lines / 32; }
@@ -35,28 +40,51 @@ class OuterSetSearch {
         random_(stream(device.settings(), "sets of an outer level")) {}
 
   OuterSetsFit run() {
-    const std::optional<std::uint64_t> all_missing = fewest_that_all_miss();
-    if (!all_missing) {
-      return {.sets = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
+    OuterSetsFit fit = find();
+    if (fit.sets.empty() && !fit.shows_sets && laps_.torn() >= least_torn) {
+      laps_.ask_times(times_where_torn);
+      missing_.clear();
+      fit = find();
     }
-    const std::uint64_t fitting = most_that_all_hit(*all_missing);
-    for (const std::vector<Overfull>& sets : equal_sets(fitting, *all_missing)) {
-      if (hold(sets)) {
-        return claim_of(sets);
-      }
-    }
-    const std::vector<Overfull> sets = scanned_sets(fitting, *all_missing);
-    if (sets.empty()) {
-      return {.sets = {},
-              .reason = "the lines that a growing contiguous array makes miss are not those of single sets"};
-    }
-    if (!hold(sets)) {
-      return {.sets = {}, .reason = "sets that a growing contiguous array shows do not overflow one by one"};
-    }
-    return claim_of(sets);
+    return fit;
   }
 
  private:
+  OuterSetsFit find() {
+    std::uint64_t too_few = 0;
+    std::optional<std::uint64_t> fitting;
+    for (;;) {
+      const std::optional<std::uint64_t> all_missing = fewest_that_all_miss(too_few);
+      if (!all_missing) {
+        return {.sets = {}, .reason = "at no length of a contiguous array do all lines miss lap after lap"};
+      }
+      if (!fitting) {
+        fitting = most_that_all_hit(*all_missing);
+      }
+      further_line_.reset();
+      for (std::vector<Overfull>& sets : equal_sets(*fitting, *all_missing)) {
+        if (hold(sets)) {
+          return claim_of(std::move(sets));
+        }
+      }
+      std::vector<Overfull> sets = scanned_sets(*fitting, *all_missing);
+      if (sets.empty()) {
+        return {.sets = {},
+                .reason = "the lines that a growing contiguous array makes miss are not those of single sets"};
+      }
+      if (hold(sets)) {
+        return claim_of(std::move(sets));
+      }
+      // A longer array meets sets that this one has no lines for.
+      if (!further_line_ || *further_line_ < *all_missing) {
+        return {.sets = {},
+                .reason = "sets that a growing contiguous array shows do not overflow one by one",
+                .shows_sets = true};
+      }
+      too_few = *further_line_ + 1;
+    }
+  }
+
   [[nodiscard]] OuterSetsFit claim_of(std::vector<Overfull> sets) const {
     return {.sets = std::move(sets), .trials = trials_, .reason = {}};
   }
@@ -77,10 +105,10 @@ class OuterSetSearch {
 
   bool all_miss(std::uint64_t lines) { return count_missing(lines) + hidden_of(lines) >= lines; }
 
-  std::optional<std::uint64_t> fewest_that_all_miss() {
+  // `too_few`: lines of which some hit.
+  std::optional<std::uint64_t> fewest_that_all_miss(std::uint64_t too_few) {
     constexpr std::uint64_t first_tried = 64;
-    std::uint64_t too_few = 0;
-    std::uint64_t enough = std::min(first_tried, most_lines_);
+    std::uint64_t enough = std::min(std::max(first_tried, 2 * too_few), most_lines_);
     while (!all_miss(enough)) {
       if (enough == most_lines_) {
         return std::nullopt;
@@ -267,7 +295,11 @@ class OuterSetSearch {
         }
       }
       const Missing missed = laps_.missing_in_order(lines);
-      rounds_with_hits += std::find(missed.end() - strangers, missed.end(), false) != missed.end() ? 1U : 0U;
+      const auto hit = std::find(missed.end() - strangers, missed.end(), false);
+      if (hit != missed.end()) {
+        ++rounds_with_hits;
+        further_line_ = lines[static_cast<std::size_t>(hit - missed.begin())];
+      }
       trials_ += strangers;
     }
     return rounds_with_hits <= 1;
@@ -277,7 +309,8 @@ class OuterSetSearch {
   OuterLaps laps_;
   std::uint64_t most_lines_;
   model::Random random_;
-  std::map<std::uint64_t, Missing> missing_;  // of contiguous lines, by how many
+  std::map<std::uint64_t, Missing> missing_;   // of contiguous lines, by how many
+  std::optional<std::uint64_t> further_line_;  // of a set that is not among those that were found
   std::size_t trials_ = 0;
 };
 

@@ -16,6 +16,7 @@ struct OuterSetsFit {
   std::vector<Overfull> sets;  // all of them; none: `reason` says why
   std::size_t trials = 0;      // of a set, each of which could have refuted the sets
   std::string reason;
+  bool shows_sets = false;  // a growing array shows sets, and yet they do not hold: lines may be more than a granule
 };
 
 // The sets of a level behind a nearer one, which answers in its place when a few lines are loaded; so many are. A set

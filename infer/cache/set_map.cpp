@@ -8,7 +8,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 
@@ -200,89 +199,6 @@ CrowdCheck check_crowds(Interrogator& device, std::span<const ConflictClass> set
     }
     check.all_stayed += evidence.log_ratio() < all_stay ? 1U : 0U;
   }
-  return check;
-}
-
-namespace {
-
-// A load of one part of a line, or of two, the first of which is the same for a line each time.
-struct LineVisit {
-  std::size_t first = 0;  // place of its first load in the sequence
-  std::size_t line = 0;
-  bool is_of_two = false;
-};
-
-}  // namespace
-
-WholenessCheck check_whole_lines(Interrogator& device, const model::IndexFunction& index,
-                                 const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
-                                 std::uint64_t sector_bytes) {
-  constexpr std::uint64_t most_lines = 512;
-  constexpr std::size_t visits_wanted = 4000;
-  constexpr double by_chance = 1e-6;
-  model::Random random = stream(device.settings(), "whole lines");
-  std::vector<std::uint32_t> wanted(ways.size());
-  std::vector<std::uint32_t> order(ways.size());
-  std::iota(order.begin(), order.end(), 0U);
-  random.shuffle(order);
-  std::uint64_t lines_wanted = 0;
-  for (const std::uint32_t set : order) {
-    if (lines_wanted < most_lines) {
-      lines_wanted += wanted[set] = ways[set] + 1 + ways[set] / 2;
-    }
-  }
-  Offsets lines;
-  for (const Offsets& of_set : LinesOfSets(device, index, line_bytes).draw(wanted, random)) {
-    lines.insert(lines.end(), of_set.begin(), of_set.end());
-  }
-  const std::uint64_t words = sector_bytes / model::load_bytes;
-  WholenessCheck check;
-  if (line_bytes == model::load_bytes || lines.empty()) {
-    return check;
-  }
-  // Halves that lie far apart are the likeliest to part.
-  const std::uint64_t sectors = line_bytes / sector_bytes;
-  std::vector<LineVisit> visits;
-  AccessSequence record;
-  for (std::size_t number = 0; number < visits_wanted; ++number) {
-    const std::size_t line = random.below(lines.size());
-    const bool is_of_two = random.below(2) == 0;
-    visits.push_back({.first = record.size(), .line = line, .is_of_two = is_of_two});
-    const bool in_upper_half = line % 2 == 0;
-    const std::uint64_t half = line_bytes / 2;
-    const std::uint64_t near = sectors > 1 ? half / sector_bytes * sector_bytes : words / 2 * model::load_bytes;
-    const std::uint64_t low = lines[line];
-    const std::uint64_t high = lines[line] + near;
-    record.push_back(in_upper_half ? high : low);
-    if (is_of_two) {
-      record.push_back(in_upper_half ? low : high);
-    }
-  }
-  const model::Question question = device.question({}, record);
-  const std::vector<float> cycles = device.latencies({&question, 1}).front();
-  const std::vector<Reading> readings = device.classifier().readings(cycles);
-  std::vector<std::optional<Reading>> expected(lines.size());  // of the second part, as the first has been since
-  for (const auto& [first, line, is_of_two] : visits) {
-    std::optional<Reading>& second = expected[line];
-    if (readings[first] == Reading::unclear) {
-      second.reset();
-    } else if (second && readings[first] == Reading::miss) {
-      second = Reading::miss;
-    }
-    if (!is_of_two) {
-      continue;
-    }
-    const Reading reading = readings[first + 1];
-    const std::optional<Reading> due = sectors > 1 ? second : std::optional(Reading::hit);
-    if (due && reading != Reading::unclear) {
-      ++check.loads;
-      check.torn += reading != *due ? 1U : 0U;
-    }
-    second = Reading::hit;
-  }
-  const double misread = std::max(device.classifier().hit_misread_bound(), device.classifier().miss_misread_bound());
-  check.holds =
-      check.loads == 0 || binomial_upper_tail(check.torn, check.loads, std::min(1.0, 2 * misread)) > by_chance;
   return check;
 }
 

@@ -73,18 +73,6 @@ struct CrowdCheck {
 // `sets`: as single_sets() gives them.
 [[nodiscard]] CrowdCheck check_crowds(Interrogator& device, std::span<const ConflictClass> sets);
 
-// Random loads of more lines than fit, of one part of a line at times and of two at others: within a sector the second
-// one hits, and sectors of a line that both were loaded are both present or both absent. What comes along with a line
-// and takes room of its own shows there.
-struct WholenessCheck {
-  std::size_t loads = 0;
-  std::size_t torn = 0;  // loads that read otherwise
-  bool holds = true;     // misreads explain them
-};
-[[nodiscard]] WholenessCheck check_whole_lines(Interrogator& device, const model::IndexFunction& index,
-                                               const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
-                                               std::uint64_t sector_bytes);
-
 // Lines of so many sets at most, as experiments on single sets need them: sets that differ in ways come first. Each has
 // more lines than ways.
 [[nodiscard]] std::vector<ConflictClass> single_sets(const Interrogator& device, const model::IndexFunction& index,

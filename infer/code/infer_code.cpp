@@ -34,7 +34,7 @@ constexpr std::size_t most_lengths = 512;
 constexpr std::size_t fewest_lengths = 8;
 
 // What half of the pieces take at one level differs by less, and at two levels by twice as much.
-constexpr double same_level = 0.05;
+constexpr double same_code_level = 0.05;
 
 // Laps over the first `pieces` pieces.
 struct Length {
@@ -63,7 +63,7 @@ std::vector<double> costs_of(const std::vector<Length>& lengths) {
   std::vector<std::vector<double>> levels;
   for (std::size_t begin = 0; begin < medians.size();) {
     std::vector<double> range{medians[begin]};
-    while (begin + range.size() < medians.size() && is_near(medians[begin + range.size()], median(range), same_level)) {
+    while (begin + range.size() < medians.size() && is_near(medians[begin + range.size()], median(range), same_code_level)) {
       range.push_back(medians[begin + range.size()]);
     }
     if (range.size() < shortest) {
@@ -71,7 +71,7 @@ std::vector<double> costs_of(const std::vector<Length>& lengths) {
       continue;
     }
     begin += range.size();
-    if (!levels.empty() && is_near(median(range), median(levels.back()), 2 * same_level)) {
+    if (!levels.empty() && is_near(median(range), median(levels.back()), 2 * same_code_level)) {
       levels.back().insert(levels.back().end(), range.begin(), range.end());
     } else {
       levels.push_back(std::move(range));
@@ -111,7 +111,7 @@ bool agree(const std::vector<CodeLevel>& a, const std::vector<CodeLevel>& b, std
     const std::uint64_t x_bytes = x.fits_bytes.value_or(0);
     const std::uint64_t y_bytes = y.fits_bytes.value_or(0);
     return std::max(x_bytes, y_bytes) - std::min(x_bytes, y_bytes) <= step_bytes &&
-           is_near(x.cycles, y.cycles, same_level);
+           is_near(x.cycles, y.cycles, same_code_level);
   });
 }
 

@@ -235,12 +235,12 @@ TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
   }
 }
 
-// Lines of a contiguous array never meet the other half of the sets.
+// Lines of a short contiguous array never meet the other half of the sets.
 TEST(NearerLevel, SetsThatOnlyFarLinesMeetAreNotOverlooked) {
   const auto far_sets = [](std::uint64_t page) { return page % sets + (page / 512 % 2) * sets; };
   const CacheFinding found = found_of(NearerSets(ways, far_sets), [](std::uint32_t) { return 0; });
-  EXPECT_FALSE(found.cache.ways);
-  EXPECT_FALSE(found.cache.capacity_bytes);
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(2 * sets, ways));
+  EXPECT_EQ(found.cache.capacity_bytes, 2 * sets * ways * page_bytes);
 }
 
 TEST(NearerLevel, AnOnsetThatDependsOnThePlaceIsNotResolved) {

@@ -204,6 +204,9 @@ def draw_inclusive(rng, most_lines):
     sets, ways = len(spec["ways"]), spec["ways"][0]
     outer_sets = sets * rng.choice((2, 4))
     outer_ways = max(2, (ways + 1) // rng.choice((1, 2)))
+    # Under an index that nests, a set that holds all lines of its outer sets never evicts: these are what is seen then.
+    if "rows" not in spec["index"] and outer_sets // sets * outer_ways <= ways:
+        outer_ways = ways
     spec["outer"] = {"index": {"sets": outer_sets}, "policy": "lru", "ways": [outer_ways] * outer_sets}
     return spec | {"structure": "inclusive", "departures": {"replacement": 1, "index": 1}}
 

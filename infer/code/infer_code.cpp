@@ -63,7 +63,8 @@ std::vector<double> costs_of(const std::vector<Length>& lengths) {
   std::vector<std::vector<double>> levels;
   for (std::size_t begin = 0; begin < medians.size();) {
     std::vector<double> range{medians[begin]};
-    while (begin + range.size() < medians.size() && is_near(medians[begin + range.size()], median(range), same_code_level)) {
+    while (begin + range.size() < medians.size() &&
+           is_near(medians[begin + range.size()], median(range), same_code_level)) {
       range.push_back(medians[begin + range.size()]);
     }
     if (range.size() < shortest) {

@@ -41,8 +41,8 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     }
   }
   if (!stores.empty()) {
-    if (!facts.takes_stores) {
-      return facts.source + " does not store; ask for loads only";
+    if (std::ranges::find(facts.stored_targets, question.target) == facts.stored_targets.end()) {
+      return facts.source + " does not store through " + question.target + "; ask for loads only";
     }
     const BufferFacts& buffer = facts.buffer_of(question.target);
     if (buffer.raster || buffer.piece_bytes || buffer.averages_laps) {

@@ -63,7 +63,7 @@ struct DeviceFacts {
   std::vector<std::uint32_t> shared_memories_kb;
   bool chooses_unit = false;
   std::vector<std::string> contended_targets = {};  // that are asked for contended pairs too
-  bool takes_stores = false;                        // of the targets that are not asked in another way
+  std::vector<std::string> stored_targets = {};     // whose accesses may be stores
   // What loads of the target Latency look up, where there is one; the caches and TLBs are targets themselves.
   std::optional<PathDescription> latency_path = {};
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.

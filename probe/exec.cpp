@@ -44,7 +44,9 @@ class ExecDevice final : public model::Answerer {
       throw DeviceUnavailable(source_ + " does not greet: " + error.what());
     }
     facts_.source = source_;
-    std::erase_if(facts_.targets, [](const std::string& target) { return !is_sequence_target(target); });
+    for (std::vector<std::string>* targets : {&facts_.targets, &facts_.stored_targets}) {
+      std::erase_if(*targets, [](const std::string& target) { return !is_sequence_target(target); });
+    }
   }
 
   const model::DeviceFacts& facts() const override { return facts_; }

@@ -86,6 +86,7 @@ class RecordedFolder final : public model::Answerer {
       facts_ = facts;
       facts_.targets.clear();
       facts_.own_buffers.clear();
+      facts_.stored_targets.clear();
     } else if (facts.name != facts_.name || seed_of(facts) != seed_of(facts_)) {
       throw InputError(file.string() + ": is of " + facts.name + " with seed " + seed_of(facts) + ", and " +
                        recordings_.front().file.string() + " of " + facts_.name + " with seed " + seed_of(facts_) +
@@ -95,13 +96,15 @@ class RecordedFolder final : public model::Answerer {
       if (recording_of_.emplace(target, recordings_.size()).second) {
         facts_.targets.push_back(target);
         facts_.own_buffers[target] = facts.buffer_of(target);
+        if (std::ranges::find(facts.stored_targets, target) != facts.stored_targets.end()) {
+          facts_.stored_targets.push_back(target);
+        }
       }
     }
     add_missing(facts.warm_targets, facts_.warm_targets);
     add_missing(facts.shared_memories_kb, facts_.shared_memories_kb);
     facts_.chooses_unit = facts_.chooses_unit || facts.chooses_unit;
     add_missing(facts.contended_targets, facts_.contended_targets);
-    facts_.takes_stores = facts_.takes_stores || facts.takes_stores;
     if (!facts_.latency_path) {
       facts_.latency_path = facts.latency_path;
     }

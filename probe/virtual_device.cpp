@@ -161,7 +161,6 @@ class VirtualCache {
     simulator_ = other.simulator_;
     parts_ = other.parts_;
   }
-  [[nodiscard]] bool is_in_parts() const { return parts_ != nullptr; }
   [[nodiscard]] bool shares_cache_with(const VirtualCache& other) const { return simulator_ == other.simulator_; }
 
   std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
@@ -481,10 +480,13 @@ class VirtualDevice final : public model::Answerer {
         continue;
       }
       caches_.try_emplace(target, cache, noise, streams.random(target));
-      if (const auto leaf = model::null_leaf_of_store(cache)) {
+      if (cache.partitions) {
+        refusals_of_stores_[target] = "caches." + target + ".partitions: nobody has defined what a store does to a " +
+                                      "cache in parts; ask for loads only";
+      } else if (const auto leaf = model::null_leaf_of_store(cache)) {
         refusals_of_stores_[target] = refusal_of_null("caches." + target, *leaf);
       } else {
-        facts_.takes_stores = true;
+        facts_.stored_targets.push_back(target);
       }
       add_carveouts(target, cache, noise, streams);
       if (cache.slice_index) {
@@ -704,10 +706,10 @@ class VirtualDevice final : public model::Answerer {
     if (model::takes_workloads(question.target)) {
       return question.target + " is not a sequence of single loads; only `gpuinfer run` asks for it";
     }
-    if (auto refusal = model::refusal_of(facts_, question)) {
+    if (auto refusal = refusal_of_stores(question)) {
       return refusal;
     }
-    if (auto refusal = refusal_of_stores(question)) {
+    if (auto refusal = model::refusal_of(facts_, question)) {
       return refusal;
     }
     const auto& carveout_kb = question.circumstances.shared_memory_kb;
@@ -727,18 +729,12 @@ class VirtualDevice final : public model::Answerer {
     return std::nullopt;
   }
 
+  // Why a target that could be stored to does not take the stores of the question.
   std::optional<std::string> refusal_of_stores(const model::Question& question) const {
-    if (question.circumstances.stores.empty()) {
-      return std::nullopt;
-    }
-    if (const auto refusal = refusals_of_stores_.find(question.target); refusal != refusals_of_stores_.end()) {
-      return refusal->second;
-    }
-    const auto cache = caches_.find(question.target);
-    if (cache == caches_.end() || cache->second.is_in_parts()) {
-      return facts_.source + " does not describe what a store to " + question.target + " does; ask for loads only";
-    }
-    return std::nullopt;
+    const auto refusal = refusals_of_stores_.find(question.target);
+    return question.circumstances.stores.empty() || refusal == refusals_of_stores_.end()
+               ? std::nullopt
+               : std::optional(refusal->second);
   }
 
   model::DeviceFacts facts_;

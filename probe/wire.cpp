@@ -124,6 +124,19 @@ model::BufferFacts buffer_of(const json& object) {
   return buffer;
 }
 
+// True: of all targets.
+void read_stores(const json& object, model::DeviceFacts& facts) {
+  const auto stores = object.find(stores_key);
+  if (stores == object.end()) {
+    return;
+  }
+  if (!stores->is_boolean()) {
+    facts.stored_targets = strings_member(object, stores_key);
+  } else if (stores->get<bool>()) {
+    facts.stored_targets = facts.targets;
+  }
+}
+
 }  // namespace
 
 json parse_object(const std::string& line) {
@@ -153,8 +166,8 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (!facts.contended_targets.empty()) {
     heeded[contended_targets_key] = facts.contended_targets;
   }
-  if (facts.takes_stores) {
-    heeded[stores_key] = true;
+  if (!facts.stored_targets.empty()) {
+    heeded[stores_key] = facts.stored_targets;
   }
   return heeded;
 }
@@ -174,9 +187,7 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   if (object.contains(contended_targets_key)) {
     facts.contended_targets = strings_member(object, contended_targets_key);
   }
-  if (object.contains(stores_key)) {
-    facts.takes_stores = member(object, stores_key, &json::is_boolean, "true or false").get<bool>();
-  }
+  read_stores(object, facts);
 }
 
 json to_json(const model::Circumstances& circumstances) {
@@ -384,7 +395,7 @@ std::string greeting_line(const model::DeviceFacts& facts) {
   }
   json heeded = heeded_by(facts);
   if (heeded.erase(stores_key) != 0) {
-    greeting[stores_key] = true;
+    greeting[stores_key] = facts.stored_targets == facts.targets ? json(true) : json(facts.stored_targets);
   }
   if (!heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);
@@ -426,9 +437,7 @@ model::DeviceFacts parse_greeting(const std::string& line) {
   if (greeting.contains("heeded_circumstances")) {
     read_heeded(member(greeting, "heeded_circumstances", &json::is_object, "an object"), facts);
   }
-  if (greeting.contains(stores_key)) {
-    facts.takes_stores = member(greeting, stores_key, &json::is_boolean, "true or false").get<bool>();
-  }
+  read_stores(greeting, facts);
   if (greeting.contains("latency_path")) {
     facts.latency_path = parse_path(member(greeting, "latency_path", &json::is_object, "an object"));
   }

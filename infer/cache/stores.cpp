@@ -433,7 +433,8 @@ std::vector<Store> rules_of_stores(const CacheDescription& cache) {
 }
 
 void claim_stores(Interrogator& device, CacheClaims& claims) {
-  if (!device.facts().takes_stores) {
+  const auto& targets = device.facts().stored_targets;
+  if (std::ranges::find(targets, device.target()) == targets.end()) {
     return;
   }
   claims.store.emplace();

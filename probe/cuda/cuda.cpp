@@ -298,7 +298,9 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       facts_.own_buffers[name] = buffer;
     }
     try_states(offer);
-    facts_.takes_stores = facts_.takes_stores || cuda::takes_stores(target.path);
+    if (cuda::takes_stores(target.path)) {
+      facts_.stored_targets.push_back(name);
+    }
     if (target.emptying == Emptying::everything) {
       facts_.latency_path = latency_path;
     }
@@ -581,9 +583,6 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
   if (sm && offer->second.target.emptying == Emptying::other_pages) {
     return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
-  }
-  if (!stores.empty() && !cuda::takes_stores(offer->second.target.path)) {
-    return question.target + " is a path of loads on " + facts_.source + "; ask for stores through L1tex or L2";
   }
   if (question.state != StartState::clean && (warm_target || carveout_kb)) {
     return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";

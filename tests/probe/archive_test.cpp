@@ -42,7 +42,7 @@ model::DeviceFacts some_facts() {
           .warm_targets = {"L1tex", "ReadOnly"},
           .shared_memories_kb = {8, 228},
           .chooses_unit = true,
-          .takes_stores = true,
+          .stored_targets = {"L1tex"},
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -94,7 +94,7 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.warm_targets, facts.warm_targets);
   EXPECT_EQ(archive.facts.shared_memories_kb, facts.shared_memories_kb);
   EXPECT_TRUE(archive.facts.chooses_unit);
-  EXPECT_TRUE(archive.facts.takes_stores);
+  EXPECT_EQ(archive.facts.stored_targets, facts.stored_targets);
   EXPECT_EQ(archive.facts.targets, facts.targets);
   EXPECT_EQ(archive.facts.buffer, facts.buffer);
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);
@@ -123,7 +123,7 @@ TEST_F(ArchiveFile, KeepsWhichAccessesAreStores) {
   writer->close();
   EXPECT_EQ(archived_traces(path("stores.h5"))[1].question, stored);
   const auto recorded = open_recording(path("stores.h5"), "recorded");
-  EXPECT_TRUE(recorded->facts().takes_stores);
+  EXPECT_EQ(recorded->facts().stored_targets, std::vector<std::string>{"L1tex"});
   EXPECT_EQ(recorded->ask({&stored, 1}).front().latency_cycles, std::vector<float>{250});
   EXPECT_EQ(recorded->ask({&loaded, 1}).front().latency_cycles, std::vector<float>{33});
   stored.circumstances.stores = {0};

@@ -254,7 +254,7 @@ TEST_F(CudaProbeOnGpu, KeepsTheLinesOfTheLastAnswerOrDropsThem) {
 // Whatever a store does to a cache, memory stays as it is, loads before it are timed as ever, and the same question
 // gets the same answer.
 TEST_F(CudaProbeOnGpu, StoresWhatIsThere) {
-  ASSERT_TRUE(probe_->facts().takes_stores);
+  ASSERT_EQ(probe_->facts().stored_targets, (std::vector<std::string>{"L1tex", "L2"}));
   for (const std::string target : {"L1tex", "L2"}) {
     Question question{.target = target, .state = StartState::clean, .warm = {}, .record = {}};
     if (target == "L2") {
@@ -289,7 +289,7 @@ TEST_F(CudaProbeOnGpu, StoresWhatIsThere) {
   EXPECT_FALSE(ask(from_clean(lines(64), lines(64))).refusal);
   Question texture{.target = "Texture", .state = StartState::clean, .warm = {}, .record = {0}};
   texture.circumstances.stores = {0};
-  EXPECT_NE(ask(texture).refusal.value_or("").find("path of loads"), std::string::npos);
+  EXPECT_NE(ask(texture).refusal.value_or("").find("does not store"), std::string::npos);
 }
 
 TEST_F(CudaProbeOnGpu, RefusesWhatItCannotAnswerAndAnswersTheRestInOrder) {

@@ -123,12 +123,12 @@ TEST_F(Exec, OnlyAProcessThatStoresIsAskedTo) {
   question.warm = {0};
   question.circumstances.stores = {0, 2};
   const auto loads_only = open_exec(script("greet()" + echo));
-  EXPECT_FALSE(loads_only->facts().takes_stores);
+  EXPECT_TRUE(loads_only->facts().stored_targets.empty());
   EXPECT_TRUE(contains(loads_only->ask({&question, 1}).front().refusal.value_or(""), "does not store"));
 
-  for (const std::string greeting : {"greet(stores=True)", "greet(heeded_circumstances={'stores': True})"}) {
+  for (const std::string greeting : {"greet(stores=True)", "greet(stores=['L1tex'])"}) {
     const auto storing = open_exec(script(greeting + echo));
-    EXPECT_TRUE(storing->facts().takes_stores);
+    EXPECT_EQ(storing->facts().stored_targets, storing->facts().targets);
     EXPECT_EQ(json::parse(storing->ask({&question, 1}).front().refusal.value())["store"], (json{0, 2}));
     const Question loads = question_of({4, 8});
     EXPECT_FALSE(json::parse(storing->ask({&loads, 1}).front().refusal.value()).contains("store"));

@@ -326,15 +326,15 @@ TEST(VirtualDevice, StoresAsItIsDescribed) {
   model::CacheDescription& cache = description.caches.at("L1tex");
   Question stored = question("L1tex", StartState::clean, {0}, {0, 32});
   stored.circumstances.stores = {0};
-  EXPECT_FALSE(open_virtual(description, "virtual:small", 1)->facts().takes_stores);
-  EXPECT_TRUE(contains(refusal(*open_virtual(description, "virtual:small", 1), stored), "does not store"));
+  EXPECT_TRUE(open_virtual(description, "virtual:small", 1)->facts().stored_targets.empty());
+  EXPECT_TRUE(contains(refusal(*open_virtual(description, "virtual:small", 1), stored), "caches.L1tex.store is null"));
 
   cache.store = model::Store{
       .allocate = true, .write = model::Write::back, .granule_bytes = {}, .fetches = true, .touches = true};
   cache.latency_cycles.dirty_miss = 260;
   description.caches["L1D"] = small_cache();
   const auto device = open_virtual(description, "virtual:small", 1);
-  EXPECT_TRUE(device->facts().takes_stores);
+  EXPECT_EQ(device->facts().stored_targets, std::vector<std::string>{"L1tex"});
   EXPECT_EQ(latencies(*device, stored), (std::vector<float>{100, 200}));
   stored.circumstances.stores = {0, 1};
   EXPECT_EQ(latencies(*device, stored), (std::vector<float>{0, 200})) << "nobody waits for a store";

@@ -157,7 +157,7 @@ class Announcing final : public model::Answerer {
  public:
   Announcing(std::unique_ptr<model::Answerer> device, bool stores)
       : device_(std::move(device)), facts_(device_->facts()) {
-    facts_.takes_stores = stores;
+    facts_.stored_targets = stores ? facts_.targets : std::vector<std::string>{};
   }
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {

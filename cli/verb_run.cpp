@@ -51,7 +51,7 @@ Syntax run_syntax() {
       .flag(
           "thorough",
           "exclude that one fill in 20,000 departs from the policy that is found (default: in 2,000; some 200,000 more "
-          "loads)")
+          "loads), and ask what stores do where no rule may be found")
       .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
@@ -188,6 +188,7 @@ RunOptions options_from(const Parsed& parsed) {
   if (parsed.flag("thorough")) {
     constexpr std::size_t thorough_fills = 20'000;
     options.settings.fills_to_test = thorough_fills;
+    options.settings.asks_stores_of_sweeps = true;
   }
   if (options.requests.size() > 1) {
     check_goes_together(parsed);

@@ -22,6 +22,8 @@ struct Settings {
   bool all_sms = false;  // ask every SM for itself whether it is as the others, where the device lets one choose
   // Departures from a deterministic policy are excluded that are more frequent than once in so many fills.
   std::size_t fills_to_test = 2000;
+  // Asks what stores do to a cache with more tags than lines of data, too, of which no rule explains every load so far.
+  bool asks_stores_of_sweeps = false;
   std::optional<std::size_t> budget_accesses;                     // stop asking after so many
   std::optional<std::chrono::steady_clock::time_point> deadline;  // stop asking then
   std::function<void(const Progress&)> on_progress = [](const Progress&) {};

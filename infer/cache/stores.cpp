@@ -437,6 +437,9 @@ void claim_stores(Interrogator& device, CacheClaims& claims) {
   if (std::ranges::find(targets, device.target()) == targets.end()) {
     return;
   }
+  if (claims.sweep && !device.settings().asks_stores_of_sweeps) {
+    return;
+  }
   claims.store.emplace();
   if (device.buffer().nearer_bytes) {
     claims.store->reason =

@@ -20,7 +20,7 @@ namespace gpuinfer::infer {
 namespace {
 
 // Inside a page of this size, which GPUs map large buffers with, virtual address bits are physical ones.
-constexpr std::uint64_t page_bytes = 2ULL << 20U;
+constexpr std::uint64_t mapped_page_bytes = 2ULL << 20U;
 
 // Shares of the lines that two SMs find at different distances: SMs near the same part differ only where a load was
 // slow for another reason, others in one line of as many as there are parts or in more.
@@ -147,7 +147,7 @@ class LineDifference {
 std::vector<bool> homes_in_page(Asker& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
                                 std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
   model::Random random = stream(device.settings(), "homes in a page", page);
-  std::vector<bool> homes(page_bytes / line_bytes);
+  std::vector<bool> homes(mapped_page_bytes / line_bytes);
   const std::size_t lines_of_block = block_bytes / line_bytes;
   for (std::size_t first = 0; first < homes.size(); first += lines_of_block) {
     std::vector<std::size_t> order(lines_of_block);
@@ -187,7 +187,7 @@ class NearAndFarSearch {
  public:
   NearAndFarSearch(Asker& device, std::uint64_t line_bytes, std::uint64_t fits_bytes)
       : device_(&device), line_bytes_(line_bytes), kept_bytes_(std::max(fits_bytes / most_ways, line_bytes)),
-        block_bytes_(std::min(std::bit_floor(kept_bytes_), page_bytes)) {}
+        block_bytes_(std::min(std::bit_floor(kept_bytes_), mapped_page_bytes)) {}
 
   NearAndFar find() {
     const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
@@ -337,10 +337,10 @@ class NearAndFarSearch {
       return;
     }
     const std::uint64_t begin = device_->buffer().address;
-    const std::uint64_t first_page = (begin + page_bytes - 1) / page_bytes * page_bytes - begin;
+    const std::uint64_t first_page = (begin + mapped_page_bytes - 1) / mapped_page_bytes * mapped_page_bytes - begin;
     std::optional<std::uint64_t> mask;
     constexpr std::uint64_t pages_apart = 5;
-    for (const std::uint64_t page : {first_page, first_page + pages_apart * page_bytes}) {
+    for (const std::uint64_t page : {first_page, first_page + pages_apart * mapped_page_bytes}) {
       const std::vector<bool> homes = homes_in_page(*device_, found_.sms.front().front(), found_.sms.back().front(),
                                                     page, block_bytes_, line_bytes_, limit_);
       const auto found = parity_mask(homes, line_bytes_);
@@ -351,7 +351,7 @@ class NearAndFarSearch {
       mask = found;
     }
     found_.home = model::XorIndex{.row_masks = {*mask}, .constant = 0};
-    found_.block_bytes = page_bytes;
+    found_.block_bytes = mapped_page_bytes;
   }
 
   // Whatever the order of loads and the policy, a random load finds its line near with the probability that it is
@@ -410,7 +410,7 @@ class NearAndFarSearch {
 }  // namespace
 
 NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
-  return NearAndFarSearch(device, line_bytes, fits_bytes.value_or(most_ways * page_bytes)).find();
+  return NearAndFarSearch(device, line_bytes, fits_bytes.value_or(most_ways * mapped_page_bytes)).find();
 }
 
 }  // namespace gpuinfer::infer

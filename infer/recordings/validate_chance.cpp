@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/random_streams.hpp"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::size_t simulated_runs = 999;
 constexpr std::size_t most_judged = 200'000;
-constexpr double most_misread = 0.02;
 
 // The accesses of a recording that count, in order.
 struct Judged {

@@ -154,8 +154,8 @@ __device__ __forceinline__ void take_seat(const Launch& launch, Transfer& transf
   }
 }
 
-template <class Path, class WarmPath = Path>
-__global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
+template <class Path, class WarmPath, bool stores>
+__device__ __forceinline__ void play_seat(const Launch& launch) {
   __shared__ std::uint64_t barrier;
   __shared__ Seat seat;
   __shared__ Place place;
@@ -165,23 +165,21 @@ __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
   take_seat(launch, transfer, seat, place);
   std::uint32_t* const accesses = launch.accesses + seat.first;
   if constexpr (std::is_same_v<Path, WarmPath>) {
-    static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses, seat.accesses, 0));
+    static_cast<void>(play_list<Path, stores>(launch, transfer, chunk, accesses, seat.accesses, 0));
   } else {
     const std::uint32_t value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, 0);
     static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
   }
 }
 
+template <class Path, class WarmPath = Path>
+__global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
+  play_seat<Path, WarmPath, false>(launch);
+}
+
 template <class Path>
 __global__ void __launch_bounds__(1) play_with_stores(const Launch launch) {
-  __shared__ std::uint64_t barrier;
-  __shared__ Seat seat;
-  __shared__ Place place;
-  __shared__ alignas(16) std::uint32_t chunk[Path::chunk];
-
-  Transfer transfer(barrier);
-  take_seat(launch, transfer, seat, place);
-  static_cast<void>(play_list<Path, true>(launch, transfer, chunk, launch.accesses + seat.first, seat.accesses, 0));
+  play_seat<Path, Path, true>(launch);
 }
 
 // Stays long enough for every block of the launch to have found an SM.

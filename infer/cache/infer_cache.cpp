@@ -207,17 +207,17 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   }
 }
 
+bool is_explained(const CacheClaims& claims) { return claims.predicted_trials > 0 || claims.sets_are_counted; }
+
 // Lines of which too many fit, or none of which can be told from a hit, may be such as tags of a few bits take for each
 // other.
 bool may_have_aliases(const Asker& asker, const CacheClaims& claims) {
-  const bool is_explained = claims.predicted_trials > 0 || claims.sets_are_counted;
-  return !is_explained && !asker.starts_flooded() && !asker.buffer().nearer_bytes && !asker.buffer().raster;
+  return !is_explained(claims) && !asker.starts_flooded() && !asker.buffer().nearer_bytes && !asker.buffer().raster;
 }
 
 // Nothing has proven the line, and nothing speaks for longer ones than a sector.
 bool may_tell_lines(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
-  const bool is_proven = claims.predicted_trials > 0 || claims.sets_are_counted;
-  return !is_proven && claims.line_bytes.value && claims.line_bytes.value == claims.sector_bytes.value &&
+  return !is_explained(claims) && claims.line_bytes.value && claims.line_bytes.value == claims.sector_bytes.value &&
          !asker.starts_flooded() && !doubts.contains(Doubt::levels_unclear);
 }
 

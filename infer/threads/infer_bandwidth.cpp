@@ -99,6 +99,7 @@ struct Memory {
   const char* name;
   StreamPath path;
   StreamWork work;
+  bool is_beyond_caches = false;
 };
 constexpr Memory l1{"L1", StreamPath::global_ca, StreamWork::load};
 constexpr Memory texture{"texture", StreamPath::texture, StreamWork::load};
@@ -109,9 +110,9 @@ constexpr Memory constant{"constant", StreamPath::constant, StreamWork::load};
 constexpr Memory l2_load{"L2_load", StreamPath::global_cg, StreamWork::load};
 constexpr Memory l2_copy{"L2_copy", StreamPath::global_cg, StreamWork::copy};
 constexpr Memory l2_store{"L2_store", StreamPath::global_cg, StreamWork::store};
-constexpr Memory dram_load{"DRAM_load", StreamPath::global_cg, StreamWork::load};
-constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy};
-constexpr Memory dram_store{"DRAM_store", StreamPath::global_cg, StreamWork::store};
+constexpr Memory dram_load{"DRAM_load", StreamPath::global_cg, StreamWork::load, true};
+constexpr Memory dram_copy{"DRAM_copy", StreamPath::global_cg, StreamWork::copy, true};
+constexpr Memory dram_store{"DRAM_store", StreamPath::global_cg, StreamWork::store, true};
 
 // In the order in which they are asked for.
 constexpr std::array memories{&l2_load, &dram_load, &l2_copy, &dram_copy, &l2_store,    &dram_store,
@@ -343,7 +344,7 @@ void state_one_sm(const Stage& stage, const Memory& memory, const Stream& of_all
   constexpr std::uint64_t beyond_any_cache_bytes = 256U << 20U;
   Stream stream = of_all_sms;
   stream.blocks = 1;
-  if (&memory == &dram_load || &memory == &dram_copy || &memory == &dram_store) {
+  if (memory.is_beyond_caches) {
     stream.part_bytes = std::min(beyond_any_cache_bytes, std::bit_floor(stage.streams.device().buffer().bytes));
     stream.drops_l2 = true;
   }

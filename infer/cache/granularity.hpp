@@ -23,8 +23,8 @@ namespace gpuinfer::infer {
 struct FillGranularity {
   std::optional<std::uint64_t> sector_bytes;
   std::string reason;  // why there is none
-  bool runs_ahead =
-      false;  // some misses of an ascending walk bring what lies ahead as well, those of a descending one not
+  // Some misses of an ascending walk bring what lies ahead as well, those of a descending one not.
+  bool runs_ahead = false;
 };
 
 // How many bytes one miss brings: cold walks inside and around one granule.

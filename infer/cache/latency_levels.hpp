@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -21,8 +20,8 @@ struct LatencyLevels {
   std::optional<LevelClassifier> classifier = {};  // where there are cycles
 };
 
-// Chooses a start and fits a classifier. Where hits and misses do
-// not come apart, or are misread too often, nothing more can be asked.
+// Chooses a start and fits a classifier. Where hits and misses do not come apart, or are misread too often, nothing
+// more can be asked.
 [[nodiscard]] LatencyLevels find_latency_levels(Asker& asker);
 
 // Resolves `latency_cycles`, or leaves it open where only hits take a time of their own. Needs `cycles`.

@@ -28,8 +28,8 @@ struct Verification {
 [[nodiscard]] Verification verify(Interrogator& device, const model::CacheDescription& cache,
                                   DepartureTally* departures = nullptr);
 
-// Whether one of these sequences, asked once more, is as it is described: no longer,
-// where the device has changed since. A true description fails at times, so it has to fail twice.
+// Whether one of these sequences, asked once more, is still as described, which it is not where the device has changed
+// since. A true description fails at times, so it has to fail twice.
 [[nodiscard]] bool is_as_described_still(Interrogator& device, const model::CacheDescription& cache);
 
 // As verify(), over lines side by side, some of them of every set as far as that goes. Of lines from everywhere few are

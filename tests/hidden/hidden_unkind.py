@@ -216,7 +216,11 @@ def draw_decoupled(rng, most_lines):
     lines = sum(spec["ways"])
     store = max(2, int(lines * rng.uniform(0.4, 0.8)))
     truth = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [store * spec["line_bytes"]]}
-    # Where a set has as many tags as the store has lines, and more, these are all there is to see.
+    # Lines without data have no tag here. So where each set has as many tags as the store has lines, tags evict nothing:
+    # the device is one set of the store's lines, whatever its index is.
+    if store <= min(spec["ways"]):
+        truth |= dict.fromkeys(("ways", "index"))
+        spec["acts_as"] = {"ways": [store], "index": {"kind": "bits", "bits": []}}
     spec["departures"] = dict.fromkeys(("ways", "index", "replacement"), DEPARTING_SHARE)
     return spec | {"structure": "decoupled", "store_lines": store, "store_victim": rng.choice(("first", "random")), "truth": truth}
 
@@ -405,6 +409,7 @@ def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
     target = spec["target"]
     judged = spec | {"index": described_index(spec) if spec["structure"] not in ("skewed", "rekeyed") else {"kind": "bits", "bits": []}}
     judged["replacement"] = {"policy": spec["policy"]}
+    judged |= spec.get("acts_as", {})
     wrong, open_leaves = judge_misleading(profile, target, judged)
     cache, evidence = profile["caches"][target], profile["evidence"][target]
     # Of misses that differ, the median may be that of either kind.

@@ -16,6 +16,7 @@ from hidden_misleading import GEOMETRY, NO_NOISE, SOUND_LEAVES, judge_misleading
 MASK = (1 << 64) - 1
 RARE = (16, 32, 64, 128, 256, 512, 1024)
 DEPARTING_SHARE = 1.0
+ONE_SET = {"kind": "bits", "bits": []}  # as profiles write the index of a cache without sets
 RUNS = 24  # of a cache of chance, on each side
 
 
@@ -220,7 +221,7 @@ def draw_decoupled(rng, most_lines):
     # the device is one set of the store's lines, whatever its index is.
     if store <= min(spec["ways"]):
         truth |= dict.fromkeys(("ways", "index"))
-        spec["acts_as"] = {"ways": [store], "index": {"kind": "bits", "bits": []}}
+        spec["acts_as"] = {"ways": [store], "index": ONE_SET}
     spec["departures"] = dict.fromkeys(("ways", "index", "replacement"), DEPARTING_SHARE)
     return spec | {"structure": "decoupled", "store_lines": store, "store_victim": rng.choice(("first", "random")), "truth": truth}
 
@@ -407,7 +408,7 @@ def rate_is_told(profile, spec):
 def judge_unkind(profile, profile_file, spec, tools, scratch, rng):
     """({leaf: what is wrong}, {leaf: status where it is not resolved})."""
     target = spec["target"]
-    judged = spec | {"index": described_index(spec) if spec["structure"] not in ("skewed", "rekeyed") else {"kind": "bits", "bits": []}}
+    judged = spec | {"index": described_index(spec) if spec["structure"] not in ("skewed", "rekeyed") else ONE_SET}
     judged["replacement"] = {"policy": spec["policy"]}
     judged |= spec.get("acts_as", {})
     wrong, open_leaves = judge_misleading(profile, target, judged)

@@ -34,6 +34,7 @@ class Interrogator : public Asker {
   void learn_hits(std::size_t accesses, std::size_t read_as_misses) {
     classifier_.learn_hits(accesses, read_as_misses);
   }
+  void forget_hits() { classifier_.forget_hits(); }
 
  protected:
   void hear(const model::Question& question, std::span<const float> latency_cycles) override;

@@ -320,7 +320,17 @@ double LevelClassifier::overlap() const { return std::max(hit_overlap_, miss_ove
 void LevelClassifier::learn_hits(std::size_t accesses, std::size_t read_as_misses) {
   known_hits_ += accesses;
   hits_read_as_misses_ += read_as_misses;
+  learned_hits_ += accesses;
+  learned_misreads_ += read_as_misses;
   misread_hits_ += static_cast<double>(read_as_misses) - hit_overlap_ * static_cast<double>(accesses);
+  update_rates();
+}
+
+void LevelClassifier::forget_hits() {
+  known_hits_ -= learned_hits_;
+  hits_read_as_misses_ -= learned_misreads_;
+  misread_hits_ -= static_cast<double>(learned_misreads_) - hit_overlap_ * static_cast<double>(learned_hits_);
+  learned_hits_ = learned_misreads_ = 0;
   update_rates();
 }
 

@@ -50,6 +50,9 @@ class LevelClassifier {
   // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
 
+  // What learn_hits() was told was not so: the rate of misreads is what the samples say.
+  void forget_hits();
+
   // How many accesses are known to have been hits.
   [[nodiscard]] std::size_t known_hits() const { return known_hits_; }
 
@@ -179,6 +182,8 @@ class LevelClassifier {
 
   std::size_t known_hits_ = 0;
   std::size_t hits_read_as_misses_ = 0;
+  std::size_t learned_hits_ = 0;  // of both, beyond the sample
+  std::size_t learned_misreads_ = 0;
   std::size_t known_misses_ = 0;
   std::size_t misses_read_as_hits_ = 0;
   double hit_overlap_ = 0;

@@ -12,6 +12,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/cache/granularity.hpp"
 
 namespace gpuinfer::infer {
@@ -214,20 +215,26 @@ AccessSequence Conflicts::warm_up(std::span<const std::uint64_t> offsets, Effort
 
 void Conflicts::warm_up_longer() { times_longer_ *= 8; }
 
-void Conflicts::look_at_hits(std::size_t accesses) {
-  std::size_t judged = 0;
-  std::size_t misses = 0;
-  for (std::size_t left = accesses; left > 0;) {
-    const std::size_t now = std::min(left, accesses_at_once);
-    left -= now;
-    for (const std::vector<float>& answer : device_->latencies(known_hits(*device_, now))) {
-      for (const Reading reading : device_->classifier().readings(answer)) {
-        judged += reading != Reading::unclear ? 1U : 0U;
-        misses += reading == Reading::miss ? 1U : 0U;
-      }
+// Lines that settle down, or that a cache holds at times only, fit in the end and have missed before. Were those misses
+// taken for misreads, nothing that is read afterwards would be certain: so where they are too many for the rate that is
+// known, loads of lines that were just loaded tell what the rate is.
+void Conflicts::learn_from_fit(std::size_t judged, std::size_t misses) {
+  const auto is_explained = [&] {
+    return binomial_upper_tail(misses, judged, device_->classifier().hit_misread_bound()) >= wrong_verdict;
+  };
+  if (!is_explained()) {
+    try {
+      look_at_hits(*device_, 4 * judged);
+    } catch (const QuestionRefused&) {
+      device_->learn_hits(judged, misses);
+      return;
     }
   }
-  device_->learn_hits(judged, misses);
+  if (is_explained()) {
+    device_->learn_hits(judged, misses);
+  } else {
+    met_unexplained_misses_ = true;
+  }
 }
 
 bool Conflicts::overflow(std::span<const std::uint64_t> offsets) {
@@ -353,7 +360,7 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
       break;
     }
     if (asked_laps > 0 && judged_by_then > device_->classifier().known_hits()) {
-      look_at_hits(4 * judged_by_then);
+      look_at_hits(*device_, 4 * judged_by_then);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         verdicts[g].evidence =
             OverflowEvidence(groups[g].size(), most_of_a_burst_, device_->classifier().plausible_excesses());
@@ -374,7 +381,7 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
       if (verdict.overflows == false) {
         // Groups that share a set may take turns to miss.
         if (groups.size() == 1) {
-          device_->learn_hits(verdict.judged, verdict.misses);
+          learn_from_fit(verdict.judged, verdict.misses);
         }
         if (verdict.evidence.may_hold_burst()) {
           most_of_a_burst_ = most_of_later_bursts;

@@ -121,6 +121,9 @@ class Conflicts {
   // Loads after which lines that fit are all present; at a glance, they are so under most policies.
   [[nodiscard]] AccessSequence warm_up(std::span<const std::uint64_t> offsets, Effort effort = Effort::thorough) const;
 
+  // Lines that fit in the end have missed before, more often than misreads explain: fitting is not all there is to it.
+  [[nodiscard]] bool met_unexplained_misses() const { return met_unexplained_misses_; }
+
   // To be called when what two laps said turned out to be wrong: a few lines may look like thrashing by chance.
   void distrust_thrashing() { thrashes_ = false; }
   void trust_thrashing() { thrashes_ = true; }
@@ -139,8 +142,8 @@ class Conflicts {
   // Verdicts by group; none where so many laps do not tell, or the rate of misreads would have to be known better.
   [[nodiscard]] std::vector<std::optional<bool>> verdicts_on(std::span<const Offsets> groups, Effort effort);
 
-  // Makes the rate of misreads better known.
-  void look_at_hits(std::size_t accesses);
+  // Of laps over lines that fit: so many readings, so many of them misses.
+  void learn_from_fit(std::size_t judged, std::size_t misses);
 
   void add_laps(LineEvidence& evidence, std::span<const std::uint64_t> offsets, std::size_t laps, bool in_order);
   [[nodiscard]] std::optional<std::vector<bool>> thrashing(std::span<const std::uint64_t> offsets);
@@ -149,6 +152,7 @@ class Conflicts {
   model::Random random_;
   bool thrashes_ = true;
   bool goes_downwards_ = false;
+  bool met_unexplained_misses_ = false;
   std::size_t times_longer_ = 1;  // warm-ups after floods
   double most_of_a_burst_;        // log likelihood ratio; less where bursts were seen
 };

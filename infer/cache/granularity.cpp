@@ -119,6 +119,23 @@ std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) 
   return questions;
 }
 
+void look_at_hits(Interrogator& device, std::size_t loads) {
+  constexpr std::size_t loads_at_once = std::size_t{1} << 22U;
+  std::size_t judged = 0;
+  std::size_t misses = 0;
+  for (std::size_t left = loads; left > 0;) {
+    const std::size_t now = std::min(left, loads_at_once);
+    left -= now;
+    for (const std::vector<float>& answer : device.latencies(known_hits(device, now))) {
+      for (const Reading reading : device.classifier().readings(answer)) {
+        judged += reading != Reading::unclear ? 1U : 0U;
+        misses += reading == Reading::miss ? 1U : 0U;
+      }
+    }
+  }
+  device.learn_hits(judged, misses);
+}
+
 namespace {
 
 // Loads of known outcome, and what they took.

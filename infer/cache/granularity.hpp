@@ -16,6 +16,9 @@ namespace gpuinfer::infer {
 // Loads of lines that were just loaded, so many of them, in several places, because the banks of a cache may differ.
 [[nodiscard]] std::vector<model::Question> known_hits(const Asker& device, std::size_t loads);
 
+// Makes the rate of misreads better known by so many of them.
+void look_at_hits(Interrogator& device, std::size_t loads);
+
 // Fits a classifier to loads that are known to hit (repeated at once) and to miss (first touches far apart), after
 // choose_start(). Where its levels_are_apart() is false, there is nothing to read.
 [[nodiscard]] LevelClassifier calibrate(Asker& asker);

@@ -323,6 +323,10 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
     go_through([&] { claim_slices(*reader, claims); });
     go_through([&] { claim_stores(*reader, claims); });
   }
+  if (conflicts && conflicts->met_unexplained_misses()) {
+    doubts.try_emplace(Doubt::onset_unconfirmed,
+                       "lines that fit together in the end have missed before, more often than misreads explain");
+  }
   RunLog& log = reader ? static_cast<RunLog&>(*reader) : *asker;
   log.report("done", 1.0);
   if (auto disturbance = disturbance_of(device)) {

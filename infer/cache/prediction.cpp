@@ -16,6 +16,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/fresh_questions.hpp"
+#include "infer/cache/granularity.hpp"
 #include "model/cache_simulator.hpp"
 
 namespace gpuinfer::infer {
@@ -292,19 +293,38 @@ bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache)
   return shows_old_lines(device, cache) && shows_old_lines(device, cache);
 }
 
-void doubt_levels(const LevelClassifier& classifier, Verification& result) {
+// Of lines that fit some may have missed all the same, and have been counted as misread. Loads of lines that were just
+// loaded tell.
+bool misreads_are_confirmed(Interrogator& device) {
+  constexpr std::size_t looks = std::size_t{1} << 15U;
+  const std::vector<model::Question> questions = known_hits(device, looks);
+  try {
+    static_cast<void>(device.latencies(questions));
+  } catch (const QuestionRefused&) {
+    return true;
+  }
+  device.forget_hits();
+  look_at_hits(device, looks);
+  return device.classifier().misreads_are_too_frequent();
+}
+
+void doubt_levels(Interrogator& device, Verification& result) {
+  const LevelClassifier& classifier = device.classifier();
   const auto outliers = static_cast<double>(result.evidence.outliers);
   std::string reason;
+  bool is_of_levels = true;
   if (outliers > most_outliers * (outliers + static_cast<double>(result.evidence.accesses))) {
     reason = std::to_string(result.evidence.outliers) + " latencies on fresh sequences belong to neither level";
   } else if (classifier.misreads_are_too_frequent()) {
-    reason = "more than one access in fifty is misread";
+    is_of_levels = misreads_are_confirmed(device);
+    reason = is_of_levels ? "more than one access in fifty is misread"
+                          : "lines that fit together miss at times, more often than loads are misread";
   } else if (classifier.drifts_away()) {
     reason = "the latencies drift further than they can be followed";
   }
   if (!reason.empty()) {
     result.holds = false;
-    result.levels_in_doubt = true;
+    result.levels_in_doubt = is_of_levels;
     result.reason = reason;
   }
 }
@@ -321,7 +341,7 @@ BestPrediction predict_best(Interrogator& device, const model::CacheDescription&
     assumed.replacement = policy;
     Verification tried =
         verify_deterministic(device, assumed, questions, predictions_of(device, assumed, questions), answers);
-    doubt_levels(device.classifier(), tried);
+    doubt_levels(device, tried);
     if (!best || *best->verification.evidence.agreement < *tried.evidence.agreement) {
       best = {.policy = policy, .verification = std::move(tried)};
     }
@@ -372,13 +392,13 @@ Verification judged(Interrogator& device, const model::CacheDescription& cache,
                     const std::vector<FreshQuestion>& questions, DepartureTally* departures) {
   if (!model::is_deterministic(*cache.replacement)) {
     Verification result = verify_stochastic(device, cache, questions);
-    doubt_levels(device.classifier(), result);
+    doubt_levels(device, result);
     return result;
   }
   const Answers answers = ask_for_votes(device, questions);
   const Predictions predictions = predictions_of(device, cache, questions);
   Verification result = verify_deterministic(device, cache, questions, predictions, answers);
-  doubt_levels(device.classifier(), result);
+  doubt_levels(device, result);
   if (result.holds && departures != nullptr) {
     look_closer(device, questions, predictions, answers, *departures, result);
   }

@@ -194,6 +194,18 @@ TEST(LevelClassifier, EveryFurtherHitMakesTheRateBetterKnown) {
   EXPECT_GT(classifier.hit_misread_bound(), classifier.hit_misread_rate());
 }
 
+TEST(LevelClassifier, WhatWasNoHitIsForgotten) {
+  Samples samples;
+  LevelClassifier classifier(samples.normal(100, 2, 64), samples.normal(300, 5, 64), {});
+  const double before = classifier.hit_misread_bound();
+  classifier.learn_hits(10000, 900);
+  EXPECT_TRUE(classifier.misreads_are_too_frequent());
+  classifier.forget_hits();
+  EXPECT_FALSE(classifier.misreads_are_too_frequent());
+  EXPECT_EQ(classifier.hit_misread_bound(), before);
+  EXPECT_EQ(classifier.known_hits(), 64U);
+}
+
 TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
   Samples samples;
   const std::vector<float> misses =

@@ -85,11 +85,15 @@ namespace {
 // Neighbours, both of which are loaded at a time, or one each time the same.
 enum class Of : std::uint8_t { one, both };
 
-// The share of hits among random loads of so many pairs, with a certainty of all but `wrong_verdict`.
-std::pair<double, double> share_of_hits(Interrogator& device, std::uint64_t sector_bytes, std::uint64_t pairs, Of of,
-                                        model::Random& random) {
+struct HitsAndMisses {
+  std::size_t hits = 0;
+  std::size_t misses = 0;
+};
+
+// Adds so many random loads of so many pairs.
+void load_pairs(Interrogator& device, std::uint64_t sector_bytes, std::uint64_t pairs, Of of, std::size_t recorded,
+                model::Random& random, HitsAndMisses& seen) {
   constexpr std::uint64_t laps_before = 4;
-  constexpr std::size_t recorded = 1U << 15U;
   const std::uint64_t start = aligned_start(device);
   std::vector<bool> is_upper(pairs);
   std::generate(is_upper.begin(), is_upper.end(), [&] { return random.below(2) == 1; });
@@ -110,26 +114,28 @@ std::pair<double, double> share_of_hits(Interrogator& device, std::uint64_t sect
     load(record);
   }
   const model::Question question = device.question(std::move(warm), std::move(record));
-  std::size_t hits = 0;
-  std::size_t misses = 0;
   for (const Reading reading : device.classifier().readings(device.latencies({&question, 1}).front())) {
-    hits += reading == Reading::hit ? 1U : 0U;
-    misses += reading == Reading::miss ? 1U : 0U;
+    seen.hits += reading == Reading::hit ? 1U : 0U;
+    seen.misses += reading == Reading::miss ? 1U : 0U;
   }
-  // Two loads of a pair may say the same.
-  const std::size_t independent = of == Of::both ? 2 : 1;
-  return wilson_interval(hits / independent, (hits + misses) / independent, 1 - wrong_verdict);
 }
 
-}  // namespace
+// The share of hits, with a certainty of all but `wrong_verdict`.
+std::pair<double, double> share_of_hits(const HitsAndMisses& seen, Of of) {
+  // Two loads of a pair may say the same.
+  const std::size_t independent = of == Of::both ? 2 : 1;
+  return wilson_interval(seen.hits / independent, (seen.hits + seen.misses) / independent, 1 - wrong_verdict);
+}
 
-SectorRoom find_sector_room(Interrogator& device, std::uint64_t sector_bytes, std::uint64_t likely_lines) {
+// Takes turns so often with the loads of either kind: a cache that changes does so under both.
+SectorRoom find_sector_room(Interrogator& device, std::uint64_t sector_bytes, std::uint64_t likely_lines,
+                            std::size_t turns, model::Random& random) {
   // A pool of which more is present says little: all of it may fit.
   constexpr double most_present = 0.6;
   constexpr double least_present = 0.02;
   constexpr double most_unlike = 1.25;
   constexpr std::uint64_t most_pairs = 1U << 16U;
-  model::Random random = stream(device.settings(), "room of sectors");
+  constexpr std::size_t loads = 1U << 15U;
   const std::uint64_t pairs_of_buffer = (device.buffer().bytes - aligned_start(device)) / sector_bytes / 2;
   SectorRoom room;
   for (std::uint64_t pairs = std::min(pairs_of_buffer, 4 * likely_lines); pairs > 1 && pairs <= most_pairs;
@@ -138,11 +144,20 @@ SectorRoom find_sector_room(Interrogator& device, std::uint64_t sector_bytes, st
       break;
     }
     const std::size_t before = device.accesses_asked();
-    const auto [ones_low, ones_high] = share_of_hits(device, sector_bytes, pairs, Of::one, random);
+    HitsAndMisses of_ones;
+    HitsAndMisses of_both;
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      load_pairs(device, sector_bytes, pairs, Of::one, loads / turns, random, of_ones);
+      if (share_of_hits(of_ones, Of::one).second > most_present) {
+        break;
+      }
+      load_pairs(device, sector_bytes, pairs / 2, Of::both, loads / turns, random, of_both);
+    }
+    const auto [ones_low, ones_high] = share_of_hits(of_ones, Of::one);
     if (ones_high > most_present) {
       continue;
     }
-    const auto [both_low, both_high] = share_of_hits(device, sector_bytes, pairs / 2, Of::both, random);
+    const auto [both_low, both_high] = share_of_hits(of_both, Of::both);
     room.loads = device.accesses_asked() - before;
     room.present = static_cast<std::uint64_t>((ones_low + ones_high) / 2 * static_cast<double>(pairs));
     room.is_alone =
@@ -150,6 +165,22 @@ SectorRoom find_sector_room(Interrogator& device, std::uint64_t sector_bytes, st
     return room;
   }
   return room;
+}
+
+}  // namespace
+
+SectorRoom find_sector_room(Interrogator& device, std::uint64_t sector_bytes, std::uint64_t likely_lines) {
+  constexpr std::size_t turns_where_unlike = 16;
+  model::Random random = stream(device.settings(), "room of sectors");
+  const SectorRoom room = find_sector_room(device, sector_bytes, likely_lines, 1, random);
+  if (room.is_alone || room.present == 0 || device.buffer().nearer_bytes) {
+    return room;
+  }
+  try {
+    return find_sector_room(device, sector_bytes, likely_lines, turns_where_unlike, random);
+  } catch (const QuestionRefused&) {
+    return room;
+  }
 }
 
 }  // namespace gpuinfer::infer

@@ -51,6 +51,8 @@ struct CacheClaims {
   bool sets_are_counted = false;
   // Random loads say that lines are what `line_bytes` says, whatever sets and policy are.
   bool lines_are_told = false;
+  // So do they of the capacity.
+  bool room_is_told = false;
 };
 
 // Calls visit(name of the leaf, claim, member of CacheDescription) for each claim that was made or is of every cache.

@@ -11,6 +11,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/latency_levels.hpp"
+#include "infer/cache/lines_present.hpp"
 #include "infer/cache/outer_index.hpp"
 #include "infer/cache/outer_sets.hpp"
 #include "infer/cache/rare_departures.hpp"
@@ -141,6 +142,30 @@ void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims) {
     claims.line_bytes = {
         .value = sector_bytes, .questions = asker.questions_asked() - questions_before, .trials = room.loads};
     claims.lines_are_told = true;
+  }
+}
+
+void claim_room(Interrogator& asker, CacheClaims& claims) {
+  const Bytes line_bytes = *claims.line_bytes.value;
+  asker.report("capacity by random loads", 0.93);
+  asker.inquire("random loads of six and of twelve times the lines that may fit, and what hits right after them",
+                "where the cache is always full, as many are present on average as there is room for");
+  const std::size_t questions_before = asker.questions_asked();
+  constexpr Bytes few_lines = 64;
+  LinesPresent present;
+  try {
+    present =
+        count_lines_present(asker, line_bytes, claims.onset_bytes.value.value_or(few_lines * line_bytes) / line_bytes);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return;
+  }
+  asker.learned(present.lines ? "there is room for " + std::to_string(*present.lines) + " lines" : present.reason);
+  if (present.lines) {
+    claims.capacity_bytes = {.value = *present.lines * line_bytes,
+                             .questions = asker.questions_asked() - questions_before,
+                             .trials = present.loads};
+    claims.room_is_told = true;
   }
 }
 

@@ -39,4 +39,7 @@ void claim_capacity(CacheClaims& claims);
 // Where nothing has proven the line: whether each sector takes room of its own, by random loads. Needs sector_bytes.
 void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims);
 
+// Where nothing has explained the cache, and lines are told: how many there is room for, by random loads.
+void claim_room(Interrogator& asker, CacheClaims& claims);
+
 }  // namespace gpuinfer::infer

@@ -122,7 +122,8 @@ class Judge {
     }
     const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);
     const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_) ||
-                           (leaf == "line_bytes" && claims_.lines_are_told && !doubts_.contains(disturbed));
+                           (leaf == "line_bytes" && claims_.lines_are_told && !doubts_.contains(disturbed)) ||
+                           (leaf == "capacity_bytes" && claims_.room_is_told && !doubts_.contains(disturbed));
     const unsigned open = is_proven ? 0 : seen_of(rule.leaves_ambiguous | rule.leaves_unknown);
     if (open != 0) {
       const bool says_nothing = (open & rule.leaves_unknown) != 0;

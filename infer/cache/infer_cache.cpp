@@ -217,8 +217,16 @@ bool may_have_aliases(const Asker& asker, const CacheClaims& claims) {
 
 // Nothing has proven the line, and nothing speaks for longer ones than a sector.
 bool may_tell_lines(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
-  return !is_explained(claims) && claims.line_bytes.value && claims.line_bytes.value == claims.sector_bytes.value &&
-         !asker.starts_flooded() && !doubts.contains(Doubt::levels_unclear);
+  const bool has_none = !claims.line_bytes.value && !asker.buffer().nearer_bytes;
+  return !is_explained(claims) && claims.sector_bytes.value &&
+         (has_none || claims.line_bytes.value == claims.sector_bytes.value) && !asker.starts_flooded() &&
+         !doubts.contains(Doubt::levels_unclear);
+}
+
+// What comes along with some misses would take room that no load of the pool shows.
+bool may_tell_room(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
+  return !is_explained(claims) && claims.lines_are_told && !asker.starts_flooded() && !asker.buffer().nearer_bytes &&
+         !asker.buffer().raster && !doubts.contains(Doubt::levels_unclear) && !doubts.contains(Doubt::undescribed);
 }
 
 std::optional<Bytes> alias_distance_of(Asker& asker) {
@@ -315,8 +323,11 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   if (reader && !begins_with_store) {
     go_through(try_store);
   }
-  if (reader && store == Store::none && may_tell_lines(*reader, claims, doubts)) {
+  if (reader && store != Store::proven && may_tell_lines(*reader, claims, doubts)) {
     go_through([&] { claim_line_of_one_sector(*reader, claims); });
+  }
+  if (reader && store == Store::none && may_tell_room(*reader, claims, doubts)) {
+    go_through([&] { claim_room(*reader, claims); });
   }
   if (reader) {
     go_through([&] { claim_circumstances(*reader, claims, ending.warnings); });

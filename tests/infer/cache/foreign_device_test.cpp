@@ -352,7 +352,9 @@ TEST(ForeignDevice, SecondLevelIsNotTheFirst) {
 TEST(ForeignDevice, SetsThatMoveAreNoSets) {
   std::uint64_t key = 1;
   Device device([&] { return std::make_unique<foreign::Reshuffled>(4, 8, key++); }, foreign::two_levels);
-  infer(device, truth_of_lines());
+  model::CacheDescription truth = truth_of_lines();
+  truth.capacity_bytes = 32 * line_bytes;
+  infer(device, truth);
 }
 
 TEST(ForeignDevice, LatenciesThatOverlapSayNothing) {

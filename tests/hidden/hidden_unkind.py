@@ -4,10 +4,11 @@
 
 `truth` of a device is as hidden_misleading.py has it: what may be resolved, and how. `departures` says of some leaves how
 often the device departs from an ideal that is near it: then the ideal may be resolved only with a bound that leaves as
-much open.
+much open. `identifiable` lists the leaves of `truth` that answers decide, where these are not all.
 """
 
 import json
+import math
 import subprocess
 
 from hidden_draw import draw_noise, log_uniform
@@ -156,10 +157,25 @@ def draw_skewed(rng, most_lines):
     return spec | {"structure": "skewed", "skewed_ways": ways, "lines_of_way": lines, "truth": truth}
 
 
+def identifiable_under_keys(spec):
+    """Of a cache whose key changes after so many misses. It is full of lines of one key only if that many misses come
+    under it. The ways are the lines of a set that overflows: of all subsets of as many lines as fit one is asked for, each
+    question says yes or no, and has as many misses as lines fit, since under another key nothing is left of the set."""
+    lines, ways, every = sum(spec["ways"]), spec["ways"][0], spec["every"]
+    bits = math.log2(math.comb(lines, min(ways, lines - 1)))
+    leaves = [*SOUND_LEAVES]
+    if every >= lines:
+        leaves.append("capacity_bytes")
+    if every >= bits * lines:
+        leaves.append("ways")
+    return leaves
+
+
 def draw_rekeyed(rng, most_lines):
     spec = sets_cache(rng, most_lines, "lru", least_sets=4)
     every = rng.choice((100, 1000, 5000, 20_000))
-    return spec | {"structure": "rekeyed", "every": every, "truth": dict.fromkeys((*SOUND_LEAVES, "capacity_bytes", "ways"))}
+    spec |= {"structure": "rekeyed", "every": every, "truth": dict.fromkeys((*SOUND_LEAVES, "capacity_bytes", "ways"))}
+    return spec | {"identifiable": identifiable_under_keys(spec)}
 
 
 def draw_partial(rng, most_lines):
@@ -189,6 +205,8 @@ def draw_prefetching(rng, most_lines):
 
 
 def draw_changing(rng, most_lines):
+    """Either size may be said of it, as it may have been asked at that one only. Neither is one that answers decide, and
+    no policy drops what a set loses when it shrinks; to which set a line goes stays the same."""
     spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo")))
     ways = spec["ways"][0]
     every = rng.choice((500, 2000, 10_000, 50_000))
@@ -197,7 +215,9 @@ def draw_changing(rng, most_lines):
     sizes = [sets * count * spec["line_bytes"] for count in (ways, fewer)]
     truth = {**dict.fromkeys((*SOUND_LEAVES, "index", "replacement")), "capacity_bytes": sizes}
     truth["ways"] = [[count] * sets for count in (ways, fewer)] + [{"sets": sets, "each": count} for count in (ways, fewer)]
-    return spec | {"structure": "changing", "every": every, "fewer_ways": fewer, "truth": truth, "never_predicted": True}
+    return spec | {"structure": "changing", "every": every, "fewer_ways": fewer, "truth": truth, "never_predicted": True} | {
+        "identifiable": [*SOUND_LEAVES, "index"]
+    }
 
 
 def draw_inclusive(rng, most_lines):
@@ -215,7 +235,8 @@ def draw_inclusive(rng, most_lines):
 def draw_decoupled(rng, most_lines):
     spec = sets_cache(rng, most_lines, "lru", least_sets=2, least_ways=4)
     lines = sum(spec["ways"])
-    store = max(2, int(lines * rng.uniform(0.4, 0.8)))
+    # A set with as many tags as the store has lines would never be full.
+    store = max(spec["ways"][0] + 1, int(lines * rng.uniform(0.4, 0.8)))
     truth = {**dict.fromkeys(SOUND_LEAVES), "capacity_bytes": [store * spec["line_bytes"]]}
     # Lines without data have no tag here. So where each set has as many tags as the store has lines, tags evict nothing:
     # the device is one set of the store's lines, whatever its index is.
@@ -281,6 +302,8 @@ def draw_behind(rng, kind):
         rows = [1 << row | 1 << row + bits | (1 << row + 2 * bits if rng.random() < 0.5 else 0) for row in range(bits)]
         index, all_ways = {"sets": sets, "rows": rows}, [ways] * sets
     lines = sum(all_ways)
+    if kind == "rekeyed":
+        spec["identifiable"] = identifiable_under_keys(spec | {"ways": all_ways})
     return spec | {"index": index, "ways": all_ways, "buffer_bytes": 1 << (8 * lines * page - 1).bit_length()}
 
 

@@ -72,13 +72,17 @@ def run_device(options, kind, number, folder):
     return verdict
 
 
+def identifiable(spec):
+    return spec.get("identifiable", spec["truth"])
+
+
 def report(verdicts, options):
     """Prints the totals; true when the bounds hold."""
     print(f"  {'':<16} {'devices':>7} {'wrong':>6} {'identifiable':>13} {'resolved':>9} {'share':>6} {'accesses':>10}  left open")
     totals = Counter()
     for kind in options.kinds:
         of_kind = [verdict for verdict in verdicts if verdict.kind == kind]
-        leaves = [(verdict, leaf) for verdict in of_kind for leaf in verdict.spec["truth"]]
+        leaves = [(verdict, leaf) for verdict in of_kind for leaf in identifiable(verdict.spec)]
         resolved = sum(leaf not in verdict.open_leaves and leaf not in verdict.wrong for verdict, leaf in leaves)
         wrong = sum(bool(verdict.wrong) for verdict in of_kind)
         left = Counter(leaf for verdict, leaf in leaves if leaf in verdict.open_leaves)

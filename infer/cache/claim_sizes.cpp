@@ -20,11 +20,12 @@
 
 namespace gpuinfer::infer {
 
-std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims, std::vector<Warning>& warnings) {
+std::optional<LevelClassifier> claim_latency(Asker& asker, Spans spans, CacheClaims& claims,
+                                             std::vector<Warning>& warnings) {
   asker.report("hit and miss latencies", 0.01);
   LatencyLevels levels;
   claims.latency_cycles = counted(asker, [&] {
-    levels = find_latency_levels(asker);
+    levels = find_latency_levels(asker, spans);
     return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
   });
   if (levels.warning) {

@@ -11,12 +11,13 @@
 #include "infer/asking/warning.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
+#include "infer/cache/granularity.hpp"
 
 // Claims that need neither sets nor policy. Each stage needs the values of those before it.
 namespace gpuinfer::infer {
 
 // None: hits cannot be told from misses, and nothing more can be asked.
-[[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, CacheClaims& claims,
+[[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, Spans spans, CacheClaims& claims,
                                                            std::vector<Warning>& warnings);
 
 // True where a prefetch runs ahead of ascending misses.

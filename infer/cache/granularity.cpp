@@ -53,7 +53,7 @@ constexpr std::size_t evicted_places = 16;
 // next level, where first touches may come from further away. Places that are still present read as hits, and are left
 // out later. The spans grow: a small one drives lines out of a small cache and leaves them in the next one, which a
 // large span would empty as well.
-std::vector<model::Question> eviction_questions(const Starts& device) {
+std::vector<model::Question> eviction_questions(const Starts& device, Spans spans) {
   constexpr std::size_t most_loads = 8192;  // more lines than any first level holds
   constexpr std::uint64_t smallest_stride = 32;
   constexpr std::uint64_t place_stride = 256;  // beyond the line, and with the other stride no power of two
@@ -65,7 +65,8 @@ std::vector<model::Question> eviction_questions(const Starts& device) {
   }
   const std::uint64_t half = std::bit_floor(buffer_bytes) / 2;
   std::vector<model::Question> questions;
-  for (std::uint64_t span_bytes = 32 * smallest_stride; span_bytes <= half; span_bytes *= 4) {
+  for (std::uint64_t span_bytes = (spans == Spans::coarse ? 32 : 4) * smallest_stride; span_bytes <= half;
+       span_bytes *= spans == Spans::coarse ? 4 : 2) {
     const std::uint64_t stride = std::max(smallest_stride, span_bytes / most_loads);
     if (half + evicted_places * (stride + place_stride) > buffer_bytes) {
       break;
@@ -141,8 +142,8 @@ namespace {
 // Loads of known outcome, and what they took.
 class Looks {
  public:
-  explicit Looks(Asker& device)
-      : device_(&device), stride_(far_stride(device.buffer().bytes)),
+  Looks(Asker& device, Spans spans)
+      : device_(&device), spans_(spans), stride_(far_stride(device.buffer().bytes)),
         places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
         // A flood costs more than the loads it makes room for, and needs room itself.
         first_touches_(device.starts_flooded() ? places_ / 4 : places_),
@@ -192,7 +193,7 @@ class Looks {
 
   void look_at_evicted() {
     const LevelClassifier first_look(hits_, misses_, {});
-    for (const model::Question& question : eviction_questions(*device_)) {
+    for (const model::Question& question : eviction_questions(*device_, spans_)) {
       std::vector<float> looked_at;
       ask({question}, looked_at);
       const auto driven_out = static_cast<std::size_t>(std::count_if(
@@ -212,6 +213,7 @@ class Looks {
   }
 
   Asker* device_;
+  Spans spans_;
   std::uint64_t stride_;
   std::uint64_t places_;
   std::uint64_t first_touches_;
@@ -240,15 +242,15 @@ bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifi
 
 }  // namespace
 
-LevelClassifier calibrate(Asker& asker) {
-  Looks looks(asker);
+LevelClassifier calibrate(Asker& asker, Spans spans) {
+  Looks looks(asker, spans);
   looks.look_first();
   LevelClassifier classifier = looks.fit();
   if (!is_crisp(classifier) && asker.floods_by_loads()) {
     // What looks like misreads may be lines that were hit once and that no flood has evicted since.
     constexpr unsigned repeats = 2;
     asker.flood_in_repeats(repeats);
-    Looks after_repeats(asker);
+    Looks after_repeats(asker, spans);
     after_repeats.look_first();
     LevelClassifier fitted = after_repeats.fit();
     if (hit_more_often(looks.misses(), fitted)) {
@@ -264,6 +266,22 @@ LevelClassifier calibrate(Asker& asker) {
     classifier = looks.fit();
   }
   return classifier;
+}
+
+bool meets_another_level(Interrogator& device) {
+  if (device.buffer().nearer_bytes) {
+    return false;
+  }
+  try {
+    return std::ranges::any_of(eviction_questions(device, Spans::fine), [&](const model::Question& question) {
+      const std::vector<float> cycles = device.latencies({&question, 1}).front();
+      const auto of_none = std::ranges::count_if(
+          cycles, [&](float latency) { return device.classifier().read(latency) == Reading::unclear; });
+      return 2 * static_cast<std::size_t>(of_none) >= cycles.size();
+    });
+  } catch (const QuestionRefused&) {
+    return false;
+  }
 }
 
 namespace {

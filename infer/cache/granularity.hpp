@@ -19,9 +19,16 @@ namespace gpuinfer::infer {
 // Makes the rate of misreads better known by so many of them.
 void look_at_hits(Interrogator& device, std::size_t loads);
 
+// How finely the spans grow that drive lines out: coarsely, the first that does may drive them out of a next level of
+// twice the size as well.
+enum class Spans : std::uint8_t { coarse, fine };
+
 // Fits a classifier to loads that are known to hit (repeated at once) and to miss (first touches far apart), after
 // choose_start(). Where its levels_are_apart() is false, there is nothing to read.
-[[nodiscard]] LevelClassifier calibrate(Asker& asker);
+[[nodiscard]] LevelClassifier calibrate(Asker& asker, Spans spans = Spans::coarse);
+
+// Lines that some fine span drives out take a time that belongs to neither level.
+[[nodiscard]] bool meets_another_level(Interrogator& device);
 
 struct FillGranularity {
   std::optional<std::uint64_t> sector_bytes;

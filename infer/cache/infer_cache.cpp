@@ -261,8 +261,9 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
       doubts.try_emplace(Doubt::cut_short, *std::move(reason));
     }
   };
+  Spans spans = Spans::coarse;
   const auto try_sizes = [&] {
-    if (auto classifier = claim_latency(*asker, claims, ending.warnings)) {
+    if (auto classifier = claim_latency(*asker, spans, claims, ending.warnings)) {
       reader.emplace(*std::move(asker), *std::move(classifier));
       claim_sizes(*reader, conflicts.emplace(*reader, settings.seed), claims, doubts);
     } else {
@@ -298,20 +299,35 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   if (reader) {
     go_through(try_sets);
   }
-  std::optional<Bytes> alias_distance;
-  if (store == Store::none && !ending.ended_early && may_have_aliases(reader ? *reader : *asker, claims)) {
-    go_through([&] { alias_distance = alias_distance_of(reader ? *reader : *asker); });
-  }
-  if (alias_distance) {
+  const auto start_again = [&] {
     if (reader) {
       asker.emplace(std::move(static_cast<Asker&>(*reader)));
       conflicts.reset();
       reader.reset();
     }
-    asker->stay_within(*alias_distance);
     claims = {};
     doubts = at_first;
     ending.warnings.clear();
+  };
+  bool meets_another = false;
+  if (reader && doubts.contains(Doubt::levels_unclear) && !ending.ended_early) {
+    go_through([&] { meets_another = meets_another_level(*reader); });
+  }
+  if (meets_another) {
+    start_again();
+    spans = Spans::fine;
+    go_through(try_sizes);
+    if (reader) {
+      go_through(try_sets);
+    }
+  }
+  std::optional<Bytes> alias_distance;
+  if (store == Store::none && !ending.ended_early && may_have_aliases(reader ? *reader : *asker, claims)) {
+    go_through([&] { alias_distance = alias_distance_of(reader ? *reader : *asker); });
+  }
+  if (alias_distance) {
+    start_again();
+    asker->stay_within(*alias_distance);
     doubts[Doubt::undescribed] =
         "places " + std::to_string(*alias_distance) +
         " bytes apart are taken for the same one, so no more bytes than these were asked about";

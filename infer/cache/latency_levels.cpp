@@ -11,7 +11,7 @@
 
 namespace gpuinfer::infer {
 
-LatencyLevels find_latency_levels(Asker& asker) {
+LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
   constexpr std::uint64_t smallest_buffer_bytes = 4096;
   if (asker.buffer().bytes < smallest_buffer_bytes) {
     return {.cycles = {},
@@ -21,7 +21,7 @@ LatencyLevels find_latency_levels(Asker& asker) {
   asker.inquire("loads of lines that were just loaded, first touches, and lines that were driven out",
                 "before anything else, a hit has to be told from a miss");
   asker.choose_start();
-  LevelClassifier classifier = calibrate(asker);
+  LevelClassifier classifier = calibrate(asker, spans);
   const auto whole = [](double cycles) { return std::to_string(std::lround(cycles)); };
   const std::string hit = whole(classifier.hit_median_cycles());
   const std::string miss = whole(classifier.miss_median_cycles());

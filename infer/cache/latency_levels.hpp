@@ -9,6 +9,7 @@
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/level_classifier.hpp"
 #include "infer/asking/warning.hpp"
+#include "infer/cache/granularity.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
@@ -22,7 +23,7 @@ struct LatencyLevels {
 
 // Chooses a start and fits a classifier. Where hits and misses do not come apart, or are misread too often, nothing
 // more can be asked.
-[[nodiscard]] LatencyLevels find_latency_levels(Asker& asker);
+[[nodiscard]] LatencyLevels find_latency_levels(Asker& asker, Spans spans = Spans::coarse);
 
 // Resolves `latency_cycles`, or leaves it open where only hits take a time of their own. Needs `cycles`.
 void settle_latency(Leaves& leaves, const LatencyLevels& levels);

@@ -12,6 +12,7 @@
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/cache/index_search.hpp"
+#include "infer/cache/one_set.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "model/description_yaml.hpp"
 
@@ -67,6 +68,16 @@ std::vector<IndexFunction> guesses_from(Interrogator& asker, Conflicts& conflict
   return guesses;
 }
 
+// Of sets that turn out to be one: whether they are so for lines that share address bits, too.
+bool stays_one_set(Interrogator& asker, Conflicts& conflicts, std::uint32_t ways, std::uint64_t line_bytes) {
+  asker.inquire("as many lines as fit, which agree in bits of their addresses or in parities of bits",
+                "random lines hardly ever overfill one of few large sets that share a store of fewer lines");
+  const OneSetCheck check = check_one_set(asker, conflicts, ways, line_bytes);
+  asker.learned(check.overflowed ? "refuted: some that agree do not fit"
+                                 : "each of " + std::to_string(check.chases) + " times all of them fit");
+  return !check.overflowed;
+}
+
 // By index functions that one set suggests, until one of them holds for all.
 std::optional<FoundSets> sets_by_guess(Interrogator& asker, Conflicts& conflicts, const ConflictClass& first,
                                        std::uint64_t line_bytes, std::size_t onset_lines) {
@@ -89,6 +100,9 @@ std::optional<FoundSets> sets_by_guess(Interrogator& asker, Conflicts& conflicts
       continue;
     }
     asker.learned("every set behaves as predicted", left, 1);
+    if (ways->size() == 1 && !stays_one_set(asker, conflicts, ways->front(), line_bytes)) {
+      continue;
+    }
     FoundSets sets{.ways = {.value = ways},
                    .index = {.value = index},
                    .exercised_bits = bits_of_buffer(asker, line_bytes),
@@ -153,6 +167,11 @@ FoundSets sets_by_partition(Interrogator& asker, Conflicts& conflicts, Partition
     return sets;
   }
   asker.learned(std::to_string(partition.classes.size()) + " sets");
+  if (partition.classes.size() == 1 && !stays_one_set(asker, conflicts, partition.classes.front().ways, line_bytes)) {
+    sets.ways.reason = sets.index.reason =
+        "as many lines as any other lines fit together do not where they agree in bits of their addresses";
+    return sets;
+  }
   sets.ways.value.emplace();
   std::ranges::transform(partition.classes, std::back_inserter(*sets.ways.value), &ConflictClass::ways);
   asker.report("index function", 0.6);

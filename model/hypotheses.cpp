@@ -219,19 +219,21 @@ class HypothesisSearch {
   [[nodiscard]] std::size_t wrong_in(const SetSteps& set, std::uint32_t ways, const Replacement& replacement) const {
     std::size_t wrong = 0;
     for_each_policy([&]<class Policy>() {
-      if (Policy::name == replacement.policy) {
-        wrong = tester_->decoder_.is_sectored() ? play<Policy, true>(set, ways, replacement)
-                                                : play<Policy, false>(set, ways, replacement);
+      if constexpr (Policy::deterministic) {
+        if (Policy::name == replacement.policy) {
+          const SetLayout layout({ways});
+          Random no_chance(0);
+          Policy policy(layout, replacement, no_chance);
+          wrong = tester_->decoder_.is_sectored() ? play<Policy, true>(policy, set, ways)
+                                                  : play<Policy, false>(policy, set, ways);
+        }
       }
     });
     return wrong;
   }
 
   template <class Policy, bool is_sectored>
-  [[gnu::flatten]] static std::size_t play(const SetSteps& set, std::uint32_t ways, const Replacement& replacement) {
-    const SetLayout layout({ways});
-    Random no_chance(0);
-    Policy policy(layout, replacement, no_chance);
+  [[gnu::flatten]] static std::size_t play(Policy& policy, const SetSteps& set, std::uint32_t ways) {
     std::vector<std::uint32_t> way_of(set.lines_met);
     std::vector<std::uint32_t> occupant(ways);
     std::vector<std::uint64_t> sectors(is_sectored ? ways : 0);

@@ -6,6 +6,43 @@
 
 namespace gpuinfer::model {
 
+// Here and not in the header: each is a screen of code, which every file that copies one would hold.
+EvidenceDetails::EvidenceDetails() = default;
+EvidenceDetails::EvidenceDetails(const EvidenceDetails&) = default;
+EvidenceDetails::EvidenceDetails(EvidenceDetails&&) noexcept = default;
+EvidenceDetails& EvidenceDetails::operator=(const EvidenceDetails&) = default;
+EvidenceDetails& EvidenceDetails::operator=(EvidenceDetails&&) noexcept = default;
+EvidenceDetails::~EvidenceDetails() = default;
+
+bool EvidenceDetails::operator==(const EvidenceDetails&) const = default;
+
+CacheDescription::CacheDescription() = default;
+CacheDescription::CacheDescription(const CacheDescription&) = default;
+CacheDescription::CacheDescription(CacheDescription&&) noexcept = default;
+CacheDescription& CacheDescription::operator=(const CacheDescription&) = default;
+CacheDescription& CacheDescription::operator=(CacheDescription&&) noexcept = default;
+CacheDescription::~CacheDescription() = default;
+
+bool CacheDescription::operator==(const CacheDescription&) const = default;
+
+DeviceDescription::DeviceDescription() = default;
+DeviceDescription::DeviceDescription(const DeviceDescription&) = default;
+DeviceDescription::DeviceDescription(DeviceDescription&&) noexcept = default;
+DeviceDescription& DeviceDescription::operator=(const DeviceDescription&) = default;
+DeviceDescription& DeviceDescription::operator=(DeviceDescription&&) noexcept = default;
+DeviceDescription::~DeviceDescription() = default;
+
+bool DeviceDescription::operator==(const DeviceDescription&) const = default;
+
+CacheEvidence::CacheEvidence() = default;
+CacheEvidence::CacheEvidence(const CacheEvidence&) = default;
+CacheEvidence::CacheEvidence(CacheEvidence&&) noexcept = default;
+CacheEvidence& CacheEvidence::operator=(const CacheEvidence&) = default;
+CacheEvidence& CacheEvidence::operator=(CacheEvidence&&) noexcept = default;
+CacheEvidence::~CacheEvidence() = default;
+
+bool CacheEvidence::operator==(const CacheEvidence&) const = default;
+
 std::optional<CacheDescription> at_carveout(const CacheDescription& cache, std::uint32_t carveout_kb) {
   const auto carveout = std::ranges::find(cache.carveouts, carveout_kb, &Carveout::carveout_kb);
   if (carveout == cache.carveouts.end() || (!carveout->ways && !carveout->store_lines)) {

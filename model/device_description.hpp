@@ -128,6 +128,13 @@ struct Carveout {
 };
 
 struct CacheDescription {
+  CacheDescription();
+  CacheDescription(const CacheDescription&);
+  CacheDescription(CacheDescription&&) noexcept;
+  CacheDescription& operator=(const CacheDescription&);
+  CacheDescription& operator=(CacheDescription&&) noexcept;
+  ~CacheDescription();
+
   std::optional<std::uint64_t> capacity_bytes;
   // Set aside as shared memory at this size; other sizes are `carveouts`.
   std::optional<std::uint32_t> carveout_kb = {};
@@ -159,7 +166,7 @@ struct CacheDescription {
   std::vector<std::vector<std::uint32_t>> shared_by_sms;
   std::vector<std::string> assumed;  // leaves of a virtual device that no source gives
 
-  bool operator==(const CacheDescription&) const = default;
+  bool operator==(const CacheDescription&) const;
 };
 
 // The cache while so much is set aside as shared memory; none: the description does not say what it is like then.
@@ -224,11 +231,18 @@ struct Inquiry {
 };
 
 struct CacheEvidence {
+  CacheEvidence();
+  CacheEvidence(const CacheEvidence&);
+  CacheEvidence(CacheEvidence&&) noexcept;
+  CacheEvidence& operator=(const CacheEvidence&);
+  CacheEvidence& operator=(CacheEvidence&&) noexcept;
+  ~CacheEvidence();
+
   std::map<std::string, LeafEvidence> leaves;  // by leaf name: capacity_bytes, line_bytes, ..., latency_cycles
   std::optional<PredictionEvidence> prediction;
   std::vector<Inquiry> inquiries;  // in the order in which they were made
 
-  bool operator==(const CacheEvidence&) const = default;
+  bool operator==(const CacheEvidence&) const;
 };
 
 // The access patterns of Mei & Chu 2014 (table 3), by where data / translation in the first / in the second TLB were
@@ -318,6 +332,13 @@ struct NoiseDescription {
 };
 
 struct DeviceDescription {
+  DeviceDescription();
+  DeviceDescription(const DeviceDescription&);
+  DeviceDescription(DeviceDescription&&) noexcept;
+  DeviceDescription& operator=(const DeviceDescription&);
+  DeviceDescription& operator=(DeviceDescription&&) noexcept;
+  ~DeviceDescription();
+
   struct Device {
     std::string name;
     std::string source;
@@ -341,7 +362,7 @@ struct DeviceDescription {
   std::optional<NoiseDescription> noise;          // virtual devices only
   std::map<std::string, CacheEvidence> evidence;  // profiles only: by name of what stands above, or by its key
 
-  bool operator==(const DeviceDescription&) const = default;
+  bool operator==(const DeviceDescription&) const;
 };
 
 }  // namespace gpuinfer::model

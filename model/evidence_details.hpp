@@ -81,6 +81,13 @@ using ByteRanges = std::vector<BytePair>;                      // first and last
 
 // Lists and tables that are empty say nothing, as do others that have no value.
 struct EvidenceDetails {
+  EvidenceDetails();
+  EvidenceDetails(const EvidenceDetails&);
+  EvidenceDetails(EvidenceDetails&&) noexcept;
+  EvidenceDetails& operator=(const EvidenceDetails&);
+  EvidenceDetails& operator=(EvidenceDetails&&) noexcept;
+  ~EvidenceDetails();
+
   // Of a policy. `deterministic` without a value inside: that cannot be told.
   std::optional<std::optional<bool>> deterministic;
   std::optional<DepartingPolicy> mostly;
@@ -174,7 +181,7 @@ struct EvidenceDetails {
   // Of files that others wrote: by name, as it stands there.
   std::map<std::string, std::string> others;
 
-  bool operator==(const EvidenceDetails&) const = default;
+  bool operator==(const EvidenceDetails&) const;
 };
 
 }  // namespace gpuinfer::model

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -110,30 +111,76 @@ template <class Codec>
   return facts;
 }
 
-// A row of a member. `codec` has read(Place) -> Value, write(Value) -> YAML on one line, text(Value) for people, and
-// facts() of all such values.
+// What the functions of a row do, behind one boundary for all members of a part: else each of hundreds of rows would
+// have functions of its own to copy and destroy them.
+template <class Part>
+class LeafAccess {
+ public:
+  virtual ~LeafAccess() = default;
+  LeafAccess(const LeafAccess&) = delete;
+  LeafAccess& operator=(const LeafAccess&) = delete;
+
+  virtual void read(const Place& place, Part& part) const = 0;
+  [[nodiscard]] virtual std::string write(const Part& part) const = 0;
+  [[nodiscard]] virtual bool is_default(const Part& part) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> text(const Part& part) const = 0;
+
+ protected:
+  LeafAccess() = default;
+};
+
 template <class Part, class Value, class Codec>
-[[nodiscard]] Leaf<Part> leaf(std::string_view name, Value Part::*member, Codec codec, std::string_view meaning = {}) {
-  Leaf<Part> row(facts_of(name, codec, meaning));
-  row.read = [member, codec](const Place& place, Part& part) { part.*member = codec.read(place); };
-  row.write = [member, codec](const Part& part) { return codec.write(part.*member); };
-  row.is_default = [member](const Part& part) { return part.*member == Part{}.*member; };
-  row.text = [member, codec](const Part& part) -> std::optional<std::string> { return codec.text(part.*member); };
+class MemberAccess final : public LeafAccess<Part> {
+ public:
+  MemberAccess(Value Part::*member, Codec codec) : member_(member), codec_(std::move(codec)) {}
+
+  void read(const Place& place, Part& part) const override { part.*member_ = codec_.read(place); }
+  [[nodiscard]] std::string write(const Part& part) const override { return codec_.write(part.*member_); }
+  [[nodiscard]] bool is_default(const Part& part) const override { return part.*member_ == Part{}.*member_; }
+  [[nodiscard]] std::optional<std::string> text(const Part& part) const override { return codec_.text(part.*member_); }
+
+ private:
+  Value Part::*member_;
+  Codec codec_;
+};
+
+// Of a member that need not be known.
+template <class Part, class Value, class Codec>
+class MemberAccess<Part, std::optional<Value>, Codec> final : public LeafAccess<Part> {
+ public:
+  MemberAccess(std::optional<Value> Part::*member, Codec codec) : member_(member), codec_(std::move(codec)) {}
+
+  void read(const Place& place, Part& part) const override { part.*member_ = codec_.read(place); }
+  [[nodiscard]] std::string write(const Part& part) const override {
+    return part.*member_ ? codec_.write(*(part.*member_)) : "null";
+  }
+  [[nodiscard]] bool is_default(const Part& part) const override { return !(part.*member_); }
+  [[nodiscard]] std::optional<std::string> text(const Part& part) const override {
+    return part.*member_ ? std::optional<std::string>(codec_.text(*(part.*member_))) : std::nullopt;
+  }
+
+ private:
+  std::optional<Value> Part::*member_;
+  Codec codec_;
+};
+
+template <class Part>
+[[nodiscard]] Leaf<Part> leaf(LeafFacts facts, std::unique_ptr<const LeafAccess<Part>> of_member) {
+  const std::shared_ptr<const LeafAccess<Part>> access = std::move(of_member);
+  Leaf<Part> row(std::move(facts));
+  row.read = [access](const Place& place, Part& part) { access->read(place, part); };
+  row.write = [access](const Part& part) { return access->write(part); };
+  row.is_default = [access](const Part& part) { return access->is_default(part); };
+  row.text = [access](const Part& part) { return access->text(part); };
   return row;
 }
 
-// The same of a member that need not be known.
+// A row of a member. `codec` has read(Place) -> Value, write(Value) -> YAML on one line, text(Value) for people, and
+// facts() of all such values; Value is that in the optional of a member that need not be known.
 template <class Part, class Value, class Codec>
-[[nodiscard]] Leaf<Part> leaf(std::string_view name, std::optional<Value> Part::*member, Codec codec,
-                              std::string_view meaning = {}) {
-  Leaf<Part> row(facts_of(name, codec, meaning));
-  row.read = [member, codec](const Place& place, Part& part) { part.*member = codec.read(place); };
-  row.write = [member, codec](const Part& part) { return part.*member ? codec.write(*(part.*member)) : "null"; };
-  row.is_default = [member](const Part& part) { return !(part.*member); };
-  row.text = [member, codec](const Part& part) -> std::optional<std::string> {
-    return part.*member ? std::optional<std::string>(codec.text(*(part.*member))) : std::nullopt;
-  };
-  return row;
+[[nodiscard]] Leaf<Part> leaf(std::string_view name, Value Part::*member, Codec codec, std::string_view meaning = {}) {
+  LeafFacts facts = facts_of(name, codec, meaning);
+  return leaf<Part>(std::move(facts), std::make_unique<MemberAccess<Part, Value, Codec>>(member, std::move(codec)));
 }
 
 // A name that only evidence has.

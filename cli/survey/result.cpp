@@ -99,7 +99,7 @@ std::string hash_of(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
-json or_null(const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); }
+json text_or_null(const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); }
 
 std::optional<std::string> text_or_none(const json& value) {
   return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
@@ -184,9 +184,9 @@ std::string to_text(const Result& result) {
               {"seconds", result.seconds},
               {"name", result.identity.name},
               {"host", result.identity.host},
-              {"serial", or_null(result.identity.serial)},
-              {"uuid", or_null(result.identity.uuid)},
-              {"pci_bus_id", or_null(result.identity.pci_bus_id)}};
+              {"serial", text_or_null(result.identity.serial)},
+              {"uuid", text_or_null(result.identity.uuid)},
+              {"pci_bus_id", text_or_null(result.identity.pci_bus_id)}};
   if (result.failure) {
     object["failure"] = *result.failure;
   } else {

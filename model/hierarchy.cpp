@@ -89,16 +89,17 @@ void HierarchySimulator::play_block(std::span<const std::uint64_t> addresses) {
 void HierarchySimulator::look_up_data(std::uint8_t cache, std::span<const std::uint64_t> addresses,
                                       Positions& missing) {
   const Level& level = caches_[cache];
+  const bool has_far_parts = level.partitions && !level.partitions->keeps_copies;
   look_up(level, addresses, missing);
   std::size_t still_missing = 0;
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const std::uint32_t position = missing[i];
-    if (is_miss(outcomes_[i])) {
-      missing[still_missing++] = position;
-      continue;
-    }
-    classes_[position].cache = cache;
-    if (level.partitions && !level.partitions->keeps_copies) {
+    const bool misses = is_miss(outcomes_[i]);
+    // Without a branch, which nobody could foretell. The place is written again by the next one.
+    missing[still_missing] = position;
+    still_missing += misses ? 1U : 0U;
+    classes_[position].cache = misses ? std::nullopt : std::optional(cache);
+    if (has_far_parts && !misses) {
       classes_[position].far = home_of(*level.partitions, level.sector_bytes, addresses[position],
                                        "caches." + level.name + ".partitions.index") != level.partitions->near;
     }
@@ -141,12 +142,15 @@ void HierarchySimulator::walk(std::span<const std::uint64_t> addresses, const Po
 // Leaves in outcomes_ what the level says of the accesses at `positions`.
 void HierarchySimulator::look_up(const Level& level, std::span<const std::uint64_t> addresses,
                                  const Positions& positions) {
-  looked_up_.resize(positions.size());
   outcomes_.resize(positions.size());
-  std::transform(positions.begin(), positions.end(), looked_up_.begin(),
-                 [&](std::uint32_t position) { return addresses[position]; });
+  if (positions.size() < addresses.size()) {
+    looked_up_.resize(positions.size());
+    std::transform(positions.begin(), positions.end(), looked_up_.begin(),
+                   [&](std::uint32_t position) { return addresses[position]; });
+    addresses = looked_up_;
+  }
   try {
-    level.cache->play(looked_up_, outcomes_);
+    level.cache->play(addresses, outcomes_);
   } catch (const InputError& error) {
     throw InputError(printable("caches." + level.name + "." + error.what()));
   }

@@ -87,6 +87,25 @@ template <std::uint32_t count>
   }
 }
 
+// All bits of one word of four.
+inline constexpr auto one_word_of_4 = [] {
+  std::array<std::array<std::uint32_t, 4>, 4> all{};
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    all[place][place] = ~std::uint32_t{0};
+  }
+  return all;
+}();
+
+// put_word_of<4>(), with the place looked up.
+[[gnu::always_inline]] inline void put_word_of_4(std::uint32_t* words, std::uint32_t place, std::uint32_t value) {
+  WordLanes lanes;
+  WordLanes is_it;
+  std::memcpy(&lanes, words, sizeof lanes);
+  std::memcpy(&is_it, one_word_of_4[place].data(), sizeof is_it);
+  lanes = (lanes & ~is_it) | (WordLanes{value, value, value, value} & is_it);
+  std::memcpy(words, &lanes, sizeof lanes);
+}
+
 // The same of sixteen.
 [[gnu::always_inline]] inline std::uint32_t equal_words_of_16(const std::uint32_t* words, std::uint32_t value) {
 #ifdef __SSE2__

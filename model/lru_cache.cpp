@@ -62,15 +62,13 @@ class LruSimulator final : public CacheSimulator {
     for (std::size_t first = 0; first < addresses.size(); first += most_at_once) {
       const auto block = addresses.subspan(first, std::min(most_at_once, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data() + first;
-      decode(block);
-      std::fill_n(out, block.size(), Outcome::hit);
-      sets_.begin(steps_.count);
-      if (decoder_.is_sectored()) {
-        play_steps<true, true>(out);
-      } else if (is_mixed_) {
-        play_steps<false, true>(out);
+      if (!is_repeating_ && finder_.finds_addresses() && decode_each(block)) {
+        play_block<true>(out);
       } else {
-        play_steps<false, false>(out);
+        decode(block);
+        is_repeating_ = has_many_repeats(block.size() - steps_.count, block.size());
+        std::fill_n(out, block.size(), Outcome::hit);
+        play_block<false>(out);
       }
     }
   }
@@ -106,7 +104,6 @@ class LruSimulator final : public CacheSimulator {
       bring(event.set, *event.way, fetched, sectors_[slot_of(event.set, *event.way)]);
     }
     if (!was_here || !is_store || store_rule_->touches) {
-      sets_.begin(1);
       sets_.touch(event.set, *event.way);
     }
     return event;
@@ -151,6 +148,43 @@ class LruSimulator final : public CacheSimulator {
     std::vector<std::uint64_t> sectors;
     std::shared_ptr<const IdsInUse> ids;
   };
+
+  // So many that it is worth the work to leave them out.
+  [[nodiscard]] static bool has_many_repeats(std::size_t repeats, std::size_t accesses) {
+    return repeats > accesses / 4;
+  }
+
+  // Into steps_, each access as a step of its own. False: rather not, as many are to the same sector as the one before,
+  // or a line lies far away.
+  [[gnu::noinline]] bool decode_each(std::span<const std::uint64_t> block) {
+    const unsigned line_shift = *decoder_.line_shift();
+    const unsigned sector_shift = *decoder_.sector_shift();
+    const std::uint64_t window = ids_.window_for(block[0] >> line_shift);
+    const std::size_t count = block.size();
+    const std::uint64_t* const address = block.data();
+    std::uint64_t distances = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t distance = (address[i] >> line_shift) - window;
+      distances |= distance;
+      steps_.id[i] = static_cast<std::uint32_t>(distance);
+    }
+    std::size_t repeats = 0;
+    for (std::size_t i = 1; i < count; ++i) {
+      repeats += static_cast<std::uint32_t>((address[i] ^ address[i - 1]) >> sector_shift) == 0 ? 1 : 0;
+    }
+    if (distances >= LineIds::window_lines || has_many_repeats(repeats, count)) {
+      return false;
+    }
+    if (decoder_.is_sectored()) {
+      const std::uint64_t last_sector = fetched_with_.size() - 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        steps_.sector[i] = static_cast<std::uint32_t>((address[i] >> sector_shift) & last_sector);
+      }
+    }
+    finder_.find_of_addresses(block, steps_.set.data());
+    steps_.count = count;
+    return true;
+  }
 
   // Into steps_. What follows an access to the same sector can only hit, and is no step.
   void decode(std::span<const std::uint64_t> block) {
@@ -199,20 +233,64 @@ class LruSimulator final : public CacheSimulator {
     steps_.count = count;
   }
 
-  // This is where all accesses pass. Where hits and misses are mixed nobody can foretell which comes next, and a branch
-  // on it would cost more than to do for both what either needs.
-  template <bool is_sectored, bool is_mixed>
-  [[gnu::noinline]] void play_steps(Outcome* outcomes) {
+  // `is_each`: every access is a step.
+  template <bool is_each>
+  void play_block(Outcome* outcomes) {
+    if (decoder_.is_sectored()) {
+      is_mixed_ ? play_sectors<is_each, true>(outcomes) : play_sectors<is_each, false>(outcomes);
+    } else if (is_mixed_) {
+      play_lines<is_each, true>(outcomes);
+    } else {
+      play_lines<is_each, false>(outcomes);
+    }
+  }
+
+  // These are where all accesses pass. Where hits and misses are mixed nobody can foretell which comes next, and a
+  // branch on it would cost more than to do for both what either needs.
+  template <bool is_each, bool is_mixed>
+  [[gnu::noinline]] void play_lines(Outcome* outcomes) {
     // By value, so that nothing of it is read again after each store.
+    Sets sets = std::move(sets_);
+    const bool is_large = ways_.size() * Sets::most_ways > few_slots;
+    const std::size_t count = steps_.count;
+    std::size_t misses = 0;
+    for (std::size_t step = 0; step < count; ++step) {
+      if (is_large) {
+        sets.prefetch(steps_.set[step + steps_ahead]);
+      }
+      const std::uint32_t set = steps_.set[step];
+      const std::uint32_t id = steps_.id[step];
+      Outcome& outcome = outcomes[is_each ? step : steps_.position[step]];
+      if (is_mixed) {
+        const bool is_miss = sets.access(set, id).is_miss;
+        misses += is_miss;
+        outcome = static_cast<Outcome>(2 * is_miss);
+      } else if (const std::uint64_t here = sets.ways_of(set, id); here != 0) {
+        sets.touch(set, way_in(here));
+        outcome = Outcome::hit;
+      } else {
+        const std::uint32_t way = way_in(sets.oldest(set));
+        sets.touch(set, way);
+        sets.put(set, way, id);
+        ++misses;
+        outcome = Outcome::line_miss;
+      }
+    }
+    sets_ = std::move(sets);
+    is_mixed_ = misses != 0 && misses != count;
+  }
+
+  template <bool is_each, bool is_mixed>
+  [[gnu::noinline]] void play_sectors(Outcome* outcomes) {
     Sets sets = std::move(sets_);
     std::uint64_t* const sectors = sectors_.data();
     const std::uint64_t* const fetched_with = fetched_with_.data();
     const bool is_large = ways_.size() * Sets::most_ways > few_slots;
     const std::size_t count = steps_.count;
-    std::size_t misses = 0;
     std::uint32_t last_id = nobody;
-    std::size_t last_slot = 0;
-    std::uint64_t there = 0;  // sectors of the last line
+    std::size_t slot = 0;                 // of the last line
+    std::uint64_t there = sectors[slot];  // sectors of it
+    std::size_t hits = 0;
     for (std::size_t step = 0; step < count; ++step) {
       if (is_large) {
         sets.prefetch(steps_.set[step + steps_ahead]);
@@ -220,40 +298,27 @@ class LruSimulator final : public CacheSimulator {
       const std::uint32_t set = steps_.set[step];
       const std::uint32_t id = steps_.id[step];
       std::uint64_t is_line_miss = 0;
-      if (!is_sectored || id != last_id) {
-        const std::uint64_t here = sets.ways_of(set, id);
-        is_line_miss = here == 0 ? 1 : 0;
-        if (is_mixed) {
-          const std::uint32_t way = way_in(here | (sets.oldest(set) & (0 - is_line_miss)));
-          sets.put_and_touch(set, way, id);
-          last_slot = slot_of(set, way);
-        } else if (here != 0) {
-          sets.touch(set, way_in(here));
-          continue;
-        } else {
-          const std::uint32_t way = way_in(sets.oldest(set));
-          sets.touch(set, way);
-          sets.put(set, way, id);
-        }
-        if (is_sectored) {
-          there = sectors[last_slot] & (is_line_miss - 1);
-          last_id = id;
-        }
-        misses += is_line_miss;
+      if (id != last_id) {
+        sectors[slot] = there;
+        const LruAccess access = sets.access(set, id);
+        is_line_miss = access.is_miss;
+        slot = slot_of(set, access.way);
+        there = sectors[slot] & (is_line_miss - 1);
+        last_id = id;
       }
-      Outcome& outcome = outcomes[steps_.position[step]];
-      if (is_sectored) {
-        const std::uint64_t sector = steps_.sector[step];
-        const std::uint64_t is_there = (there >> sector) & 1U;
+      const std::uint64_t sector = steps_.sector[step];
+      const std::uint64_t is_there = (there >> sector) & 1U;
+      if (is_mixed) {
         there |= fetched_with[sector] & (is_there - 1);
-        sectors[last_slot] = there;
-        outcome = static_cast<Outcome>(1 - is_there + is_line_miss);
-      } else {
-        outcome = static_cast<Outcome>(2 * is_line_miss);
+      } else if (is_there == 0) {
+        there |= fetched_with[sector];
       }
+      hits += is_there;
+      outcomes[is_each ? step : steps_.position[step]] = static_cast<Outcome>(1 - is_there + is_line_miss);
     }
+    sectors[slot] = there;
     sets_ = std::move(sets);
-    is_mixed_ = misses != 0 && misses != count;
+    is_mixed_ = hits != 0 && hits != count;
   }
 
   [[nodiscard]] static std::uint32_t way_in(std::uint64_t ways) {
@@ -282,7 +347,6 @@ class LruSimulator final : public CacheSimulator {
   void flood() {
     for (std::uint32_t set = 0; set < ways_.size(); ++set) {
       for (std::uint32_t way = 0; way < ways_[set]; ++way) {
-        sets_.begin(1);
         sets_.put(set, way, stranger);
         sets_.touch(set, way);
       }
@@ -300,7 +364,8 @@ class LruSimulator final : public CacheSimulator {
   Sets sets_;
   std::vector<std::uint64_t> sectors_;  // by set, then by way: which sectors of the line are there
   Steps steps_;
-  bool is_mixed_ = false;  // hits and misses in the last block
+  bool is_mixed_ = false;      // hits and misses in the last block
+  bool is_repeating_ = false;  // many accesses to one sector in succession in the last block
   std::shared_ptr<const IdsInUse> ids_in_use_ = std::make_shared<IdsInUse>();
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -16,13 +17,12 @@
 //
 //   Sets(ways);                    one entry for each set, at most `most_ways`
 //   void clear();                  all ways are free
-//   void begin(accesses);          before so many calls of touch()
 //   ways_of(set, id)               bit i: the line lies in way i
 //   oldest(set)                    bit i: way i goes next; one bit
 //   id_in(set, way)                the line, or what stands in place of one
 //   void put(set, way, id);        the same, to be there from now on
 //   void touch(set, way);          the way is now the youngest
-//   void put_and_touch(...)        both, in stores that do not depend on the way where sets are soon accessed again
+//   access(set, id)                puts the line into the oldest way, unless it is there, and touches that way
 //   void release(set, way);        the way is now free
 //   void prefetch(set);            an access to the set is due
 namespace gpuinfer::model {
@@ -32,78 +32,133 @@ inline constexpr std::uint32_t nobody = ~std::uint32_t{0};
 inline constexpr std::uint32_t stranger = nobody - 1;
 static_assert(LineIds::end < stranger);
 
-// Up to four ways. The ids of a set are one register; beside them stands when each way was accessed last, the way
-// itself in the two lowest bits, so that the least of the four numbers names the oldest way.
-class LruSetsOfFour {
+struct LruAccess {
+  std::uint32_t way = 0;
+  bool is_miss = false;
+};
+
+// The orders of up to four ways, each a number below `count`, oldest way first: to look up what an access does to one
+// is quicker than to do it.
+class OrdersOfFour {
  public:
   static constexpr std::uint32_t most_ways = 4;
+  static constexpr std::size_t count = 1 + 2 + 6 + 24;  // of one to four ways
 
-  explicit LruSetsOfFour(std::vector<std::uint32_t> ways) : ways_(std::move(ways)), sets_(ways_.size()) { clear(); }
+  struct Order {
+    std::uint32_t ways = 0;
+    std::array<std::uint8_t, most_ways> from_oldest{};
 
-  void clear() {
-    now_ = most_ways;
-    for (std::size_t set = 0; set < sets_.size(); ++set) {
-      for (std::uint32_t way = 0; way < most_ways; ++way) {
-        sets_[set].ids[way] = nobody;
-        sets_[set].times[way] = way < ways_[set] ? way : never_goes;
+    bool operator==(const Order&) const = default;
+  };
+
+  // After an access to the only way in the mask, or to the oldest way where it is empty: that way and the order.
+  struct Next {
+    std::uint8_t order = 0;
+    std::uint8_t way = 0;
+  };
+
+  constexpr OrdersOfFour() {
+    std::size_t number = 0;
+    for (std::uint32_t ways = 1; ways <= most_ways; ++ways) {
+      Order order = lowest_first(ways);
+      do {
+        orders_[number++] = order;
+      } while (std::next_permutation(order.from_oldest.begin(), order.from_oldest.begin() + ways));
+    }
+    for (number = 0; number < count; ++number) {
+      for (std::uint32_t place = 0; place < orders_[number].ways; ++place) {
+        const std::uint8_t way = orders_[number].from_oldest[place];
+        Order order = orders_[number];
+        const auto begin = order.from_oldest.begin();
+        std::rotate(begin + place, begin + place + 1, begin + order.ways);
+        const Next next{.order = number_of(order), .way = way};
+        next_[number * masks + (1U << way)] = next;
+        if (place == 0) {
+          next_[number * masks] = next;
+        }
       }
     }
   }
 
-  // Before the clock runs out all times become as small as their order allows.
-  void begin(std::size_t accesses) {
-    if (now_ < never_goes / most_ways * most_ways - most_ways * (accesses + 1)) [[likely]] {
-      return;
-    }
+  static constexpr Order lowest_first(std::uint32_t ways) { return {.ways = ways, .from_oldest = {0, 1, 2, 3}}; }
+
+  [[nodiscard]] constexpr std::uint8_t number_of(const Order& order) const {
+    return static_cast<std::uint8_t>(std::find(orders_.begin(), orders_.end(), order) - orders_.begin());
+  }
+  [[nodiscard]] const Order& operator[](std::size_t number) const { return orders_[number]; }
+  [[nodiscard]] [[gnu::always_inline]] Next next(std::size_t number, std::size_t mask) const {
+    return next_[number * masks + mask];
+  }
+
+ private:
+  static constexpr std::size_t masks = std::size_t{1} << most_ways;
+
+  std::array<Order, count> orders_{};
+  std::array<Next, count * masks> next_{};
+};
+
+inline constexpr OrdersOfFour orders_of_four;
+
+// Up to four ways. The ids of a set are one register, and the order of its ways is one byte.
+class LruSetsOfFour {
+ public:
+  static constexpr std::uint32_t most_ways = OrdersOfFour::most_ways;
+
+  explicit LruSetsOfFour(std::vector<std::uint32_t> ways)
+      : ways_(std::move(ways)), sets_(ways_.size()), order_(ways_.size()) {
+    clear();
+  }
+
+  void clear() {
     for (std::size_t set = 0; set < sets_.size(); ++set) {
-      const auto times = sets_[set].times;
-      for (std::uint32_t way = 0; way < ways_[set]; ++way) {
-        const auto older = static_cast<std::uint32_t>(
-            std::count_if(times.begin(), times.end(), [&](std::uint32_t time) { return time < times[way]; }));
-        sets_[set].times[way] = times[way] < most_ways ? way : (older + 1) * most_ways + way;
-      }
+      sets_[set].ids.fill(nobody);
+      order_[set] = orders_of_four.number_of(OrdersOfFour::lowest_first(ways_[set]));
     }
-    now_ = (most_ways + 1) * most_ways;
   }
 
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t ways_of(std::uint32_t set, std::uint32_t id) const {
     return equal_words_of_4(sets_[set].ids.data(), id);
   }
-  [[nodiscard]] [[gnu::always_inline]] std::uint64_t oldest(std::uint32_t set) const {
-    const auto& times = sets_[set].times;
-    const std::uint32_t least = std::min(std::min(times[0], times[1]), std::min(times[2], times[3]));
-    return std::uint64_t{1} << (least % most_ways);
+  [[nodiscard]] std::uint64_t oldest(std::uint32_t set) const {
+    return std::uint64_t{1} << orders_of_four.next(order_[set], 0).way;
   }
   [[nodiscard]] std::uint32_t id_in(std::uint32_t set, std::uint32_t way) const { return sets_[set].ids[way]; }
 
-  [[gnu::always_inline]] void put(std::uint32_t set, std::uint32_t way, std::uint32_t id) { sets_[set].ids[way] = id; }
-  [[gnu::always_inline]] void touch(std::uint32_t set, std::uint32_t way) {
-    now_ += most_ways;
-    sets_[set].times[way] = now_ | way;
+  void put(std::uint32_t set, std::uint32_t way, std::uint32_t id) { sets_[set].ids[way] = id; }
+  void touch(std::uint32_t set, std::uint32_t way) {
+    order_[set] = orders_of_four.next(order_[set], std::size_t{1} << way).order;
   }
-  [[gnu::always_inline]] void put_and_touch(std::uint32_t set, std::uint32_t way, std::uint32_t id) {
-    now_ += most_ways;
-    put_word_of<4>(sets_[set].ids.data(), way, id);
-    put_word_of<4>(sets_[set].times.data(), way, now_ | way);
+  [[nodiscard]] [[gnu::always_inline]] LruAccess access(std::uint32_t set, std::uint32_t id) {
+    const std::uint64_t here = ways_of(set, id);
+    const OrdersOfFour::Next next = orders_of_four.next(order_[set], here);
+    order_[set] = next.order;
+    put_word_of_4(sets_[set].ids.data(), next.way, id);
+    return {.way = next.way, .is_miss = here == 0};
   }
   void release(std::uint32_t set, std::uint32_t way) {
-    sets_[set].ids[way] = nobody;
-    sets_[set].times[way] = way;
+    put(set, way, nobody);
+    // Behind all lines, and before the free ways below it.
+    OrdersOfFour::Order order = orders_of_four[order_[set]];
+    const auto begin = order.from_oldest.begin();
+    const auto rank = [&](std::uint8_t each) { return id_in(set, each) == nobody ? each : most_ways; };
+    std::stable_sort(begin, begin + order.ways,
+                     [&](std::uint8_t one, std::uint8_t other) { return rank(one) < rank(other); });
+    order_[set] = orders_of_four.number_of(order);
   }
 
-  [[gnu::always_inline]] void prefetch(std::uint32_t set) const { __builtin_prefetch(&sets_[set], 1); }
+  [[gnu::always_inline]] void prefetch(std::uint32_t set) const {
+    __builtin_prefetch(&sets_[set], 1);
+    __builtin_prefetch(&order_[set], 1);
+  }
 
  private:
-  static constexpr std::uint32_t never_goes = ~std::uint32_t{0};  // the time of a way that the set does not have
-
-  struct alignas(32) Set {
+  struct alignas(16) Set {
     std::array<std::uint32_t, most_ways> ids;
-    std::array<std::uint32_t, most_ways> times;
   };
 
   std::vector<std::uint32_t> ways_;  // by set
   std::vector<Set> sets_;
-  std::uint32_t now_ = 0;
+  std::vector<std::uint8_t> order_;  // by set, a number of orders_of_four
 };
 
 // Up to 16, 32, 48 or 64 ways: as many registers of sixteen. Each way has its place in the order as one byte, 0 the
@@ -130,8 +185,6 @@ class LruSetsOfSixteens {
       }
     }
   }
-
-  static void begin(std::size_t /*accesses*/) {}
 
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t ways_of(std::uint32_t set, std::uint32_t id) const {
     std::uint64_t mask = 0;
@@ -163,13 +216,18 @@ class LruSetsOfSixteens {
       store_lanes(places + i * 16, (place - (place < from)) & (place != from));
     }
   }
-  [[gnu::always_inline]] void put_and_touch(std::uint32_t set, std::uint32_t way, std::uint32_t id) {
+  [[nodiscard]] [[gnu::always_inline]] LruAccess access(std::uint32_t set, std::uint32_t id) {
+    const std::uint64_t here = ways_of(set, id);
+    const bool is_miss = here == 0;
+    const auto way = static_cast<std::uint32_t>(std::countr_zero(here | (oldest(set) & (0 - std::uint64_t{is_miss}))));
     touch(set, way);
     if (registers == 1) {
+      // In stores that do not depend on the way: sets so small are soon accessed again.
       put_word_of<16>(&ids_[std::size_t{set} * most_ways], way, id);
     } else {
       put(set, way, id);
     }
+    return {.way = way, .is_miss = is_miss};
   }
   void release(std::uint32_t set, std::uint32_t way) {
     put(set, way, nobody);

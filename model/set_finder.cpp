@@ -70,6 +70,22 @@ void SetFinder::find(std::span<const std::uint64_t> line_numbers, std::uint32_t*
   }
 }
 
+void SetFinder::find_of_addresses(std::span<const std::uint64_t> addresses, std::uint32_t* sets) const {
+  const std::uint64_t in_line = line_bytes_ - 1;
+  const std::size_t count = addresses.size();
+  const std::uint64_t* const address = addresses.data();
+  const Byte& first = bytes_[0];
+  for (std::size_t i = 0; i < count; ++i) {
+    sets[i] = first.contributes[((address[i] & ~in_line) >> first.shift) & 0xffU];
+  }
+  for (std::size_t b = 1; b < bytes_.size(); ++b) {
+    const Byte& byte = bytes_[b];
+    for (std::size_t i = 0; i < count; ++i) {
+      sets[i] ^= byte.contributes[((address[i] & ~in_line) >> byte.shift) & 0xffU];
+    }
+  }
+}
+
 std::uint32_t SetFinder::set_of_line(std::uint64_t number) const {
   return covered_set_of(index_, number * line_bytes_);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,6 +25,10 @@ class SetFinder {
   // Throws InputError where the index does not cover the line.
   void find(std::span<const std::uint64_t> line_numbers, std::uint32_t* sets);
   [[nodiscard]] std::uint32_t set_of_line(std::uint64_t number) const;
+
+  // find() of the lines of these addresses, where the index is affine and lines have a power of two of bytes.
+  [[nodiscard]] bool finds_addresses() const { return !bytes_.empty() && std::has_single_bit(line_bytes_); }
+  void find_of_addresses(std::span<const std::uint64_t> addresses, std::uint32_t* sets) const;
 
  private:
   // What eight address bits from `shift` on contribute, by their value; the first ones also the set of address 0.

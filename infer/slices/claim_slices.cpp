@@ -27,9 +27,18 @@ bool tells_parts(const SliceStructure& structure, const CacheClaims& claims) {
   return !masks || std::ranges::all_of(*masks, [&](std::uint64_t mask) { return rows.remainder(mask) == 0; });
 }
 
+// What tells two parts of the cache apart in a block.
+std::uint64_t home_mask_of(const CacheClaims& claims) {
+  if (!claims.partitions || !claims.partitions->value || !*claims.partitions->value) {
+    return 0;
+  }
+  const auto masks = model::parities((*claims.partitions->value)->index);
+  return masks && masks->size() == 1 ? masks->front() : 0;
+}
+
 }  // namespace
 
-void claim_slices(Asker& device, CacheClaims& claims) {
+void claim_slices(Interrogator& device, CacheClaims& claims) {
   const auto& targets = device.facts().contended_targets;
   if (!claims.sector_bytes.value || std::ranges::find(targets, device.target()) == targets.end()) {
     return;
@@ -42,7 +51,7 @@ void claim_slices(Asker& device, CacheClaims& claims) {
   const std::size_t questions_before = device.questions_asked();
   FoundSlices found;
   try {
-    found = find_slices(device, *claims.sector_bytes.value);
+    found = find_slices(device, *claims.sector_bytes.value, home_mask_of(claims));
   } catch (const QuestionRefused& refused) {
     found.why_no_count = found.why_no_structure = std::string("the device refused a question: ") + refused.what();
   }

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "infer/asking/asker.hpp"
 #include "infer/asking/cache_claims.hpp"
+#include "infer/asking/interrogator.hpp"
 
 namespace gpuinfer::infer {
 
 // Claims `slices` and `slice_index`, where the device is asked for contended pairs of the target and the fill
 // granularity is known. Throws AskingEnded, DeviceError.
-void claim_slices(Asker& device, CacheClaims& claims);
+void claim_slices(Interrogator& device, CacheClaims& claims);
 
 }  // namespace gpuinfer::infer

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/gf2.hpp"
 #include "infer/slices/contention.hpp"
 #include "model/random.hpp"
 
@@ -23,10 +24,14 @@ constexpr std::uint64_t block_bytes = 2ULL << 20U;
 // wrong once in 10^8 then.
 constexpr unsigned sure = 4;
 
+// How often what does not fit is asked in all.
+constexpr int attempts_asked = 3;
+
 class SliceSearch {
  public:
-  SliceSearch(Asker& device, std::uint64_t sector_bytes)
-      : device_(&device), contention_(device), sector_bytes_(sector_bytes), random_(device.settings().seed) {
+  SliceSearch(Asker& device, std::uint64_t sector_bytes, std::uint64_t home_mask)
+      : device_(&device), contention_(device), sector_bytes_(sector_bytes), home_mask_(home_mask),
+        random_(device.settings().seed) {
     const std::uint64_t begin = device.buffer().address;
     first_block_ = (begin + block_bytes - 1) / block_bytes * block_bytes - begin;
     const std::uint64_t bytes = device.buffer().bytes;
@@ -40,7 +45,9 @@ class SliceSearch {
     }
     std::vector<std::uint64_t> lines;
     for (std::uint64_t offset = 0; offset < block_bytes; offset += sector_bytes_) {
-      lines.push_back(first_block_ + offset);
+      if (may_share(first_block_, first_block_ + offset)) {
+        lines.push_back(first_block_ + offset);
+      }
     }
     if (!contention_.calibrate(lines, random_())) {
       return without("atomic additions to two lines take as long as to one");
@@ -58,6 +65,7 @@ class SliceSearch {
     if (!structure.structure) {
       found_.why_no_structure = std::move(structure.reason);
       count_elsewhere();
+      collect_sectors_of_one();
       return std::move(found_);
     }
     found_.structure = std::move(structure.structure);
@@ -70,6 +78,33 @@ class SliceSearch {
   FoundSlices without(const std::string& reason) {
     found_.why_no_count = found_.why_no_structure = reason;
     return std::move(found_);
+  }
+
+  [[nodiscard]] bool is_in_first_block(std::uint64_t offset) const {
+    return offset >= first_block_ && offset - first_block_ < block_bytes;
+  }
+
+  // Not where the lines have their homes in different parts. From block to block the parts may be swapped.
+  [[nodiscard]] bool may_share(std::uint64_t one, std::uint64_t other) const {
+    return !is_in_first_block(one) || !is_in_first_block(other) ||
+           parity(device_->address_of(one) & home_mask_) == parity(device_->address_of(other) & home_mask_);
+  }
+
+  // Which of the pairs share a slice each time, of those that may.
+  [[nodiscard]] std::vector<bool> surely_together(const std::vector<Pair>& pairs, unsigned times) {
+    std::vector<Pair> asked;
+    for (const Pair& pair : pairs) {
+      if (may_share(pair[0], pair[1])) {
+        asked.push_back(pair);
+      }
+    }
+    const std::vector<bool> seen = contention_.surely_together(asked, times);
+    std::vector<bool> together;
+    auto next = seen.begin();
+    for (const Pair& pair : pairs) {
+      together.push_back(may_share(pair[0], pair[1]) && *next++);
+    }
+    return together;
   }
 
   [[nodiscard]] std::uint64_t any_line() { return random_.below(block_bytes / sector_bytes_) * sector_bytes_; }
@@ -116,7 +151,7 @@ class SliceSearch {
       for (const std::uint32_t place : left) {
         pairs.push_back({members_.back(), line_at(place)});
       }
-      const std::vector<bool> together = contention_.surely_together(pairs, sure);
+      const std::vector<bool> together = surely_together(pairs, sure);
       std::vector<std::uint32_t> others;
       for (std::size_t i = 0; i < left.size(); ++i) {
         if (together[i]) {
@@ -144,7 +179,7 @@ class SliceSearch {
     for (std::uint32_t place = 0; place < labels_.size(); ++place) {
       pairs.push_back({any_of(places[labels_[place]]), line_at(place)});
     }
-    const std::vector<bool> confirmed = contention_.surely_together(pairs, 2);
+    const std::vector<bool> confirmed = surely_together(pairs, 2);
     for (std::uint32_t place = 0; place < labels_.size(); ++place) {
       if (confirmed[place]) {
         continue;
@@ -158,7 +193,8 @@ class SliceSearch {
       const std::vector<bool> together = contention_.voted(with_all);
       for (std::uint32_t label = 0; label < places.size(); ++label) {
         const auto first = together.begin() + static_cast<std::ptrdiff_t>(witnesses * label);
-        if (std::all_of(first, first + witnesses, [](bool each) { return each; })) {
+        if (may_share(members_[label], line_at(place)) &&
+            std::all_of(first, first + witnesses, [](bool each) { return each; })) {
           labels_[place] = label;
         }
       }
@@ -168,14 +204,17 @@ class SliceSearch {
   // The one of these lines that shares a slice with the line, if there is one.
   [[nodiscard]] std::optional<std::uint32_t> slice_among(const std::vector<std::uint64_t>& members,
                                                          std::uint64_t line) {
+    std::vector<std::uint32_t> of_pair;
     std::vector<Pair> pairs;
-    for (const std::uint64_t member : members) {
-      pairs.push_back({member, line});
+    for (std::uint32_t i = 0; i < members.size(); ++i) {
+      if (may_share(members[i], line)) {
+        of_pair.push_back(i);
+        pairs.push_back({members[i], line});
+      }
     }
     for (int attempt = 0; attempt < 2; ++attempt) {
-      const std::vector<bool> together = contention_.surely_together(pairs, sure);
-      if (const auto first = std::ranges::find(together, true); first != together.end()) {
-        return static_cast<std::uint32_t>(first - together.begin());
+      if (const auto closest = contention_.closest(pairs, sure)) {
+        return of_pair[*closest];
       }
     }
     return std::nullopt;
@@ -193,7 +232,7 @@ class SliceSearch {
       for (const std::uint64_t line : left) {
         pairs.push_back({member, line});
       }
-      const std::vector<bool> together = contention_.surely_together(pairs, 2);
+      const std::vector<bool> together = surely_together(pairs, 2);
       std::vector<std::uint64_t> others;
       for (std::size_t i = 0; i < left.size(); ++i) {
         if (!together[i]) {
@@ -242,7 +281,7 @@ class SliceSearch {
       pairs.push_back({numbered(number + structure.weights[i]), line});
       pairs.push_back({numbered(number + structure.modulo - structure.weights[i]), line});
     }
-    const std::vector<bool> together = contention_.surely_together(pairs, sure);
+    const std::vector<bool> together = surely_together(pairs, sure);
     std::uint32_t digit_flips = 0;
     for (std::size_t i = 0; i < structure.weights.size(); ++i) {
       if (together[2 * i] == together[2 * i + 1]) {
@@ -261,7 +300,7 @@ class SliceSearch {
                " slices, and their index has " + std::to_string(count));
       return;
     }
-    const std::vector<Block> blocks = choose_senses() ? other_blocks() : std::vector<Block>{};
+    const std::vector<Block> blocks = chooses_senses() ? other_blocks() : std::vector<Block>{};
     if (blocks.empty()) {
       withdraw("in another block of 2 MB lines lie otherwise than parities that flip and numbers that shift allow");
       return;
@@ -275,17 +314,28 @@ class SliceSearch {
       return;
     }
     found_.count = count;
+    collect_sectors();
     name_as_blocks_do(blocks);
   }
 
   [[nodiscard]] std::uint64_t any_block() { return first_block_ + random_.below(blocks_) * block_bytes; }
 
+  // What blocks tell may be misread, so others are asked then.
+  bool chooses_senses() {
+    const SliceStructure first = *found_.structure;
+    for (int attempt = 0; attempt < attempts_asked; ++attempt) {
+      if (choose_senses(first)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // One block does not tell whether numbers go up or down where a row differs, and any choice explains it. In other
   // blocks, where numbers are shifted, one choice does.
-  bool choose_senses() {
+  bool choose_senses(const SliceStructure& first) {
     constexpr std::size_t blocks_asked = 4;
     constexpr std::size_t more_lines = 24;
-    const SliceStructure first = *found_.structure;
     std::vector<std::vector<Labelled>> seen(blocks_asked);
     for (std::vector<Labelled>& lines : seen) {
       std::vector<std::uint64_t> places{0};
@@ -355,7 +405,10 @@ class SliceSearch {
     for (std::uint64_t i = 0; i < std::min(most_pairs, blocks_ / 2); ++i) {
       const std::uint64_t even = first_block_ + random_.below(blocks_ / 2) * 2 * block_bytes;
       for (const std::uint64_t offset : {even, even + block_bytes}) {
-        const auto block = block_at(offset);
+        std::optional<Block> block;
+        for (int attempt = 0; attempt < attempts_asked && !block; ++attempt) {
+          block = block_at(offset);
+        }
         if (!block) {
           return {};
         }
@@ -405,9 +458,63 @@ class SliceSearch {
     found_.structure.reset();
     found_.why_no_structure = reason;
     count_elsewhere();
+    collect_sectors_of_one();
   }
 
-  // Half of them together.
+  // Sectors from everywhere that share a slice with the first line.
+  void collect_sectors_of_one() {
+    constexpr std::size_t sectors_wanted = 12000;
+    if (!found_.count) {
+      return;
+    }
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < sectors_wanted * *found_.count; ++i) {
+      pairs.push_back({members_.front(), any_block() + any_line()});
+    }
+    const std::vector<bool> together = surely_together(pairs, 3);
+    std::vector<std::uint64_t>& sectors = found_.sectors.emplace_back();
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (together[i]) {
+        sectors.push_back(pairs[i][1]);
+      }
+    }
+  }
+
+  // Of all blocks that tell what they add, up to so many.
+  void collect_sectors() {
+    constexpr std::uint64_t most_blocks = 128;
+    found_.sectors.resize(*found_.count);
+    for (std::uint64_t i = 0; i < std::min(most_blocks, blocks_); ++i) {
+      if (const auto block = block_at(first_block_ + i * block_bytes)) {
+        for (std::uint64_t place = 0; place < block_bytes; place += sector_bytes_) {
+          found_.sectors[slice_of(*found_.structure, block->constants, place)].push_back(block->offset + place);
+        }
+      }
+    }
+  }
+
+  // By the number of a slice, whether its lines have their homes in the second part; all in the first where there are
+  // no parts.
+  [[nodiscard]] std::vector<bool> second_part() const {
+    const std::vector<std::uint64_t>& rows = found_.structure->row_masks;
+    std::vector<bool> is_second(member_of_slice_.size());
+    // Of two slices, one in each part, no other pairs are apart.
+    for (std::uint32_t some = 1; is_second.size() > 2 && some < std::uint32_t{1} << rows.size(); ++some) {
+      std::uint64_t mask = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        mask ^= ((some >> i) & 1U) != 0 ? rows[i] : 0;
+      }
+      if (mask == home_mask_) {
+        for (std::uint32_t slice = 0; slice < is_second.size(); ++slice) {
+          is_second[slice] = parity(slice & some) != 0;
+        }
+      }
+    }
+    return is_second;
+  }
+
+  // Half of them together, and the others of slices of one part: those of different parts are not mistaken for lines of
+  // one slice by whoever knows the parts.
   void ask_fresh_pairs(const std::vector<Block>& blocks) {
     constexpr std::size_t pairs_asked = 20000;
     struct Line {
@@ -422,6 +529,7 @@ class SliceSearch {
       lines.push_back({block.offset + place, slice_of(*found_.structure, block.constants, place)});
       of_slice[lines.back().slice].push_back(lines.back().offset);
     }
+    const std::vector<bool> is_second = second_part();
     std::vector<Pair> pairs;
     std::vector<bool> said;
     while (pairs.size() < pairs_asked) {
@@ -432,7 +540,7 @@ class SliceSearch {
       if (pairs.size() % 2 == 0 && mate != one.offset) {
         pairs.push_back({one.offset, mate});
         said.push_back(true);
-      } else if (pairs.size() % 2 == 1 && other.slice != one.slice) {
+      } else if (pairs.size() % 2 == 1 && other.slice != one.slice && is_second[other.slice] == is_second[one.slice]) {
         pairs.push_back({one.offset, other.offset});
         said.push_back(false);
       }
@@ -457,6 +565,7 @@ class SliceSearch {
   Asker* device_;
   Contention contention_;
   std::uint64_t sector_bytes_;
+  std::uint64_t home_mask_;
   model::Random random_;
   std::uint64_t first_block_ = 0;  // offset of the first aligned one
   std::uint64_t blocks_ = 0;
@@ -471,6 +580,8 @@ class SliceSearch {
 
 }  // namespace
 
-FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes) { return SliceSearch(device, sector_bytes).find(); }
+FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes, std::uint64_t home_mask) {
+  return SliceSearch(device, sector_bytes, home_mask).find();
+}
 
 }  // namespace gpuinfer::infer

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "infer/asking/asker.hpp"
 #include "infer/slices/slice_structure.hpp"
@@ -30,10 +31,14 @@ struct FoundSlices {
   FreshPairs fresh = {};
   double apart_cycles = 0;
   double together_cycles = 0;
+  // Offsets of sectors, by slice: of all slices where the structure is known, else of one, and none where nothing is.
+  std::vector<std::vector<std::uint64_t>> sectors = {};
 };
 
 // Needs a device that is asked for contended pairs of the target, and a buffer of several aligned blocks of 2 MB.
-// `sector_bytes`: a power of two, not more than a line. Throws AskingEnded, QuestionRefused, DeviceError.
-[[nodiscard]] FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes);
+// `sector_bytes`: a power of two, not more than a line. `home_mask`: address bits whose parity tells in which of two
+// parts a line of such a block has its home, 0 where there is one; slices of one part may seem to be slices of the
+// other, their mirrors. Throws AskingEnded, QuestionRefused, DeviceError.
+[[nodiscard]] FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes, std::uint64_t home_mask = 0);
 
 }  // namespace gpuinfer::infer

@@ -157,6 +157,7 @@ struct CacheDescription {
   std::optional<Partitions> partitions;
   std::optional<std::uint32_t> slices = {};  // how many
   std::optional<SliceIndex> slice_index = {};
+  std::optional<std::vector<std::uint32_t>> slice_ways = {};  // of each set of one slice
   std::vector<Carveout> carveouts;
   // Targets whose loads find the lines that loads of this one brought.
   std::optional<std::vector<std::string>> shared_with;

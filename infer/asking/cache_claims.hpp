@@ -36,6 +36,7 @@ struct CacheClaims {
   std::optional<Claim<std::optional<model::Partitions>>> partitions = {};  // none: no part is far from any SM
   std::optional<Claim<std::uint32_t>> slices = {};
   std::optional<Claim<model::SliceIndex>> slice_index = {};
+  std::optional<Claim<std::vector<std::uint32_t>>> slice_ways = {};
   std::optional<Claim<std::vector<model::Carveout>>> carveouts = {};
   std::optional<Claim<std::vector<std::string>>> shared_with = {};
   std::optional<Claim<std::array<double, 2>>> resident_bytes = {};
@@ -53,6 +54,8 @@ struct CacheClaims {
   bool lines_are_told = false;
   // So do they of the capacity.
   bool room_is_told = false;
+  // Random loads of lines of single sets were predicted, whatever sends lines into these.
+  bool policy_is_told = false;
 };
 
 // Calls visit(name of the leaf, claim, member of CacheDescription) for each claim that was made or is of every cache.
@@ -82,6 +85,7 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   visit_made("partitions", claims.partitions, &Cache::partitions);
   visit_made("slices", claims.slices, &Cache::slices);
   visit_made("slice_index", claims.slice_index, &Cache::slice_index);
+  visit_made("slice_ways", claims.slice_ways, &Cache::slice_ways);
   visit_made("carveouts", claims.carveouts, &Cache::carveouts);
   visit_made("shared_with", claims.shared_with, &Cache::shared_with);
   visit_made("resident_bytes", claims.resident_bytes, &Cache::resident_bytes);

@@ -60,6 +60,7 @@ constexpr std::array rules{
     Rule{"partitions", false, false, bits(disturbed), 0},
     Rule{"slices", false, false, bits(disturbed), 0},
     Rule{"slice_index", false, false, bits(disturbed), 0},
+    Rule{"slice_ways", false, false, bits(disturbed), 0},
     Rule{"carveouts", false, false, bits(disturbed), 0},
     Rule{"shared_with", false, false, bits(disturbed), 0},
     Rule{"resident_bytes", false, false, bits(disturbed), 0},
@@ -121,9 +122,7 @@ class Judge {
       return judgement;
     }
     const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);
-    const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_) ||
-                           (leaf == "line_bytes" && claims_.lines_are_told && !doubts_.contains(disturbed)) ||
-                           (leaf == "capacity_bytes" && claims_.room_is_told && !doubts_.contains(disturbed));
+    const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_) || is_told(leaf);
     const unsigned open = is_proven ? 0 : seen_of(rule.leaves_ambiguous | rule.leaves_unknown);
     if (open != 0) {
       const bool says_nothing = (open & rule.leaves_unknown) != 0;
@@ -143,6 +142,13 @@ class Judge {
   }
 
  private:
+  // By experiments of its own, whatever becomes of other leaves.
+  [[nodiscard]] bool is_told(std::string_view leaf) const {
+    return !doubts_.contains(disturbed) &&
+           ((leaf == "line_bytes" && claims_.lines_are_told) || (leaf == "capacity_bytes" && claims_.room_is_told) ||
+            (leaf == "replacement" && claims_.policy_is_told));
+  }
+
   [[nodiscard]] unsigned seen_of(unsigned which) const {
     unsigned seen = 0;
     for (const auto& [doubt, sentence] : doubts_) {

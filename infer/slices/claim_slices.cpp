@@ -8,6 +8,7 @@
 
 #include "infer/asking/ending.hpp"
 #include "infer/asking/gf2.hpp"
+#include "infer/slices/claim_slice_sets.hpp"
 #include "infer/slices/find_slices.hpp"
 
 namespace gpuinfer::infer {
@@ -81,6 +82,7 @@ void claim_slices(Interrogator& device, CacheClaims& claims) {
   device.learned(claims.slices->value ? std::to_string(*claims.slices->value) + " slices" +
                                             (found.structure ? "" : ": " + claims.slice_index->reason)
                                       : claims.slices->reason);
+  claim_slice_sets(device, found.sectors, claims);
 }
 
 }  // namespace gpuinfer::infer

@@ -102,7 +102,12 @@ EvidenceDetails every_detail() {
                             &details.fresh_pairs,
                             &details.fresh_pairs_together,
                             &details.fresh_pairs_wrong,
-                            &details.blocks_asked}) {
+                            &details.blocks_asked,
+                            &details.fresh_lines,
+                            &details.fresh_lines_in_one_set,
+                            &details.fresh_set_loads,
+                            &details.fresh_set_misses,
+                            &details.fresh_set_loads_wrong}) {
     *count = 3;
   }
   for (const Leaf<EvidenceDetails>& row : evidence_detail_leaves()) {

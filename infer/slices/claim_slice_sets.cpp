@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/slices/claim_slice_sets.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "infer/asking/ending.hpp"
+#include "infer/slices/slice_sets.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+using Sectors = std::vector<std::uint64_t>;
+
+// Lines that no set was found for, or that are missing where they are counted: one in so many at most.
+constexpr std::size_t rare = 100;
+
+class SliceSetClaims {
+ public:
+  SliceSetClaims(Interrogator& device, const std::vector<Sectors>& sectors, CacheClaims& claims)
+      : device_(&device), sectors_(&sectors), claims_(&claims), sector_bytes_(*claims.sector_bytes.value),
+        hit_cycles_(device.classifier().hit_median_cycles()), miss_cycles_(device.classifier().miss_median_cycles()) {
+    if (claims.partitions && claims.partitions->value && *claims.partitions->value) {
+      partitions_ = **claims.partitions->value;
+    }
+  }
+
+  void claim() {
+    auto& slice_ways = claims_->slice_ways.emplace();
+    const std::size_t questions_before = device_->questions_asked();
+    const SliceView view = view_of(sectors_->front());
+    FoundSliceSets found = find_slice_sets(*device_, view, without_strangers(sectors_->front(), view), sector_bytes_);
+    slice_ways.questions = device_->questions_asked() - questions_before;
+    if (!found.sets) {
+      slice_ways.reason = std::move(found.reason);
+      device_->learned(slice_ways.reason);
+      return;
+    }
+    const SliceSets& sets = *found.sets;
+    slice_ways.value.emplace(sets.sets.size(), sets.ways);
+    slice_ways.trials = sets.fresh_in_one_set;
+    slice_ways.details.fresh_lines = sets.fresh_lines;
+    slice_ways.details.fresh_lines_in_one_set = sets.fresh_in_one_set;
+    std::string learned = std::to_string(sets.sets.size()) + " sets of " + std::to_string(sets.ways) + " lines of " +
+                          std::to_string(sets.line_bytes) + " bytes in a slice";
+    if (!claims_->line_bytes.value) {
+      claims_->line_bytes = {.value = sets.line_bytes, .questions = slice_ways.questions, .trials = sets.fresh_lines};
+      claims_->lines_are_told = true;
+    }
+    if (claim_policy(view, sets)) {
+      learned += ", LRU in each; " + claim_capacity(sets);
+    }
+    device_->learned(learned);
+  }
+
+ private:
+  // Of the unit of which the slice is near, which finds lines there that atomic additions have just taken home.
+  SliceView view_of(const Sectors& sectors) {
+    constexpr std::size_t lines_asked = 64;
+    SliceView view{.unit = {}, .most_present_cycles = (hit_cycles_ + miss_cycles_) / 2};
+    if (!partitions_ || partitions_->sms.size() < 2) {
+      return view;
+    }
+    const Sectors some(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(
+                                                              std::min(lines_asked / 2 * 2, sectors.size() / 2 * 2)));
+    model::Question home{.target = device_->target(), .state = model::StartState::keep, .warm = {}, .record = some};
+    home.circumstances.contended_pairs = true;
+    static_cast<void>(device_->latencies(std::span(&home, 1)));
+    std::vector<float> cycles = loads_by(partitions_->sms[0].front(), {}, some);
+    std::ranges::nth_element(cycles, cycles.begin() + static_cast<std::ptrdiff_t>(cycles.size() / 2));
+    const bool is_near = cycles[cycles.size() / 2] < hit_cycles_ + partitions_->far_cycles / 2;
+    view.unit = partitions_->sms[is_near ? 0 : 1].front();
+    return view;
+  }
+
+  // Latencies of lines, each loaded once behind all of `warm`.
+  std::vector<float> loads_by(std::optional<std::uint32_t> unit, Sectors warm, Sectors lines) {
+    model::Question question{.target = device_->target(),
+                             .state = model::StartState::keep,
+                             .warm = std::move(warm),
+                             .record = std::move(lines)};
+    question.circumstances.unit = unit;
+    return std::move(device_->latencies(std::span(&question, 1)).front());
+  }
+
+  // A line that is far although it was just loaded, from where its slice is near, is of another slice.
+  Sectors without_strangers(const Sectors& sectors, const SliceView& view) {
+    if (!partitions_) {
+      return sectors;
+    }
+    constexpr std::size_t at_once = 1024;
+    Sectors kept;
+    for (std::size_t first = 0; first < sectors.size(); first += at_once) {
+      const Sectors some(sectors.begin() + static_cast<std::ptrdiff_t>(first),
+                         sectors.begin() + static_cast<std::ptrdiff_t>(std::min(sectors.size(), first + at_once)));
+      const std::vector<float> cycles = loads_by(view.unit, some, some);
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        if (cycles[i] < hit_cycles_ + partitions_->far_cycles / 2 || cycles[i] > view.most_present_cycles) {
+          kept.push_back(some[i]);
+        }
+      }
+    }
+    return kept;
+  }
+
+  bool claim_policy(const SliceView& view, const SliceSets& sets) {
+    constexpr std::size_t one_wrong_in = 10000;
+    const std::size_t questions_before = device_->questions_asked();
+    const LruPrediction prediction = predict_lru(*device_, view, sets);
+    claims_->replacement.questions = device_->questions_asked() - questions_before;
+    const std::size_t wrong = prediction.accesses - prediction.as_predicted;
+    if (wrong * one_wrong_in > prediction.accesses) {
+      claims_->replacement.reason = "LRU predicts " + std::to_string(prediction.as_predicted) + " of " +
+                                    std::to_string(prediction.accesses) + " loads of sets of a slice";
+      return false;
+    }
+    claims_->replacement = {.value = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}},
+                            .questions = claims_->replacement.questions,
+                            .trials = prediction.accesses};
+    claims_->replacement.details.fresh_set_loads = prediction.accesses;
+    claims_->replacement.details.fresh_set_loads_wrong = wrong;
+    claims_->replacement.details.fresh_set_misses = prediction.misses;
+    claims_->policy_is_told = true;
+    return true;
+  }
+
+  // Each slice keeps as many lines as the one of which all sets are known, or says how many it keeps.
+  std::string claim_capacity(const SliceSets& sets) {
+    const std::size_t lines_of_slice = sets.sets.size() * sets.ways;
+    const auto without = [&](const std::string& reason) {
+      if (!claims_->ways.value) {
+        claims_->ways.reason = claims_->capacity_bytes.reason = reason;
+      }
+      return reason;
+    };
+    if (!claims_->slices || claims_->slices->value != sectors_->size()) {
+      return without("one slice was looked into, and which lines lie in the others is not known");
+    }
+    const std::size_t questions_before = device_->questions_asked();
+    for (std::size_t slice = 0; slice < sectors_->size(); ++slice) {
+      const SliceView view = view_of((*sectors_)[slice]);
+      const Sectors lines = without_strangers(one_of_each_line((*sectors_)[slice], sets.line_bytes), view);
+      const std::size_t present = count_present(*device_, view, lines);
+      const std::size_t off = std::max(present, lines_of_slice) - std::min(present, lines_of_slice);
+      if (off * rare > lines_of_slice) {
+        return without("slice " + std::to_string(slice) + " keeps " + std::to_string(present) + " lines of " +
+                       std::to_string(lines.size()) + ", and the sets of another one " +
+                       std::to_string(lines_of_slice));
+      }
+    }
+    const std::size_t asked = device_->questions_asked() - questions_before;
+    claims_->ways = {.value = std::vector<std::uint32_t>(sectors_->size() * sets.sets.size(), sets.ways),
+                     .questions = asked,
+                     .trials = lines_of_slice};
+    claims_->capacity_bytes = {
+        .value = sectors_->size() * lines_of_slice * sets.line_bytes, .questions = asked, .trials = lines_of_slice};
+    claims_->sets_are_counted = true;
+    return std::to_string(sectors_->size()) + " slices keep " + std::to_string(lines_of_slice) + " lines each";
+  }
+
+  [[nodiscard]] Sectors one_of_each_line(const Sectors& sectors, std::uint64_t line_bytes) const {
+    Sectors lines;
+    std::set<std::uint64_t> seen;
+    for (const std::uint64_t sector : sectors) {
+      if (seen.insert(device_->address_of(sector) / line_bytes).second) {
+        lines.push_back(sector);
+      }
+    }
+    return lines;
+  }
+
+  Interrogator* device_;
+  const std::vector<Sectors>* sectors_;
+  CacheClaims* claims_;
+  std::uint64_t sector_bytes_;
+  double hit_cycles_;
+  double miss_cycles_;
+  std::optional<model::Partitions> partitions_;
+};
+
+}  // namespace
+
+void claim_slice_sets(Interrogator& device, const std::vector<std::vector<std::uint64_t>>& sectors,
+                      CacheClaims& claims) {
+  if (sectors.empty() || !claims.sector_bytes.value) {
+    return;
+  }
+  device.report("sets of a slice", 0.985);
+  device.inquire("a line of a slice, others of the slice after it, and the line once more",
+                 "the fewest others that drive it out are its set");
+  try {
+    SliceSetClaims(device, sectors, claims).claim();
+  } catch (const QuestionRefused& refused) {
+    claims.slice_ways->reason = std::string("the device refused a question: ") + refused.what();
+    device.learned(claims.slice_ways->reason);
+  }
+}
+
+}  // namespace gpuinfer::infer

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/asking/asker.hpp"
+
+// How a slice of an outer cache is built, of which nothing is known but lines that lie in it. No index is assumed, and
+// the cache is never emptied: a line is loaded, others after it, and then it is seen whether it is still there.
+namespace gpuinfer::infer {
+
+// Who asks, and how he tells that a line is there.
+struct SliceView {
+  std::optional<std::uint32_t> unit = {};  // that loads; near to the slice
+  double most_present_cycles = 0;          // what a load of a line takes at most that is there
+};
+
+struct SliceSets {
+  std::uint32_t ways = 0;  // of each set
+  std::uint64_t line_bytes = 0;
+  std::vector<std::vector<std::uint64_t>> sets = {};  // offsets of the lines of each that were used to find it
+  std::size_t lines_placed = 0;
+  std::size_t lines_left = 0;   // that no set was found for
+  std::size_t fresh_lines = 0;  // that took no part in finding sets, and were then placed
+  std::size_t fresh_in_one_set = 0;
+};
+
+struct FoundSliceSets {
+  std::optional<SliceSets> sets = {};
+  std::string reason = {};  // why there are none
+};
+
+// `sectors`: offsets of sectors of one slice, in any order, at least a few times as many as it keeps. A set is the
+// fewest lines that drive one out, found by the shortest beginning of a random order of lines that does so, again and
+// again; many lines are asked about at once, each in a set of its own. All sets have to have as many ways, nearly all
+// lines have to lie in one of them, and fresh lines in exactly one. Throws AskingEnded, QuestionRefused, DeviceError.
+[[nodiscard]] FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
+                                             std::uint64_t sector_bytes);
+
+// Random loads of lines of a few sets at a time, held against LRU with so many ways.
+struct LruPrediction {
+  std::size_t accesses = 0;
+  std::size_t misses = 0;
+  std::size_t as_predicted = 0;
+};
+[[nodiscard]] LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets& sets);
+
+// How many of these lines are there once all were loaded, the last ones loaded again first: under LRU as many as the
+// ways of their sets, and no load of one that is gone drives out another that is still to be counted.
+[[nodiscard]] std::size_t count_present(Asker& device, const SliceView& view, const std::vector<std::uint64_t>& lines);
+
+}  // namespace gpuinfer::infer

@@ -41,7 +41,7 @@ infer::Finding study(model::Answerer& device, const std::string& target, const i
     return finding;
   }
   const std::map<std::string, std::string> values = known_values(measured, std::string(section_of(target)));
-  study.leave_open(profile, target);
+  study.leave_open(profile, target, measured);
   for (auto& [leaf, evidence] : finding.evidence.leaves) {
     if (evidence.status == model::EvidenceStatus::resolved) {
       const auto value = values.find(leaf);

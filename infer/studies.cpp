@@ -42,6 +42,31 @@ void put(DeviceDescription& profile, const std::string& /*target*/, Member Devic
 template <class Whole, class Part>
 Whole whole_of(Part Whole::*);
 
+// What a description says of the questions alone, with nothing found out.
+template <class Part>
+Part nothing_found_of(const Part& /*measured*/) {
+  return {};
+}
+model::TextureDescription nothing_found_of(const model::TextureDescription& measured) {
+  return {.texel_bytes = measured.texel_bytes, .width = measured.width, .height = measured.height};
+}
+model::CodeDescription nothing_found_of(const model::CodeDescription& measured) {
+  return {.piece_bytes = measured.piece_bytes};
+}
+
+// Of all that are called so; there is none before it was asked about.
+template <class Part>
+Part measured_in(const DeviceDescription& profile, const std::string& target,
+                 std::map<std::string, Part> DeviceDescription::*member) {
+  const auto found = (profile.*member).find(target);
+  return found == (profile.*member).end() ? Part{} : found->second;
+}
+template <class Part, class Member>
+Part measured_in(const DeviceDescription& /*profile*/, const std::string& /*target*/,
+                 Member DeviceDescription::* /*member*/) {
+  return {};
+}
+
 // `infer` makes a finding whose `part` goes to the `member` of a profile. Some inferences need to know the profile.
 template <auto infer, auto part, auto member>
 constexpr Study row(std::string_view target, bool proves_itself, std::string_view recorded_as = {},
@@ -64,8 +89,11 @@ constexpr Study row(std::string_view target, bool proves_itself, std::string_vie
             put(profile, name, member, std::move(found.*part));
             return Finding(std::move(found));
           },
-      .leave_open = [](DeviceDescription& profile,
-                       const std::string& name) { put(profile, name, member, Found{}.*part); }};
+      .leave_open =
+          [](DeviceDescription& profile, const std::string& name, const DeviceDescription& measured) {
+            using Part = std::remove_cvref_t<decltype(Found{}.*part)>;
+            put(profile, name, member, nothing_found_of(measured_in<Part>(measured, name, member)));
+          }};
 }
 
 // Through the path of loads that the device itself says it has.

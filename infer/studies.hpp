@@ -28,8 +28,9 @@ struct Study {
   // Finds out `target` and puts it into `profile`, which holds what was found out before.
   Finding (*run)(model::Answerer& device, const std::string& target, const Settings& settings,
                  model::DeviceDescription& profile);
-  // Puts it there with nothing known of it.
-  void (*leave_open)(model::DeviceDescription& profile, const std::string& target);
+  // Puts it there with nothing known of it but what it was asked, as in `measured`.
+  void (*leave_open)(model::DeviceDescription& profile, const std::string& target,
+                     const model::DeviceDescription& measured);
   // What has to be found out before, of a device with such a path of the target Latency; null: nothing.
   Needed (*needs)(const std::optional<model::PathDescription>& latency_path) = nullptr;
 };

@@ -54,7 +54,7 @@ TEST(Studies, WhatIsFoundOutStandsInTheSectionOfItsTarget) {
   facts.own_buffers["Instruction"].piece_bytes = 128;
   for (const char* target : {"L1tex", "Texture2D", "Instruction"}) {
     model::DeviceDescription profile;
-    study_of(target, facts).leave_open(profile, target);
+    study_of(target, facts).leave_open(profile, target, {});
     EXPECT_NE(model::section_with(model::sections(), profile, target), nullptr) << target;
   }
   for (const auto& section : model::sections()) {
@@ -62,10 +62,27 @@ TEST(Studies, WhatIsFoundOutStandsInTheSectionOfItsTarget) {
     if (!section.target.empty() && section.target != "Bandwidth" && section.target != "Kernels") {
       const std::string target(section.target);
       model::DeviceDescription profile;
-      study_of(target, facts).leave_open(profile, target);
+      study_of(target, facts).leave_open(profile, target, {});
       EXPECT_EQ(section.names(profile), std::vector{std::string(section.key)}) << target;
     }
   }
+}
+
+TEST(Studies, WhatWasAskedIsKeptWhereNothingIsKnown) {
+  model::DeviceFacts facts;
+  facts.own_buffers["Texture2D"].raster = model::Raster{};
+  facts.own_buffers["Instruction"].piece_bytes = 128;
+  model::DeviceDescription measured;
+  measured.textures["Texture2D"] = {.texel_bytes = 4, .width = 2048, .height = 512, .line_texels = {{8, 4}}};
+  measured.code["Instruction"] = {.piece_bytes = 128, .levels = {{{.fits_bytes = {}, .cycles = 30}}}};
+  model::DeviceDescription profile;
+  study_of("Texture2D", facts).leave_open(profile, "Texture2D", measured);
+  study_of("Instruction", facts).leave_open(profile, "Instruction", measured);
+  EXPECT_EQ(profile.textures.at("Texture2D").width, 2048U);
+  EXPECT_EQ(profile.textures.at("Texture2D").height, 512U);
+  EXPECT_FALSE(profile.textures.at("Texture2D").line_texels);
+  EXPECT_EQ(profile.code.at("Instruction").piece_bytes, 128U);
+  EXPECT_FALSE(profile.code.at("Instruction").levels);
 }
 
 }  // namespace

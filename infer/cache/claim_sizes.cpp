@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -143,6 +144,36 @@ void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims) {
     claims.line_bytes = {
         .value = sector_bytes, .questions = asker.questions_asked() - questions_before, .trials = room.loads};
     claims.lines_are_told = true;
+  }
+}
+
+void doubt_long_line(Interrogator& asker, const CacheClaims& claims, Doubts& doubts) {
+  const Bytes line_bytes = *claims.line_bytes.value;
+  asker.report("line size once more", 0.92);
+  asker.inquire("random loads of one part of each line, and of two, of more lines than fit",
+                "whatever becomes of lines, their sectors come and go together");
+  model::Random random = stream(asker.settings(), "lines that may be several");
+  const Bytes first = (line_bytes - asker.buffer().address % line_bytes) % line_bytes;
+  const Bytes lines_of_buffer = (asker.buffer().bytes - first) / line_bytes;
+  const Bytes lines_that_fit = *claims.onset_bytes.value / line_bytes;
+  std::set<Bytes> numbers;
+  for (Bytes drawn = 0; drawn < lines_that_fit + lines_that_fit / 2 + 1; ++drawn) {
+    numbers.insert(random.below(lines_of_buffer));
+  }
+  Offsets lines;
+  std::ranges::transform(numbers, std::back_inserter(lines), [&](Bytes number) { return first + number * line_bytes; });
+  WholenessCheck check;
+  try {
+    check = check_whole_lines(asker, lines, line_bytes, *claims.sector_bytes.value);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return;
+  }
+  asker.learned(check.holds ? "they do" : "they do not");
+  if (!check.holds) {
+    doubts[Doubt::line_uncertain] = "of " + std::to_string(check.loads) + " loads of lines of " +
+                                    std::to_string(line_bytes) + " bytes the rest of which was present or absent, " +
+                                    std::to_string(check.torn) + " found the other part otherwise";
   }
 }
 

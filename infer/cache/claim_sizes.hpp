@@ -40,6 +40,10 @@ void claim_capacity(CacheClaims& claims);
 // Where nothing has proven the line: whether each sector takes room of its own, by random loads. Needs sector_bytes.
 void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims);
 
+// Where nothing has explained the cache: doubts a line of several sectors some of which go without the others. Needs
+// line_bytes, sector_bytes and onset_bytes.
+void doubt_long_line(Interrogator& asker, const CacheClaims& claims, Doubts& doubts);
+
 // Where nothing has explained the cache, and lines are told: how many there is room for, by random loads.
 void claim_room(Interrogator& asker, CacheClaims& claims);
 

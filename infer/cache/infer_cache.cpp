@@ -223,6 +223,13 @@ bool may_tell_lines(const Interrogator& asker, const CacheClaims& claims, const 
          !doubts.contains(Doubt::levels_unclear);
 }
 
+// What was taken for a line may be several, where nothing that followed from it explains the cache.
+bool may_be_several_lines(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
+  return !is_explained(claims) && claims.line_bytes.value && claims.sector_bytes.value && claims.onset_bytes.value &&
+         *claims.line_bytes.value > *claims.sector_bytes.value && !claims.lines_are_told && !asker.starts_flooded() &&
+         !asker.buffer().nearer_bytes && !asker.buffer().raster && !doubts.contains(Doubt::levels_unclear);
+}
+
 // What comes along with some misses would take room that no load of the pool shows.
 bool may_tell_room(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
   return !is_explained(claims) && claims.lines_are_told && !asker.starts_flooded() && !asker.buffer().nearer_bytes &&
@@ -341,6 +348,9 @@ CacheFinding infer_cache(model::Answerer& device, const std::string& target, con
   }
   if (reader && store != Store::proven && may_tell_lines(*reader, claims, doubts)) {
     go_through([&] { claim_line_of_one_sector(*reader, claims); });
+  }
+  if (reader && store == Store::none && may_be_several_lines(*reader, claims, doubts)) {
+    go_through([&] { doubt_long_line(*reader, claims, doubts); });
   }
   if (reader && store == Store::none && may_tell_room(*reader, claims, doubts)) {
     go_through([&] { claim_room(*reader, claims); });

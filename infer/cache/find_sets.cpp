@@ -226,7 +226,7 @@ Offsets crowded_lines(const Interrogator& asker, const IndexFunction& index, con
 void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
                           std::uint64_t sector_bytes, FoundSets& sets) {
   constexpr std::size_t fewest = 20;
-  constexpr std::size_t most = 400;
+  constexpr std::size_t most = 4000;
   // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
   constexpr double as_visible = 0.5;
   const double visible_to_exclude = -std::log(1 - excluded_at);

@@ -185,24 +185,24 @@ double DepartureTally::departures_below() const {
   return std::min(bound(events_, fills_that_show_), bound(mispredicted_, fills_that_mispredict_));
 }
 
-double DepartureTally::odd_lines_below() const {
+double DepartureTally::odd_lines_below(double confidence) const {
   const double all =
       std::floor(static_cast<double>(device_->buffer().bytes) / static_cast<double>(*cache_->line_bytes));
   double tested = 0;
   for (const auto& [line, hidden] : hidden_) {
     tested += 1 - hidden;
   }
-  return std::max(infer::odd_lines_below(tested, all),
+  return std::max(infer::odd_lines_below(tested, all, confidence),
                   misreads_are_independent(device_->classifier()) ? 0 : departures_below());
 }
 
-double odd_lines_below(double tested, double all) {
+double odd_lines_below(double tested, double all, double confidence) {
   if (tested == 0) {
     return 1;
   }
   // So many odd lines of all would hardly all have been left out.
   const double left_out = std::max(0.0, 1 - tested / all);
-  const double odd = left_out == 0 ? 1 : std::max(1.0, std::log(1 - excluded_at) / std::log(left_out));
+  const double odd = left_out == 0 ? 1 : std::max(1.0, std::log(1 - confidence) / std::log(left_out));
   return std::min(1.0, odd / all);
 }
 
@@ -313,8 +313,10 @@ class RareDepartureSearch {
     }
     const std::size_t before_chases = device_.accesses_asked();
     const double least_share = static_cast<double>(*cache_.line_bytes) / static_cast<double>(device_.buffer().bytes);
+    // Of few lines two may do otherwise, just as many as the bound allows, so it is tested further than it says.
+    const double asked_to = 2 * least_share > wanted ? 0.9999 : excluded_at;
     const auto is_open = [&] {
-      return tally_.departures_below() > wanted || tally_.odd_lines_below() > std::max(wanted, 2 * least_share);
+      return tally_.departures_below() > wanted || tally_.odd_lines_below(asked_to) > std::max(wanted, 2 * least_share);
     };
     while (tally_.fills() - fills_before < planned ||
            (is_open() && device_.accesses_asked() - before_chases < 3 * planned)) {

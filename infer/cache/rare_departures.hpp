@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/cache/fresh_questions.hpp"
 
 // A device may do as a deterministic description says but for one fill in hundreds, by chance, by a counter, or by the
@@ -42,7 +43,7 @@ class DepartureTally {
 
   // The same of lines whose loads, were they not there, would have shown: the share that does otherwise every time.
   // Without repeats that say more than single loads it is that of the fills, at least.
-  [[nodiscard]] double odd_lines_below() const;
+  [[nodiscard]] double odd_lines_below(double confidence = excluded_at) const;
 
   [[nodiscard]] std::size_t fills() const { return fills_; }
   // Stretches of loads of one set that show other lines than are predicted, beyond what misreads explain.
@@ -70,8 +71,8 @@ class DepartureTally {
   double fills_that_mispredict_ = 0;
 };
 
-// The share of odd lines that is excluded with 99 % where none of those `tested` of `all` lines was one.
-[[nodiscard]] double odd_lines_below(double tested, double all);
+// The share of odd lines that is excluded where none of those `tested` of `all` lines was one.
+[[nodiscard]] double odd_lines_below(double tested, double all, double confidence = excluded_at);
 
 // The bound that a policy, an index or sets were tested to, in three digits.
 [[nodiscard]] model::DepartureBound bound_of(double departures_below);

@@ -112,8 +112,15 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
                 "one fill in hundreds may do otherwise, which a sum over all loads hides among misreads");
   std::optional<std::string> contradiction;
   bool is_refused = false;
+  bool departs_again = false;
   try {
     contradiction = search_departures(asker, cache, tally);
+    const std::size_t events = tally.events();
+    if (!contradiction && events > 0 && !departs(asker, tally)) {
+      // Somebody else's loads would not come again.
+      contradiction = search_departures(asker, cache, tally);
+      departs_again = tally.events() > events;
+    }
   } catch (const QuestionRefused&) {
     is_refused = true;
   }
@@ -124,6 +131,10 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
   } else if (departs(asker, tally)) {
     asker.learned("it does so but for " + share_text(tally.departing_share()));
     return;
+  } else if (departs_again) {
+    fail(verification, "of " + std::to_string(tally.fills()) +
+                           " fills a few depart, again when asked once more, which misreads do not explain");
+    verification.contradicted = true;
   } else if (is_refused && below > most_departures) {
     fail(verification,
          "what was recorded excludes no departures below one in " + std::to_string(std::lround(1 / below)) + " fills");

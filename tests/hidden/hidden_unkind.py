@@ -22,6 +22,7 @@ RUNS = 24  # of a cache of chance, on each side
 
 
 def hash_of(value, key):
+    """As in unkind_device.cpp."""
     value = (value + key + 0x9E3779B97F4A7C15) & MASK
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
     value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
@@ -100,14 +101,6 @@ def draw_departing(rng, most_lines):
     # In a tree, and where the first in goes first whatever it is hit, an insertion at the end may change nothing.
     spec["departures"] = {"replacement": 1 / one_in}
     return spec
-
-
-def hash_of(value, key):
-    """As in unkind_device.cpp."""
-    value = (value + key + 0x9E3779B97F4A7C15) % 2**64
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
-    return value ^ value >> 31
 
 
 def draw_signature(rng, most_lines):

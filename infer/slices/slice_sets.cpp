@@ -40,10 +40,10 @@ class Player {
   void load(Line line) {
     if (warm_.empty() && record_.empty()) {
       // While others begin and end: their code and what they are told comes through the same cache.
-      constexpr std::size_t loads_of_settling = 256;
       record_.assign(loads_of_settling, line);
     }
     record_.push_back(line);
+    ++unasked_loads_;
   }
   void load(const Lines& lines) {
     for (const Line line : lines) {
@@ -69,9 +69,11 @@ class Player {
     record_.push_back(line);
     asked_.push_back({.question = questions_.size(), .access = record_.size() - 1});
   }
-  // A sequence is complete; it is not divided.
+  // A sequence is complete; it is not divided. A long one is a question by itself, so that what it brings before it
+  // asks is not recorded.
   void end_sequence() {
-    if (warm_.size() + record_.size() >= accesses_of_question) {
+    const bool is_long = std::exchange(unasked_loads_, 0) > loads_of_settling;
+    if (is_long || warm_.size() + record_.size() >= accesses_of_question) {
       end_question();
     }
   }
@@ -91,12 +93,15 @@ class Player {
   }
 
  private:
+  static constexpr std::size_t loads_of_settling = 256;
+
   struct Place {
     std::size_t question;
     std::size_t access;
   };
 
   void end_question() {
+    unasked_loads_ = 0;
     if (record_.empty()) {
       return;
     }
@@ -112,6 +117,7 @@ class Player {
   SliceView view_;
   AccessSequence warm_;
   AccessSequence record_;
+  std::size_t unasked_loads_ = 0;  // of the sequence that is under way
   std::vector<model::Question> questions_;
   std::vector<Place> asked_;
 };

@@ -103,21 +103,26 @@ def draw_departing(rng, most_lines):
     return spec
 
 
+def share_of_lines(spec, one_in, salt):
+    """Of those of the buffer, as these are the ones that can be asked about."""
+    first, lines = (spec[key] // spec["line_bytes"] for key in ("address_of_buffer", "buffer_bytes"))
+    return sum(hash_of(line, salt) % one_in == 0 for line in range(first, first + lines)) / lines
+
+
 def draw_signature(rng, most_lines):
     spec = sets_cache(rng, most_lines, "lru", least_ways=4)
     one_in = rng.choice((64, 256, 256, 512))
     salt = rng.randrange(1, 1 << 32)
     spec["depart"] = {"how": "lru_end", "by": "signature", "one_in": one_in, "salt": salt}
-    first, lines = (spec[key] // spec["line_bytes"] for key in ("address_of_buffer", "buffer_bytes"))
-    departing = sum(hash_of(line, salt) % one_in == 0 for line in range(first, first + lines))
-    return spec | {"departures": {"replacement": departing / lines}}
+    return spec | {"departures": {"replacement": share_of_lines(spec, one_in, salt)}}
 
 
 def draw_odd_lines(rng, most_lines):
     spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")), least_sets=2)
     one_in = rng.choice((256, 1024, 2048))
     spec["index"] |= {"odd_one_in": one_in, "salt": rng.randrange(1, 1 << 32)}
-    return spec | {"departures": {"index": 1 / one_in}, "truth": dict.fromkeys((*GEOMETRY, "replacement"))}
+    departures = {"index": share_of_lines(spec, one_in, spec["index"]["salt"])}
+    return spec | {"departures": departures, "truth": dict.fromkeys((*GEOMETRY, "replacement"))}
 
 
 def draw_and_bits(rng, most_lines):

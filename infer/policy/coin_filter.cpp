@@ -72,11 +72,10 @@ void CoinFilter::access(model::CoinSet::Line line, Reading reading) {
     ++paths_[i].coins;
     for (const auto& [place, share] : {Elsewhere{.place = 0, .share = 1 - elsewhere_.share}, elsewhere_}) {
       if (share > 0) {
-        Path rare = paths_[i];
+        Path& rare = paths_.emplace_back(paths_[i]);
         rare.set.miss(line, true, place);
         rare.weight *= chance_ * share;
         ++rare.rare;
-        paths_.push_back(std::move(rare));
       }
     }
     paths_[i].set.miss(line, false);
@@ -84,10 +83,11 @@ void CoinFilter::access(model::CoinSet::Line line, Reading reading) {
   }
 }
 
-// Paths that have come together go on as one; those that are far too unlikely end.
+// Paths that have come together go on as one; those that are far too unlikely end. In place, as most of the older ones
+// stay where they are.
 void CoinFilter::merge() {
   constexpr double negligible = 1e-8;
-  merged_.clear();
+  std::size_t kept = 0;
   slots_.assign(std::bit_ceil(2 * paths_.size()), {});
   for (Path& path : paths_) {
     if (path.weight < negligible) {
@@ -99,23 +99,26 @@ void CoinFilter::merge() {
       at = (at + 1) & (slots_.size() - 1);
     }
     if (!slots_[at].place) {
-      slots_[at] = {.hash = hash, .place = merged_.size()};
-      merged_.push_back(std::move(path));
+      slots_[at] = {.hash = hash, .place = kept};
+      if (&path != &paths_[kept]) {
+        paths_[kept] = std::move(path);
+      }
+      ++kept;
       continue;
     }
-    Path& same = merged_[*slots_[at].place];
+    Path& same = paths_[*slots_[at].place];
     const double sum = same.weight + path.weight;
     same.rare = (same.rare * same.weight + path.rare * path.weight) / sum;
     same.coins = (same.coins * same.weight + path.coins * path.weight) / sum;
     same.weight = sum;
   }
   constexpr auto most_kept = std::ptrdiff_t{2 * most_paths};
-  if (std::ssize(merged_) > most_kept) {
-    std::nth_element(merged_.begin(), merged_.begin() + most_kept, merged_.end(),
+  paths_.erase(paths_.begin() + static_cast<std::ptrdiff_t>(kept), paths_.end());
+  if (std::ssize(paths_) > most_kept) {
+    std::nth_element(paths_.begin(), paths_.begin() + most_kept, paths_.end(),
                      [](const Path& a, const Path& b) { return a.weight > b.weight; });
-    merged_.erase(merged_.begin() + most_kept, merged_.end());
+    paths_.erase(paths_.begin() + most_kept, paths_.end());
   }
-  paths_.swap(merged_);
 }
 
 }  // namespace gpuinfer::infer

@@ -58,7 +58,7 @@ class CoinFilter {
   };
   struct Slot {
     std::uint64_t hash = 0;
-    std::optional<std::size_t> place;  // in merged_
+    std::optional<std::size_t> place;  // in paths_
   };
 
   void access(model::CoinSet::Line line, Reading reading);
@@ -69,7 +69,6 @@ class CoinFilter {
   Elsewhere elsewhere_;
   MisreadRates rates_;
   std::vector<Path> paths_;
-  std::vector<Path> merged_;
   std::vector<Slot> slots_;  // of a table of hashes, twice as many as paths
 };
 

@@ -201,11 +201,13 @@ TEST_F(AnswerLogFile, ADamagedByteCostsWhatItTouched) {
   }
   constexpr std::size_t least_row_bytes = 100;
   constexpr std::size_t rows_of_two_pages = 2 * log_page_bytes / least_row_bytes;
+  const char* const wanted = std::getenv("GPUINFER_TEST_BYTES");
+  const std::size_t damages = wanted == nullptr ? 250 : std::stoul(wanted);
   std::size_t harmed = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (std::size_t i = 0; i < damages; ++i) {
     std::string damaged = bytes;
     // The pages that all others hang on are the first ones.
-    const std::size_t byte = i < 100 ? random() % (3 * log_page_bytes) : random() % bytes.size();
+    const std::size_t byte = i < damages / 10 ? random() % (3 * log_page_bytes) : random() % bytes.size();
     damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << (random() % 8)));
     SCOPED_TRACE("byte " + std::to_string(byte));
     const AnswerLog log(file("damaged.journal", damaged));
@@ -216,7 +218,8 @@ TEST_F(AnswerLogFile, ADamagedByteCostsWhatItTouched) {
     EXPECT_LE(log.lost_rows(), lost + 1);  // a row of the run is there twice
     harmed += lost > 0 ? 1 : 0;
   }
-  EXPECT_GT(harmed, 500U);
+  std::cout << harmed << " of " << damages << " harmed rows\n";
+  EXPECT_GT(harmed, damages / 2);
 }
 
 TEST_F(AnswerLogFile, CutOffAnywhereHoldsWhatWasBefore) {

@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "probe/faulty_device.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -74,7 +75,7 @@ void expect_texture_cache(const std::string& name, std::uint32_t ways, double hi
 // larger.
 TEST(InferCache, TwoCachesBehindOneLatencyAreNotTheLargerOne) {
   for (const char* policy : {"lru", "fifo"}) {
-    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (const std::uint64_t seed : cases<std::uint64_t>(2, {1, 2, 3, 4})) {
       SCOPED_TRACE(std::string(policy) + ", seed " + std::to_string(seed));
       model::CacheDescription cache = cache_of({2, 2, 2, 2}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
       cache.twin = {.ways = std::vector<std::uint32_t>(8, 4),

@@ -15,6 +15,7 @@
 #include "infer/cache/infer_cache.hpp"
 #include "probe/virtual_device.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/probe/descriptions.hpp"
 
 namespace gpuinfer::infer {
@@ -82,7 +83,7 @@ model::NoiseDescription misreads(double probability) {
 
 // Each set is full of lines of the array, whatever the policy, so what is present is what fits.
 TEST(Circumstances, WhatIsPresentLiesInItsInterval) {
-  constexpr std::uint64_t draws = 60;
+  const std::uint64_t draws = cases<std::uint64_t>(1, {20, 60}).back();
   std::size_t asked = 0;
   for (const char* policy : {"lru", "random"}) {
     for (const double misread : {0.0, 0.01}) {

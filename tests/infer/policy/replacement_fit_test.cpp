@@ -510,7 +510,7 @@ TEST(ReplacementFit, ASetThatFillsSecondFromEmptyIsNotSegmented) {
   const foreign::MakeSet make = [=](std::size_t) {
     return std::make_unique<NearlyLruSet>(ways, NearlyLruSet::Flaw::fills_second);
   };
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (const std::uint64_t seed : cases<std::uint64_t>(2, {1, 2, 3, 4})) {
     const ReplacementFit fit = fit_foreign([=] { return std::make_unique<foreign::SetArray>(4, make); }, 4, ways, seed);
     for (const model::Replacement& candidate : fit.candidates) {
       EXPECT_TRUE(candidate.policy == "permutation" || candidate.policy == "automaton") << seed << ": " << text_of(fit);

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache to which one can store, word by word: written from what docs/profile.md says of `store`, and from nothing else."""
 
+import functools
+
 from hidden_index import index_function
 from hidden_policies import Chance, make_policies
 
@@ -20,7 +22,9 @@ class Line:
 class StoringCache:
     def __init__(self, cache, random):
         self._cache, self._rule = cache, cache["store"]
-        self._set_of, self._origin = index_function(cache["index"]), cache["address_of_buffer"]
+        self._origin = cache["address_of_buffer"]
+        set_of, line_bytes = index_function(cache["index"]), cache["line_bytes"]
+        self._line_and_set = functools.cache(lambda address: (address // line_bytes, set_of(address)))
         self.policies = make_policies(cache["replacement"], cache["ways"], Chance(random))
         self.invalidate()
 
@@ -40,11 +44,12 @@ class StoringCache:
         ]
 
     def _find(self, address):
-        number = address // self._cache["line_bytes"]
-        which = self._set_of(address)
+        number, which = self._line_and_set(address)
         ways = self._sets[which]
-        way = next((way for way, line in enumerate(ways) if line and line.number == number), None)
-        return number, ways, self.policies[which], way
+        for way, line in enumerate(ways):
+            if line is not None and line.number == number:
+                return number, ways, self.policies[which], way
+        return number, ways, self.policies[which], None
 
     @staticmethod
     def _place(number, ways, policy):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -292,6 +293,27 @@ class SliceSearch {
     return Block{.offset = offset, .constants = constants_of(structure, *first, digit_flips)};
   }
 
+  // What a block adds rests on a line for each digit, and one that is misread puts half of its lines into other slices:
+  // lines that took no part in that have to lie where they should. A block that does not tell is none.
+  std::optional<Block> confirmed_block_at(std::uint64_t offset) {
+    constexpr std::size_t lines_asked = 12;
+    for (int attempt = 0; attempt < attempts_asked; ++attempt) {
+      const std::optional<Block> block = block_at(offset);
+      if (!block) {
+        continue;
+      }
+      std::vector<Pair> pairs;
+      for (std::size_t i = 0; i < lines_asked; ++i) {
+        const std::uint64_t place = any_line();
+        pairs.push_back({member_of_slice_[slice_of(*found_.structure, block->constants, place)], offset + place});
+      }
+      if (std::ranges::all_of(surely_together(pairs, sure), std::identity{})) {
+        return block;
+      }
+    }
+    return std::nullopt;
+  }
+
   // Slices are as many as the structure has numbers, if a line was seen in each and lines from everywhere lie in them.
   void verify() {
     const auto count = found_.structure->modulo << found_.structure->row_masks.size();
@@ -485,7 +507,7 @@ class SliceSearch {
     constexpr std::uint64_t most_blocks = 128;
     found_.sectors.resize(*found_.count);
     for (std::uint64_t i = 0; i < std::min(most_blocks, blocks_); ++i) {
-      if (const auto block = block_at(first_block_ + i * block_bytes)) {
+      if (const auto block = confirmed_block_at(first_block_ + i * block_bytes)) {
         for (std::uint64_t place = 0; place < block_bytes; place += sector_bytes_) {
           found_.sectors[slice_of(*found_.structure, block->constants, place)].push_back(block->offset + place);
         }

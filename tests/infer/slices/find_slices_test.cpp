@@ -172,6 +172,13 @@ TEST(FindSlices, RandomDevices) {
         EXPECT_TRUE(holds_in(block, *found.structure, slices));
       }
     }
+    for (const std::vector<std::uint64_t>& sectors : found.sectors) {
+      constexpr std::size_t tried_one_in = 211;
+      const auto slice_of = [&](std::uint64_t sector) { return slices(device.facts().buffer.address + sector); };
+      for (std::size_t i = 0; i < sectors.size(); i += tried_one_in) {
+        ASSERT_EQ(slice_of(sectors[i]), slice_of(sectors.front())) << sectors[i];
+      }
+    }
     told += found.count && found.structure ? 1U : 0U;
   }
   EXPECT_GE(told * 100, devices * 95 - 100);

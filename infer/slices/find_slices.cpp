@@ -440,33 +440,50 @@ class SliceSearch {
     return blocks;
   }
 
-  // Digits that most blocks flip are written as what counts the other way. Where the number goes up by the same from
-  // most blocks to the next, it is counted in that: the address above the block is added as it is then.
+  // A digit that nearly all blocks flip is written as what counts the other way; where blocks differ, either way is as
+  // good, and the smaller weight stands for both. Where the number goes up by the same from most blocks to the next, it
+  // is counted in that: the address above the block is added as it is then.
   void name_as_blocks_do(const std::vector<Block>& blocks) {
+    constexpr std::size_t few_one_in = 8;
     SliceStructure& structure = *found_.structure;
-    const auto is_most = [&](std::size_t count, std::size_t all) { return 2 * count > all; };
+    std::vector<std::size_t> either_way;
     for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-      const auto flipped = std::ranges::count_if(
-          blocks, [i](const Block& block) { return ((block.constants.digit_flips >> i) & 1U) != 0; });
-      if (is_most(static_cast<std::size_t>(flipped), blocks.size())) {
+      const auto flipped = static_cast<std::size_t>(std::ranges::count_if(
+          blocks, [i](const Block& block) { return ((block.constants.digit_flips >> i) & 1U) != 0; }));
+      if (few_one_in * std::min(flipped, blocks.size() - flipped) > blocks.size()) {
+        either_way.push_back(i);
+      } else if (2 * flipped > blocks.size()) {
         structure.weights[i] = structure.modulo - structure.weights[i];
       }
     }
+    count_in(common_step(blocks));
+    for (const std::size_t i : either_way) {
+      structure.weights[i] = std::min(structure.weights[i], structure.modulo - structure.weights[i]);
+    }
+  }
+
+  // What the number goes up by from most blocks to the next, if numbers can be counted in it; else 1.
+  [[nodiscard]] std::uint32_t common_step(const std::vector<Block>& blocks) const {
     std::map<std::uint32_t, std::size_t> steps;
     for (std::size_t i = 0; i + 1 < blocks.size(); i += 2) {
       ++steps[step_between(blocks[i], blocks[i + 1])];
     }
     for (const auto& [step, times] : steps) {
-      if (structure.modulo > 1 && is_most(times, blocks.size() / 2) && std::gcd(step, structure.modulo) == 1) {
-        std::uint64_t inverse = 1;
-        while (inverse * step % structure.modulo != 1) {
-          ++inverse;
-        }
-        for (std::uint32_t& weight : structure.weights) {
-          weight = static_cast<std::uint32_t>(weight * inverse % structure.modulo);
-        }
-        return;
+      if (2 * times > blocks.size() / 2 && std::gcd(step, found_.structure->modulo) == 1) {
+        return step;
       }
+    }
+    return 1;
+  }
+
+  void count_in(std::uint32_t step) {
+    SliceStructure& structure = *found_.structure;
+    std::uint64_t inverse = 1;
+    while (inverse * step % structure.modulo != 1 % structure.modulo) {
+      ++inverse;
+    }
+    for (std::uint32_t& weight : structure.weights) {
+      weight = static_cast<std::uint32_t>(weight * inverse % structure.modulo);
     }
   }
 

@@ -18,6 +18,8 @@ using model::AccessSequence;
 // Sequences each of which is loaded from an invalidated start.
 using Primer = std::vector<AccessSequence>;
 
+enum class Reach : std::uint8_t { wide, narrow };
+
 // Questions about one target, from a start in which no line that they touch is present: clean where the device can give
 // that, else invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their
 // own. Where the device has no flood to offer, other parts of the buffer are loaded.
@@ -56,6 +58,11 @@ class Starts {
   // The flood is loads of this program, as the device has none to offer.
   [[nodiscard]] bool floods_by_loads() const { return start_ == model::StartState::keep; }
 
+  // How far the lines reach that are walked over behind a nearer level to hit in this one: in random order over a wide
+  // window, or in turn over a narrow one, where this level holds hardly more than the nearer one. Returns what it was.
+  Reach reach_beyond_nearer(Reach reach) { return std::exchange(reach_, reach); }
+  [[nodiscard]] Reach reach_beyond_nearer() const { return reach_; }
+
   // From here on only the first so many bytes of the buffer are asked about.
   void stay_within(std::uint64_t bytes) { buffer_.bytes = std::min(buffer_.bytes, bytes); }
 
@@ -90,6 +97,7 @@ class Starts {
   model::StartState start_ = model::StartState::clean;
   Primer primer_;
   model::Circumstances circumstances_;
+  Reach reach_ = Reach::wide;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
   unsigned flood_repeats_ = 1;

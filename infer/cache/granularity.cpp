@@ -19,9 +19,10 @@ namespace {
 // Sectors per line, the largest first: powers of two, and three times one.
 constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2};
 
-// The larger part of the lines in so wide a window are not in the nearer level when they are loaded in random order.
-AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes) {
-  constexpr std::uint64_t windows = 4;
+// The larger part of the lines in so wide a window are not in the nearer level when they are loaded in random order; in
+// turn, of a narrow one.
+AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes, Reach reach) {
+  const std::uint64_t windows = reach == Reach::wide ? 4 : 2;
   constexpr std::uint64_t lines = 64;
   return model::cold_pass(0, windows * nearer_bytes, std::max(model::load_bytes, nearer_bytes / lines));
 }
@@ -109,10 +110,13 @@ std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) 
     questions.push_back(device.question({offset, offset}, AccessSequence(near_loads / in_places, offset)));
   }
   if (nearer_bytes) {
-    AccessSequence lines = beyond_nearer_level(*nearer_bytes);
+    const Reach reach = device.reach_beyond_nearer();
+    AccessSequence lines = beyond_nearer_level(*nearer_bytes, reach);
     model::Question& walks = questions.emplace_back(device.question(lines, {}));
     while (walks.record.size() < loads - near_loads) {
-      random.shuffle(lines);
+      if (reach == Reach::wide) {
+        random.shuffle(lines);
+      }
       walks.record.insert(walks.record.end(), lines.begin(), lines.end());
     }
     walks.record.resize(loads - near_loads);
@@ -240,12 +244,36 @@ bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifi
          binomial_upper_tail(hits, first_touches.size(), classifier.miss_misread_rate()) < by_chance;
 }
 
+bool tells_levels(const LevelClassifier& classifier) {
+  return classifier.levels_are_apart() && !classifier.misreads_are_too_frequent();
+}
+
+// What should hit may be more than a level behind a nearer one holds.
+void look_nearby(Asker& asker, Spans spans, Looks& looks, LevelClassifier& classifier) {
+  const Reach before = asker.reach_beyond_nearer(Reach::narrow);
+  try {
+    Looks nearby(asker, spans);
+    nearby.look_first();
+    LevelClassifier fitted = nearby.fit();
+    if (tells_levels(fitted)) {
+      looks = std::move(nearby);
+      classifier = std::move(fitted);
+      return;
+    }
+  } catch (const QuestionRefused&) {  // as recordings do
+  }
+  asker.reach_beyond_nearer(before);
+}
+
 }  // namespace
 
 LevelClassifier calibrate(Asker& asker, Spans spans) {
   Looks looks(asker, spans);
   looks.look_first();
   LevelClassifier classifier = looks.fit();
+  if (asker.buffer().nearer_bytes && !tells_levels(classifier)) {
+    look_nearby(asker, spans, looks, classifier);
+  }
   if (!is_crisp(classifier) && asker.floods_by_loads()) {
     // What looks like misreads may be lines that were hit once and that no flood has evicted since.
     constexpr unsigned repeats = 2;

@@ -43,6 +43,12 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
   LatencyLevels levels{
       .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
       .reason = {}};
+  if (asker.buffer().nearer_bytes && asker.reach_beyond_nearer() == Reach::narrow) {
+    return {.cycles = {},
+            .reason =
+                "this level holds hardly more than the one in front of it, whose hits are among those that were timed",
+            .classifier = std::move(classifier)};
+  }
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;
   constexpr double least_share = 0.05;

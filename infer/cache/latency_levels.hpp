@@ -18,7 +18,7 @@ struct LatencyLevels {
   std::optional<model::LatencyCycles> cycles;
   std::string reason;                              // why there are none, or only that of a hit
   std::optional<TooManyMisreads> warning = {};     // that something else runs on the device
-  std::optional<LevelClassifier> classifier = {};  // where there are cycles
+  std::optional<LevelClassifier> classifier = {};  // where levels come apart
 };
 
 // Chooses a start and fits a classifier. Where hits and misses do not come apart, or are misread too often, nothing

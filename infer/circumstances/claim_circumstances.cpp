@@ -65,7 +65,7 @@ std::string partitions(Interrogator& asker, CacheClaims& claims, Claim<std::opti
     return "no SM is far from any line";
   }
   // Where what is far stays so, the median of all hits is that of neither.
-  if (found.far_cycles > 0 && !found.keeps_copies) {
+  if (found.far_cycles > 0 && !found.keeps_copies && claims.latency_cycles.value) {
     claims.latency_cycles.value->hit = found.near_cycles;
   }
   if (!found.home) {

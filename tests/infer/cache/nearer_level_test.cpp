@@ -175,6 +175,19 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
   EXPECT_FALSE(found.cache.replacement);
 }
 
+// Of the lines that are walked over to hit it keeps hardly any, unless they are few.
+TEST(NearerLevel, ALevelThatHoldsLittleMoreIsFoundAndItsHitsAreNotTimed) {
+  constexpr std::size_t few_sets = 20;
+  const CacheFinding found =
+      found_of(NearerSets(ways, [](std::uint64_t page) { return page % few_sets; }), [](std::uint32_t) { return 0; });
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
+  EXPECT_NE(found.evidence.leaves.at("latency_cycles").status, EvidenceStatus::resolved);
+  EXPECT_EQ(found.cache.latency_cycles, model::LatencyCycles{});
+  if (found.cache.ways) {
+    EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(few_sets, ways));
+  }
+}
+
 TEST(NearerLevel, TheIndexIsThatOfLinesFromEverywhere) {
   const auto hashed = [](std::uint64_t page) { return (page ^ page / 64) % 64; };
   const CacheFinding found = found_of(NearerSets(ways, hashed), [](std::uint32_t) { return 0; });

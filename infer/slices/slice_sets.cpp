@@ -612,8 +612,8 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
 std::size_t count_present(Asker& device, const SliceView& view, const std::vector<std::uint64_t>& lines) {
   Player player(device, view);
   player.load(lines);
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    player.is_gone(*line);
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    player.is_gone(lines[i]);
   }
   return static_cast<std::size_t>(std::ranges::count(player.answers(), false));
 }

@@ -49,8 +49,8 @@ struct HashIndex {
   }
   [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
     std::uint32_t set = 0;
-    for (auto term = terms.rbegin(); term != terms.rend(); ++term) {
-      set = set * term->modulo + term->value_of(address);
+    for (std::size_t i = terms.size(); i-- > 0;) {
+      set = set * terms[i].modulo + terms[i].value_of(address);
     }
     std::uint32_t parities = constant;
     for (std::size_t i = 0; i < row_masks.size(); ++i) {

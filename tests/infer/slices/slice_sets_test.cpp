@@ -161,8 +161,8 @@ TEST(SliceSets, TakeMoreLoadsThanAreRecorded) {
   SliceDevice device(slice, 1);
   Settings settings;
   Asker asker(device, "L2", settings);
-  const FoundSliceSets found =
-      find_slice_sets(asker, view, sectors_of(88 * slice.sets, slice.line_bytes), SliceDevice::sector_bytes);
+  const FoundSliceSets found = find_slice_sets(asker, view, sectors_of(std::size_t{88} * slice.sets, slice.line_bytes),
+                                               SliceDevice::sector_bytes);
   expect_found(device, slice, found);
   EXPECT_LT(device.recorded_loads(), device.warm_loads());
 }

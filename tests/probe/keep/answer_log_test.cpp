@@ -200,14 +200,14 @@ TEST_F(AnswerLogFile, ADamagedByteCostsWhatItTouched) {
     bytes.assign(std::istreambuf_iterator<char>(stream), {});
   }
   constexpr std::size_t least_row_bytes = 100;
-  constexpr std::size_t rows_of_two_pages = 2 * log_page_bytes / least_row_bytes;
+  constexpr std::size_t rows_of_two_pages = std::size_t{2} * log_page_bytes / least_row_bytes;
   const char* const wanted = std::getenv("GPUINFER_TEST_BYTES");
   const std::size_t damages = wanted == nullptr ? 250 : std::stoul(wanted);
   std::size_t harmed = 0;
   for (std::size_t i = 0; i < damages; ++i) {
     std::string damaged = bytes;
     // The pages that all others hang on are the first ones.
-    const std::size_t byte = i < damages / 10 ? random() % (3 * log_page_bytes) : random() % bytes.size();
+    const std::size_t byte = i < damages / 10 ? random() % (std::size_t{3} * log_page_bytes) : random() % bytes.size();
     damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << (random() % 8)));
     SCOPED_TRACE("byte " + std::to_string(byte));
     const AnswerLog log(file("damaged.journal", damaged));

@@ -34,6 +34,9 @@ class Interrogator : public Asker {
   void learn_hits(std::size_t accesses, std::size_t read_as_misses) {
     classifier_.learn_hits(accesses, read_as_misses);
   }
+  void learn_misses(std::size_t accesses, std::size_t read_as_hits) {
+    classifier_.learn_misses(accesses, read_as_hits);
+  }
   void forget_hits() { classifier_.forget_hits(); }
 
  protected:

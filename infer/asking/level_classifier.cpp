@@ -326,6 +326,13 @@ void LevelClassifier::learn_hits(std::size_t accesses, std::size_t read_as_misse
   update_rates();
 }
 
+void LevelClassifier::learn_misses(std::size_t accesses, std::size_t read_as_hits) {
+  known_misses_ += accesses;
+  misses_read_as_hits_ += read_as_hits;
+  misread_misses_ += static_cast<double>(read_as_hits) - miss_overlap_ * static_cast<double>(accesses);
+  update_rates();
+}
+
 void LevelClassifier::forget_hits() {
   known_hits_ -= learned_hits_;
   hits_read_as_misses_ -= learned_misreads_;

@@ -50,6 +50,9 @@ class LevelClassifier {
   // that fit makes the rate of misreads better known.
   void learn_hits(std::size_t accesses, std::size_t read_as_misses);
 
+  // The same of accesses that are known to have been misses.
+  void learn_misses(std::size_t accesses, std::size_t read_as_hits);
+
   // What learn_hits() was told was not so: the rate of misreads is what the samples say.
   void forget_hits();
 

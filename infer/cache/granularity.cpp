@@ -124,21 +124,83 @@ std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) 
   return questions;
 }
 
+namespace {
+
+struct ReadAs {
+  std::size_t hits = 0;
+  std::size_t misses = 0;
+};
+
+ReadAs read_all(Interrogator& device, const std::vector<model::Question>& questions) {
+  ReadAs read;
+  for (const std::vector<float>& answer : device.latencies(questions)) {
+    for (const Reading reading : device.classifier().readings(answer)) {
+      read.hits += reading == Reading::hit ? 1U : 0U;
+      read.misses += reading == Reading::miss ? 1U : 0U;
+    }
+  }
+  return read;
+}
+
+}  // namespace
+
 void look_at_hits(Interrogator& device, std::size_t loads) {
   constexpr std::size_t loads_at_once = std::size_t{1} << 22U;
-  std::size_t judged = 0;
-  std::size_t misses = 0;
+  ReadAs all;
   for (std::size_t left = loads; left > 0;) {
     const std::size_t now = std::min(left, loads_at_once);
     left -= now;
-    for (const std::vector<float>& answer : device.latencies(known_hits(device, now))) {
-      for (const Reading reading : device.classifier().readings(answer)) {
-        judged += reading != Reading::unclear ? 1U : 0U;
-        misses += reading == Reading::miss ? 1U : 0U;
-      }
-    }
+    const ReadAs read = read_all(device, known_hits(device, now));
+    all.hits += read.hits;
+    all.misses += read.misses;
   }
-  device.learn_hits(judged, misses);
+  device.learn_hits(all.hits + all.misses, all.misses);
+}
+
+namespace {
+
+constexpr std::size_t hit_looks = 1152;
+constexpr std::size_t miss_looks = 1024;
+
+// A longer look takes so many times as many.
+constexpr std::size_t more_hits = 14;
+constexpr std::size_t more_misses = 3;
+
+// A flood costs more than the loads it makes room for.
+std::size_t miss_looks_of(const Starts& device, std::size_t times) {
+  return device.starts_flooded() ? miss_looks / 4 : times * miss_looks;
+}
+
+// First touches of places, so many of them, and behind a nearer level a walk as well.
+std::vector<model::Question> known_misses(const Starts& device, std::size_t loads, model::Random& random) {
+  const std::uint64_t stride = far_stride(device.buffer().bytes);
+  const std::uint64_t places = std::max<std::uint64_t>(1, device.buffer().bytes / stride);
+  // A flood needs room itself.
+  const std::uint64_t first_touches = device.starts_flooded() ? places / 4 : places;
+  std::vector<model::Question> questions;
+  for (std::uint64_t i = 0; i * first_touches < loads; ++i) {
+    const std::uint64_t first = first_touches == places ? 0 : (i % 4) * first_touches * stride;
+    AccessSequence touches = model::cold_pass(first, first_touches * stride, stride);
+    std::transform(touches.begin(), touches.end(), touches.begin(),
+                   [&](std::uint64_t offset) { return anywhere_after(offset, stride, random); });
+    questions.push_back(device.question({}, std::move(touches)));
+  }
+  if (const auto& nearer_bytes = device.buffer().nearer_bytes) {
+    // What lies close together may share a part of the way: the upper levels of a page table.
+    const std::uint64_t close = *nearer_bytes / 8;
+    const AccessSequence walk = model::cold_pass(0, device.buffer().bytes / 2 / close * close, close);
+    questions.insert(questions.end(), std::max<std::size_t>(1, loads / walk.size()), device.question({}, walk));
+  }
+  return questions;
+}
+
+}  // namespace
+
+void look_at_misreads(Interrogator& device) {
+  model::Random random = stream(device.settings(), "known misses");
+  const ReadAs misses = read_all(device, known_misses(device, miss_looks_of(device, more_misses), random));
+  device.learn_misses(misses.hits + misses.misses, misses.hits);
+  look_at_hits(device, more_hits * hit_looks);
 }
 
 namespace {
@@ -147,29 +209,19 @@ namespace {
 class Looks {
  public:
   Looks(Asker& device, Spans spans)
-      : device_(&device), spans_(spans), stride_(far_stride(device.buffer().bytes)),
-        places_(std::max<std::uint64_t>(1, device.buffer().bytes / stride_)),
-        // A flood costs more than the loads it makes room for, and needs room itself.
-        first_touches_(device.starts_flooded() ? places_ / 4 : places_),
-        random_(stream(device.settings(), "known outcomes")) {}
+      : device_(&device), spans_(spans), random_(stream(device.settings(), "known outcomes")) {}
 
   void look_first() {
-    look(hit_looks, device_->starts_flooded() ? miss_looks / 4 : miss_looks);
+    look(hit_looks, miss_looks_of(*device_, 1));
     look_at_evicted();
   }
 
-  void look_longer() {
-    constexpr std::size_t more = 14;
-    look(more * hit_looks, device_->starts_flooded() ? miss_looks / 4 : 3 * miss_looks);
-  }
+  void look_longer() { look(more_hits * hit_looks, miss_looks_of(*device_, more_misses)); }
 
   [[nodiscard]] LevelClassifier fit() const { return {hits_, misses_, evicted_}; }
   [[nodiscard]] const std::vector<float>& misses() const { return misses_; }
 
  private:
-  static constexpr std::size_t hit_looks = 1152;
-  static constexpr std::size_t miss_looks = 1024;
-
   void ask(const std::vector<model::Question>& questions, std::vector<float>& sample) {
     for (const std::vector<float>& answer : device_->latencies(questions)) {
       sample.insert(sample.end(), answer.begin(), answer.end());
@@ -178,21 +230,7 @@ class Looks {
 
   void look(std::size_t at_hits, std::size_t at_misses) {
     ask(known_hits(*device_, at_hits), hits_);
-    std::vector<model::Question> of_misses;
-    for (std::uint64_t i = 0; i * first_touches_ < at_misses; ++i) {
-      const std::uint64_t first = first_touches_ == places_ ? 0 : (i % 4) * first_touches_ * stride_;
-      AccessSequence touches = model::cold_pass(first, first_touches_ * stride_, stride_);
-      std::transform(touches.begin(), touches.end(), touches.begin(),
-                     [&](std::uint64_t offset) { return anywhere_after(offset, stride_, random_); });
-      of_misses.push_back(device_->question({}, std::move(touches)));
-    }
-    if (const auto& nearer_bytes = device_->buffer().nearer_bytes) {
-      // What lies close together may share a part of the way: the upper levels of a page table.
-      const std::uint64_t close = *nearer_bytes / 8;
-      const AccessSequence walk = model::cold_pass(0, device_->buffer().bytes / 2 / close * close, close);
-      of_misses.insert(of_misses.end(), std::max<std::size_t>(1, at_misses / walk.size()), device_->question({}, walk));
-    }
-    ask(of_misses, misses_);
+    ask(known_misses(*device_, at_misses, random_), misses_);
   }
 
   void look_at_evicted() {
@@ -218,9 +256,6 @@ class Looks {
 
   Asker* device_;
   Spans spans_;
-  std::uint64_t stride_;
-  std::uint64_t places_;
-  std::uint64_t first_touches_;
   model::Random random_;
   std::vector<float> hits_;
   std::vector<float> misses_;

@@ -19,6 +19,10 @@ namespace gpuinfer::infer {
 // Makes the rate of misreads better known by so many of them.
 void look_at_hits(Interrogator& device, std::size_t loads);
 
+// Makes the rates of misreads of hits and of misses so well known that one in hundreds cannot have escaped. Throws
+// QuestionRefused, as recordings do.
+void look_at_misreads(Interrogator& device);
+
 // How finely the spans grow that drive lines out: coarsely, the first that does may drive them out of a next level of
 // twice the size as well.
 enum class Spans : std::uint8_t { coarse, fine };

@@ -11,6 +11,7 @@
 #include "infer/asking/disturbance.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "infer/cache/granularity.hpp"
 #include "infer/cache/prediction.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "infer/cache/set_map.hpp"
@@ -115,11 +116,14 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
   bool departs_again = false;
   try {
     contradiction = search_departures(asker, cache, tally);
-    const std::size_t events = tally.events();
-    if (!contradiction && events > 0 && !departs(asker, tally)) {
-      // Somebody else's loads would not come again.
-      contradiction = search_departures(asker, cache, tally);
-      departs_again = tally.events() > events;
+    if (!contradiction && tally.events() > 0) {
+      // Misreads that are more frequent than was known look like departures, too. Somebody else's loads would not come
+      // again.
+      look_at_misreads(asker);
+      DepartureTally again(asker, cache);
+      contradiction = search_departures(asker, cache, again);
+      departs_again = again.events() > 0;
+      tally = std::move(again);
     }
   } catch (const QuestionRefused&) {
     is_refused = true;

@@ -12,7 +12,9 @@
 #include <list>
 
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/infer_cache.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/finding_check.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -32,6 +34,9 @@ class Departing final : public model::Answerer {
     facts_.buffer = {.bytes = 1U << 18U, .address = 0, .raster = {}, .nearer_bytes = {}};
   }
 
+  // So many loads are read right.
+  void misread_only_after(std::uint64_t loads) { read_right_ = loads; }
+
   const model::DeviceFacts& facts() const override { return facts_; }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
@@ -45,7 +50,8 @@ class Departing final : public model::Answerer {
       }
       std::vector<float> cycles;
       for (const std::uint64_t offset : question.record) {
-        const bool read_as_miss = misses(offset) != (random_.unit() < misread_share_);
+        const bool is_misread = ++recorded_ > read_right_ && random_.unit() < misread_share_;
+        const bool read_as_miss = misses(offset) != is_misread;
         cycles.push_back(static_cast<float>(std::round((read_as_miss ? 200 : 100) + random_.normal())));
       }
       answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
@@ -74,6 +80,8 @@ class Departing final : public model::Answerer {
 
   Departs departs_;
   double misread_share_;
+  std::uint64_t read_right_ = 0;
+  std::uint64_t recorded_ = 0;
   model::Random random_;
   model::DeviceFacts facts_;
   std::array<std::list<std::uint64_t>, sets> lines_;
@@ -136,6 +144,20 @@ TEST(RareDepartures, ByChanceAreSeen) {
       EXPECT_GT(found.events, 0U) << one_in;
       EXPECT_GT(found.departures_below, 1.0 / static_cast<double>(one_in));
     }
+  }
+}
+
+// The first look at hits and misses is short, and may meet no misread of either by chance.
+TEST(RareDepartures, AreNotMadeOfMisreadsThatCalibrationDidNotMeet) {
+  constexpr double misread_share = 0.002;
+  constexpr std::uint64_t loads_of_calibration = 2500;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Departing device(never, misread_share, seed);
+    device.misread_only_after(loads_of_calibration);
+    Settings settings;
+    settings.seed = seed;
+    const CacheFinding finding = infer_cache(device, "L1tex", settings);
+    EXPECT_TRUE(is_resolved(finding, "replacement")) << "seed " << seed << '\n' << text_of(finding);
   }
 }
 

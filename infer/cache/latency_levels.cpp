@@ -4,12 +4,60 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
+#include <vector>
 
+#include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/granularity.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
+
+namespace {
+
+std::vector<double> hits_of(Asker& asker, const LevelClassifier& classifier,
+                            const std::vector<model::Question>& questions) {
+  std::vector<double> hits;
+  for (const std::vector<float>& answer : asker.latencies(questions)) {
+    std::ranges::copy_if(answer, std::back_inserter(hits),
+                         [&](float latency) { return classifier.read(latency) == Reading::hit; });
+  }
+  return hits;
+}
+
+// What hits take that the nearer level does not answer, where its own take less: of laps over twice as much as it holds
+// hardly any load is as quick as half of those that it answers, so these move no median. Shorter strides load each of
+// its lines several times in a row.
+std::optional<double> hit_beyond_nearer_level(Asker& asker, const LevelClassifier& classifier) {
+  constexpr std::size_t loads = 512;
+  constexpr std::uint64_t most_lines = 64;
+  constexpr std::uint64_t fewest_lines = 8;
+  constexpr double most_as_quick = 0.05;
+  const std::uint64_t nearer_bytes = *asker.buffer().nearer_bytes;
+  std::vector<model::Question> of_one_place = known_hits(asker, loads);
+  of_one_place.pop_back();  // the walk
+  try {
+    const std::vector<double> nearer = hits_of(asker, classifier, of_one_place);
+    for (std::uint64_t lines = most_lines; !nearer.empty() && lines >= fewest_lines; lines /= 2) {
+      const std::uint64_t stride = std::max(model::load_bytes, nearer_bytes / lines);
+      const AccessSequence lap = model::cold_pass(0, 2 * nearer_bytes, stride);
+      std::vector<double> beyond =
+          hits_of(asker, classifier, {asker.question(lap, model::repeated(lap, 1 + loads / lap.size()))});
+      const double quick = median(nearer);
+      const auto as_quick = std::ranges::count_if(beyond, [&](double cycles) { return cycles <= quick; });
+      if (beyond.size() >= loads / 2 &&
+          static_cast<double>(as_quick) <= most_as_quick * static_cast<double>(beyond.size())) {
+        return median(std::move(beyond));
+      }
+    }
+  } catch (const QuestionRefused&) {  // as recordings do
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
   constexpr std::uint64_t smallest_buffer_bytes = 4096;
@@ -44,10 +92,14 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
       .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
       .reason = {}};
   if (asker.buffer().nearer_bytes && asker.reach_beyond_nearer() == Reach::narrow) {
-    return {.cycles = {},
-            .reason =
-                "this level holds hardly more than the one in front of it, whose hits are among those that were timed",
-            .classifier = std::move(classifier)};
+    levels.cycles->hit = hit_beyond_nearer_level(asker, classifier);
+    if (!levels.cycles->hit) {
+      return {
+          .cycles = {},
+          .reason =
+              "this level holds hardly more than the one in front of it, whose hits are among those that were timed",
+          .classifier = std::move(classifier)};
+    }
   }
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;

@@ -18,7 +18,7 @@ using model::AccessSequence;
 // Sequences each of which is loaded from an invalidated start.
 using Primer = std::vector<AccessSequence>;
 
-enum class Reach : std::uint8_t { wide, narrow };
+enum class Reach : std::uint8_t { wide, narrow, narrow_elsewhere };
 
 // Questions about one target, from a start in which no line that they touch is present: clean where the device can give
 // that, else invalidated, else after a flood, which leaves LRU and FIFO as good as empty and others in a state of their
@@ -59,7 +59,8 @@ class Starts {
   [[nodiscard]] bool floods_by_loads() const { return start_ == model::StartState::keep; }
 
   // How far the lines reach that are walked over behind a nearer level to hit in this one: in random order over a wide
-  // window, or in turn over a narrow one, where this level holds hardly more than the nearer one. Returns what it was.
+  // window, or in turn over a narrow one, where this level holds hardly more than the nearer one. Where lines go by a
+  // hash, even a narrow window may overfill a set, and another place need not. Returns what it was.
   Reach reach_beyond_nearer(Reach reach) { return std::exchange(reach_, reach); }
   [[nodiscard]] Reach reach_beyond_nearer() const { return reach_; }
 

@@ -23,8 +23,9 @@ constexpr std::array<std::uint64_t, 11> line_candidates{64, 48, 32, 24, 16, 12, 
 // turn, of a narrow one.
 AccessSequence beyond_nearer_level(std::uint64_t nearer_bytes, Reach reach) {
   const std::uint64_t windows = reach == Reach::wide ? 4 : 2;
+  const std::uint64_t first = reach == Reach::narrow_elsewhere ? windows * nearer_bytes : 0;
   constexpr std::uint64_t lines = 64;
-  return model::cold_pass(0, windows * nearer_bytes, std::max(model::load_bytes, nearer_bytes / lines));
+  return model::cold_pass(first, windows * nearer_bytes, std::max(model::load_bytes, nearer_bytes / lines));
 }
 
 // Far enough apart that no fill granule holds two, in a buffer that holds many.
@@ -285,15 +286,18 @@ bool tells_levels(const LevelClassifier& classifier) {
 
 // What should hit may be more than a level behind a nearer one holds.
 void look_nearby(Asker& asker, Spans spans, Looks& looks, LevelClassifier& classifier) {
-  const Reach before = asker.reach_beyond_nearer(Reach::narrow);
+  const Reach before = asker.reach_beyond_nearer();
   try {
-    Looks nearby(asker, spans);
-    nearby.look_first();
-    LevelClassifier fitted = nearby.fit();
-    if (tells_levels(fitted)) {
-      looks = std::move(nearby);
-      classifier = std::move(fitted);
-      return;
+    for (const Reach reach : {Reach::narrow, Reach::narrow_elsewhere}) {
+      asker.reach_beyond_nearer(reach);
+      Looks nearby(asker, spans);
+      nearby.look_first();
+      LevelClassifier fitted = nearby.fit();
+      if (tells_levels(fitted)) {
+        looks = std::move(nearby);
+        classifier = std::move(fitted);
+        return;
+      }
     }
   } catch (const QuestionRefused&) {  // as recordings do
   }
@@ -327,6 +331,9 @@ LevelClassifier calibrate(Asker& asker, Spans spans) {
   if (!is_crisp(classifier)) {
     looks.look_longer();
     classifier = looks.fit();
+    if (asker.reach_beyond_nearer() == Reach::wide && asker.buffer().nearer_bytes && !tells_levels(classifier)) {
+      look_nearby(asker, spans, looks, classifier);
+    }
   }
   return classifier;
 }

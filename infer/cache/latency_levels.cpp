@@ -91,7 +91,7 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
   LatencyLevels levels{
       .cycles = model::LatencyCycles{.hit = classifier.hit_median_cycles(), .miss = classifier.miss_median_cycles()},
       .reason = {}};
-  if (asker.buffer().nearer_bytes && asker.reach_beyond_nearer() == Reach::narrow) {
+  if (asker.buffer().nearer_bytes && asker.reach_beyond_nearer() != Reach::wide) {
     levels.cycles->hit = hit_beyond_nearer_level(asker, classifier);
     if (!levels.cycles->hit) {
       return {

@@ -200,6 +200,17 @@ TEST(NearerLevel, ALevelThatHoldsLittleMoreIsFoundAndItsHitsAreTimedIfThoseOfThe
   }
 }
 
+// As a hash may do, which deals the lines of another place more evenly.
+TEST(NearerLevel, HitsAreMetWhereTheFirstLinesOverfillASet) {
+  constexpr std::size_t few_sets = 20;
+  constexpr std::uint64_t first_page = (64ULL << 30U) / page_bytes;
+  const CacheFinding found =
+      found_of(NearerSets(ways, [](std::uint64_t page) { return page < first_page + 6 ? 0 : page % few_sets; }),
+               [](std::uint32_t) { return 0; });
+  EXPECT_EQ(found.cache.sector_bytes, page_bytes) << found.evidence.leaves.at("sector_bytes").reason;
+  EXPECT_NEAR(found.cache.latency_cycles.hit.value_or(0), 293, 2);
+}
+
 TEST(NearerLevel, TheIndexIsThatOfLinesFromEverywhere) {
   const auto hashed = [](std::uint64_t page) { return (page ^ page / 64) % 64; };
   const CacheFinding found = found_of(NearerSets(ways, hashed), [](std::uint32_t) { return 0; });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
@@ -13,6 +14,15 @@ template <class Case>
 [[nodiscard]] std::vector<Case> cases(std::size_t quick, std::vector<Case> all) {
   if (std::getenv("GPUINFER_TEST_DEEP") == nullptr) {
     all.resize(quick);
+  }
+  return all;
+}
+
+// All where the environment has GPUINFER_TEST_DEEP; else the one that the seed draws.
+template <class Case>
+[[nodiscard]] std::vector<Case> one_case(std::uint64_t seed, std::vector<Case> all) {
+  if (std::getenv("GPUINFER_TEST_DEEP") == nullptr) {
+    all = {all[seed % all.size()]};
   }
   return all;
 }

@@ -9,6 +9,7 @@
 
 #include <initializer_list>
 
+#include "tests/infer/cases.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/foreign_device.hpp"
 
@@ -106,17 +107,18 @@ TEST(ForeignDevice, NoCleanStart) {
   infer(plain, truth_of_four_lru_sets());
 
   // What these sets do is as the names say, and it need not be found out from a flood; but nothing else may be said.
-  const std::vector<std::pair<model::Replacement, foreign::MakeSet>> policies{
-      {{.policy = "plru", .parameters = {}, .equivalent = {}},
-       [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }},
-      {{.policy = "nru",
-        .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
-        .equivalent = {}},
-       [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); }},
-      {{.policy = "lip", .parameters = {}, .equivalent = {}},
-       [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }},
-      {{.policy = "mru", .parameters = {}, .equivalent = {}},
-       [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }}};
+  using Case = std::pair<model::Replacement, foreign::MakeSet>;
+  const std::vector<Case> policies = cases<Case>(
+      2, {{{.policy = "plru", .parameters = {}, .equivalent = {}},
+           [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }},
+          {{.policy = "nru",
+            .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},
+            .equivalent = {}},
+           [](std::size_t) { return std::make_unique<foreign::TouchedBitsSet>(8); }},
+          {{.policy = "lip", .parameters = {}, .equivalent = {}},
+           [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::lip); }},
+          {{.policy = "mru", .parameters = {}, .equivalent = {}},
+           [](std::size_t) { return std::make_unique<foreign::OrderedSet>(8, foreign::most_recent_goes); }}});
   for (const auto& [policy, make_set] : policies) {
     SCOPED_TRACE(policy.policy);
     Device device([&make = make_set] { return std::make_unique<foreign::SetArray>(4, make); }, foreign::two_levels);

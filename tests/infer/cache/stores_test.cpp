@@ -11,6 +11,7 @@
 #include "infer/cache/infer_cache.hpp"
 #include "model/cache_simulator.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
@@ -57,7 +58,8 @@ TEST(InferStores, EachRuleIsFound) {
     rules.push_back(allocating(false, 4, touches));
     rules.push_back(allocating(false, 32, touches));
   }
-  for (const std::string policy : {"lru", "plru", "srrip"}) {
+  for (const std::string& policy : one_case<std::string>(seed, {"lru", "plru", "srrip"})) {
+    SCOPED_TRACE(policy);
     for (const Store& rule : rules) {
       const CacheFinding finding = found(sectored_cache(policy, rule), seed);
       ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
@@ -73,7 +75,8 @@ TEST(InferStores, EachRuleIsFound) {
 
 TEST(InferStores, DirtyLinesThatTakeLongerAreWrittenBack) {
   const std::uint64_t seed = fresh_seed();
-  for (const std::string policy : {"lru", "fifo", "random"}) {
+  for (const std::string& policy : one_case<std::string>(seed, {"lru", "fifo", "random"})) {
+    SCOPED_TRACE(policy);
     model::CacheDescription cache = sectored_cache(policy, allocating(true, 32, true, Write::back));
     cache.latency_cycles.dirty_miss = 240;
     const CacheFinding finding = found(cache, seed);
@@ -95,8 +98,10 @@ TEST(InferStores, LinesThatNeverHoldWhatWasStoredAreWrittenThrough) {
 }
 
 TEST(InferStores, WhatThePolicyDoesNotHeedStaysOpen) {
-  for (const std::string policy : {"fifo", "random"}) {
-    const CacheFinding finding = found(sectored_cache(policy, allocating(true, 32, true)), fresh_seed());
+  const std::uint64_t seed = fresh_seed();
+  for (const std::string& policy : one_case<std::string>(seed, {"fifo", "random"})) {
+    SCOPED_TRACE(policy);
+    const CacheFinding finding = found(sectored_cache(policy, allocating(true, 32, true)), seed);
     ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
     EXPECT_FALSE(finding.cache.store->touches) << text_of(finding);
     EXPECT_EQ(finding.evidence.leaves.at("store.touches").alternatives,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/infer/cases.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 
@@ -52,7 +53,7 @@ class RareLineGoesTo final : public foreign::Set {
 
 TEST(BimodalFit, TellsTheFrontFromOtherPlaces) {
   constexpr std::uint32_t ways = 8;
-  for (const std::size_t place : {0U, 1U, 4U, 6U}) {
+  for (const std::size_t place : cases<std::size_t>(2, {0, 4, 1, 6})) {
     std::mt19937_64 random(place);
     const auto make = [&] {
       return std::make_unique<foreign::SetArray>(

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/ending.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/recordings/cyclic_hypotheses.hpp"
 #include "infer/recordings/model_free.hpp"
@@ -126,6 +127,22 @@ void doubt_description(const RecordedLeaves& leaves) {
   doubt("replacement", &model::CacheDescription::replacement);
 }
 
+// What a part of the hypotheses explains, or a part of the accesses, is not proven.
+void leave_unexplained(const std::string& why, const RecordedLeaves& leaves) {
+  const std::string reason = stopped_early(why);
+  const model::CacheDescription found = std::exchange(leaves.cache(), {});
+  leaves.cache().latency_cycles = found.latency_cycles;
+  leaves.cache().onset_bytes = found.onset_bytes;
+  leaves.finding().evidence.prediction.reset();
+  leaves.open_description(EvidenceStatus::unknown, reason, with_more_time);
+  std::vector<std::string> fills;
+  if (found.sector_bytes) {
+    fills.push_back(std::to_string(*found.sector_bytes));
+  }
+  leaves.open("sector_bytes", fills.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, reason,
+              with_more_time, std::move(fills));
+}
+
 // By random sequences where there are any, and else, or where these are too short, by warm cyclic chases.
 void explain_traces(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
@@ -176,12 +193,17 @@ CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_o
     state_three_levels(traces, address_of_buffer, *nearer, leaves);
     return finding;
   }
-  ReadTraces all{.traces = read(traces, levels), .address_of_buffer = address_of_buffer};
+  ReadTraces all{.traces = read(traces, levels), .address_of_buffer = address_of_buffer, .loop = LongLoop(settings)};
   settings.on_progress({.finding = "fill granularity", .done = 0.1, .questions = 0, .accesses = 0});
-  all.fill = find_fill(all, leaves);
-  classify(all);
-  state_footprints(all, leaves);
-  explain_traces(all, settings, scorer, leaves);
+  try {
+    all.fill = find_fill(all, leaves);
+    classify(all);
+    state_footprints(all, leaves);
+    explain_traces(all, settings, scorer, leaves);
+  } catch (const AskingEnded& ended) {
+    finding.ended_early = true;
+    leave_unexplained(ended.what(), leaves);
+  }
   doubt_few_loads(all.traces, leaves);
   return finding;
 }

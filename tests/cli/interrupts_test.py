@@ -158,6 +158,22 @@ class Interrupts(harness.ProgramTest):
         self.expect(3, "infer", large, "--timeout=0.5", "--quiet")
         self.assertLess(time.monotonic() - began, SECONDS)
 
+    def test_the_time_allowed_holds_for_a_long_recording(self):
+        """What there was no time for is neither found nor said to be missing in the recording."""
+        self.expect(0, "probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,5000000", "--record=walk.h5", "-o", "/dev/null")
+        for allowed in (0.5, 1.0, 2.0):
+            with self.subTest(allowed):
+                process = self.start("infer", "walk.h5", f"--timeout={allowed}", "--jobs=1", "--quiet", "-o", "out.yaml", stdout=subprocess.DEVNULL)
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(process.returncode, 3)
+                # One thread takes no more of a core than the time that passes.
+                self.assertLess(usage.ru_utime + usage.ru_stime, allowed + 1)
+                told = self.expect(0, "show", "--explain", "out.yaml").stdout
+                self.assertIn("it was stopped", told)
+                self.assertNotIn("the recordings hold", told)
+                (self.folder / "out.yaml").unlink()
+
     def test_nohup(self):
         process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertIn("gpuinfer", process.stdout.readline())

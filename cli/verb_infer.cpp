@@ -221,7 +221,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   if (recordings.size() == 1 && is_of_inquiry(first.facts)) {
     const Inquiry inquiry = replay(first, targets, settings, verbosity.quiet);
     // What many threads did at once has no plain reading.
-    if (!learned_nothing(inquiry) || !first.timed_targets.empty()) {
+    if (!learned_nothing(inquiry) || inquiry.ended_early || !first.timed_targets.empty()) {
       return conclude(inquiry, output, format, verbosity);
     }
     warn(replay_learned_nothing(first.file));

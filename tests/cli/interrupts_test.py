@@ -174,6 +174,13 @@ class Interrupts(harness.ProgramTest):
                 self.assertNotIn("the recordings hold", told)
                 (self.folder / "out.yaml").unlink()
 
+    def test_a_replay_without_time_is_none_that_failed(self):
+        self.expect(0, "--target=L1tex", f"--device=virtual:{self.small}", "--record=run.h5", "--quiet", "-o", "/dev/null")
+        done = self.expect(3, "infer", "run.h5", "--timeout=0.000001", "--quiet", "-o", "out.yaml")
+        self.assertIn("before all was found out", done.stderr)
+        self.assertNotIn("do not fit", done.stderr)
+        self.assertIn("not asked: the time allowed is over", self.expect(0, "show", "--explain", "out.yaml").stdout)
+
     def test_nohup(self):
         process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertIn("gpuinfer", process.stdout.readline())

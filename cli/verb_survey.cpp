@@ -347,7 +347,7 @@ SurveyEnd lead(const Parsed& parsed, const survey::Request& request, Team& team)
     tell_summary(counts, coordinator, team, std::chrono::steady_clock::now() - start);
   }
   if (!is_complete && fleet) {
-    note(parts.folder().string() + " holds what was answered; the same command with --resume asks only for the rest");
+    note(parts.place() + " holds what was answered; the same command with --resume asks only for the rest");
   }
   return {.status = status_of(counts, !coordinator.lost_ranks().empty(), InterruptWatch::stop_requested()),
           .all_are_there = all_are_there};

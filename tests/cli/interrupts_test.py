@@ -181,6 +181,36 @@ class Interrupts(harness.ProgramTest):
         self.assertNotIn("do not fit", done.stderr)
         self.assertIn("not asked: the time allowed is over", self.expect(0, "show", "--explain", "out.yaml").stdout)
 
+    def test_a_probe_that_is_kept_goes_on_later(self):
+        arguments = ("probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,20000", "--repeat=100", "-o", "out.csv")
+        whole = self.expect(0, *arguments).returncode
+        self.assertEqual(whole, 0)
+        expected = (self.folder / "out.csv").read_text()
+        (self.folder / "out.csv").unlink()
+        for number in SIGNALS:
+            with self.subTest(number.name):
+                process = self.start(*arguments, "--record=new.h5", stdout=subprocess.DEVNULL)
+                self.wait_for(lambda: "new.h5.journal-journal" in self.names())
+                process.send_signal(number)
+                self.assertIn("every answer is kept; go on with", self.ends(process))
+                self.assertEqual(self.names(), {"new.h5.journal"})
+                self.expect(0, *arguments, "--resume=new.h5")
+                self.assertEqual(self.names(), {"new.h5", "out.csv"})
+                self.assertEqual((self.folder / "out.csv").read_text(), expected)
+                for name in self.names():
+                    (self.folder / name).unlink()
+
+    def test_several_devices_leave_nothing(self):
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        process = self.start("--target=all", "--device=virtual:gtx780", "--device=virtual:gtx560ti", "-o", "fleet.yaml", "--quiet",
+                             env={**os.environ, "TMPDIR": str(scratch)})
+        while process.poll() is None and self.cpu_seconds(process) < 0.3:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertEqual(list(scratch.iterdir()), [])
+
     def test_nohup(self):
         process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertIn("gpuinfer", process.stdout.readline())

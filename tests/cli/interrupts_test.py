@@ -200,6 +200,20 @@ class Interrupts(harness.ProgramTest):
                 for name in self.names():
                     (self.folder / name).unlink()
 
+    def test_no_archive_of_nothing(self):
+        asleep = self.sleeper()
+        serve = f"{self.program} serve --device virtual:{self.small}"
+        self.write("device.sh", f"if [ -e ready ]; then exec {serve}; fi\n{serve} < /dev/null | head -n 1\nsleep {asleep}\n")
+        arguments = ("--target=L1tex", "--device=exec:sh device.sh", "--quiet", "-o", "out.yaml")
+        process = self.start(*arguments, "--record=new.h5")
+        self.wait_for(lambda: "new.h5.journal" in self.names() and self.processes(asleep))
+        process.send_signal(signal.SIGINT)
+        self.assertIn("go on with", self.ends(process))
+        self.assertEqual(self.names(), {"device.sh", "new.h5.journal", "out.yaml"})
+        self.write("ready", "")
+        self.expect(0, *arguments, "--resume=new.h5")
+        self.expect(0, "infer", "new.h5", "--quiet", "-o", "/dev/null")
+
     def test_several_devices_leave_nothing(self):
         scratch = self.folder / "scratch"
         scratch.mkdir()

@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import time
@@ -43,7 +44,8 @@ class Interrupts(harness.ProgramTest):
         self.assertTrue(condition())
 
     def start(self, *arguments, **options):
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options}
+        # Whoever runs the tests may ignore SIGHUP (nohup), and the program would, too.
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL), **options}
         process = subprocess.Popen([self.program, *arguments], cwd=self.folder, stderr=subprocess.PIPE, text=True, **options)
         self.addCleanup(process.__exit__, None, None, None)
         self.addCleanup(process.kill)
@@ -72,6 +74,20 @@ class Interrupts(harness.ProgramTest):
                 self.ends(process)
                 self.wait_for(lambda: not self.processes(asleep))
                 self.assertEqual(self.names(), set())
+
+    def test_signals_while_it_starts(self):
+        """Before there are handlers a signal ends the program as any other, afterwards with a sentence."""
+        asleep = self.sleeper()
+        chance = random.Random(1)
+        for _ in range(60):
+            process = self.start("--target=L1tex", "--device", f"exec:sleep {asleep} & sleep {asleep}", start_new_session=True)
+            time.sleep(chance.uniform(0, 0.06))
+            number = chance.choice(SIGNALS)
+            chance.choice((os.kill, os.killpg))(process.pid, number)
+            began = time.monotonic()
+            self.assertIn(process.wait(timeout=60), (3, -number))
+            self.assertLess(time.monotonic() - began, SECONDS)
+        self.wait_for(lambda: not self.processes(asleep))
 
     def test_whatever_it_started_ends_with_a_killed_program(self):
         for verb in ((), ("survey",)):

@@ -35,6 +35,8 @@ class Parts {
   // The survey is complete.
   void remove();
 
+  [[nodiscard]] bool are_on_disk() const { return folder_.has_value(); }
+
   // Where they are, for a sentence.
   [[nodiscard]] std::string place() const { return folder_ ? folder_->string() : "memory"; }
 

@@ -241,6 +241,19 @@ class Interrupts(harness.ProgramTest):
         process.wait()
         self.assertEqual(list(scratch.iterdir()), [])
 
+    def test_a_fleet_that_is_no_file_leaves_no_folder(self):
+        (self.folder / "nowhere").symlink_to("/dev/null")
+        self.expect(1, "survey", "--target=L1tex", "--device=exec:false", "-o", "nowhere", "--quiet")
+        self.assertEqual(self.names(), {"nowhere"})
+
+    def test_devices_that_do_not_answer_end_in_time(self):
+        silent = "exec:trap '' TERM HUP INT; sleep 30"
+        for arguments in (("--device", silent), ("--device", silent, "--device", silent), ("--device", silent, "--device=virtual:gtx780")):
+            with self.subTest(arguments):
+                began = time.monotonic()
+                self.run_program("--target=L1tex", *arguments, "--timeout=0.5", "--quiet", "-o", "/dev/null")
+                self.assertLess(time.monotonic() - began, 0.5 + SECONDS)
+
     def test_nohup(self):
         process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertIn("gpuinfer", process.stdout.readline())

@@ -130,9 +130,6 @@ AnswerKeeping::AnswerKeeping(model::Answerer& opened, const KeepingRequest& requ
 
 void AnswerKeeping::finish(bool keep_log) {
   log_->commit();
-  if (keep_log && !kept_->has_answers()) {
-    return;  // an archive of nothing would be refused by whoever reads it
-  }
   kept_->write_to(*archive_);
   archive_->close();
   if (!keep_log) {

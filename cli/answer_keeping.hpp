@@ -46,8 +46,7 @@ class AnswerKeeping {
   // What belongs in the provenance of a profile: nothing, or that a device which may answer anew was asked in parts.
   [[nodiscard]] const std::map<std::string, std::string>& provenance() const { return provenance_; }
 
-  // Writes the archive; the log goes then, unless it is wanted. Where it is, and nothing was answered, no archive comes
-  // of it.
+  // Writes the archive; the log goes then, unless it is wanted.
   void finish(bool keep_log);
 
   // No archive comes of it; the log is brought to the disk.

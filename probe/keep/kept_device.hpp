@@ -49,8 +49,6 @@ class KeptDevice final : public model::Answerer {
   // All that it was asked since it was made, in that order.
   void write_to(ArchiveWriter& archive) const;
 
-  [[nodiscard]] bool has_answers() const { return !batches_.empty(); }
-
  private:
   // What was asked together.
   struct Batch {

@@ -138,7 +138,7 @@ class Resume(harness.ProgramTest):
                 returncode, stderr = self.cut_off_with_answers(how)
                 self.assertEqual(returncode, 3, stderr)
                 self.assertTrue((self.folder / "part.yaml").exists())
-                self.assertTrue(self.archive.exists())
+                self.assertFalse(self.archive.exists())
                 self.assertTrue(self.journal.exists())
                 command = stderr.splitlines()[-1].partition("go on with: gpuinfer ")[2]
                 self.assertIn("--resume run.h5", command)

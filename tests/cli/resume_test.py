@@ -147,6 +147,20 @@ class Resume(harness.ProgramTest):
                 self.assertTrue((self.folder / "part.yaml").read_text() == profile, "the profiles differ")
                 self.assertFalse(self.journal.exists())
 
+    def test_of_several_at_once_one_goes_on(self):
+        self.expect(0, "--target=L1tex", f"--device=virtual:{self.small}", "--record=small.h5", "--quiet", "-o", "/dev/null")
+        whole = (self.folder / "small.h5").read_bytes()
+        arguments = [self.program, "--target=L1tex", f"--device=virtual:{self.small}", "--resume=small.h5", "--quiet", "-o", "/dev/null"]
+        for _ in range(20):
+            (self.folder / "small.h5").write_bytes(whole)
+            runs = [subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+            told = [run.communicate()[1] for run in runs]
+            self.assertIn(0, [run.returncode for run in runs], told)
+            for run, stderr in zip(runs, told, strict=True):
+                self.assertIn(run.returncode, (0, 2), stderr)
+                self.assertNotIn("readonly", stderr)
+            self.assertEqual([path.name for path in self.folder.glob("small.h5*")], ["small.h5"])
+
     def test_a_whole_archive_is_gone_on_with(self):
         profile, status, _ = self.uninterrupted()
         self.assertEqual(self.run_program(*self.arguments, "--record=run.h5", "--budget=10000").returncode, 3)

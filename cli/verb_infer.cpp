@@ -109,6 +109,7 @@ bool learned_nothing(const Inquiry& inquiry) {
 Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
                bool quiet) {
   const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
+  InterruptWatch::will_conclude();
   return inquire(*device, device->facts(), targets, settings, quiet);
 }
 
@@ -140,9 +141,10 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
-                   return put(infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited,
-                                                  telling(scorer, limited)),
-                              target, profile);
+                   const std::vector<model::Trace> traces = addressed_traces(recordings, target);
+                   InterruptWatch::will_conclude();  // to take them in takes as long as to read them
+                   return put(infer::infer_traces(traces, address_of_buffer, limited, telling(scorer, limited)), target,
+                              profile);
                  });
 }
 
@@ -173,6 +175,7 @@ Inquiry explain_rows(const Recording& first, const std::vector<std::string>& ask
     throw InputError("--target: " + first.file + " names no load path; write one");
   }
   const std::vector<std::string> target = asked.empty() ? std::vector<std::string>{"L1tex"} : asked;
+  InterruptWatch::will_conclude();
   return inquire(first.facts, {.targets = target, .asked = target}, settings, quiet,
                  [&](const std::string& name, const infer::Settings& limited, model::DeviceDescription& profile) {
                    return put(infer(limited), name, profile);
@@ -205,7 +208,6 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   Output output(shared == nullptr || shared->is_first() ? parsed->text("output") : "/dev/null");
 
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
-  InterruptWatch::will_conclude();
   const Recording& first = recordings.front();
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
   if (const auto sequences = rows_of(recordings, &Recording::set_sequences, "sequences over one set")) {

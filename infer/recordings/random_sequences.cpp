@@ -174,8 +174,9 @@ std::vector<LineSize> line_sizes(std::span<const Played> training, const Conflic
                            sample.lines().size() > most_lines)) {
       continue;
     }
-    std::vector<LineSplit> splits =
-        has_few_lines ? scores.guess_splits(line_bytes, most_splits) : guess_by_index(sample, settings, scorer, leaves);
+    std::vector<LineSplit> splits = has_few_lines
+                                        ? scores.guess_splits(line_bytes, most_splits, [&] { check_time(settings); })
+                                        : guess_by_index(sample, settings, scorer, leaves);
     if (const auto fit = fit_recordings(splits, sample, Care::quick, scorer, [&] { check_time(settings); })) {
       sizes.push_back({.line_bytes = line_bytes,
                        .splits = std::move(splits),

@@ -170,6 +170,7 @@ Inquiry inquire(const model::DeviceFacts& facts, const Plan& plan, infer::Settin
     }
     if (finding.ended_early && !finding.device_failure) {
       warn(ended_early(target, finding));
+      inquiry.ended_early = true;
     }
     if (std::ranges::find(plan.asked, target) != plan.asked.end()) {
       inquiry.all_resolved = inquiry.all_resolved && finding.all_resolved() && !finding.ended_early;

@@ -21,6 +21,7 @@ struct Inquiry {
   model::DeviceDescription profile;
   bool all_resolved = true;
   bool device_failed = false;  // and yet something is known
+  bool ended_early = false;    // by a limit or the user, before all was found out
   std::size_t questions = 0;
   std::size_t accesses = 0;
   std::chrono::duration<double> time{};

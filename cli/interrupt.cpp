@@ -19,6 +19,7 @@ namespace {
 volatile std::sig_atomic_t is_watched = 0;
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t concludes = 0;
+volatile std::sig_atomic_t is_given_a_second = 0;
 
 // From here on all that a signal handler calls is among what POSIX lets it call.
 
@@ -27,16 +28,24 @@ volatile std::sig_atomic_t concludes = 0;
   _exit(static_cast<int>(ExitStatus::unresolved));
 }
 
+constexpr std::string_view was_interrupted = "gpuinfer: was interrupted, and ended before it was done\n";
+
 extern "C" void on_interrupt(int /*signal*/) {
   if (interrupted != 0 || concludes == 0) {
-    end_at_once("gpuinfer: was interrupted, and ended before it was done\n");
+    end_at_once(was_interrupted);
   }
   interrupted = 1;
+  if (is_given_a_second != 0) {
+    alarm(1);
+  }
 }
 
 extern "C" void on_alarm(int /*signal*/) {
   if (concludes == 0) {
-    end_at_once("gpuinfer: its --timeout is over, and nothing was measured yet\n");
+    end_at_once("gpuinfer: its --timeout is over, and nothing was found out yet\n");
+  }
+  if (interrupted != 0 && is_given_a_second != 0) {
+    end_at_once(was_interrupted);
   }
 }
 
@@ -71,6 +80,11 @@ InterruptWatch::InterruptWatch() {
 bool InterruptWatch::stop_requested() { return interrupted != 0; }
 
 void InterruptWatch::will_conclude() { concludes = 1; }
+
+void InterruptWatch::will_conclude_in_a_second() {
+  is_given_a_second = 1;
+  will_conclude();
+}
 
 void InterruptWatch::end_after(std::chrono::duration<double> time) {
   if (is_watched == 0) {

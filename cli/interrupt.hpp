@@ -17,6 +17,8 @@ class InterruptWatch {
 
   // What is known when the program is to stop will be told.
   static void will_conclude();
+  // The same, but a second after the first signal the program is ended: of who may lose what is going on.
+  static void will_conclude_in_a_second();
 
   // Whoever will not have called will_conclude() by then is ended. Nothing without a watch.
   static void end_after(std::chrono::duration<double> time);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/parallel.hpp"
+#include "infer/asking/ending.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -15,7 +16,7 @@ namespace gpuinfer::cli {
 namespace {
 
 // How what a rank gives begins.
-enum class Mark : char { part = 'p', bad_input = 'i', failure = 'f' };
+enum class Mark : char { part = 'p', ended = 'e', bad_input = 'i', failure = 'f' };
 
 // Comes out where this rank or another one has failed, when all know.
 struct AllKnow {
@@ -46,10 +47,13 @@ std::string said_by(std::size_t rank, const std::string& sentence) {
 
 }  // namespace
 
-infer::Scorer scorer_on_threads(std::optional<std::size_t> jobs) {
-  return [jobs](std::size_t hypotheses, const infer::Score& score) {
+infer::Scorer scorer_on_threads(std::optional<std::size_t> jobs, std::function<void()> at_times) {
+  return [jobs, at_times = std::move(at_times)](std::size_t hypotheses, const infer::Score& score) {
     std::vector<infer::Scored> scored(hypotheses);
-    for_each_index(hypotheses, jobs, [&](std::size_t i) { scored[i] = score(i); });
+    for_each_index(hypotheses, jobs, [&](std::size_t i) {
+      at_times();
+      scored[i] = score(i);
+    });
     return scored;
   };
 }
@@ -60,6 +64,9 @@ std::vector<std::string> SharedWork::gather(const std::string& own) {
     std::string& part = parts[rank];
     const Mark mark{part.front()};
     part.erase(0, 1);
+    if (mark == Mark::ended) {
+      throw infer::AskingEnded(part);
+    }
     if (mark != Mark::part) {
       throw AllKnow{.mark = mark, .sentence = said_by(rank, part)};
     }
@@ -98,10 +105,15 @@ infer::Scorer SharedWork::scorer(infer::Scorer own) {
     first_rank_ = (first_rank_ + hypotheses) % ranks;
     const std::size_t place = place_of(ranks_->rank());
     const std::size_t share = (hypotheses + ranks - 1 - place) / ranks;
-    const std::vector<infer::Scored> mine = own(share, [&](std::size_t i) { return score(i * ranks + place); });
-    hypotheses_ += mine.size();
-    const std::vector<std::string> parts =
-        gather(static_cast<char>(Mark::part) + bytes_of(std::span<const infer::Scored>(mine)));
+    std::string part;
+    try {
+      const std::vector<infer::Scored> mine = own(share, [&](std::size_t i) { return score(i * ranks + place); });
+      hypotheses_ += mine.size();
+      part = static_cast<char>(Mark::part) + bytes_of(std::span<const infer::Scored>(mine));
+    } catch (const infer::AskingEnded& ended) {
+      part = static_cast<char>(Mark::ended) + std::string(ended.what());
+    }
+    const std::vector<std::string> parts = gather(part);
     std::vector<infer::Scored> scored(hypotheses);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const auto of_rank = values_of<infer::Scored>(parts[rank]);

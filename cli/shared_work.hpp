@@ -15,12 +15,14 @@
 // Who scores hypotheses: threads, and the ranks of an MPI job.
 namespace gpuinfer::cli {
 
-// At most `jobs` threads; none given: one for each core.
-[[nodiscard]] infer::Scorer scorer_on_threads(std::optional<std::size_t> jobs);
+// At most `jobs` threads; none given: one for each core. Each calls at_times() before every hypothesis: what that
+// throws ends the scoring.
+[[nodiscard]] infer::Scorer scorer_on_threads(
+    std::optional<std::size_t> jobs, std::function<void()> at_times = [] {});
 
 // One of the ranks that work together. Each runs the same search on the same recordings, so that all ask for the same
 // scores at the same time; a rank finds out its share of them and gets the others. A rank that fails says so in place
-// of its share, and all end.
+// of its share, and all end; one whose time is over likewise.
 class SharedWork {
  public:
   explicit SharedWork(Ranks& ranks) : ranks_(&ranks) {}

@@ -22,6 +22,7 @@
 #include "infer/recordings/infer_array_timings.hpp"
 #include "infer/recordings/infer_set_sequences.hpp"
 #include "infer/recordings/infer_traces.hpp"
+#include "infer/recordings/recorded.hpp"
 #include "infer/studies.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
@@ -108,6 +109,7 @@ bool learned_nothing(const Inquiry& inquiry) {
 Inquiry replay(const Recording& recording, const std::vector<std::string>& targets, const infer::Settings& settings,
                bool quiet) {
   const auto device = probe::open_recording(recording.file, "recorded:" + recording.file);
+  InterruptWatch::will_conclude();
   return inquire(*device, device->facts(), targets, settings, quiet);
 }
 
@@ -139,9 +141,10 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                    }
                    // The traces hold addresses.
                    constexpr std::uint64_t address_of_buffer = 0;
-                   return put(infer::infer_traces(addressed_traces(recordings, target), address_of_buffer, limited,
-                                                  telling(scorer, limited)),
-                              target, profile);
+                   const std::vector<model::Trace> traces = addressed_traces(recordings, target);
+                   InterruptWatch::will_conclude();  // to take them in takes as long as to read them
+                   return put(infer::infer_traces(traces, address_of_buffer, limited, telling(scorer, limited)), target,
+                              profile);
                  });
 }
 
@@ -172,6 +175,7 @@ Inquiry explain_rows(const Recording& first, const std::vector<std::string>& ask
     throw InputError("--target: " + first.file + " names no load path; write one");
   }
   const std::vector<std::string> target = asked.empty() ? std::vector<std::string>{"L1tex"} : asked;
+  InterruptWatch::will_conclude();
   return inquire(first.facts, {.targets = target, .asked = target}, settings, quiet,
                  [&](const std::string& name, const infer::Settings& limited, model::DeviceDescription& profile) {
                    return put(infer(limited), name, profile);
@@ -189,7 +193,10 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
   const std::optional<std::size_t> jobs = parsed->count("jobs");
-  infer::Scorer scorer = scorer_on_threads(jobs ? jobs : shared != nullptr ? std::optional<std::size_t>(1) : jobs);
+  infer::Scorer scorer = scorer_on_threads(jobs                ? jobs
+                                           : shared != nullptr ? std::optional<std::size_t>(1)
+                                                               : jobs,
+                                           [settings] { infer::check_time(settings); });
   if (shared != nullptr) {
     scorer = shared->scorer(std::move(scorer));
     // Each rank looks at a clock of its own, and they must end at the same step.
@@ -201,7 +208,6 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   Output output(shared == nullptr || shared->is_first() ? parsed->text("output") : "/dev/null");
 
   const std::vector<Recording> recordings = read_all(parsed->operands(), asked);
-  InterruptWatch::will_conclude();
   const Recording& first = recordings.front();
   settings.seed = inference_seed(parsed->count("seed"), first.facts);
   if (const auto sequences = rows_of(recordings, &Recording::set_sequences, "sequences over one set")) {
@@ -217,7 +223,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   if (recordings.size() == 1 && is_of_inquiry(first.facts)) {
     const Inquiry inquiry = replay(first, targets, settings, verbosity.quiet);
     // What many threads did at once has no plain reading.
-    if (!learned_nothing(inquiry) || !first.timed_targets.empty()) {
+    if (!learned_nothing(inquiry) || inquiry.ended_early || !first.timed_targets.empty()) {
       return conclude(inquiry, output, format, verbosity);
     }
     warn(replay_learned_nothing(first.file));

@@ -5,6 +5,7 @@
 #include "cli/answer_keeping.hpp"
 #include "cli/common_options.hpp"
 #include "cli/disturbances.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/targets.hpp"
@@ -133,11 +134,21 @@ ExitStatus verb_probe(Arguments arguments) {
   check_inside(asked, device->facts());
   std::optional<AnswerKeeping> kept;
   if (keeping) {
+    InterruptWatch::will_conclude_in_a_second();
     kept.emplace(*device, *keeping, device->facts(), probe::RunFacts{{"targets", spelled.front()}, {"verb", "probe"}});
   }
   model::Answerer& answerer = kept ? kept->device() : *device;
+  const auto keep_for_later = [&](const std::string& why) {
+    kept->keep_for_later();
+    return why + "; " + can_be_resumed(resuming_command("probe", arguments, keeping->archive));
+  };
+  constexpr const char* interrupted = "was interrupted";
   try {
     for (std::uint64_t i = 0; i < repeat; ++i) {
+      if (InterruptWatch::stop_requested()) {
+        note(keep_for_later(interrupted));
+        return ExitStatus::unresolved;
+      }
       const std::vector<model::Answer> answers = answerer.ask(asked);
       check_answered(answers, device->facts().source);
       if (csv || !keeping) {
@@ -148,9 +159,11 @@ ExitStatus verb_probe(Arguments arguments) {
     if (!kept) {
       throw;
     }
-    kept->keep_for_later();
-    throw DeviceError(std::string(error.what()) + "; " +
-                      can_be_resumed(resuming_command("probe", arguments, keeping->archive)));
+    if (InterruptWatch::stop_requested()) {
+      note(keep_for_later(interrupted));
+      return ExitStatus::unresolved;
+    }
+    throw DeviceError(keep_for_later(error.what()));
   }
   output.finish();
   tell_disturbances(answerer, kept ? &kept->archive() : nullptr);

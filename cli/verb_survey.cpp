@@ -28,6 +28,7 @@
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
 #include "probe/line_reader.hpp"
+#include "probe/output_file.hpp"
 
 namespace gpuinfer::cli {
 
@@ -318,7 +319,9 @@ SurveyEnd lead(const Parsed& parsed, const survey::Request& request, Team& team)
   }
   Output output(fleet);
   InterruptWatch::will_conclude();
-  survey::Parts parts(fleet, resume, all_facts_of(request));
+  // Nobody can go on with a fleet that is written to a pipe or a device.
+  survey::Parts parts(fleet && probe::destination_of(*fleet).is_regular ? fleet : std::nullopt, resume,
+                      all_facts_of(request));
   Progress progress(request.quiet);
   Coordinator coordinator(request, team, parts, [&](const std::string& sentence) {
     progress.clear();
@@ -346,8 +349,8 @@ SurveyEnd lead(const Parsed& parsed, const survey::Request& request, Team& team)
   if (!request.quiet) {
     tell_summary(counts, coordinator, team, std::chrono::steady_clock::now() - start);
   }
-  if (!is_complete && fleet) {
-    note(parts.folder().string() + " holds what was answered; the same command with --resume asks only for the rest");
+  if (!is_complete && parts.are_on_disk()) {
+    note(parts.place() + " holds what was answered; the same command with --resume asks only for the rest");
   }
   return {.status = status_of(counts, !coordinator.lost_ranks().empty(), InterruptWatch::stop_requested()),
           .all_are_there = all_are_there};

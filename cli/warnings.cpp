@@ -66,7 +66,7 @@ std::string no_identity(const std::vector<std::string>& files) {
 
 std::string ended_early(const std::string& target, const infer::Finding& finding) {
   return fmt::format(
-      "{}: ended after {} accesses, which were not enough to find out all; give more with --budget or --timeout, or "
+      "{}: ended after {} accesses, before all was found out; give more with --budget or --timeout, or "
       "let "
       "it finish",
       target, finding.accesses);

@@ -193,7 +193,7 @@ std::uint64_t scaled(std::uint64_t count, double by) {
 
 // Adds what goes through the caches of the SMs.
 void play_first_levels(const DeviceDescription& device, std::uint32_t sms, const KernelProgram& program,
-                       KernelTraffic& traffic) {
+                       const std::function<void()>& at_times, KernelTraffic& traffic) {
   constexpr std::uint64_t enough_sectors = 2'000'000;
   std::map<std::string, FirstLevel> caches;
   const auto cache_of = [&](bool is_used, const std::string& name) -> FirstLevel* {
@@ -218,6 +218,7 @@ void play_first_levels(const DeviceDescription& device, std::uint32_t sms, const
     const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, resident_blocks));
     last = {.blocks = blocks};
     for (std::uint32_t step = 0; step < program.steps(); ++step) {
+      at_times();
       for (std::uint32_t block = 0; block < blocks; ++block) {
         for (std::uint32_t warp = 0; warp < KernelRun::block_warps; ++warp) {
           const auto access = program.access(static_cast<std::uint32_t>(first) + block * sms, warp, step);
@@ -252,7 +253,8 @@ void play_first_levels(const DeviceDescription& device, std::uint32_t sms, const
 
 // What all loads together bring from memory.
 std::uint64_t play_second_level(std::uint64_t capacity_bytes, std::uint64_t line_bytes, std::uint64_t sector_bytes,
-                                std::uint32_t sms, const KernelProgram& program) {
+                                std::uint32_t sms, const KernelProgram& program,
+                                const std::function<void()>& at_times) {
   constexpr std::uint64_t enough_accesses = 8'000'000;
   const std::uint32_t blocks_of_round = std::min(sms * resident_blocks, program.blocks());
   LruCache cache(capacity_bytes, line_bytes, sector_bytes);
@@ -267,6 +269,7 @@ std::uint64_t play_second_level(std::uint64_t capacity_bytes, std::uint64_t line
     const std::uint32_t end = std::min(begin + blocks_of_round, program.blocks());
     bytes_of_round = 0;
     for (std::uint32_t step = 0; step < program.steps(); ++step) {
+      at_times();
       seen.forget();
       for (std::uint32_t block = begin; block < end; ++block) {
         for (std::uint32_t warp = 0; warp < KernelRun::block_warps; ++warp) {
@@ -484,7 +487,7 @@ std::map<std::string, std::uint64_t> KernelTraffic::by_level() const {
   return bytes;
 }
 
-KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run) {
+KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run, const std::function<void()>& at_times) {
   if (!device.device.sm_count || *device.device.sm_count == 0) {
     throw InputError("device.sm_count is null and a simulation needs it; give it a value");
   }
@@ -495,7 +498,7 @@ KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run) 
   traffic.asked = program.asked_bytes();
   traffic.passes_l1 = device.bandwidth.contains("L1");
   traffic.l2_store_bytes = program.stored_bytes();
-  play_first_levels(device, sms, program, traffic);
+  play_first_levels(device, sms, program, at_times, traffic);
   const std::uint64_t l2_bytes = needed_bytes(device, "L2");
   const CacheDescription& l2 = device.caches.at("L2");
   traffic.dram_load_bytes = program.loaded_bytes();
@@ -505,7 +508,7 @@ KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run) 
   const std::uint64_t sector_bytes = l2.sector_bytes.value_or(Coalescer::sector_bytes);
   const std::uint64_t line_bytes = std::max(sector_bytes, l2.line_bytes.value_or(usual_line_bytes));
   traffic.dram_load_bytes =
-      std::max(traffic.dram_load_bytes, play_second_level(l2_bytes, line_bytes, sector_bytes, sms, program));
+      std::max(traffic.dram_load_bytes, play_second_level(l2_bytes, line_bytes, sector_bytes, sms, program, at_times));
   traffic.dram_store_bytes =
       scaled(program.stored_bytes(), 1 - static_cast<double>(l2_bytes) / static_cast<double>(program.touched_bytes()));
   traffic.assuming.push_back("L2 keeps the lines that were used last, " + to_text(l2_bytes) + " bytes in any places");

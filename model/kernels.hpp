@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -137,8 +138,10 @@ struct KernelTraffic : CacheTraffic {
 // Samples: of the SMs the first is played, and the others are like it. Rounds are played, there and in L2, for some
 // million accesses, but two of them at least; those after that are like the last one.
 //
-// Throws InputError that names the leaf which is null and needed.
-[[nodiscard]] KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run);
+// Calls at_times() every few milliseconds: what that throws ends the simulation. Throws InputError that names the leaf
+// which is null and needed.
+[[nodiscard]] KernelTraffic traffic_of(
+    const DeviceDescription& device, const KernelRun& run, const std::function<void()>& at_times = [] {});
 
 // The higher of load and copy peak of one of kernel_levels, in bytes per second; none where neither is known.
 [[nodiscard]] std::optional<double> peak_of(const BandwidthDescription& bandwidth, const std::string& level);

@@ -103,7 +103,7 @@ void signal_children(int signal) {
 // False when somebody is left.
 template <class Done>
 bool wait_until(Done done) {
-  constexpr int tries = 30;
+  constexpr int tries = 20;
   constexpr timespec between{.tv_sec = 0, .tv_nsec = 10'000'000};
   for (int i = 0; i < tries; ++i) {
     if (done()) {

@@ -129,11 +129,41 @@ void OutputFile::keep_permissions() const {
   }
 }
 
-void OutputFile::publish() {
-  keep_permissions();
+void OutputFile::bring_to_disk() const {
   if (fsync(open_.number()) != 0) {
     throw not_whole(errno);
   }
+}
+
+// So that it still has its name after a power cut.
+void OutputFile::bring_name_to_disk() {
+  if (const FileDescriptor folder(open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      folder.is_open()) {
+    fsync(folder.number());
+  }
+  open_.close();
+}
+
+bool OutputFile::publish_as_new() {
+  bring_to_disk();
+  // link() takes no other file's place.
+  if (linkat(AT_FDCWD, working_name().c_str(), AT_FDCWD, file_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    if (errno == EEXIST) {
+      return false;
+    }
+    throw not_whole(errno);
+  }
+  if (has_name()) {
+    unlink(temporary_.c_str());
+    temporary_.clear();
+  }
+  bring_name_to_disk();
+  return true;
+}
+
+void OutputFile::publish() {
+  keep_permissions();
+  bring_to_disk();
   if (!has_name()) {
     // rename() takes the place of another file, which link() does not.
     temporary_ = first_free_name(folder_of(file_), [this](const char* unused) {
@@ -144,12 +174,7 @@ void OutputFile::publish() {
     throw not_whole(errno);
   }
   temporary_.clear();
-  // So that it still has its name after a power cut.
-  if (const FileDescriptor folder(open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      folder.is_open()) {
-    fsync(folder.number());
-  }
-  open_.close();
+  bring_name_to_disk();
 }
 
 Error OutputFile::not_whole(int error) const {

@@ -35,10 +35,14 @@ class OutputFile {
 
   // Brings to the disk what was written and flushed, and then gives it its name. Throws Error.
   void publish();
+  // The same, where nothing has the name. False: something has by now.
+  [[nodiscard]] bool publish_as_new();
 
  private:
   [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
   void keep_permissions() const;
+  void bring_to_disk() const;
+  void bring_name_to_disk();
   [[nodiscard]] Error not_whole(int error) const;
 
   std::filesystem::path file_;

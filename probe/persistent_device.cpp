@@ -39,8 +39,9 @@ std::size_t runs_of(const model::Workload& workload) {
 
 class PersistentDevice final : public model::Answerer {
  public:
-  PersistentDevice(std::unique_ptr<model::Answerer> device, Reopen reopen)
-      : device_(std::move(device)), reopen_(std::move(reopen)), facts_(device_->facts()) {}
+  PersistentDevice(std::unique_ptr<model::Answerer> device, Reopen reopen, std::function<bool()> stop_waiting)
+      : device_(std::move(device)), reopen_(std::move(reopen)), stop_waiting_(std::move(stop_waiting)),
+        facts_(device_->facts()) {}
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
@@ -115,7 +116,7 @@ class PersistentDevice final : public model::Answerer {
           throw DeviceError(told(error) + ", and was asked " + std::to_string(failures + 1) + " times");
         }
         note_passed(error.what());
-        std::this_thread::sleep_for(pauses.at(failures));
+        pause(pauses.at(failures), error);
         ++failures;
       } catch (const DeviceError& error) {
         reopen_after(error);
@@ -125,8 +126,22 @@ class PersistentDevice final : public model::Answerer {
     }
   }
 
+  // Throws WaitingEnded when nobody waits any longer.
+  void pause(milliseconds time, const TransientError& error) const {
+    constexpr milliseconds step{50};
+    for (; time > milliseconds{0} && !stop_waiting_(); time -= step) {
+      std::this_thread::sleep_for(step);
+    }
+    if (stop_waiting_()) {
+      throw WaitingEnded(told(error));
+    }
+  }
+
   void reopen_after(const DeviceError& error) {
     const std::string sentence = told(error);
+    if (stop_waiting_()) {
+      throw WaitingEnded(sentence);
+    }
     if (!reopen_) {
       throw DeviceError(sentence);
     }
@@ -207,6 +222,7 @@ class PersistentDevice final : public model::Answerer {
 
   std::unique_ptr<model::Answerer> device_;
   Reopen reopen_;
+  std::function<bool()> stop_waiting_;
   model::DeviceFacts facts_;
   std::map<std::string, Lead> leads_;  // by target
   std::set<std::pair<std::string, model::StartState>> answered_;
@@ -218,8 +234,9 @@ class PersistentDevice final : public model::Answerer {
 
 }  // namespace
 
-std::unique_ptr<model::Answerer> persistent(std::unique_ptr<model::Answerer> device, Reopen reopen) {
-  return std::make_unique<PersistentDevice>(std::move(device), std::move(reopen));
+std::unique_ptr<model::Answerer> persistent(std::unique_ptr<model::Answerer> device, Reopen reopen,
+                                            std::function<bool()> stop_waiting) {
+  return std::make_unique<PersistentDevice>(std::move(device), std::move(reopen), std::move(stop_waiting));
 }
 
 }  // namespace gpuinfer::probe

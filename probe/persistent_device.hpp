@@ -22,8 +22,10 @@ using Reopen = std::function<std::unique_ptr<model::Answerer>()>;
 //    (BufferFacts::nearer_bytes): where its lines go hangs on pages of memory, which are others then.
 //
 // Where a batch that is asked again begins with a question that keeps the state, those before it are asked again first,
-// and their answers are not used. What passed in this way is one of the disturbances(); what did not is thrown as a
-// DeviceError that says after how many answers.
-[[nodiscard]] std::unique_ptr<model::Answerer> persistent(std::unique_ptr<model::Answerer> device, Reopen reopen = {});
+// and their answers are not used. Nothing is asked again once `stop_waiting` holds: that ends the pauses. What passed
+// in this way is one of the disturbances(); what did not is thrown as a DeviceError that says after how many answers.
+[[nodiscard]] std::unique_ptr<model::Answerer> persistent(
+    std::unique_ptr<model::Answerer> device, Reopen reopen = {},
+    std::function<bool()> stop_waiting = [] { return false; });
 
 }  // namespace gpuinfer::probe

@@ -60,13 +60,13 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   auto opened = open();
   switch (device.kind->after_failure) {
     case AfterFailure::open_again:
-      return probe::persistent(std::move(opened), open);
+      return probe::persistent(std::move(opened), open, request.stop_waiting);
     case AfterFailure::ask_again:
-      return probe::persistent(std::move(opened));
+      return probe::persistent(std::move(opened), {}, request.stop_waiting);
     case AfterFailure::give_up:
       break;
   }
-  return schedule ? probe::persistent(std::move(opened)) : std::move(opened);
+  return schedule ? probe::persistent(std::move(opened), {}, request.stop_waiting) : std::move(opened);
 }
 
 }  // namespace gpuinfer::cli

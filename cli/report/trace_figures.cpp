@@ -245,7 +245,8 @@ std::optional<MissCurve> measured_misses(const Traces& traces, const model::Late
                               percent * static_cast<double>(counts.misses) / static_cast<double>(judged)});
     }
   }
-  return curve;
+  // Of another device, no latency may be near those of this one.
+  return curve.points.empty() ? std::nullopt : std::optional(std::move(curve));
 }
 
 MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t stride_bytes,

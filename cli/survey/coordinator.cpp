@@ -23,8 +23,7 @@ std::string as_file_name(std::string text) {
 
 }  // namespace
 
-Coordinator::Coordinator(const Request& request, Team& team, const Parts& parts,
-                         std::function<void(const std::string&)> tell)
+Coordinator::Coordinator(const Request& request, Team& team, Parts& parts, std::function<void(const std::string&)> tell)
     : request_(&request), team_(&team), parts_(&parts), tell_(std::move(tell)),
       ranks_(static_cast<std::size_t>(team.size())) {
   for (Rank& rank : ranks_) {

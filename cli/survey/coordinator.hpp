@@ -24,7 +24,7 @@ namespace gpuinfer::cli::survey {
 class Coordinator {
  public:
   // All outlive it. `tell`: what goes wrong, a sentence each.
-  Coordinator(const Request& request, Team& team, const Parts& parts, std::function<void(const std::string&)> tell);
+  Coordinator(const Request& request, Team& team, Parts& parts, std::function<void(const std::string&)> tell);
 
   void take(const Letter& letter);
   // Hands out what can be, and looks at the clock. Throws DeviceUnavailable when there is not a device at all.
@@ -72,7 +72,7 @@ class Coordinator {
 
   const Request* request_;
   Team* team_;
-  const Parts* parts_;
+  Parts* parts_;
   std::function<void(const std::string&)> tell_;
   std::vector<Rank> ranks_;
   std::map<int, std::string> lost_ranks_;

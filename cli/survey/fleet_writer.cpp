@@ -250,7 +250,7 @@ class FleetWriter {
   }
 
   [[nodiscard]] model::DeviceDescription profile_of(const Result& part) const {
-    return model::parse_description(part.profile, parts_->folder().string());
+    return model::parse_description(part.profile, parts_->place());
   }
 
   void judge_all() {
@@ -315,7 +315,7 @@ class FleetWriter {
         }
         const auto part = part_of(id);
         if (!part) {
-          throw Error(parts_->folder().string() + ": lost a result while the fleet was written; survey again");
+          throw Error(parts_->place() + ": lost a result while the fleet was written; survey again");
         }
         const Deviation deviation = merge_->deviation_of(*common_, profile_of(*part), part->summary);
         const model::YamlNode tree = model::parse_yaml(part->profile, "profile");

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/survey/parts.hpp"
 
-#include <cerrno>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -51,50 +49,47 @@ void check_same(const fs::path& folder, const SurveyFacts& begun, const SurveyFa
   }
 }
 
-// Of a name that nobody can know before, and for nobody else to look into.
-fs::path new_temporary_folder() {
-  std::error_code error;
-  const fs::path all = fs::temp_directory_path(error);
-  std::string name = ((error ? fs::path("/tmp") : all) / "gpuinfer-survey-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
-    throw InputError(name + ": cannot be made (" + std::generic_category().message(errno) +
-                     "); set TMPDIR to a folder that may be written to");
-  }
-  return name;
-}
-
 }  // namespace
 
-Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey)
-    : folder_(fleet ? fs::path(*fleet + ".parts") : new_temporary_folder()), is_temporary_(!fleet) {
-  const fs::path facts = folder_ / facts_name;
+Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyFacts& survey) {
+  if (!fleet) {
+    return;
+  }
+  folder_ = *fleet + ".parts";
+  const fs::path facts = *folder_ / facts_name;
   std::error_code error;
   if (fs::exists(facts, error)) {
     if (!resume) {
-      throw InputError(folder_.string() +
+      throw InputError(folder_->string() +
                        ": holds results of a survey that was not complete; go on with --resume, or remove it");
     }
-    check_same(folder_, facts_in(facts), survey);
+    check_same(*folder_, facts_in(facts), survey);
     return;
   }
-  fs::create_directories(folder_, error);
+  fs::create_directories(*folder_, error);
   if (error) {
-    throw InputError(folder_.string() + ": cannot be made; name a file in a folder that exists and may be written to");
+    throw InputError(folder_->string() + ": cannot be made; name a file in a folder that exists and may be written to");
   }
   write_whole(facts, nlohmann::json(survey).dump(2) + '\n');
 }
 
-Parts::~Parts() {
-  if (is_temporary_) {
-    remove();
+fs::path Parts::file_of(const Task& task) const { return *folder_ / (task.key + ".json"); }
+
+void Parts::keep(const Task& task, const Result& result) {
+  if (folder_) {
+    write_whole(file_of(task), to_text(result));
+    return;
   }
+  const std::lock_guard lock(mutex_);
+  in_memory_[task.key] = to_text(result);
 }
 
-fs::path Parts::file_of(const Task& task) const { return folder_ / (task.key + ".json"); }
-
-void Parts::keep(const Task& task, const Result& result) const { write_whole(file_of(task), to_text(result)); }
-
 std::optional<Result> Parts::find(const Task& task) const {
+  if (!folder_) {
+    const std::lock_guard lock(mutex_);
+    const auto kept = in_memory_.find(task.key);
+    return kept == in_memory_.end() ? std::nullopt : std::optional(parse_result(kept->second, task.device));
+  }
   const auto text = file_text(file_of(task));
   if (!text) {
     return std::nullopt;
@@ -108,7 +103,9 @@ std::optional<Result> Parts::find(const Task& task) const {
 
 void Parts::remove() {
   std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  if (folder_) {
+    fs::remove_all(*folder_, ignored);
+  }
 }
 
 }  // namespace gpuinfer::cli::survey

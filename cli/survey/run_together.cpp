@@ -68,7 +68,7 @@ ExitStatus run_together(std::span<const DeviceRequest> requests, const std::vect
     tasks.push_back({.key = fmt::format("{:06}", i), .device = to_text(requests[i].device)});
   }
   surveyed.tasks = tasks;
-  const Parts parts(std::nullopt, false, {});
+  Parts parts(std::nullopt, false, {});
   std::mutex mutex;
   for_each_index(requests.size(), requests.size(), [&](std::size_t i) {
     DeviceRequest request = requests[i];

@@ -49,6 +49,7 @@ std::vector<FillMisses> misses_of_fills(const ReadTraces& all) {
       FillMisses& of_recording = fills.emplace_back();
       of_recording.accesses = record.size();
       for (std::size_t i = 0; i < record.size(); ++i) {
+        all.loop.step();
         of_recording.misses[(all.address_of_buffer + record[i]) / all.fill.bytes * all.fill.bytes] +=
             read.readings[i] == Reading::miss ? 1U : 0U;
       }
@@ -188,9 +189,8 @@ bool explains_all(const CacheDescription& cache, const AllCompared& compared, st
                              [&](const Compared& whole) { return agreement_with(whole).share() >= explained_share; });
 }
 
-// None: it was stopped before all of them were simulated.
-std::optional<std::vector<Hypothesis>> survivors_of(std::vector<Hypothesis> hypotheses, const ReadTraces& all,
-                                                    const Settings& settings, const Scorer& scorer) {
+std::vector<Hypothesis> survivors_of(std::vector<Hypothesis> hypotheses, const ReadTraces& all,
+                                     const Settings& settings, const Scorer& scorer) {
   constexpr std::size_t at_once = 64;
   std::vector<Hypothesis> survivors;
   if (hypotheses.empty()) {
@@ -198,9 +198,7 @@ std::optional<std::vector<Hypothesis>> survivors_of(std::vector<Hypothesis> hypo
   }
   const AllCompared compared = all_compared(all, hypotheses.front().cache.latency_cycles);
   for (std::size_t first = 0; first < hypotheses.size(); first += at_once) {
-    if (has_to_stop(settings)) {
-      return std::nullopt;
-    }
+    check_time(settings);
     const std::vector<Scored> scored = scorer(std::min(at_once, hypotheses.size() - first), [&](std::size_t i) {
       const CacheDescription& cache = hypotheses[first + i].cache;
       return Scored{.wrong = explains_all(cache, compared, all.address_of_buffer, settings.seed) ? 0U : 1U,
@@ -221,6 +219,7 @@ bool loads_halves_of(std::uint64_t block_bytes, const ReadTraces& all) {
     std::unordered_set<std::uint64_t> blocks;
     std::unordered_set<std::uint64_t> halves;
     for (const std::uint64_t offset : read.trace->question.record) {
+      all.loop.step();
       const std::uint64_t address = all.address_of_buffer + offset;
       blocks.insert(address / block_bytes);
       halves.insert(address / (block_bytes / 2));
@@ -340,11 +339,7 @@ void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Setting
                     const RecordedLeaves& leaves) {
   settings.on_progress({.finding = "hypotheses", .done = 0.3, .questions = 0, .accesses = 0});
   const auto survivors = survivors_of(all_hypotheses(all, leaves.cache().latency_cycles), all, settings, scorer);
-  if (!survivors) {
-    leaves.finding().ended_early = true;
-    leaves.open_description(EvidenceStatus::unknown, "it was stopped before every hypothesis was simulated",
-                            "the same with more time");
-  } else if (survivors->empty()) {
+  if (survivors.empty()) {
     leaves.open_description(EvidenceStatus::unknown,
                             fates.mixed > 0
                                 ? "no deterministic policy with a bit-field index explains the recordings; lines miss "
@@ -352,7 +347,7 @@ void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Setting
                                 : "no bit-field index with equal sets explains the recordings",
                             "an inference on the device itself, which asks for what is missing");
   } else {
-    settle_all(*survivors, fates, all, leaves);
+    settle_all(survivors, fates, all, leaves);
   }
 }
 

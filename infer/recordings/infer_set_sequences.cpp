@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "infer/asking/ending.hpp"
 #include "infer/recordings/recorded.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
@@ -53,6 +54,7 @@ Survivors survivors_of(std::span<const SetSequence> sequences, std::uint32_t mos
                           .questions = 0,
                           .accesses = 0});
     for (const Replacement& policy : model::guessed_policies({ways})) {
+      check_time(settings);
       const auto set = model::CacheSimulator::make(model::one_set(policy, ways), settings.seed);
       ++survivors.tried;
       if (std::ranges::all_of(sequences, [&](const SetSequence& sequence) { return explains(*set, sequence); })) {
@@ -79,7 +81,14 @@ CacheFinding infer_set_sequences(std::span<const SetSequence> sequences, const S
   }
 
   // More ways than lines are no longer told from as many.
-  const Survivors survivors = survivors_of(sequences, static_cast<std::uint32_t>(lines), settings);
+  Survivors survivors;
+  try {
+    survivors = survivors_of(sequences, static_cast<std::uint32_t>(lines), settings);
+  } catch (const AskingEnded& ended) {
+    finding.ended_early = true;
+    leaves.open("replacement", EvidenceStatus::unknown, stopped_early(ended.what()), with_more_time);
+    return finding;
+  }
   leaves["replacement"].details.policies_tried = survivors.tried;
   if (survivors.by_ways.empty()) {
     leaves.open("replacement", EvidenceStatus::unknown,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/ending.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/recordings/cyclic_hypotheses.hpp"
 #include "infer/recordings/model_free.hpp"
@@ -23,11 +24,12 @@ namespace {
 using model::EvidenceStatus;
 using model::Trace;
 
-std::vector<ReadTrace> read(std::span<const Trace> traces, const TraceLevels& levels) {
+std::vector<ReadTrace> read(std::span<const Trace> traces, const TraceLevels& levels, const LongLoop& loop) {
   std::vector<ReadTrace> read_traces;
   for (const Trace& trace : traces) {
     ReadTrace& read = read_traces.emplace_back(ReadTrace{.trace = &trace, .readings = {}});
     for (const float latency : trace.latency_cycles) {
+      loop.step();
       read.readings.push_back(levels.read(latency));
     }
   }
@@ -126,6 +128,25 @@ void doubt_description(const RecordedLeaves& leaves) {
   doubt("replacement", &model::CacheDescription::replacement);
 }
 
+// What a part of the hypotheses explains, or a part of the accesses, is not proven.
+void leave_unexplained(const std::string& why, const RecordedLeaves& leaves) {
+  const std::string reason = stopped_early(why);
+  const model::CacheDescription found = std::exchange(leaves.cache(), {});
+  leaves.cache().latency_cycles = found.latency_cycles;
+  leaves.cache().onset_bytes = found.onset_bytes;
+  leaves.finding().evidence.prediction.reset();
+  leaves.open_description(EvidenceStatus::unknown, reason, with_more_time);
+  std::vector<std::string> fills;
+  if (found.sector_bytes) {
+    fills.push_back(std::to_string(*found.sector_bytes));
+  }
+  if (!leaves.finding().evidence.leaves.contains("latency_cycles")) {
+    leaves.open("latency_cycles", EvidenceStatus::unknown, reason, with_more_time);
+  }
+  leaves.open("sector_bytes", fills.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous, reason,
+              with_more_time, std::move(fills));
+}
+
 // By random sequences where there are any, and else, or where these are too short, by warm cyclic chases.
 void explain_traces(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
@@ -153,36 +174,57 @@ void explain_traces(const ReadTraces& all, const Settings& settings, const Score
   }
 }
 
-}  // namespace
-
-CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
-                          const Scorer& scorer) {
+// Throws AskingEnded, and leaves what it had found.
+void find_in(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+             const Scorer& scorer, const RecordedLeaves& leaves) {
+  const LongLoop loop(settings);
   std::vector<float> latencies;
   for (const Trace& trace : traces) {
     latencies.insert(latencies.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
   }
-  CacheFinding finding;
-  finding.questions = traces.size();
-  finding.accesses = latencies.size();
-  const RecordedLeaves leaves(finding, traces.size());
+  check_time(settings);
   const TraceLevels levels(latencies, {});
-  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement"}) {
-    leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
-  }
+  check_time(settings);
   if (!state_levels(levels, leaves)) {
-    return finding;
+    return;
   }
   if (const auto nearer = levels_within_hits(latencies, levels)) {
     state_three_levels(traces, address_of_buffer, *nearer, leaves);
-    return finding;
+    return;
   }
-  ReadTraces all{.traces = read(traces, levels), .address_of_buffer = address_of_buffer};
+  ReadTraces all{.traces = read(traces, levels, loop), .address_of_buffer = address_of_buffer, .loop = loop};
   settings.on_progress({.finding = "fill granularity", .done = 0.1, .questions = 0, .accesses = 0});
-  all.fill = find_fill(all, leaves);
-  classify(all);
-  state_footprints(all, leaves);
-  explain_traces(all, settings, scorer, leaves);
+  try {
+    all.fill = find_fill(all, leaves);
+    classify(all);
+    state_footprints(all, leaves);
+    explain_traces(all, settings, scorer, leaves);
+  } catch (const AskingEnded&) {
+    doubt_few_loads(all.traces, leaves);
+    throw;
+  }
   doubt_few_loads(all.traces, leaves);
+}
+
+}  // namespace
+
+CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+                          const Scorer& scorer) {
+  CacheFinding finding;
+  finding.questions = traces.size();
+  for (const Trace& trace : traces) {
+    finding.accesses += trace.latency_cycles.size();
+  }
+  const RecordedLeaves leaves(finding, traces.size());
+  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement"}) {
+    leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
+  }
+  try {
+    find_in(traces, address_of_buffer, settings, scorer, leaves);
+  } catch (const AskingEnded& ended) {
+    finding.ended_early = true;
+    leave_unexplained(ended.what(), leaves);
+  }
   return finding;
 }
 

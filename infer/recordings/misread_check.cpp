@@ -116,11 +116,13 @@ std::string doubt_by_age(const PredictionsOfSets& of_sets, bool miss) {
 
 }  // namespace
 
-std::string doubt_in_errors(const TraceFit& fit, const SetSimulation& simulation) {
+std::string doubt_in_errors(const TraceFit& fit, const SetSimulation& simulation,
+                            const std::function<void()>& at_times) {
   const auto sets = fit.split.lines_of_sets();
   PredictionsOfSets of_sets;
   Misread all;
   for (std::size_t set = 0; set < sets.size(); ++set) {
+    at_times();
     of_sets.push_back(simulation.predictions(sets[set], {.ways = fit.ways[set], .policy = fit.policy}));
     for (const PredictionOfLoad& prediction : of_sets.back()) {
       all.add(prediction);
@@ -132,9 +134,12 @@ std::string doubt_in_errors(const TraceFit& fit, const SetSimulation& simulation
   }
   const std::string of_all = " of its " + std::to_string(all.all_wrong()) + " errors ";
   std::string doubt = doubt_by_set(of_sets, all, of_all);
+  at_times();
   doubt = doubt.empty() ? doubt_by_line(of_sets, all, of_all) : doubt;
+  at_times();
   doubt = doubt.empty() ? doubt_by_neighbours(of_sets, all, of_all) : doubt;
   doubt = doubt.empty() ? doubt_by_age(of_sets, false) : doubt;
+  at_times();
   return doubt.empty() ? doubt_by_age(of_sets, true) : doubt;
 }
 

@@ -48,6 +48,7 @@ Returns soon_after(const ReadTraces& all, std::uint64_t bytes, bool other_half) 
   for (const ReadTrace& read : all.traces) {
     const model::AccessSequence& record = read.trace->question.record;
     for (std::size_t i = 1; i < record.size(); ++i) {
+      all.loop.step();
       const std::uint64_t half = (all.address_of_buffer + record[i]) / (bytes / 2);
       for (std::size_t back = 1; back <= std::min(i, few); ++back) {
         const std::uint64_t before = (all.address_of_buffer + record[i - back]) / (bytes / 2);
@@ -135,11 +136,13 @@ std::optional<ArrayMisses> array_misses(const ReadTrace& read, const ReadTraces&
     const auto granule_of = [&](std::uint64_t offset) { return offset / granule_bytes * granule_bytes; };
     std::unordered_set<std::uint64_t> loaded;
     for (const std::uint64_t offset : warm) {
+      all.loop.step();
       loaded.insert(granule_of(offset));
     }
     std::size_t judged = 0;
     std::size_t misses = 0;
     for (std::size_t i = 0; i < record.size(); ++i) {
+      all.loop.step();
       if (!loaded.insert(granule_of(record[i])).second && read.readings[i] != Reading::unclear) {
         ++judged;
         misses += read.readings[i] == Reading::miss ? 1U : 0U;
@@ -253,6 +256,7 @@ std::map<std::uint64_t, Counts> counts_of_fills(const ReadTrace& read, const Rea
   const model::AccessSequence& record = read.trace->question.record;
   std::optional<std::uint64_t> before;
   for (std::size_t i = 0; i < record.size(); ++i) {
+    all.loop.step();
     const std::uint64_t fill = (all.address_of_buffer + record[i]) / all.fill.bytes;
     if (fill != before) {
       Counts& of_fill = counts[fill];

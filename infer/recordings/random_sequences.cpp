@@ -3,6 +3,7 @@
 #include "infer/recordings/random_sequences.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -40,11 +41,12 @@ bool starts_clean(const Trace& trace) {
 // Which part of the recorded accesses counts.
 enum class Part { all, first_two_thirds, last_third };
 
-Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part) {
+Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part, const LongLoop& loop) {
   const model::Question& question = read.trace->question;
   Played played;
   for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
+      loop.step();
       played.addresses.push_back(address_of_buffer + offset);
     }
   }
@@ -58,6 +60,7 @@ Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part)
   const std::size_t first = part == Part::last_third ? two_thirds : unseen;
   const std::size_t last = part == Part::first_two_thirds ? two_thirds : accesses;
   for (std::size_t i = 0; i < accesses; ++i) {
+    loop.step();
     const Reading reading = i >= first && i < last ? read.readings[i] : Reading::unclear;
     played.measured.push_back(reading == Reading::unclear ? Measured::unclear
                               : reading == Reading::miss  ? Measured::miss
@@ -69,7 +72,7 @@ Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part)
 std::vector<Played> played(const ReadTraces& all, Part part) {
   std::vector<Played> recordings;
   for (const ReadTrace& read : all.traces) {
-    recordings.push_back(played(read, all.address_of_buffer, part));
+    recordings.push_back(played(read, all.address_of_buffer, part, all.loop));
   }
   return recordings;
 }
@@ -126,10 +129,18 @@ void doubt_sectors(const RecordedLeaves& leaves) {
   }
 }
 
+// Never says that it is time to stop: that comes as AskingEnded, as what is cut short proves nothing.
+std::function<bool()> in_time(const Settings& settings) {
+  return [&settings] {
+    check_time(settings);
+    return false;
+  };
+}
+
 // Of too many lines for a look at all pairs.
 std::vector<LineSplit> guess_by_index(const SetSimulation& simulation, const Settings& settings, const Scorer& scorer,
                                       const RecordedLeaves& leaves) {
-  IndexGuess guess = guess_splits_by_index(simulation, most_splits, scorer, [&] { return has_to_stop(settings); });
+  IndexGuess guess = guess_splits_by_index(simulation, most_splits, scorer, in_time(settings));
   leaves.log("index functions for lines of " + std::to_string(simulation.line_bytes()) + " bytes",
              std::to_string(simulation.lines().size()) + " lines are too many for a look at all pairs of them",
              "some sets are predicted best by " + std::to_string(guess.splits.size()) + " functions", guess.hypotheses,
@@ -149,7 +160,8 @@ std::vector<LineSize> line_sizes(std::span<const Played> training, const Conflic
                                  const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   const bool has_few_lines = scores.fills().size() <= ConflictScores::most_fills;
   std::vector<LineSize> sizes;
-  for (std::uint64_t fills = 1; fills <= most_fills_per_line && !has_to_stop(settings); fills *= 2) {
+  for (std::uint64_t fills = 1; fills <= most_fills_per_line; fills *= 2) {
+    check_time(settings);
     const std::uint64_t line_bytes = fills * all.fill.bytes;
     settings.on_progress({.finding = "sets of lines of " + std::to_string(line_bytes) + " bytes",
                           .done = 0.1 + 0.05 * static_cast<double>(fills),
@@ -162,9 +174,10 @@ std::vector<LineSize> line_sizes(std::span<const Played> training, const Conflic
                            sample.lines().size() > most_lines)) {
       continue;
     }
-    std::vector<LineSplit> splits =
-        has_few_lines ? scores.guess_splits(line_bytes, most_splits) : guess_by_index(sample, settings, scorer, leaves);
-    if (const auto fit = fit_recordings(splits, sample, Care::quick, scorer, [&] { return has_to_stop(settings); })) {
+    std::vector<LineSplit> splits = has_few_lines
+                                        ? scores.guess_splits(line_bytes, most_splits, [&] { check_time(settings); })
+                                        : guess_by_index(sample, settings, scorer, leaves);
+    if (const auto fit = fit_recordings(splits, sample, Care::quick, scorer, [&] { check_time(settings); })) {
       sizes.push_back({.line_bytes = line_bytes,
                        .splits = std::move(splits),
                        .share_wrong = static_cast<double>(fit->wrong) / static_cast<double>(sample.judged() + 1)});
@@ -192,7 +205,7 @@ struct Fits {
 Fits find_fits(const ReadTraces& all, const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   constexpr std::size_t fewest_per_line = 20;
   const std::vector<Played> training = played(all, Part::first_two_thirds);
-  const ConflictScores scores(training, all.fill.bytes, [&] { return has_to_stop(settings); });
+  const ConflictScores scores(training, all.fill.bytes, in_time(settings));
   Fits found{.fits = {}, .fills = scores.fills().size()};
   std::size_t loads = 0;
   for (const ReadTrace& read : all.traces) {
@@ -213,8 +226,7 @@ Fits find_fits(const ReadTraces& all, const Settings& settings, const Scorer& sc
       continue;
     }
     const SetSimulation simulation(training, size.line_bytes, all.fill.bytes);
-    if (auto fit =
-            fit_recordings(size.splits, simulation, Care::thorough, scorer, [&] { return has_to_stop(settings); })) {
+    if (auto fit = fit_recordings(size.splits, simulation, Care::thorough, scorer, [&] { check_time(settings); })) {
       found.judged = simulation.judged();
       found.fits.push_back(std::move(*fit));
     }
@@ -233,7 +245,7 @@ std::size_t outliers_in(const ReadTraces& all) {
 
 // Does the best fit predict what took no part in finding it?
 bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, const ReadTraces& all,
-                       const Scorer& scorer, const RecordedLeaves& leaves) {
+                       const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   constexpr std::size_t fewest_held_out = 100;
   const TraceFit& best = found.fits.front();
   const std::vector<Played> rest = played(all, Part::last_third);
@@ -249,7 +261,8 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
     doubt = "it gets " + model::percent_text(share) + " of the accesses wrong that it was not fitted to";
   }
   if (doubt.empty()) {
-    doubt = doubt_in_errors(best, SetSimulation(played_all, best.line_bytes, all.fill.bytes));
+    doubt = doubt_in_errors(best, SetSimulation(played_all, best.line_bytes, all.fill.bytes),
+                            [&] { check_time(settings); });
   }
   leaves.log("the last third of every recording", "it took no part in finding the sets and the policy",
              std::to_string(wrong) + " of " + std::to_string(judged) + " accesses are predicted wrong by sets of " +
@@ -286,7 +299,7 @@ RandomOutcome infer_random_sequences(const ReadTraces& all, const Settings& sett
     return RandomOutcome::too_short;
   }
   const std::vector<Played> played_all = played(all, Part::all);
-  if (!predicts_the_rest(found, played_all, all, scorer, leaves)) {
+  if (!predicts_the_rest(found, played_all, all, settings, scorer, leaves)) {
     if (found.is_enough()) {
       doubt_sectors(leaves);
     }

@@ -7,14 +7,17 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "infer/asking/ending.hpp"
+
 namespace gpuinfer::infer {
 
 namespace {
 
-bool is_cyclic(const model::AccessSequence& record) {
+bool is_cyclic(const model::AccessSequence& record, const LongLoop& loop) {
   std::unordered_map<std::uint64_t, std::size_t> last_load;
   std::optional<std::size_t> round;
   for (std::size_t i = 0; i < record.size(); ++i) {
+    loop.step();
     const auto [last, is_first] = last_load.emplace(record[i], i);
     if (!is_first) {
       const std::size_t distance = i - last->second;
@@ -37,22 +40,35 @@ bool is_warm(const model::Trace& trace, const ReadTraces& all) {
   const auto granule_of = [&](std::uint64_t offset) { return (all.address_of_buffer + offset) / granule_bytes; };
   std::unordered_set<std::uint64_t> loaded;
   for (const std::uint64_t offset : warm) {
+    all.loop.step();
     loaded.insert(granule_of(offset));
   }
-  return std::ranges::all_of(record, [&](std::uint64_t offset) { return loaded.contains(granule_of(offset)); });
+  return std::ranges::all_of(record, [&](std::uint64_t offset) {
+    all.loop.step();
+    return loaded.contains(granule_of(offset));
+  });
 }
 
 }  // namespace
 
 void classify(ReadTraces& all) {
   for (ReadTrace& read : all.traces) {
-    read.is_cyclic = is_cyclic(read.trace->question.record);
+    read.is_cyclic = is_cyclic(read.trace->question.record, all.loop);
     read.is_warm = is_warm(*read.trace, all);
   }
 }
 
-bool has_to_stop(const Settings& settings) {
-  return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline);
+void check_time(const Settings& settings) {
+  if (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline) {
+    throw AskingEnded("the time allowed is over");
+  }
+  if (settings.stop_requested()) {
+    throw AskingEnded("it was interrupted");
+  }
+}
+
+std::string stopped_early(const std::string& why) {
+  return "it was stopped before every hypothesis was simulated (" + why + ")";
 }
 
 void RecordedLeaves::resolve(const std::string& leaf) const { open(leaf, model::EvidenceStatus::resolved, {}); }

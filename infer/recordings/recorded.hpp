@@ -30,11 +30,37 @@ struct ReadTrace {
   bool is_warm = false;    // from a known start, and what is recorded was loaded before: a miss is no first touch
 };
 
+// Throws AskingEnded when the time allowed is over, or the user has interrupted.
+void check_time(const Settings& settings);
+
+// What is said of what nobody had the time for.
+[[nodiscard]] std::string stopped_early(const std::string& why);
+inline constexpr const char* with_more_time = "the same with more time";
+
+// As check_time(), for loops over many accesses: looks at the clock in one of many steps. The settings outlive it.
+class LongLoop {
+ public:
+  LongLoop() = default;
+  explicit LongLoop(const Settings& settings) : settings_(&settings) {}
+
+  void step() const {
+    constexpr std::size_t steps_between = std::size_t{1} << 16U;
+    if (++steps_ % steps_between == 0 && settings_ != nullptr) {
+      check_time(*settings_);
+    }
+  }
+
+ private:
+  const Settings* settings_ = nullptr;  // none: nobody waits
+  mutable std::size_t steps_ = 0;
+};
+
 // All recordings of one load path; addresses are their offsets plus address_of_buffer.
 struct ReadTraces {
   std::vector<ReadTrace> traces;
   std::uint64_t address_of_buffer = 0;
   FillSize fill = {};
+  LongLoop loop = {};  // of whoever goes through the accesses
 };
 
 // Sets is_cyclic and is_warm of each, by the size of a fill.
@@ -42,8 +68,6 @@ void classify(ReadTraces& all);
 
 // So many misses among so many accesses may be misreads.
 [[nodiscard]] inline std::size_t few_misreads(std::size_t accesses) { return 1 + accesses / 2000; }
-
-[[nodiscard]] bool has_to_stop(const Settings& settings);
 
 // What is said of the leaves of a finding that rests on recordings. The finding outlives it.
 class RecordedLeaves {

@@ -97,17 +97,20 @@ std::set<std::uint32_t> likely_ways(const SetSimulation& simulation, const Lines
 class SplitFit {
  public:
   // `sample`: a part of the recordings that is enough to see which policies to try.
-  SplitFit(const LineSplit& split, const SetSimulation& simulation, const SetSimulation& sample, const Scorer& scorer)
-      : simulation_(&simulation), sample_(&sample), scorer_(&scorer), lines_(split.lines),
+  SplitFit(const LineSplit& split, const SetSimulation& simulation, const SetSimulation& sample, const Scorer& scorer,
+           const std::function<void()>& at_times)
+      : simulation_(&simulation), sample_(&sample), scorer_(&scorer), at_times_(&at_times), lines_(split.lines),
         sets_(split.lines_of_sets()) {
     // Of many sets some stand for all: where these do not have the same ways, few of the lines will fit.
     constexpr std::size_t most_looked_at = 256;
     constexpr std::size_t looked_at = 16;
     std::set<std::uint32_t> of_all;
     for (std::size_t i = 0; sets_.size() > most_looked_at && i < looked_at; ++i) {
+      at_times();
       of_all.merge(likely_ways(sample, sets_[i * sets_.size() / looked_at]));
     }
     for (const Lines& lines : sets_) {
+      at_times();
       likeliest_.push_back(of_all.empty() ? likely_ways(sample, lines) : of_all);
       likely_.push_back(around(likeliest_.back(), 1 + *likeliest_.back().rbegin() / 8, lines.size()));
     }
@@ -137,7 +140,7 @@ class SplitFit {
     }
     supposed = guesses(likely_[busiest]);
     std::erase_if(supposed, [&](const Supposed& each) { return !in_question.contains(model::to_text(each.policy)); });
-    const std::vector<std::size_t> wrong = sample_->wrong(sets_[busiest], supposed);
+    const std::vector<std::size_t> wrong = wrong_of_sample(sets_[busiest], supposed);
     std::map<std::string, std::pair<std::size_t, Replacement>> best_of;
     for (std::size_t i = 0; i < supposed.size(); ++i) {
       const auto [place, is_new] =
@@ -163,7 +166,7 @@ class SplitFit {
   // The same sets, by all accesses in place of some.
   [[nodiscard]] SplitFit by_all(const SetSimulation& all) const {
     const TraceFit found = fit();
-    SplitFit same(found.split, all, *sample_, *scorer_);
+    SplitFit same(found.split, all, *sample_, *scorer_, *at_times_);
     for (std::size_t set = 0; set < same.sets_.size(); ++set) {
       same.likely_[set] = around({found.ways[set]}, 1, same.sets_[set].size());
     }
@@ -200,12 +203,13 @@ class SplitFit {
   }
 
   // Lines of sets that fit badly go where they make the predictions better.
-  void move_lines(const std::function<bool()>& stop) {
+  void move_lines() {
     constexpr int most_rounds = 6;
-    for (int round = 0; round < most_rounds && is_bad() && !stop(); ++round) {
+    for (int round = 0; round < most_rounds && is_bad(); ++round) {
       const std::size_t before = wrong_;
       for (const std::uint64_t line : lines_) {
-        if (is_bad() && !stop()) {
+        if (is_bad()) {
+          (*at_times_)();
           move(line);
         }
       }
@@ -244,6 +248,22 @@ class SplitFit {
  private:
   // More wrong than misreads of 1 in 500 explain: beyond that it is worth a try whether lines are at fault.
   [[nodiscard]] bool is_bad() const { return wrong_ * 500 > simulation_->judged(); }
+
+  // A few million steps at a time.
+  [[nodiscard]] std::vector<std::size_t> wrong_of_sample(const Lines& lines,
+                                                         const std::vector<Supposed>& supposed) const {
+    constexpr std::size_t most_steps = std::size_t{1} << 23U;
+    const std::size_t accesses = std::max<std::size_t>(1, sample_->counts(lines).judged);
+    const std::size_t at_once = std::max<std::size_t>(1, most_steps / accesses);
+    std::vector<std::size_t> all;
+    for (std::size_t first = 0; first < supposed.size(); first += at_once) {
+      (*at_times_)();
+      const std::vector<std::size_t> wrong =
+          sample_->wrong(lines, std::span(supposed).subspan(first, std::min(at_once, supposed.size() - first)));
+      all.insert(all.end(), wrong.begin(), wrong.end());
+    }
+    return all;
+  }
 
   static std::vector<Supposed> guesses(const std::set<std::uint32_t>& possible_ways) {
     std::vector<Supposed> guesses;
@@ -321,6 +341,7 @@ class SplitFit {
   const SetSimulation* simulation_;
   const SetSimulation* sample_;
   const Scorer* scorer_;
+  const std::function<void()>* at_times_;
   Lines lines_;
   std::vector<Lines> sets_;
   std::vector<std::set<std::uint32_t>> likeliest_;
@@ -641,7 +662,7 @@ std::vector<SetSimulation::Prediction> SetSimulation::predictions(std::span<cons
 }
 
 std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const SetSimulation& simulation, Care care,
-                                       const Scorer& scorer, const std::function<bool()>& stop) {
+                                       const Scorer& scorer, const std::function<void()>& at_times) {
   constexpr std::size_t accesses_of_sample = 4000;
   constexpr std::size_t accesses_of_line = 100;  // where there are too many lines to see enough of each otherwise
   constexpr std::size_t accesses_of_fit = 100'000;
@@ -656,7 +677,7 @@ std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const 
   const std::size_t judged = fitted.judged();
   std::optional<SplitFit> best;
   for (const LineSplit& split : splits) {
-    SplitFit fit(split, fitted, sample, scorer);
+    SplitFit fit(split, fitted, sample, scorer, at_times);
     // Once a policy explains most, other splits are tried under that one.
     if (best && best->wrong() * 25 < judged) {
       fit.settle(best->policy());
@@ -666,7 +687,7 @@ std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const 
     if (!best || fit.wrong() < best->wrong()) {
       best = std::move(fit);
     }
-    if (stop() || best->wrong() * 1000 < judged) {
+    if (best->wrong() * 1000 < judged) {
       break;
     }
   }
@@ -676,10 +697,10 @@ std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const 
   // Where much is wrong, more than a few lines are at fault.
   const std::size_t before = best->wrong();
   if (care == Care::thorough && before * 8 < judged) {
-    best->move_lines(stop);
+    best->move_lines();
     if (best->wrong() < before) {
       best->choose_policy();
-      best->move_lines(stop);
+      best->move_lines();
     }
   }
   return is_long ? best->by_all(simulation).fit() : best->fit();

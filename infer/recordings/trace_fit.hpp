@@ -140,14 +140,14 @@ struct TraceFit {
 
 // The cache that predicts the recordings best, found from splits that something suggests: ways and policy by
 // simulation, then lines that do not fit their set moved to where they do, as long as predictions get better. None when
-// there are no splits. `stop`: gives up early, with what it has.
+// there are no splits. Calls at_times() every few milliseconds in between scores: what that throws ends the search.
 enum class Care {
   quick,  // no line is moved
   thorough,
 };
 [[nodiscard]] std::optional<TraceFit> fit_recordings(std::span<const LineSplit> splits, const SetSimulation& simulation,
                                                      Care care, const Scorer& scorer,
-                                                     const std::function<bool()>& stop);
+                                                     const std::function<void()>& at_times);
 
 // Accesses that the fit gets wrong in these recordings, which need not be those that it was found from.
 [[nodiscard]] std::size_t wrong_of(const TraceFit& fit, const SetSimulation& simulation, const Scorer& scorer);

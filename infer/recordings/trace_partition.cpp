@@ -241,12 +241,21 @@ class PairTable {
   Tally all_;
 };
 
+// Rows of pairs are soon done with, and to look may take as long as an answer of other machines.
+void look_at(std::size_t row, const std::function<void()>& at_times) {
+  constexpr std::size_t rows_between = 64;
+  if (row % rows_between == 0) {
+    at_times();
+  }
+}
+
 // Under a GF(2)-linear index the difference of two lines decides whether they share a set, and the differences of those
 // that do are a space. It is grown from the difference that conflicts most, a dimension at a time, as long as that
 // explains more.
 class LinearSplits {
  public:
-  explicit LinearSplits(const PairTable& pairs) : pairs_(&pairs), bits_(exercised_bits(pairs.lines())) {}
+  LinearSplits(const PairTable& pairs, const std::function<void()>& at_times)
+      : pairs_(&pairs), at_times_(&at_times), bits_(exercised_bits(pairs.lines())) {}
 
   void add_to(std::vector<LineSplit>& splits) {
     constexpr std::size_t most_bits = 16;
@@ -256,6 +265,7 @@ class LinearSplits {
     }
     of_difference_.resize(std::size_t{1} << bits_.size());
     for (std::size_t x = 0; x < pairs_->size(); ++x) {
+      look_at(x, *at_times_);
       for (std::size_t z = 0; z < x; ++z) {
         of_difference_[coordinates(pairs_->lines()[x] ^ pairs_->lines()[z])].add(pairs_->pair(x, z));
       }
@@ -269,6 +279,7 @@ class LinearSplits {
                       });
     starts.resize(count);
     for (const std::size_t start : starts) {
+      (*at_times_)();
       grow_from(start, splits);
     }
   }
@@ -333,12 +344,13 @@ class LinearSplits {
   }
 
   const PairTable* pairs_;
+  const std::function<void()>* at_times_;
   std::vector<unsigned> bits_;
   std::vector<Tally> of_difference_;
 };
 
 // Other numbers of sets than powers of two, in granules of one line or a power of two of them.
-void add_modulo_splits(const PairTable& pairs, std::vector<LineSplit>& splits) {
+void add_modulo_splits(const PairTable& pairs, const std::function<void()>& at_times, std::vector<LineSplit>& splits) {
   constexpr std::size_t most_visits = 60'000'000;
   constexpr std::uint64_t largest_granule_lines = 16;
   const std::size_t most_sets =
@@ -349,6 +361,7 @@ void add_modulo_splits(const PairTable& pairs, std::vector<LineSplit>& splits) {
       if (std::has_single_bit(sets)) {
         continue;
       }
+      at_times();
       std::vector<std::uint64_t> names;
       for (const std::uint64_t line : pairs.lines()) {
         names.push_back(line / pairs.line_bytes() / granule % sets);
@@ -368,7 +381,8 @@ void add_modulo_splits(const PairTable& pairs, std::vector<LineSplit>& splits) {
 // fit better.
 class Clusters {
  public:
-  explicit Clusters(const PairTable& pairs) : pairs_(&pairs), lines_(pairs.size()) {}
+  Clusters(const PairTable& pairs, const std::function<void()>& at_times)
+      : pairs_(&pairs), at_times_(&at_times), lines_(pairs.size()) {}
 
   void add_to(std::vector<LineSplit>& splits) {
     estimate_effects();
@@ -419,6 +433,7 @@ class Clusters {
       double members = 0;
       double pairs = 0;
       for (std::size_t x = 0; x < lines_; ++x) {
+        look_at(x, *at_times_);
         for (std::size_t z = 0; z < x; ++z) {
           const Tally& pair = pairs_->pair(x, z);
           const double odds = share / (1 - share) * std::exp(std::clamp(in_favour(pair), -50.0, 50.0));
@@ -466,6 +481,7 @@ class Clusters {
       find_best(a);
     }
     while (true) {
+      (*at_times_)();
       std::size_t first = lines_;
       for (std::size_t a = 0; a < lines_; ++a) {
         if (is_alive[a] && best_of[a] != a && (first == lines_ || mean(a, best_of[a]) > mean(first, best_of[first]))) {
@@ -499,6 +515,7 @@ class Clusters {
     for (int round = 0; round < 20; ++round) {
       bool moved = false;
       for (std::size_t x = 0; x < lines_; ++x) {
+        look_at(x, *at_times_);
         std::map<std::uint32_t, double> favour_of;
         for (std::size_t z = 0; z < lines_; ++z) {
           if (z != x) {
@@ -520,6 +537,7 @@ class Clusters {
   }
 
   const PairTable* pairs_;
+  const std::function<void()>* at_times_;
   std::size_t lines_;
   double within_ = 0;
   double across_ = 0;
@@ -596,7 +614,8 @@ ConflictScores::ConflictScores(std::span<const Played> recordings, std::uint64_t
   }
 }
 
-std::vector<LineSplit> ConflictScores::guess_splits(std::uint64_t line_bytes, std::size_t most) const {
+std::vector<LineSplit> ConflictScores::guess_splits(std::uint64_t line_bytes, std::size_t most,
+                                                    const std::function<void()>& at_times) const {
   if (excess_.empty()) {
     return {};
   }
@@ -618,9 +637,9 @@ std::vector<LineSplit> ConflictScores::guess_splits(std::uint64_t line_bytes, st
     }
   }
   std::vector<LineSplit> splits{pairs.split(std::vector<std::uint64_t>(pairs.size()))};  // one set
-  LinearSplits(pairs).add_to(splits);
-  add_modulo_splits(pairs, splits);
-  Clusters(pairs).add_to(splits);
+  LinearSplits(pairs, at_times).add_to(splits);
+  add_modulo_splits(pairs, at_times, splits);
+  Clusters(pairs, at_times).add_to(splits);
   // One set has what is common to all pairs; a split is worth what it explains beyond that. Clusters are adapted to
   // chance, so how much they explain says nothing about others.
   const double common = splits.front().support;

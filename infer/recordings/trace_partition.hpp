@@ -44,8 +44,9 @@ class ConflictScores {
 
   // Splits worth a simulation, the best supported first, at most `most`: by GF(2)-linear functions of the address, by
   // modulo, and by clustering alone, which supposes nothing about the index. A single set is always among them.
-  // line_bytes: a multiple of fill_bytes.
-  [[nodiscard]] std::vector<LineSplit> guess_splits(std::uint64_t line_bytes, std::size_t most) const;
+  // line_bytes: a multiple of fill_bytes. Calls at_times() every few milliseconds: what that throws ends the search.
+  [[nodiscard]] std::vector<LineSplit> guess_splits(
+      std::uint64_t line_bytes, std::size_t most, const std::function<void()>& at_times = [] {}) const;
 
   // Beyond so many fills there are too many pairs.
   static constexpr std::size_t most_fills = 2048;

@@ -105,10 +105,10 @@ struct Asked {
   KernelFinding& finding;
 };
 
-// Throws Undecided where the caches are not known.
-KernelTraffic traffic_of(const model::DeviceDescription& device, const Row& row) {
+// Throws Undecided where the caches are not known, and AskingEnded: a large kernel takes seconds.
+KernelTraffic traffic_of(const model::DeviceDescription& device, const Asked& asked, const Row& row) {
   try {
-    return model::traffic_of(device, row.run);
+    return model::traffic_of(device, row.run, [&asked] { asked.device.check_limits(0); });
   } catch (const InputError& missing) {
     throw Undecided(std::string("what reaches L2 and memory cannot be counted: ") + missing.what() +
                     ", or ask for the caches, too, and before it");
@@ -234,7 +234,7 @@ void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, co
   std::vector<Shares> otherwise;
   if (!traffic.assuming.empty()) {
     for (const model::DeviceDescription* other : {&asked.half, &asked.twice}) {
-      otherwise.push_back(shares_of(asked, traffic_of(*other, row), seconds));
+      otherwise.push_back(shares_of(asked, traffic_of(*other, asked, row), seconds));
     }
   }
   if (share > 1 + same_measurement) {
@@ -278,7 +278,7 @@ void find(const Asked& asked, Row row) {
   while (2 * matrix_bytes(row.run) > asked.device.buffer().bytes && row.run.size > KernelRun::smallest_size) {
     row.run.size /= 2;
   }
-  const KernelTraffic simulated = traffic_of(asked.known, row);
+  const KernelTraffic simulated = traffic_of(asked.known, asked, row);
   check_peaks(asked, simulated);
   asked.device.inquire(
       row.name + " on matrices of " + model::to_text(row.run.size) + " x " + model::to_text(row.run.size) + " elements",

@@ -345,6 +345,26 @@ std::vector<const model::Circumstances*> wanted_of(const hdf5::Handle& group, co
   return chosen;
 }
 
+// Loads of the group that have a latency, by its questions: a megabyte can be unpacked to gigabytes that none of them
+// asked for.
+std::uint64_t recorded_in(const Launches::Group& group) {
+  std::uint64_t recorded = 0;
+  for (std::size_t row = 0; row < group.questions.size(); ++row) {
+    // In order, where they are right.
+    recorded += std::ranges::binary_search(group.refused, row) ? 0 : group.questions[row].record.size();
+  }
+  return recorded;
+}
+
+// Where the accesses end that a group stores, by its questions: what earlier groups store is not stored again.
+std::uint64_t end_in(const Launches::Group& group, std::uint64_t first_access) {
+  std::uint64_t end = first_access;
+  for (const QuestionRow& row : group.questions) {
+    end = std::max({end, row.warm.end, row.record.end});
+  }
+  return end;
+}
+
 Launches::Columns read_columns(const hdf5::Handle& file, std::shared_ptr<Unpacked> unpacked, const Wanted& wanted) {
   const bool is_of_earlier_schema = is_earlier(file);
   const std::vector<std::string> names = numbered_groups(hdf5::link_names(file), launch_prefix);
@@ -366,11 +386,15 @@ Launches::Columns read_columns(const hdf5::Handle& file, std::shared_ptr<Unpacke
     read.questions = read_questions(group, is_of_earlier_schema, first_accesses[i], *columns.unpacked);
     require(read.questions.size() == read.targets.size(), "datasets that belong together differ in length");
     read.states = Texts(hdf5::Dataset(group, "state"), *columns.unpacked);
-    read.latency_cycles = read_latencies(hdf5::Dataset(group, "latency_cycles"), *columns.unpacked);
     if (hdf5::has_link(group, "refused")) {
       read.refused = hdf5::read_dataset<std::uint64_t>(group, "refused", H5T_NATIVE_UINT64);
       read.refusals = hdf5::read_strings(group, "refusal");
     }
+    const hdf5::Dataset latency_cycles(group, "latency_cycles");
+    require(first_accesses[i + 1] <= end_in(read, first_accesses[i]), "dataset question does not fit the accesses");
+    require(latency_cycles.count() <= recorded_in(read),
+            "dataset question does not cover what the other datasets hold");
+    read.latency_cycles = read_latencies(latency_cycles, *columns.unpacked);
     for (std::size_t row = 0; row < read.questions.size(); ++row) {
       if (read.wanted[row] != nullptr) {
         read_sequence(file, names, read.questions[row].warm, columns);

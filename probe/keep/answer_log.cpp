@@ -177,9 +177,13 @@ struct Count {
   }
 };
 
+InputError is_of_another(const fs::path& file) {
+  return InputError(file.string() + ": another gpuinfer is writing it; let it end, or name another file");
+}
+
 InputError cannot_open(const fs::path& file, const sqlite::Failure& failure) {
   if (failure.is_busy()) {
-    return InputError(file.string() + ": another gpuinfer is writing it; let it end, or name another file");
+    return is_of_another(file);
   }
   return InputError(file.string() + ": cannot be written (" + failure.what() +
                     "); name another file, on a disk of this machine where the file system cannot lock files");
@@ -232,6 +236,9 @@ struct AnswerLog::Connection {
       database.execute(std::string("CREATE TABLE kept (") + columns + "); CREATE TABLE spare (" + columns + ")");
     }
     database.execute("COMMIT");
+    if (database.has_moved()) {
+      throw sqlite::Failure(SQLITE_BUSY, "whoever had it has ended and removed it");
+    }
     insertion.emplace(database, insertion_into("kept"));
     spare_insertion.emplace(database, insertion_into("spare"));
     selection.emplace(database, "SELECT * FROM kept WHERE id = ?");
@@ -251,12 +258,14 @@ AnswerLog::AnswerLog(const fs::path& file, const RunFacts& run, const std::funct
   make();
   append_run(run);
   fill(*this);
-  publish();
+  publish(Publish::as_new);
   try {
-    open();
-  } catch (const InputError&) {
-    remove();
-    throw;
+    connection_ = std::make_unique<Connection>(file_, Database::Open::existing);
+  } catch (const sqlite::Failure& failure) {
+    if (!failure.is_busy()) {
+      remove();
+    }
+    throw cannot_open(file_, failure);
   }
 }
 
@@ -268,24 +277,21 @@ void AnswerLog::make() {
   }
 }
 
-void AnswerLog::open() {
-  try {
-    connection_ = std::make_unique<Connection>(file_, Database::Open::existing);
-  } catch (const sqlite::Failure& failure) {
-    throw cannot_open(file_, failure);
-  }
-}
-
-// Puts the database in memory in the place of whatever has the name of the file.
-void AnswerLog::publish() {
+// Gives the database in memory the name of the file.
+void AnswerLog::publish(Publish how) {
   commit_pending();
   OutputFile output(file_);
   guarded([&] { connection_->database.save(output.working_name()); });
   connection_.reset();
-  // What would be rolled back into the database of another log.
-  std::error_code ignored;
-  fs::remove(file_.string() + "-journal", ignored);
-  output.publish();
+  if (std::error_code ignored; how == Publish::in_place || !fs::exists(file_, ignored)) {
+    // What would be rolled back into the database of another log.
+    fs::remove(file_.string() + "-journal", ignored);
+  }
+  if (how == Publish::in_place) {
+    output.publish();
+  } else if (!output.publish_as_new()) {
+    throw is_of_another(file_);
+  }
 }
 
 AnswerLog::AnswerLog(const fs::path& file) : file_(file) {
@@ -402,7 +408,7 @@ void AnswerLog::mend() {
   missing_ = last_id_ - found.size();
   lost_rows_ = missing_ - (count ? std::min(count->missing, missing_) : 0);
   has_pending_ = true;
-  publish();
+  publish(Publish::in_place);
 }
 
 void AnswerLog::take_in(const Row& row) {
@@ -584,9 +590,10 @@ void AnswerLog::commit_pending() {
 
 void AnswerLog::remove() {
   has_pending_ = false;
-  connection_.reset();
+  // Before another process can open it.
   std::error_code ignored;
   fs::remove(file_, ignored);
+  connection_.reset();
 }
 
 }  // namespace gpuinfer::probe

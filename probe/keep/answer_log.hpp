@@ -88,8 +88,8 @@ class AnswerLog {
   using Rows = std::vector<RowId>;  // by place; 0: none
 
   void make();
-  void open();
-  void publish();
+  enum class Publish { as_new, in_place };
+  void publish(Publish how);
   [[nodiscard]] bool read();
   [[nodiscard]] bool read_rows();
   void mend();

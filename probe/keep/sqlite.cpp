@@ -34,6 +34,9 @@ Database::Database(const std::filesystem::path& file, Open open) : database_(nul
   const int code = sqlite3_open_v2(file.c_str(), &opened, how, nullptr);
   database_.reset(opened);
   check(code, opened);
+  // Of several that want it at once, one gets it.
+  constexpr int patience_ms = 300;
+  sqlite3_busy_timeout(opened, patience_ms);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -42,6 +45,12 @@ Database::Database(const std::filesystem::path& file, Open open) : database_(nul
 
 void Database::execute(const std::string& sql) const {
   check(sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr), get());
+}
+
+bool Database::has_moved() const {
+  int moved = 0;
+  sqlite3_file_control(get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved != 0;
 }
 
 void Database::save(const std::filesystem::path& file) const {

@@ -59,6 +59,8 @@ class Database {
   void execute(const std::string& sql) const;
   // Writes to an open file what a file of this database holds, one in memory included. Throws Failure.
   void save(const std::filesystem::path& file) const;
+  // Whether the file has its name no longer.
+  [[nodiscard]] bool has_moved() const;
   [[nodiscard]] sqlite3* get() const { return database_.get(); }
 
  private:

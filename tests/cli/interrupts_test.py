@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import time
@@ -43,7 +44,8 @@ class Interrupts(harness.ProgramTest):
         self.assertTrue(condition())
 
     def start(self, *arguments, **options):
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options}
+        # Whoever runs the tests may ignore SIGHUP (nohup), and the program would, too.
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL), **options}
         process = subprocess.Popen([self.program, *arguments], cwd=self.folder, stderr=subprocess.PIPE, text=True, **options)
         self.addCleanup(process.__exit__, None, None, None)
         self.addCleanup(process.kill)
@@ -72,6 +74,20 @@ class Interrupts(harness.ProgramTest):
                 self.ends(process)
                 self.wait_for(lambda: not self.processes(asleep))
                 self.assertEqual(self.names(), set())
+
+    def test_signals_while_it_starts(self):
+        """Before there are handlers a signal ends the program as any other, afterwards with a sentence."""
+        asleep = self.sleeper()
+        chance = random.Random(1)
+        for _ in range(60):
+            process = self.start("--target=L1tex", "--device", f"exec:sleep {asleep} & sleep {asleep}", start_new_session=True)
+            time.sleep(chance.uniform(0, 0.06))
+            number = chance.choice(SIGNALS)
+            chance.choice((os.kill, os.killpg))(process.pid, number)
+            began = time.monotonic()
+            self.assertIn(process.wait(timeout=60), (3, -number))
+            self.assertLess(time.monotonic() - began, SECONDS)
+        self.wait_for(lambda: not self.processes(asleep))
 
     def test_whatever_it_started_ends_with_a_killed_program(self):
         for verb in ((), ("survey",)):
@@ -157,6 +173,96 @@ class Interrupts(harness.ProgramTest):
         began = time.monotonic()
         self.expect(3, "infer", large, "--timeout=0.5", "--quiet")
         self.assertLess(time.monotonic() - began, SECONDS)
+
+    def test_the_time_allowed_holds_for_a_long_recording(self):
+        """What there was no time for is neither found nor said to be missing in the recording."""
+        self.expect(0, "probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,5000000", "--record=walk.h5", "-o", "/dev/null")
+        process = self.start("infer", "walk.h5", "--jobs=1", "--quiet", "-o", "out.yaml", stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        before = self.cpu_seconds(process)
+        process.send_signal(signal.SIGINT)
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 3
+        self.assertLess(usage.ru_utime + usage.ru_stime - before, 1)
+        (self.folder / "out.yaml").unlink(missing_ok=True)
+        for allowed in (0.5, 1.0, 2.0):
+            with self.subTest(allowed):
+                process = self.start("infer", "walk.h5", f"--timeout={allowed}", "--jobs=1", "--quiet", "-o", "out.yaml", stdout=subprocess.DEVNULL)
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(process.returncode, 3)
+                # One thread takes no more of a core than the time that passes.
+                self.assertLess(usage.ru_utime + usage.ru_stime, allowed + 1)
+                if not (self.folder / "out.yaml").exists():
+                    continue  # there was no time to read it
+                told = self.expect(0, "show", "--explain", "out.yaml").stdout
+                self.assertIn("it was stopped", told)
+                self.assertNotIn("the recordings hold", told)
+                (self.folder / "out.yaml").unlink()
+
+    def test_a_replay_without_time_is_none_that_failed(self):
+        self.expect(0, "--target=L1tex", f"--device=virtual:{self.small}", "--record=run.h5", "--quiet", "-o", "/dev/null")
+        done = self.expect(3, "infer", "run.h5", "--timeout=0.000001", "--quiet", "-o", "out.yaml")
+        self.assertIn("before all was found out", done.stderr)
+        self.assertNotIn("do not fit", done.stderr)
+        self.assertIn("not asked: the time allowed is over", self.expect(0, "show", "--explain", "out.yaml").stdout)
+
+    def test_a_probe_that_is_kept_goes_on_later(self):
+        arguments = ("probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,20000", "--repeat=100", "-o", "out.csv")
+        whole = self.expect(0, *arguments).returncode
+        self.assertEqual(whole, 0)
+        expected = (self.folder / "out.csv").read_text()
+        (self.folder / "out.csv").unlink()
+        for number in SIGNALS:
+            with self.subTest(number.name):
+                process = self.start(*arguments, "--record=new.h5", stdout=subprocess.DEVNULL)
+                self.wait_for(lambda: "new.h5.journal-journal" in self.names())
+                process.send_signal(number)
+                self.assertIn("every answer is kept; go on with", self.ends(process))
+                self.assertEqual(self.names(), {"new.h5.journal"})
+                self.expect(0, *arguments, "--resume=new.h5")
+                self.assertEqual(self.names(), {"new.h5", "out.csv"})
+                self.assertEqual((self.folder / "out.csv").read_text(), expected)
+                for name in self.names():
+                    (self.folder / name).unlink()
+
+    def test_no_archive_of_nothing(self):
+        asleep = self.sleeper()
+        serve = f"{self.program} serve --device virtual:{self.small}"
+        self.write("device.sh", f"if [ -e ready ]; then exec {serve}; fi\n{serve} < /dev/null | head -n 1\nsleep {asleep}\n")
+        arguments = ("--target=L1tex", "--device=exec:sh device.sh", "--quiet", "-o", "out.yaml")
+        process = self.start(*arguments, "--record=new.h5")
+        self.wait_for(lambda: "new.h5.journal" in self.names() and self.processes(asleep))
+        process.send_signal(signal.SIGINT)
+        self.assertIn("go on with", self.ends(process))
+        self.assertEqual(self.names(), {"device.sh", "new.h5.journal", "out.yaml"})
+        self.write("ready", "")
+        self.expect(0, *arguments, "--resume=new.h5")
+        self.expect(0, "infer", "new.h5", "--quiet", "-o", "/dev/null")
+
+    def test_several_devices_leave_nothing(self):
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        process = self.start("--target=all", "--device=virtual:gtx780", "--device=virtual:gtx560ti", "-o", "fleet.yaml", "--quiet",
+                             env={**os.environ, "TMPDIR": str(scratch)})
+        while process.poll() is None and self.cpu_seconds(process) < 0.3:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_a_fleet_that_is_no_file_leaves_no_folder(self):
+        (self.folder / "nowhere").symlink_to("/dev/null")
+        self.expect(1, "survey", "--target=L1tex", "--device=exec:false", "-o", "nowhere", "--quiet")
+        self.assertEqual(self.names(), {"nowhere"})
+
+    def test_devices_that_do_not_answer_end_in_time(self):
+        silent = "exec:trap '' TERM HUP INT; sleep 30"
+        for arguments in (("--device", silent), ("--device", silent, "--device", silent), ("--device", silent, "--device=virtual:gtx780")):
+            with self.subTest(arguments):
+                began = time.monotonic()
+                self.run_program("--target=L1tex", *arguments, "--timeout=0.5", "--quiet", "-o", "/dev/null")
+                self.assertLess(time.monotonic() - began, 0.5 + SECONDS)
 
     def test_nohup(self):
         process = self.start("serve", f"--device=virtual:{self.small}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))

@@ -116,6 +116,11 @@ class Report(harness.ProgramTest):
         self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), width)
         self.assertEqual(browser.evaluate(TOO_WIDE.replace("WIDTH", str(width))), [])
 
+    def test_a_recording_of_another_device(self):
+        """Its latencies are near neither level of the profile."""
+        self.run_program("--target=L1tex", f"--device=faulty:lost@40:virtual:{self.small}", "--record=cut.h5", "-o", "/dev/null", "--quiet")
+        self.expect(0, "report", "gtx560ti", "cut.h5", "-o", "page.html")
+
     def test_pages(self):
         self.assertLessEqual({recorded.stem for recorded in RECORDED.glob("*.yaml")}, EXPECTED.keys() - {"gtx780", "gtx560ti", "m2070"})
         attack = self.write("attack.yaml", ATTACK)

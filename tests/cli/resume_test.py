@@ -138,7 +138,7 @@ class Resume(harness.ProgramTest):
                 returncode, stderr = self.cut_off_with_answers(how)
                 self.assertEqual(returncode, 3, stderr)
                 self.assertTrue((self.folder / "part.yaml").exists())
-                self.assertTrue(self.archive.exists())
+                self.assertFalse(self.archive.exists())
                 self.assertTrue(self.journal.exists())
                 command = stderr.splitlines()[-1].partition("go on with: gpuinfer ")[2]
                 self.assertIn("--resume run.h5", command)
@@ -146,6 +146,20 @@ class Resume(harness.ProgramTest):
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertTrue((self.folder / "part.yaml").read_text() == profile, "the profiles differ")
                 self.assertFalse(self.journal.exists())
+
+    def test_of_several_at_once_one_goes_on(self):
+        self.expect(0, "--target=L1tex", f"--device=virtual:{self.small}", "--record=small.h5", "--quiet", "-o", "/dev/null")
+        whole = (self.folder / "small.h5").read_bytes()
+        arguments = [self.program, "--target=L1tex", f"--device=virtual:{self.small}", "--resume=small.h5", "--quiet", "-o", "/dev/null"]
+        for _ in range(20):
+            (self.folder / "small.h5").write_bytes(whole)
+            runs = [subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+            told = [run.communicate()[1] for run in runs]
+            self.assertIn(0, [run.returncode for run in runs], told)
+            for run, stderr in zip(runs, told, strict=True):
+                self.assertIn(run.returncode, (0, 2), stderr)
+                self.assertNotIn("readonly", stderr)
+            self.assertEqual([path.name for path in self.folder.glob("small.h5*")], ["small.h5"])
 
     def test_a_whole_archive_is_gone_on_with(self):
         profile, status, _ = self.uninterrupted()

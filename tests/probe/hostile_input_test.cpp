@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <sstream>
@@ -190,6 +192,59 @@ TEST_F(HostileArchive, AFewBytesDoNotUnpackToAllMemory) {
     replace_offsets(file, properties, hsize_t{1} << 40U);
   });
   EXPECT_TRUE(contains(length, "dataset offset is longer than what is stored of it")) << length;
+}
+
+// 512 MB of zeros, stored in half a megabyte, that no question asks for.
+void replace_by_zeros(hid_t file, const char* name) {
+  constexpr hsize_t of_chunk = hsize_t{1} << 19U;
+  constexpr hsize_t chunks = 128;
+  const hsize_t count = chunks * of_chunk;
+  H5Ldelete(file, name, H5P_DEFAULT);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 1, &of_chunk);
+  H5Pset_deflate(properties, 9);
+  const hid_t space = H5Screate_simple(1, &count, nullptr);
+  const hid_t dataset = H5Dcreate2(file, name, H5T_STD_U64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  const std::vector<std::uint64_t> zeros(of_chunk);
+  const hid_t first = H5Screate_simple(1, &of_chunk, nullptr);
+  const hsize_t begin = 0;
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, nullptr, &of_chunk, nullptr);
+  H5Dwrite(dataset, H5T_NATIVE_UINT64, first, space, H5P_DEFAULT, zeros.data());
+  H5Dflush(dataset);
+  hsize_t bytes = 0;
+  H5Dget_chunk_storage_size(dataset, &begin, &bytes);
+  std::vector<char> packed(bytes);
+  std::uint32_t filters = 0;
+  H5Dread_chunk(dataset, H5P_DEFAULT, &begin, &filters, packed.data());
+  for (hsize_t chunk = 1; chunk < chunks; ++chunk) {
+    const hsize_t at = chunk * of_chunk;
+    EXPECT_GE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, packed.size(), packed.data()), 0);
+  }
+  H5Dclose(dataset);
+  H5Sclose(first);
+  H5Sclose(space);
+  H5Pclose(properties);
+}
+
+// Of this process, and of the copies that try to read first.
+long most_kilobytes() {
+  rusage self{};
+  rusage copies{};
+  getrusage(RUSAGE_SELF, &self);
+  getrusage(RUSAGE_CHILDREN, &copies);
+  return std::max(self.ru_maxrss, copies.ru_maxrss);
+}
+
+TEST_F(HostileArchive, WhatNoQuestionAsksForIsNotUnpacked) {
+  constexpr long few_kilobytes = 100'000;
+  for (const char* name : {offsets, "launch_000000/latency_cycles"}) {
+    const auto bomb = archive([name](hid_t file) { replace_by_zeros(file, name); });
+    EXPECT_LT(std::filesystem::file_size(bomb), 2U << 20U);
+    const long before = most_kilobytes();
+    const std::string error = error_of(bomb, [](const std::filesystem::path& file) { return archived_traces(file); });
+    EXPECT_TRUE(contains(error, "dataset question does not ")) << error;
+    EXPECT_LT(most_kilobytes() - before, few_kilobytes) << name;
+  }
 }
 
 TEST_F(HostileArchive, OtherFiltersAreNotRun) {

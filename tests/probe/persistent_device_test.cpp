@@ -98,6 +98,27 @@ TEST(Persistent, WhatLastsIsToldWithTheNumberOfAnswers) {
             "exec:script is gone; bring it back; before that, it gave 2 answers");
 }
 
+TEST(Persistent, NothingIsAskedAgainOnceNobodyWaits) {
+  bool stopped = false;
+  std::vector<Question> asked;
+  const auto stopping = [&](std::vector<Answer>& all) {
+    stopped = true;
+    is_busy(all);
+  };
+  const auto busy =
+      persistent(std::make_unique<Scripted>(Scripted::Script{stopping}, &asked), {}, [&] { return stopped; });
+  (void)message_of<WaitingEnded>([&] { (void)latencies_of(*busy, clean); });
+  EXPECT_EQ(asked.size(), 1U);
+  std::size_t opened = 0;
+  const auto reopen = [&opened] {
+    ++opened;
+    return std::make_unique<Scripted>(Scripted::Script{});
+  };
+  const auto gone = persistent(std::make_unique<Scripted>(Scripted::Script{is_gone}), reopen, [] { return true; });
+  (void)message_of<WaitingEnded>([&] { (void)latencies_of(*gone, clean); });
+  EXPECT_EQ(opened, 0U);
+}
+
 TEST(Persistent, AKeptStateIsMadeAgain) {
   std::vector<Question> asked;
   const auto device = persistent(std::make_unique<Scripted>(Scripted::Script{answers, answers, is_busy}, &asked));

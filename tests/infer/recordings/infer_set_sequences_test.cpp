@@ -55,6 +55,18 @@ bool names(const model::LeafEvidence& leaf, const std::string& alternative) {
   return std::ranges::find(leaf.alternatives, alternative) != leaf.alternatives.end();
 }
 
+TEST(InferSetSequences, WhatIsCutShortSaysSo) {
+  std::size_t looks = 0;
+  Settings settings;
+  settings.stop_requested = [&looks] { return looks++ >= 20; };
+  const CacheFinding finding = infer_set_sequences(random_sequences(4, true), settings);
+  EXPECT_TRUE(finding.ended_early);
+  const model::LeafEvidence& leaf = finding.evidence.leaves.at("replacement");
+  EXPECT_EQ(leaf.status, model::EvidenceStatus::unknown);
+  EXPECT_EQ(leaf.reason, "it was stopped before every hypothesis was simulated (it was interrupted)");
+  EXPECT_TRUE(leaf.alternatives.empty());
+}
+
 TEST(InferSetSequences, LeavesThePolicyThatMadeThemAndResolvesNothing) {
   for (const bool moves_on_hit : {true, false}) {
     const CacheFinding finding = infer_set_sequences(random_sequences(4, moves_on_hit), {});

@@ -255,6 +255,41 @@ TEST(InferWalks, WhatLiesBetweenTheLoadsStaysOpen) {
   }
 }
 
+// Wherever the time ends: what there was no time for is not said to be missing in the recordings, and what a part of
+// the hypotheses explains is not believed.
+TEST(InferWalks, WhatIsCutShortSaysSoAndProvesNothing) {
+  const auto device = device_of(cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, replacement("lru")));
+  const std::vector<model::Trace> walk{random_walk_on(*device, 1024, 16, 3000)};
+  const std::vector<model::Trace> chases{texture_chase(*device, 768, 4), texture_chase(*device, 768, 32)};
+  for (const auto& traces : {walk, chases}) {
+    const CacheFinding whole = infer_traces(traces, 0, Settings{});
+    std::size_t cut_short = 0;
+    bool ended_early = true;
+    for (std::size_t most_looks = 0; ended_early; ++most_looks) {
+      std::size_t looks = 0;
+      Settings settings;
+      settings.stop_requested = [&] { return looks++ >= most_looks; };
+      const CacheFinding finding = infer_traces(traces, 0, settings);
+      ended_early = finding.ended_early;
+      if (!ended_early) {
+        EXPECT_EQ(finding.cache, whole.cache);
+        break;
+      }
+      ++cut_short;
+      for (const char* leaf : {"capacity_bytes", "line_bytes", "ways", "index", "replacement"}) {
+        EXPECT_EQ(status_of(finding, leaf), model::EvidenceStatus::unknown) << leaf;
+        EXPECT_EQ(finding.evidence.leaves.at(leaf).reason,
+                  "it was stopped before every hypothesis was simulated (it was interrupted)");
+      }
+      EXPECT_FALSE(is_resolved(finding, "sector_bytes"));
+      EXPECT_FALSE(finding.cache.capacity_bytes || finding.cache.line_bytes || finding.cache.sector_bytes ||
+                   finding.cache.ways || finding.cache.index || finding.cache.replacement ||
+                   finding.evidence.prediction);
+    }
+    EXPECT_GT(cut_short, 2U);
+  }
+}
+
 TEST(InferWalks, ShortWalksAreNotBelieved) {
   const model::CacheDescription cache = cache_of(std::vector<std::uint32_t>(8, 8), xor_index, replacement("plru"));
   const auto device = device_of(cache);

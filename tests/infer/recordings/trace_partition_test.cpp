@@ -87,6 +87,26 @@ TEST(ConflictScores, StoppedAnywhereThereAreNone) {
   }
 }
 
+// Of many fills the guess takes a second, and is ended within it.
+TEST(ConflictScores, TheGuessEndsWhereverTheTimeDoes) {
+  const Played played =
+      random_loads(cache_of({4, 4}, model::BitsIndex{.bits = {5}}, replacement("lru")), 256, 24'000, 1);
+  const ConflictScores scores({&played, 1}, 32);
+  std::size_t all = 0;
+  EXPECT_FALSE(scores.guess_splits(32, 6, [&] { ++all; }).empty());
+  EXPECT_GT(all, 100U);
+  struct Over {};
+  for (std::size_t looks = 0; looks < all; looks += 1 + all / 50) {
+    std::size_t looked = 0;
+    const auto end_then = [&] {
+      if (looked++ == looks) {
+        throw Over();
+      }
+    };
+    EXPECT_THROW(static_cast<void>(scores.guess_splits(32, 6, end_then)), Over) << looks;
+  }
+}
+
 TEST(ConflictScores, ASingleSetIsAlwaysAmongThem) {
   const Played played = random_loads(cache_of({8}, model::BitsIndex{}, replacement("lru")), 16, 4000, fresh_seed());
   const std::vector<LineSplit> splits = ConflictScores({&played, 1}, 32).guess_splits(32, 2);

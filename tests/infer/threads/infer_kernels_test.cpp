@@ -345,5 +345,19 @@ TEST(InferKernels, KeepsWhatWasKnownWhenTheDeviceFails) {
   EXPECT_THROW(infer(dead, known), DeviceError);
 }
 
+// What reaches the memory of a large kernel takes seconds to count.
+TEST(InferKernels, EndsWhileALargeKernelIsSimulated) {
+  const DeviceDescription known = some_device();
+  constexpr std::uint64_t bytes = 4ULL << 30U;
+  Kernels device([&known](const KernelRun& run) { return truth_of(known, run).seconds; }, bytes);
+  std::size_t looks = 0;
+  Settings settings;
+  settings.stop_requested = [&looks] { return ++looks > 3; };
+  const KernelFinding finding = infer_kernels(device, "Kernels", known, settings);
+  EXPECT_TRUE(finding.ended_early);
+  EXPECT_EQ(finding.questions, 0U);
+  EXPECT_EQ(finding.evidence.leaves.at("gemm.plain").reason, "not asked: it was interrupted");
+}
+
 }  // namespace
 }  // namespace gpuinfer::infer

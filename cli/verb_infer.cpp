@@ -19,10 +19,10 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "infer/asking/ending.hpp"
 #include "infer/recordings/infer_array_timings.hpp"
 #include "infer/recordings/infer_set_sequences.hpp"
 #include "infer/recordings/infer_traces.hpp"
-#include "infer/recordings/recorded.hpp"
 #include "infer/studies.hpp"
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
@@ -193,9 +193,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   infer::Settings settings = limits(*parsed);
   const std::optional<std::size_t> jobs = parsed->count("jobs");
-  infer::Scorer scorer = scorer_on_threads(jobs                ? jobs
-                                           : shared != nullptr ? std::optional<std::size_t>(1)
-                                                               : jobs,
+  infer::Scorer scorer = scorer_on_threads(jobs || shared == nullptr ? jobs : std::optional<std::size_t>(1),
                                            [settings] { infer::check_time(settings); });
   if (shared != nullptr) {
     scorer = shared->scorer(std::move(scorer));

@@ -49,12 +49,7 @@ void Asker::check_limits(std::size_t accesses) const {
   if (settings().budget_accesses && accesses_asked() + accesses > *settings().budget_accesses) {
     throw AskingEnded("the budget of " + std::to_string(*settings().budget_accesses) + " accesses is used up");
   }
-  if (settings().deadline && std::chrono::steady_clock::now() > *settings().deadline) {
-    throw AskingEnded("the time allowed is over");
-  }
-  if (settings().stop_requested()) {
-    throw AskingEnded("it was interrupted");
-  }
+  check_time(settings());
 }
 
 std::vector<model::Timing> Asker::time(std::span<const model::Workload> workloads) {

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "infer/asking/settings.hpp"
 #include "infer/asking/warning.hpp"
 #include "model/errors.hpp"
 
@@ -15,6 +17,16 @@ namespace gpuinfer::infer {
 class AskingEnded : public Error {
   using Error::Error;
 };
+
+// Throws AskingEnded when the time allowed is over, or the user has interrupted.
+inline void check_time(const Settings& settings) {
+  if (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline) {
+    throw AskingEnded("the time allowed is over");
+  }
+  if (settings.stop_requested()) {
+    throw AskingEnded("it was interrupted");
+  }
+}
 
 // The device refused a question, in its own words.
 class QuestionRefused : public Error {

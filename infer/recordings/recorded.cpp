@@ -3,11 +3,8 @@
 #include "infer/recordings/recorded.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_map>
 #include <unordered_set>
-
-#include "infer/asking/ending.hpp"
 
 namespace gpuinfer::infer {
 
@@ -55,15 +52,6 @@ void classify(ReadTraces& all) {
   for (ReadTrace& read : all.traces) {
     read.is_cyclic = is_cyclic(read.trace->question.record, all.loop);
     read.is_warm = is_warm(*read.trace, all);
-  }
-}
-
-void check_time(const Settings& settings) {
-  if (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline) {
-    throw AskingEnded("the time allowed is over");
-  }
-  if (settings.stop_requested()) {
-    throw AskingEnded("it was interrupted");
   }
 }
 

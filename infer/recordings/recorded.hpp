@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/ending.hpp"
 #include "infer/asking/finding.hpp"
 #include "infer/asking/level_classifier.hpp"
 #include "infer/asking/settings.hpp"
@@ -29,9 +30,6 @@ struct ReadTrace {
   bool is_cyclic = false;  // the same offsets over and over in the same order, or each of them once
   bool is_warm = false;    // from a known start, and what is recorded was loaded before: a miss is no first touch
 };
-
-// Throws AskingEnded when the time allowed is over, or the user has interrupted.
-void check_time(const Settings& settings);
 
 // What is said of what nobody had the time for.
 [[nodiscard]] std::string stopped_early(const std::string& why);

@@ -7,7 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "infer/recordings/trace_fit.hpp"
+#include "infer/recordings/scorer.hpp"
+#include "infer/recordings/set_simulation.hpp"
 #include "model/index_function.hpp"
 
 namespace gpuinfer::infer {

@@ -262,10 +262,12 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
         *std::min_element(misses_.begin(), misses_.end(), [quick](const Component& a, const Component& b) {
           return std::abs(a.mean - quick) < std::abs(b.mean - quick);
         });
+    constexpr double reach_deviations = 3;
+    next_level_was_seen_ = std::abs(level.mean - quick) < reach_deviations * level.deviation;
     std::vector<double> of_level;
     const auto take = [&](const std::vector<float>& sample) {
       std::copy_if(sample.begin(), sample.end(), std::back_inserter(of_level),
-                   [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
+                   [&](double value) { return std::abs(value - level.mean) < reach_deviations * level.deviation; });
     };
     take(misses);
     take(next_level);

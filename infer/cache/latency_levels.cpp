@@ -101,6 +101,12 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
           .classifier = std::move(classifier)};
     }
   }
+  // Behind a nearer level a start drops more than this one: the upper levels of a page table, say.
+  if (asker.buffer().nearer_bytes && !classifier.next_level_was_seen()) {
+    levels.cycles->miss.reset();
+    levels.reason = "too few lines were seen to be evicted, and first touches, which take " + miss +
+                    " cycles, may come from further away than the next level";
+  }
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;
   constexpr double least_share = 0.05;

@@ -218,6 +218,18 @@ TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
   }
 }
 
+TEST(LevelClassifier, KnowsWhetherEvictedLinesShowTheNextLevel) {
+  Samples samples;
+  const std::vector<float> hits = samples.normal(110, 2);
+  const std::vector<float> far = samples.normal(320, 3);
+  const std::vector<float> kept = samples.normal(110, 2, 200);
+  EXPECT_FALSE(LevelClassifier(hits, far, {}).next_level_was_seen());
+  EXPECT_FALSE(LevelClassifier(hits, far, kept).next_level_was_seen());
+  const LevelClassifier seen(hits, far, joined(kept, samples.normal(220, 2, 100)));
+  EXPECT_TRUE(seen.next_level_was_seen());
+  EXPECT_NEAR(seen.miss_median_cycles(), 220, 1);
+}
+
 TEST(LevelClassifier, SpreadsOfVeryDifferentWidth) {
   Samples samples;
   const LevelClassifier classifier(samples.normal(33, 0), samples.normal(260, 25), {});

@@ -178,6 +178,15 @@ TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {
   EXPECT_FALSE(found.cache.replacement);
 }
 
+// First walks may find no part of the page tables near, others do.
+TEST(NearerLevel, TheMissIsLeftOpenWhereNoLineIsEvicted) {
+  constexpr std::size_t ways_for_all = 16;
+  const CacheFinding found = found_of(NearerSets(ways_for_all, modulo_set), [](std::uint32_t) { return 0; });
+  EXPECT_NEAR(found.cache.latency_cycles.hit.value_or(0), 293, 2);
+  EXPECT_EQ(found.cache.latency_cycles.miss, std::nullopt);
+  EXPECT_EQ(found.evidence.leaves.at("latency_cycles").status, EvidenceStatus::ambiguous);
+}
+
 // Of the lines that are walked over to hit it keeps hardly any, unless they are few.
 TEST(NearerLevel, ALevelThatHoldsLittleMoreIsFoundAndItsHitsAreTimedIfThoseOfTheNearerOneTakeLess) {
   constexpr std::size_t few_sets = 20;

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/split.hpp>
 #include <fstream>
 #include <iterator>
-#include <ranges>
 
 #include "cli/data_files.hpp"
 #include "model/errors.hpp"
@@ -29,9 +29,7 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
       continue;
     }
     std::vector<std::string> row;
-    for (const auto field : std::views::split(line, ',')) {
-      row.emplace_back(field.begin(), field.end());
-    }
+    boost::algorithm::split(row, line, [](char c) { return c == ','; });
     if (row.size() != fields) {
       throw InputError(fmt::format("{}:{}: has {} fields; write {}", file->string(), number, row.size(), fields));
     }

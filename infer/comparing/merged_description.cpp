@@ -199,7 +199,7 @@ std::vector<std::string> sections_of(const DeviceDescription& description) {
     names.push_back(name);
   }
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -250,8 +250,8 @@ std::string text_of(const DeviceDescription& description) {
 // Facts that all sections share stand once.
 void put_facts(DeviceDescription::Device& device, std::map<std::string, Facts> facts) {
   Facts common = facts.empty() ? Facts{} : facts.begin()->second;
-  for (const auto& [section, own] : facts) {
-    std::erase_if(common, [&](const auto& fact) {
+  for (const auto& each : facts) {
+    std::erase_if(common, [&own = each.second](const auto& fact) {
       const auto found = own.find(fact.first);
       return found == own.end() || found->second != fact.second;
     });

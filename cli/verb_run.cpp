@@ -180,9 +180,7 @@ RunOptions options_from(const Parsed& parsed) {
     if (!stands_for_all(options.asked)) {
       each.targets = options.asked;
     }
-    each.stop_waiting = [settings = options.settings] {
-      return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
-    };
+    each.stop_waiting = waiting_ends(options.settings);
   }
   options.settings.all_sms = all_sms(parsed);
   if (parsed.flag("thorough")) {

@@ -258,6 +258,11 @@ class Interrupts(harness.ProgramTest):
 
     def test_devices_that_do_not_answer_end_in_time(self):
         silent = "exec:trap '' TERM HUP INT; sleep 30"
+        began = time.monotonic()
+        done = self.run_program("doctor", "--device", silent, "--timeout=0.5")
+        self.assertLess(time.monotonic() - began, 0.5 + SECONDS)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("had not answered", done.stdout)
         for arguments in (("--device", silent), ("--device", silent, "--device", silent), ("--device", silent, "--device=virtual:gtx780")):
             with self.subTest(arguments):
                 began = time.monotonic()

@@ -65,11 +65,13 @@ class Judge:
         self.name = name
         self.tallies = collections.defaultdict(Tally)
         self.files = {}
+        self.scratches = 0
 
     @contextlib.contextmanager
     def scratch(self, files):
         """A folder with these files, contents by name, and some that are none."""
         self.files = files
+        self.scratches += 1
         folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuinfer-hostile-"))
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
@@ -150,11 +152,12 @@ class Judge:
         problems = self.tallies[what].problems
         problems.append(f"{what}: {command}{how}: {problem}")
         if self.keep:
-            kept = self.keep / f"{what.replace(' ', '-')}-{self.name}-{len(problems)}"
+            kept = self.keep / f"{what.replace(' ', '-')}-{self.name}-{self.scratches}"
             for name, content in self.files.items():
                 (kept / name).parent.mkdir(parents=True, exist_ok=True)
                 (kept / name).write_bytes(content)
-            (kept / "problem").write_text(problems[-1] + "\n")
+            with (kept / "problems").open("a") as told:
+                told.write(problems[-1] + "\n")
             problems[-1] += f" (in {kept})"
         print(problems[-1].encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True)
 
@@ -222,7 +225,8 @@ def heed_hangups():
 def wait_until_signals_are_caught(process, watch):
     """Before that the program has not begun, and is ended as any other."""
     caught = 1 << (signal.SIGTERM - 1)
-    while not watch.ends_within(0):
+    until = time.monotonic() + LONGEST_SECONDS
+    while not watch.ends_within(0) and time.monotonic() < until:
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         if int(re.search(r"^SigCgt:\s+(\w+)", status, re.M)[1], 16) & caught:
             return

@@ -199,7 +199,7 @@ std::vector<std::string> sections_of(const DeviceDescription& description) {
     names.push_back(name);
   }
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

@@ -46,7 +46,7 @@ template <class Description>
     }
   }
   std::ranges::sort(named);
-  named.erase(std::ranges::unique(named).begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
   section.schema = {{"type", "object"},
                     {"properties", schema::text(single)},
                     {"additionalProperties", schema::text(evidence_schema(named))}};

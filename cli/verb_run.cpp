@@ -267,16 +267,11 @@ ExitStatus run_one(RunOptions options, Outputs& outputs, Arguments arguments) {
     kept.keep_for_later();
     throw DeviceError(std::string(error.what()) + "; " + advice);
   }
-  const bool was_interrupted = InterruptWatch::stop_requested() && ended.status != ExitStatus::resolved;
-  if (was_interrupted) {
-    kept.keep_for_later();  // to write the archive takes long
-  } else {
-    kept.finish(ended.device_failed);
-  }
+  const bool was_interrupted = !kept.finish(ended.device_failed);
   if (was_interrupted || ended.device_failed) {
     note(advice);
   }
-  return ended.status;
+  return was_interrupted && ended.status == ExitStatus::resolved ? ExitStatus::unresolved : ended.status;
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ class Judge:
 
         if not said_to_end:
             note(f"did not end in {LONGEST_SECONDS} s")
-        elif sent or limit:
-            allowed = 0.0 if sent else limit
+        elif limit or (sent and sent != signal.SIGKILL):
+            allowed = 0.0 if sent else limit  # how soon it ends by SIGKILL is the kernel's
             tally.slowest_end = max(tally.slowest_end, watch.seconds() - allowed)
             if watch.seconds() > allowed + ENDING_SECONDS + ALLOWANCE_SECONDS:
                 note(f"ended {watch.seconds() - allowed:.1f} s after it was to")

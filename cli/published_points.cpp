@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <ranges>
 
 #include "cli/data_files.hpp"
 #include "model/errors.hpp"
@@ -29,8 +28,10 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
       continue;
     }
     std::vector<std::string> row;
-    for (const auto field : std::views::split(line, ',')) {
-      row.emplace_back(field.begin(), field.end());
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find(',', begin), line.size());
+      row.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
     }
     if (row.size() != fields) {
       throw InputError(fmt::format("{}:{}: has {} fields; write {}", file->string(), number, row.size(), fields));

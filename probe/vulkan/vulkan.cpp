@@ -9,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -244,8 +243,10 @@ std::vector<vulkan::Played> VulkanProbe::play(const Offer& offer, std::span<cons
     }
     std::vector<vulkan::Played> all = gpu_.play(manner, flooded.empty() ? questions : flooded, units);
     if (state == StartState::keep || std::ranges::all_of(all, &vulkan::Played::was_alone)) {
-      for (float& latency : std::views::join(all | std::views::transform(&vulkan::Played::latency_cycles))) {
-        latency = std::max(0.0F, latency - offer.nothing_cycles);
+      for (vulkan::Played& played : all) {
+        for (float& latency : played.latency_cycles) {
+          latency = std::max(0.0F, latency - offer.nothing_cycles);
+        }
       }
       return all;
     }

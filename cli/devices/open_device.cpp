@@ -53,7 +53,7 @@ std::unique_ptr<model::Answerer> open_device(const DeviceRequest& request) {
   if (const auto faults = std::exchange(device.faults, std::nullopt)) {
     schedule = schedule_from(*faults);
   }
-  const auto open = [device, request, schedule] {
+  const auto open = [device = device, request, schedule] {
     auto opened = device.kind->open(device, request);
     return schedule ? probe::faulty(std::move(opened), schedule) : std::move(opened);
   };

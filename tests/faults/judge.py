@@ -120,7 +120,8 @@ class Judge:
             allowed = 0.0 if sent else limit  # how soon it ends by SIGKILL is the kernel's
             tally.slowest_end = max(tally.slowest_end, watch.seconds() - allowed)
             if watch.seconds() > allowed + ENDING_SECONDS + ALLOWANCE_SECONDS:
-                note(f"ended {watch.seconds() - allowed:.1f} s after it was to")
+                waited = sum(watch.waited().values()) * 1e-9
+                note(f"ended {watch.seconds() - allowed:.1f} s after it was to; all of its threads waited {waited:.1f} s for cores")
         if said_to_end and ended.status not in range(5) and not (sent == signal.SIGKILL and ended.status == -signal.SIGKILL):
             note(f"ended with status {ended.status}")
         for stream, text in (("stdout", ended.stdout), ("stderr", ended.stderr)):
@@ -202,10 +203,13 @@ class Watch:
     def lost(self):
         """Of each process the longest time that a thread could have run and had no core, as they wait for one another."""
         of_processes = collections.defaultdict(int)
-        for (process, thread), delay in self.delays.items():
-            since = delay - self.delays_before.get((process, thread), 0)
-            of_processes[process] = max(of_processes[process], since)
+        for (process, _), delay in self.waited().items():
+            of_processes[process] = max(of_processes[process], delay)
         return sum(of_processes.values()) * 1e-9
+
+    def waited(self):
+        """Nanoseconds without a core since, by process and thread."""
+        return {thread: delay - self.delays_before.get(thread, 0) for thread, delay in self.delays.items()}
 
     def look(self):
         waiting = [str(self.process.pid)]

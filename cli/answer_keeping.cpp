@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/devices/kind.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
 
@@ -128,13 +129,16 @@ AnswerKeeping::AnswerKeeping(model::Answerer& opened, const KeepingRequest& requ
   kept_ = std::make_unique<probe::KeptDevice>(opened, *log_, reopened(facts));
 }
 
-void AnswerKeeping::finish(bool keep_log) {
+bool AnswerKeeping::finish(bool keep_log) {
   log_->commit();
-  kept_->write_to(*archive_);
+  if (!kept_->write_to(*archive_, InterruptWatch::stop_requested)) {
+    return false;
+  }
   archive_->close();
   if (!keep_log) {
     log_->remove();
   }
+  return true;
 }
 
 }  // namespace gpuinfer::cli

@@ -46,8 +46,9 @@ class AnswerKeeping {
   // What belongs in the provenance of a profile: nothing, or that a device which may answer anew was asked in parts.
   [[nodiscard]] const std::map<std::string, std::string>& provenance() const { return provenance_; }
 
-  // Writes the archive; the log goes then, unless it is wanted.
-  void finish(bool keep_log);
+  // Writes the archive, which takes long; the log goes then, unless it is wanted. False: the user has interrupted, so
+  // no archive comes of it, and the log is on the disk.
+  [[nodiscard]] bool finish(bool keep_log);
 
   // No archive comes of it; the log is brought to the disk.
   void keep_for_later() { log_->commit(); }

@@ -106,6 +106,12 @@ infer::Settings limits(const Parsed& parsed) {
   return settings;
 }
 
+std::function<bool()> waiting_ends(const infer::Settings& settings) {
+  return [settings] {
+    return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline);
+  };
+}
+
 void add_output_options(Syntax& syntax) {
   syntax.value("output,o", "FILE", "write there (default: to stdout)")
       .value("format", "yaml|json", "how it is written (default yaml)");

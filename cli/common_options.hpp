@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,8 @@ void add_device_options(Syntax& syntax, Devices devices = Devices::one);
 void add_limit_options(Syntax& syntax);
 // Budget, deadline (from now on) and Ctrl-C; the seed and the progress are left as they are.
 [[nodiscard]] infer::Settings limits(const Parsed& parsed);
+// Says when a device that does not answer is waited for no longer.
+[[nodiscard]] std::function<bool()> waiting_ends(const infer::Settings& settings);
 
 void add_output_options(Syntax& syntax);
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <string_view>
 
 #include "cli/exit_status.hpp"
@@ -20,6 +21,7 @@ volatile std::sig_atomic_t is_watched = 0;
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t concludes = 0;
 volatile std::sig_atomic_t is_given_a_second = 0;
+timer_t end_of_second{};  // set while is_given_a_second
 
 // From here on all that a signal handler calls is among what POSIX lets it call.
 
@@ -36,7 +38,10 @@ extern "C" void on_interrupt(int /*signal*/) {
   }
   interrupted = 1;
   if (is_given_a_second != 0) {
-    alarm(1);
+    // What is left of the second is for the kernel to take the memory back.
+    constexpr long nanoseconds = 750'000'000;
+    const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = nanoseconds}};
+    timer_settime(end_of_second, 0, &once, nullptr);
   }
 }
 
@@ -82,7 +87,12 @@ bool InterruptWatch::stop_requested() { return interrupted != 0; }
 void InterruptWatch::will_conclude() { concludes = 1; }
 
 void InterruptWatch::will_conclude_in_a_second() {
-  is_given_a_second = 1;
+  if (is_given_a_second == 0) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGALRM;
+    is_given_a_second = timer_create(CLOCK_MONOTONIC, &event, &end_of_second) == 0 ? 1 : 0;
+  }
   will_conclude();
 }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/algorithm/string/split.hpp>
 #include <fstream>
 #include <iterator>
 
@@ -29,7 +28,11 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
       continue;
     }
     std::vector<std::string> row;
-    boost::algorithm::split(row, line, [](char c) { return c == ','; });
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find(',', begin), line.size());
+      row.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
     if (row.size() != fields) {
       throw InputError(fmt::format("{}:{}: has {} fields; write {}", file->string(), number, row.size(), fields));
     }

@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace gpuinfer::cli {
 
-// The processes (ranks) of an MPI job, numbered from 0, which all do the same and share what takes long. For one thread
-// only.
+// The processes (ranks) of an MPI job, numbered from 0, which all do the same and share what takes long. To be called
+// by one thread only.
 class Ranks {
  public:
   Ranks() = default;
@@ -25,6 +27,11 @@ class Ranks {
   // What each rank gives, by rank, the same for all of them. All must call it, and it waits until they do. Less than
   // 2 GiB in all.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& own) = 0;
+
+  // From now on a thread of each rank says that it is alive. Where a rank says nothing for so long, another one calls
+  // on_loss(rank) in that thread, and all ranks are ended, those that hang too, with status `failure`. All must call
+  // it.
+  virtual void watch(std::chrono::duration<double> patience, std::function<void(std::size_t)> on_loss) = 0;
 };
 
 // All processes of the MPI job that this one belongs to, or this one alone where nothing started several. The part of

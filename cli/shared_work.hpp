@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/exit_status.hpp"
@@ -33,6 +35,11 @@ class SharedWork {
 
   // Whether this one speaks for all.
   [[nodiscard]] bool is_first() const { return ranks_->rank() == 0; }
+
+  // As of the ranks.
+  void watch(std::chrono::duration<double> patience, std::function<void(std::size_t)> on_loss) {
+    ranks_->watch(patience, std::move(on_loss));
+  }
 
   // Scores one hypothesis out of as many as there are ranks, by `own`, which outlives the scorer.
   [[nodiscard]] infer::Scorer scorer(infer::Scorer own);

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 
 #include "cli/common_options.hpp"
 #include "cli/data_files.hpp"
 #include "cli/devices/kind.hpp"
 #include "cli/document.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/program.hpp"
 #include "cli/verbs.hpp"
 #include "model/description_yaml.hpp"
@@ -19,7 +21,7 @@ namespace gpuinfer::cli {
 
 Syntax doctor_syntax() {
   Syntax syntax(
-      "doctor [--device D]",
+      "doctor [--device D] [--timeout S]",
       "Looks at what the program needs, and at the device: driver, permissions, clocks, other processes, memory, data "
       "files.\nA line for each check: ok, warn (works, but the answers may be touched by it) or fail (will not work), "
       "what "
@@ -30,6 +32,9 @@ Syntax doctor_syntax() {
        "gpuinfer doctor --device cuda:1                             one of them",
        "gpuinfer doctor --format json                               for scripts"});
   syntax.value("device", "D", "what to look at, as for `run` (default: all GPUs of this machine)")
+      .value("timeout", "S",
+             "a device that does not answer in so many seconds cannot be used (default: no limit, and 60 for a process "
+             "behind exec: that says nothing)")
       .value("output,o", "FILE", "write there (default: to stdout)")
       .value("format", "yaml|json", "the checks in this form, for scripts (default: a line each)");
   return syntax;
@@ -75,10 +80,10 @@ Check recordings_check() {
 }
 
 // Opens the device and says what it offers.
-void check_device(Examination& found, const DeviceAddress& address) {
+void check_device(Examination& found, const DeviceAddress& address, const std::function<bool()>& stop_waiting) {
   const std::string name = to_text(address);
   try {
-    const auto device = open_device({.device = address});
+    const auto device = open_device({.device = address, .stop_waiting = stop_waiting});
     const std::vector<std::string>& targets = device->facts().targets;
     found.is_usable = !targets.empty();
     found.checks.push_back({targets.empty() ? Health::fail : Health::ok, name,
@@ -90,7 +95,7 @@ void check_device(Examination& found, const DeviceAddress& address) {
   }
 }
 
-Examination examine(const DeviceAddress& device) {
+Examination examine(const DeviceAddress& device, const std::function<bool()>& stop_waiting) {
   Examination found;
   const bool looks_at_all_gpus = device.kind->choose != nullptr;
   if (looks_at_all_gpus) {
@@ -103,8 +108,9 @@ Examination examine(const DeviceAddress& device) {
     device.kind->examine(found, device.rest);
   } else {
     found.checks.push_back({Health::ok, "program", program_version(), ""});
-    check_device(found, device);
+    check_device(found, device, stop_waiting);
   }
+  InterruptWatch::will_conclude_in_a_second();
   found.checks.push_back(descriptions_check());
   found.checks.push_back(recordings_check());
   if (looks_at_all_gpus && !found.is_usable) {
@@ -153,7 +159,8 @@ ExitStatus verb_doctor(Arguments arguments) {
   }
   const Format format = format_from(parsed->text("format"));
   Output output(parsed->text("output"));
-  const Examination found = examine(parse_device(parsed->text("device").value_or("auto")));
+  const Examination found =
+      examine(parse_device(parsed->text("device").value_or("auto")), waiting_ends(limits(*parsed)));
 
   output.stream() << (parsed->text("format") ? to_text(document(found.checks), format) : lines(found.checks));
   output.finish();

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +30,12 @@
 
 namespace gpuinfer::cli {
 
+namespace {
+
+constexpr double longest_silence_of_ranks_s = 30;
+
+}  // namespace
+
 Syntax infer_syntax() {
   Syntax syntax(
       "infer TRACE... [--target T] [-o profile.yaml]",
@@ -53,6 +60,8 @@ Syntax infer_syntax() {
   add_limit_options(syntax);
   add_output_options(syntax);
   syntax.flag("mpi", "share the scoring of hypotheses with the other processes that mpirun started; same bytes out")
+      .value("rank-timeout", "S",
+             "with --mpi: a rank that says nothing for so many seconds is lost, and all end (default 30)")
       .flag("explain", "tell on stderr what was asked, why, and what was learned from it")
       .flag("quiet", "no progress and no summary on stderr");
   return syntax;
@@ -182,6 +191,14 @@ Inquiry explain_rows(const Recording& first, const std::vector<std::string>& ask
                  });
 }
 
+// By whichever rank notices it, all but the first of which say nothing otherwise.
+void tell_loss(std::size_t rank, double patience_seconds) {
+  const std::string sentence = fmt::format(
+      "gpuinfer: rank {} said nothing for {} s (--rank-timeout), so all ranks end; begin again without its host\n",
+      rank, patience_seconds);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, sentence.data(), sentence.size());
+}
+
 // The profile from these words, of which `shared` says with whom the work is shared (none: with nobody).
 ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const auto parsed = infer_syntax().parse(arguments, 1, std::string::npos);
@@ -195,7 +212,10 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
   const std::optional<std::size_t> jobs = parsed->count("jobs");
   infer::Scorer scorer = scorer_on_threads(jobs || shared == nullptr ? jobs : std::optional<std::size_t>(1),
                                            [settings] { infer::check_time(settings); });
+  const double patience_seconds = parsed->seconds("rank-timeout").value_or(longest_silence_of_ranks_s);
   if (shared != nullptr) {
+    shared->watch(std::chrono::duration<double>(patience_seconds),
+                  [patience_seconds](std::size_t rank) { tell_loss(rank, patience_seconds); });
     scorer = shared->scorer(std::move(scorer));
     // Each rank looks at a clock of its own, and they must end at the same step.
     settings.stop_requested = [shared, deadline = std::exchange(settings.deadline, std::nullopt)] {

@@ -167,8 +167,9 @@ ExitStatus verb_probe(Arguments arguments) {
   }
   output.finish();
   tell_disturbances(answerer, kept ? &kept->archive() : nullptr);
-  if (kept) {
-    kept->finish(false);
+  if (kept && !kept->finish(false)) {
+    note(keep_for_later(interrupted));
+    return ExitStatus::unresolved;
   }
   return ExitStatus::resolved;
 }

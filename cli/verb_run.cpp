@@ -180,9 +180,7 @@ RunOptions options_from(const Parsed& parsed) {
     if (!stands_for_all(options.asked)) {
       each.targets = options.asked;
     }
-    each.stop_waiting = [settings = options.settings] {
-      return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() > *settings.deadline);
-    };
+    each.stop_waiting = waiting_ends(options.settings);
   }
   options.settings.all_sms = all_sms(parsed);
   if (parsed.flag("thorough")) {
@@ -269,16 +267,11 @@ ExitStatus run_one(RunOptions options, Outputs& outputs, Arguments arguments) {
     kept.keep_for_later();
     throw DeviceError(std::string(error.what()) + "; " + advice);
   }
-  const bool was_interrupted = InterruptWatch::stop_requested() && ended.status != ExitStatus::resolved;
-  if (was_interrupted) {
-    kept.keep_for_later();  // to write the archive takes long
-  } else {
-    kept.finish(ended.device_failed);
-  }
+  const bool was_interrupted = !kept.finish(ended.device_failed);
   if (was_interrupted || ended.device_failed) {
     note(advice);
   }
-  return ended.status;
+  return was_interrupted && ended.status == ExitStatus::resolved ? ExitStatus::unresolved : ended.status;
 }
 
 }  // namespace

@@ -237,22 +237,46 @@ class Progress {
   std::chrono::steady_clock::time_point shown_;
 };
 
+// How a rank takes part in the end of all.
+enum class Parting { leaves, ends_all, was_ended };
+
 struct SurveyEnd {
   ExitStatus status = ExitStatus::resolved;
-  bool all_are_there = true;
+  Parting parting = Parting::leaves;
 };
 
-// Of every rank but the first.
+// Of every rank but the first. The first one that ends by itself has mpirun kill all others at once, so after a signal
+// and after the word to wait for the end, the first rank is given time to write.
 SurveyEnd follow(const survey::Request& request, Team& team) {
   Worker worker(request, team);
-  while (!worker.is_to_stop()) {
+  InterruptWatch::will_conclude_in_a_second();
+  const SurveyEnd was_ended{.status = ExitStatus::failure, .parting = Parting::was_ended};
+  bool is_signalled = false;
+  while (worker.stop() != Worker::Stop::to_take_leave) {
+    if (InterruptWatch::stop_requested() && !is_signalled) {
+      if (worker.stop() == Worker::Stop::to_wait_for_the_end) {
+        return was_ended;
+      }
+      is_signalled = true;
+      worker.drop();
+    }
     while (const auto letter = team.receive()) {
       worker.take(letter->text);
     }
     worker.work();
+    if (worker.is_alone() && worker.stop() == Worker::Stop::to_wait_for_the_end) {
+      return was_ended;
+    }
+    if (worker.is_alone()) {
+      warn(
+          fmt::format("rank 0 said nothing for {} s (--rank-timeout), so all ranks end; FLEET.parts holds what was "
+                      "answered, and the same command with --resume asks only for the rest",
+                      request.rank_timeout.count()));
+      return {.status = ExitStatus::failure, .parting = Parting::ends_all};
+    }
     wait_for(worker);
   }
-  return {.status = ExitStatus::resolved, .all_are_there = worker.all_are_there()};
+  return {};
 }
 
 void coordinate(Coordinator& coordinator, Worker& worker, Team& team, Progress& progress) {
@@ -353,7 +377,7 @@ SurveyEnd lead(const Parsed& parsed, const survey::Request& request, Team& team)
     note(parts.place() + " holds what was answered; the same command with --resume asks only for the rest");
   }
   return {.status = status_of(counts, !coordinator.lost_ranks().empty(), InterruptWatch::stop_requested()),
-          .all_are_there = all_are_there};
+          .parting = all_are_there ? Parting::leaves : Parting::ends_all};
 }
 
 }  // namespace
@@ -371,10 +395,10 @@ ExitStatus verb_survey(Arguments arguments) {
     const survey::Request request = survey_request(*parsed);
     has_begun = true;
     const SurveyEnd ended = is_first ? lead(*parsed, request, *team) : follow(request, *team);
-    if (ended.all_are_there) {
+    if (ended.parting == Parting::leaves) {
       team->leave();
-    } else {
-      team->abandon(static_cast<int>(ended.status));
+    } else if (ended.parting == Parting::ends_all) {
+      team->end_all(static_cast<int>(ended.status));
     }
     return ended.status;
   } catch (const Error& error) {
@@ -390,7 +414,7 @@ ExitStatus verb_survey(Arguments arguments) {
         dynamic_cast<const InputError*>(&error) != nullptr || dynamic_cast<const DeviceUnavailable*>(&error) != nullptr;
     if (is_first && !before_all) {
       note(error.what());  // which is not told later
-      team->abandon(static_cast<int>(ExitStatus::failure));
+      team->end_all(static_cast<int>(ExitStatus::failure));
       return ExitStatus::failure;
     }
     for (int rank = 1; is_first && rank < team->size(); ++rank) {

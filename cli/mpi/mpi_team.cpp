@@ -60,11 +60,9 @@ class MpiTeam final : public Team {
   }
 
   // MPI_Finalize() would wait for those that are lost, and mpirun for those that hang.
-  void abandon(int exit_status) override {
+  void end_all(int exit_status) override {
     wait_for_letters();
-    if (rank_ == 0) {
-      MPI_Abort(MPI_COMM_WORLD, exit_status);
-    }
+    MPI_Abort(MPI_COMM_WORLD, exit_status);
   }
 
  private:

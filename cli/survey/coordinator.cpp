@@ -286,7 +286,7 @@ bool Coordinator::is_done() const { return is_interrupted_ || (is_listed_ && set
 void Coordinator::stop(bool all_are_there) {
   for (int rank = 0; rank < team_->size(); ++rank) {
     if (!lost_ranks_.contains(rank)) {
-      send(rank, letter_of_kind(all_are_there ? "stop" : "stop without leave"));
+      send(rank, letter_of_kind(all_are_there ? "stop" : "wait for the end"));
     }
   }
 }

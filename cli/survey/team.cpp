@@ -31,7 +31,7 @@ class Alone final : public Team {
     return letter;
   }
   void leave() override {}
-  void abandon(int /*exit_status*/) override {}
+  void end_all(int /*exit_status*/) override {}
 
  private:
   std::deque<Letter> letters_;

@@ -30,8 +30,8 @@ class Team {
   [[nodiscard]] virtual std::optional<Letter> receive() = 0;
   // At the end, one of the two. Where no rank was lost, they take leave of one another, and each waits for all others.
   virtual void leave() = 0;
-  // Else nobody waits. Called by rank 0, it ends all ranks, those that hang too, and need not return.
-  virtual void abandon(int exit_status) = 0;
+  // Else one of them ends all ranks, those that hang too; it need not return.
+  virtual void end_all(int exit_status) = 0;
 };
 
 [[nodiscard]] std::string name_of_host();

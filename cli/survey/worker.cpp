@@ -85,10 +85,9 @@ void Worker::take(const std::string& letter) {
   const std::string kind = kind_of(letter);
   if (kind == "order") {
     begin(parse_order(letter));
-  } else if (kind == "stop" || kind == "stop without leave") {
-    is_to_stop_ = true;
-    all_are_there_ = kind == "stop";
-    asking_.clear();
+  } else if (kind == "stop" || kind == "wait for the end") {
+    stop_ = kind == "stop" ? Stop::to_take_leave : Stop::to_wait_for_the_end;
+    drop();
   }
 }
 
@@ -133,9 +132,8 @@ void Worker::work() {
       said_alive_ = now;
     }
     if (now - heard_ > request_->rank_timeout) {
-      is_to_stop_ = true;
-      all_are_there_ = false;
-      asking_.clear();
+      is_alone_ = true;
+      drop();
     }
   }
 }

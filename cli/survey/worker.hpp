@@ -35,8 +35,8 @@ struct Order {
 [[nodiscard]] std::string to_text(const Order& order);
 [[nodiscard]] Order parse_order(const std::string& text);
 
-// "hello", "order", "result", "alive", "stop", or "stop without leave" where a rank was lost; the last three say
-// nothing else.
+// "hello", "order", "result", "alive", "stop", or "wait for the end" where a rank was lost; the last three say nothing
+// else.
 [[nodiscard]] std::string kind_of(const std::string& text);
 [[nodiscard]] std::string letter_of_kind(const std::string& kind);
 
@@ -51,10 +51,14 @@ class Worker {
   void work();
   void add_to(std::vector<pollfd>& files) const;
 
-  // Told to stop, or the coordinator says nothing any more.
-  [[nodiscard]] bool is_to_stop() const { return is_to_stop_; }
-  // As far as it was told, no rank was lost.
-  [[nodiscard]] bool all_are_there() const { return all_are_there_; }
+  // Ends what it has begun, and tells nobody.
+  void drop() { asking_.clear(); }
+
+  // What it was told; begun: nothing yet.
+  enum class Stop { begun, to_take_leave, to_wait_for_the_end };
+  [[nodiscard]] Stop stop() const { return stop_; }
+  // The coordinator says nothing any more.
+  [[nodiscard]] bool is_alone() const { return is_alone_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -79,8 +83,8 @@ class Worker {
   std::list<Asking> asking_;
   Clock::time_point said_alive_ = Clock::now();
   Clock::time_point heard_ = Clock::now();
-  bool is_to_stop_ = false;
-  bool all_are_there_ = true;
+  Stop stop_ = Stop::begun;
+  bool is_alone_ = false;
 };
 
 }  // namespace gpuinfer::cli::survey

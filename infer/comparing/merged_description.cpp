@@ -250,8 +250,8 @@ std::string text_of(const DeviceDescription& description) {
 // Facts that all sections share stand once.
 void put_facts(DeviceDescription::Device& device, std::map<std::string, Facts> facts) {
   Facts common = facts.empty() ? Facts{} : facts.begin()->second;
-  for (const auto& each : facts) {
-    std::erase_if(common, [&own = each.second](const auto& fact) {
+  for (const auto& of_section : facts) {
+    std::erase_if(common, [&own = of_section.second](const auto& fact) {
       const auto found = own.find(fact.first);
       return found == own.end() || found->second != fact.second;
     });

@@ -190,8 +190,11 @@ void KeptDevice::confirm(bool same_as_then) const {
   }
 }
 
-void KeptDevice::write_to(ArchiveWriter& archive) const {
+bool KeptDevice::write_to(ArchiveWriter& archive, const std::function<bool()>& stop_requested) const {
   for (const Batch& batch : batches_) {
+    if (stop_requested()) {
+      return false;
+    }
     std::vector<Question> questions;
     std::vector<Answer> answers;
     std::vector<Workload> workloads;
@@ -218,6 +221,7 @@ void KeptDevice::write_to(ArchiveWriter& archive) const {
     }
     archive.append(target, offsets, places);
   }
+  return !stop_requested();
 }
 
 }  // namespace gpuinfer::probe

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -46,8 +47,9 @@ class KeptDevice final : public model::Answerer {
                                                                     std::span<const std::uint64_t> offsets) override;
   [[nodiscard]] std::vector<model::Disturbance> disturbances() const override;
 
-  // All that it was asked since it was made, in that order.
-  void write_to(ArchiveWriter& archive) const;
+  // All that it was asked since it was made, in that order. False: not all, as stop_requested() held.
+  bool write_to(
+      ArchiveWriter& archive, const std::function<bool()>& stop_requested = [] { return false; }) const;
 
  private:
   // What was asked together.

@@ -182,7 +182,8 @@ void add_races() {
     for (const auto& [what, sequence] :
          {std::pair("uniform over 2x", uniform_walk(2 * bytes, 128, accesses_of_large)),
           std::pair("zipf .9 over 8x", zipf_walk(8 * bytes, 128, 0.9, accesses_of_large))}) {
-      add_row(name + what, [outer, sequence](benchmark::State& state) { race_of_paths(state, outer, sequence); });
+      add_row(name + what,
+              [outer, sequence = sequence](benchmark::State& state) { race_of_paths(state, outer, sequence); });
     }
   }
 }
@@ -264,7 +265,7 @@ void add_policies() {
     for (const auto& [what, sequence] :
          {std::pair("fits", fits), std::pair("twice the cache", overflows), std::pair("uniform over 1.5x", walk)}) {
       add_row(short_name(policy) + "/" + sixteen_ways.name + "/" + what,
-              [cache, sequence](benchmark::State& state) { play(state, cache, sequence); });
+              [cache, sequence = sequence](benchmark::State& state) { play(state, cache, sequence); });
     }
   }
 }

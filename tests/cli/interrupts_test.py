@@ -226,6 +226,35 @@ class Interrupts(harness.ProgramTest):
                 for name in self.names():
                     (self.folder / name).unlink()
 
+    def test_an_archive_on_its_way_is_given_up(self):
+        arguments = ("--target=all", "--device=virtual:gtx780", "-o", "out.yaml", "--quiet")
+        process = self.start(*arguments, "--record=new.h5", stdout=subprocess.DEVNULL)
+        while "out.yaml" not in self.names():
+            self.assertIsNone(process.poll())
+            time.sleep(0.005)
+        before = self.cpu_seconds(process)
+        process.send_signal(signal.SIGTERM)
+        after = before
+        while process.poll() is None:
+            after = max(after, self.cpu_seconds(process))
+            time.sleep(0.005)
+        self.assertLess(after - before, 0.4)
+        self.assertIn("every answer is kept; go on with", self.ends(process))
+        self.assertEqual(self.names(), {"new.h5.journal", "out.yaml"})
+        self.expect(0, *arguments, "--resume=new.h5")
+        self.assertEqual(self.names(), {"new.h5", "out.yaml"})
+
+    def test_one_long_question_ends_within_a_second(self):
+        process = self.start("probe", "--target=L1tex", f"--device=virtual:{self.small}", "--sequence=random:2K,32,30000000", "--record=new.h5")
+        while process.poll() is None and self.cpu_seconds(process) < 0.5:
+            time.sleep(0.01)
+        before = self.cpu_seconds(process)
+        process.send_signal(signal.SIGTERM)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertLess(usage.ru_utime + usage.ru_stime - before, 1.0)
+        self.assertEqual(process.returncode, 3)
+
     def test_no_archive_of_nothing(self):
         asleep = self.sleeper()
         serve = f"{self.program} serve --device virtual:{self.small}"
@@ -258,6 +287,11 @@ class Interrupts(harness.ProgramTest):
 
     def test_devices_that_do_not_answer_end_in_time(self):
         silent = "exec:trap '' TERM HUP INT; sleep 30"
+        began = time.monotonic()
+        done = self.run_program("doctor", "--device", silent, "--timeout=0.5")
+        self.assertLess(time.monotonic() - began, 0.5 + SECONDS)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("had not answered", done.stdout)
         for arguments in (("--device", silent), ("--device", silent, "--device", silent), ("--device", silent, "--device=virtual:gtx780")):
             with self.subTest(arguments):
                 began = time.monotonic()

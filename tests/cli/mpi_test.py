@@ -6,8 +6,10 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import harness
 
@@ -88,6 +90,40 @@ class Mpi(harness.ProgramTest):
     def test_a_deadline_ends_all_ranks_at_the_same_step(self):
         done = self.on_ranks(2, "walk.h5", "--timeout=0.001")
         self.assertEqual(done.returncode, 3, done.stderr)
+
+    def ranks_of(self, job):
+        """Processes by rank."""
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                rank = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", (process / "environ").read_bytes())
+            except OSError:
+                continue
+            if parent == job.pid and rank:
+                found[int(rank[1])] = int(process.name)
+        return found
+
+    def test_a_rank_that_hangs_ends_all(self):
+        self.expect(0, "probe", "--target=L1tex", "--device=virtual:gtx780", "--sequence=random:24K,32,100000", "--record=long.h5")
+        for hanging in (0, 1):
+            with self.subTest(hanging):
+                command = [MPIEXEC, "-n", "3", self.program, "infer", "--mpi", "long.h5", "--rank-timeout=2", "-o", "profile.yaml"]
+                with subprocess.Popen(command, cwd=self.folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+                    self.addCleanup(job.kill)
+                    while "sets of lines" not in job.stderr.readline():
+                        self.assertIsNone(job.poll())
+                    ranks = self.ranks_of(job)
+                    os.kill(ranks[hanging], signal.SIGSTOP)
+                    began = time.monotonic()
+                    _, stderr = job.communicate(timeout=60)
+                    self.assertLess(time.monotonic() - began, 20)
+                self.assertEqual(job.returncode, 1, stderr)
+                self.assertRegex(stderr, rf"(?m)^gpuinfer: rank {hanging} said nothing for 2 s \(--rank-timeout\)")
+                until = time.monotonic() + 10
+                while left := [rank for rank, process in ranks.items() if pathlib.Path(f"/proc/{process}").exists()]:
+                    self.assertLess(time.monotonic(), until, f"ranks {left} are left")
+                    time.sleep(0.05)
 
     def test_without_mpi_the_program_says_so(self):
         """A copy of the program alone, as on a machine without MPI."""

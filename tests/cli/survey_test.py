@@ -270,6 +270,44 @@ class Troubles(FleetTest):
     def test_a_rank_that_hangs_is_named_and_ended(self):
         self.lose_a_rank(signal.SIGSTOP)
 
+    def slow_survey_on_ranks(self):
+        slow = f"exec:sleep 60; exec {shlex.quote(str(self.program))} serve --device virtual:noisy.yaml"
+        names = self.write("devices.txt", f"virtual:noisy.yaml\n{slow}\n{slow}\n{slow}\n")
+        command = [
+            *self.mpirun(3), self.program, "survey", "--target", "L1tex", "--devices", names, "-o", "fleet.yaml",
+            "--rank-timeout", "3", "--jobs", "1",
+        ]  # fmt: skip
+        job = subprocess.Popen(
+            command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(job.__exit__, None, None, None)
+        self.addCleanup(job.kill)
+        ranks = [self.process_of_rank(job.pid, rank) for rank in range(3)]
+        self.wait_until((self.folder / "fleet.yaml.parts/000000.json").exists)
+        return job, ranks
+
+    def check_end(self, job, ranks):
+        _, errors = job.communicate(timeout=60)
+        self.wait_until(lambda: not any(pathlib.Path(f"/proc/{rank}").exists() for rank in ranks))
+        return errors
+
+    def test_the_first_rank_is_lost(self):
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(how):
+                job, ranks = self.slow_survey_on_ranks()
+                os.kill(ranks[0], how)
+                errors = self.check_end(job, ranks)
+                self.assertIn("rank 0 said nothing for 3 s (--rank-timeout), so all ranks end", errors)
+                self.assertTrue((self.folder / "fleet.yaml.parts/000000.json").exists())
+                shutil.rmtree(self.folder / "fleet.yaml.parts")
+
+    def test_an_interrupt_of_all_ranks_keeps_what_is_there(self):
+        """The first rank has time to write, since no other one ends before it."""
+        job, ranks = self.slow_survey_on_ranks()
+        job.send_signal(signal.SIGTERM)
+        self.check_end(job, ranks)
+        self.assertEqual((self.fleet()["survey"]["answered"], len(self.fleet()["failures"])), (1, 3))
+
     def test_interrupt_keeps_what_is_there(self):
         slow = f"exec:sleep 20; exec {shlex.quote(str(self.program))} serve --device virtual:noisy.yaml"
         names = self.write("devices.txt", f"virtual:noisy.yaml\n{slow}\n")

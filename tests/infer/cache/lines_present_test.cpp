@@ -26,12 +26,12 @@ TEST(LinesPresent, ThereIsRoomForWhatAnySetsHold) {
     std::size_t ways;
     std::uint64_t likely_lines;
   };
-  for (const auto& [sets, ways, likely_lines] : {Case{4, 8, 32}, Case{1, 5, 5}, Case{16, 2, 100}, Case{7, 3, 4}}) {
+  for (const Case& each : {Case{4, 8, 32}, Case{1, 5, 5}, Case{16, 2, 100}, Case{7, 3, 4}}) {
     foreign::Device device(
-        [=] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(sets, ways, foreign::lru)); },
+        [=] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(each.sets, each.ways, foreign::lru)); },
         foreign::two_levels);
-    const LinesPresent present = count(device, likely_lines);
-    EXPECT_EQ(present.lines, sets * ways) << present.reason;
+    const LinesPresent present = count(device, each.likely_lines);
+    EXPECT_EQ(present.lines, each.sets * each.ways) << present.reason;
   }
 }
 

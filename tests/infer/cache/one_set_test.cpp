@@ -77,8 +77,9 @@ TEST(OneSet, TagsInSetsBeforeOneStoreAreNone) {
   const std::uint64_t seed = fresh_seed();
   for (const auto& [rows, tags, store_lines] : {Case{{0b10000010001, 0b100010}, 22, 46}, Case{{0b11001001}, 11, 12},
                                                 Case{{1}, 22, 30}, Case{{1, 0b10000010}, 16, 24}}) {
-    foreign::Device device([&] { return std::make_unique<Decoupled>(rows, tags, store_lines); }, foreign::two_levels,
-                           buffer_bytes);
+    foreign::Device device([&rows = rows, tags = tags,
+                            store_lines = store_lines] { return std::make_unique<Decoupled>(rows, tags, store_lines); },
+                           foreign::two_levels, buffer_bytes);
     device.move_buffer_to(3 * buffer_bytes + buffer_bytes / 4);
     EXPECT_TRUE(check(device, static_cast<std::uint32_t>(store_lines), seed).overflowed) << store_lines << " lines";
   }

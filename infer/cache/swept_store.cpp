@@ -25,6 +25,7 @@
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
+#include "model/policy_classes.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -514,6 +515,7 @@ class SweptStoreSearch {
     constexpr std::size_t most_runs = 8;
     constexpr std::size_t fewest_runs = 2;
     constexpr std::size_t accesses = 2000;
+    constexpr std::size_t most_pairs = std::size_t{1} << 14U;
     const Under small(device_, smallest_.circumstances());
     device_.inquire("random loads while the store is full", "how many lines an access makes the pointer take");
     cache_.store_lines = std::uint64_t{banks_} * order_.lines_of_bank;
@@ -546,6 +548,12 @@ class SweptStoreSearch {
         swept.sweep = hypothesis.sweep;
         return !explains(swept, answered);
       });
+    }
+    // What does the same whenever the pointer comes by is one and the same.
+    while (left.size() > 1 && left[0].sweep == left[1].sweep &&
+           model::are_alike_when_swept(left[0].policy, left[1].policy, ways_, {.pairs_of_states = most_pairs})) {
+      left[0].policy.equivalent.push_back(model::to_text(left[1].policy));
+      left.erase(left.begin() + 1);
     }
     device_.learned(left.empty() ? "no numbers explain them" : "so many are left", before, left.size());
     if (left.size() != 1) {

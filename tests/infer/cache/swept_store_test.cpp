@@ -102,6 +102,19 @@ TEST(SweptStore, PoliciesThatAreOneAreNamedTogether) {
   EXPECT_EQ(finding.cache.replacement->equivalent, std::vector<std::string>{"resetting_slru"});
 }
 
+// With one line in each set, a pointer would not come by all sets of a bank.
+TEST(SweptStore, SetsOfTwoWaysAreSweptInTheirOrder) {
+  const model::CacheDescription cache =
+      swept_cache(2, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
+                  {.banks = 2, .lines_on_hit = 0, .lines_on_replacement = 3, .lines_on_fill = 6}, 44, 98, 116);
+  const auto device = device_of(cache);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.sweep, cache.sweep);
+  EXPECT_EQ(finding.cache.replacement, cache.replacement);
+}
+
 // A cache whose sets alone decide is never taken for one, whatever its policy.
 TEST(SweptStore, SetsAloneAreNotTakenForOne) {
   for (const char* policy : {"lru", "resetting_slru", "random"}) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -95,17 +96,27 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
                          std::span<const float> cycles, model::Random& random) {
   const std::vector<double> ratios = device_->classifier().log_ratios(cycles);
   const std::vector<std::uint32_t> set_of = sets_of(fresh.question.record);
-  std::vector<double> against(ratios.size());
+  const auto count = [&] {
+    std::vector<double> against(ratios.size());
+    std::ranges::transform(predicted, ratios, against.begin(), against_prediction);
+    return std::pair(count_events(set_of, against, *cache_->ways),
+                     static_cast<std::size_t>(std::ranges::count_if(against, [](double each) { return each > 0; })));
+  };
+  auto [events, mispredicted] = count();
+  // More of what may have been there before may explain them.
+  std::vector<std::optional<bool>> after_more;
+  if (events.all > 0) {
+    predicted = after_more = predicted_misses(*device_, *cache_, fresh, more_histories);
+    std::tie(events, mispredicted) = count();
+  }
   std::vector<std::size_t> fills;
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    against[i] = against_prediction(predicted[i], ratios[i]);
-    mispredicted_ += against[i] > 0 ? 1U : 0U;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
     if (predicted[i] == true) {
       fills.push_back(i);
     }
   }
   fills_ += fills.size();
-  const Events events = count_events(set_of, against, *cache_->ways);
+  mispredicted_ += mispredicted;
   events_ += events.all;
   departures_ += events.departures;
   count_lines(fresh, predicted, random);

@@ -390,9 +390,11 @@ class SweptStoreSearch {
     std::string reason;
     std::optional<SweepOrder> order;
     const std::size_t accesses_before = device_.accesses_asked();
-    while (!order && device_.accesses_asked() - accesses_before < most_accesses) {
+    const auto asked = [&] { return device_.accesses_asked() - accesses_before; };
+    while (!order && asked() < most_accesses) {
       runs.push_back(run_of_store(runs.size()));
-      if (runs.size() < fewest_runs) {
+      // Long runs say much by themselves.
+      if (runs.size() < fewest_runs && asked() < most_accesses / 4) {
         continue;
       }
       order = fit_sweep_order(runs, static_cast<unsigned>(set_rows_.size()), reason);

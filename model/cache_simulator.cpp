@@ -14,6 +14,7 @@
 #include "model/line_decoder.hpp"
 #include "model/line_table.hpp"
 #include "model/lru_cache.hpp"
+#include "model/policies/next_line.hpp"
 #include "model/policies/table.hpp"
 #include "model/stores.hpp"
 #include "model/tag_array.hpp"
@@ -39,24 +40,6 @@ struct KnownLine {
   std::uint32_t set = not_met;
   std::uint32_t slot = 0;  // where the line lies, if it does: that is for the occupant of the slot to say
 };
-
-template <class Policy>
-constexpr bool names_next_line = requires(Policy policy, std::uint32_t number) {
-  { policy.next(number) } -> std::same_as<std::uint32_t>;
-  policy.remove(number, number);
-};
-
-[[noreturn]] void throw_next_line_unknown(std::string_view policy) {
-  std::string known;
-  for_each_policy([&]<class Policy>() {
-    if (names_next_line<Policy>) {
-      known += (known.empty() ? "" : " or ") + std::string(Policy::name);
-    }
-  });
-  throw InputError("replacement: " + std::string(policy) +
-                   " does not say which line goes next from a set that is not full, which sweep asks for; use " +
-                   known + " or remove sweep");
-}
 
 template <class Policy>
 class SimulatorOf final : public TagArray {

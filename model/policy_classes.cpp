@@ -6,6 +6,7 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "model/random.hpp"
@@ -277,6 +278,50 @@ Comparison compare(const Replacement& a, const Replacement& b, std::uint32_t way
     return {.difference = accesses_that_show(machine_a, *difference), .depth_accesses = {}};
   }
   return {.difference = {}, .depth_accesses = followed.depth_accesses};
+}
+
+bool are_alike_when_swept(const Replacement& a, const Replacement& b, std::uint32_t ways,
+                          const ComparisonLimits& limits) {
+  struct Pair {
+    SweptSetMachine a;
+    SweptSetMachine b;
+  };
+  std::set<std::vector<std::uint32_t>> met;
+  std::deque<Pair> waiting;
+  const auto reach = [&](Pair pair) {
+    std::vector<std::uint32_t> key;
+    pair.a.append_state(key);
+    pair.b.append_state(key);
+    if (met.insert(std::move(key)).second) {
+      waiting.push_back(std::move(pair));
+    }
+  };
+  for (reach({.a = {a, ways}, .b = {b, ways}}); !waiting.empty(); waiting.pop_front()) {
+    const Pair& pair = waiting.front();
+    if (met.size() > limits.pairs_of_states) {
+      return false;
+    }
+    bool is_empty = true;
+    for (std::uint32_t way = 0; way < ways; ++way) {
+      if (pair.a.is_filled()[way]) {
+        is_empty = false;
+        Pair next = pair;
+        next.a.hit(way);
+        next.b.hit(way);
+        reach(std::move(next));
+      }
+    }
+    Pair filled = pair;
+    Pair swept = pair;
+    if (filled.a.miss() != filled.b.miss() || (!is_empty && swept.a.sweep() != swept.b.sweep())) {
+      return false;
+    }
+    reach(std::move(filled));
+    if (!is_empty) {
+      reach(std::move(swept));
+    }
+  }
+  return true;
 }
 
 std::vector<PolicyClass> policy_classes(std::uint32_t ways, std::span<const Replacement> replacements,

@@ -37,6 +37,11 @@ struct Comparison {
 [[nodiscard]] Comparison compare(const Replacement& a, const Replacement& b, std::uint32_t ways,
                                  const ComparisonLimits& limits = {});
 
+// Whether no accesses to a set from which a pointer takes lines, too, tell the two apart, whenever it comes by. False,
+// also, where there are too many states to say so. Throws InputError as SweptSetMachine does.
+[[nodiscard]] bool are_alike_when_swept(const Replacement& a, const Replacement& b, std::uint32_t ways,
+                                        const ComparisonLimits& limits = {});
+
 struct PolicyClass {
   std::vector<Replacement> members;        // in the order in which they were given; the first lends its name
   std::optional<unsigned> depth_accesses;  // none: alike for ever; else as in Comparison

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/set_machine.hpp"
 
+#include <algorithm>
 #include <typeinfo>
 #include <utility>
 
+#include "model/policies/next_line.hpp"
 #include "model/policies/table.hpp"
 
 namespace gpuinfer::model {
@@ -25,6 +27,8 @@ class SetMachine::AnyPolicy {
   virtual void hit(std::uint32_t way) = 0;
   virtual void fill(std::uint32_t way) = 0;
   [[nodiscard]] virtual std::uint32_t victim() = 0;
+  [[nodiscard]] virtual std::uint32_t next() const = 0;
+  virtual void remove(std::uint32_t way) = 0;
   virtual void append_state(std::vector<std::uint32_t>& state) const = 0;
 
  protected:
@@ -65,6 +69,20 @@ class PolicyOfOneSet final : public SetMachine::AnyPolicy {
   void hit(std::uint32_t way) override { policy_.hit(0, way); }
   void fill(std::uint32_t way) override { policy_.fill(0, way); }
   [[nodiscard]] std::uint32_t victim() override { return policy_.victim(0); }
+  [[nodiscard]] std::uint32_t next() const override {
+    if constexpr (names_next_line<Policy>) {
+      return policy_.next(0);
+    } else {
+      throw_next_line_unknown(Policy::name);
+    }
+  }
+  void remove([[maybe_unused]] std::uint32_t way) override {
+    if constexpr (names_next_line<Policy>) {
+      policy_.remove(0, way);
+    } else {
+      throw_next_line_unknown(Policy::name);
+    }
+  }
   void append_state(std::vector<std::uint32_t>& state) const override { policy_.append_state(0, state); }
 
  private:
@@ -126,6 +144,36 @@ std::uint32_t SetMachine::miss() {
 
 void SetMachine::append_state(std::vector<std::uint32_t>& state) const {
   state.push_back(filled_);
+  policy_->append_state(state);
+}
+
+SweptSetMachine::SweptSetMachine(const Replacement& replacement, std::uint32_t ways)
+    : policy_(policy_of_one_set(replacement, ways)), is_filled_(ways) {}
+
+SweptSetMachine::~SweptSetMachine() = default;
+SweptSetMachine::SweptSetMachine(const SweptSetMachine& other)
+    : policy_(other.policy_->clone()), is_filled_(other.is_filled_) {}
+SweptSetMachine::SweptSetMachine(SweptSetMachine&& other) noexcept = default;
+
+void SweptSetMachine::hit(std::uint32_t way) { policy_->hit(way); }
+
+std::uint32_t SweptSetMachine::miss() {
+  const auto free = std::ranges::find(is_filled_, false);
+  const auto way = free != is_filled_.end() ? static_cast<std::uint32_t>(free - is_filled_.begin()) : policy_->victim();
+  is_filled_[way] = true;
+  policy_->fill(way);
+  return way;
+}
+
+std::uint32_t SweptSetMachine::sweep() {
+  const std::uint32_t way = policy_->next();
+  is_filled_[way] = false;
+  policy_->remove(way);
+  return way;
+}
+
+void SweptSetMachine::append_state(std::vector<std::uint32_t>& state) const {
+  state.insert(state.end(), is_filled_.begin(), is_filled_.end());
   policy_->append_state(state);
 }
 

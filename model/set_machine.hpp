@@ -49,6 +49,37 @@ class SetMachine {
   std::uint32_t filled_ = 0;
 };
 
+// The same of a set from which a pointer takes lines, too (`sweep` in descriptions), which leaves any ways free.
+class SweptSetMachine {
+ public:
+  // ways > 0. Throws InputError as SetMachine does.
+  SweptSetMachine(const Replacement& replacement, std::uint32_t ways);
+  ~SweptSetMachine();
+  SweptSetMachine(const SweptSetMachine& other);
+  SweptSetMachine& operator=(const SweptSetMachine&) = delete;
+  SweptSetMachine(SweptSetMachine&& other) noexcept;
+  SweptSetMachine& operator=(SweptSetMachine&&) = delete;
+
+  // By way.
+  [[nodiscard]] const std::vector<bool>& is_filled() const { return is_filled_; }
+
+  // Of a way with a line in it.
+  void hit(std::uint32_t way);
+
+  // The way that the line is placed in: the lowest free one while there is one, else the victim's.
+  std::uint32_t miss();
+
+  // The way that is freed of a set with lines. Throws InputError where the policy says only who goes from a full set.
+  std::uint32_t sweep();
+
+  // As SetMachine's.
+  void append_state(std::vector<std::uint32_t>& state) const;
+
+ private:
+  std::unique_ptr<SetMachine::AnyPolicy> policy_;
+  std::vector<bool> is_filled_;
+};
+
 // The states of a set machine, numbered as they are reached. Each transition is worked out once, when it is first asked
 // for.
 class SetAutomaton {

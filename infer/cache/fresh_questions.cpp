@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "infer/cache/find_sets.hpp"
 #include "infer/cache/set_map.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/access_sequence.hpp"
@@ -182,9 +184,23 @@ model::Question put_to_simulator(const Interrogator& device, const model::CacheD
   return question;
 }
 
-// One of the histories after which the question may be asked, and what primes it.
-void play_history(const Interrogator& device, const FreshQuestion& fresh, std::uint64_t history,
-                  model::CacheSimulator& simulator) {
+// Random loads of the whole buffer, as other questions have asked for, some of them twice in a row, as many policies
+// keep only what was hit.
+AccessSequence loads_of_others(const Interrogator& device, const model::CacheDescription& cache,
+                               model::Random& random) {
+  const std::uint64_t ways = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
+  AccessSequence loads;
+  for (std::uint64_t lines = random.below(4 * ways); lines > 0; --lines) {
+    loads.insert(loads.end(), 1 + random.below(2),
+                 random.below(device.buffer().bytes / model::load_bytes) * model::load_bytes);
+  }
+  return loads;
+}
+
+// One of the histories after which the question may be asked, and what primes it. Lines that nothing empties a set of
+// may be others than those that are asked about.
+void play_history(const Interrogator& device, const model::CacheDescription& cache, const FreshQuestion& fresh,
+                  std::uint64_t history, model::CacheSimulator& simulator) {
   const std::uint64_t address_of_buffer = device.buffer().address;
   model::Random random = stream(device.settings(), "histories", history);
   model::Question before = fresh.question;
@@ -193,6 +209,10 @@ void play_history(const Interrogator& device, const FreshQuestion& fresh, std::u
   before.warm = model::random_walk(fresh.question.record, random.below(longest_history), random);
   before.record.clear();
   static_cast<void>(outcomes_of(simulator, before, address_of_buffer));
+  if (device.starts_flooded() && covers_buffer(*cache.index, device.buffer())) {
+    before.warm = loads_of_others(device, cache, random);
+    static_cast<void>(outcomes_of(simulator, before, address_of_buffer));
+  }
   before.state = left_by_history(device, fresh);
   for (const AccessSequence& loads : fresh.primer) {
     before.warm = loads;
@@ -210,7 +230,7 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
   for (std::uint64_t history = 0; history < (from_empty ? 1 : histories); ++history) {
     const auto simulator = model::CacheSimulator::make(cache, 0);
     if (!from_empty) {
-      play_history(device, fresh, history, *simulator);
+      play_history(device, cache, fresh, history, *simulator);
     }
     const auto outcomes = outcomes_of(*simulator, question, device.buffer().address);
     predicted.resize(outcomes.size(), std::nullopt);
@@ -232,7 +252,7 @@ std::vector<std::vector<model::AccessEvent>> possible_events(const Interrogator&
   for (std::uint64_t history = 0; history < (is_one ? 1 : histories); ++history) {
     const auto simulator = model::CacheSimulator::make(cache, history);
     if (!from_empty) {
-      play_history(device, fresh, history, *simulator);
+      play_history(device, cache, fresh, history, *simulator);
     }
     possible.push_back(events_of(*simulator, question, device.buffer().address));
   }

@@ -370,8 +370,9 @@ bool does_as_described(Interrogator& device, const model::CacheDescription& cach
 }
 
 // What a sum over all loads may hide.
-void look_closer(Interrogator& device, const std::vector<FreshQuestion>& questions, const Predictions& predictions,
-                 const Answers& answers, DepartureTally& departures, Verification& result) {
+void look_closer(Interrogator& device, const model::CacheDescription& cache,
+                 const std::vector<FreshQuestion>& questions, const Predictions& predictions, const Answers& answers,
+                 DepartureTally& departures, Verification& result) {
   model::Random random = stream(device.settings(), "fills left out");
   for (std::size_t q = 0; q < questions.size(); ++q) {
     departures.add(questions[q], predictions[q], answers[q], random);
@@ -379,7 +380,7 @@ void look_closer(Interrogator& device, const std::vector<FreshQuestion>& questio
     for (std::size_t vote = q; vote < answers.size(); vote += questions.size()) {
       votes.push_back(answers[vote]);
     }
-    if (auto contradiction = contradiction_that_repeats(device, questions[q], predictions[q], votes)) {
+    if (auto contradiction = contradiction_that_repeats(device, cache, questions[q], predictions[q], votes)) {
       result.holds = false;
       result.contradicted = true;
       result.reason = *std::move(contradiction);
@@ -400,7 +401,7 @@ Verification judged(Interrogator& device, const model::CacheDescription& cache,
   Verification result = verify_deterministic(device, cache, questions, predictions, answers);
   doubt_levels(device, result);
   if (result.holds && departures != nullptr) {
-    look_closer(device, questions, predictions, answers, *departures, result);
+    look_closer(device, cache, questions, predictions, answers, *departures, result);
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -22,6 +23,7 @@ namespace gpuinfer::infer {
 namespace {
 
 constexpr std::uint64_t histories = 12;
+constexpr std::uint64_t more_histories = 500;
 
 // A fill that is left out of a simulation shows more than most other departures do.
 constexpr double as_visible = 0.5;
@@ -94,17 +96,27 @@ void DepartureTally::add(const FreshQuestion& fresh, std::span<const std::option
                          std::span<const float> cycles, model::Random& random) {
   const std::vector<double> ratios = device_->classifier().log_ratios(cycles);
   const std::vector<std::uint32_t> set_of = sets_of(fresh.question.record);
-  std::vector<double> against(ratios.size());
+  const auto count = [&] {
+    std::vector<double> against(ratios.size());
+    std::ranges::transform(predicted, ratios, against.begin(), against_prediction);
+    return std::pair(count_events(set_of, against, *cache_->ways),
+                     static_cast<std::size_t>(std::ranges::count_if(against, [](double each) { return each > 0; })));
+  };
+  auto [events, mispredicted] = count();
+  // More of what may have been there before may explain them.
+  std::vector<std::optional<bool>> after_more;
+  if (events.all > 0) {
+    predicted = after_more = predicted_misses(*device_, *cache_, fresh, more_histories);
+    std::tie(events, mispredicted) = count();
+  }
   std::vector<std::size_t> fills;
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    against[i] = against_prediction(predicted[i], ratios[i]);
-    mispredicted_ += against[i] > 0 ? 1U : 0U;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
     if (predicted[i] == true) {
       fills.push_back(i);
     }
   }
   fills_ += fills.size();
-  const Events events = count_events(set_of, against, *cache_->ways);
+  mispredicted_ += mispredicted;
   events_ += events.all;
   departures_ += events.departures;
   count_lines(fresh, predicted, random);
@@ -227,7 +239,8 @@ bool are_played_back(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-std::optional<std::string> contradiction_that_repeats(Interrogator& device, const FreshQuestion& fresh,
+std::optional<std::string> contradiction_that_repeats(Interrogator& device, const model::CacheDescription& cache,
+                                                      const FreshQuestion& fresh,
                                                       std::span<const std::optional<bool>> predicted,
                                                       const Answers& answers) {
   constexpr std::size_t most_times = 8;
@@ -239,6 +252,7 @@ std::optional<std::string> contradiction_that_repeats(Interrogator& device, cons
   std::vector<std::size_t> open(predicted.size());
   std::iota(open.begin(), open.end(), std::size_t{0});
   std::vector<float> before;
+  bool is_checked = false;  // after more histories
   for (std::size_t time = 0; time < std::max(most_times, answers.size()); ++time) {
     std::vector<float> answer;
     try {
@@ -255,7 +269,13 @@ std::optional<std::string> contradiction_that_repeats(Interrogator& device, cons
       sums[i] += against;
       return against < 0 || sums[i] <= 0;
     });
-    const auto found = std::ranges::find_if(open, [&](std::size_t i) { return sums[i] > repeated_log_ratio; });
+    const auto speaks_against = [&](std::size_t i) { return sums[i] > repeated_log_ratio; };
+    if (time + 1 >= fewest_times && std::ranges::any_of(open, speaks_against) && !is_checked) {
+      const auto after_more = predicted_misses(device, cache, fresh, more_histories);
+      std::erase_if(open, [&](std::size_t i) { return !after_more[i]; });
+      is_checked = true;
+    }
+    const auto found = std::ranges::find_if(open, speaks_against);
     if (time + 1 >= fewest_times && found != open.end()) {
       return "load " + std::to_string(*found + 1) + " of a sequence of " + std::to_string(predicted.size()) +
              (*predicted[*found] ? " hits" : " misses") + " each of " + std::to_string(time + 1) +
@@ -336,7 +356,7 @@ class RareDepartureSearch {
     const std::vector<std::optional<bool>> predicted = predicted_misses(device_, cache_, fresh, histories);
     const Answers answers = ask_times(device_, {&fresh, 1}, 1);
     tally_.add(fresh, predicted, answers.front(), random_);
-    return contradiction_that_repeats(device_, fresh, predicted, answers);
+    return contradiction_that_repeats(device_, cache_, fresh, predicted, answers);
   }
 
   // The next sets that together have so many ways at most, all in turn.

@@ -78,8 +78,11 @@ class DepartureTally {
 [[nodiscard]] model::DepartureBound bound_of(double departures_below);
 
 // A load that was read otherwise than `predicted` in each of these answers to the question, and is so again whenever
-// the question is asked, which misreads are not. Asks only while there may be one.
-[[nodiscard]] std::optional<std::string> contradiction_that_repeats(Interrogator& device, const FreshQuestion& fresh,
+// the question is asked, which misreads are not; and which no more of what may have been there before explains. Asks
+// only while there may be one.
+[[nodiscard]] std::optional<std::string> contradiction_that_repeats(Interrogator& device,
+                                                                    const model::CacheDescription& cache,
+                                                                    const FreshQuestion& fresh,
                                                                     std::span<const std::optional<bool>> predicted,
                                                                     const Answers& answers);
 

@@ -117,15 +117,16 @@ class OrderFit {
         visited.try_emplace(load.set, not_visited);
       }
     }
+    std::set<std::uint32_t> met;
     for (const StoreRun::Load& load : run.loads) {
       const auto entry = visited.find(load.set);
-      if (entry != visited.end() && load.is_clear) {
-        entry->second = std::min(entry->second, load.gone_by.value_or(not_visited));
+      if (!met.insert(load.set).second || entry == visited.end()) {
+        continue;
       }
-    }
-    for (const StoreRun::Load& load : run.loads) {
-      if (!load.is_clear) {
-        visited.erase(load.set);
+      if (load.is_clear) {
+        entry->second = load.gone_by.value_or(not_visited);
+      } else {
+        visited.erase(entry);
       }
     }
     Visits visits;

@@ -14,7 +14,8 @@
 // constant added these are the bits of the place.
 namespace gpuinfer::infer {
 
-// From one clean start: loads of lines in such sets, none of which overflows.
+// From one clean start: loads of lines in such sets, none of which overflows. Of the lines of a set the first one goes
+// first, and no other need be clear.
 struct StoreRun {
   struct Load {
     std::uint32_t set = 0;

@@ -25,6 +25,7 @@
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
+#include "model/policy_classes.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -389,9 +390,11 @@ class SweptStoreSearch {
     std::string reason;
     std::optional<SweepOrder> order;
     const std::size_t accesses_before = device_.accesses_asked();
-    while (!order && device_.accesses_asked() - accesses_before < most_accesses) {
+    const auto asked = [&] { return device_.accesses_asked() - accesses_before; };
+    while (!order && asked() < most_accesses) {
       runs.push_back(run_of_store(runs.size()));
-      if (runs.size() < fewest_runs) {
+      // Long runs say much by themselves.
+      if (runs.size() < fewest_runs && asked() < most_accesses / 4) {
         continue;
       }
       order = fit_sweep_order(runs, static_cast<unsigned>(set_rows_.size()), reason);
@@ -423,14 +426,17 @@ class SweptStoreSearch {
     return mask;
   }
 
-  // One line of each set where there are enough of them, and then only those are asked about that come before the
-  // pointer moves; else all, and fewer of each set than its ways. Later runs go on for longer, in case the pointer did
-  // not come by all sets.
+  // As few lines of each set as are enough. Those are asked about that are the first of their sets, as they go first,
+  // and come before the pointer moves. Later runs go on for longer, in case the pointer did not come by all sets.
   StoreRun run_of_store(std::size_t runs_before) {
     const std::size_t quarters = std::min<std::size_t>(9 + runs_before / 4, 16);
     const std::size_t wanted = lines_when_full_ * quarters / 4 + 8;
-    const std::uint32_t most_of_set = 10 * wanted <= 9 * std::size_t{names_.sets()} ? 1 : ways_ - 1;
-    const std::size_t count = std::min(wanted, std::size_t{names_.sets()} * most_of_set * 9 / 10);
+    const auto lines_with = [&](std::uint32_t of_set) { return std::size_t{names_.sets()} * of_set * 9 / 10; };
+    std::uint32_t most_of_set = 1;
+    for (const std::uint32_t more : {ways_ - 1, ways_}) {
+      most_of_set = lines_with(most_of_set) < wanted ? more : most_of_set;
+    }
+    const std::size_t count = std::min(wanted, lines_with(most_of_set));
     if (5 * count < 6 * lines_when_full_) {
       throw NotFound("even at the smallest size sets overflow before the store is full");
     }
@@ -439,13 +445,22 @@ class SweptStoreSearch {
       std::uint32_t& lines = of_set[name_of(offset)];
       return lines < most_of_set && ++lines > 0;
     });
-    std::vector<std::size_t> asked(most_of_set == 1 ? std::min(count, lines_when_full_ * 5 / 4) : count);
-    std::iota(asked.begin(), asked.end(), std::size_t{0});
+    std::vector<std::size_t> asked;
+    std::vector<bool> is_met(names_.sets());
+    for (std::size_t i = 0; i < std::min(count, lines_when_full_ * 5 / 4); ++i) {
+      if (!is_met[name_of(loads[i])]) {
+        asked.push_back(i);
+        is_met[name_of(loads[i])] = true;
+      }
+    }
     const std::vector<Departure> departures = find_departures(device_, loads, asked);
     StoreRun run;
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      const Departure departure = i < departures.size() ? departures[i] : Departure{.is_clear = false};
-      run.loads.push_back({.set = name_of(loads[i]), .is_clear = departure.is_clear, .gone_by = departure.load});
+    for (const std::uint64_t load : loads) {
+      run.loads.push_back({.set = name_of(load), .is_clear = false, .gone_by = {}});
+    }
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      run.loads[asked[i]].is_clear = departures[i].is_clear;
+      run.loads[asked[i]].gone_by = departures[i].load;
     }
     return run;
   }
@@ -514,6 +529,7 @@ class SweptStoreSearch {
     constexpr std::size_t most_runs = 8;
     constexpr std::size_t fewest_runs = 2;
     constexpr std::size_t accesses = 2000;
+    constexpr std::size_t most_pairs = std::size_t{1} << 14U;
     const Under small(device_, smallest_.circumstances());
     device_.inquire("random loads while the store is full", "how many lines an access makes the pointer take");
     cache_.store_lines = std::uint64_t{banks_} * order_.lines_of_bank;
@@ -546,6 +562,12 @@ class SweptStoreSearch {
         swept.sweep = hypothesis.sweep;
         return !explains(swept, answered);
       });
+    }
+    // What does the same whenever the pointer comes by is one and the same.
+    while (left.size() > 1 && left[0].sweep == left[1].sweep &&
+           model::are_alike_when_swept(left[0].policy, left[1].policy, ways_, {.pairs_of_states = most_pairs})) {
+      left[0].policy.equivalent.push_back(model::to_text(left[1].policy));
+      left.erase(left.begin() + 1);
     }
     device_.learned(left.empty() ? "no numbers explain them" : "so many are left", before, left.size());
     if (left.size() != 1) {

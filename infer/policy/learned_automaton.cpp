@@ -331,8 +331,13 @@ Learning learning(const SetOracle& oracle, std::uint32_t ways, std::size_t lines
       try {
         learning.learned = how(explorer, limits);
         learning.reason.clear();
+        learning.repeats = true;
+      } catch (const SetDoesNotRepeat& why) {
+        learning.reason = why.what();
+        learning.repeats = false;
       } catch (const NothingLearned& why) {
         learning.reason = why.what();
+        learning.repeats = true;
       }
       return learning.learned.has_value();
     };

@@ -48,7 +48,8 @@ struct LearnedPolicy {
 
 struct Learning {
   std::optional<LearnedPolicy> learned;
-  std::string reason;  // when nothing was learned: one sentence, for people
+  std::string reason;   // when nothing was learned: one sentence, for people
+  bool repeats = true;  // false: nothing was learned because the set did not do the same each time
   std::size_t sequences = 0;
   std::size_t accesses = 0;
   std::size_t round_trips = 0;

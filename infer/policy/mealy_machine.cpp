@@ -512,7 +512,7 @@ bool walks_agree(SetExplorer& explorer, const model::Replacement& policy, std::s
     if (explorer.ask({planned[i].lines}).at(0) == planned[i].misses) {
       explorer.note_contradiction();
       if (std::exchange(had_error, true)) {
-        throw NothingLearned("fresh walks do not always miss alike, so this is no machine");
+        throw SetDoesNotRepeat("fresh walks do not always miss alike, so this is no machine");
       }
       continue;
     }

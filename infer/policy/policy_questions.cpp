@@ -186,7 +186,7 @@ bool PolicyOnSet::State::load(std::uint32_t line) {
 }
 
 PolicyOnSet::PolicyOnSet(const model::Replacement& policy, const SetFrame& frame, SetStart start, unsigned histories)
-    : streams_(frame.streams), invalidates_(start == SetStart::invalidated) {
+    : streams_(frame.streams), lines_(frame.lines), invalidates_(start == SetStart::invalidated) {
   const model::SetMachine machine(policy, frame.ways);
   if (start == SetStart::empty || (start == SetStart::invalidated && begins_conditioned(policy))) {
     states_.push_back({.machine = machine, .line_in = {}, .way_of = {}});
@@ -254,9 +254,18 @@ void PolicyOnSet::merge_states() {
 }
 
 std::vector<Prediction> PolicyOnSet::predict(const SetLines& record, std::size_t most_states) const {
+  return predict({}, record, most_states);
+}
+
+std::vector<Prediction> PolicyOnSet::predict(const std::vector<SetLines>& primer, const SetLines& record,
+                                             std::size_t most_states) const {
   std::map<Outcomes, std::size_t> states_of;
   for (std::size_t i = 0; i < std::min(most_states, states_.size()); ++i) {
     State state = states_[i];
+    for (const SetLines& part : primer) {
+      std::ranges::for_each(part, [&](std::uint32_t line) { state.load(line); });
+      state.invalidate();
+    }
     Outcomes missed;
     missed.reserve(record.size());
     for (const std::uint32_t line : record) {
@@ -282,6 +291,7 @@ class PolicyOnSet::Bisimulation {
     met_.clear();
     waiting_.clear();
     depth_limit_.reset();
+    parting_.reset();
     if (a.line_in.size() != b.line_in.size() || followed_in_vain_ > most_pairs_) {
       return 0;
     }
@@ -296,6 +306,7 @@ class PolicyOnSet::Bisimulation {
     for (reach(std::move(begin)); !waiting_.empty() && !depth_limit_; waiting_.pop_front()) {
       if (!follow(waiting_.front())) {
         followed_in_vain_ += met_.size();
+        parting_ = std::move(waiting_.front().inputs);
         return 0;
       }
     }
@@ -305,12 +316,15 @@ class PolicyOnSet::Bisimulation {
     return depth_limit_;
   }
 
+  // What leads from the two states to a miss for which they replace different lines, where that was found.
+  [[nodiscard]] const std::optional<std::vector<Input>>& parting() const { return parting_; }
+
  private:
   struct Pair {
     model::SetMachine a;
     model::SetMachine b;
     std::vector<std::uint32_t> way_in_b;  // by way of `a`
-    unsigned depth = 0;
+    std::vector<Input> inputs = {};
   };
 
   void reach(Pair pair) {
@@ -321,7 +335,7 @@ class PolicyOnSet::Bisimulation {
       return;
     }
     if (alike_.size() + met_.size() == most_pairs_) {
-      depth_limit_ = depth_limit_.value_or(pair.depth);
+      depth_limit_ = depth_limit_.value_or(static_cast<unsigned>(pair.inputs.size()));
     } else {
       met_.insert(std::move(key));
       waiting_.push_back(std::move(pair));
@@ -331,12 +345,12 @@ class PolicyOnSet::Bisimulation {
   // False when one more miss replaces different lines.
   bool follow(const Pair& pair) {
     for (std::uint32_t way = 0; way < pair.a.filled(); ++way) {
-      Pair next = after(pair);
+      Pair next = after(pair, {.kind = InputKind::hit, .way = way});
       next.a.hit(way);
       next.b.hit(pair.way_in_b[way]);
       reach(std::move(next));
     }
-    Pair next = after(pair);
+    Pair next = after(pair, {.kind = InputKind::miss});
     const std::uint32_t way_in_a = next.a.miss();
     const std::uint32_t way_in_b = next.b.miss();
     if (way_in_a == next.way_in_b.size()) {
@@ -346,7 +360,7 @@ class PolicyOnSet::Bisimulation {
     }
     reach(std::move(next));
     if (invalidates_) {
-      Pair emptied = after(pair);
+      Pair emptied = after(pair, {.kind = InputKind::invalidation});
       emptied.a.invalidate();
       emptied.b.invalidate();
       emptied.way_in_b.clear();
@@ -355,9 +369,9 @@ class PolicyOnSet::Bisimulation {
     return true;
   }
 
-  static Pair after(const Pair& pair) {
+  static Pair after(const Pair& pair, Input input) {
     Pair next = pair;
-    ++next.depth;
+    next.inputs.push_back(input);
     return next;
   }
 
@@ -368,14 +382,19 @@ class PolicyOnSet::Bisimulation {
   std::set<std::vector<std::uint32_t>> met_;
   std::deque<Pair> waiting_;
   std::optional<unsigned> depth_limit_;
+  std::optional<std::vector<Input>> parting_;
 };
+
+SetLines PolicyOnSet::State::walked(model::Random random) const {
+  const std::uint32_t lines = machine.ways() + std::max(2U, machine.ways() / 2);
+  return random_lines(lines, std::size_t{20} * lines, random);
+}
 
 // What a state answers to a walk, and so only to be compared with states that answer the same.
 Outcomes PolicyOnSet::State::walk(model::Random random) const {
   State state = *this;
   Outcomes missed;
-  const std::uint32_t lines = machine.ways() + std::max(2U, machine.ways() / 2);
-  for (const std::uint32_t line : random_lines(lines, std::size_t{20} * lines, random)) {
+  for (const std::uint32_t line : walked(std::move(random))) {
     missed.push_back(state.load(line));
   }
   return missed;
@@ -384,7 +403,7 @@ Outcomes PolicyOnSet::State::walk(model::Random random) const {
 const std::multimap<Outcomes, const PolicyOnSet::State*>& PolicyOnSet::by_walk() const {
   if (by_walk_.empty()) {
     for (const State& state : states_) {
-      by_walk_.emplace(state.walk(streams_.random("walk that sorts states")), &state);
+      by_walk_.emplace(state.walk(walk_that_sorts()), &state);
     }
   }
   return by_walk_;
@@ -412,6 +431,71 @@ std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, st
     fewest = most;
   }
   return fewest;
+}
+
+std::optional<PolicyQuestion> PolicyOnSet::difference(const PolicyOnSet& other, std::size_t most_pairs) const {
+  Bisimulation bisimulation(invalidates_, most_pairs);
+  for (const auto& [walked, theirs] : other.by_walk()) {
+    const auto [first, last] = by_walk().equal_range(walked);
+    if (first == last) {
+      SetLines walk = theirs->walked(walk_that_sorts());
+      return std::ranges::max(walk) < lines_ ? std::optional(PolicyQuestion{.name = "random walk", .record = walk})
+                                             : std::nullopt;
+    }
+    std::optional<PolicyQuestion> question;
+    bool is_alike = false;
+    for (auto candidate = first; candidate != last && !is_alike; ++candidate) {
+      is_alike = bisimulation.accesses_alike(*candidate->second, *theirs) != 0U;
+      if (!is_alike && !question && bisimulation.parting()) {
+        question = question_of(*candidate->second, *bisimulation.parting());
+      }
+    }
+    if (!is_alike) {
+      return question;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<PolicyQuestion> PolicyOnSet::question_of(State state, const std::vector<Input>& inputs) const {
+  PolicyQuestion question{.name = "shortest sequence found", .record = {}};
+  const auto load = [&](std::uint32_t line) {
+    question.record.push_back(line);
+    state.load(line);
+  };
+  const auto is_here = [&](std::uint32_t line) {
+    return std::ranges::find(state.line_in, line) != state.line_in.end();
+  };
+  const auto miss = [&] {
+    std::uint32_t line = 0;
+    while (is_here(line)) {
+      ++line;
+    }
+    load(line);
+  };
+  for (const Input& input : inputs) {
+    switch (input.kind) {
+      case InputKind::hit:
+        load(state.line_in[input.way]);
+        break;
+      case InputKind::miss:
+        miss();
+        break;
+      case InputKind::invalidation:
+        if (!question.record.empty()) {
+          question.primer.push_back(std::exchange(question.record, {}));
+        }
+        state.invalidate();
+        break;
+    }
+  }
+  const SetLines before = state.line_in;
+  miss();
+  // Of the two lines that are given up the one that this state gives up.
+  load(*std::ranges::find_if_not(before, is_here));
+  const auto is_asked = [&](const SetLines& part) { return std::ranges::max(part) < lines_; };
+  return is_asked(question.record) && std::ranges::all_of(question.primer, is_asked) ? std::optional(question)
+                                                                                     : std::nullopt;
 }
 
 std::optional<unsigned> PolicyOnSet::accesses_mirrored(const model::Replacement& a, const model::Replacement& b,

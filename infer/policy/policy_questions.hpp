@@ -50,6 +50,12 @@ struct SetFrame {
 [[nodiscard]] SetFrame frame_of(std::uint32_t ways, std::size_t lines, SetStart start,
                                 const model::RandomStreams& streams);
 
+struct PolicyQuestion {
+  std::string name;  // for people
+  SetLines record;
+  std::vector<SetLines> primer = {};  // of a set that can be invalidated, after its conditioning
+};
+
 // By access: whether it misses.
 using Outcomes = std::vector<bool>;
 
@@ -78,14 +84,23 @@ class PolicyOnSet {
   [[nodiscard]] std::vector<Prediction> predict(const SetLines& record,
                                                 std::size_t most_states = ~std::size_t{0}) const;
 
+  // The same after `primer`, each part of which begins with an invalidated set, as the record does.
+  [[nodiscard]] std::vector<Prediction> predict(const std::vector<SetLines>& primer, const SetLines& record,
+                                                std::size_t most_states = ~std::size_t{0}) const;
+
   // Whether for every sampled state of `other` one of this policy goes on alike, whatever is asked: with the same lines
   // in the set, and the same ones replaced for ever. Ways are told apart by their lines alone, unless a set can be
   // invalidated and fills them in order. None: no sequence ever tells them apart. Else more than `most_pairs` pairs of
   // states are met, and so many accesses do not tell them apart; zero: some state of `other` has no such state.
   [[nodiscard]] std::optional<unsigned> accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const;
 
-  // The same of two policies the second of which counts the ways from the other end, in states in which every line was
-  // hit. In sets that cannot be emptied, ways have no numbers, so nothing tells mirrored policies apart there.
+  // A question that some state of `other` answers otherwise than those of this policy that it was compared with, where
+  // accesses_alike() is zero. Primed only where a set can be invalidated. None: lines decide that nobody asks about.
+  [[nodiscard]] std::optional<PolicyQuestion> difference(const PolicyOnSet& other, std::size_t most_pairs) const;
+
+  // As accesses_alike(), of two policies the second of which counts the ways from the other end, in states in which
+  // every line was hit. In sets that cannot be emptied, ways have no numbers, so nothing tells mirrored policies apart
+  // there.
   [[nodiscard]] static std::optional<unsigned> accesses_mirrored(const model::Replacement& a,
                                                                  const model::Replacement& b, std::uint32_t ways,
                                                                  std::size_t most_pairs);
@@ -99,16 +114,27 @@ class PolicyOnSet {
 
     bool load(std::uint32_t line);
     void invalidate();
+    [[nodiscard]] SetLines walked(model::Random random) const;
     [[nodiscard]] Outcomes walk(model::Random random) const;
   };
 
+  enum class InputKind : std::uint8_t { hit, miss, invalidation };
+  struct Input {
+    InputKind kind = InputKind::miss;
+    std::uint32_t way = 0;  // that is hit
+  };
   class Bisimulation;
 
   void sample(const model::SetMachine& begin, const SetFrame& frame, SetStart start, unsigned histories);
   void merge_states();
   [[nodiscard]] const std::multimap<Outcomes, const State*>& by_walk() const;
 
+  [[nodiscard]] model::Random walk_that_sorts() const { return streams_.random("walk that sorts states"); }
+  // The accesses of inputs of a Bisimulation that begins in `state`.
+  [[nodiscard]] std::optional<PolicyQuestion> question_of(State state, const std::vector<Input>& inputs) const;
+
   model::RandomStreams streams_;
+  std::uint32_t lines_ = 0;  // that can be asked about
   std::vector<State> states_;
   mutable std::multimap<Outcomes, const State*> by_walk_;  // worked out when it is first asked for
   bool invalidates_ = false;
@@ -116,11 +142,6 @@ class PolicyOnSet {
 
 // Whether every answer of a sample was met more than once, so that hardly any is missing (Good 1953).
 [[nodiscard]] bool is_saturated(std::span<const Prediction> predictions);
-
-struct PolicyQuestion {
-  std::string name;  // for people
-  SetLines record;
-};
 
 // Random walks, chases, and rounds of filling, touching, driving out and probing, of several lengths and numbers of
 // lines. Another `draw` draws others.

@@ -22,6 +22,7 @@ constexpr unsigned most_readings = 9;
 constexpr unsigned most_draws = 3;
 constexpr std::size_t most_questions = 24;
 constexpr std::size_t context_accesses = 750;
+constexpr std::size_t most_pairs_compared = std::size_t{1} << 16U;
 
 std::string count_of(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -34,6 +35,12 @@ std::string names_of(const std::vector<Replacement>& policies) {
     names += (i == 0 ? "" : "; ") + model::to_text(policies[i]);
   }
   return policies.size() > most_named ? names + "; ..." : names;
+}
+
+AccessSequence offsets_in(const ConflictClass& set, const SetLines& lines) {
+  AccessSequence offsets;
+  std::ranges::transform(lines, std::back_inserter(offsets), [&](std::uint32_t line) { return set.lines[line]; });
+  return offsets;
 }
 
 std::string text_of(double bits) {
@@ -76,10 +83,7 @@ void PolicySearch::draw_larger_sample(Hypothesis& hypothesis) {
 
 model::Question PolicySearch::played(const ConflictClass& set, const SetLines& record,
                                      const AccessSequence& context) const {
-  AccessSequence recorded;
-  for (const std::uint32_t line : record) {
-    recorded.push_back(set.lines[line]);
-  }
+  AccessSequence recorded = offsets_in(set, record);
   if (start_ == SetStart::flooded) {
     return device_->question_unflooded(conditioning_of(set).front(), std::move(recorded));
   }
@@ -89,16 +93,17 @@ model::Question PolicySearch::played(const ConflictClass& set, const SetLines& r
 Primer PolicySearch::conditioning_of(const ConflictClass& set) const {
   Primer primer;
   for (const SetLines& walk : frames_.at(set.ways).conditioning) {
-    AccessSequence& offsets = primer.emplace_back();
-    for (const std::uint32_t line : walk) {
-      offsets.push_back(set.lines[line]);
-    }
+    primer.push_back(offsets_in(set, walk));
   }
   return primer;
 }
 
 void PolicySearch::read(SetAnswer& answer) {
-  const Priming priming(*device_, conditioning_of(*answer.set));
+  Primer primer = conditioning_of(*answer.set);
+  for (const SetLines& part : answer.question.primer) {
+    primer.push_back(offsets_in(*answer.set, part));
+  }
+  const Priming priming(*device_, std::move(primer));
   answer.last = device_->ask_voted({&answer.played, 1}, answer.votes).front();
   for (std::size_t i = 0; i < answer.missed.size(); ++i) {
     answer.missed[i] += answer.last[i] == Reading::miss ? 1U : 0U;
@@ -138,7 +143,8 @@ PolicySearch::Verdict PolicySearch::verdict(const SetAnswer& answer, const Outco
 }
 
 PolicySearch::Verdict PolicySearch::judge(const SetAnswer& answer, Hypothesis& hypothesis) const {
-  std::vector<Prediction> predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.record);
+  std::vector<Prediction> predictions =
+      on_set(hypothesis, answer.set->ways).predict(answer.question.primer, answer.question.record);
   return predictions.size() == 1 ? verdict(answer, predictions.front().missed)
                                  : judge_last(answer, hypothesis, std::move(predictions));
 }
@@ -176,7 +182,7 @@ PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothes
   if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories &&
       static_cast<double>(wrong) < altogether * static_cast<double>(accesses)) {
     draw_larger_sample(hypothesis);
-    predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.record);
+    predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.primer, answer.question.record);
     wrong = fewest_wrong(answer, predictions);
   }
   if (is_contradicted(wrong) && !is_saturated(predictions) &&
@@ -280,18 +286,46 @@ void PolicySearch::narrow() {
   }
 }
 
-// From a start that is not clean, policies can be alike that are not so from power-on. Where one is not, several are
-// left anyway, and the others need not be compared.
+// From a start that is not clean, policies can be alike that are not so from power-on. Where two are neither that nor
+// told apart, several are left anyway, and the others need not be compared.
 void PolicySearch::join_indistinguishable() {
   while (alive_.size() > 1) {
     draw_larger_sample(alive_[0]);
     draw_larger_sample(alive_[1]);
     if (!are_indistinguishable(alive_[0], alive_[1])) {
-      return;
+      if (!tell_apart(alive_[0], alive_[1])) {
+        return;
+      }
+      continue;
     }
     alive_[0].policy.equivalent.push_back(model::to_text(alive_[1].policy));
     alive_.erase(alive_.begin() + 1);
   }
+}
+
+// True when that ruled out something.
+bool PolicySearch::tell_apart(Hypothesis& a, Hypothesis& b) {
+  const std::size_t before = alive_.size();
+  for (const auto& [ways, frame] : frames_) {
+    const PolicyOnSet& of_a = on_set(a, ways);
+    const PolicyOnSet& of_b = on_set(b, ways);
+    std::optional<PolicyQuestion> question = of_a.difference(of_b, most_pairs_compared);
+    if (!question) {
+      question = of_b.difference(of_a, most_pairs_compared);
+    }
+    if (!question) {
+      continue;
+    }
+    const std::string why = "tells " + model::to_text(a.policy) + " from " + model::to_text(b.policy);
+    try {
+      ask(first_of(ways), *std::move(question), {}, why);
+    } catch (const QuestionRefused&) {
+      device_->learned("not recorded");
+      return false;
+    }
+    break;
+  }
+  return alive_.size() < before;
 }
 
 // None: nothing ever tells them apart. Zero: they are not alike.
@@ -313,11 +347,10 @@ std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& 
 }
 
 bool PolicySearch::are_indistinguishable(Hypothesis& a, Hypothesis& b) {
-  constexpr std::size_t most_pairs = std::size_t{1} << 16U;
   constexpr unsigned shallow = 3;
   std::optional<unsigned> depth;
   for (const auto& [ways, frame] : frames_) {
-    const std::optional<unsigned> alike = accesses_alike(a, b, ways, most_pairs);
+    const std::optional<unsigned> alike = accesses_alike(a, b, ways, most_pairs_compared);
     if (alike && *alike <= shallow) {
       return false;
     }

@@ -97,6 +97,7 @@ class PolicySearch {
   [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
                                                        std::size_t most_pairs) const;
   [[nodiscard]] bool are_indistinguishable(Hypothesis& a, Hypothesis& b);
+  bool tell_apart(Hypothesis& a, Hypothesis& b);
   [[nodiscard]] AccessSequence context_for(const ConflictClass& set, bool thrashes) const;
 
   Interrogator* device_;

@@ -292,8 +292,7 @@ class OutsideTheLibrary {
     limits.random_accesses = random_accesses;
     limits.random_accesses_per_state = random_accesses_per_state;
     device_->inquire("sequences that learn a machine", "no known policy explains the set, and its answers repeat");
-    const Priming priming(*device_, shortest_conditioning_of(set));
-    const Learning learning = learn_policy(oracle_of(*device_, set), set.ways, set.lines.size(), limits);
+    const Learning learning = learn_conditioned(set, limits);
     fit_->details.learning_sequences = learning.sequences;
     fit_->details.learning_accesses = learning.accesses;
     if (!learning.learned) {
@@ -308,17 +307,32 @@ class OutsideTheLibrary {
     return holds_elsewhere(learned.policy);
   }
 
-  // Many questions follow, and the last walks may do for them. What is learned begins in the state that all the walks
-  // lead to as well.
-  [[nodiscard]] Primer shortest_conditioning_of(const ConflictClass& set) {
-    Primer whole = search_->conditioning_of(set);
-    for (std::size_t walks = 1; walks < whole.size(); walks += std::max<std::size_t>(1, walks / 2)) {
-      Primer last(whole.end() - static_cast<std::ptrdiff_t>(walks), whole.end());
-      if (forgets_what_was_before(*device_, set, last)) {
-        return last;
+  // Many questions follow, and the last walks of the conditioning may do for them. What is learned begins in the state
+  // that all the walks lead to as well. A state that a set is hardly ever in shows only among the many questions.
+  [[nodiscard]] Learning learn_conditioned(const ConflictClass& set, LearningLimits limits) {
+    const Primer whole = search_->conditioning_of(set);
+    Learning all;
+    for (std::size_t walks = std::min<std::size_t>(1, whole.size());; walks = more_walks(walks, whole.size())) {
+      const Primer last(whole.end() - static_cast<std::ptrdiff_t>(walks), whole.end());
+      const bool is_whole = walks == whole.size();
+      if (!is_whole && !forgets_what_was_before(*device_, set, last)) {
+        continue;
+      }
+      const Priming priming(*device_, last);
+      Learning learning = learn_policy(oracle_of(*device_, set), set.ways, set.lines.size(), limits);
+      limits.accesses -= std::min(limits.accesses, learning.accesses);
+      learning.sequences += all.sequences;
+      learning.accesses += all.accesses;
+      learning.round_trips += all.round_trips;
+      all = std::move(learning);
+      if (all.learned || all.repeats || is_whole || limits.accesses == 0) {
+        return all;
       }
     }
-    return whole;
+  }
+
+  static std::size_t more_walks(std::size_t walks, std::size_t most) {
+    return std::min(most, walks + std::max<std::size_t>(1, walks / 2));
   }
 
   bool holds_elsewhere(const Replacement& learned) {

@@ -86,7 +86,7 @@ void SetExplorer::note_contradiction() {
   ++contradictions_;
   if (contradictions_ > few_contradictions &&
       static_cast<double>(contradictions_) > rare_errors * static_cast<double>(cost_->accesses)) {
-    throw NothingLearned(contradicts);
+    throw SetDoesNotRepeat(contradicts);
   }
 }
 
@@ -212,7 +212,7 @@ void SetExplorer::judge(Inquiry& inquiry, const Sequence& sequence, const std::v
     note_contradiction();
   }
   if (inquiry.attempts == most_attempts) {
-    throw NothingLearned(inquiry.trouble);
+    throw SetDoesNotRepeat(inquiry.trouble);
   }
   if (is_known) {
     settle(inquiry);

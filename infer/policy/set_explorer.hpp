@@ -34,6 +34,11 @@ class NothingLearned : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The set does not do the same each time.
+class SetDoesNotRepeat : public NothingLearned {
+  using NothingLearned::NothingLearned;
+};
+
 // Asks with one line more than there are ways: what misses next is the line that is held to have gone last, so that
 // each miss proves the victim of the one before, and only the last victim of a sequence costs further accesses.
 class SetExplorer {
@@ -75,7 +80,7 @@ class SetExplorer {
   // Which accesses missed, as the oracle answers it.
   std::vector<std::vector<bool>> ask(const std::vector<std::vector<std::uint32_t>>& sequences);
 
-  // Another answer to the same question. Throws NothingLearned when there are more of them than rare errors explain.
+  // Another answer to the same question. Throws SetDoesNotRepeat when there are more of them than rare errors explain.
   void note_contradiction();
 
   [[nodiscard]] std::size_t lines_available() const { return lines_available_; }

@@ -309,5 +309,24 @@ TEST(PolicyClasses, RefuseChance) {
   EXPECT_THROW(static_cast<void>(policy_classes(4, std::vector{lru, policy("random")})), InputError);
 }
 
+const Replacement resetting_slru = policy("resetting_slru");
+
+Replacement slru(std::int64_t protected_ways) { return policy("slru", {{"protected_ways", protected_ways}}); }
+
+TEST(Swept, TwoPoliciesOfThreeWaysAreOne) {
+  EXPECT_TRUE(are_alike_when_swept(slru(1), resetting_slru, 3));
+  EXPECT_FALSE(are_alike_when_swept(slru(1), resetting_slru, 2));
+  EXPECT_FALSE(are_alike_when_swept(slru(1), slru(2), 3));
+  EXPECT_FALSE(are_alike_when_swept(slru(1), resetting_slru, 4));
+}
+
+TEST(Swept, TooManyStatesProveNothing) {
+  EXPECT_FALSE(are_alike_when_swept(slru(2), slru(2), 8, {.pairs_of_states = 100}));
+}
+
+TEST(Swept, APolicyMustSayWhoGoesNext) {
+  EXPECT_THROW(static_cast<void>(are_alike_when_swept(lru, lru, 2)), InputError);
+}
+
 }  // namespace
 }  // namespace gpuinfer::model

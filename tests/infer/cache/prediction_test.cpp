@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "infer/cache/fresh_questions.hpp"
 #include "infer/cache/granularity.hpp"
+#include "model/access_sequence.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/virtual_cache.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -42,6 +44,23 @@ TEST(Prediction, OfLargeSetsAfterAFlood) {
     EXPECT_TRUE(verification.holds) << "seed " << seed << ": " << verification.reason;
     EXPECT_EQ(*verification.evidence.agreement, 1) << "seed " << seed;
   }
+}
+
+// Of a set that nothing empties, other lines may lie there than those of the question: under LIP all that were hit stay
+// until others are.
+TEST(Prediction, StrangersMayBeThereAfterAFlood) {
+  constexpr std::uint32_t ways = 10;
+  constexpr std::size_t histories = 12;
+  const model::CacheDescription cache =
+      cache_of(std::vector<std::uint32_t>(4, ways), model::BitsIndex{.bits = {5, 6}}, replacement("lip"));
+  WithoutStarts device(device_of(cache), {model::StartState::clean, model::StartState::invalidated});
+  Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  const AccessSequence lines = model::cold_pass(0, (ways + 2) * 4 * line_bytes, 4 * line_bytes);
+  const FreshQuestion fresh =
+      question_over(interrogator, {.sets = 1, .asked = {lines}, .conditioning = {model::repeated(lines, 2)}}, lines);
+  const auto predicted = predicted_misses(interrogator, cache, fresh, histories);
+  EXPECT_EQ(predicted.front(), std::nullopt);
 }
 
 // Among thousands of votes one is wrong now and then.

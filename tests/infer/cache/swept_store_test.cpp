@@ -63,6 +63,58 @@ TEST(SweptStore, IsLookedForBeforeSetsWhereTheDeviceOffersSizes) {
   EXPECT_LT(finding.accesses, most_accesses);
 }
 
+// `smallest`, `own` and `largest` are lines of the store at sizes that questions can choose. The sets of a bank lie in
+// an order of their own.
+model::CacheDescription swept_cache(std::uint32_t ways, std::vector<std::vector<unsigned>> rows, model::Sweep sweep,
+                                    std::uint64_t smallest, std::uint64_t own, std::uint64_t largest) {
+  model::XorIndex index;
+  for (const std::vector<unsigned>& row : rows) {
+    index.row_masks.push_back(0);
+    for (const unsigned bit : row) {
+      index.row_masks.back() |= std::uint64_t{1} << bit;
+    }
+  }
+  model::CacheDescription cache =
+      cache_of(std::vector<std::uint32_t>(std::size_t{1} << rows.size(), ways), index, replacement("resetting_slru"));
+  cache.sweep = sweep;
+  cache.store_lines = own;
+  cache.capacity_bytes = own * line_bytes;
+  std::uint32_t carveout_kb = 0;
+  for (const std::uint64_t lines : {smallest, own, largest}) {
+    cache.carveouts.push_back(
+        {.carveout_kb = carveout_kb += 8, .onset_bytes = {}, .resident_bytes = {}, .ways = {}, .store_lines = lines});
+  }
+  return cache;
+}
+
+// In sets of three ways slru with one protected way is the same, whatever is swept.
+TEST(SweptStore, PoliciesThatAreOneAreNamedTogether) {
+  const model::CacheDescription cache =
+      swept_cache(3, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
+                  {.banks = 4, .lines_on_hit = 1, .lines_on_replacement = 2, .lines_on_fill = 6}, 64, 152, 172);
+  const auto device = device_of(cache);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.sweep, cache.sweep);
+  ASSERT_TRUE(finding.cache.replacement.has_value());
+  EXPECT_EQ(model::to_text(*finding.cache.replacement), "slru protected_ways=1");
+  EXPECT_EQ(finding.cache.replacement->equivalent, std::vector<std::string>{"resetting_slru"});
+}
+
+// With one line in each set, a pointer would not come by all sets of a bank.
+TEST(SweptStore, SetsOfTwoWaysAreSweptInTheirOrder) {
+  const model::CacheDescription cache =
+      swept_cache(2, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
+                  {.banks = 2, .lines_on_hit = 0, .lines_on_replacement = 3, .lines_on_fill = 6}, 44, 98, 116);
+  const auto device = device_of(cache);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.sweep, cache.sweep);
+  EXPECT_EQ(finding.cache.replacement, cache.replacement);
+}
+
 // A cache whose sets alone decide is never taken for one, whatever its policy.
 TEST(SweptStore, SetsAloneAreNotTakenForOne) {
   for (const char* policy : {"lru", "resetting_slru", "random"}) {

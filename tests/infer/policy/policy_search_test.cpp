@@ -7,6 +7,7 @@
 
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
+#include "tests/infer/without_starts.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -84,6 +85,20 @@ TEST(PolicySearch, AnswersDifferByMoreThanAMisread) {
   EXPECT_FALSE(search.differ(answer, again));
   std::swap(again.missed, again.hit);
   EXPECT_TRUE(search.differ(answer, again));
+}
+
+// Where only the lines go and the policy stays as it is, the hand of a clock stands where the last filling left it.
+TEST(PolicySearch, WhatIsPrimedTellsPoliciesApartThatAreAlikeInFullSets) {
+  for (const char* name : {"fifo", "clock"}) {
+    Sets sets(std::make_unique<WithoutStarts>(
+                  sets_of(2, 2, replacement(name), 1, {.jitter_cycles = 2, .misread_probability = 0.002}),
+                  std::vector{model::StartState::clean}),
+              2, 2, 1);
+    PolicySearch search = search_of(sets, {replacement("fifo"), replacement("clock"), replacement("lru")});
+    search.narrow();
+    search.confirm();
+    EXPECT_EQ(names_of(search.survivors()), std::vector<std::string>{name});
+  }
 }
 
 }  // namespace

@@ -260,6 +260,25 @@ TEST(ReplacementFit, WhatIsLearnedFromAnInvalidatedStartIsNotDear) {
   EXPECT_LT(sets.accesses(), 6'000'000U);
 }
 
+// Of some states a set is in hardly ever, so that few questions show that a walk does not lead out of them.
+TEST(ReplacementFit, AMachineThatForgetsSlowlyIsLearnedFromAnInvalidatedStart) {
+  constexpr std::uint32_t ways = 5;
+  const std::vector<std::vector<double>> hits{{4, 5, 3, 0, 0},  {8, 9, 4, 1, 2}, {2, 1, 4, 0, 7},  {4, 6, 2, 0, 3},
+                                              {10, 6, 7, 0, 1}, {6, 7, 9, 4, 2}, {0, 0, 8, 5, 4},  {2, 5, 9, 9, 5},
+                                              {6, 2, 3, 7, 9},  {7, 7, 3, 8, 1}, {10, 10, 2, 7, 9}};
+  const model::Replacement machine{.policy = "automaton",
+                                   .parameters = {{"hits", hits},
+                                                  {"victims", std::vector<double>{4, 1, 4, 4, 3, 2, 4, 0, 2, 2, 3}},
+                                                  {"misses", std::vector<double>{1, 6, 8, 9, 8, 8, 8, 7, 4, 1, 0}}},
+                                   .equivalent = {}};
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    const model::NoiseDescription noise{.jitter_cycles = 5, .misread_probability = 0.005};
+    const ReplacementFit fit = Sets(never_clean(sets_of(2, ways, machine, seed, noise)), 2, ways, seed).fit();
+    ASSERT_EQ(fit.candidates.size(), 1U) << seed << ": " << text_of(fit);
+    EXPECT_EQ(fit.candidates.front().policy, "automaton");
+  }
+}
+
 // A walk that leaves a set as it was, and one that fills it.
 TEST(Repeatability, OnlyWhatBringsStatesTogetherMakesASetForget) {
   constexpr std::uint32_t ways = 5;

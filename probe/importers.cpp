@@ -74,6 +74,16 @@ class Lines {
     }
   }
 
+  // Those of a round over an array, which a row of a few bytes tells.
+  void count_told(std::uint64_t accesses, std::size_t line_number) {
+    told_accesses_ += std::min(accesses, most_told_accesses + 1);
+    if (told_accesses_ > most_told_accesses) {
+      throw error_at(line_number, "the rounds over arrays up to here have more than " +
+                                      std::to_string(most_told_accesses) + " accesses; leave out the largest arrays");
+    }
+    count(accesses, 0, line_number);
+  }
+
   [[nodiscard]] InputError error(const std::string& what) const { return error_at(number_, what); }
   [[nodiscard]] InputError error_at(std::size_t line_number, const std::string& what) const {
     return InputError(printable(file_ + ":" + std::to_string(line_number) + ": " + what));
@@ -106,6 +116,7 @@ class Lines {
   std::string line_;
   std::size_t number_ = 0;
   std::uint64_t accesses_ = 0;
+  std::uint64_t told_accesses_ = 0;
   std::size_t sequences_ = 0;
 };
 
@@ -464,7 +475,7 @@ model::Trace mt4g_chase(const Mt4gRow& row, const std::optional<std::uint64_t>& 
                                               "; mend the row");
   }
   const std::uint64_t loads = size / stride;
-  lines.count(loads, 0, row.line_number);
+  lines.count_told(loads, row.line_number);
   model::Trace trace;
   trace.question.state = model::StartState::clean;
   trace.question.warm.reserve(loads);

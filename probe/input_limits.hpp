@@ -12,6 +12,7 @@ namespace gpuinfer::probe {
 constexpr std::size_t most_line_bytes = std::size_t{1} << 26U;            // of a text, or of JSON lines
 constexpr std::size_t most_json_depth = 32;                               // the protocol needs four
 constexpr std::uint64_t most_accesses = std::uint64_t{1} << 28U;          // of a recording, warm-up included
+constexpr std::uint64_t most_told_accesses = std::uint64_t{1} << 26U;     // of these, that sizes of arrays tell
 constexpr std::uint64_t most_archive_accesses = std::uint64_t{1} << 29U;  // that an archive stores, and of its traces
 constexpr std::uint64_t most_asked_accesses = std::uint64_t{1} << 32U;    // of an archive, as often as they were asked
 constexpr std::size_t most_traces = std::size_t{1} << 22U;                // of a recording; also texts in a dataset

@@ -188,6 +188,11 @@ TEST_F(Importers, Mt4gRowsThatCannotBeAreRefusedWithTheirLine) {
   EXPECT_TRUE(contains(error_in("stride,size\n3,1024,30,31\n"), ":2: the stride is no multiple of 4 bytes"));
 }
 
+TEST_F(Importers, RoundsOverHugeArraysAreRefusedWithTheirLine) {
+  EXPECT_TRUE(
+      contains(error_in("# stride 4\n1024,30,31\n1029023544,30,200\n"), ":3: the rounds over arrays up to here"));
+}
+
 std::string row_of(std::string_view begin, std::size_t latencies) {
   std::string row(begin);
   for (std::size_t i = 0; i < latencies; ++i) {

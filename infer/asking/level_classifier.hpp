@@ -42,8 +42,8 @@ class LevelClassifier {
   [[nodiscard]] double hit_median_cycles() const { return hit_median_; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
-  // Enough evicted lines were seen to come from the level that the median of misses is of. Otherwise it is that of first
-  // touches, which may come from further away.
+  // Enough evicted lines were seen to come from the level that the median of misses is of. Otherwise it is that of
+  // first touches, which may come from further away.
   [[nodiscard]] bool next_level_was_seen() const { return next_level_was_seen_; }
 
   // Where the median of all misses may be, with 99 %. Wide where misses come from several levels, none of which most of

@@ -42,7 +42,8 @@ struct TextMap {
 
 using Device = DeviceDescription::Device;
 
-// What devices say of themselves under this name, among the facts of their provenance, where it is such a value.
+// What devices say of themselves under this name, among the facts of their provenance, where it is such a value,
+// written as it is written here.
 template <class Codec>
 Leaf<Device> told_leaf(std::string_view name, Codec codec, std::string_view meaning) {
   Leaf<Device> row(facts_of(name, codec, meaning));
@@ -54,7 +55,8 @@ Leaf<Device> told_leaf(std::string_view name, Codec codec, std::string_view mean
     }
     const YamlNode node{.kind = YamlNode::Kind::plain, .line = 1, .text = fact->second, .items = {}, .entries = {}};
     try {
-      return codec.read(Place(node, key));
+      const auto value = codec.read(Place(node, key));
+      return codec.write(value) == fact->second ? std::optional(value) : std::nullopt;
     } catch (const InputError&) {
       return std::nullopt;  // a device in another process may say anything
     }

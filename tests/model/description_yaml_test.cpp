@@ -324,6 +324,14 @@ TEST(DescriptionYaml, ConfiguredDevicesComeBackAsTheyAre) {
   EXPECT_GE(devices, 4U);
 }
 
+TEST(DescriptionYaml, WhatADeviceSaysInAnotherFormIsNoClock) {
+  const DeviceDescription told =
+      parse_description("schema: gpuinfer/1\ndevice: {provenance: {sm_clock_mhz: \"0209\"}}\n", "d.yaml");
+  const std::string written = to_yaml(told);
+  EXPECT_EQ(written.find("clocks"), std::string::npos);
+  EXPECT_EQ(to_yaml(parse_description(written, "d.yaml")), written);
+}
+
 TEST(DescriptionYaml, EveryKeyComesBackAsItIs) {
   const std::string yaml = to_yaml(everything());
   EXPECT_EQ(parse_description(yaml, "d.yaml"), everything()) << yaml;

@@ -101,11 +101,17 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
           .classifier = std::move(classifier)};
     }
   }
-  // Behind a nearer level a start drops more than this one: the upper levels of a page table, say.
-  if (asker.buffer().nearer_bytes && !classifier.next_level_was_seen()) {
+  // Behind a nearer level a start drops more than this one, and a lap may drive lines further than one level: the upper
+  // levels of a page table, say.
+  constexpr double most_of_them = 0.5;
+  const double share = classifier.next_level_share();
+  if (asker.buffer().nearer_bytes && share < most_of_them) {
     levels.cycles->miss.reset();
-    levels.reason = "too few lines were seen to be evicted, and first touches, which take " + miss +
-                    " cycles, may come from further away than the next level";
+    levels.reason = share > 0
+                        ? "of the evicted lines " + model::percent_text(share) + " come from the next level, in " +
+                              miss + " cycles, and the others from further away"
+                        : "too few lines were seen to be evicted, and first touches, which take " + miss +
+                              " cycles, may come from further away than the next level";
   }
   const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;

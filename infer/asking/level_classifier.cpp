@@ -262,17 +262,14 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
         *std::min_element(misses_.begin(), misses_.end(), [quick](const Component& a, const Component& b) {
           return std::abs(a.mean - quick) < std::abs(b.mean - quick);
         });
-    constexpr double reach_deviations = 3;
-    const auto is_of_level = [&](double value) {
-      return std::abs(value - level.mean) < reach_deviations * level.deviation;
-    };
     std::vector<double> of_level;
-    for (const std::vector<float>& sample : {misses, next_level}) {
-      std::copy_if(sample.begin(), sample.end(), std::back_inserter(of_level), is_of_level);
-    }
-    next_level_share_ = is_of_level(quick) ? static_cast<double>(std::ranges::count_if(next_level, is_of_level)) /
-                                                 static_cast<double>(next_level.size())
-                                           : 0.0;
+    const auto take = [&](const std::vector<float>& sample) {
+      std::copy_if(sample.begin(), sample.end(), std::back_inserter(of_level),
+                   [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
+    };
+    take(misses);
+    take(next_level);
+    evicted_median_ = median({next_level.begin(), next_level.end()});
     miss_median_ = of_level.empty() ? quick : median(of_level);
     miss_median_interval_ = of_level.empty() ? std::pair(quick, quick) : median_interval(std::move(of_level));
   }

@@ -42,9 +42,9 @@ class LevelClassifier {
   [[nodiscard]] double hit_median_cycles() const { return hit_median_; }
   [[nodiscard]] double miss_median_cycles() const { return miss_median_; }
 
-  // Share of the evicted lines that come from the level which the median of misses is of, the quickest one. Zero where
-  // too few were seen: it is the median of first touches then, which may come from further away.
-  [[nodiscard]] double next_level_share() const { return next_level_share_; }
+  // Median of the evicted lines that missed. None where too few were seen: miss_median_cycles() is that of first
+  // touches then, which may come from further away.
+  [[nodiscard]] std::optional<double> evicted_median_cycles() const { return evicted_median_; }
 
   // Where the median of all misses may be, with 99 %. Wide where misses come from several levels, none of which most of
   // them come from.
@@ -183,7 +183,7 @@ class LevelClassifier {
   double hit_median_ = 0;
   double miss_median_ = 0;
   std::pair<double, double> miss_median_interval_;
-  double next_level_share_ = 0;
+  std::optional<double> evicted_median_;
   Shift hit_shift_;
   Shift miss_shift_;
   bool drifts_away_ = false;

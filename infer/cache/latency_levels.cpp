@@ -101,25 +101,25 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
           .classifier = std::move(classifier)};
     }
   }
-  // Behind a nearer level a start drops more than this one, and a lap may drive lines further than one level: the upper
-  // levels of a page table, say.
-  constexpr double most_of_them = 0.5;
-  const double share = classifier.next_level_share();
-  if (asker.buffer().nearer_bytes && share < most_of_them) {
-    levels.cycles->miss.reset();
-    levels.reason = share > 0
-                        ? "of the evicted lines " + model::percent_text(share) + " come from the next level, in " +
-                              miss + " cycles, and the others from further away"
-                        : "too few lines were seen to be evicted, and first touches, which take " + miss +
-                              " cycles, may come from further away than the next level";
-  }
-  const auto [low, high] = classifier.miss_median_interval_cycles();
   constexpr double least_cycles = 16;
   constexpr double least_share = 0.05;
-  if (high - low > std::max(least_cycles, least_share * classifier.miss_median_cycles())) {
+  const double tolerance = std::max(least_cycles, least_share * classifier.miss_median_cycles());
+  const auto leave_miss_open = [&](std::string reason) {
     levels.cycles->miss.reset();
-    levels.reason = "misses come from levels that differ: about as many take less than " + whole(low) +
-                    " cycles as more than " + whole(high);
+    levels.reason = std::move(reason);
+  };
+  const auto [low, high] = classifier.miss_median_interval_cycles();
+  const std::optional<double> evicted = classifier.evicted_median_cycles();
+  // Behind a nearer level a start drops more than this one, and a lap may drive lines further than one level: the upper
+  // levels of a page table, say.
+  if (asker.buffer().nearer_bytes && !evicted) {
+    leave_miss_open("too few lines were seen to be evicted, and first touches, which take " + miss +
+                    " cycles, may come from further away than the next level");
+  } else if (asker.buffer().nearer_bytes && *evicted > classifier.miss_median_cycles() + tolerance) {
+    leave_miss_open("some evicted lines take " + miss + " cycles, and half of them more than " + whole(*evicted));
+  } else if (high - low > tolerance) {
+    leave_miss_open("misses come from levels that differ: about as many take less than " + whole(low) +
+                    " cycles as more than " + whole(high));
   }
   levels.classifier = std::move(classifier);
   return levels;

@@ -218,17 +218,17 @@ TEST(LevelClassifier, MissesMayComeFromSeveralLevels) {
   }
 }
 
-TEST(LevelClassifier, KnowsHowManyEvictedLinesComeFromTheNextLevel) {
+TEST(LevelClassifier, KnowsWhatHalfOfTheEvictedLinesTake) {
   Samples samples;
   const std::vector<float> hits = samples.normal(110, 2);
   const std::vector<float> far = samples.normal(320, 3);
   const std::vector<float> kept = samples.normal(110, 2, 200);
-  EXPECT_EQ(LevelClassifier(hits, far, {}).next_level_share(), 0);
-  EXPECT_EQ(LevelClassifier(hits, far, kept).next_level_share(), 0);
+  EXPECT_FALSE(LevelClassifier(hits, far, {}).evicted_median_cycles());
+  EXPECT_FALSE(LevelClassifier(hits, far, kept).evicted_median_cycles());
   const std::vector<float> near = joined(kept, samples.normal(220, 2, 100));
-  EXPECT_NEAR(LevelClassifier(hits, far, near).next_level_share(), 1, 0.05);
+  EXPECT_NEAR(LevelClassifier(hits, far, near).evicted_median_cycles().value_or(0), 220, 1);
   const LevelClassifier both(hits, far, joined(near, samples.normal(320, 3, 300)));
-  EXPECT_NEAR(both.next_level_share(), 0.25, 0.05);
+  EXPECT_NEAR(both.evicted_median_cycles().value_or(0), 320, 2);
   EXPECT_NEAR(both.miss_median_cycles(), 220, 1);
 }
 

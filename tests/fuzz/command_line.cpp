@@ -17,8 +17,9 @@ namespace {
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
+  constexpr std::string_view ends("\n\0", 2);  // no argument of a process has a NUL in it
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::size_t end = std::min(text.find_first_of(ends, begin), text.size());
     lines.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }

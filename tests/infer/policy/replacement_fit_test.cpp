@@ -271,7 +271,7 @@ TEST(ReplacementFit, AMachineThatForgetsSlowlyIsLearnedFromAnInvalidatedStart) {
                                                   {"victims", std::vector<double>{4, 1, 4, 4, 3, 2, 4, 0, 2, 2, 3}},
                                                   {"misses", std::vector<double>{1, 6, 8, 9, 8, 8, 8, 7, 4, 1, 0}}},
                                    .equivalent = {}};
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (const std::uint64_t seed : cases<std::uint64_t>(1, {1, 2, 3, 4})) {
     const model::NoiseDescription noise{.jitter_cycles = 5, .misread_probability = 0.005};
     const ReplacementFit fit = Sets(never_clean(sets_of(2, ways, machine, seed, noise)), 2, ways, seed).fit();
     ASSERT_EQ(fit.candidates.size(), 1U) << seed << ": " << text_of(fit);

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "probe/importers.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/recorded_chases.hpp"
@@ -265,7 +266,8 @@ TEST(InferWalks, WhatIsCutShortSaysSoAndProvesNothing) {
     const CacheFinding whole = infer_traces(traces, 0, Settings{});
     std::size_t cut_short = 0;
     bool ended_early = true;
-    for (std::size_t most_looks = 0; ended_early; ++most_looks) {
+    const std::size_t steps_in_octave = cases<std::size_t>(1, {4, 1U << 20U}).back();
+    for (std::size_t most_looks = 0; ended_early; most_looks += 1 + most_looks / steps_in_octave) {
       std::size_t looks = 0;
       Settings settings;
       settings.stop_requested = [&] { return looks++ >= most_looks; };

@@ -229,9 +229,11 @@ std::string insertion_into(const std::string& table) {
 // A database that no other process can open meanwhile.
 struct AnswerLog::Connection {
   Connection(const fs::path& file, Database::Open open) : database(file, open) {
+    // Locks are kept only from there on where this one has it alone: two that kept what they read by would each wait
+    // for the other.
     database.execute("PRAGMA page_size = " + std::to_string(log_page_bytes) +
-                     "; PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; "
-                     "PRAGMA cell_size_check = ON; BEGIN EXCLUSIVE");
+                     "; PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA cell_size_check = ON; "
+                     "BEGIN EXCLUSIVE; PRAGMA locking_mode = EXCLUSIVE");
     if (open == Database::Open::made) {
       database.execute(std::string("CREATE TABLE kept (") + columns + "); CREATE TABLE spare (" + columns + ")");
     }

@@ -4,10 +4,14 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
+#include <barrier>
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
+#include <thread>
 
 #include "model/errors.hpp"
 #include "probe/archive.hpp"
@@ -261,6 +265,30 @@ TEST_F(AnswerLogFile, OneRunAtATimeWritesIt) {
   AnswerLog log(some());
   expect_refused(some(), "some.journal: another gpuinfer is writing it");
   EXPECT_TRUE(contains(message_of<InputError>([&] { AnswerLog other(some(), some_run); }), "--resume"));
+}
+
+// Neither may keep the other from it for ever.
+TEST_F(AnswerLogFile, OfTwoThatOpenItAtOnceOneGetsIt) {
+  { const AnswerLog begun(some(), some_run); }
+  for (int round = 0; round < 8; ++round) {
+    std::barrier both(2);
+    std::atomic<int> writers = 0;
+    const auto open = [&] {
+      std::unique_ptr<const AnswerLog> log;
+      both.arrive_and_wait();
+      try {
+        log = std::make_unique<const AnswerLog>(some());
+        ++writers;
+      } catch (const InputError&) {  // the other one has it
+      }
+      both.arrive_and_wait();
+    };
+    {
+      const std::jthread first(open);
+      const std::jthread second(open);
+    }
+    EXPECT_EQ(writers, 1);
+  }
 }
 
 TEST_F(AnswerLogFile, RefusesWhatIsNone) {

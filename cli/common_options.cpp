@@ -107,9 +107,7 @@ infer::Settings limits(const Parsed& parsed) {
 }
 
 std::function<bool()> waiting_ends(const infer::Settings& settings) {
-  return [settings] {
-    return settings.stop_requested() || (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline);
-  };
+  return [settings] { return settings.stop_requested() || infer::is_past(settings.deadline); };
 }
 
 void add_output_options(Syntax& syntax) {

@@ -219,8 +219,7 @@ ExitStatus infer_as_asked(Arguments arguments, SharedWork* shared) {
     scorer = shared->scorer(std::move(scorer));
     // Each rank looks at a clock of its own, and they must end at the same step.
     settings.stop_requested = [shared, deadline = std::exchange(settings.deadline, std::nullopt)] {
-      return shared->agree(InterruptWatch::stop_requested() ||
-                           (deadline && std::chrono::steady_clock::now() >= *deadline));
+      return shared->agree(InterruptWatch::stop_requested() || infer::is_past(deadline));
     };
   }
   Output output(shared == nullptr || shared->is_first() ? parsed->text("output") : "/dev/null");

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +19,7 @@ class AskingEnded : public Error {
 
 // Throws AskingEnded when the time allowed is over, or the user has interrupted.
 inline void check_time(const Settings& settings) {
-  if (settings.deadline && std::chrono::steady_clock::now() >= *settings.deadline) {
+  if (is_past(settings.deadline)) {
     throw AskingEnded("the time allowed is over");
   }
   if (settings.stop_requested()) {

@@ -30,4 +30,9 @@ struct Settings {
   std::function<bool()> stop_requested = [] { return false; };  // Ctrl-C: report what is known
 };
 
+// False without a deadline.
+[[nodiscard]] inline bool is_past(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+  return deadline && std::chrono::steady_clock::now() >= *deadline;
+}
+
 }  // namespace gpuinfer::infer

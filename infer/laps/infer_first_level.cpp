@@ -512,7 +512,7 @@ CacheFinding infer_first_cache(model::Answerer& device, const std::string& targe
   };
   const CacheFinding singles = infer_cache(device, target, limited);
   add(singles, finding);
-  const bool is_over = settings.stop_requested() || (settings.deadline && steady_clock::now() > *settings.deadline);
+  const bool is_over = settings.stop_requested() || is_past(settings.deadline);
   finding.ended_early = singles.ended_early && (settings.budget_accesses || is_over);
   return finding;
 }

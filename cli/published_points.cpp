@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "cli/data_files.hpp"
+#include "cli/parts_between.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -27,12 +28,8 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
     if (line.empty() || line.front() == '#') {
       continue;
     }
-    std::vector<std::string> row;
-    for (std::size_t begin = 0; begin <= line.size();) {
-      const std::size_t end = std::min(line.find(',', begin), line.size());
-      row.push_back(line.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    const std::vector<std::string_view> parts = parts_between(line, ',');
+    std::vector<std::string> row(parts.begin(), parts.end());
     if (row.size() != fields) {
       throw InputError(fmt::format("{}:{}: has {} fields; write {}", file->string(), number, row.size(), fields));
     }

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "cli/nearest_word.hpp"
+#include "cli/parts_between.hpp"
 #include "cli/written_files.hpp"
 #include "model/errors.hpp"
 
@@ -38,7 +39,6 @@ std::optional<Number> whole_text_as(std::string_view text) {
   return number;
 }
 
-// The options as the parser and the text of --help want them.
 // As what(), which puts names in for their placeholder until there is none, and so without end where a name holds it.
 std::string sentence_of(const po::error_with_option_name& error) {
   constexpr std::string_view placeholder = "%canonical_option%";
@@ -49,6 +49,7 @@ std::string sentence_of(const po::error_with_option_name& error) {
   return sentence;
 }
 
+// The options as the parser and the text of --help want them.
 po::options_description described(const std::vector<Option>& options) {
   constexpr unsigned columns = 110;
   po::options_description all("Options", columns);
@@ -95,25 +96,15 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view what) {
 
 std::vector<std::uint64_t> parse_byte_list(std::string_view text, std::string_view what) {
   std::vector<std::uint64_t> numbers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    numbers.push_back(parse_bytes(text.substr(begin, end - begin), what));
-    begin = end + 1;
+  for (const std::string_view number : parts_between(text, ',')) {
+    numbers.push_back(parse_bytes(number, what));
   }
   return numbers;
 }
 
 std::vector<std::string> choices(std::string_view value_name) {
-  std::vector<std::string> words;
-  if (value_name.find('|') == std::string_view::npos) {
-    return words;
-  }
-  for (std::size_t begin = 0; begin <= value_name.size();) {
-    const std::size_t end = std::min(value_name.find('|', begin), value_name.size());
-    words.emplace_back(value_name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
+  const std::vector<std::string_view> words = parts_between(value_name, '|');
+  return words.size() > 1 ? std::vector<std::string>(words.begin(), words.end()) : std::vector<std::string>{};
 }
 
 Parsed::Parsed(const po::variables_map& values) : values_(std::make_shared<const po::variables_map>(values)) {}

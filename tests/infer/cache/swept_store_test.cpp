@@ -87,16 +87,22 @@ model::CacheDescription swept_cache(std::uint32_t ways, std::vector<std::vector<
   return cache;
 }
 
+CacheFinding found_of(const model::CacheDescription& cache) {
+  const auto device = device_of(cache);
+  CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.sweep, cache.sweep);
+  return finding;
+}
+
 // In sets of three ways slru with one protected way is the same, whatever is swept.
 TEST(SweptStore, PoliciesThatAreOneAreNamedTogether) {
   const model::CacheDescription cache =
       swept_cache(3, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
                   {.banks = 4, .lines_on_hit = 1, .lines_on_replacement = 2, .lines_on_fill = 6}, 64, 152, 172);
-  const auto device = device_of(cache);
-  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  const CacheFinding finding = found_of(cache);
   SCOPED_TRACE(text_of(finding));
-  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
-  EXPECT_EQ(finding.cache.sweep, cache.sweep);
   ASSERT_TRUE(finding.cache.replacement.has_value());
   EXPECT_EQ(model::to_text(*finding.cache.replacement), "slru protected_ways=1");
   EXPECT_EQ(finding.cache.replacement->equivalent, std::vector<std::string>{"resetting_slru"});
@@ -107,11 +113,8 @@ TEST(SweptStore, SetsOfTwoWaysAreSweptInTheirOrder) {
   const model::CacheDescription cache =
       swept_cache(2, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
                   {.banks = 2, .lines_on_hit = 0, .lines_on_replacement = 3, .lines_on_fill = 6}, 44, 98, 116);
-  const auto device = device_of(cache);
-  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  const CacheFinding finding = found_of(cache);
   SCOPED_TRACE(text_of(finding));
-  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
-  EXPECT_EQ(finding.cache.sweep, cache.sweep);
   EXPECT_EQ(finding.cache.replacement, cache.replacement);
 }
 

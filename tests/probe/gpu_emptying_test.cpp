@@ -25,6 +25,7 @@ struct FakeGpu {
   std::optional<std::size_t> forgetful_sm = {};  // that does not
   std::size_t lines_lost_when_kept = 0;          // of each question
   bool is_alone = true;
+  float slower_in_other_starts = 1;  // than in those that keep
   std::vector<Question> asked = {};
 
   Launches launches() {
@@ -59,6 +60,7 @@ struct FakeGpu {
       constexpr float hit = 30;
       constexpr float miss = 200;
       latencies.push_back(present.insert(offset / 128).second ? miss : hit);
+      latencies.back() *= question.state == StartState::keep ? 1 : slower_in_other_starts;
     }
     return latencies;
   }
@@ -91,6 +93,12 @@ TEST(StatesReached, HoldOnEverySmWhereQuestionsGoApart) {
   EXPECT_EQ(reached_by(gpu, {.to_clean = true}), (States{StartState::clean, StartState::keep}));
   gpu.forgetful_sm = 0;
   EXPECT_EQ(reached_by(gpu), States{StartState::keep});
+}
+
+TEST(StatesReached, AreNoneWhereAllIsSlowerAtTimes) {
+  EXPECT_EQ(reached_by({.empties = {}, .slower_in_other_starts = 3}), States{StartState::keep});
+  EXPECT_EQ(reached_by({.empties = {StartState::clean}, .slower_in_other_starts = 3}),
+            (States{StartState::clean, StartState::keep}));
 }
 
 TEST(StatesReached, KeepMayLoseAFewLines) {

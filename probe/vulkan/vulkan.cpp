@@ -156,9 +156,11 @@ gpu::Emptying VulkanProbe::plan_of(Emptying emptying) const {
             .flood = {.bytes = 16U << 10U, .stride_bytes = 64},
             .touches = {.count = 16, .stride_bytes = 64}};
   }
-  // Only where L1 and shared memory are one memory, as on GPUs of NVIDIA, is the state of replacement new as well.
-  return {
-      .to_clean = gpu_.units().has_value(), .to_invalidated = true, .apart = where_units_are_known(StartState::clean)};
+  // Only where L1 and shared memory are one memory, as on GPUs of NVIDIA, is the state of replacement new as well. No
+  // barrier empties the caches of a CPU.
+  return {.to_clean = gpu_.units().has_value(),
+          .to_invalidated = gpu_.is_gpu(),
+          .apart = where_units_are_known(StartState::clean)};
 }
 
 float VulkanProbe::time_nothing(const Target& target, const vulkan::Reach& reach) {

@@ -11,6 +11,7 @@
 
 #include "infer/asking/ending.hpp"
 #include "infer/slices/slice_sets.hpp"
+#include "model/policies/lru.hpp"
 
 namespace gpuinfer::infer {
 
@@ -120,7 +121,7 @@ class SliceSetClaims {
                                     std::to_string(prediction.accesses) + " loads of sets of a slice";
       return false;
     }
-    claims_->replacement = {.value = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}},
+    claims_->replacement = {.value = model::plain<model::Lru>(),
                             .questions = claims_->replacement.questions,
                             .trials = prediction.accesses};
     claims_->replacement.details.fresh_set_loads = prediction.accesses;

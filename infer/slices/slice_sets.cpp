@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "model/cache_simulator.hpp"
+#include "model/policies/lru.hpp"
 #include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
@@ -573,9 +574,9 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
     for (std::size_t i = 0; i < sets_at_once; ++i) {
       const std::vector<std::uint64_t>& lines = sets.sets[random.below(sets.sets.size())];
       const std::size_t count = std::min<std::size_t>(lines.size(), sets.ways + 1 + random.below(sets.ways));
-      const model::Replacement lru{.policy = "lru", .parameters = {}, .equivalent = {}};
-      played.push_back({.lines = {lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(count)},
-                        .simulator = model::CacheSimulator::make(model::one_set(lru, sets.ways), 0)});
+      played.push_back(
+          {.lines = {lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(count)},
+           .simulator = model::CacheSimulator::make(model::one_set(model::plain<model::Lru>(), sets.ways), 0)});
       // The same set twice would be one set of twice as many lines.
       if (std::ranges::any_of(played.begin(), played.end() - 1,
                               [&](const Played& other) { return other.lines.front() == lines.front(); })) {

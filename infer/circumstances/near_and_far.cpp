@@ -11,6 +11,7 @@
 #include <numeric>
 #include <span>
 
+#include "infer/asking/pages.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
@@ -18,9 +19,6 @@
 namespace gpuinfer::infer {
 
 namespace {
-
-// Inside a page of this size, which GPUs map large buffers with, virtual address bits are physical ones.
-constexpr std::uint64_t mapped_page_bytes = 2ULL << 20U;
 
 // Shares of the lines that two SMs find at different distances: SMs near the same part differ only where a load was
 // slow for another reason, others in one line of as many as there are parts or in more.

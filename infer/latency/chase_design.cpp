@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "infer/asking/pages.hpp"
 #include "model/errors.hpp"
 #include "model/policies/lru.hpp"
 
@@ -26,7 +27,6 @@ namespace {
 constexpr std::size_t seeds_of_chance = 16;
 
 // What is taken for granted where nothing is known.
-constexpr std::uint64_t page_bytes_if_unknown = 2U << 20U;
 constexpr std::uint64_t smallest_page_bytes = 64U << 10U;
 constexpr std::uint64_t smallest_line_bytes = 32;
 constexpr std::uint64_t largest_line_bytes = 4096;
@@ -128,7 +128,7 @@ void ChaseDesigner::complete(const DeviceDescription& known) {
     complete_cache(name, smallest_line_bytes, largest_line_bytes);
   }
   for (const std::string& name : path_.tlbs) {
-    complete_cache(name, smallest_page_bytes, page_bytes_if_unknown);
+    complete_cache(name, smallest_page_bytes, mapped_page_bytes);
   }
   for (const DeviceDescription& each : completed_) {
     for (std::size_t i = 0; i < (has_chance ? seeds_of_chance : 1); ++i) {

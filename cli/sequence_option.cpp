@@ -10,6 +10,7 @@
 #include "cli/recordings.hpp"
 #include "cli/syntax.hpp"
 #include "model/errors.hpp"
+#include "model/random_streams.hpp"
 #include "probe/line_reader.hpp"
 
 namespace gpuinfer::cli {
@@ -168,7 +169,7 @@ Accesses parse_accesses(const std::string& text, std::uint64_t seed, std::uint64
     return loads(model::cold_pass(numbers.size() > 2 ? numbers[2] : 0, bytes, stride_bytes));
   }
   check_length(text, numbers[2], most);
-  model::Random random(seed);
+  model::Random random = model::RandomStreams(seed).random("sequence");
   return loads(model::random_walk(model::cold_pass(0, bytes, stride_bytes), numbers[2], random));
 }
 

@@ -9,7 +9,7 @@
 
 #include "model/cache_simulator.hpp"
 #include "model/errors.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::cli {
 
@@ -82,7 +82,7 @@ std::vector<Replay> replays(const model::CacheDescription& described, const mode
 
   model::Question random;
   random.warm = model::cold_pass(0, random_bytes, stride);
-  model::Random draw(seed);
+  model::Random draw = model::RandomStreams(seed).random("loads");
   random.record = model::random_walk(random.warm, random_loads, draw);
   count(fmt::format("random loads from {} B", random_bytes), random);
 

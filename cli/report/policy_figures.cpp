@@ -15,7 +15,7 @@
 #include "cli/report/chart_drawing.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/policy_traits.hpp"
-#include "model/random.hpp"
+#include "model/random_streams.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -48,7 +48,7 @@ struct Departure {
 // Which lines go at which access: those that were there before it and are not there after it.
 std::vector<Departure> departures(const model::CacheDescription& cache, std::size_t accesses) {
   const auto simulator = model::CacheSimulator::make(cache, seed);
-  model::Random random(seed);
+  model::Random random = model::RandomStreams(seed).random("lines");
   std::vector<Departure> gone;
   std::set<std::uint64_t> present;
   constexpr std::uint64_t region_lines = std::uint64_t{1} << 16U;

@@ -21,7 +21,7 @@ inline constexpr std::array cache_leaf_names{"capacity_bytes", "onset_bytes", "l
 // Asks a device that averages laps (model::BufferFacts::averages_laps).
 class LapMeter {
  public:
-  explicit LapMeter(Asker& device) : device_(&device), random_(stream(device.settings(), "laps")) {}
+  explicit LapMeter(Asker& device) : device_(&device), random_(stream(device.settings(), "lap meter")) {}
 
   // Cycles of a load on average, in laps in this order after two that bring everything in; all places differ.
   [[nodiscard]] double cycles(AccessSequence lap);

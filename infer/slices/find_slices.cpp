@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "infer/asking/gf2.hpp"
+#include "infer/asking/pages.hpp"
+#include "infer/asking/stream.hpp"
 #include "infer/slices/contention.hpp"
 #include "model/random.hpp"
 
@@ -18,8 +20,7 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// A page that GPUs map large buffers with: inside it, virtual address bits are physical ones.
-constexpr std::uint64_t block_bytes = 2ULL << 20U;
+constexpr std::uint64_t block_bytes = mapped_page_bytes;
 
 // Readings that all have to say together before a line gets its label: one that is misread once in a hundred times is
 // wrong once in 10^8 then.
@@ -32,7 +33,7 @@ class SliceSearch {
  public:
   SliceSearch(Asker& device, std::uint64_t sector_bytes, std::uint64_t home_mask)
       : device_(&device), contention_(device), sector_bytes_(sector_bytes), home_mask_(home_mask),
-        random_(device.settings().seed) {
+        random_(stream(device.settings(), "slices")) {
     const std::uint64_t begin = device.buffer().address;
     first_block_ = (begin + block_bytes - 1) / block_bytes * block_bytes - begin;
     const std::uint64_t bytes = device.buffer().bytes;

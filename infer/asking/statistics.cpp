@@ -19,7 +19,7 @@ double median(std::vector<double> values) {
 }
 
 std::pair<double, double> median_interval(std::vector<double> values) {
-  constexpr double deviations = 2.576;
+  const double deviations = boost::math::quantile(boost::math::normal(), 1 - (1 - 0.99) / 2);
   std::sort(values.begin(), values.end());
   const auto count = static_cast<double>(values.size());
   const double half_width = deviations * std::sqrt(count) / 2;

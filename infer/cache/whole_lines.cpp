@@ -27,7 +27,6 @@ struct LineVisit {
 WholenessCheck check_whole_lines(Interrogator& device, const Offsets& lines, std::uint64_t line_bytes,
                                  std::uint64_t sector_bytes) {
   constexpr std::size_t visits_wanted = 4000;
-  constexpr double by_chance = 1e-6;
   model::Random random = stream(device.settings(), "whole lines");
   const std::uint64_t words = sector_bytes / model::load_bytes;
   WholenessCheck check;
@@ -76,7 +75,7 @@ WholenessCheck check_whole_lines(Interrogator& device, const Offsets& lines, std
   }
   const double misread = std::max(device.classifier().hit_misread_bound(), device.classifier().miss_misread_bound());
   check.holds =
-      check.loads == 0 || binomial_upper_tail(check.torn, check.loads, std::min(1.0, 2 * misread)) > by_chance;
+      check.loads == 0 || binomial_upper_tail(check.torn, check.loads, std::min(1.0, 2 * misread)) > wrong_verdict;
   return check;
 }
 

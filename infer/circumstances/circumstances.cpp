@@ -241,7 +241,6 @@ Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes) {
 
 SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes) {
   constexpr std::size_t recorded = 4096;
-  constexpr double improbable = 1e-6;
   const auto sms = static_cast<std::uint32_t>(*device.facts().sm_count);
   const std::uint64_t lines = std::min(device.buffer().bytes, onset_bytes + onset_bytes / 4) / line_bytes;
   model::Random random = stream(device.settings(), "walk on every SM");
@@ -253,7 +252,7 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
   const std::vector<Reading> common = majority(readings);
   const double misread = std::max(device.classifier().hit_misread_rate(), device.classifier().miss_misread_rate());
   const auto is_as_common = [&](const std::vector<Reading>& of_sm) {
-    return binomial_upper_tail(contradictions(of_sm, common), recorded, misread) > improbable;
+    return binomial_upper_tail(contradictions(of_sm, common), recorded, misread) > wrong_verdict;
   };
   std::vector<double> misses;
   std::transform(readings.begin(), readings.end(), std::back_inserter(misses),
@@ -261,8 +260,8 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
   const double share = median(misses) / static_cast<double>(recorded);
   const auto has_as_many = [&](const std::vector<Reading>& of_sm) {
     const std::size_t count = misses_in(of_sm);
-    return binomial_upper_tail(count, recorded, share) > improbable &&
-           binomial_upper_tail(recorded - count, recorded, 1 - share) > improbable;
+    return binomial_upper_tail(count, recorded, share) > wrong_verdict &&
+           binomial_upper_tail(recorded - count, recorded, 1 - share) > wrong_verdict;
   };
   const bool repeats = 2 * std::count_if(readings.begin(), readings.end(), is_as_common) > std::ssize(readings);
   SmSurvey survey{.asked = sms, .other_misses = {}, .other_latency = sms_of_other_latency(device, line_bytes)};

@@ -18,6 +18,7 @@
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/latency/chase_design.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -103,7 +104,6 @@ Bulk bulk_of(const std::vector<double>& cycles) {
 bool differs_by_visit(const Group& group, double centre, double deviation) {
   constexpr double least_variance = 0.5;
   constexpr double least_share = 0.02;
-  constexpr double surely = 1e-6;
   constexpr double rounding_variance = 1.0 / 12;
   std::map<std::uint64_t, std::vector<double>> visits;
   for (const Access& access : group) {
@@ -138,7 +138,7 @@ bool differs_by_visit(const Group& group, double centre, double deviation) {
   const double of_visits = (variance_between - variance_within) / mean_size;
   return of_visits > std::max(least_variance, least_share * variance_within) &&
          cdf(complement(boost::math::fisher_f(groups - 1, count - groups), variance_between / variance_within)) <
-             surely;
+             wrong_verdict;
 }
 
 // The two halves of a group that fell apart, if one did (Otsu's threshold).

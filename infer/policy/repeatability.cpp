@@ -10,6 +10,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/random.hpp"
 
@@ -39,8 +40,6 @@ double misread_rate(const LevelClassifier& classifier) {
   return std::max(classifier.hit_misread_rate(), classifier.miss_misread_rate());
 }
 
-constexpr double chance_rarer_than = 1e-6;
-
 bool differ_by_misreads(const LevelClassifier& classifier, const Readings& a, const Readings& b) {
   std::size_t compared = 0;
   std::size_t different = 0;
@@ -50,7 +49,7 @@ bool differ_by_misreads(const LevelClassifier& classifier, const Readings& a, co
       different += a[i] != b[i] ? 1U : 0U;
     }
   }
-  return binomial_upper_tail(different, compared, std::min(0.5, 2 * misread_rate(classifier))) > chance_rarer_than;
+  return binomial_upper_tail(different, compared, std::min(0.5, 2 * misread_rate(classifier))) > wrong_verdict;
 }
 
 // Answers to one question, against the majority of the readings of each access. If they are all the same but for
@@ -77,12 +76,12 @@ bool are_the_same(const LevelClassifier& classifier, const std::vector<Readings>
   }
   // What chance decides differently in one answer shows there on end, and what it decides often, at the same accesses.
   bool misreads_explain = std::none_of(against.begin(), against.end(), [&](std::size_t count) {
-    return binomial_upper_tail(count, accesses, misread) < chance_rarer_than;
+    return binomial_upper_tail(count, accesses, misread) < wrong_verdict;
   });
   for (std::size_t size = 1; size < accesses_with_minority.size(); ++size) {
     const double by_misreads = binomial_upper_tail(size, answers.size(), misread);
-    misreads_explain = misreads_explain &&
-                       binomial_upper_tail(accesses_with_minority[size], accesses, by_misreads) >= chance_rarer_than;
+    misreads_explain =
+        misreads_explain && binomial_upper_tail(accesses_with_minority[size], accesses, by_misreads) >= wrong_verdict;
   }
   return misreads_explain;
 }

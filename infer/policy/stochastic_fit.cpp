@@ -12,6 +12,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/policy/bimodal_fit.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/pseudo_random.hpp"
@@ -222,7 +223,6 @@ bool explains(const Interrogator& device, const std::vector<const ConflictClass*
 // Only a set that fills from empty numbers its ways; in others, uneven chances must be seen to be absent.
 bool would_be_uneven(const Interrogator& device, const std::vector<const ConflictClass*>& sets,
                      const Watched& watched) {
-  constexpr double rarer_than = 1e-6;
   const auto is_refuted = [&](const std::vector<VictimSequence>& observed, std::uint32_t ways) {
     std::vector<double> weights;
     for (std::uint32_t way = 0; way < ways; ++way) {
@@ -232,7 +232,7 @@ bool would_be_uneven(const Interrogator& device, const std::vector<const Conflic
                    simulate_victims(device, model::WeightedRandom::of(std::move(weights)), ways, simulated_victims,
                                     stream(device.settings(), "uneven victims")(),
                                     reading_rates(device.classifier(), observed)),
-                   ways) < rarer_than;
+                   ways) < wrong_verdict;
   };
   if (!watched.counts.empty()) {
     return is_refuted(watched.pooled, sets.front()->ways);

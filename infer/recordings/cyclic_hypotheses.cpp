@@ -11,6 +11,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "infer/asking/thresholds.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "infer/recordings/validate.hpp"
@@ -26,7 +27,6 @@ using model::Trace;
 
 constexpr std::uint64_t most_sectors_per_line = 8;
 constexpr unsigned most_index_bits = 6;
-constexpr double explained_share = 0.999;
 
 // A cache as it may be.
 struct Hypothesis {
@@ -167,10 +167,10 @@ AllCompared all_compared(const ReadTraces& read_traces, const model::LatencyCycl
                           .state = question.state,
                           .warm = question.warm,
                           .record = {question.record.begin(), question.record.begin() + first_accesses}};
-    all.beginnings.push_back(
-        {.trace = &shortened,
-         .readings = {whole.readings.begin(), whole.readings.begin() + first_accesses},
-         .most_wrong = static_cast<std::size_t>(std::ceil((1 - explained_share) * static_cast<double>(accesses)))});
+    all.beginnings.push_back({.trace = &shortened,
+                              .readings = {whole.readings.begin(), whole.readings.begin() + first_accesses},
+                              .most_wrong = static_cast<std::size_t>(
+                                  std::ceil((1 - least_voted_agreement) * static_cast<double>(accesses)))});
   }
   return all;
 }
@@ -185,8 +185,9 @@ bool explains_all(const CacheDescription& cache, const AllCompared& compared, st
     return agreement.accesses - agreement.outliers - agreement.undetermined - agreement.agreeing > beginning.most_wrong;
   };
   return std::ranges::none_of(compared.beginnings, is_out) &&
-         std::ranges::all_of(compared.whole,
-                             [&](const Compared& whole) { return agreement_with(whole).share() >= explained_share; });
+         std::ranges::all_of(compared.whole, [&](const Compared& whole) {
+           return agreement_with(whole).share() >= least_voted_agreement;
+         });
 }
 
 std::vector<Hypothesis> survivors_of(std::vector<Hypothesis> hypotheses, const ReadTraces& all,

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "infer/asking/statistics.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/recordings/conclusion.hpp"
 #include "infer/recordings/index_space.hpp"
 #include "infer/recordings/misread_check.hpp"
@@ -23,7 +24,6 @@ using model::EvidenceStatus;
 using model::Measured;
 using model::Trace;
 
-constexpr double believable = 0.01;          // p-value of the held-out accesses
 constexpr double unbelievable_share = 1e-4;  // of answers that differ
 constexpr std::uint64_t most_fills_per_line = 8;
 constexpr std::size_t accesses_of_sample = 6000;
@@ -257,7 +257,7 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
                                     fewest_misread_share, most_misread);
   const double p = binomial_upper_tail(wrong, judged, misread);
   std::string doubt = judged < fewest_held_out ? "too few accesses are left to check it" : "";
-  if (doubt.empty() && share > 1e-3 && p <= believable) {
+  if (doubt.empty() && share > 1e-3 && p <= least_p_value) {
     doubt = "it gets " + model::percent_text(share) + " of the accesses wrong that it was not fitted to";
   }
   if (doubt.empty()) {

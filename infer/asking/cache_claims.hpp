@@ -50,12 +50,6 @@ struct CacheClaims {
   std::size_t predicted_trials = 0;
   // Line, sets and ways: each count at several lengths of an array, or by packings of which every one behaves so.
   bool sets_are_counted = false;
-  // Random loads say that lines are what `line_bytes` says, whatever sets and policy are.
-  bool lines_are_told = false;
-  // So do they of the capacity.
-  bool room_is_told = false;
-  // Random loads of lines of single sets were predicted, whatever sends lines into these.
-  bool policy_is_told = false;
 };
 
 // Calls visit(name of the leaf, claim, member of CacheDescription) for each claim that was made or is of every cache.

@@ -20,6 +20,7 @@ struct Claim {
   std::vector<Value> alternatives = {};  // where several values are left
   std::string reason = {};               // why there is no value, or only a part of one
   std::size_t questions = 0;             // that were asked about it
+  bool stands_alone = false;             // shown by trials of its own, whatever is wrong with claims of other leaves
   std::size_t trials = 0;                // that could have refuted the value, and did not
   std::string tested = {};               // what these trials were, where that explains why the value may be doubted
   std::optional<model::DepartureBound> bound = {};

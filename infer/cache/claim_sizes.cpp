@@ -102,12 +102,12 @@ void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const Ca
 }
 
 void claim_capacity(CacheClaims& claims) {
-  const auto& [ways, alternatives, reason, questions, trials, tested, bound, details] = claims.ways;
-  if (ways) {
-    claims.capacity_bytes = {.value = std::reduce(ways->begin(), ways->end(), Bytes{0}) * *claims.line_bytes.value,
-                             .questions = questions,
-                             .trials = trials,
-                             .tested = tested};
+  if (const auto& ways = claims.ways; ways.value) {
+    const Bytes lines = std::reduce(ways.value->begin(), ways.value->end(), Bytes{0});
+    claims.capacity_bytes = {.value = lines * *claims.line_bytes.value,
+                             .questions = ways.questions,
+                             .trials = ways.trials,
+                             .tested = ways.tested};
   }
 }
 
@@ -141,9 +141,10 @@ void claim_line_of_one_sector(Interrogator& asker, CacheClaims& claims) {
   }
   asker.learned(is_line ? "each sector takes room of its own" : "they do not tell that each takes room of its own");
   if (is_line) {
-    claims.line_bytes = {
-        .value = sector_bytes, .questions = asker.questions_asked() - questions_before, .trials = room.loads};
-    claims.lines_are_told = true;
+    claims.line_bytes = {.value = sector_bytes,
+                         .questions = asker.questions_asked() - questions_before,
+                         .stands_alone = true,
+                         .trials = room.loads};
   }
 }
 
@@ -196,8 +197,8 @@ void claim_room(Interrogator& asker, CacheClaims& claims) {
   if (present.lines) {
     claims.capacity_bytes = {.value = *present.lines * line_bytes,
                              .questions = asker.questions_asked() - questions_before,
+                             .stands_alone = true,
                              .trials = present.loads};
-    claims.room_is_told = true;
   }
 }
 

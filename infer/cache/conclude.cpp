@@ -57,16 +57,15 @@ constexpr std::array rules{
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
     Rule{"store", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
-    Rule{"partitions", false, false, bits(disturbed), 0},
-    Rule{"slices", false, false, bits(disturbed), 0},
-    Rule{"slice_index", false, false, bits(disturbed), 0},
-    Rule{"slice_ways", false, false, bits(disturbed), 0},
-    Rule{"carveouts", false, false, bits(disturbed), 0},
-    Rule{"shared_with", false, false, bits(disturbed), 0},
-    Rule{"resident_bytes", false, false, bits(disturbed), 0},
-    Rule{"shared_by_sms", false, false, bits(disturbed), 0},
-    Rule{"sms", false, false, bits(disturbed), 0},
 };
+
+// Of all other leaves, which stages show that ask for them alone.
+constexpr Rule other_leaves{"", false, false, bits(disturbed), 0};
+
+const Rule& rule_of(std::string_view leaf) {
+  const auto* const rule = std::ranges::find(rules, leaf, &Rule::leaf);
+  return rule == rules.end() ? other_leaves : *rule;
+}
 
 // What is seen of these doubts, each sentence once.
 std::string sentences_of(unsigned which, const Doubts& doubts) {
@@ -121,8 +120,9 @@ class Judge {
           claim.reason.empty() ? doubts_.at(doubts_.contains(cut_short) ? cut_short : unproven) : claim.reason;
       return judgement;
     }
-    const Rule& rule = *std::ranges::find(rules, leaf, &Rule::leaf);
-    const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_) || is_told(leaf);
+    const Rule& rule = rule_of(leaf);
+    const bool is_proven = (rule.is_predicted && is_predicted_) || (rule.is_counted && is_counted_) ||
+                           (claim.stands_alone && !doubts_.contains(disturbed));
     const unsigned open = is_proven ? 0 : seen_of(rule.leaves_ambiguous | rule.leaves_unknown);
     if (open != 0) {
       const bool says_nothing = (open & rule.leaves_unknown) != 0;
@@ -142,13 +142,6 @@ class Judge {
   }
 
  private:
-  // By experiments of its own, whatever becomes of other leaves.
-  [[nodiscard]] bool is_told(std::string_view leaf) const {
-    return !doubts_.contains(disturbed) &&
-           ((leaf == "line_bytes" && claims_.lines_are_told) || (leaf == "capacity_bytes" && claims_.room_is_told) ||
-            (leaf == "replacement" && claims_.policy_is_told));
-  }
-
   [[nodiscard]] unsigned seen_of(unsigned which) const {
     unsigned seen = 0;
     for (const auto& [doubt, sentence] : doubts_) {

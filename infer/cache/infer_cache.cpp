@@ -226,14 +226,16 @@ bool may_tell_lines(const Interrogator& asker, const CacheClaims& claims, const 
 // What was taken for a line may be several, where nothing that followed from it explains the cache.
 bool may_be_several_lines(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
   return !is_explained(claims) && claims.line_bytes.value && claims.sector_bytes.value && claims.onset_bytes.value &&
-         *claims.line_bytes.value > *claims.sector_bytes.value && !claims.lines_are_told && !asker.starts_flooded() &&
-         !asker.buffer().nearer_bytes && !asker.buffer().raster && !doubts.contains(Doubt::levels_unclear);
+         *claims.line_bytes.value > *claims.sector_bytes.value && !claims.line_bytes.stands_alone &&
+         !asker.starts_flooded() && !asker.buffer().nearer_bytes && !asker.buffer().raster &&
+         !doubts.contains(Doubt::levels_unclear);
 }
 
 // What comes along with some misses would take room that no load of the pool shows.
 bool may_tell_room(const Interrogator& asker, const CacheClaims& claims, const Doubts& doubts) {
-  return !is_explained(claims) && claims.lines_are_told && !asker.starts_flooded() && !asker.buffer().nearer_bytes &&
-         !asker.buffer().raster && !doubts.contains(Doubt::levels_unclear) && !doubts.contains(Doubt::undescribed);
+  return !is_explained(claims) && claims.line_bytes.stands_alone && !asker.starts_flooded() &&
+         !asker.buffer().nearer_bytes && !asker.buffer().raster && !doubts.contains(Doubt::levels_unclear) &&
+         !doubts.contains(Doubt::undescribed);
 }
 
 std::optional<Bytes> alias_distance_of(Asker& asker) {

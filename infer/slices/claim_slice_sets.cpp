@@ -51,8 +51,10 @@ class SliceSetClaims {
     std::string learned = std::to_string(sets.sets.size()) + " sets of " + std::to_string(sets.ways) + " lines of " +
                           std::to_string(sets.line_bytes) + " bytes in a slice";
     if (!claims_->line_bytes.value) {
-      claims_->line_bytes = {.value = sets.line_bytes, .questions = slice_ways.questions, .trials = sets.fresh_lines};
-      claims_->lines_are_told = true;
+      claims_->line_bytes = {.value = sets.line_bytes,
+                             .questions = slice_ways.questions,
+                             .stands_alone = true,
+                             .trials = sets.fresh_lines};
     }
     if (claim_policy(view, sets)) {
       learned += ", LRU in each; " + claim_capacity(sets);
@@ -123,11 +125,11 @@ class SliceSetClaims {
     }
     claims_->replacement = {.value = model::plain<model::Lru>(),
                             .questions = claims_->replacement.questions,
+                            .stands_alone = true,
                             .trials = prediction.accesses};
     claims_->replacement.details.fresh_set_loads = prediction.accesses;
     claims_->replacement.details.fresh_set_loads_wrong = wrong;
     claims_->replacement.details.fresh_set_misses = prediction.misses;
-    claims_->policy_is_told = true;
     return true;
   }
 

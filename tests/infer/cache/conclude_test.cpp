@@ -114,6 +114,17 @@ TEST(Conclude, EveryDoubtAndEveryLeaf) {
   }
 }
 
+TEST(Conclude, WhatStandsAloneIsOpenOnlyWhereAnswersWereTouched) {
+  CacheClaims claims = claimed(Proof::none);
+  for_each_claim(claims, [](std::string_view /*leaf*/, auto& claim, auto /*member*/) { claim.stands_alone = true; });
+  for (const Doubt doubt : doubts_of_a_column) {
+    for (const auto& [leaf, evidence] : conclude(claims, {{doubt, "seen"}}).evidence.leaves) {
+      EXPECT_EQ(evidence.status, doubt == Doubt::disturbed ? EvidenceStatus::ambiguous : EvidenceStatus::resolved)
+          << leaf << ", doubt " << static_cast<int>(doubt);
+    }
+  }
+}
+
 // Of all sets of doubts: what one of them leaves open stays so when others come.
 TEST(Conclude, NoDoubtMakesMoreCertain) {
   constexpr unsigned subsets = 1U << doubts_of_a_column.size();

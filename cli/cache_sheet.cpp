@@ -42,8 +42,9 @@ std::vector<std::vector<std::uint64_t>> placed_lines(const CacheDescription& cac
   }
   const std::uint64_t first = covered(*cache.index).begin / *cache.line_bytes;
   const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
-  for (std::uint64_t line = first; line < first + lines && covers(*cache.index, line * *cache.line_bytes); ++line) {
-    const std::uint32_t set = set_of(*cache.index, line * *cache.line_bytes);
+  for (std::uint64_t line = first;
+       line < first + lines && covers(*cache.index, model::Address{line * *cache.line_bytes}); ++line) {
+    const std::uint32_t set = set_of(*cache.index, model::Address{line * *cache.line_bytes});
     if (set < placed.size() && placed[set].size() < (*cache.ways)[set]) {
       placed[set].push_back(line);
     }

@@ -100,9 +100,7 @@ std::vector<model::Trace> addressed_traces(const std::vector<Recording>& recordi
     for_each_trace(recording, is_wanted, [&](const model::Trace& recorded) {
       model::Trace& trace = traces.emplace_back(recorded);
       for (model::AccessSequence* sequence : {&trace.question.warm, &trace.question.record}) {
-        for (std::uint64_t& offset : *sequence) {
-          offset += recording.facts.buffer_of(target).address;
-        }
+        *sequence = model::address_numbers(std::move(*sequence), recording.facts.buffer_of(target).address);
       }
     });
   }

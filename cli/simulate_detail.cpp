@@ -14,11 +14,6 @@ namespace gpuinfer::cli {
 
 namespace {
 
-template <class Number>
-std::string text_or_nothing(const std::optional<Number>& number) {
-  return number ? std::to_string(*number) : "";
-}
-
 char strip_character(model::Outcome outcome) {
   switch (outcome) {
     case model::Outcome::hit:
@@ -34,22 +29,22 @@ char strip_character(model::Outcome outcome) {
 }  // namespace
 
 void write_explained_rows(std::ostream& out, const model::CacheDescription& cache, const Accesses& warm,
-                          const Accesses& record, std::uint64_t address, std::uint64_t seed) {
+                          const Accesses& record, model::Address address, std::uint64_t seed) {
   const auto simulator = model::CacheSimulator::make(cache, seed);
   model::MissReasons reasons(cache);
   for (std::size_t i = 0; i < warm.offsets.size(); ++i) {
-    const std::uint64_t played = address + warm.offsets[i];
+    const model::Address played = address + warm.offsets[i];
     reasons.next(played, simulator->step(played, warm.kinds[i]).outcome);
   }
   std::string csv = "access,offset,set,outcome,kind,reason,way,victim_address\n";
   for (std::size_t i = 0; i < record.offsets.size(); ++i) {
-    const std::uint64_t played = address + record.offsets[i];
+    const model::Address played = address + record.offsets[i];
     const model::AccessEvent event = simulator->step(played, record.kinds[i]);
     const model::MissReason reason = reasons.next(played, event.outcome);
     fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{}\n", i, record.offsets[i], event.set,
                    word_for(event.outcome), record.kinds[i] == model::AccessKind::store ? "store" : "load",
-                   is_miss(event.outcome) ? to_string(reason) : "", text_or_nothing(event.way),
-                   text_or_nothing(event.victim_address));
+                   is_miss(event.outcome) ? to_string(reason) : "", event.way ? std::to_string(*event.way) : "",
+                   event.victim_address ? std::to_string(number_of(*event.victim_address)) : "");
   }
   out << csv;
 }

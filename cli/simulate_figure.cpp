@@ -106,7 +106,7 @@ struct Drawing {
       constexpr std::size_t laps = 100;
       for (std::uint64_t bytes = curve.from_bytes; bytes <= curve.to_bytes; bytes += curve.step_bytes) {
         const auto simulator = model::CacheSimulator::make(cache, seed);
-        const auto outcomes = model::outcomes_of(*simulator, lapped(bytes, *cache.sector_bytes, laps), 0);
+        const auto outcomes = model::outcomes_of(*simulator, lapped(bytes, *cache.sector_bytes, laps), {});
         const auto misses = std::ranges::count_if(outcomes, [](model::Outcome each) { return is_miss(each); });
         rows.add("miss_rate", bytes, static_cast<double>(misses) / static_cast<double>(outcomes.size()));
       }
@@ -312,7 +312,7 @@ struct Drawing {
       const double counted = lap < warm_up_laps ? 0 : 1;
       for (std::uint64_t step = 0; step < part; step += line) {
         for (std::uint32_t block = 0; block < grid.blocks(); ++block) {
-          const std::uint64_t address = (block * part + step) % dataset_bytes / line * line;
+          const model::Address address{(block * part + step) % dataset_bytes / line * line};
           if (!is_miss(first[block % grid.sms()]->step(address, model::AccessKind::load).outcome)) {
             bytes.l1 += counted * static_cast<double>(line);
             continue;

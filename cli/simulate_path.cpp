@@ -24,7 +24,7 @@ std::string_view partition_name(const model::DeviceDescription& device, const mo
 }
 
 std::string rows(const model::DeviceDescription& device, const std::string& path_name,
-                 const std::vector<model::Question>& questions, std::uint64_t address, std::uint64_t seed) {
+                 const std::vector<model::Question>& questions, model::Address address, std::uint64_t seed) {
   const model::PathDescription& path = device.paths.at(path_name);
   const model::PathLatencies latencies(device, path_name);
   model::HierarchySimulator simulator(device, path_name, seed);
@@ -47,7 +47,7 @@ std::string rows(const model::DeviceDescription& device, const std::string& path
 }  // namespace
 
 void write_path_rows(std::ostream& out, const model::DeviceDescription& device, const std::string& file,
-                     const std::string& path, const std::vector<model::Question>& questions, std::uint64_t address,
+                     const std::string& path, const std::vector<model::Question>& questions, model::Address address,
                      std::uint64_t seed) {
   static_cast<void>(described(device.paths, path, "--path", file));
   try {

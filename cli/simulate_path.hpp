@@ -19,7 +19,7 @@ namespace gpuinfer::cli {
 // `partition` near, far or empty. Throws InputError that names `file`, also for an access that the path has no latency
 // for.
 void write_path_rows(std::ostream& out, const model::DeviceDescription& device, const std::string& file,
-                     const std::string& path, const std::vector<model::Question>& questions, std::uint64_t address,
+                     const std::string& path, const std::vector<model::Question>& questions, model::Address address,
                      std::uint64_t seed);
 
 }  // namespace gpuinfer::cli

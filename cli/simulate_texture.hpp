@@ -16,7 +16,7 @@ struct TextureRun {
   std::string texture;
   std::string sequence;
   std::optional<std::string> warm;
-  std::uint64_t address = 0;  // of the first texel
+  model::Address address = {};  // of the first texel
   std::uint64_t seed = 0;
 };
 

@@ -149,7 +149,7 @@ Inquiry explain(const std::vector<Recording>& recordings, const std::vector<std:
                                       ", which only the recording of a whole run explains; give that one alone");
                    }
                    // The traces hold addresses.
-                   constexpr std::uint64_t address_of_buffer = 0;
+                   constexpr model::Address address_of_buffer = {};
                    const std::vector<model::Trace> traces = addressed_traces(recordings, target);
                    InterruptWatch::will_conclude();  // to take them in takes as long as to read them
                    return put(infer::infer_traces(traces, address_of_buffer, limited, telling(scorer, limited)), target,

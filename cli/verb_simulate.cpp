@@ -193,7 +193,7 @@ std::string chosen_target(const model::DeviceDescription& device, const std::str
 class Simulation {
  public:
   // `cache` outlives it.
-  Simulation(const model::CacheDescription& cache, std::uint64_t address, std::uint64_t seed)
+  Simulation(const model::CacheDescription& cache, model::Address address, std::uint64_t seed)
       : cache_(&cache), address_(address), seed_(seed), simulator_(model::CacheSimulator::make(cache, seed)) {}
 
   // Rows of one question after the other on the same cache; `prefix` begins each row.
@@ -222,7 +222,7 @@ class Simulation {
 
  private:
   const model::CacheDescription* cache_;
-  std::uint64_t address_;
+  model::Address address_;
   std::uint64_t seed_;
   std::unique_ptr<model::CacheSimulator> simulator_;
 };
@@ -296,7 +296,7 @@ void write_curve(std::ostream& out, const Curve& curve, const Simulation& simula
   }
 }
 
-void write_map(std::ostream& out, const model::CacheDescription& cache, std::uint64_t address) {
+void write_map(std::ostream& out, const model::CacheDescription& cache, model::Address address) {
   std::uint64_t lines = 0;
   for (const std::uint32_t ways : *cache.ways) {
     lines += ways;
@@ -304,14 +304,15 @@ void write_map(std::ostream& out, const model::CacheDescription& cache, std::uin
   std::vector<std::uint32_t> filled(cache.ways->size());
   out << "line,address,set,way\n";
   for (std::uint64_t line = 0; line < lines; ++line) {
-    const std::uint64_t line_address = address + line * *cache.line_bytes;
+    const model::Address line_address = address + line * *cache.line_bytes;
     if (!covers(*cache.index, line_address)) {
       return;
     }
     const std::uint32_t set = set_of(*cache.index, line_address);
     // A line that finds its set full takes the place of another: it has no way of its own.
     const bool has_room = filled[set] < (*cache.ways)[set];
-    out << fmt::format("{},{},{},{}\n", line, line_address, set, has_room ? std::to_string(filled[set]++) : "");
+    out << fmt::format("{},{},{},{}\n", line, number_of(line_address), set,
+                       has_room ? std::to_string(filled[set]++) : "");
   }
 }
 
@@ -352,7 +353,7 @@ ExitStatus verb_simulate(Arguments arguments) {
   const std::string file = survey::profile_file(parsed->operands().front());
   Output output(parsed->text("output"));
   const model::DeviceDescription device = survey::read_profile(file);
-  const std::uint64_t address = parsed->bytes("address").value_or(0);
+  const model::Address address{parsed->bytes("address").value_or(0)};
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   if (request.path || request.texture) {
     if (request.path) {

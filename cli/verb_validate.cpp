@@ -48,7 +48,7 @@ constexpr std::string_view agreement_columns = "{:>9} {:>9} {:>8} {:>6} {:>9} {:
 
 struct Comparison {
   model::Trace trace;
-  std::uint64_t address_of_buffer = 0;
+  model::Address address_of_buffer = {};
   infer::Agreement agreement;
 };
 
@@ -69,7 +69,7 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
              circumstances.stores.empty();
     };
     for_each_trace(recording, is_wanted, [&](const model::Trace& trace) {
-      const std::uint64_t address = recording.facts.buffer_of(trace.question.target).address;
+      const model::Address address = recording.facts.buffer_of(trace.question.target).address;
       chosen.push_back({.trace = trace, .address_of_buffer = address, .agreement = {}});
     });
     bar.step();

@@ -87,4 +87,11 @@ AccessSequence repeated(std::span<const std::uint64_t> sequence, std::size_t tim
   return result;
 }
 
+std::vector<std::uint64_t> address_numbers(AccessSequence offsets, Address address_of_buffer) {
+  for (std::uint64_t& offset : offsets) {
+    offset = number_of(address_of_buffer + offset);
+  }
+  return offsets;
+}
+
 }  // namespace gpuinfer::model

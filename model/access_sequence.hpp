@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "model/address.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::model {
@@ -48,5 +49,8 @@ struct StrideSegment {
 
 // `sequence` `times` times over.
 [[nodiscard]] AccessSequence repeated(std::span<const std::uint64_t> sequence, std::size_t times);
+
+// The numbers of the addresses that offsets into a buffer have.
+[[nodiscard]] std::vector<std::uint64_t> address_numbers(AccessSequence offsets, Address address_of_buffer);
 
 }  // namespace gpuinfer::model

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/address.hpp"
 #include "model/device_description.hpp"
 #include "model/disturbance.hpp"
 #include "model/trace.hpp"
@@ -33,7 +34,7 @@ struct Raster {
 // Where loads go.
 struct BufferFacts {
   std::uint64_t bytes = 0;            // offsets lie in [0, bytes), 4-byte loads
-  std::uint64_t address = 0;          // the address of a load is `address` + its offset
+  Address address = {};               // the address of a load is `address` + its offset
   std::optional<Raster> raster = {};  // of a two-dimensional texture, which has no addresses
   // A level in front of the one that is asked about holds no more than so many contiguous bytes, and its lines are not
   // shorter than a 64th of that. None: the one that is asked about is the first.

@@ -91,14 +91,14 @@ class SimulatorOf final : public TagArray {
     }
   }
 
-  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+  AccessEvent step(Address address, AccessKind kind) override {
     const bool is_store = kind == AccessKind::store;
     if (is_store && null_leaf_of_store_) {
       throw_null(*null_leaf_of_store_);
     }
-    const std::uint64_t offset = offset_in_line(address);
+    const std::uint64_t offset = offset_in_line(number_of(address));
     const std::uint64_t sector = decoder_.sector_at(offset);
-    const std::uint32_t id = find(decoder_.line_number(address));
+    const std::uint32_t id = find(decoder_.line_number(number_of(address)));
     const std::uint32_t set = lines_[id].set;
     const std::uint32_t slot = lines_[id].slot;
     const bool is_here = occupant_[slot] == id;
@@ -120,7 +120,7 @@ class SimulatorOf final : public TagArray {
     } else if (may_fill) {
       const std::uint32_t room = make_room(free_[set], set);
       if (occupant_[room] < stranger) {
-        event.victim_address = table_.number_of(occupant_[room]) * line_bytes_;
+        event.victim_address = Address{table_.number_of(occupant_[room]) * line_bytes_};
         event.victim_is_dirty = written_.is_dirty(room);
       }
       place(id, room, is_store ? 0 : fetched_with_[sector]);
@@ -135,16 +135,16 @@ class SimulatorOf final : public TagArray {
     return event;
   }
 
-  AccessEvent look_up(std::uint64_t address) const override {
-    const std::uint64_t number = decoder_.line_number(address);
+  AccessEvent look_up(Address address) const override {
+    const std::uint64_t number = decoder_.line_number(number_of(address));
     const auto id = table_.known_id_of(number);
     const KnownLine line = id && *id < lines_.size() ? lines_[*id] : KnownLine{};
     AccessEvent event{.outcome = Outcome::line_miss,
-                      .set = line.set != not_met ? line.set : covered_set_of(index_, number * line_bytes_),
+                      .set = line.set != not_met ? line.set : covered_set_of(index_, Address{number * line_bytes_}),
                       .way = std::nullopt,
                       .victim_address = std::nullopt};
     if (id && occupant_[line.slot] == *id) {
-      const std::uint64_t offset = offset_in_line(address);
+      const std::uint64_t offset = offset_in_line(number_of(address));
       event.outcome = outcome_in(line.slot, decoder_.sector_at(offset), offset);
       event.way = line.slot - layout_.first_slot[event.set];
     }
@@ -430,7 +430,7 @@ class SimulatorOf final : public TagArray {
   }
 
   [[gnu::noinline]] std::uint32_t meet(std::uint32_t id) {
-    return lines_[id].set = covered_set_of(index_, table_.number_of(id) * line_bytes_);
+    return lines_[id].set = covered_set_of(index_, Address{table_.number_of(id) * line_bytes_});
   }
 
   // What many lines were once known for takes more memory than to find it out again takes time.
@@ -537,19 +537,7 @@ CacheDescription one_set(const Replacement& policy, std::uint32_t ways) {
   return set;
 }
 
-namespace {
-
-AccessSequence addresses_of(const AccessSequence& offsets, std::uint64_t address_of_buffer) {
-  AccessSequence shifted = offsets;
-  for (std::uint64_t& offset : shifted) {
-    offset += address_of_buffer;
-  }
-  return shifted;
-}
-
-}  // namespace
-
-std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question, std::uint64_t address_of_buffer) {
+std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question, Address address_of_buffer) {
   std::vector<Outcome> outcomes(question.record.size());
   if (!question.circumstances.stores.empty()) {
     const std::vector<AccessEvent> events = events_of(cache, question, address_of_buffer);
@@ -558,12 +546,12 @@ std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question
     return outcomes;
   }
   cache.put_into(question.state);
-  cache.play(addresses_of(question.warm, address_of_buffer), {});
-  cache.play(addresses_of(question.record, address_of_buffer), outcomes);
+  cache.play(address_numbers(question.warm, address_of_buffer), {});
+  cache.play(address_numbers(question.record, address_of_buffer), outcomes);
   return outcomes;
 }
 
-std::vector<AccessEvent> events_of(CacheSimulator& cache, const Question& question, std::uint64_t address_of_buffer) {
+std::vector<AccessEvent> events_of(CacheSimulator& cache, const Question& question, Address address_of_buffer) {
   const std::vector<AccessKind> kinds = kinds_of(question);
   const std::size_t warm = question.warm.size();
   cache.put_into(question.state);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "model/address.hpp"
 #include "model/device_description.hpp"
 #include "model/trace.hpp"
 
@@ -25,9 +26,9 @@ enum class Outcome : std::uint8_t {
 struct AccessEvent {
   Outcome outcome = Outcome::hit;
   std::uint32_t set = 0;
-  std::optional<std::uint32_t> way;             // where the line lies afterwards; none: it was not placed
-  std::optional<std::uint64_t> victim_address;  // first byte of the line that had to go
-  bool victim_is_dirty = false;                 // stores have written to it, and the next level has not seen them
+  std::optional<std::uint32_t> way;       // where the line lies afterwards; none: it was not placed
+  std::optional<Address> victim_address;  // first byte of the line that had to go
+  bool victim_is_dirty = false;           // stores have written to it, and the next level has not seen them
 
   bool operator==(const AccessEvent&) const = default;
 };
@@ -45,17 +46,17 @@ class CacheSimulator {
 
   virtual void put_into(StartState state) = 0;
 
-  // Loads from the addresses (not offsets) in order. `outcomes` is either empty or as long as `addresses`. Throws
+  // Loads from the addresses of these numbers in order. `outcomes` is either empty or as long as `addresses`. Throws
   // InputError when an address lies outside the range of a table index.
   virtual void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) = 0;
 
   // One access with everything there is to say about it, at a price; the same to the cache as play() of a load. A store
   // needs `store` of the description and what of it decides what becomes of a line: throws InputError that names the
   // leaf which is null.
-  virtual AccessEvent step(std::uint64_t address, AccessKind kind) = 0;
+  virtual AccessEvent step(Address address, AccessKind kind) = 0;
 
   // What a load would find: `way` is where the line lies, none where it does not; there is no victim.
-  [[nodiscard]] virtual AccessEvent look_up(std::uint64_t address) const = 0;
+  [[nodiscard]] virtual AccessEvent look_up(Address address) const = 0;
 
   // All that decides what comes next, the stream of chance included. A snapshot fits the simulator that it was taken
   // from and no other.
@@ -80,10 +81,10 @@ class CacheSimulator {
 
 // The outcomes of the recorded part of a question on a cache: put into its state, warmed, recorded.
 [[nodiscard]] std::vector<Outcome> outcomes_of(CacheSimulator& cache, const Question& question,
-                                               std::uint64_t address_of_buffer);
+                                               Address address_of_buffer);
 
 // The same with everything there is to say about each access.
 [[nodiscard]] std::vector<AccessEvent> events_of(CacheSimulator& cache, const Question& question,
-                                                 std::uint64_t address_of_buffer);
+                                                 Address address_of_buffer);
 
 }  // namespace gpuinfer::model

@@ -100,7 +100,7 @@ void HierarchySimulator::look_up_data(std::uint8_t cache, std::span<const std::u
     still_missing += misses ? 1U : 0U;
     classes_[position].cache = misses ? std::nullopt : std::optional(cache);
     if (has_far_parts && !misses) {
-      classes_[position].far = home_of(*level.partitions, level.sector_bytes, addresses[position],
+      classes_[position].far = home_of(*level.partitions, level.sector_bytes, Address{addresses[position]},
                                        "caches." + level.name + ".partitions.index") != level.partitions->near;
     }
   }
@@ -156,18 +156,11 @@ void HierarchySimulator::look_up(const Level& level, std::span<const std::uint64
   }
 }
 
-std::vector<AccessClass> classes_of(HierarchySimulator& path, const Question& question,
-                                    std::uint64_t address_of_buffer) {
-  const auto addresses = [&](AccessSequence offsets) {
-    for (std::uint64_t& offset : offsets) {
-      offset += address_of_buffer;
-    }
-    return offsets;
-  };
+std::vector<AccessClass> classes_of(HierarchySimulator& path, const Question& question, Address address_of_buffer) {
   std::vector<AccessClass> classes(question.record.size());
   path.put_into(question.state);
-  path.play(addresses(question.warm), {});
-  path.play(addresses(question.record), classes);
+  path.play(address_numbers(question.warm, address_of_buffer), {});
+  path.play(address_numbers(question.record, address_of_buffer), classes);
   return classes;
 }
 

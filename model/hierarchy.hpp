@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/address.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/device_description.hpp"
 
@@ -87,7 +88,7 @@ class HierarchySimulator {
 
 // The classes of the recorded part of a question on a path: put into its state, warmed, recorded.
 [[nodiscard]] std::vector<AccessClass> classes_of(HierarchySimulator& path, const Question& question,
-                                                  std::uint64_t address_of_buffer);
+                                                  Address address_of_buffer);
 
 struct ClassLatency {
   double cycles = 0;

@@ -114,8 +114,8 @@ class HypothesisSearch {
     }
   };
 
-  [[nodiscard]] std::uint64_t address_of(std::uint32_t line) const {
-    return tester_->table_.number_of(line) * tester_->decoder_.line_bytes();
+  [[nodiscard]] Address address_of(std::uint32_t line) const {
+    return Address{tester_->table_.number_of(line) * tester_->decoder_.line_bytes()};
   }
 
   [[nodiscard]] std::uint32_t set_number(const IndexFunction& index, std::uint32_t line) const {

@@ -20,9 +20,9 @@ CoveredRange covered(const IndexFunction& index) {
       index);
 }
 
-std::uint32_t covered_set_of(const IndexFunction& index, std::uint64_t address, std::string_view key) {
+std::uint32_t covered_set_of(const IndexFunction& index, Address address, std::string_view key) {
   if (!covers(index, address)) {
-    throw InputError(std::string(key) + ": address " + std::to_string(address) +
+    throw InputError(std::string(key) + ": address " + std::to_string(number_of(address)) +
                      " lies outside range_bytes of the table; nothing is known there");
   }
   return set_of(index, address);

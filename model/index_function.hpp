@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "model/address.hpp"
 #include "model/index/bits.hpp"
 #include "model/index/hash.hpp"
 #include "model/index/modulo.hpp"
@@ -33,20 +34,19 @@ void for_each_index_kind(Visitor&& visitor) {
   return std::visit([](const auto& kind) { return kind.sets(); }, index);
 }
 
-[[nodiscard]] inline std::uint32_t set_of(const IndexFunction& index, std::uint64_t address) {
+[[nodiscard]] inline std::uint32_t set_of(const IndexFunction& index, Address address) {
   return std::visit([address](const auto& kind) { return kind.set_of(address); }, index);
 }
 
 // The addresses of which the function says something: a table that was not shown to repeat ends.
 [[nodiscard]] CoveredRange covered(const IndexFunction& index);
-[[nodiscard]] inline bool covers(const IndexFunction& index, std::uint64_t address) {
+[[nodiscard]] inline bool covers(const IndexFunction& index, Address address) {
   const auto* table = std::get_if<TableIndex>(&index);
   return table == nullptr || table->covers(address);
 }
 
 // set_of() of an address that must be covered. Throws InputError that begins with `key` where it is not.
-[[nodiscard]] std::uint32_t covered_set_of(const IndexFunction& index, std::uint64_t address,
-                                           std::string_view key = "index");
+[[nodiscard]] std::uint32_t covered_set_of(const IndexFunction& index, Address address, std::string_view key = "index");
 
 // The name of the kind in a description.
 [[nodiscard]] std::string_view kind_name(const IndexFunction& index);

@@ -25,12 +25,12 @@ class WithVictimLines final : public SteppedSimulator {
     }
   }
 
-  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+  AccessEvent step(Address address, AccessKind kind) override {
     AccessEvent event = cache_->step(address, kind);
     if (event.outcome == Outcome::hit) {
       return event;
     }
-    const bool is_kept = std::erase(kept_, address - address % line_bytes_) > 0;
+    const bool is_kept = std::erase(kept_, aligned_down(address, line_bytes_)) > 0;
     if (event.victim_address) {
       kept_.push_front(*event.victim_address);
       kept_.resize(std::min<std::size_t>(kept_.size(), most_lines_));
@@ -41,9 +41,9 @@ class WithVictimLines final : public SteppedSimulator {
     return event;
   }
 
-  AccessEvent look_up(std::uint64_t address) const override {
+  AccessEvent look_up(Address address) const override {
     AccessEvent event = cache_->look_up(address);
-    if (std::ranges::find(kept_, address - address % line_bytes_) != kept_.end()) {
+    if (std::ranges::find(kept_, aligned_down(address, line_bytes_)) != kept_.end()) {
       event.outcome = Outcome::hit;
     }
     return event;
@@ -61,17 +61,17 @@ class WithVictimLines final : public SteppedSimulator {
 
  private:
   struct SnapshotOf final : Snapshot {
-    SnapshotOf(std::unique_ptr<Snapshot> a_cache, std::deque<std::uint64_t> lines)
+    SnapshotOf(std::unique_ptr<Snapshot> a_cache, std::deque<Address> lines)
         : of_cache(std::move(a_cache)), kept(std::move(lines)) {}
 
     std::unique_ptr<Snapshot> of_cache;
-    std::deque<std::uint64_t> kept;
+    std::deque<Address> kept;
   };
 
   std::unique_ptr<CacheSimulator> cache_;
   std::uint64_t line_bytes_;
   std::uint64_t most_lines_;
-  std::deque<std::uint64_t> kept_;  // first bytes of lines, the last victim first
+  std::deque<Address> kept_;  // first bytes of lines, the last victim first
 };
 
 class WithTwin final : public SteppedSimulator {
@@ -84,7 +84,7 @@ class WithTwin final : public SteppedSimulator {
     twin_->put_into(state);
   }
 
-  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+  AccessEvent step(Address address, AccessKind kind) override {
     AccessEvent event = cache_->step(address, kind);
     if (is_miss(event.outcome) && twin_->step(address, kind).outcome == Outcome::hit) {
       event.outcome = Outcome::hit;
@@ -92,7 +92,7 @@ class WithTwin final : public SteppedSimulator {
     return event;
   }
 
-  AccessEvent look_up(std::uint64_t address) const override {
+  AccessEvent look_up(Address address) const override {
     AccessEvent event = cache_->look_up(address);
     if (is_miss(event.outcome) && twin_->look_up(address).outcome == Outcome::hit) {
       event.outcome = Outcome::hit;

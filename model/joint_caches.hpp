@@ -15,7 +15,7 @@ class SteppedSimulator : public CacheSimulator {
  public:
   void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) final {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
-      const Outcome outcome = step(addresses[i], AccessKind::load).outcome;
+      const Outcome outcome = step(Address{addresses[i]}, AccessKind::load).outcome;
       if (!outcomes.empty()) {
         outcomes[i] = outcome;
       }

@@ -73,13 +73,13 @@ class LruSimulator final : public CacheSimulator {
     }
   }
 
-  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+  AccessEvent step(Address address, AccessKind kind) override {
     const bool is_store = kind == AccessKind::store;
     if (is_store && null_leaf_of_store_) {
       throw_null(*null_leaf_of_store_);
     }
-    const std::uint64_t number = decoder_.line_number(address);
-    const std::uint64_t sector = decoder_.sector_of(address);
+    const std::uint64_t number = decoder_.line_number(number_of(address));
+    const std::uint64_t sector = decoder_.sector_of(number_of(address));
     AccessEvent event = look_up(address);
     if (is_store && event.way && store_rule_->evicts) {
       sets_.release(event.set, *event.way);
@@ -96,7 +96,7 @@ class LruSimulator final : public CacheSimulator {
       event.way = way_in(sets_.oldest(event.set));
       const std::uint32_t victim = sets_.id_in(event.set, *event.way);
       if (victim < stranger) {
-        event.victim_address = ids_.number_of(victim) * line_bytes_;
+        event.victim_address = Address{ids_.number_of(victim) * line_bytes_};
       }
       sets_.put(event.set, *event.way, ids_.id_of(number));
       bring(event.set, *event.way, fetched, 0);
@@ -109,8 +109,8 @@ class LruSimulator final : public CacheSimulator {
     return event;
   }
 
-  AccessEvent look_up(std::uint64_t address) const override {
-    const std::uint64_t number = decoder_.line_number(address);
+  AccessEvent look_up(Address address) const override {
+    const std::uint64_t number = decoder_.line_number(number_of(address));
     AccessEvent event{.outcome = Outcome::line_miss,
                       .set = finder_.set_of_line(number),
                       .way = std::nullopt,
@@ -119,8 +119,9 @@ class LruSimulator final : public CacheSimulator {
     const std::uint64_t here = id ? sets_.ways_of(event.set, *id) : 0;
     if (here != 0) {
       event.way = way_in(here);
-      const bool has_sector = !decoder_.is_sectored() ||
-                              ((sectors_[slot_of(event.set, *event.way)] >> decoder_.sector_of(address)) & 1U) != 0;
+      const bool has_sector =
+          !decoder_.is_sectored() ||
+          ((sectors_[slot_of(event.set, *event.way)] >> decoder_.sector_of(number_of(address))) & 1U) != 0;
       event.outcome = has_sector ? Outcome::hit : Outcome::sector_miss;
     }
     return event;

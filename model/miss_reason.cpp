@@ -41,7 +41,7 @@ std::string_view to_string(MissReason reason) {
 MissReasons::MissReasons(const CacheDescription& cache)
     : line_bytes_(cache.line_bytes.value_or(1)), one_set_(CacheSimulator::make(as_one_set(cache), 0)) {}
 
-MissReason MissReasons::next(std::uint64_t address, Outcome outcome) {
+MissReason MissReasons::next(Address address, Outcome outcome) {
   const bool is_first = seen_.insert(address / line_bytes_).second;
   const bool misses_anyway = is_miss(one_set_->step(address, AccessKind::load).outcome);
   if (outcome == Outcome::sector_miss) {

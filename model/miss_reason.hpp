@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "model/address.hpp"
 #include "model/cache_simulator.hpp"
 
 namespace gpuinfer::model {
@@ -28,7 +29,7 @@ class MissReasons {
   explicit MissReasons(const CacheDescription& cache);
 
   // To be told of every access in order, whatever its outcome; the reason counts when it missed.
-  MissReason next(std::uint64_t address, Outcome outcome);
+  MissReason next(Address address, Outcome outcome);
 
  private:
   std::uint64_t line_bytes_;

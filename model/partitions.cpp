@@ -6,9 +6,8 @@
 
 namespace gpuinfer::model {
 
-std::uint32_t home_of(const Partitions& partitions, std::uint64_t sector_bytes, std::uint64_t address,
-                      std::string_view key) {
-  return covered_set_of(partitions.index, address - address % sector_bytes, key);
+std::uint32_t home_of(const Partitions& partitions, std::uint64_t sector_bytes, Address address, std::string_view key) {
+  return covered_set_of(partitions.index, aligned_down(address, sector_bytes), key);
 }
 
 std::uint32_t near_part(const Partitions& partitions, std::optional<std::uint32_t> sm) {

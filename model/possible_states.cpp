@@ -31,9 +31,9 @@ class Geometry {
       : line_bytes_(*cache.line_bytes), fetch_bytes_(cache.fill.fetch_bytes.value_or(*cache.sector_bytes)),
         index_(*cache.index), ways_(*cache.ways) {}
 
-  [[nodiscard]] Place place_of(std::uint64_t address) const {
+  [[nodiscard]] Place place_of(Address address) const {
     const std::uint64_t line = address / line_bytes_;
-    return {.set = covered_set_of(index_, line * line_bytes_),
+    return {.set = covered_set_of(index_, Address{line * line_bytes_}),
             .line = line,
             .sector = std::uint64_t{1} << (address % line_bytes_ / fetch_bytes_)};
   }
@@ -67,7 +67,7 @@ class RecentLines final : public PossibleStates {
   RecentLines(const CacheDescription& cache, StartState start)
       : geometry_(cache), start_is_open_(may_hold_others(start)), sets_(geometry_.sets()) {}
 
-  std::optional<Possible> possible(std::uint64_t address) override {
+  std::optional<Possible> possible(Address address) override {
     const Place place = geometry_.place_of(address);
     Lines& lines = sets_[place.set];
     const auto found = find(lines, place.line);
@@ -75,7 +75,7 @@ class RecentLines final : public PossibleStates {
                                 : found->state.possible(place.sector);
   }
 
-  void load(std::uint64_t address, std::optional<bool> /*missed*/) override {
+  void load(Address address, std::optional<bool> /*missed*/) override {
     const Place place = geometry_.place_of(address);
     Lines& lines = sets_[place.set];
     const auto found = find(lines, place.line);
@@ -171,7 +171,7 @@ class ListedStates final : public PossibleStates {
       : geometry_(cache), replacement_(*cache.replacement), start_(start), most_states_(most_states),
         sets_(geometry_.sets()) {}
 
-  std::optional<Possible> possible(std::uint64_t address) override {
+  std::optional<Possible> possible(Address address) override {
     const Place place = geometry_.place_of(address);
     const Set& set = begun(place.set);
     if (!set.states) {
@@ -185,7 +185,7 @@ class ListedStates final : public PossibleStates {
     return possible;
   }
 
-  void load(std::uint64_t address, std::optional<bool> missed) override {
+  void load(Address address, std::optional<bool> missed) override {
     const Place place = geometry_.place_of(address);
     Set& set = begun(place.set);
     if (set.states) {

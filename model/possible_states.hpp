@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "model/address.hpp"
 #include "model/device_description.hpp"
 #include "model/trace.hpp"
 
@@ -42,11 +43,11 @@ class PossibleStates {
 
   // What a load from this address (not an offset) may be now. None: its set has, or had, too many states to follow.
   // Throws InputError where the address lies outside the range of a table index.
-  [[nodiscard]] virtual std::optional<Possible> possible(std::uint64_t address) = 0;
+  [[nodiscard]] virtual std::optional<Possible> possible(Address address) = 0;
 
   // The load happens, with a miss or a hit, or with an outcome that nobody saw. An outcome that was not possible rules
   // nothing out: then the description is wrong, or the outcome was misread.
-  virtual void load(std::uint64_t address, std::optional<bool> missed) = 0;
+  virtual void load(Address address, std::optional<bool> missed) = 0;
 
  protected:
   PossibleStates() = default;

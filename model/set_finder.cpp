@@ -17,10 +17,10 @@ SetFinder::SetFinder(IndexFunction index, std::uint64_t line_bytes, std::size_t 
 }
 
 void SetFinder::add_bytes() {
-  const std::uint32_t constant = gpuinfer::model::set_of(index_, 0);
+  const std::uint32_t constant = gpuinfer::model::set_of(index_, Address{0});
   std::array<std::uint32_t, 64> bit_contributes{};
   for (unsigned bit = 0; bit < 64; ++bit) {
-    bit_contributes.at(bit) = gpuinfer::model::set_of(index_, std::uint64_t{1} << bit) ^ constant;
+    bit_contributes.at(bit) = gpuinfer::model::set_of(index_, Address{std::uint64_t{1} << bit}) ^ constant;
   }
   for (unsigned bit = 0; bit < 64; ++bit) {
     if (bit_contributes.at(bit) == 0) {
@@ -87,7 +87,7 @@ void SetFinder::find_of_addresses(std::span<const std::uint64_t> addresses, std:
 }
 
 std::uint32_t SetFinder::set_of_line(std::uint64_t number) const {
-  return covered_set_of(index_, number * line_bytes_);
+  return covered_set_of(index_, Address{number * line_bytes_});
 }
 
 }  // namespace gpuinfer::model

@@ -37,7 +37,7 @@ class SweptCache final : public SteppedSimulator {
     }
   }
 
-  AccessEvent step(std::uint64_t address, AccessKind kind) override {
+  AccessEvent step(Address address, AccessKind kind) override {
     const AccessEvent event = tags_->step(address, kind);
     const bool is_line_miss = event.outcome == Outcome::line_miss;
     if (event.way && is_line_miss) {
@@ -50,7 +50,7 @@ class SweptCache final : public SteppedSimulator {
     return event;
   }
 
-  AccessEvent look_up(std::uint64_t address) const override { return tags_->look_up(address); }
+  AccessEvent look_up(Address address) const override { return tags_->look_up(address); }
 
   std::unique_ptr<CacheSimulator::Snapshot> snapshot() const override {
     return std::make_unique<SnapshotOf>(tags_->snapshot(), state_);

@@ -121,7 +121,7 @@ class VirtualParts {
   }
 
   // How much longer a load takes than if all were near. Throws InputError where a table does not cover the address.
-  double extra_cycles(std::uint64_t address, std::optional<std::uint32_t> sm, bool is_miss) {
+  double extra_cycles(model::Address address, std::optional<std::uint32_t> sm, bool is_miss) {
     const std::uint32_t near = model::near_part(partitions_, sm);
     bool is_far = model::home_of(partitions_, sector_bytes_, address, "partitions.index") != near;
     if (partitions_.keeps_copies && (is_far || is_miss)) {
@@ -163,7 +163,7 @@ class VirtualCache {
   }
   [[nodiscard]] bool shares_cache_with(const VirtualCache& other) const { return simulator_ == other.simulator_; }
 
-  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+  std::vector<float> answer(const model::Question& question, model::Address address_of_buffer) {
     if (parts_) {
       return answer_in_parts(question, address_of_buffer);
     }
@@ -185,7 +185,7 @@ class VirtualCache {
 
   // A load that misses may have to wait until a line that stores have written is out of its way. Nobody waits for a
   // store.
-  std::vector<float> answer_with_stores(const model::Question& question, std::uint64_t address_of_buffer) {
+  std::vector<float> answer_with_stores(const model::Question& question, model::Address address_of_buffer) {
     const std::vector<model::AccessEvent> events = model::events_of(*simulator_, question, address_of_buffer);
     const std::vector<model::AccessKind> kinds = model::kinds_of(question);
     std::vector<float> latency_cycles(events.size());
@@ -199,7 +199,7 @@ class VirtualCache {
   }
 
   // What is near depends on the warm-up as well.
-  std::vector<float> answer_in_parts(const model::Question& question, std::uint64_t address_of_buffer) {
+  std::vector<float> answer_in_parts(const model::Question& question, model::Address address_of_buffer) {
     model::Question whole = question;
     whole.warm.clear();
     whole.record.insert(whole.record.begin(), question.warm.begin(), question.warm.end());
@@ -232,7 +232,7 @@ class VirtualSlices {
       : slices_(std::move(slices)), noise_(noise, seeds()) {}
 
   // Throws InputError where a table does not cover an address.
-  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+  std::vector<float> answer(const model::Question& question, model::Address address_of_buffer) {
     std::vector<float> cycles;
     cycles.reserve(question.record.size());
     for (std::size_t i = 0; i < question.record.size(); i += 2) {
@@ -244,7 +244,7 @@ class VirtualSlices {
   }
 
  private:
-  [[nodiscard]] std::uint32_t slice_at(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t slice_at(model::Address address) const {
     return model::covered_set_of(slices_.index, address, "slice_index.index");
   }
   float timed(bool are_together) {
@@ -266,7 +266,7 @@ class VirtualTexture {
   [[nodiscard]] const std::string& cache_name() const { return cache_name_; }
 
   [[nodiscard]] model::BufferFacts buffer() const {
-    return {.bytes = raster_.texel_bytes * raster_.width * raster_.height, .address = 0, .raster = raster_};
+    return {.bytes = raster_.texel_bytes * raster_.width * raster_.height, .address = {}, .raster = raster_};
   }
 
   std::vector<float> answer(model::Question question) {
@@ -275,7 +275,7 @@ class VirtualTexture {
         offset = place_of(offset);
       }
     }
-    return cache_.answer(question, 0);
+    return cache_.answer(question, {});
   }
 
   [[nodiscard]] std::vector<std::uint64_t> places_of(std::span<const std::uint64_t> offsets) const {
@@ -367,7 +367,7 @@ class VirtualPath {
       : last_cache_(static_cast<std::uint8_t>(device.paths.at(path).caches.size() - 1)), latencies_(device, path),
         simulator_(device, path, seeds()), noise_(noise, seeds()) {}
 
-  std::vector<float> answer(const model::Question& question, std::uint64_t address_of_buffer) {
+  std::vector<float> answer(const model::Question& question, model::Address address_of_buffer) {
     const std::vector<model::AccessClass> classes = model::classes_of(simulator_, question, address_of_buffer);
     std::vector<float> latency_cycles(classes.size());
     std::transform(classes.begin(), classes.end(), latency_cycles.begin(), [this](const model::AccessClass& access) {

@@ -108,7 +108,7 @@ std::string line_of(const json& object) { return object.dump(-1, ' ', false, jso
 
 model::BufferFacts buffer_of(const json& object) {
   model::BufferFacts buffer{.bytes = whole_member(object, "buffer_bytes"),
-                            .address = whole_member(object, "address_of_buffer")};
+                            .address = model::Address{whole_member(object, "address_of_buffer")}};
   if (object.contains("nearer_bytes")) {
     buffer.nearer_bytes = whole_member(object, "nearer_bytes");
   }
@@ -379,10 +379,10 @@ std::string greeting_line(const model::DeviceFacts& facts) {
                 {"device", std::move(device)},
                 {"targets", facts.targets},
                 {"buffer_bytes", facts.buffer.bytes},
-                {"address_of_buffer", facts.buffer.address}};
+                {"address_of_buffer", number_of(facts.buffer.address)}};
   for (const auto& [target, buffer] : facts.own_buffers) {
     json& own = greeting["own_buffers"][target];
-    own = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", buffer.address}};
+    own = {{"buffer_bytes", buffer.bytes}, {"address_of_buffer", number_of(buffer.address)}};
     if (buffer.nearer_bytes) {
       own["nearer_bytes"] = *buffer.nearer_bytes;
     }

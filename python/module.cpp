@@ -276,7 +276,7 @@ PYBIND11_MODULE(_core, module) {
                                   .compute_capability = {},
                                   .sm_count = {},
                                   .targets = {std::move(target)},
-                                  .buffer = {.bytes = buffer_bytes, .address = address},
+                                  .buffer = {.bytes = buffer_bytes, .address = model::Address{address}},
                                   .own_buffers = {},
                                   .warm_targets = {},
                                   .shared_memories_kb = {},

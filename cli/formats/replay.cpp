@@ -23,7 +23,7 @@ constexpr std::uint64_t least_aligned = 64;
 
 bool in_one_set(const model::IndexFunction& index, std::uint64_t lines, std::uint64_t period) {
   for (std::uint64_t line = 1; line < lines; ++line) {
-    if (model::set_of(index, line * period) != model::set_of(index, 0)) {
+    if (model::set_of(index, model::Address{line * period}) != model::set_of(index, model::Address{0})) {
       return false;
     }
   }
@@ -47,7 +47,7 @@ std::uint64_t aligning_period(const model::CacheDescription& described, const mo
 
 std::size_t misses(const model::CacheDescription& description, const model::Question& question) {
   const auto cache = model::CacheSimulator::make(description, seed);
-  const std::vector<model::Outcome> outcomes = model::outcomes_of(*cache, question, 0);
+  const std::vector<model::Outcome> outcomes = model::outcomes_of(*cache, question, {});
   return static_cast<std::size_t>(std::count_if(outcomes.begin(), outcomes.end(), model::is_miss));
 }
 

@@ -57,7 +57,7 @@ std::vector<Departure> departures(const model::CacheDescription& cache, std::siz
     do {
       address = random.below(region_lines) * *cache.line_bytes;
     } while (present.contains(address));
-    simulator->step(address, model::AccessKind::load);
+    simulator->step(model::Address{address}, model::AccessKind::load);
     present.insert(address);
     const auto after = simulator->snapshot();
     for (auto line = present.begin(); line != present.end();) {
@@ -65,7 +65,7 @@ std::vector<Departure> departures(const model::CacheDescription& cache, std::siz
       simulator->play(std::span(&*line, 1), std::span(&outcome, 1));
       simulator->restore(*after);
       if (outcome == model::Outcome::line_miss) {
-        gone.push_back({.access = access, .set = set_of(*cache.index, *line)});
+        gone.push_back({.access = access, .set = set_of(*cache.index, model::Address{*line})});
         line = present.erase(line);
       } else {
         ++line;
@@ -116,7 +116,7 @@ std::vector<double> victim_shares(const model::Replacement& replacement, std::ui
   const auto simulator = model::CacheSimulator::make(model::one_set(replacement, ways), seed);
   std::vector<double> shares(ways);
   for (std::uint64_t line = 0; line < (rounds + 1) * ways; ++line) {
-    const model::AccessEvent event = simulator->step(line, model::AccessKind::load);
+    const model::AccessEvent event = simulator->step(model::Address{line}, model::AccessKind::load);
     if (line >= ways && event.way) {
       shares.at(*event.way) += 1.0 / static_cast<double>(rounds * ways);
     }
@@ -154,7 +154,7 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
                           to_text(*cache.replacement), ways, ways > 2 ? "two lines" : "a line", ways + 2),
       .table = {.head = {"access", "line", "outcome", "way", "line that left"}, .rows = {}}};
   for (std::size_t i = 0; i < accesses.size(); ++i) {
-    const model::AccessEvent event = simulator->step(accesses[i], model::AccessKind::load);
+    const model::AccessEvent event = simulator->step(model::Address{accesses[i]}, model::AccessKind::load);
     const double x = left + cell * static_cast<double>(i);
     const bool is_hit = event.outcome == model::Outcome::hit;
     drawing.text(x + cell / 2, 14, line_name(accesses[i]),
@@ -172,7 +172,7 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
                    .stroke = Colour::edge});
       drawing.text(x + cell / 2, y + 16, lines[way], {.is_bold = is_touched, .anchor = Anchor::middle});
     }
-    const std::string left_line = event.victim_address ? line_name(*event.victim_address) : "";
+    const std::string left_line = event.victim_address ? line_name(number_of(*event.victim_address)) : "";
     drawing.text(x + cell / 2, 22 + cell * ways + 14, left_line, {.colour = Colour::bad, .anchor = Anchor::middle});
     figure.table.rows.push_back({std::to_string(i + 1), line_name(accesses[i]), is_hit ? "hit" : "miss",
                                  event.way ? std::to_string(*event.way) : "not placed", left_line});

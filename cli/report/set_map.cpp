@@ -142,11 +142,11 @@ std::optional<PlacedArray> placed_array(const CacheDescription& cache, std::size
   PlacedArray array{
       .first = covered(*cache.index).begin / *cache.line_bytes, .set_of = {}, .is_whole = fit <= most_lines};
   for (std::uint64_t line = array.first; array.set_of.size() < std::min(fit, most_lines); ++line) {
-    if (!covers(*cache.index, line * *cache.line_bytes)) {
+    if (!covers(*cache.index, model::Address{line * *cache.line_bytes})) {
       array.is_whole = false;
       break;
     }
-    array.set_of.push_back(set_of(*cache.index, line * *cache.line_bytes));
+    array.set_of.push_back(set_of(*cache.index, model::Address{line * *cache.line_bytes}));
   }
   return array.set_of.empty() ? std::nullopt : std::optional(array);
 }
@@ -202,7 +202,7 @@ std::optional<Figure> stride_figure(const CacheDescription& cache) {
   }
   constexpr std::uint64_t longest = std::uint64_t{64} << 20U;
   const std::uint64_t lines = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
-  const std::uint64_t begin = covered(*cache.index).begin;
+  const model::Address begin{covered(*cache.index).begin};
   Series series{.name = "sets", .shape = Series::Shape::line, .role = Role::simulated, .points = {}};
   for (std::uint64_t stride = *cache.line_bytes; stride <= std::max(longest, *cache.line_bytes); stride *= 2) {
     std::set<std::uint32_t> reached;

@@ -259,7 +259,8 @@ MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t s
   const std::size_t laps = cache.replacement && is_deterministic(*cache.replacement) ? 2 : warm_up_laps;
   for_each_index(array_bytes.size(), std::nullopt, [&](std::size_t i) {
     const auto simulator = model::CacheSimulator::make(cache, seed);
-    const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, lapped(array_bytes[i], stride_bytes, laps), 0);
+    const std::vector<model::Outcome> outcomes =
+        outcomes_of(*simulator, lapped(array_bytes[i], stride_bytes, laps), {});
     const auto misses = std::count_if(outcomes.begin(), outcomes.end(), model::is_miss);
     curve.points[i] = {static_cast<double>(array_bytes[i]),
                        percent * static_cast<double>(misses) / static_cast<double>(outcomes.size())};
@@ -355,7 +356,7 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
     for (std::size_t row = 0; row < rows; ++row) {
       const std::uint64_t array_bytes = fits + row * stride;
       const auto simulator = model::CacheSimulator::make(cache, 1);
-      const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, lapped(array_bytes, stride, 1), 0);
+      const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, lapped(array_bytes, stride, 1), {});
       const double y = top + row_height * static_cast<double>(row);
       drawing.text(left - 8, y + 12, grouped(array_bytes), small_end);
       drawing.box(left, y + 1, cell * static_cast<double>(outcomes.size()), row_height - 2, {.fill = Colour::fill});

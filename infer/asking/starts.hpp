@@ -32,7 +32,7 @@ class Starts {
   [[nodiscard]] const model::DeviceFacts& facts() const { return *facts_; }
   [[nodiscard]] const std::string& target() const { return target_; }
   [[nodiscard]] const model::BufferFacts& buffer() const { return buffer_; }
-  [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return buffer().address + offset; }
+  [[nodiscard]] model::Address address_of(std::uint64_t offset) const { return buffer().address + offset; }
 
   [[nodiscard]] model::Question question(AccessSequence warm, AccessSequence record) const;
 

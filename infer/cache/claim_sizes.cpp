@@ -154,7 +154,7 @@ void doubt_long_line(Interrogator& asker, const CacheClaims& claims, Doubts& dou
   asker.inquire("random loads of one part of each line, and of two, of more lines than fit",
                 "whatever becomes of lines, their sectors come and go together");
   model::Random random = stream(asker.settings(), "lines that may be several");
-  const Bytes first = (line_bytes - asker.buffer().address % line_bytes) % line_bytes;
+  const Bytes first = bytes_to_next(asker.buffer().address, line_bytes);
   const Bytes lines_of_buffer = (asker.buffer().bytes - first) / line_bytes;
   const Bytes lines_that_fit = *claims.onset_bytes.value / line_bytes;
   std::set<Bytes> numbers;

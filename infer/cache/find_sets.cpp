@@ -274,7 +274,7 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
 
 bool covers_buffer(const IndexFunction& index, const model::BufferFacts& buffer) {
   const auto* table = std::get_if<model::TableIndex>(&index);
-  return table == nullptr || (table->covers(buffer.address) && table->covers(buffer.address + buffer.bytes - 1));
+  return table == nullptr || (table->covers(buffer.address) && table->covers(buffer.address + (buffer.bytes - 1)));
 }
 
 }  // namespace gpuinfer::infer

@@ -201,7 +201,7 @@ AccessSequence loads_of_others(const Interrogator& device, const model::CacheDes
 // may be others than those that are asked about.
 void play_history(const Interrogator& device, const model::CacheDescription& cache, const FreshQuestion& fresh,
                   std::uint64_t history, model::CacheSimulator& simulator) {
-  const std::uint64_t address_of_buffer = device.buffer().address;
+  const model::Address address_of_buffer = device.buffer().address;
   model::Random random = stream(device.settings(), "histories", history);
   model::Question before = fresh.question;
   before.circumstances.stores.clear();

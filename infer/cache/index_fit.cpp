@@ -14,6 +14,7 @@ namespace gpuinfer::infer {
 
 namespace {
 
+using model::Address;
 using model::IndexFunction;
 
 // Set numbers of `index` -> names, when the function gives each line the set that was found; else nothing.
@@ -46,20 +47,20 @@ std::optional<std::vector<std::uint32_t>> matching_names(const IndexFunction& in
   return names;
 }
 
-EchelonBasis differences(const std::vector<std::uint64_t>& addresses) {
+EchelonBasis differences(const std::vector<std::uint64_t>& address_numbers) {
   EchelonBasis basis;
-  for (const std::uint64_t address : addresses) {
-    basis.add(address ^ addresses.front());
+  for (const std::uint64_t number : address_numbers) {
+    basis.add(number ^ address_numbers.front());
   }
   return basis;
 }
 
-std::vector<std::uint64_t> addresses_of(const std::vector<AssignedLine>& lines) {
-  std::vector<std::uint64_t> addresses;
+std::vector<std::uint64_t> address_numbers_of(const std::vector<AssignedLine>& lines) {
+  std::vector<std::uint64_t> numbers;
   for (const AssignedLine& line : lines) {
-    addresses.push_back(line.address);
+    numbers.push_back(number_of(line.address));
   }
-  return addresses;
+  return numbers;
 }
 
 // Differences of lines that share a set span the kernel of a GF(2)-affine index; its rows are what is orthogonal to
@@ -74,7 +75,7 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
     exercised |= std::uint64_t{1} << bit;
   }
   EchelonBasis kernel;
-  std::unordered_map<std::uint32_t, std::uint64_t> first_of_set;
+  std::unordered_map<std::uint32_t, Address> first_of_set;
   for (const AssignedLine& line : lines) {
     const auto [first, is_first] = first_of_set.emplace(line.set, line.address);
     if (!is_first) {
@@ -190,7 +191,7 @@ IndexFunction linear_index(const EchelonBasis& kernel, const std::vector<unsigne
 std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::size_t window_lines,
                                   std::uint64_t line_bytes, std::uint32_t sets) {
   IndexFit fit;
-  fit.exercised_bits = exercised_bits(addresses_of(lines));
+  fit.exercised_bits = exercised_bits(address_numbers_of(lines));
   const std::vector<unsigned>& bits = fit.exercised_bits;
   const auto accept = [&](const IndexFunction& index) {
     auto names = matching_names(index, lines, sets);
@@ -221,19 +222,19 @@ std::optional<IndexFit> fit_index(const std::vector<AssignedLine>& lines, std::s
   const model::TableIndex table{.granule_bytes = granules.bytes,
                                 .sets_of = granules.sets,
                                 .origin = origin,
-                                .range_bytes = window.back().address + line_bytes - origin};
+                                .range_bytes = window.back().address + line_bytes - Address{origin}};
   if (auto names = matching_names(table, window, sets)) {
     fit.index = table;
     fit.name_of_set = std::move(*names);
     fit.extrapolates = false;
-    fit.exercised_bits = exercised_bits(addresses_of(window));
+    fit.exercised_bits = exercised_bits(address_numbers_of(window));
     return fit;
   }
   return std::nullopt;
 }
 
-std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& addresses) {
-  const EchelonBasis basis = differences(addresses);
+std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& address_numbers) {
+  const EchelonBasis basis = differences(address_numbers);
   std::vector<unsigned> bits;
   for (const std::uint64_t row : basis.rows()) {
     bits.push_back(static_cast<unsigned>(std::countr_zero(row)));
@@ -242,10 +243,11 @@ std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& addresses
   return bits;
 }
 
-bool same_partition(const IndexFunction& a, const IndexFunction& b, const std::vector<std::uint64_t>& addresses) {
+bool same_partition(const IndexFunction& a, const IndexFunction& b, const std::vector<std::uint64_t>& address_numbers) {
   std::unordered_map<std::uint32_t, std::uint32_t> forth;
   std::unordered_map<std::uint32_t, std::uint32_t> back;
-  return std::all_of(addresses.begin(), addresses.end(), [&](std::uint64_t address) {
+  return std::ranges::all_of(address_numbers, [&](std::uint64_t number) {
+    const Address address{number};
     const std::uint32_t set_a = model::set_of(a, address);
     const std::uint32_t set_b = model::set_of(b, address);
     return forth.emplace(set_a, set_b).first->second == set_b && back.emplace(set_b, set_a).first->second == set_a;

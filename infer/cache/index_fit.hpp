@@ -12,7 +12,7 @@
 namespace gpuinfer::infer {
 
 struct AssignedLine {
-  std::uint64_t address = 0;
+  model::Address address = {};
   std::uint32_t set = 0;  // a name only
 };
 
@@ -36,10 +36,10 @@ struct IndexFit {
 
 // Address bits that are enough to tell the addresses apart. Where a range crosses a large power of two, the bits of the
 // carry flip together, and the lowest of them stands for all.
-[[nodiscard]] std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& addresses);
+[[nodiscard]] std::vector<unsigned> exercised_bits(const std::vector<std::uint64_t>& address_numbers);
 
 // True when both functions split these addresses the same way, whatever they call the sets.
 [[nodiscard]] bool same_partition(const model::IndexFunction& a, const model::IndexFunction& b,
-                                  const std::vector<std::uint64_t>& addresses);
+                                  const std::vector<std::uint64_t>& address_numbers);
 
 }  // namespace gpuinfer::infer

@@ -25,7 +25,7 @@ bool reproduces(const Interrogator& device, const ConflictClass& set, std::uint6
                    [&](std::uint64_t line) { return is_member(device.address_of(line)); })) {
     return false;
   }
-  const std::uint64_t start = device.address_of(aligned_start(device));
+  const model::Address start = device.address_of(aligned_start(device));
   std::size_t members = 0;
   for (std::size_t line = 0; line <= onset_lines && members <= set.lines.size(); ++line) {
     members += is_member(start + line * line_bytes) ? 1U : 0U;
@@ -37,7 +37,7 @@ bool reproduces(const Interrogator& device, const ConflictClass& set, std::uint6
                 const model::IndexFunction& index) {
   const std::uint32_t number = model::set_of(index, device.address_of(set.lines.front()));
   return reproduces(device, set, line_bytes, onset_lines,
-                    [&](std::uint64_t address) { return model::set_of(index, address) == number; });
+                    [&](model::Address address) { return model::set_of(index, address) == number; });
 }
 
 // Follows the kernel of a linear index through the bits of the address.
@@ -60,7 +60,7 @@ class LinearSearch {
     for (const std::uint64_t line : set_->lines) {
       known_.add(device_->address_of(line) ^ home_);
     }
-    const auto shares_set = [this](std::uint64_t address) { return kernel_.remainder(address ^ home_) == 0; };
+    const auto shares_set = [this](model::Address address) { return kernel_.remainder(address ^ home_) == 0; };
     if (!complete_window() || !reproduces(*device_, *set_, line_bytes_, onset_lines_, shares_set) ||
         !add_directions(further_directions())) {
       return std::nullopt;
@@ -85,11 +85,11 @@ class LinearSearch {
  private:
   // The largest aligned block around the first line that lies in the buffer as a whole: within it bits flip freely.
   [[nodiscard]] std::uint64_t free_block_bytes() const {
-    const std::uint64_t first = device_->address_of(0);
-    const std::uint64_t last = device_->address_of(device_->buffer().bytes);
+    const model::Address first = device_->address_of(0);
+    const model::Address last = device_->address_of(device_->buffer().bytes);
     std::uint64_t block_bytes = line_bytes_;
-    while (home_ / (2 * block_bytes) * (2 * block_bytes) >= first &&
-           home_ / (2 * block_bytes) * (2 * block_bytes) + 2 * block_bytes <= last) {
+    while (aligned_down(home_, 2 * block_bytes) >= first &&
+           aligned_down(home_, 2 * block_bytes) + 2 * block_bytes <= last) {
       block_bytes *= 2;
     }
     return block_bytes;
@@ -297,8 +297,8 @@ class LinearSearch {
     return std::nullopt;
   }
 
-  [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
-    const std::uint64_t first = device_->address_of(0);
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(model::Address address) const {
+    const model::Address first = device_->address_of(0);
     if (address < first || address - first + line_bytes_ > device_->buffer().bytes) {
       return std::nullopt;
     }
@@ -310,7 +310,7 @@ class LinearSearch {
   const ConflictClass* set_;
   std::uint64_t line_bytes_;
   std::size_t onset_lines_;
-  std::uint64_t home_;
+  model::Address home_;
   std::uint64_t block_bytes_;
   std::uint64_t window_bytes_;
   EchelonBasis kernel_;  // differences within a set
@@ -401,14 +401,14 @@ std::vector<model::IndexFunction> guess_sum(const Interrogator& device, const Co
 }
 
 std::vector<unsigned> bits_of_buffer(const Interrogator& device, std::uint64_t line_bytes) {
-  std::vector<std::uint64_t> addresses;
+  std::vector<std::uint64_t> numbers;
   const std::uint64_t lines = device.buffer().bytes / line_bytes;
   for (std::uint64_t step = 1; step < lines; step *= 2) {
-    addresses.push_back(device.address_of(step * line_bytes) / line_bytes * line_bytes);
-    addresses.push_back(device.address_of((lines - step) * line_bytes) / line_bytes * line_bytes);
+    numbers.push_back(number_of(aligned_down(device.address_of(step * line_bytes), line_bytes)));
+    numbers.push_back(number_of(aligned_down(device.address_of((lines - step) * line_bytes), line_bytes)));
   }
-  addresses.push_back(device.address_of(0) / line_bytes * line_bytes);
-  return exercised_bits(addresses);
+  numbers.push_back(number_of(aligned_down(device.address_of(0), line_bytes)));
+  return exercised_bits(numbers);
 }
 
 }  // namespace gpuinfer::infer

@@ -22,10 +22,9 @@ struct Block {
 };
 
 std::optional<Block> largest_block(const Interrogator& device, std::uint64_t line_bytes) {
-  const std::uint64_t address = device.buffer().address;
   for (std::uint64_t bytes = std::bit_floor(device.buffer().bytes / line_bytes) * line_bytes; bytes >= line_bytes;
        bytes /= 2) {
-    const std::uint64_t offset = (bytes - address % bytes) % bytes;
+    const std::uint64_t offset = bytes_to_next(device.buffer().address, bytes);
     if (offset + bytes <= device.buffer().bytes) {
       return Block{.offset = offset, .line_bits = static_cast<unsigned>(std::countr_zero(bytes / line_bytes))};
     }

@@ -24,7 +24,7 @@ OuterLaps::OuterLaps(Interrogator& device, std::uint64_t granule_bytes)
     : device_(&device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
       lines_of_buffer_((device.buffer().bytes - start_) / granule_bytes) {}
 
-std::uint64_t OuterLaps::address_of(std::uint64_t line) const {
+model::Address OuterLaps::address_of(std::uint64_t line) const {
   return device_->address_of(start_ + line * granule_bytes_);
 }
 

@@ -25,7 +25,7 @@ class OuterLaps {
   OuterLaps(Interrogator& device, std::uint64_t granule_bytes);
 
   [[nodiscard]] std::uint64_t lines_of_buffer() const { return lines_of_buffer_; }
-  [[nodiscard]] std::uint64_t address_of(std::uint64_t line) const;
+  [[nodiscard]] model::Address address_of(std::uint64_t line) const;
 
   // Whether so many lines are much more than the nearer level keeps.
   [[nodiscard]] bool go_far_beyond_nearer_level(std::size_t lines) const;

@@ -34,8 +34,7 @@ class SetTally {
         counts_(cache.ways->size()) {}
 
   void judge(std::uint64_t offset, bool is_wrong) {
-    const std::uint64_t address = address_of_buffer_ + offset;
-    Count& count = counts_[model::set_of(index_, address - address % line_bytes_)];
+    Count& count = counts_[model::set_of(index_, aligned_down(address_of_buffer_ + offset, line_bytes_))];
     ++count.judged;
     count.wrong += is_wrong ? 1U : 0U;
   }
@@ -64,7 +63,7 @@ class SetTally {
     std::size_t wrong = 0;
   };
 
-  std::uint64_t address_of_buffer_;
+  model::Address address_of_buffer_;
   std::uint64_t line_bytes_;
   model::IndexFunction index_;
   std::vector<Count> counts_;
@@ -260,7 +259,7 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
 // the place on to a neighbour, and back.
 bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache) {
   const std::uint64_t line_bytes = *cache.line_bytes;
-  const std::uint64_t first = (line_bytes - device.buffer().address % line_bytes) % line_bytes;
+  const std::uint64_t first = bytes_to_next(device.buffer().address, line_bytes);
   const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
   AccessSequence there_and_back = all;
   there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());

@@ -86,8 +86,7 @@ std::uint64_t DepartureTally::line_of(std::uint64_t offset) const {
 std::vector<std::uint32_t> DepartureTally::sets_of(const AccessSequence& loads) const {
   std::vector<std::uint32_t> sets;
   std::ranges::transform(loads, std::back_inserter(sets), [&](std::uint64_t offset) {
-    const std::uint64_t address = device_->address_of(offset);
-    return model::set_of(*cache_->index, address - address % *cache_->line_bytes);
+    return model::set_of(*cache_->index, aligned_down(device_->address_of(offset), *cache_->line_bytes));
   });
   return sets;
 }

@@ -16,12 +16,12 @@ namespace gpuinfer::infer {
 // A table was found from aligned_start() on; a function holds for what comes before as well, and has to show it.
 LinesOfSets::LinesOfSets(const Interrogator& device, const model::IndexFunction& index, std::uint64_t line_bytes)
     : device_(&device), index_(&index), line_bytes_(line_bytes),
-      start_(std::holds_alternative<model::TableIndex>(index)
-                 ? aligned_start(device)
-                 : (line_bytes - device.buffer().address % line_bytes) % line_bytes),
+      start_(std::holds_alternative<model::TableIndex>(index) ? aligned_start(device)
+                                                              : bytes_to_next(device.buffer().address, line_bytes)),
       lines_((device.buffer().bytes - start_) / line_bytes) {
   if (const auto* table = std::get_if<model::TableIndex>(&index); table != nullptr && table->range_bytes) {
-    lines_ = std::min(lines_, (table->origin + *table->range_bytes - device.address_of(start_)) / line_bytes);
+    lines_ = std::min(lines_,
+                      (model::Address{table->origin} + *table->range_bytes - device.address_of(start_)) / line_bytes);
   }
 }
 

@@ -160,7 +160,7 @@ class SweptStoreSearch {
   }
 
   [[nodiscard]] std::uint64_t offset_of(std::uint64_t line) const { return start_ + line * line_bytes_; }
-  [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return device_.address_of(offset); }
+  [[nodiscard]] model::Address address_of(std::uint64_t offset) const { return device_.address_of(offset); }
 
   // Different lines from everywhere for which `accept` holds.
   template <class Accept>

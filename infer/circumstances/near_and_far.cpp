@@ -334,8 +334,7 @@ class NearAndFarSearch {
       found_.reason = "homes are told for two parts only";
       return;
     }
-    const std::uint64_t begin = device_->buffer().address;
-    const std::uint64_t first_page = (begin + mapped_page_bytes - 1) / mapped_page_bytes * mapped_page_bytes - begin;
+    const std::uint64_t first_page = bytes_to_next(device_->buffer().address, mapped_page_bytes);
     std::optional<std::uint64_t> mask;
     constexpr std::uint64_t pages_apart = 5;
     for (const std::uint64_t page : {first_page, first_page + pages_apart * mapped_page_bytes}) {

@@ -279,23 +279,24 @@ std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const
   constexpr std::uint64_t unknown_line_bytes = 32;
   const std::uint64_t line_bytes = std::min(first.line_bytes.value_or(second.line_bytes.value_or(unknown_line_bytes)),
                                             second.line_bytes.value_or(~std::uint64_t{0}));
-  std::vector<std::uint64_t> addresses;
-  const auto add_if_covered = [&](std::uint64_t address) {
+  std::vector<std::uint64_t> numbers;
+  const auto add_if_covered = [&](model::Address address) {
     if (covers(*first.index, address) && covers(*second.index, address)) {
-      addresses.push_back(address);
+      numbers.push_back(number_of(address));
     }
   };
   model::Random random(1);
   for (const CacheDescription* cache : {&first, &second}) {
     const model::CoveredRange range = covered(*cache->index);
     for (std::size_t i = 0; i < contiguous; ++i) {
-      add_if_covered(range.begin + i * line_bytes);
+      add_if_covered(model::Address{range.begin + i * line_bytes});
     }
     for (std::size_t i = 0; i < random_ones; ++i) {
-      add_if_covered(range.bytes ? range.begin + random.below(*range.bytes) : random() & bits & widest_bits);
+      add_if_covered(
+          model::Address{range.bytes ? range.begin + random.below(*range.bytes) : random() & bits & widest_bits});
     }
   }
-  return addresses;
+  return numbers;
 }
 
 Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
@@ -338,7 +339,8 @@ Judgement judge_ways(const CacheDescription& first, const CacheDescription& seco
     return same("but for which set has how many");
   }
   const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
-  const bool alike = std::ranges::all_of(common_addresses(first, second, bits), [&](std::uint64_t address) {
+  const bool alike = std::ranges::all_of(common_addresses(first, second, bits), [&](std::uint64_t number) {
+    const model::Address address{number};
     return first.ways->at(set_of(*first.index, address)) == second.ways->at(set_of(*second.index, address));
   });
   return alike ? same() : different("other sets have them");

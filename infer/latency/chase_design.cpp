@@ -155,12 +155,12 @@ void ChaseDesigner::find_pages(const model::BufferFacts& buffer) {
     return std::ranges::all_of(completed_, [&](const DeviceDescription& each) {
       const auto covered = [&](const std::string& name) {
         const model::IndexFunction& index = *each.caches.at(name).index;
-        return model::covers(index, address_ + page) && model::covers(index, address_ + page + page_bytes_ - 1);
+        return model::covers(index, address_ + page) && model::covers(index, address_ + (page + page_bytes_ - 1));
       };
       return std::ranges::all_of(path_.caches, covered) && std::ranges::all_of(path_.tlbs, covered);
     });
   };
-  const std::uint64_t first = (page_bytes_ - address_ % page_bytes_) % page_bytes_;
+  const std::uint64_t first = bytes_to_next(address_, page_bytes_);
   const std::uint64_t count = buffer.bytes < first ? 0 : (buffer.bytes - first) / page_bytes_;
   const std::uint64_t step = std::max<std::uint64_t>(1, count / most_pages);
   for (std::uint64_t page = 0; page < count; page += step) {
@@ -205,10 +205,7 @@ void ChaseDesigner::put_into(StartState start) {
 }
 
 std::vector<std::optional<AccessClass>> ChaseDesigner::play(const AccessSequence& offsets, std::size_t step) {
-  AccessSequence addresses = offsets;
-  for (std::uint64_t& address : addresses) {
-    address += address_;
-  }
+  const std::vector<std::uint64_t> addresses = model::address_numbers(offsets, address_);
   std::vector<AccessClass> agreed(offsets.size());
   std::vector<char> agree(offsets.size(), 1);
   std::vector<AccessClass> classes(offsets.size());
@@ -376,7 +373,7 @@ Chase ChaseDesigner::next(StartState start, std::size_t times) {
     return ago;
   };
   for (std::size_t i = 0; i < chase.offsets.size(); ++i) {
-    const std::uint64_t address = address_ + chase.offsets[i];
+    const model::Address address = address_ + chase.offsets[i];
     chase.recencies.push_back({.page = recency(last_of_page, address / page_bytes_, i),
                                .line = recency(last_of_line, address / line_bytes_, i)});
   }

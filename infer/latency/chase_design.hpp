@@ -110,7 +110,7 @@ class ChaseDesigner {
   // From the description with the least of everything that is not known to the one with the most of it.
   std::vector<model::HierarchySimulator> simulators_;
   std::vector<Known> known_classes_;
-  std::uint64_t address_ = 0;
+  model::Address address_ = {};
   std::uint64_t page_bytes_ = 0;
   std::uint64_t line_bytes_ = 0;
   std::vector<std::uint64_t> pages_;  // offsets

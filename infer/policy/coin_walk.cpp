@@ -115,7 +115,7 @@ std::vector<model::Outcome> outcomes_in_one_set(const CoinWalk& walk, std::uint3
   model::Question question;
   question.warm.assign(walk.warm.begin(), walk.warm.end());
   question.record.assign(walk.record.begin(), walk.record.end());
-  return outcomes_of(*model::CacheSimulator::make(model::one_set(policy, ways), seed), question, 0);
+  return outcomes_of(*model::CacheSimulator::make(model::one_set(policy, ways), seed), question, {});
 }
 
 }  // namespace gpuinfer::infer

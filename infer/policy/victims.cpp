@@ -291,7 +291,7 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
   std::size_t observed = 0;
   for (std::size_t round = 0; observed < wanted && round < most_simulated; ++round) {
     std::vector<Reading> readings;
-    for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
+    for (const model::Outcome outcome : outcomes_of(*simulator, question, {})) {
       const bool miss = model::is_miss(outcome);
       const bool misread = random.unit() < (miss ? rates.miss_misreads : rates.hit_misreads);
       const bool unclear = rates.unclear > 0 && random.unit() < rates.unclear;

@@ -73,7 +73,7 @@ std::vector<Replacement> classes_of(const Rivals& rivals, const std::set<std::ui
 
 // A sequence on which two policies differ; none: the widest set has too few recorded lines, or they do not differ.
 std::optional<std::string> telling_sequence(const Replacement& one, const Replacement& other, const TraceFit& best,
-                                            std::uint64_t address_of_buffer) {
+                                            model::Address address_of_buffer) {
   const auto widest = std::ranges::max_element(best.ways);
   const auto lines = best.split.lines_of_sets()[static_cast<std::size_t>(widest - best.ways.begin())];
   const model::Comparison comparison = model::compare(one, other, *widest);
@@ -86,13 +86,13 @@ std::optional<std::string> telling_sequence(const Replacement& one, const Replac
       return std::nullopt;
     }
     text += ' ';
-    text += std::to_string(lines[line] - address_of_buffer);
+    text += std::to_string(model::Address{lines[line]} - address_of_buffer);
   }
   return text + ": the last one hits under one of " + model::to_text(one) + " and " + model::to_text(other) +
          " and misses under the other";
 }
 
-void conclude_replacement(const Explanation& explanation, std::uint64_t address_of_buffer,
+void conclude_replacement(const Explanation& explanation, model::Address address_of_buffer,
                           const std::string& longer_walk, const RecordedLeaves& leaves) {
   const TraceFit& best = explanation.best();
   const std::vector<Replacement> classes =
@@ -145,10 +145,10 @@ std::size_t contiguous_first(std::vector<AssignedLine>& lines, std::uint64_t lin
 bool holds_for_all_lines(const IndexFit& fit, const Explanation& explanation, const Scorer& scorer) {
   TraceFit by_index = explanation.best();
   for (std::size_t i = 0; i < by_index.split.lines.size(); ++i) {
-    if (!model::covers(fit.index, by_index.split.lines[i])) {
+    if (!model::covers(fit.index, model::Address{by_index.split.lines[i]})) {
       return false;
     }
-    by_index.split.set_of[i] = fit.name_of_set[model::set_of(fit.index, by_index.split.lines[i])];
+    by_index.split.set_of[i] = fit.name_of_set[model::set_of(fit.index, model::Address{by_index.split.lines[i]})];
   }
   return wrong_of(by_index, explanation.simulation, scorer) <= explanation.best().wrong + explanation.tolerated;
 }
@@ -200,7 +200,7 @@ std::optional<IndexFit> conclude_index(const Explanation& explanation, const std
   std::vector<AssignedLine> decided;
   for (std::size_t i = 0; i < best.split.lines.size(); ++i) {
     if (explanation.rivals.line_is_decided[i]) {
-      decided.push_back({.address = best.split.lines[i], .set = best.split.set_of[i]});
+      decided.push_back({.address = model::Address{best.split.lines[i]}, .set = best.split.set_of[i]});
     }
   }
   const auto give_up = [&](const IndexDoubt& doubt, std::vector<std::string> alternatives) {

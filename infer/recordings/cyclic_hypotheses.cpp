@@ -76,7 +76,7 @@ WaysBracket bracket_of(const model::BitsIndex& index, std::uint64_t line_bytes, 
   for (const FillMisses& of_recording : fills) {
     std::map<std::uint32_t, OfSet> of_sets;
     for (const auto& [fill_address, misses] : of_recording.misses) {
-      OfSet& of_set = of_sets[index.set_of(fill_address)];
+      OfSet& of_set = of_sets[index.set_of(model::Address{fill_address})];
       of_set.lines.insert(fill_address / line_bytes);
       of_set.misses += misses;
     }
@@ -175,7 +175,7 @@ AllCompared all_compared(const ReadTraces& read_traces, const model::LatencyCycl
   return all;
 }
 
-bool explains_all(const CacheDescription& cache, const AllCompared& compared, std::uint64_t address_of_buffer,
+bool explains_all(const CacheDescription& cache, const AllCompared& compared, model::Address address_of_buffer,
                   std::uint64_t seed) {
   const auto agreement_with = [&](const Compared& one) {
     return validate(cache, *one.trace, one.readings, address_of_buffer, seed);
@@ -221,7 +221,7 @@ bool loads_halves_of(std::uint64_t block_bytes, const ReadTraces& all) {
     std::unordered_set<std::uint64_t> halves;
     for (const std::uint64_t offset : read.trace->question.record) {
       all.loop.step();
-      const std::uint64_t address = all.address_of_buffer + offset;
+      const model::Address address = all.address_of_buffer + offset;
       blocks.insert(address / block_bytes);
       halves.insert(address / (block_bytes / 2));
     }

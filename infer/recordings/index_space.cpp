@@ -53,10 +53,10 @@ class FunctionScore {
         [&](const auto& kind) {
           std::vector<std::uint32_t> sets;
           for (std::size_t i = 0; i < members.size(); ++i) {
-            sets.push_back(kind.set_of(asked_[i]));
+            sets.push_back(kind.set_of(model::Address{asked_[i]}));
           }
           for (const std::uint64_t line : simulation_->lines()) {
-            const std::uint32_t set = kind.set_of(line);
+            const std::uint32_t set = kind.set_of(model::Address{line});
             for (std::size_t i = 0; i < sets.size(); ++i) {
               if (sets[i] == set) {
                 members[i].push_back(line);
@@ -131,7 +131,8 @@ LineSplit split_by(const model::IndexFunction& index, const Lines& lines) {
   std::unordered_map<std::uint32_t, std::uint32_t> number_of;
   for (const std::uint64_t line : lines) {
     split.set_of.push_back(
-        number_of.emplace(model::set_of(index, line), static_cast<std::uint32_t>(number_of.size())).first->second);
+        number_of.emplace(model::set_of(index, model::Address{line}), static_cast<std::uint32_t>(number_of.size()))
+            .first->second);
   }
   return split;
 }

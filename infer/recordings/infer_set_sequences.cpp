@@ -31,7 +31,7 @@ bool explains(model::CacheSimulator& set, const SetSequence& sequence) {
   set.put_into(model::StartState::clean);
   std::vector<bool> is_hit;
   for (const SetSequence::Access& access : sequence.accesses) {
-    const bool hit = !is_miss(set.step(access.line, model::AccessKind::load).outcome);
+    const bool hit = !is_miss(set.step(model::Address{access.line}, model::AccessKind::load).outcome);
     if (access.is_counted) {
       is_hit.push_back(hit);
     }

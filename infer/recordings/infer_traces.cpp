@@ -70,7 +70,7 @@ std::vector<ReadTrace> read_at(double most_of_hit, std::span<const Trace> traces
 }
 
 // Which of three latencies are hits is not known, so what follows from either is an alternative.
-void state_three_levels(std::span<const Trace> traces, std::uint64_t address_of_buffer,
+void state_three_levels(std::span<const Trace> traces, model::Address address_of_buffer,
                         const model::LatencyCycles& nearer, const RecordedLeaves& leaves) {
   const model::LatencyCycles farther = std::exchange(leaves.cache().latency_cycles, {});
   std::vector<std::string> levels;
@@ -175,7 +175,7 @@ void explain_traces(const ReadTraces& all, const Settings& settings, const Score
 }
 
 // Throws AskingEnded, and leaves what it had found.
-void find_in(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+void find_in(std::span<const Trace> traces, model::Address address_of_buffer, const Settings& settings,
              const Scorer& scorer, const RecordedLeaves& leaves) {
   const LongLoop loop(settings);
   std::vector<float> latencies;
@@ -208,7 +208,7 @@ void find_in(std::span<const Trace> traces, std::uint64_t address_of_buffer, con
 
 }  // namespace
 
-CacheFinding infer_traces(std::span<const Trace> traces, std::uint64_t address_of_buffer, const Settings& settings,
+CacheFinding infer_traces(std::span<const Trace> traces, model::Address address_of_buffer, const Settings& settings,
                           const Scorer& scorer) {
   CacheFinding finding;
   finding.questions = traces.size();

@@ -15,7 +15,7 @@ namespace gpuinfer::infer {
 // to record. What the recordings do not decide is ambiguous, with the surviving alternatives and the experiment that
 // would decide. `traces` is not empty; addresses are offsets plus address_of_buffer. What is found depends neither on
 // `scorer`, which does most of the work, nor on where else it is done.
-[[nodiscard]] CacheFinding infer_traces(std::span<const model::Trace> traces, std::uint64_t address_of_buffer,
+[[nodiscard]] CacheFinding infer_traces(std::span<const model::Trace> traces, model::Address address_of_buffer,
                                         const Settings& settings, const Scorer& scorer = score_in_turn);
 
 }  // namespace gpuinfer::infer

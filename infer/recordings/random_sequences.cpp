@@ -41,13 +41,13 @@ bool starts_clean(const Trace& trace) {
 // Which part of the recorded accesses counts.
 enum class Part { all, first_two_thirds, last_third };
 
-Played played(const ReadTrace& read, std::uint64_t address_of_buffer, Part part, const LongLoop& loop) {
+Played played(const ReadTrace& read, model::Address address_of_buffer, Part part, const LongLoop& loop) {
   const model::Question& question = read.trace->question;
   Played played;
   for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
       loop.step();
-      played.addresses.push_back(address_of_buffer + offset);
+      played.addresses.push_back(number_of(address_of_buffer + offset));
     }
   }
   played.measured.resize(question.warm.size(), Measured::unclear);

@@ -56,7 +56,7 @@ class LongLoop {
 // All recordings of one load path; addresses are their offsets plus address_of_buffer.
 struct ReadTraces {
   std::vector<ReadTrace> traces;
-  std::uint64_t address_of_buffer = 0;
+  model::Address address_of_buffer = {};
   FillSize fill = {};
   LongLoop loop = {};  // of whoever goes through the accesses
 };

@@ -297,7 +297,8 @@ void SetSimulation::simulate(std::span<const std::uint64_t> lines, const Suppose
       simulator->put_into(model::StartState::clean);
       current = r;
     }
-    const model::AccessEvent event = simulator->step(recordings_[r].addresses[i], model::AccessKind::load);
+    const model::AccessEvent event =
+        simulator->step(model::Address{recordings_[r].addresses[i]}, model::AccessKind::load);
     visit(r, i, is_miss(event.outcome));
   });
 }

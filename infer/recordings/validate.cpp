@@ -27,7 +27,7 @@ constexpr std::size_t most_ways_of_states = std::size_t{1} << 17U;
 
 // Plays offsets some at a time and calls visit(place, outcome); long recordings are not held twice.
 template <class Visit>
-void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets, std::uint64_t address_of_buffer,
+void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets, model::Address address_of_buffer,
           const Visit& visit) {
   constexpr std::size_t at_once = std::size_t{1} << 16U;
   std::vector<std::uint64_t> addresses;
@@ -37,7 +37,7 @@ void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets
     addresses.resize(count);
     outcomes.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-      addresses[i] = address_of_buffer + offsets[first + i];
+      addresses[i] = number_of(address_of_buffer + offsets[first + i]);
     }
     simulator.play(addresses, outcomes);
     for (std::size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ void play(model::CacheSimulator& simulator, const model::AccessSequence& offsets
 // same accesses forwards and backwards. For an invalidated cache it is assumed that its
 // policy begins anew.
 std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
-                                       StartState start, std::uint64_t address_of_buffer, std::uint64_t seed) {
+                                       StartState start, model::Address address_of_buffer, std::uint64_t seed) {
   std::vector<Possible> outcomes(trace.question.record.size());
   const auto ignore = [](std::size_t, model::Outcome) {};
   const auto simulate = [&](const model::AccessSequence& before) {
@@ -90,7 +90,7 @@ std::optional<model::CacheDescription> in_circumstances(const model::CacheDescri
 // did what was measured there.
 class RandomHistories {
  public:
-  RandomHistories(const model::CacheDescription& cache, const model::Trace& trace, std::uint64_t address_of_buffer,
+  RandomHistories(const model::CacheDescription& cache, const model::Trace& trace, model::Address address_of_buffer,
                   std::uint64_t seed)
       : misses_(trace.question.record.size()) {
     const model::AccessSequence& record = trace.question.record;
@@ -110,8 +110,7 @@ class RandomHistories {
            [&](std::size_t i, model::Outcome outcome) { misses_[i][history] = is_miss(outcome); });
     }
     for (const std::uint64_t offset : record) {
-      set_of_.push_back(
-          model::set_of(*cache.index, (address_of_buffer + offset) / *cache.line_bytes * *cache.line_bytes));
+      set_of_.push_back(model::set_of(*cache.index, aligned_down(address_of_buffer + offset, *cache.line_bytes)));
     }
   }
 
@@ -140,7 +139,7 @@ class RandomHistories {
 
 // What each recorded access may be after all that was measured before it.
 std::vector<Possible> possible_outcomes(const model::CacheDescription& cache, const model::Trace& trace,
-                                        const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                        const std::vector<Reading>& readings, model::Address address_of_buffer,
                                         std::uint64_t seed) {
   const StartState start = trace.start_is_known ? trace.question.state : StartState::keep;
   std::unique_ptr<model::PossibleStates> states;
@@ -157,7 +156,7 @@ std::vector<Possible> possible_outcomes(const model::CacheDescription& cache, co
   std::vector<Possible> outcomes;
   std::optional<RandomHistories> histories;
   for (std::size_t i = 0; i < readings.size(); ++i) {
-    const std::uint64_t address = address_of_buffer + trace.question.record[i];
+    const model::Address address = address_of_buffer + trace.question.record[i];
     const bool is_clear = readings[i] != Reading::unclear;
     std::optional<Possible> possible = states->possible(address);
     if (!possible && model::may_hold_others(start)) {
@@ -184,7 +183,7 @@ double Agreement::share() const {
   return judged == 0 ? 0.0 : static_cast<double>(agreeing) / static_cast<double>(judged);
 }
 
-Agreement validate(const model::CacheDescription& cache, const model::Trace& trace, std::uint64_t address_of_buffer,
+Agreement validate(const model::CacheDescription& cache, const model::Trace& trace, model::Address address_of_buffer,
                    std::uint64_t seed) {
   return validate(cache, trace, read_levels(trace, cache.latency_cycles), address_of_buffer, seed);
 }
@@ -201,7 +200,7 @@ std::vector<Reading> read_levels(const model::Trace& trace, const model::Latency
 namespace {
 
 Agreement compare_chance(const model::CacheDescription& cache, const model::Trace& trace,
-                         const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+                         const std::vector<Reading>& readings, model::Address address_of_buffer, std::uint64_t seed) {
   Agreement agreement;
   agreement.accesses = readings.size();
   agreement.outliers = static_cast<std::size_t>(std::ranges::count(readings, Reading::unclear));
@@ -211,7 +210,7 @@ Agreement compare_chance(const model::CacheDescription& cache, const model::Trac
 }
 
 Agreement compare(const model::CacheDescription& cache, const model::Trace& trace, const std::vector<Reading>& readings,
-                  std::uint64_t address_of_buffer, std::uint64_t seed) {
+                  model::Address address_of_buffer, std::uint64_t seed) {
   const std::vector<Possible> possible = possible_outcomes(cache, trace, readings, address_of_buffer, seed);
   Agreement agreement;
   agreement.accesses = readings.size();
@@ -237,7 +236,7 @@ Agreement compare(const model::CacheDescription& cache, const model::Trace& trac
 
 // At how many places of its bank a pointer may begin as far as the description says: address bits above those that were
 // exercised add a number to those of the sets that nobody knows. Of other caches it changes names only.
-std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uint64_t address_of_buffer) {
+std::uint32_t possible_beginnings(const model::CacheDescription& cache, model::Address address_of_buffer) {
   if (!cache.sweep || !cache.exercised_bits || cache.exercised_bits->empty() || !shifted(*cache.index, 0)) {
     return 1;
   }
@@ -248,7 +247,7 @@ std::uint32_t possible_beginnings(const model::CacheDescription& cache, std::uin
 }  // namespace
 
 Agreement validate(const model::CacheDescription& described, const model::Trace& trace,
-                   const std::vector<Reading>& readings, std::uint64_t address_of_buffer, std::uint64_t seed) {
+                   const std::vector<Reading>& readings, model::Address address_of_buffer, std::uint64_t seed) {
   const auto carved = in_circumstances(described, trace.question.circumstances);
   if (!carved) {
     Agreement open;

@@ -33,13 +33,13 @@ struct Agreement {
 // leaf that a simulation needs. Where a pointer sweeps sets and addresses have bits above the exercised ones, the place
 // at which it begins is not known, and the one that agrees best is taken.
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
-                                 std::uint64_t address_of_buffer, std::uint64_t seed);
+                                 model::Address address_of_buffer, std::uint64_t seed);
 
 // The same in two steps, for whoever compares many caches of these latencies with one trace: one reading for each
 // recorded access; and what a cache makes of them.
 [[nodiscard]] std::vector<Reading> read_levels(const model::Trace& trace, const model::LatencyCycles& latency_cycles);
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
-                                 const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                 const std::vector<Reading>& readings, model::Address address_of_buffer,
                                  std::uint64_t seed);
 
 }  // namespace gpuinfer::infer

@@ -43,15 +43,15 @@ std::size_t first_judged(const model::Trace& trace) {
 }
 
 Judged judged_of(const model::CacheDescription& cache, const model::Trace& trace, const std::vector<Reading>& readings,
-                 std::uint64_t address_of_buffer) {
+                 model::Address address_of_buffer) {
   Judged judged;
   std::map<std::uint32_t, std::uint32_t> number_of;
-  std::unordered_map<std::uint64_t, std::size_t> last;
+  std::unordered_map<model::Address, std::size_t> last;
   for (std::size_t i = first_judged(trace); i < readings.size() && judged.place.size() < most_judged; ++i) {
     if (readings[i] == Reading::unclear) {
       continue;
     }
-    const std::uint64_t line = (address_of_buffer + trace.question.record[i]) / *cache.line_bytes * *cache.line_bytes;
+    const model::Address line = aligned_down(address_of_buffer + trace.question.record[i], *cache.line_bytes);
     const std::uint32_t name = model::set_of(*cache.index, line);
     const auto [number, is_new] = number_of.emplace(name, static_cast<std::uint32_t>(number_of.size()));
     if (is_new) {
@@ -67,16 +67,13 @@ Judged judged_of(const model::CacheDescription& cache, const model::Trace& trace
 }
 
 std::vector<std::uint64_t> addresses_of(const model::AccessSequence& offsets, std::size_t count,
-                                        std::uint64_t address_of_buffer) {
-  std::vector<std::uint64_t> addresses(offsets.begin(), offsets.begin() + static_cast<std::ptrdiff_t>(count));
-  for (std::uint64_t& address : addresses) {
-    address += address_of_buffer;
-  }
-  return addresses;
+                                        model::Address address_of_buffer) {
+  return model::address_numbers({offsets.begin(), offsets.begin() + static_cast<std::ptrdiff_t>(count)},
+                                address_of_buffer);
 }
 
 std::vector<Run> simulate(const model::CacheDescription& cache, const model::Trace& trace, const Judged& judged,
-                          std::uint64_t address_of_buffer, std::uint64_t seed) {
+                          model::Address address_of_buffer, std::uint64_t seed) {
   const model::Question& question = trace.question;
   const bool start_is_known = trace.start_is_known && !model::may_hold_others(question.state);
   const auto warm = addresses_of(question.warm, question.warm.size(), address_of_buffer);
@@ -262,7 +259,7 @@ double ChanceAgreement::p_value() const {
 }
 
 ChanceAgreement validate_chance(const model::CacheDescription& cache, const model::Trace& trace,
-                                const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                const std::vector<Reading>& readings, model::Address address_of_buffer,
                                 std::uint64_t seed) {
   static_cast<void>(model::CacheSimulator::make(cache, seed));  // throws where a leaf is null
   const Judged judged = judged_of(cache, trace, readings, address_of_buffer);

@@ -42,7 +42,7 @@ struct ChanceAgreement {
 // is not known, runs begin with the recorded sequence itself, and accesses do not count until each line was loaded some
 // times. Throws InputError when the description lacks a leaf that a simulation needs.
 [[nodiscard]] ChanceAgreement validate_chance(const model::CacheDescription& cache, const model::Trace& trace,
-                                              const std::vector<Reading>& readings, std::uint64_t address_of_buffer,
+                                              const std::vector<Reading>& readings, model::Address address_of_buffer,
                                               std::uint64_t seed);
 
 // Of independent p-values (Fisher 1925).

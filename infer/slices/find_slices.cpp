@@ -34,8 +34,7 @@ class SliceSearch {
   SliceSearch(Asker& device, std::uint64_t sector_bytes, std::uint64_t home_mask)
       : device_(&device), contention_(device), sector_bytes_(sector_bytes), home_mask_(home_mask),
         random_(stream(device.settings(), "slices")) {
-    const std::uint64_t begin = device.buffer().address;
-    first_block_ = (begin + block_bytes - 1) / block_bytes * block_bytes - begin;
+    first_block_ = bytes_to_next(device.buffer().address, block_bytes);
     const std::uint64_t bytes = device.buffer().bytes;
     blocks_ = bytes > first_block_ ? (bytes - first_block_) / block_bytes : 0;
   }

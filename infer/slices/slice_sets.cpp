@@ -370,8 +370,7 @@ class SetSearch {
   }
 
   [[nodiscard]] Line neighbour_of(Line line, std::uint64_t step) const {
-    const std::uint64_t address = device_->address_of(line) ^ step;
-    return address - device_->buffer().address;
+    return (device_->address_of(line) ^ step) - device_->buffer().address;
   }
 
   bool partition(Lines unplaced) {
@@ -584,7 +583,7 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
       }
     }
     const auto access = [&](Played& set, std::size_t line) {
-      const auto event = set.simulator->step(line, model::AccessKind::load);
+      const auto event = set.simulator->step(model::Address{line}, model::AccessKind::load);
       return model::is_miss(event.outcome);
     };
     for (Played& set : played) {

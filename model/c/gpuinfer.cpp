@@ -66,7 +66,7 @@ gpuinfer_access_result result_of(const model::AccessEvent& event) {
           .set = event.set,
           .way = event.way ? static_cast<std::int32_t>(*event.way) : -1,
           .has_victim = event.victim_address ? 1 : 0,
-          .victim_address = event.victim_address.value_or(0)};
+          .victim_address = number_of(event.victim_address.value_or(model::Address{}))};
 }
 
 std::uint32_t most_ways_of(const model::CacheDescription& cache) {
@@ -175,8 +175,8 @@ gpuinfer_status gpuinfer_cache_access(gpuinfer_cache* cache, uint64_t address, g
       throw InputError("access: no profile says what an atomic does to a cache; leave it out or access it as a store");
     }
     const std::lock_guard lock(cache->mutex);
-    const model::AccessEvent event =
-        cache->simulator->step(address, kind == GPUINFER_STORE ? model::AccessKind::store : model::AccessKind::load);
+    const model::AccessEvent event = cache->simulator->step(
+        model::Address{address}, kind == GPUINFER_STORE ? model::AccessKind::store : model::AccessKind::load);
     cache->count(event.outcome);
     if (result != nullptr) {
       give(result_of(event), result);
@@ -205,7 +205,7 @@ gpuinfer_status gpuinfer_cache_probe(gpuinfer_cache* cache, uint64_t address, gp
                                      gpuinfer_error** error) {
   return guarded(error, GPUINFER_FAILED, [&] {
     const std::lock_guard lock(cache->mutex);
-    give(result_of(cache->simulator->look_up(address)), result);
+    give(result_of(cache->simulator->look_up(model::Address{address})), result);
     return GPUINFER_OK;
   });
 }

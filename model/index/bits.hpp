@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/address.hpp"
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -17,7 +18,7 @@ struct BitsIndex {
   [[nodiscard]] static Leaves<BitsIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << bits.size(); }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     std::uint32_t set = 0;
     for (std::size_t i = 0; i < bits.size(); ++i) {
       set |= static_cast<std::uint32_t>((address >> bits[i]) & 1U) << i;

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "model/address.hpp"
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -23,7 +24,7 @@ struct HashIndex {
 
     bool operator==(const Term&) const = default;
 
-    [[nodiscard]] std::uint32_t value_of(std::uint64_t address) const {
+    [[nodiscard]] std::uint32_t value_of(Address address) const {
       std::uint64_t sum = (address >> shift) % modulo;
       for (std::size_t i = 0; i < row_masks.size(); ++i) {
         sum += (std::popcount(address & row_masks[i]) & 1) != 0 ? weights[i] : 0;
@@ -47,7 +48,7 @@ struct HashIndex {
     }
     return sets;
   }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     std::uint32_t set = 0;
     for (std::size_t i = terms.size(); i-- > 0;) {
       set = set * terms[i].modulo + terms[i].value_of(address);

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "model/address.hpp"
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -20,7 +21,7 @@ struct ModuloIndex {
   [[nodiscard]] static Leaves<ModuloIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return sets_count; }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     return static_cast<std::uint32_t>((address / granule_bytes) % sets_count);
   }
 

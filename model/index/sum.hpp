@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "model/address.hpp"
 #include "model/index/bits.hpp"
 
 namespace gpuinfer::model {
@@ -18,7 +19,7 @@ struct SumIndex {
   [[nodiscard]] static Leaves<SumIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return sets_count; }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     std::uint64_t sum = 0;
     for (const BitsIndex& field : fields) {
       sum += field.set_of(address);

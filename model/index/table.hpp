@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/address.hpp"
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -27,12 +28,12 @@ struct TableIndex {
     return sets_of.empty() ? 0 : *std::max_element(sets_of.begin(), sets_of.end()) + 1;
   }
   [[nodiscard]] CoveredRange covered() const { return {.begin = origin, .bytes = range_bytes}; }
-  [[nodiscard]] bool covers(std::uint64_t address) const {
-    return !range_bytes || (address >= origin && address - origin < *range_bytes);
+  [[nodiscard]] bool covers(Address address) const {
+    return !range_bytes || (address >= Address{origin} && address - Address{origin} < *range_bytes);
   }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     const std::uint64_t period_bytes = granule_bytes * sets_of.size();
-    const std::uint64_t shifted = address + period_bytes - origin % period_bytes;
+    const Address shifted = address + (period_bytes - origin % period_bytes);
     return sets_of[(shifted / granule_bytes) % sets_of.size()];
   }
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "model/address.hpp"
 #include "model/index/kind.hpp"
 
 namespace gpuinfer::model {
@@ -22,7 +23,7 @@ struct XorIndex {
   [[nodiscard]] static Leaves<XorIndex> leaves();
 
   [[nodiscard]] std::uint32_t sets() const { return std::uint32_t{1} << row_masks.size(); }
-  [[nodiscard]] std::uint32_t set_of(std::uint64_t address) const {
+  [[nodiscard]] std::uint32_t set_of(Address address) const {
     std::uint32_t set = 0;
     for (std::size_t i = 0; i < row_masks.size(); ++i) {
       set |= static_cast<std::uint32_t>(std::popcount(address & row_masks[i]) & 1) << i;

@@ -32,7 +32,7 @@ std::string utc_now() {
 
 void write_buffer(const hdf5::Handle& place, const model::BufferFacts& buffer) {
   hdf5::write_attribute(place, "buffer_bytes", buffer.bytes);
-  hdf5::write_attribute(place, "address_of_buffer", buffer.address);
+  hdf5::write_attribute(place, "address_of_buffer", number_of(buffer.address));
   if (buffer.raster) {
     hdf5::write_attribute(place, "texel_bytes", buffer.raster->texel_bytes);
     hdf5::write_attribute(place, "raster_width", buffer.raster->width);
@@ -51,7 +51,7 @@ void write_buffer(const hdf5::Handle& place, const model::BufferFacts& buffer) {
 
 model::BufferFacts read_buffer(const hdf5::Handle& place) {
   model::BufferFacts buffer{.bytes = hdf5::read_integer_attribute(place, "buffer_bytes"),
-                            .address = hdf5::read_integer_attribute(place, "address_of_buffer")};
+                            .address = model::Address{hdf5::read_integer_attribute(place, "address_of_buffer")}};
   if (hdf5::has_attribute(place, "texel_bytes")) {
     buffer.raster = model::Raster{.texel_bytes = hdf5::read_integer_attribute(place, "texel_bytes"),
                                   .width = hdf5::read_integer_attribute(place, "raster_width"),

@@ -286,7 +286,8 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
       continue;
     }
     offer.bytes = *asked_bytes;
-    model::BufferFacts buffer{.bytes = offer.bytes, .address = offer.reach.address, .raster = std::nullopt};
+    model::BufferFacts buffer{
+        .bytes = offer.bytes, .address = model::Address{offer.reach.address}, .raster = std::nullopt};
     if (target.path == LoadPath::texture_2d) {
       buffer.raster = raster_facts;
     }
@@ -434,7 +435,7 @@ cuda::Reach CudaProbe::reach_of(const Target& target) const {
 void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Target> targets) {
   gpu_.allocate(buffer_, options.buffer_bytes, std::bit_ceil(options.buffer_bytes));
   gpu_.make_texture(buffer_);
-  facts_.buffer = {.bytes = buffer_.bytes(), .address = buffer_.address()};
+  facts_.buffer = {.bytes = buffer_.bytes(), .address = model::Address{buffer_.address()}};
   const auto any = [&](Emptying emptying) {
     return std::ranges::find(targets, emptying, &Target::emptying) != targets.end();
   };

@@ -113,7 +113,7 @@ class HostDevice final : public model::Answerer {
 
     facts_.name = brand();
     facts_.source = "host";
-    facts_.buffer = {.bytes = buffer_bytes, .address = 0};
+    facts_.buffer = {.bytes = buffer_bytes, .address = {}};
     facts_.targets = host_targets();
     for (const LapTarget& target : lap_targets) {
       facts_.own_buffers[std::string(target.name)] = {.bytes = target.buffer_bytes, .averages_laps = true};

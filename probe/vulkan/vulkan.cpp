@@ -103,7 +103,7 @@ bool is_asked(const VulkanOptions& options, std::string_view name) {
 
 VulkanProbe::VulkanProbe(const VulkanOptions& options) : gpu_(options), facts_(gpu_.facts()) {
   const vulkan::Reach reach = gpu_.reach(LoadPath::global);
-  facts_.buffer = {.bytes = reach.bytes, .address = reach.address};
+  facts_.buffer = {.bytes = reach.bytes, .address = model::Address{reach.address}};
   for (const Target& target : all_targets) {
     // A CPU that plays a GPU passes no cache by.
     if (target.path != LoadPath::past_l1 || gpu_.is_gpu()) {
@@ -131,7 +131,7 @@ void VulkanProbe::offer(const Target& target) {
     return;
   }
   made.bytes = *bytes;
-  const model::BufferFacts buffer{.bytes = made.bytes, .address = made.reach.address};
+  const model::BufferFacts buffer{.bytes = made.bytes, .address = model::Address{made.reach.address}};
   if (buffer != facts_.buffer) {
     facts_.own_buffers[std::string(target.name)] = buffer;
   }

@@ -30,7 +30,7 @@ void play(const model::Replacement& replacement, std::uint32_t ways) {
     draw = draw * 1664525U + 1013904223U;
     const std::uint64_t line = (draw >> 16U) % (ways + 2);
     const auto found = std::find(lines_of_ways.begin(), lines_of_ways.end(), line);
-    const model::AccessEvent event = simulator->step(line, model::AccessKind::load);
+    const model::AccessEvent event = simulator->step(model::Address{line}, model::AccessKind::load);
     require((event.outcome == model::Outcome::hit) == (found != lines_of_ways.end()), "both know what is in the set");
     if (found != lines_of_ways.end()) {
       machine.hit(static_cast<std::uint32_t>(found - lines_of_ways.begin()));

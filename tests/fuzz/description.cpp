@@ -48,10 +48,11 @@ void play(const model::CacheDescription& cache) {
       }
     }
     const auto snapshot = simulator->snapshot();
-    const model::AccessEvent event = simulator->step(addresses.back(), model::AccessKind::load);
+    const model::AccessEvent event = simulator->step(model::Address{addresses.back()}, model::AccessKind::load);
     simulator->restore(*snapshot);
-    require(event == simulator->step(addresses.back(), model::AccessKind::load), "a snapshot brings the state back");
-    static_cast<void>(simulator->step(addresses.front(), model::AccessKind::store));
+    require(event == simulator->step(model::Address{addresses.back()}, model::AccessKind::load),
+            "a snapshot brings the state back");
+    static_cast<void>(simulator->step(model::Address{addresses.front()}, model::AccessKind::store));
   });
 }
 

@@ -46,7 +46,8 @@ inline bool same_sets(const model::CacheDescription& a, const model::CacheDescri
   if (!same_partition(*a.index, *b.index, addresses)) {
     return false;
   }
-  return std::all_of(addresses.begin(), addresses.end(), [&](std::uint64_t address) {
+  return std::all_of(addresses.begin(), addresses.end(), [&](std::uint64_t number) {
+    const model::Address address{number};
     return (*a.ways)[model::set_of(*a.index, address)] == (*b.ways)[model::set_of(*b.index, address)];
   });
 }
@@ -72,7 +73,7 @@ inline void expect_same_shares(const model::Replacement& found, const model::Rep
 // Every resolved leaf is true, and every other one is null. A leaf that `truth` lacks has no true value, so it must not
 // be resolved. Addresses of an index that goes only so far are compared as far as it goes.
 inline void expect_nothing_wrong(const CacheFinding& finding, const model::CacheDescription& truth,
-                                 std::uint64_t first_address, std::uint64_t range_bytes) {
+                                 model::Address first_address, std::uint64_t range_bytes) {
   SCOPED_TRACE(text_of(finding));
   const model::CacheDescription& cache = finding.cache;
   const auto expect_number = [&](const char* leaf, const auto& found, const auto& expected) {
@@ -101,9 +102,9 @@ inline void expect_nothing_wrong(const CacheFinding& finding, const model::Cache
     constexpr std::uint64_t most_addresses = 20000;
     const std::uint64_t stride = std::max<std::uint64_t>(4, range_bytes / most_addresses / 4 * 4);
     for (std::uint64_t offset = 0; offset < range_bytes; offset += stride) {
-      for (const std::uint64_t address : {first_address + offset, first_address + offset / stride * 4}) {
+      for (const model::Address address : {first_address + offset, first_address + offset / stride * 4}) {
         if (model::covers(*cache.index, address) && model::covers(*truth.index, address)) {
-          addresses.push_back(address);
+          addresses.push_back(number_of(address));
         }
       }
     }

@@ -52,7 +52,7 @@ class Device final : public model::Answerer {
   void refuse_clean_starts() { refuses_clean_ = true; }
   // Every question comes after loads of this many bytes that lie behind the buffer; there is no other start.
   void only_flood(std::uint64_t bytes) { flood_bytes_ = bytes; }
-  void move_buffer_to(std::uint64_t address) { facts_.buffer.address = address; }
+  void move_buffer_to(std::uint64_t address) { facts_.buffer.address = model::Address{address}; }
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
@@ -76,14 +76,14 @@ class Device final : public model::Answerer {
       cache_ = make_();
     }
     for (std::uint64_t offset = 0; offset < flood_bytes_; offset += sizeof(std::uint32_t)) {
-      cache_->load(facts_.buffer.address + facts_.buffer.bytes + offset);
+      cache_->load(number_of(facts_.buffer.address + (facts_.buffer.bytes + offset)));
     }
     for (const std::uint64_t offset : question.warm) {
-      cache_->load(facts_.buffer.address + offset);
+      cache_->load(number_of(facts_.buffer.address + offset));
     }
     model::Answer answer;
     for (const std::uint64_t offset : question.record) {
-      const Level& level = levels_.at(cache_->load(facts_.buffer.address + offset));
+      const Level& level = levels_.at(cache_->load(number_of(facts_.buffer.address + offset)));
       const double cycles = std::normal_distribution<double>(level.cycles, level.deviation_cycles)(random_);
       answer.latency_cycles.push_back(static_cast<float>(std::max(0.0, std::round(cycles))));
     }

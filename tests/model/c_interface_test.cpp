@@ -51,7 +51,7 @@ TEST(CInterface, AnswersAsTheSimulatorOfTheProfileAtACarveout) {
   Random draw(seed);
   for (int i = 0; i < 50000; ++i) {
     const std::uint64_t address = draw.below(1U << 14U) * 32;
-    const AccessEvent expected = simulator->step(address, AccessKind::load);
+    const AccessEvent expected = simulator->step(Address{address}, AccessKind::load);
     const gpuinfer_access_result before = probe(cache, address);
     ASSERT_EQ(before.outcome == GPUINFER_HIT, !is_miss(expected.outcome)) << i;
     ASSERT_EQ(before.set, expected.set);
@@ -60,7 +60,7 @@ TEST(CInterface, AnswersAsTheSimulatorOfTheProfileAtACarveout) {
     ASSERT_EQ(found.outcome == GPUINFER_HIT, !is_miss(expected.outcome)) << i;
     ASSERT_EQ(found.set, expected.set);
     ASSERT_EQ(found.has_victim != 0, expected.victim_address.has_value());
-    ASSERT_EQ(found.victim_address, expected.victim_address.value_or(0));
+    ASSERT_EQ(found.victim_address, number_of(expected.victim_address.value_or(model::Address{})));
   }
   const gpuinfer_statistics counted = statistics_of(cache);
   EXPECT_EQ(counted.accesses, 50000U);

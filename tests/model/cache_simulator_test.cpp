@@ -27,7 +27,8 @@ CacheDescription configured_cache(const std::string& device, const std::string& 
 
 std::vector<Outcome> play(const CacheDescription& cache, const AccessSequence& warm, const AccessSequence& record) {
   const auto simulator = CacheSimulator::make(cache, 1);
-  return outcomes_of(*simulator, {.target = "", .state = StartState::clean, .warm = warm, .record = record}, 0);
+  return outcomes_of(*simulator, {.target = "", .state = StartState::clean, .warm = warm, .record = record},
+                     Address{0});
 }
 
 // One round of a cyclic chase after `warm_rounds` rounds.
@@ -54,7 +55,7 @@ std::set<std::uint32_t> missed_sets(const CacheDescription& cache, std::uint64_t
   const auto outcomes = chase(cache, words * word_bytes, 32);
   std::map<std::uint32_t, std::set<bool>> missed;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    missed[set_of(*cache.index, i * 32)].insert(is_miss(outcomes[i]));
+    missed[set_of(*cache.index, Address{i * 32})].insert(is_miss(outcomes[i]));
   }
   std::set<std::uint32_t> sets;
   for (const auto& [set, outcomes_in_set] : missed) {
@@ -136,7 +137,7 @@ TEST(CacheSimulator, ReadOnlyMapIsNoBitField) {
     for (unsigned high = low + 1; high < 64; ++high) {
       std::map<std::uint32_t, std::set<std::uint32_t>> sets_of_field;
       for (std::uint64_t address = 0; address < 16384; address += 128) {
-        sets_of_field[BitsIndex{{low, high}}.set_of(address)].insert(set_of(index, address));
+        sets_of_field[BitsIndex{{low, high}}.set_of(Address{address})].insert(set_of(index, Address{address}));
       }
       EXPECT_TRUE(std::any_of(sets_of_field.begin(), sets_of_field.end(),
                               [](const auto& field) { return field.second.size() > 1; }))
@@ -156,10 +157,10 @@ TEST(CacheSimulator, FermiL1MissesOnlyInTheOverflowingSet) {
   const CacheDescription l1 = configured_cache("gtx560ti", "L1D");
   const AccessSequence round = cold_pass(0, 16384 + 128, 128);
   const auto outcomes = play(l1, round, repeated(round, 200));
-  const std::uint32_t overflowing = set_of(*l1.index, 16384);
+  const std::uint32_t overflowing = set_of(*l1.index, Address{16384});
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (is_miss(outcomes[i])) {
-      ASSERT_EQ(set_of(*l1.index, round[i % round.size()]), overflowing);
+      ASSERT_EQ(set_of(*l1.index, Address{round[i % round.size()]}), overflowing);
     }
   }
   const double share = static_cast<double>(misses(outcomes)) / (200 * 5);
@@ -232,7 +233,7 @@ TEST(CacheSimulator, StatesDifferInWhatTheyForget) {
     const auto cache = CacheSimulator::make(small_cache(fermi), 1);
     cache->play(one_eviction, {});
     const Question question{.target = "", .state = state, .warm = {}, .record = next_eviction};
-    return !is_miss(outcomes_of(*cache, question, 0).back());
+    return !is_miss(outcomes_of(*cache, question, Address{0}).back());
   };
   EXPECT_TRUE(last_hits(StartState::clean));
   EXPECT_FALSE(last_hits(StartState::invalidated)) << "the next eviction is the second one since power-on";
@@ -240,21 +241,21 @@ TEST(CacheSimulator, StatesDifferInWhatTheyForget) {
   const auto cache = CacheSimulator::make(small_cache(fermi), 1);
   cache->play(one_eviction, {});
   const Question kept{.target = "", .state = StartState::keep, .warm = {}, .record = {0, 64}};
-  EXPECT_EQ(outcomes_of(*cache, kept, 0), (std::vector<Outcome>{Outcome::hit, Outcome::hit}));
+  EXPECT_EQ(outcomes_of(*cache, kept, Address{0}), (std::vector<Outcome>{Outcome::hit, Outcome::hit}));
 }
 
 TEST(CacheSimulator, AFloodLeavesFullSetsOfOthers) {
   const auto cache = CacheSimulator::make(small_cache({.policy = "lru", .parameters = {}, .equivalent = {}}), 1);
   cache->play(AccessSequence{0, 32}, {});
   const Question flooded{.target = "", .state = StartState::flooded, .warm = {}, .record = {0, 32, 0, 32, 64, 0}};
-  EXPECT_EQ(outcomes_of(*cache, flooded, 0),
+  EXPECT_EQ(outcomes_of(*cache, flooded, Address{0}),
             (std::vector<Outcome>{Outcome::line_miss, Outcome::line_miss, Outcome::hit, Outcome::hit,
                                   Outcome::line_miss, Outcome::line_miss}));
 
   // A new line goes to the end that leaves first, and the others that are there stay for ever.
   const auto sticky = CacheSimulator::make(small_cache({.policy = "lip", .parameters = {}, .equivalent = {}}), 1);
   const Question in_turn{.target = "", .state = StartState::flooded, .warm = {}, .record = {0, 32, 0, 32}};
-  EXPECT_EQ(outcomes_of(*sticky, in_turn, 0), std::vector<Outcome>(4, Outcome::line_miss));
+  EXPECT_EQ(outcomes_of(*sticky, in_turn, Address{0}), std::vector<Outcome>(4, Outcome::line_miss));
 }
 
 TEST(CacheSimulator, IndexTakesTheAddressNotTheOffset) {
@@ -263,8 +264,8 @@ TEST(CacheSimulator, IndexTakesTheAddressNotTheOffset) {
   cache.index = TableIndex{.granule_bytes = 32, .sets_of = {0, 0, 1, 1}, .origin = 0, .range_bytes = {}};
   const auto simulator = CacheSimulator::make(cache, 1);
   const Question question{.target = "", .state = StartState::clean, .warm = {0, 32}, .record = {0}};
-  EXPECT_TRUE(is_miss(outcomes_of(*simulator, question, 0).front()));
-  EXPECT_FALSE(is_miss(outcomes_of(*simulator, question, 32).front()));
+  EXPECT_TRUE(is_miss(outcomes_of(*simulator, question, Address{0}).front()));
+  EXPECT_FALSE(is_miss(outcomes_of(*simulator, question, Address{32}).front()));
 }
 
 TEST(CacheSimulator, PrefetchBringsTheNextLines) {
@@ -356,7 +357,7 @@ std::vector<bool> textbook_misses(const CacheDescription& cache, const AccessSeq
   for (const std::uint64_t address : sequence) {
     const std::uint64_t number = address / *cache.line_bytes;
     const std::uint64_t sector = address % *cache.line_bytes / *cache.sector_bytes;
-    const std::uint32_t set = set_of(*cache.index, address);
+    const std::uint32_t set = set_of(*cache.index, Address{address});
     auto& queue = content[set];
     const auto found =
         std::find_if(queue.begin(), queue.end(), [&](const Line& line) { return line.number == number; });
@@ -430,12 +431,12 @@ TEST(CacheSimulator, StepSaysWhereALineGoesAndWhichOneItDrivesOut) {
   cache.ways = {2, 2};
   cache.index = BitsIndex{{5}};
   const auto simulator = CacheSimulator::make(cache, 1);
-  const auto load = [&](std::uint64_t address) { return simulator->step(address, AccessKind::load); };
+  const auto load = [&](std::uint64_t address) { return simulator->step(Address{address}, AccessKind::load); };
   using Event = AccessEvent;
   EXPECT_EQ(load(36), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 0, .victim_address = std::nullopt}));
   EXPECT_EQ(load(100), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 1, .victim_address = std::nullopt}));
   EXPECT_EQ(load(60), (Event{.outcome = Outcome::hit, .set = 1, .way = 0, .victim_address = std::nullopt}));
-  EXPECT_EQ(load(160), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 1, .victim_address = 96}));
+  EXPECT_EQ(load(160), (Event{.outcome = Outcome::line_miss, .set = 1, .way = 1, .victim_address = Address{96}}));
 }
 
 TEST(CacheSimulator, StepsAndPlaysAreTheSame) {
@@ -455,7 +456,7 @@ TEST(CacheSimulator, StepsAndPlaysAreTheSame) {
     std::vector<Outcome> outcomes(walk.size());
     played->play(walk, outcomes);
     for (std::size_t i = 0; i < walk.size(); ++i) {
-      ASSERT_EQ(stepped->step(walk[i], AccessKind::load).outcome, outcomes[i]) << "access " << i;
+      ASSERT_EQ(stepped->step(Address{walk[i]}, AccessKind::load).outcome, outcomes[i]) << "access " << i;
     }
   }
 }
@@ -477,12 +478,12 @@ TEST(CacheSimulator, LookingUpFindsWhatALoadFindsAndChangesNothing) {
     const auto looked_up = CacheSimulator::make(cache, 1);
     const auto loaded = CacheSimulator::make(cache, 1);
     for (const std::uint64_t address : random_walk(cold_pass(0, 2048, 4), 5000, random)) {
-      const AccessEvent found = looked_up->look_up(address);
-      const AccessEvent event = looked_up->step(address, AccessKind::load);
+      const AccessEvent found = looked_up->look_up(Address{address});
+      const AccessEvent event = looked_up->step(Address{address}, AccessKind::load);
       ASSERT_EQ(found.outcome, event.outcome) << "address " << address;
       ASSERT_EQ(found.set, event.set);
       ASSERT_TRUE(!found.way || found.way == event.way);
-      ASSERT_EQ(event, loaded->step(address, AccessKind::load));
+      ASSERT_EQ(event, loaded->step(Address{address}, AccessKind::load));
     }
   }
 }
@@ -502,27 +503,27 @@ Store store_rule_of(bool allocate, bool touches) {
 
 TEST(CacheSimulator, StoresFollowTheirRule) {
   CacheDescription cache = small_cache(lru);
-  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store), InputError);
+  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(Address{0}, AccessKind::store), InputError);
 
   cache.store = store_rule_of(false, true);
   auto simulator = CacheSimulator::make(cache, 1);
-  EXPECT_FALSE(simulator->step(0, AccessKind::store).way.has_value());
-  EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::line_miss);
-  simulator->step(32, AccessKind::load);
-  simulator->step(0, AccessKind::store);  // makes it the most recent
-  EXPECT_EQ(simulator->step(64, AccessKind::load).victim_address, 32U);
+  EXPECT_FALSE(simulator->step(Address{0}, AccessKind::store).way.has_value());
+  EXPECT_EQ(simulator->step(Address{0}, AccessKind::load).outcome, Outcome::line_miss);
+  simulator->step(Address{32}, AccessKind::load);
+  simulator->step(Address{0}, AccessKind::store);  // makes it the most recent
+  EXPECT_EQ(simulator->step(Address{64}, AccessKind::load).victim_address, Address{32});
 
   cache.store = store_rule_of(true, true);
   cache.store->evicts = true;
   simulator = CacheSimulator::make(cache, 1);
-  EXPECT_EQ(simulator->step(0, AccessKind::store).way, 0U);
-  EXPECT_EQ(simulator->step(0, AccessKind::load).outcome, Outcome::hit);
-  simulator->step(32, AccessKind::load);
-  EXPECT_FALSE(simulator->step(0, AccessKind::store).way.has_value());
-  const AccessEvent refill = simulator->step(64, AccessKind::load);
+  EXPECT_EQ(simulator->step(Address{0}, AccessKind::store).way, 0U);
+  EXPECT_EQ(simulator->step(Address{0}, AccessKind::load).outcome, Outcome::hit);
+  simulator->step(Address{32}, AccessKind::load);
+  EXPECT_FALSE(simulator->step(Address{0}, AccessKind::store).way.has_value());
+  const AccessEvent refill = simulator->step(Address{64}, AccessKind::load);
   EXPECT_EQ(refill.way, 0U) << "the way that the store freed";
   EXPECT_FALSE(refill.victim_address.has_value());
-  EXPECT_EQ(simulator->step(0, AccessKind::load).victim_address, 32U);
+  EXPECT_EQ(simulator->step(Address{0}, AccessKind::load).victim_address, Address{32});
 }
 
 TEST(CacheSimulator, StoresThatDoNotTouchLeaveTheOrder) {
@@ -530,10 +531,10 @@ TEST(CacheSimulator, StoresThatDoNotTouchLeaveTheOrder) {
     CacheDescription cache = small_cache(lru);
     cache.store = store_rule_of(true, touches);
     const auto simulator = CacheSimulator::make(cache, 1);
-    simulator->step(0, AccessKind::load);
-    simulator->step(32, AccessKind::load);
-    EXPECT_EQ(simulator->step(0, AccessKind::store).outcome, Outcome::hit);
-    EXPECT_EQ(simulator->step(64, AccessKind::load).victim_address, touches ? 32U : 0U);
+    simulator->step(Address{0}, AccessKind::load);
+    simulator->step(Address{32}, AccessKind::load);
+    EXPECT_EQ(simulator->step(Address{0}, AccessKind::store).outcome, Outcome::hit);
+    EXPECT_EQ(simulator->step(Address{64}, AccessKind::load).victim_address, Address{touches ? 32U : 0U});
   }
 }
 
@@ -553,7 +554,7 @@ std::string play_stores(const CacheDescription& cache, const AccessSequence& rec
   Question question{.target = {}, .state = StartState::clean, .warm = {}, .record = record};
   question.circumstances.stores = stores;
   std::string text;
-  for (const Outcome outcome : outcomes_of(*simulator, question, 0)) {
+  for (const Outcome outcome : outcomes_of(*simulator, question, Address{0})) {
     text += outcome == Outcome::hit ? '.' : outcome == Outcome::sector_miss ? 's' : 'L';
   }
   return text;
@@ -596,20 +597,21 @@ TEST(CacheSimulator, LinesThatStoresWroteAreDirtyUntilTheyGo) {
     for (const Write write : {Write::through, Write::back}) {
       cache.store->write = write;
       const auto simulator = CacheSimulator::make(cache, 1);
-      simulator->step(0, AccessKind::store);
-      simulator->step(32, AccessKind::load);
-      EXPECT_EQ(simulator->step(64, AccessKind::load).victim_is_dirty, write == Write::back);
-      EXPECT_FALSE(simulator->step(96, AccessKind::load).victim_is_dirty);
-      EXPECT_FALSE(simulator->step(0, AccessKind::load).victim_is_dirty);
-      simulator->step(0, AccessKind::store);
+      simulator->step(Address{0}, AccessKind::store);
+      simulator->step(Address{32}, AccessKind::load);
+      EXPECT_EQ(simulator->step(Address{64}, AccessKind::load).victim_is_dirty, write == Write::back);
+      EXPECT_FALSE(simulator->step(Address{96}, AccessKind::load).victim_is_dirty);
+      EXPECT_FALSE(simulator->step(Address{0}, AccessKind::load).victim_is_dirty);
+      simulator->step(Address{0}, AccessKind::store);
       const auto kept = simulator->snapshot();
       simulator->put_into(StartState::clean);
-      simulator->step(0, AccessKind::load);
-      simulator->step(32, AccessKind::load);
-      EXPECT_FALSE(simulator->step(64, AccessKind::load).victim_is_dirty);
+      simulator->step(Address{0}, AccessKind::load);
+      simulator->step(Address{32}, AccessKind::load);
+      EXPECT_FALSE(simulator->step(Address{64}, AccessKind::load).victim_is_dirty);
       simulator->restore(*kept);
-      const bool dirty_goes_first = simulator->step(128, AccessKind::load).victim_is_dirty;
-      EXPECT_EQ(dirty_goes_first || simulator->step(160, AccessKind::load).victim_is_dirty, write == Write::back);
+      const bool dirty_goes_first = simulator->step(Address{128}, AccessKind::load).victim_is_dirty;
+      EXPECT_EQ(dirty_goes_first || simulator->step(Address{160}, AccessKind::load).victim_is_dirty,
+                write == Write::back);
     }
   }
 }
@@ -618,9 +620,9 @@ TEST(CacheSimulator, StoresNeedNoOrderWhereHitsAreNothing) {
   CacheDescription cache = small_cache(lru);
   cache.store = store_rule_of(true, true);
   cache.store->touches.reset();
-  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store), InputError);
+  EXPECT_THROW(CacheSimulator::make(cache, 1)->step(Address{0}, AccessKind::store), InputError);
   cache.replacement->policy = "fifo";
-  EXPECT_NO_THROW(CacheSimulator::make(cache, 1)->step(0, AccessKind::store));
+  EXPECT_NO_THROW(CacheSimulator::make(cache, 1)->step(Address{0}, AccessKind::store));
 }
 
 TEST(CacheSimulator, HashesReachHighAddressBits) {

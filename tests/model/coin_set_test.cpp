@@ -25,7 +25,7 @@ TEST(CoinSet, DoesWhatThePolicyDoesWithTheSameCoins) {
         CoinSet set(policy, ways);
         for (int access = 0; access < 2000; ++access) {
           const auto line = static_cast<CoinSet::Line>(loads.below(ways + 3));
-          const AccessEvent event = simulator->step(line, AccessKind::load);
+          const AccessEvent event = simulator->step(Address{line}, AccessKind::load);
           const auto place = set.find(line);
           ASSERT_EQ(place.has_value(), event.outcome == Outcome::hit) << "access " << access;
           if (place) {
@@ -33,7 +33,7 @@ TEST(CoinSet, DoesWhatThePolicyDoesWithTheSameCoins) {
             continue;
           }
           const auto evicted = set.miss(line, coins.below(static_cast<std::uint64_t>(one_in)) == 0);
-          ASSERT_EQ(evicted ? std::optional<std::uint64_t>(*evicted) : std::nullopt, event.victim_address)
+          ASSERT_EQ(evicted ? std::optional(Address{*evicted}) : std::nullopt, event.victim_address)
               << "access " << access;
         }
       }

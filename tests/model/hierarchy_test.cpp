@@ -45,7 +45,7 @@ class Path {
 
   std::vector<AccessClass> classes(const AccessSequence& warm, const AccessSequence& record,
                                    StartState state = StartState::clean) {
-    return classes_of(simulator_, {.target = "", .state = state, .warm = warm, .record = record}, 0);
+    return classes_of(simulator_, {.target = "", .state = state, .warm = warm, .record = record}, Address{0});
   }
 
   std::vector<double> cycles(const AccessSequence& warm, const AccessSequence& record,

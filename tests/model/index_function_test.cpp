@@ -14,67 +14,67 @@ TEST(IndexFunction, BitsAreTakenInTheOrderTheyAreNamed) {
   const IndexFunction index = BitsIndex{{8, 7}};
   EXPECT_EQ(kind_name(index), "bits");
   EXPECT_EQ(sets(index), 4U);
-  EXPECT_EQ(set_of(index, 0x100), 1U);
-  EXPECT_EQ(set_of(index, 0x080), 2U);
-  EXPECT_EQ(set_of(index, 0x180 | 0x7f | 0x200), 3U);
+  EXPECT_EQ(set_of(index, Address{0x100}), 1U);
+  EXPECT_EQ(set_of(index, Address{0x080}), 2U);
+  EXPECT_EQ(set_of(index, Address{0x180 | 0x7f | 0x200}), 3U);
 }
 
 TEST(IndexFunction, NoBitsMakeOneSet) {
   EXPECT_EQ(sets(IndexFunction(BitsIndex{})), 1U);
-  EXPECT_EQ(set_of(IndexFunction(BitsIndex{}), 12345), 0U);
+  EXPECT_EQ(set_of(IndexFunction(BitsIndex{}), Address{12345}), 0U);
 }
 
 TEST(IndexFunction, XorIsParityThenConstant) {
   const IndexFunction index = XorIndex{.row_masks = {1U << 7U | 1U << 12U, 1U << 8U}, .constant = 2};
   EXPECT_EQ(kind_name(index), "xor");
   EXPECT_EQ(sets(index), 4U);
-  EXPECT_EQ(set_of(index, 0), 2U);
-  EXPECT_EQ(set_of(index, 1U << 7U), 3U);
-  EXPECT_EQ(set_of(index, 1U << 7U | 1U << 12U), 2U);
-  EXPECT_EQ(set_of(index, 1U << 8U), 0U);
+  EXPECT_EQ(set_of(index, Address{0}), 2U);
+  EXPECT_EQ(set_of(index, Address{1U << 7U}), 3U);
+  EXPECT_EQ(set_of(index, Address{1U << 7U | 1U << 12U}), 2U);
+  EXPECT_EQ(set_of(index, Address{1U << 8U}), 0U);
 }
 
 TEST(IndexFunction, XorReachesTheHighestAddressBit) {
   const IndexFunction index = XorIndex{.row_masks = {std::uint64_t{1} << 63U}, .constant = 0};
-  EXPECT_EQ(set_of(index, std::numeric_limits<std::uint64_t>::max()), 1U);
+  EXPECT_EQ(set_of(index, Address{std::numeric_limits<std::uint64_t>::max()}), 1U);
 }
 
 TEST(IndexFunction, ModuloCountsGranules) {
   const IndexFunction index = ModuloIndex{.granule_bytes = 100, .sets_count = 7};
   EXPECT_EQ(kind_name(index), "modulo");
   EXPECT_EQ(sets(index), 7U);
-  EXPECT_EQ(set_of(index, 99), 0U);
-  EXPECT_EQ(set_of(index, 100), 1U);
-  EXPECT_EQ(set_of(index, 700), 0U);
+  EXPECT_EQ(set_of(index, Address{99}), 0U);
+  EXPECT_EQ(set_of(index, Address{100}), 1U);
+  EXPECT_EQ(set_of(index, Address{700}), 0U);
 }
 
 TEST(IndexFunction, SumAddsFieldsModuloSets) {
   const IndexFunction index = SumIndex{.fields = {{{7, 8}}, {{13, 14}}}, .sets_count = 3};
   EXPECT_EQ(kind_name(index), "sum");
   EXPECT_EQ(sets(index), 3U);
-  EXPECT_EQ(set_of(index, 3U << 7U), 0U);
-  EXPECT_EQ(set_of(index, (2U << 7U) | (3U << 13U)), 2U);
+  EXPECT_EQ(set_of(index, Address{3U << 7U}), 0U);
+  EXPECT_EQ(set_of(index, Address{(2U << 7U) | (3U << 13U)}), 2U);
 }
 
 TEST(IndexFunction, TableRepeatsInBothDirectionsFromItsOrigin) {
   const IndexFunction index = TableIndex{.granule_bytes = 10, .sets_of = {2, 0, 1}, .origin = 50, .range_bytes = {}};
   EXPECT_EQ(kind_name(index), "table");
   EXPECT_EQ(sets(index), 3U);
-  EXPECT_EQ(set_of(index, 50), 2U);
-  EXPECT_EQ(set_of(index, 69), 0U);
-  EXPECT_EQ(set_of(index, 80), 2U);
-  EXPECT_EQ(set_of(index, 49), 1U);
-  EXPECT_EQ(set_of(index, 0), 0U);
-  EXPECT_TRUE(covers(index, 0));
+  EXPECT_EQ(set_of(index, Address{50}), 2U);
+  EXPECT_EQ(set_of(index, Address{69}), 0U);
+  EXPECT_EQ(set_of(index, Address{80}), 2U);
+  EXPECT_EQ(set_of(index, Address{49}), 1U);
+  EXPECT_EQ(set_of(index, Address{0}), 0U);
+  EXPECT_TRUE(covers(index, Address{0}));
 }
 
 TEST(IndexFunction, TableWithARangeKnowsNothingOutsideIt) {
   const IndexFunction index = TableIndex{.granule_bytes = 10, .sets_of = {0, 1}, .origin = 50, .range_bytes = 20};
-  EXPECT_FALSE(covers(index, 49));
-  EXPECT_TRUE(covers(index, 50));
-  EXPECT_TRUE(covers(index, 69));
-  EXPECT_FALSE(covers(index, 70));
-  EXPECT_TRUE(covers(IndexFunction(BitsIndex{{3}}), 70));
+  EXPECT_FALSE(covers(index, Address{49}));
+  EXPECT_TRUE(covers(index, Address{50}));
+  EXPECT_TRUE(covers(index, Address{69}));
+  EXPECT_FALSE(covers(index, Address{70}));
+  EXPECT_TRUE(covers(IndexFunction(BitsIndex{{3}}), Address{70}));
 }
 
 TEST(IndexFunction, HashIsATupleOfParitiesAndTerms) {
@@ -83,17 +83,17 @@ TEST(IndexFunction, HashIsATupleOfParitiesAndTerms) {
       HashIndex{.row_masks = {0b11, 0b100}, .constant = 2, .terms = {term, {.modulo = 2, .shift = 9}}};
   EXPECT_EQ(kind_name(index), "hash");
   EXPECT_EQ(sets(index), 4U * 9 * 2);
-  EXPECT_EQ(set_of(index, 0), 2U);
-  EXPECT_EQ(set_of(index, 0b1), 4U * 1 + 3);
-  EXPECT_EQ(set_of(index, 0b100), 4U * 2 + 0);
-  EXPECT_EQ(set_of(index, 8U << 4U), 4U * 8 + 2);
-  EXPECT_EQ(set_of(index, 8U << 4U | 0b100), 4U * 1 + 0);
-  EXPECT_EQ(set_of(index, 1U << 9U), 4U * 9 + 4U * (32 % 9) + 2);
+  EXPECT_EQ(set_of(index, Address{0}), 2U);
+  EXPECT_EQ(set_of(index, Address{0b1}), 4U * 1 + 3);
+  EXPECT_EQ(set_of(index, Address{0b100}), 4U * 2 + 0);
+  EXPECT_EQ(set_of(index, Address{8U << 4U}), 4U * 8 + 2);
+  EXPECT_EQ(set_of(index, Address{8U << 4U | 0b100}), 4U * 1 + 0);
+  EXPECT_EQ(set_of(index, Address{1U << 9U}), 4U * 9 + 4U * (32 % 9) + 2);
   // Modulo what it says, not modulo 2^64.
   EXPECT_EQ(set_of(IndexFunction(HashIndex{.row_masks = {},
                                            .constant = 0,
                                            .terms = {{.modulo = 7, .shift = 0, .weights = {6}, .row_masks = {1}}}}),
-                   std::numeric_limits<std::uint64_t>::max()),
+                   Address{std::numeric_limits<std::uint64_t>::max()}),
             (std::numeric_limits<std::uint64_t>::max() % 7 + 6) % 7);
 }
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t cache_line_bytes = 128;
 
 bool is_present(CacheSimulator& cache, std::uint64_t address) {
   const auto before = cache.snapshot();
-  const bool present = cache.step(address, AccessKind::load).outcome == Outcome::hit;
+  const bool present = cache.step(Address{address}, AccessKind::load).outcome == Outcome::hit;
   cache.restore(*before);
   return present;
 }
@@ -39,7 +39,7 @@ TEST(Invalidation, LeavesBehindWhatWasMeasuredOnAnH200) {
     };
     cache->put_into(StartState::clean);
     for (const auto& line : experiment["before"]) {
-      cache->step(address_of(line), AccessKind::load);
+      cache->step(Address{address_of(line)}, AccessKind::load);
     }
     cache->put_into(StartState::invalidated);
     const auto& lines = experiment["after"];
@@ -50,7 +50,7 @@ TEST(Invalidation, LeavesBehindWhatWasMeasuredOnAnH200) {
       for (std::size_t line = 0; line < load; ++line) {
         wrong += goes_now(line) && !is_present(*cache, address_of(lines[line])) ? 1U : 0U;
       }
-      cache->step(address_of(lines[load]), AccessKind::load);
+      cache->step(Address{address_of(lines[load])}, AccessKind::load);
       for (std::size_t line = 0; line < load; ++line) {
         wrong += goes_now(line) && is_present(*cache, address_of(lines[line])) ? 1U : 0U;
         departures += goes_now(line) ? 1U : 0U;

@@ -89,8 +89,8 @@ TEST(LruSets, TellLinesApartThatLieFarFromEachOther) {
   simulator->play(std::vector<std::uint64_t>{0, far, 2 * far, 0, far, 3 * far, 2 * far}, outcomes);
   const auto miss = Outcome::line_miss;
   EXPECT_EQ(outcomes, (std::vector{miss, miss, miss, Outcome::hit, Outcome::hit, miss, miss}));
-  EXPECT_EQ(simulator->step(far + 4, AccessKind::load).outcome, Outcome::hit);
-  EXPECT_EQ(simulator->step(4 * far, AccessKind::load).victim_address, 3 * far);
+  EXPECT_EQ(simulator->step(Address{far + 4}, AccessKind::load).outcome, Outcome::hit);
+  EXPECT_EQ(simulator->step(Address{4 * far}, AccessKind::load).victim_address, Address{3 * far});
 }
 
 }  // namespace

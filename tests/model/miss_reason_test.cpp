@@ -24,8 +24,8 @@ std::vector<std::string_view> reasons(const std::vector<std::uint64_t>& addresse
   MissReasons follow(cache);
   std::vector<std::string_view> reasons;
   for (const std::uint64_t address : addresses) {
-    const Outcome outcome = simulator->step(address, AccessKind::load).outcome;
-    const MissReason reason = follow.next(address, outcome);
+    const Outcome outcome = simulator->step(Address{address}, AccessKind::load).outcome;
+    const MissReason reason = follow.next(Address{address}, outcome);
     reasons.push_back(is_miss(outcome) ? to_string(reason) : "hit");
   }
   return reasons;

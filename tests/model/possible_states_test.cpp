@@ -189,7 +189,7 @@ void compare_with_all_starts(const Case& tried, Random& random) {
     OneByOne& set = expected[line % sets];
     const Possible possible = set.possible(line, std::uint64_t{1} << sector);
     const std::uint64_t address = line * small_line_bytes + sector * sector_bytes + 4 * random.below(2);
-    const auto found = states->possible(address);
+    const auto found = states->possible(Address{address});
     ASSERT_TRUE(found.has_value());
     ASSERT_EQ(found->hit, possible.hit) << "access " << i;
     ASSERT_EQ(found->miss, possible.miss) << "access " << i;
@@ -198,7 +198,7 @@ void compare_with_all_starts(const Case& tried, Random& random) {
       missed = possible.miss && (!possible.hit || random.below(2) == 0);
     }
     set.load(line, std::uint64_t{1} << sector, missed);
-    states->load(address, missed);
+    states->load(Address{address}, missed);
   }
 }
 
@@ -245,34 +245,35 @@ TEST(PossibleStates, SectorsComeInBlocks) {
     CacheDescription cache = cache_of(policy(name), {2}, 8);
     cache.fill.fetch_bytes = 16;
     const auto states = PossibleStates::make(cache, StartState::clean, no_limit);
-    states->load(0, true);
-    EXPECT_EQ(states->possible(8), (Possible{.hit = true, .miss = false})) << name;
-    EXPECT_EQ(states->possible(16), (Possible{.hit = false, .miss = true})) << name;
+    states->load(Address{0}, true);
+    EXPECT_EQ(states->possible(Address{8}), (Possible{.hit = true, .miss = false})) << name;
+    EXPECT_EQ(states->possible(Address{16}), (Possible{.hit = false, .miss = true})) << name;
   }
 }
 
 TEST(PossibleStates, OfLruAreDecidedOnceAsManyLinesWereSeenAsThereAreWays) {
   const auto states = PossibleStates::make(cache_of(policy("lru"), {96}), StartState::keep, 1);
   for (std::uint64_t line = 0; line < 96; ++line) {
-    EXPECT_EQ(states->possible(line * small_line_bytes), (Possible{.hit = true, .miss = true}));
-    states->load(line * small_line_bytes, std::nullopt);
-    EXPECT_EQ(states->possible(line * small_line_bytes), (Possible{.hit = true, .miss = false}));
+    EXPECT_EQ(states->possible(Address{line * small_line_bytes}), (Possible{.hit = true, .miss = true}));
+    states->load(Address{line * small_line_bytes}, std::nullopt);
+    EXPECT_EQ(states->possible(Address{line * small_line_bytes}), (Possible{.hit = true, .miss = false}));
   }
-  EXPECT_EQ(states->possible(96 * small_line_bytes), (Possible{.hit = false, .miss = true}));
-  states->load(96 * small_line_bytes, true);
-  EXPECT_EQ(states->possible(0), (Possible{.hit = false, .miss = true}));
-  EXPECT_EQ(states->possible(small_line_bytes), (Possible{.hit = true, .miss = false}));
+  EXPECT_EQ(states->possible(Address{96 * small_line_bytes}), (Possible{.hit = false, .miss = true}));
+  states->load(Address{96 * small_line_bytes}, true);
+  EXPECT_EQ(states->possible(Address{0}), (Possible{.hit = false, .miss = true}));
+  EXPECT_EQ(states->possible(Address{small_line_bytes}), (Possible{.hit = true, .miss = false}));
 }
 
 TEST(PossibleStates, GiveUpASetWithTooMany) {
   const auto states = PossibleStates::make(cache_of(policy("fifo"), {4, 1}), StartState::keep, 30);
-  EXPECT_TRUE(states->possible(0).has_value());
+  EXPECT_TRUE(states->possible(Address{0}).has_value());
   for (std::uint64_t line = 0; line < 8; line += 2) {
-    states->load(line * small_line_bytes, std::nullopt);
+    states->load(Address{line * small_line_bytes}, std::nullopt);
   }
-  EXPECT_FALSE(states->possible(0).has_value());
-  EXPECT_TRUE(states->possible(small_line_bytes).has_value());
-  EXPECT_FALSE(PossibleStates::make(cache_of(policy("plru"), {16}), StartState::keep, 100)->possible(0).has_value());
+  EXPECT_FALSE(states->possible(Address{0}).has_value());
+  EXPECT_TRUE(states->possible(Address{small_line_bytes}).has_value());
+  EXPECT_FALSE(
+      PossibleStates::make(cache_of(policy("plru"), {16}), StartState::keep, 100)->possible(Address{0}).has_value());
 }
 
 // Most recently filled goes: the other ways keep for ever what they had.
@@ -280,8 +281,8 @@ TEST(PossibleStates, GiveUpASetThatLearnsNothing) {
   const auto states =
       PossibleStates::make(cache_of(policy("mru", {{"of", std::string("fill")}}), {4}), StartState::keep, 1000);
   std::size_t loads = 0;
-  for (; loads < 10000 && states->possible(0); ++loads) {
-    states->load(loads % 7 * small_line_bytes, std::nullopt);
+  for (; loads < 10000 && states->possible(Address{0}); ++loads) {
+    states->load(Address{loads % 7 * small_line_bytes}, std::nullopt);
   }
   EXPECT_GT(loads, 30U);
   EXPECT_LT(loads, 10000U);
@@ -290,8 +291,8 @@ TEST(PossibleStates, GiveUpASetThatLearnsNothing) {
 TEST(PossibleStates, WhatCannotBeRulesNothingOut) {
   for (const std::string name : {"lru", "fifo"}) {
     const auto states = PossibleStates::make(cache_of(policy(name), {2}), StartState::clean, no_limit);
-    states->load(0, false);
-    EXPECT_EQ(states->possible(0), (Possible{.hit = true, .miss = false})) << name;
+    states->load(Address{0}, false);
+    EXPECT_EQ(states->possible(Address{0}), (Possible{.hit = true, .miss = false})) << name;
   }
 }
 
@@ -308,8 +309,8 @@ TEST(PossibleStates, RefuseAddressesOutsideATable) {
   CacheDescription cache = cache_of(policy("lru"), {2});
   cache.index = TableIndex{.granule_bytes = 32, .sets_of = {0, 0}, .origin = 0, .range_bytes = 64};
   const auto states = PossibleStates::make(cache, StartState::keep, no_limit);
-  EXPECT_TRUE(states->possible(60).has_value());
-  EXPECT_THROW(static_cast<void>(states->possible(64)), InputError);
+  EXPECT_TRUE(states->possible(Address{60}).has_value());
+  EXPECT_THROW(static_cast<void>(states->possible(Address{64})), InputError);
 }
 
 }  // namespace

@@ -57,15 +57,15 @@ TEST(SweptCache, AStoreThatEvictsMakesRoom) {
       Store{.allocate = false, .write = {}, .granule_bytes = {}, .fetches = {}, .touches = {}, .evicts = true};
   const auto simulator = CacheSimulator::make(cache, 0);
   for (const std::uint64_t line : {0U, 1U, 2U}) {
-    simulator->step(line, AccessKind::load);
+    simulator->step(Address{line}, AccessKind::load);
   }
-  simulator->step(2, AccessKind::store);
-  EXPECT_EQ(simulator->step(3, AccessKind::load).outcome, Outcome::line_miss);
+  simulator->step(Address{2}, AccessKind::store);
+  EXPECT_EQ(simulator->step(Address{3}, AccessKind::load).outcome, Outcome::line_miss);
   simulator->put_into(StartState::keep);
   const auto kept = simulator->snapshot();
   for (const std::uint64_t line : {0U, 1U, 3U}) {
     simulator->restore(*kept);
-    EXPECT_EQ(simulator->step(line, AccessKind::load).outcome, Outcome::hit) << line;
+    EXPECT_EQ(simulator->step(Address{line}, AccessKind::load).outcome, Outcome::hit) << line;
   }
 }
 
@@ -74,13 +74,13 @@ TEST(SweptCache, InvalidLinesKeepTheirRoomUntilTheyAreSwept) {
   simulator->play(AccessSequence{0, 1, 2}, {});
   simulator->put_into(StartState::invalidated);
   // Takes the room of an invalid line of set 0; the pointer has nothing to take on a replacement.
-  EXPECT_EQ(simulator->step(4, AccessKind::load).outcome, Outcome::line_miss);
+  EXPECT_EQ(simulator->step(Address{4}, AccessKind::load).outcome, Outcome::line_miss);
   // Set 1 has one way whose line is invalid and one that is free: the first of both is the invalid one's room.
-  EXPECT_EQ(simulator->step(5, AccessKind::load).outcome, Outcome::line_miss);
+  EXPECT_EQ(simulator->step(Address{5}, AccessKind::load).outcome, Outcome::line_miss);
   // The store is full of one invalid line and two others: the pointer takes the invalid one and the line 5.
-  EXPECT_EQ(simulator->step(7, AccessKind::load).outcome, Outcome::line_miss);
-  EXPECT_EQ(simulator->step(4, AccessKind::load).outcome, Outcome::hit);
-  EXPECT_EQ(simulator->step(5, AccessKind::load).outcome, Outcome::line_miss);
+  EXPECT_EQ(simulator->step(Address{7}, AccessKind::load).outcome, Outcome::line_miss);
+  EXPECT_EQ(simulator->step(Address{4}, AccessKind::load).outcome, Outcome::hit);
+  EXPECT_EQ(simulator->step(Address{5}, AccessKind::load).outcome, Outcome::line_miss);
 }
 
 TEST(SweptCache, RefusesWhatNobodyHasDefined) {

@@ -77,7 +77,7 @@ class Simulated {
   Simulated(const CacheDescription& cache, std::uint64_t seed) : simulator_(model::CacheSimulator::make(cache, seed)) {}
 
   void put_into(StartState state) { simulator_->put_into(state); }
-  AccessEvent load(std::uint64_t address) { return simulator_->step(address, model::AccessKind::load); }
+  AccessEvent load(std::uint64_t address) { return simulator_->step(model::Address{address}, model::AccessKind::load); }
   std::size_t misses(const Addresses& addresses) {
     std::vector<model::Outcome> outcomes(addresses.size());
     simulator_->play(addresses, outcomes);

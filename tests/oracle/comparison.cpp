@@ -33,7 +33,7 @@ std::string to_text(const model::AccessEvent& event) {
     text << " way " << *event.way;
   }
   if (event.victim_address) {
-    text << std::hex << " for " << (event.victim_is_dirty ? "dirty 0x" : "0x") << *event.victim_address;
+    text << std::hex << " for " << (event.victim_is_dirty ? "dirty 0x" : "0x") << number_of(*event.victim_address);
   }
   return text.str();
 }
@@ -47,7 +47,7 @@ std::vector<model::AccessEvent> answers_of(model::CacheSimulator& simulator, con
   std::vector<model::AccessEvent> answers(step.addresses.size());
   if (step.answers == Answers::events) {
     for (std::size_t access = 0; access < answers.size(); ++access) {
-      answers[access] = simulator.step(step.addresses[access], kind_of(step, access));
+      answers[access] = simulator.step(model::Address{step.addresses[access]}, kind_of(step, access));
     }
     return answers;
   }

@@ -159,7 +159,7 @@ AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
   const bool replaces = way == set.ways.size();
   if (replaces) {
     way = set.policy->victim();
-    event.victim_address = set.ways.at(way)->number * *cache_.line_bytes;
+    event.victim_address = model::Address{set.ways.at(way)->number * *cache_.line_bytes};
     event.victim_is_dirty = set.ways.at(way)->is_dirty;
   }
   const bool takes_ghost = !replaces && set.ghosts > 0;

@@ -76,7 +76,7 @@ say({"id": next(questions())["id"], "error": "no such state"})
   EXPECT_TRUE(device->facts().source.starts_with("exec:exec python3"));
   EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
   EXPECT_EQ(device->facts().buffer.bytes, 1U << 20U);
-  EXPECT_EQ(device->facts().buffer.address, 4096U);
+  EXPECT_EQ(device->facts().buffer.address, model::Address{4096});
   const std::vector<Question> questions{question_of({0}), question_of({4, 6}), question_of({})};
   const std::vector<Answer> answers = device->ask(questions);
   EXPECT_EQ(answers[0].latency_cycles, std::vector<float>{0});
@@ -252,10 +252,11 @@ say({"gpuinfer": 1, "device": {"name": "Script"}, "targets": ["L1tex", "ConstL1"
                                               "dTLB": {"buffer_bytes": 8192, "address_of_buffer": 0,
                                                        "averages_laps": True}}})
 )"));
-  EXPECT_EQ(device->facts().buffer_of("L1tex"), (model::BufferFacts{.bytes = 1U << 20U, .address = 4096}));
-  EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = 512}));
+  EXPECT_EQ(device->facts().buffer_of("L1tex"),
+            (model::BufferFacts{.bytes = 1U << 20U, .address = model::Address{4096}}));
+  EXPECT_EQ(device->facts().buffer_of("ConstL1"), (model::BufferFacts{.bytes = 65536, .address = model::Address{512}}));
   EXPECT_EQ(device->facts().buffer_of("L2TLB"),
-            (model::BufferFacts{.bytes = 99328, .address = 0, .raster = {}, .nearer_bytes = 1024}));
+            (model::BufferFacts{.bytes = 99328, .address = model::Address{0}, .raster = {}, .nearer_bytes = 1024}));
 
   EXPECT_EQ(device->facts().buffer_of("Instruction"), (model::BufferFacts{.bytes = 4096, .piece_bytes = 1024}));
   EXPECT_EQ(device->facts().buffer_of("dTLB"), (model::BufferFacts{.bytes = 8192, .averages_laps = true}));

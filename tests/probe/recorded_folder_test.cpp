@@ -31,8 +31,8 @@ class RecordedFolderTest : public ScratchTest {
     description.device.name = name;
     description.caches["ReadOnly"] = description.caches["L1tex"];
     description.caches["ReadOnly"].latency_cycles = {.hit = 111, .miss = 222};
-    const auto device =
-        open_virtual(description, "virtual:small", 1, model::BufferFacts{.bytes = 1U << 20U, .address = address});
+    const auto device = open_virtual(description, "virtual:small", 1,
+                                     model::BufferFacts{.bytes = 1U << 20U, .address = model::Address{address}});
     model::DeviceFacts facts = device->facts();
     facts.provenance = {{"carveout_kb_asked", carveout_kb}, {"driver", "1"}, {"inference_seed", seed}};
     const auto writer = create_archive(path(file), facts);
@@ -51,8 +51,8 @@ TEST_F(RecordedFolderTest, AnswersEachTargetFromItsRecording) {
   const model::DeviceFacts& facts = device->facts();
   EXPECT_EQ(facts.source, "recorded:gpu");
   EXPECT_EQ(facts.targets, (std::vector<std::string>{"L1tex", "ReadOnly"}));
-  EXPECT_EQ(facts.buffer_of("L1tex").address, 4096U);
-  EXPECT_EQ(facts.buffer_of("ReadOnly").address, 8192U);
+  EXPECT_EQ(facts.buffer_of("L1tex").address, model::Address{4096});
+  EXPECT_EQ(facts.buffer_of("ReadOnly").address, model::Address{8192});
   EXPECT_EQ(facts.provenance, (std::map<std::string, std::string>{{"L1tex.carveout_kb_asked", "8"},
                                                                   {"ReadOnly.carveout_kb_asked", "228"},
                                                                   {"driver", "1"},
@@ -70,8 +70,8 @@ TEST_F(RecordedFolderTest, TheOneWithItsNameGoesFirst) {
   record("gpu/gpu.h5", {"L1tex"}, 8192, "8");
   EXPECT_EQ(recordings_in(path("gpu")).front().filename(), "gpu.h5");
   const auto device = open_recordings(path("gpu"), "recorded:gpu");
-  EXPECT_EQ(device->facts().buffer_of("L1tex").address, 8192U);
-  EXPECT_EQ(device->facts().buffer_of("ReadOnly").address, 4096U);
+  EXPECT_EQ(device->facts().buffer_of("L1tex").address, model::Address{8192});
+  EXPECT_EQ(device->facts().buffer_of("ReadOnly").address, model::Address{4096});
 }
 
 TEST_F(RecordedFolderTest, SeveralDevicesAreNotOne) {

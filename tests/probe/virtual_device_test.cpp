@@ -47,7 +47,7 @@ TEST(VirtualDevice, SaysWhatItIs) {
   EXPECT_EQ(device->facts().sm_count, 2U);
   EXPECT_EQ(device->facts().targets, std::vector<std::string>{"L1tex"});
   EXPECT_EQ(device->facts().buffer.bytes, 64U << 20U);
-  EXPECT_EQ(device->facts().buffer.address, 0U);
+  EXPECT_EQ(device->facts().buffer.address, model::Address{0});
   EXPECT_EQ(device->facts().provenance.at("seed"), "7");
   EXPECT_TRUE(device->disturbances().empty());
 }

@@ -31,7 +31,7 @@ class DescribedAnswersTest : public probe::ScratchTest {
   }
 
   [[nodiscard]] std::filesystem::path record(const std::vector<Question>& questions) const {
-    const model::BufferFacts buffer{.bytes = 1U << 20U, .address = address_of_buffer};
+    const model::BufferFacts buffer{.bytes = 1U << 20U, .address = model::Address{address_of_buffer}};
     const auto device = probe::open_virtual(noisy_device(), "virtual:noisy", 1, buffer);
     const auto writer = probe::create_archive(path("run.h5"), device->facts());
     writer->append(questions, device->ask(questions));

@@ -332,7 +332,7 @@ TEST(ForeignDevice, SkewedCacheHasNoSets) {
   truth.capacity_bytes = 64 * line_bytes;
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   truth.onset_bytes = finding.cache.onset_bytes;  // whatever the hashes make of it
-  expect_nothing_wrong(finding, truth, 0, device.facts().buffer.bytes);
+  expect_nothing_wrong(finding, truth, model::Address{0}, device.facts().buffer.bytes);
 }
 
 TEST(ForeignDevice, LinesThatEnterOnSecondTouch) {

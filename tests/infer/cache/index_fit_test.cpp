@@ -43,7 +43,7 @@ Sample sample_of(const IndexFunction& index, std::uint64_t address, std::size_t 
   Sample sample{.lines = {}, .window_lines = window, .sets = model::sets(index)};
   const auto add = [&](std::uint64_t line) {
     const std::uint64_t at = address + line * line_bytes;
-    sample.lines.push_back({.address = at, .set = model::set_of(index, at)});
+    sample.lines.push_back({.address = model::Address{at}, .set = model::set_of(index, model::Address{at})});
   };
   for (std::uint64_t line = 0; line < window; ++line) {
     add(line);
@@ -230,9 +230,9 @@ TEST(IndexFit, TableThatWasNotSeenToRepeatEnds) {
     const auto fit = fit_index(sample.lines, short_window, line_bytes, sample.sets);
     ASSERT_TRUE(fit.has_value());
     EXPECT_FALSE(fit->extrapolates);
-    EXPECT_TRUE(model::covers(fit->index, address));
-    EXPECT_TRUE(model::covers(fit->index, address + (short_window - 1) * line_bytes));
-    EXPECT_FALSE(model::covers(fit->index, address + short_window * line_bytes));
+    EXPECT_TRUE(model::covers(fit->index, model::Address{address}));
+    EXPECT_TRUE(model::covers(fit->index, model::Address{address + (short_window - 1) * line_bytes}));
+    EXPECT_FALSE(model::covers(fit->index, model::Address{address + short_window * line_bytes}));
     EXPECT_TRUE(same_partition(fit->index, index, addresses_from(address, short_window * line_bytes, random)));
     EXPECT_TRUE(
         std::all_of(fit->exercised_bits.begin(), fit->exercised_bits.end(), [](unsigned bit) { return bit < 15; }));
@@ -273,7 +273,8 @@ TEST(IndexFit, OneWrongPairIsNoShortFunction) {
 TEST(IndexFit, ALineInTwoSetsHasNoFunction) {
   Random random(10);
   Sample sample = sample_of(model::BitsIndex{.bits = {7, 8}}, 0, 256, random);
-  sample.lines.insert(sample.lines.begin() + 1, AssignedLine{.address = 0, .set = (sample.lines[0].set + 1) % 4});
+  sample.lines.insert(sample.lines.begin() + 1,
+                      AssignedLine{.address = model::Address{0}, .set = (sample.lines[0].set + 1) % 4});
   EXPECT_FALSE(fit_index(sample.lines, sample.window_lines + 1, line_bytes, sample.sets).has_value());
 }
 

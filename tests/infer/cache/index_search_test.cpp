@@ -47,7 +47,7 @@ class Search {
     std::vector<std::uint64_t> addresses;
     model::Random random(11);
     for (int i = 0; i < 5000; ++i) {
-      addresses.push_back(interrogator_.address_of(random.below(interrogator_.buffer().bytes)));
+      addresses.push_back(number_of(interrogator_.address_of(random.below(interrogator_.buffer().bytes))));
     }
     return addresses;
   }

@@ -31,7 +31,7 @@ CacheFinding infer_published(const std::string& name, const std::string& target,
   CacheFinding finding = infer_cache(*device, target, settings);
   model::CacheDescription truth = description.caches.at(target);
   truth.onset_bytes = truth.capacity_bytes;  // all published maps fill every set before one overflows
-  expect_nothing_wrong(finding, truth, 0, device->facts().buffer.bytes);
+  expect_nothing_wrong(finding, truth, model::Address{0}, device->facts().buffer.bytes);
   return finding;
 }
 
@@ -410,8 +410,8 @@ model::CacheDescription random_cache(model::Random& random) {
   cache.capacity_bytes = std::accumulate(ways.begin(), ways.end(), std::uint64_t{0}) * line_bytes;
   std::vector<std::uint32_t> filled(sets);
   std::uint64_t fitting_lines = 0;
-  for (; ++filled[model::set_of(index, fitting_lines * line_bytes)] <=
-         ways[model::set_of(index, fitting_lines * line_bytes)];) {
+  for (; ++filled[model::set_of(index, model::Address{fitting_lines * line_bytes})] <=
+         ways[model::set_of(index, model::Address{fitting_lines * line_bytes})];) {
     ++fitting_lines;
   }
   cache.onset_bytes = fitting_lines * line_bytes;
@@ -438,7 +438,7 @@ TEST(InferCache, RandomCachesAreNeverTakenForOthers) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", cache " + std::to_string(i) + "\n" + model::to_yaml(description));
     const auto device = device_of(cache, noise, random());
     const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
-    expect_nothing_wrong(finding, cache, 0, device->facts().buffer.bytes);
+    expect_nothing_wrong(finding, cache, model::Address{0}, device->facts().buffer.bytes);
     found_whole += finding.all_resolved() ? 1 : 0;
   }
   std::cout << found_whole << " of " << caches << " found whole\n";

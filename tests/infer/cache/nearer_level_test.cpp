@@ -95,7 +95,8 @@ class TwoTlbs final : public model::Answerer {
     facts_.sm_count = sms;
     facts_.chooses_unit = true;
     facts_.targets = {"L2TLB"};
-    facts_.buffer = {.bytes = 32ULL << 30U, .address = 64ULL << 30U, .raster = {}, .nearer_bytes = 1ULL << 30U};
+    facts_.buffer = {
+        .bytes = 32ULL << 30U, .address = model::Address{64ULL << 30U}, .raster = {}, .nearer_bytes = 1ULL << 30U};
   }
 
   void set_near_cycles(double cycles) { near_cycles_ = cycles; }
@@ -129,7 +130,7 @@ class TwoTlbs final : public model::Answerer {
 
  private:
   float load(std::uint64_t offset, std::uint32_t sm) {
-    const std::uint64_t address = facts_.buffer.address + offset;
+    const model::Address address = facts_.buffer.address + offset;
     double cycles = near_cycles_;
     if (!first_[sm].load(address / near_page_bytes)) {
       constexpr std::uint64_t directory_bytes = 8ULL << 30U;
@@ -227,7 +228,7 @@ TEST(NearerLevel, TheIndexIsThatOfLinesFromEverywhere) {
   const std::uint64_t first = 64ULL << 30U;
   std::map<std::uint64_t, std::uint32_t> named;
   for (std::uint64_t page = 0; page < 1024; ++page) {
-    const std::uint32_t set = model::set_of(*found.cache.index, first + page * page_bytes);
+    const std::uint32_t set = model::set_of(*found.cache.index, model::Address{first + page * page_bytes});
     EXPECT_EQ(named.emplace(hashed(first / page_bytes + page), set).first->second, set) << page;
   }
   EXPECT_EQ(named.size(), sets);

@@ -141,7 +141,7 @@ TEST(PushedOut, ATableTakesFewAnswersForEachBit) {
       lines += set.lines.size();
       EXPECT_EQ(set.ways, cache.ways);
       for (const std::uint64_t line : set.lines) {
-        EXPECT_EQ(model::set_of(index, line), model::set_of(index, set.lines.front()));
+        EXPECT_EQ(model::set_of(index, model::Address{line}), model::set_of(index, model::Address{set.lines.front()}));
       }
     }
     EXPECT_LE(static_cast<double>(device.recorded() - before),

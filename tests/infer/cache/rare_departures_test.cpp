@@ -31,7 +31,7 @@ class Departing final : public model::Answerer {
       : departs_(std::move(departs)), misread_share_(misread_share), random_(seed) {
     facts_.name = "departing";
     facts_.targets = {"L1tex"};
-    facts_.buffer = {.bytes = 1U << 18U, .address = 0, .raster = {}, .nearer_bytes = {}};
+    facts_.buffer = {.bytes = 1U << 18U, .address = model::Address{0}, .raster = {}, .nearer_bytes = {}};
   }
 
   // So many loads are read right.

@@ -42,7 +42,8 @@ TEST(SweptStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   model::Random random(1);
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t address = random.below(bytes);
-    EXPECT_EQ(model::set_of(*found.index, address), model::set_of(*expected.index, address));
+    EXPECT_EQ(model::set_of(*found.index, model::Address{address}),
+              model::set_of(*expected.index, model::Address{address}));
   }
 }
 

@@ -43,7 +43,7 @@ class DeviceInParts final : public model::Answerer {
     facts_.sm_count = 24;
     facts_.chooses_unit = true;
     facts_.targets = {"L2"};
-    facts_.buffer = {.bytes = 64ULL << 20U, .address = 3ULL << 20U};
+    facts_.buffer = {.bytes = 64ULL << 20U, .address = model::Address{3ULL << 20U}};
   }
 
   const model::DeviceFacts& facts() const override { return facts_; }
@@ -57,10 +57,10 @@ class DeviceInParts final : public model::Answerer {
       }
       std::vector<float> cycles;
       for (const std::uint64_t offset : question.warm) {
-        static_cast<void>(load(facts_.buffer.address + offset, *question.circumstances.unit));
+        static_cast<void>(load(number_of(facts_.buffer.address + offset), *question.circumstances.unit));
       }
       for (const std::uint64_t offset : question.record) {
-        cycles.push_back(load(facts_.buffer.address + offset, *question.circumstances.unit));
+        cycles.push_back(load(number_of(facts_.buffer.address + offset), *question.circumstances.unit));
       }
       answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
     }

@@ -73,8 +73,10 @@ TEST(InferFirstTlb, FindsSetsByTheLowestBits) {
   EXPECT_EQ(finding.cache.capacity_bytes, 64 * page_bytes);
   EXPECT_EQ(finding.cache.ways, std::vector<std::uint32_t>(16, 4));
   ASSERT_TRUE(finding.cache.index);
-  EXPECT_EQ(model::set_of(*finding.cache.index, 18 * page_bytes), model::set_of(*finding.cache.index, 2 * page_bytes));
-  EXPECT_NE(model::set_of(*finding.cache.index, 18 * page_bytes), model::set_of(*finding.cache.index, 3 * page_bytes));
+  EXPECT_EQ(model::set_of(*finding.cache.index, model::Address{18 * page_bytes}),
+            model::set_of(*finding.cache.index, model::Address{2 * page_bytes}));
+  EXPECT_NE(model::set_of(*finding.cache.index, model::Address{18 * page_bytes}),
+            model::set_of(*finding.cache.index, model::Address{3 * page_bytes}));
 }
 
 // Four neighbours share an entry, which looks like four sets to whoever takes pages at equal distances only.
@@ -109,7 +111,9 @@ TEST(InferFirstCache, FindsLineSetsAndWays) {
   EXPECT_EQ(finding.cache.ways, std::vector<std::uint32_t>(64, 8));
   ASSERT_TRUE(finding.cache.index);
   for (std::uint64_t line = 1; line < 256; ++line) {
-    EXPECT_EQ(model::set_of(*finding.cache.index, line * 64) == model::set_of(*finding.cache.index, 0), line % 64 == 0);
+    EXPECT_EQ(model::set_of(*finding.cache.index, model::Address{line * 64}) ==
+                  model::set_of(*finding.cache.index, model::Address{0}),
+              line % 64 == 0);
   }
   // Single loads are refused, and would have told these.
   EXPECT_FALSE(finding.cache.sector_bytes);

@@ -63,7 +63,9 @@ TEST(Conclusion, WithoutRivalsAllIsResolved) {
   EXPECT_EQ(finding.cache.capacity_bytes, line_bytes * sets * ways);
   EXPECT_EQ(finding.cache.replacement, policy("lru"));
   for (std::uint64_t line = 0; line < 32; ++line) {
-    const auto set_of = [&](std::uint64_t of) { return model::set_of(*finding.cache.index, of * line_bytes); };
+    const auto set_of = [&](std::uint64_t of) {
+      return model::set_of(*finding.cache.index, model::Address{of * line_bytes});
+    };
     EXPECT_EQ(set_of(line), set_of(line % sets)) << line;
     EXPECT_EQ(set_of(line) == set_of(0), line % sets == 0) << line;
   }

@@ -59,7 +59,7 @@ TEST(IndexSpace, FindsTheFunctionOfACacheWithManyLines) {
   trace.question.target = "L1tex";
   trace.question.record = model::random_walk(offsets, 350'000, random);
   trace.latency_cycles = device->ask({&trace.question, 1}).front().latency_cycles;
-  const CacheFinding finding = infer_traces({&trace, 1}, 0, Settings{});
+  const CacheFinding finding = infer_traces({&trace, 1}, model::Address{0}, Settings{});
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.cache.line_bytes, 32U);
   EXPECT_EQ(finding.cache.ways, std::vector<std::uint32_t>(64, 16));

@@ -58,7 +58,7 @@ void expect_what_three_chases_decide(const CacheFinding& finding) {
 
 TEST(InferTraces, ThreeChasesOnThePublishedCache) {
   const auto device = probe::open_virtual(published("gtx560ti"), "virtual:gtx560ti", 1);
-  const CacheFinding finding = infer_traces(three_texture_chases(*device), 0, Settings{});
+  const CacheFinding finding = infer_traces(three_texture_chases(*device), model::Address{0}, Settings{});
   expect_what_three_chases_decide(finding);
   EXPECT_NEAR(finding.cache.latency_cycles.hit.value_or(0), 240, 1);
   EXPECT_NEAR(finding.cache.latency_cycles.miss.value_or(0), 470, 1);
@@ -67,7 +67,7 @@ TEST(InferTraces, ThreeChasesOnThePublishedCache) {
 // Both structures give the same recordings, so they must give the same finding.
 TEST(InferTraces, ThreeChasesOnASectoredCache) {
   const auto device = probe::open_virtual(published("gtx780-sectored"), "virtual:gtx780-sectored", 1);
-  expect_what_three_chases_decide(infer_traces(three_texture_chases(*device), 0, Settings{}));
+  expect_what_three_chases_decide(infer_traces(three_texture_chases(*device), model::Address{0}, Settings{}));
 }
 
 TEST(InferTraces, ThreeChasesOfTheAuthors) {
@@ -83,13 +83,13 @@ TEST(InferTraces, ThreeChasesOfTheAuthors) {
     }
   }
   ASSERT_EQ(traces.size(), 3U);
-  expect_what_three_chases_decide(infer_traces(traces, 0, Settings{}));
+  expect_what_three_chases_decide(infer_traces(traces, model::Address{0}, Settings{}));
 }
 
 TEST(InferTraces, ChasesThatFitDecideNothing) {
   const auto device = probe::open_virtual(published("gtx560ti"), "virtual:gtx560ti", 1);
   const std::vector<model::Trace> traces{texture_chase(*device, 4096, 4), texture_chase(*device, 8192, 32)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
   for (const auto& [leaf, evidence] : finding.evidence.leaves) {
     EXPECT_NE(evidence.status, model::EvidenceStatus::resolved) << leaf;
   }
@@ -100,7 +100,7 @@ TEST(InferTraces, AFewLoadsAreNoLatency) {
   trace.name = "two loads";
   trace.question = {.target = "L1tex", .state = model::StartState::keep, .warm = {}, .record = {0, 128}};
   trace.latency_cycles = {33, 210};
-  const CacheFinding finding = infer_traces(std::vector{trace}, 0, Settings{});
+  const CacheFinding finding = infer_traces(std::vector{trace}, model::Address{0}, Settings{});
   EXPECT_FALSE(finding.cache.latency_cycles.hit);
   EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
 }
@@ -119,7 +119,7 @@ TEST(InferTraces, OfThreeLatenciesNoneIsTakenForTheHits) {
       trace.latency_cycles.push_back(static_cast<float>((is_new_behind ? 460 : is_new ? 270 : 38) + offset / 4 % 3));
     }
   }
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
   EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
   EXPECT_FALSE(finding.cache.latency_cycles.hit || finding.cache.sector_bytes);
   expect_alternative(finding, "sector_bytes", "32");
@@ -145,7 +145,7 @@ TEST(InferTraces, LruAndFifoAreToldApartByWhoHits) {
       trace.latency_cycles = device->ask({&trace.question, 1}).front().latency_cycles;
       traces.push_back(trace);
     }
-    expect_nothing_wrong(infer_traces(traces, 0, Settings{}), cache, 0, 1024);
+    expect_nothing_wrong(infer_traces(traces, model::Address{0}, Settings{}), cache, model::Address{0}, 1024);
   }
 }
 
@@ -156,7 +156,7 @@ TEST(InferTraces, ChanceFitsNoDeterministicCache) {
   model::CacheDescription truth;
   truth.sector_bytes = cache.sector_bytes;
   truth.latency_cycles = cache.latency_cycles;
-  expect_nothing_wrong(infer_traces(traces, 0, Settings{}), truth, 0, 1024);
+  expect_nothing_wrong(infer_traces(traces, model::Address{0}, Settings{}), truth, model::Address{0}, 1024);
 }
 
 // Loads drawn from the first `span_bytes` in steps of `stride_bytes`; from a start that nobody knows when `used`
@@ -192,8 +192,8 @@ void expect_all_found(const model::CacheDescription& cache, std::size_t accesses
   const auto device = device_of(cache, {.jitter_cycles = 2, .misread_probability = 0.01});
   const std::uint64_t span_bytes = 2 * *cache.capacity_bytes;
   const std::vector<model::Trace> traces{random_walk_on(*device, span_bytes, *cache.sector_bytes / 2, accesses, used)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
-  expect_nothing_wrong(finding, cache, 0, span_bytes);
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
+  expect_nothing_wrong(finding, cache, model::Address{0}, span_bytes);
   EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
   ASSERT_TRUE(finding.evidence.prediction && finding.evidence.prediction->agreement);
   EXPECT_GT(*finding.evidence.prediction->agreement, 0.98);
@@ -247,8 +247,8 @@ TEST(InferWalks, WhatLiesBetweenTheLoadsStaysOpen) {
       cache_of(std::vector<std::uint32_t>(8, 4), model::BitsIndex{.bits = {5, 7, 8}}, replacement("lru"));
   const auto device = device_of(cache);
   const std::vector<model::Trace> traces{random_walk_on(*device, 4096, 128, 3000)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
-  expect_nothing_wrong(finding, cache, 0, 4096);
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
+  expect_nothing_wrong(finding, cache, model::Address{0}, 4096);
   EXPECT_TRUE(is_resolved(finding, "replacement"));
   for (const char* leaf : {"line_bytes", "index", "ways", "capacity_bytes"}) {
     EXPECT_EQ(status_of(finding, leaf), model::EvidenceStatus::ambiguous) << leaf;
@@ -263,7 +263,7 @@ TEST(InferWalks, WhatIsCutShortSaysSoAndProvesNothing) {
   const std::vector<model::Trace> walk{random_walk_on(*device, 1024, 16, 3000)};
   const std::vector<model::Trace> chases{texture_chase(*device, 768, 4), texture_chase(*device, 768, 32)};
   for (const auto& traces : {walk, chases}) {
-    const CacheFinding whole = infer_traces(traces, 0, Settings{});
+    const CacheFinding whole = infer_traces(traces, model::Address{0}, Settings{});
     std::size_t cut_short = 0;
     bool ended_early = true;
     const std::size_t steps_in_octave = cases<std::size_t>(1, {4, 1U << 20U}).back();
@@ -271,7 +271,7 @@ TEST(InferWalks, WhatIsCutShortSaysSoAndProvesNothing) {
       std::size_t looks = 0;
       Settings settings;
       settings.stop_requested = [&] { return looks++ >= most_looks; };
-      const CacheFinding finding = infer_traces(traces, 0, settings);
+      const CacheFinding finding = infer_traces(traces, model::Address{0}, settings);
       ended_early = finding.ended_early;
       if (!ended_early) {
         EXPECT_EQ(finding.cache, whole.cache);
@@ -296,8 +296,8 @@ TEST(InferWalks, ShortWalksAreNotBelieved) {
   const model::CacheDescription cache = cache_of(std::vector<std::uint32_t>(8, 8), xor_index, replacement("plru"));
   const auto device = device_of(cache);
   const std::vector<model::Trace> traces{random_walk_on(*device, 4096, 16, 300)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
-  expect_nothing_wrong(finding, cache, 0, 4096);
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
+  expect_nothing_wrong(finding, cache, model::Address{0}, 4096);
   EXPECT_FALSE(is_resolved(finding, "index") || is_resolved(finding, "ways") || is_resolved(finding, "replacement"));
 }
 
@@ -306,7 +306,7 @@ TEST(InferWalks, TheSameQuestionAnsweredTwoWaysIsChance) {
   const auto device = device_of(cache);
   const std::vector<model::Trace> traces{random_walk_on(*device, 1024, 16, 1000),
                                          random_walk_on(*device, 1024, 16, 1000)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
   EXPECT_EQ(finding.evidence.leaves.at("replacement").details.deterministic, false);
   EXPECT_FALSE(finding.cache.replacement || finding.cache.index || finding.cache.ways);
 }
@@ -315,7 +315,7 @@ TEST(InferWalks, TheSameQuestionAnsweredTwoWaysIsChance) {
 void expect_not_explained(const foreign::MakeCache& make, std::size_t accesses) {
   foreign::Device device(make, {{.cycles = 100}, {.cycles = 220}});
   const std::vector<model::Trace> traces{random_walk_on(device, 2048, 16, accesses)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
   EXPECT_FALSE(finding.cache.replacement || finding.cache.index || finding.cache.ways) << text_of(finding);
 }
 
@@ -339,11 +339,11 @@ TEST(InferWalks, ForeignCachesOfAKnownKindAreFound) {
   foreign::Device device([] { return std::make_unique<foreign::SetArray>(foreign::ordered_sets(6, 5, foreign::lru)); },
                          {{.cycles = 100}, {.cycles = 220}});
   const std::vector<model::Trace> traces{random_walk_on(device, 2048, 16, 2500)};
-  const CacheFinding finding = infer_traces(traces, 0, Settings{});
+  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
   expect_nothing_wrong(finding,
                        cache_of(std::vector<std::uint32_t>(6, 5),
                                 model::ModuloIndex{.granule_bytes = 32, .sets_count = 6}, replacement("lru")),
-                       0, 2048);
+                       model::Address{0}, 2048);
   EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
 }
 

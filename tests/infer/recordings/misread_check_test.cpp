@@ -27,7 +27,7 @@ class MisreadCheck : public testing::Test {
     Played played;
     for (std::size_t i = 0; i < 20'000; ++i) {
       const std::uint64_t address = 32 * random_.below(32);
-      const bool missed = is_miss(simulator->step(address, model::AccessKind::load).outcome);
+      const bool missed = is_miss(simulator->step(model::Address{address}, model::AccessKind::load).outcome);
       played.addresses.push_back(address);
       played.measured.push_back(missed != is_changed(address, i) ? model::Measured::miss : model::Measured::hit);
     }

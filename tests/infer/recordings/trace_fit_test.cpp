@@ -181,14 +181,14 @@ TEST(Scorer, WhoScoresDoesNotShow) {
     trace.question.record = model::random_walk(offsets, 4000, random);
     trace.latency_cycles = device->ask({&trace.question, 1}).front().latency_cycles;
   }
-  const CacheFinding in_turn = infer_traces(traces, 0, Settings{});
+  const CacheFinding in_turn = infer_traces(traces, model::Address{0}, Settings{});
   EXPECT_TRUE(in_turn.cache.ways) << text_of(in_turn);
   std::size_t calls = 0;
   const auto counted = [&](std::size_t hypotheses, const Score& score) {
     ++calls;
     return score_in_disorder(hypotheses, score);
   };
-  EXPECT_EQ(text_of(infer_traces(traces, 0, Settings{}, counted)), text_of(in_turn));
+  EXPECT_EQ(text_of(infer_traces(traces, model::Address{0}, Settings{}, counted)), text_of(in_turn));
   EXPECT_GT(calls, 10U);
 }
 

@@ -27,7 +27,8 @@ Played random_loads(const model::CacheDescription& cache, std::uint64_t lines, s
   Played played;
   for (std::size_t i = 0; i < accesses; ++i) {
     played.addresses.push_back(32 * random.below(lines));
-    const bool missed = is_miss(simulator->step(played.addresses.back(), model::AccessKind::load).outcome);
+    const bool missed =
+        is_miss(simulator->step(model::Address{played.addresses.back()}, model::AccessKind::load).outcome);
     played.measured.push_back(missed ? model::Measured::miss : model::Measured::hit);
   }
   return played;
@@ -38,7 +39,7 @@ bool splits_as(const LineSplit& split, const model::IndexFunction& index) {
   std::map<std::uint32_t, std::uint32_t> name_of;
   std::map<std::uint32_t, std::uint32_t> set_named;
   for (std::size_t i = 0; i < split.lines.size(); ++i) {
-    const std::uint32_t set = model::set_of(index, split.lines[i]);
+    const std::uint32_t set = model::set_of(index, model::Address{split.lines[i]});
     if (name_of.try_emplace(split.set_of[i], set).first->second != set ||
         set_named.try_emplace(set, split.set_of[i]).first->second != split.set_of[i]) {
       return false;

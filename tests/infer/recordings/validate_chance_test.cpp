@@ -48,7 +48,7 @@ Recorded record(const model::CacheDescription& cache, std::uint64_t array_bytes,
     question.record.push_back(is_cyclic ? pool[i % pool.size()] : pool[random.below(pool.size())]);
   }
   const auto simulator = model::CacheSimulator::make(cache, random());
-  for (const model::Outcome outcome : outcomes_of(*simulator, question, 0)) {
+  for (const model::Outcome outcome : outcomes_of(*simulator, question, model::Address{0})) {
     const bool missed = is_miss(outcome) != (random.unit() < misread);
     recorded.readings.push_back(missed ? Reading::miss : Reading::hit);
   }
@@ -56,7 +56,7 @@ Recorded record(const model::CacheDescription& cache, std::uint64_t array_bytes,
 }
 
 double p_value(const model::CacheDescription& cache, const Recorded& recorded, std::uint64_t seed = 1) {
-  return validate_chance(cache, recorded.trace, recorded.readings, 0, seed).p_value();
+  return validate_chance(cache, recorded.trace, recorded.readings, model::Address{0}, seed).p_value();
 }
 
 TEST(ValidateChance, TrueDescriptionsAreRefusedOnceInAHundred) {
@@ -131,7 +131,7 @@ TEST(ValidateChance, SaysWhichMissesOfASetAreExpected) {
   model::Random random(fresh_seed());
   const model::CacheDescription cache = four_ways(replacement("random"));
   const Recorded recorded = record(cache, 640, true, 0, random);
-  const ChanceAgreement agreement = validate_chance(cache, recorded.trace, recorded.readings, 0, 1);
+  const ChanceAgreement agreement = validate_chance(cache, recorded.trace, recorded.readings, model::Address{0}, 1);
   ASSERT_EQ(agreement.sets.size(), 4U);
   std::size_t misses = 0;
   for (const auto& set : agreement.sets) {

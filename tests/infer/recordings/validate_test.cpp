@@ -28,7 +28,7 @@ class ValidateTextureCache : public testing::Test {
     trace_ = texture_chase(*device, 12320, 32);
   }
 
-  [[nodiscard]] Agreement agreement() const { return validate(cache_, trace_, 0, 1); }
+  [[nodiscard]] Agreement agreement() const { return validate(cache_, trace_, model::Address{0}, 1); }
 
   model::CacheDescription cache_;
   model::Trace trace_;
@@ -109,7 +109,7 @@ model::Trace with_history(const model::CacheDescription& cache, bool is_invalida
   trace.question.warm = some_loads(random.below(3));
   trace.question.record = some_loads(300);
   trace.start_is_known = is_invalidated;
-  for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, 0)) {
+  for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, model::Address{0})) {
     trace.latency_cycles.push_back(is_miss(outcome) ? 220.0F : 100.0F);
   }
   return trace;
@@ -126,7 +126,7 @@ TEST(Validate, NoHistoryLooksLikeADisagreement) {
       SCOPED_TRACE(to_text(replacement) + ", " + std::to_string(ways) + " ways, seed " + std::to_string(seed));
       model::Random random(seed++);
       const model::CacheDescription cache = cache_of({ways, ways}, model::BitsIndex{{5}}, replacement);
-      const Agreement agreement = validate(cache, with_history(cache, is_invalidated, random), 0, 1);
+      const Agreement agreement = validate(cache, with_history(cache, is_invalidated, random), model::Address{0}, 1);
       EXPECT_EQ(agreement.agreeing, agreement.accesses - agreement.undetermined);
       EXPECT_FALSE(agreement.first_disagreement.has_value());
       // A few loads tell what is where.
@@ -154,13 +154,14 @@ TEST(Validate, AnInvalidatedClockOfManyWaysAgreesWithItself) {
     model::Trace trace;
     trace.question.state = model::StartState::invalidated;
     trace.question.record = loads(3000);
-    for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, 0)) {
+    for (const model::Outcome outcome : outcomes_of(*simulator, trace.question, model::Address{0})) {
       trace.latency_cycles.push_back(is_miss(outcome) ? 220.0F : 100.0F);
     }
-    const Agreement agreement = validate(cache, trace, 0, 1);
+    const Agreement agreement = validate(cache, trace, model::Address{0}, 1);
     EXPECT_FALSE(agreement.first_disagreement.has_value());
     EXPECT_LT(agreement.undetermined, 300U);
-    const Agreement of_another = validate(cache_of({16, 16}, *cache.index, replacement("fifo")), trace, 0, 1);
+    const Agreement of_another =
+        validate(cache_of({16, 16}, *cache.index, replacement("fifo")), trace, model::Address{0}, 1);
     EXPECT_TRUE(of_another.first_disagreement.has_value());
   }
 }
@@ -175,7 +176,7 @@ TEST(Validate, OutliersAmongHitsAreNoMisses) {
     trace.question.record.push_back(i % 2 * 32);
     trace.latency_cycles.push_back(i % 100 == 7 ? 500.0F : 100.0F);
   }
-  const Agreement agreement = validate(cache, trace, 0, 1);
+  const Agreement agreement = validate(cache, trace, model::Address{0}, 1);
   EXPECT_EQ(agreement.outliers, 40U);
   EXPECT_FALSE(agreement.first_disagreement.has_value());
 }
@@ -184,7 +185,7 @@ TEST(Validate, ChanceIsNotJudgedAccessByAccess) {
   const model::CacheDescription cache = cache_of({2, 2}, model::BitsIndex{{5}}, replacement("random"));
   model::Random random(3);
   const model::Trace trace = with_history(cache, true, random);
-  const Agreement agreement = validate(cache, trace, 0, 1);
+  const Agreement agreement = validate(cache, trace, model::Address{0}, 1);
   ASSERT_TRUE(agreement.chance);
   EXPECT_FALSE(agreement.first_disagreement.has_value());
   EXPECT_EQ(agreement.undetermined, agreement.accesses);
@@ -200,7 +201,7 @@ TEST(Validate, RecordingsOfTheAuthorsAgreeWithWhatTheyPublished) {
   for (const char* file :
        {"fermi-3073element-stride1.txt", "fermi-3080element-8stride.txt", "fermi-3112element-8stride.txt"}) {
     for (const model::Trace& trace : probe::read_mei(std::filesystem::path(folder) / file)) {
-      const Agreement agreement = validate(cache, trace, 0, 1);
+      const Agreement agreement = validate(cache, trace, model::Address{0}, 1);
       EXPECT_EQ(agreement.share(), 1.0) << file << " from access " << agreement.first_disagreement.value_or(0);
       EXPECT_EQ(agreement.undetermined, 0U) << file;
       EXPECT_LT(agreement.outliers, 40U) << file;

@@ -174,7 +174,9 @@ TEST(FindSlices, RandomDevices) {
     }
     for (const std::vector<std::uint64_t>& sectors : found.sectors) {
       constexpr std::size_t tried_one_in = 211;
-      const auto slice_of = [&](std::uint64_t sector) { return slices(device.facts().buffer.address + sector); };
+      const auto slice_of = [&](std::uint64_t sector) {
+        return slices(number_of(device.facts().buffer.address + sector));
+      };
       for (std::size_t i = 0; i < sectors.size(); i += tried_one_in) {
         ASSERT_EQ(slice_of(sectors[i]), slice_of(sectors.front())) << sectors[i];
       }

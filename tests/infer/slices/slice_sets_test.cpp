@@ -37,7 +37,7 @@ class SliceDevice final : public model::Answerer {
   SliceDevice(Slice slice, std::uint64_t seed) : slice_(slice), seed_(seed), random_(seed), present_(slice.sets) {
     facts_.name = facts_.source = "slice";
     facts_.targets = {"L2"};
-    facts_.buffer = {.bytes = 64ULL << 20U, .address = 7ULL << 30U};
+    facts_.buffer = {.bytes = 64ULL << 20U, .address = model::Address{7ULL << 30U}};
   }
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }

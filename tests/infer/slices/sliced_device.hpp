@@ -37,7 +37,7 @@ class SlicedDevice final : public model::Answerer {
       : slice_of_(std::move(slice_of)), random_(seed), noise_(noise) {
     facts_.name = facts_.source = "sliced";
     facts_.targets = facts_.contended_targets = {"L2"};
-    facts_.buffer = {.bytes = 256ULL << 20U, .address = (5ULL << 30U) + (3ULL << 19U)};
+    facts_.buffer = {.bytes = 256ULL << 20U, .address = model::Address{(5ULL << 30U) + (3ULL << 19U)}};
   }
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
@@ -59,8 +59,8 @@ class SlicedDevice final : public model::Answerer {
 
  private:
   double cycles_of(std::uint64_t one, std::uint64_t other) {
-    const std::uint32_t a = slice_of_(facts_.buffer.address + one);
-    const std::uint32_t b = slice_of_(facts_.buffer.address + other);
+    const std::uint32_t a = slice_of_(number_of(facts_.buffer.address + one));
+    const std::uint32_t b = slice_of_(number_of(facts_.buffer.address + other));
     double cycles = apart_cycles;
     if (a == b) {
       cycles = together_cycles;

@@ -51,7 +51,7 @@ class TextureDevice final : public model::Answerer {
     facts_.name = "a texture";
     facts_.targets = {"Texture2D"};
     facts_.own_buffers["Texture2D"] = {.bytes = side_ * side_ * 4,
-                                       .address = 0,
+                                       .address = {},
                                        .raster = model::Raster{.texel_bytes = 4, .width = side_, .height = side_}};
   }
 

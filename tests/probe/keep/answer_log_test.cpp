@@ -335,11 +335,11 @@ TEST_F(AnswerLogFile, RunsThatDifferAreToldApart) {
   model::DeviceFacts other = device->facts();
   other.provenance["sm_clock_mhz"] = "1980";
   check_same_run("run.h5", run, run_facts_of(other));
-  other.buffer.address = std::uint64_t{1} << 40U;
+  other.buffer.address = model::Address{std::uint64_t{1} << 40U};
   check_same_run("run.h5", run, run_facts_of(other));
   const std::vector<std::string>& targets = other.targets;
   EXPECT_TRUE(targets_elsewhere(targets, run, run_facts_of(other)).empty());
-  other.buffer.address += 4;
+  other.buffer.address = other.buffer.address + 4;
   check_same_run("run.h5", run, run_facts_of(other));
   EXPECT_EQ(targets_elsewhere(targets, run, run_facts_of(other)), targets);
   other.buffer.bytes *= 2;

@@ -43,17 +43,13 @@ Place place_of(const std::string& target) {
 
 std::string cache_size(const std::string& target, const CacheDescription& cache) {
   if (!cache.capacity_bytes) {
-    return range_by_carveout(cache);
+    return "";
   }
   if (translates(target) && cache.line_bytes) {
     return fmt::format("{} pages of {} = {}", grouped(*cache.capacity_bytes / *cache.line_bytes),
                        bytes(*cache.line_bytes), bytes(*cache.capacity_bytes));
   }
-  std::string text = bytes(*cache.capacity_bytes);
-  if (const std::string range = range_by_carveout(cache); !range.empty()) {
-    text += "; " + range;
-  }
-  return text;
+  return bytes(*cache.capacity_bytes);
 }
 
 std::string line_text(const std::string& target, const CacheDescription& cache) {
@@ -65,10 +61,18 @@ std::string line_text(const std::string& target, const CacheDescription& cache) 
                                          : "");
 }
 
-std::string geometry_text(const std::vector<std::uint32_t>& ways) {
-  const bool is_equal = std::ranges::all_of(ways, [&](std::uint32_t count) { return count == ways.front(); });
-  return is_equal ? fmt::format("{} x {}", ways.size(), ways.front())
-                  : fmt::format("{} sets of {} ways", ways.size(), model::words::ways(ways));
+void add_geometry(Level& level, const CacheDescription& cache) {
+  if (!cache.ways) {
+    level.geometry = cache.slices ? fmt::format("{} slices", *cache.slices) : "";
+    return;
+  }
+  const std::vector<std::uint32_t>& ways = *cache.ways;
+  if (std::ranges::all_of(ways, [&](std::uint32_t count) { return count == ways.front(); })) {
+    level.geometry = fmt::format("{} x {}", ways.size(), ways.front());
+    level.geometry_unit = "ways";
+  } else {
+    level.geometry = fmt::format("{} sets of {} ways", ways.size(), model::words::ways(ways));
+  }
 }
 
 void add_bandwidth(Level& level, const DeviceDescription& profile, const std::string& name) {
@@ -97,26 +101,27 @@ Level level_of(const std::string& target, const DeviceDescription& profile) {
               .place = place_of(target),
               .capacity_bytes = cache.capacity_bytes,
               .size = cache_size(target, cache),
+              .size_range = range_by_carveout(cache),
               .line = line_text(target, cache),
-              .geometry = cache.ways ? geometry_text(*cache.ways) : "",
+              .geometry = {},
+              .geometry_unit = {},
               .policy = cache.replacement ? cache.replacement->policy : "",
               .hit = cycles_text(cache.latency_cycles.hit),
+              .piece = {},
               .hit_cycles = cache.latency_cycles.hit,
               .miss_cycles = cache.latency_cycles.miss,
               .bytes_per_sm_clock = {},
               .bytes_per_second = {},
               .unverified = unverified_leaves(profile, target)};
+  add_geometry(level, cache);
   if (cache.partitions && cache.latency_cycles.hit) {
     level.hit += fmt::format(", far half {}", cycles_text(*cache.latency_cycles.hit + cache.partitions->far_cycles));
-  }
-  if (level.geometry.empty() && cache.slices) {
-    level.geometry = fmt::format("{} slices", *cache.slices);
   }
   if (translates(target) && cache.latency_cycles.miss) {
     level.hit += fmt::format(", miss {}", cycles_text(cache.latency_cycles.miss));
   }
   const auto told = profile.device.provenance.find("l2_bytes");
-  if (target == "L2" && level.size.empty() && told != profile.device.provenance.end()) {
+  if (target == "L2" && size_words(level).empty() && told != profile.device.provenance.end()) {
     level.capacity_bytes = std::stoull(told->second);
     level.size = bytes(*level.capacity_bytes) + " by its driver";
   }
@@ -153,7 +158,7 @@ void add_caches(std::vector<Level>& levels, const DeviceDescription& profile) {
 void add_code(std::vector<Level>& levels, const std::string& target, const DeviceDescription& profile) {
   const model::CodeDescription& code = profile.code.at(target);
   const Place place = place_of(target) == Place::constants ? Place::constants : Place::code;
-  const std::vector<std::string> unverified = unverified_leaves(profile, target);
+  const std::vector<Unverified> unverified = unverified_leaves(profile, target);
   if (!code.levels) {
     levels.push_back({.targets = {target}, .name = target, .place = place, .unverified = unverified});
     return;
@@ -166,34 +171,55 @@ void add_code(std::vector<Level>& levels, const std::string& target, const Devic
                         .place = place,
                         .capacity_bytes = each.fits_bytes,
                         .size = bytes(*each.fits_bytes),
-                        .hit = fmt::format("{} for {}", cycles_text(each.cycles), bytes(code.piece_bytes)),
+                        .hit = cycles_text(each.cycles),
+                        .piece = bytes(code.piece_bytes),
                         .hit_cycles = each.cycles,
-                        .unverified = number == 1 ? unverified : std::vector<std::string>{}});
+                        .unverified = number == 1 ? unverified : std::vector<Unverified>{}});
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::string> unverified_leaves(const DeviceDescription& profile, const std::string& section) {
+std::string size_words(const Level& level) {
+  return level.size + (level.size.empty() || level.size_range.empty() ? "" : "; ") + level.size_range;
+}
+
+std::string geometry_words(const Level& level) {
+  return level.geometry + (level.geometry_unit.empty() ? "" : " ") + level.geometry_unit;
+}
+
+std::string to_string(const Unverified& unverified) {
+  return fmt::format("{}: {}", to_string(unverified.status), unverified.leaves);
+}
+
+std::string words(const std::vector<Unverified>& unverified) {
   std::vector<std::string> texts;
+  for (const Unverified& each : unverified) {
+    texts.push_back(to_string(each));
+  }
+  return model::words::joined(texts, "; ");
+}
+
+std::vector<Unverified> unverified_leaves(const DeviceDescription& profile, const std::string& section) {
+  std::vector<Unverified> found;
   const auto evidence = profile.evidence.find(section);
   if (evidence == profile.evidence.end()) {
-    return texts;
+    return found;
   }
   for (const auto status : {model::EvidenceStatus::ambiguous, model::EvidenceStatus::unknown}) {
     std::vector<std::string> names;
     for (const auto& [leaf, name] : key_leaves) {
-      const auto found = evidence->second.leaves.find(std::string(leaf));
-      if (found != evidence->second.leaves.end() && found->second.status == status) {
+      const auto entry = evidence->second.leaves.find(std::string(leaf));
+      if (entry != evidence->second.leaves.end() && entry->second.status == status) {
         names.emplace_back(name);
       }
     }
     if (!names.empty()) {
-      texts.push_back(fmt::format("{}: {}", to_string(status), fmt::join(names, ", ")));
+      found.push_back({.status = status, .leaves = model::words::joined(names)});
     }
   }
-  return texts;
+  return found;
 }
 
 std::optional<std::uint32_t> carveout_of(const DeviceDescription& profile, const std::string& target) {
@@ -267,10 +293,11 @@ Table key_figures(const std::vector<Level>& levels) {
   constexpr double giga = 1e9;
   for (const Level& level : levels) {
     table.rows.push_back(
-        {level.name, level.size, level.line, level.geometry, level.policy, level.hit,
+        {level.name, size_words(level), level.line, level.geometry, level.policy,
+         level.hit + (level.piece.empty() ? "" : " for ") + level.piece,
          level.bytes_per_sm_clock ? model::words::rounded(*level.bytes_per_sm_clock, 3) : "",
          level.bytes_per_second ? grouped(static_cast<std::uint64_t>(*level.bytes_per_second / giga)) : "",
-         fmt::format("{}", fmt::join(level.unverified, "; "))});
+         words(level.unverified)});
   }
   return table;
 }

@@ -79,11 +79,9 @@ double width_of(const Level& level, double height) {
 }
 
 std::vector<std::vector<std::string>> texts_of(const Level& level) {
-  const bool has_unit = level.geometry.ends_with("B") || level.geometry.ends_with("s");
-  const std::string unit = has_unit ? "" : " ways";
-  return {{level.name, level.name.substr(0, level.name.find(','))},
-          {level.size, level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
-          {level.geometry.empty() ? level.line : level.geometry + unit, level.geometry},
+  return {{level.name, level.targets.size() > 1 ? level.targets.front() : ""},
+          {size_words(level), level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
+          {level.geometry.empty() ? level.line : geometry_words(level), level.geometry},
           {level.policy}};
 }
 
@@ -119,9 +117,8 @@ bool draw_unified(Drawing& drawing, const Level& level, const model::CacheDescri
   drawing.text(right, y + 24,
                fmt::format("+ {} of shared memory, of {}", model::words::bytes(shared_bytes), model::words::bytes(all)),
                small);
-  const std::size_t range = level.size.find("; ");
-  drawing.text(right, y + 38, range == std::string::npos ? "" : level.size.substr(range + 2), small);
-  drawing.text(right, y + 52, level.geometry + " ways" + (level.policy.empty() ? "" : ", " + level.policy), small);
+  drawing.text(right, y + 38, level.size_range, small);
+  drawing.text(right, y + 52, geometry_words(level) + (level.policy.empty() ? "" : ", " + level.policy), small);
   draw_mark(drawing, level, boxes_left + width, y);
   const bool has_shared = shared != nullptr;
   const auto label = [](const Level& each) {
@@ -141,9 +138,8 @@ void draw_chain(Drawing& drawing, const std::vector<const Level*>& chain, double
   double room = arrow_width;
   for (const Level* level : chain) {
     const bool is_first = level == chain.front();
-    const std::size_t piece = level->hit.find(" for ");
     draw_arrow(drawing, x, y + row_height / 2, room, is_first ? cycles_words(*level) : cycles_text(level->hit_cycles),
-               piece == std::string::npos ? rate_words(*level) : level->hit.substr(piece + 1));
+               level->piece.empty() ? rate_words(*level) : "for " + level->piece);
     x += room;
     const double width = width_of(*level, row_height);
     const bool is_narrow = Drawing::text_width(level->name, bold.height, true) > width - 12;
@@ -271,7 +267,7 @@ void draw_notes(Drawing& drawing, const std::vector<Level>& levels, double frame
     if (level.unverified.empty()) {
       continue;
     }
-    std::string rest = wrapped(fmt::format("{}: {}", level.name, fmt::join(level.unverified, "; ")), "", letters);
+    std::string rest = wrapped(fmt::format("{}: {}", level.name, words(level.unverified)), "", letters);
     for (bool begins = true; !rest.empty(); begins = false) {
       const std::size_t end = rest.find('\n');
       lines.emplace_back(begins, rest.substr(0, end));
@@ -319,8 +315,8 @@ void draw_translation(Drawing& drawing, const model::DeviceDescription& profile,
     draw_texts(
         drawing, x, y, tlb_width, row_height,
         {{groups.empty() ? level.name : fmt::format("{}, {} of them", level.name, groups.size()), level.name},
-         {level.size},
-         {level.geometry.empty() ? "" : level.geometry + " ways" + (level.policy.empty() ? "" : ", " + level.policy)}});
+         {size_words(level)},
+         {level.geometry.empty() ? "" : geometry_words(level) + (level.policy.empty() ? "" : ", " + level.policy)}});
     draw_mark(drawing, level, x + tlb_width, y);
     x += tlb_width;
     room = 150;

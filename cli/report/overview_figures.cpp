@@ -84,7 +84,8 @@ std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescriptio
 }
 
 std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles, const Measurements& measurements) {
-  Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2}, .y = {.title = "cycles of a load"}};
+  Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
+              .y = {.title = "cycles of a load"}};
   std::vector<Series> measured;
   if (profiles.size() == 1) {
     for (const auto& [target, cache] : profiles.front().profile->caches) {

@@ -284,7 +284,8 @@ std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, co
   constexpr double most_between = 0.02;
   const double between = share_between(traces, guide);
   const auto measured = between > most_between ? std::nullopt : measured_misses(traces, guide);
-  Chart chart{.x = {.title = "array, bytes"}, .y = {.title = "misses, %", .at_least_to = percent}};
+  Chart chart{.x = {.title = "array, bytes", .unit = AxisUnit::bytes},
+              .y = {.title = "misses, %", .at_least_to = percent}};
   std::string note = "Laps over a contiguous array: the share of the loads that miss";
   if (between > most_between) {
     note += fmt::format(
@@ -411,8 +412,9 @@ std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
 
 std::optional<Figure> code_figure(const std::string& target, const model::CodeDescription& code, const Traces& traces) {
   const bool is_of_constants = target == "ConstImmediate";
-  Chart chart{.x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes"},
-              .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
+  Chart chart{
+      .x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes", .unit = AxisUnit::bytes},
+      .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
   std::map<std::uint64_t, std::vector<double>> by_length;
   for (const Traces::Loads& trace : traces.each()) {
     const std::span<const float> latencies = traces.latency_cycles(trace);

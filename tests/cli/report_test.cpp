@@ -308,7 +308,7 @@ TEST(Levels, SayOnlyWhatIsNotVerified) {
   EXPECT_TRUE(levels_of(profile)[0].unverified.empty());
   leaves["index"].status = model::EvidenceStatus::unknown;
   leaves["replacement"].status = model::EvidenceStatus::ambiguous;
-  EXPECT_EQ(levels_of(profile)[0].unverified, (std::vector<std::string>{"ambiguous: policy", "unknown: index"}));
+  EXPECT_EQ(words(levels_of(profile)[0].unverified), "ambiguous: policy; unknown: index");
 }
 
 // What the caption says of areas.
@@ -333,6 +333,15 @@ TEST(Machine, HasTheNumbersOfTheProfile) {
   EXPECT_EQ(svg.find(">?<"), std::string::npos) << "nothing is marked";
   profile.evidence["L2"].leaves["index"].status = model::EvidenceStatus::unknown;
   EXPECT_NE(machine_drawing(profile, levels_of(profile)).svg("").find(">?<"), std::string::npos);
+}
+
+TEST(Machine, NamesTheUnitOfWaysOnce) {
+  model::DeviceDescription profile;
+  profile.caches["L1TLB"] = small_cache();
+  const auto svg = [&] { return machine_drawing(profile, levels_of(profile)).svg(""); };
+  EXPECT_NE(svg().find(">2 x 2 ways, lru<"), std::string::npos);
+  profile.caches["L1TLB"].ways = {3, 1};
+  EXPECT_NE(svg().find(">2 sets of 3, 1 ways, lru<"), std::string::npos);
 }
 
 TEST(Footprint, StepsAreTheHitLatenciesOfTheLevels) {
@@ -374,7 +383,7 @@ TEST(SmMap, HasEachSmInItsGroup) {
 
 // Each value lies where the axis says: the pixels of the path, read back by the numbers for pages.
 TEST(DrawnChart, PointsLieWhereTheAxesSay) {
-  const Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2},
+  const Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
                     .y = {.title = "cycles"},
                     .series = {{.name = "a",
                                 .shape = Series::Shape::points,

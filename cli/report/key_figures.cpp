@@ -34,11 +34,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> key_leav
                                                                                     {"line_texels", "line"},
                                                                                     {"sector_texels", "sector"}}};
 
-Place place_of(const std::string& target) {
-  return translates(target)                 ? Place::translation
-         : target == "L2" || target == "L3" ? Place::shared_by_sms
-         : target.starts_with("Const")      ? Place::constants
-                                            : Place::data;
+Target facts_of(std::string_view target) {
+  const Target* const known = known_target(target);
+  return known == nullptr ? Target{.name = target, .what = {}} : *known;
 }
 
 std::string cache_size(const std::string& target, const CacheDescription& cache) {
@@ -75,8 +73,8 @@ void add_geometry(Level& level, const CacheDescription& cache) {
   }
 }
 
-void add_bandwidth(Level& level, const DeviceDescription& profile, const std::string& name) {
-  const auto found = profile.bandwidth.find(name);
+void add_bandwidth(Level& level, const DeviceDescription& profile, std::string_view name) {
+  const auto found = profile.bandwidth.find(std::string(name));
   if (found == profile.bandwidth.end() || !found->second.best) {
     return;
   }
@@ -86,19 +84,12 @@ void add_bandwidth(Level& level, const DeviceDescription& profile, const std::st
   level.bytes_per_second = best.bytes_per_second;
 }
 
-// Of which memory the peak was measured by loads of this target.
-std::string bandwidth_of(const std::string& target) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> names{
-      {{"L1tex", "L1"}, {"L1D", "L1"}, {"Texture2D", "texture"}, {"ConstL1", "constant"}, {"L2", "L2_load"}}};
-  const auto found = std::ranges::find(names, target, [](const auto& pair) { return pair.first; });
-  return found == names.end() ? "" : std::string(found->second);
-}
-
 Level level_of(const std::string& target, const DeviceDescription& profile) {
   const CacheDescription& cache = profile.caches.at(target);
+  const Target facts = facts_of(target);
   Level level{.targets = {target},
               .name = target,
-              .place = place_of(target),
+              .place = facts.place.value_or(Place::data),
               .capacity_bytes = cache.capacity_bytes,
               .size = cache_size(target, cache),
               .size_range = range_by_carveout(cache),
@@ -120,12 +111,12 @@ Level level_of(const std::string& target, const DeviceDescription& profile) {
   if (translates(target) && cache.latency_cycles.miss) {
     level.hit += fmt::format(", miss {}", cycles_text(cache.latency_cycles.miss));
   }
-  const auto told = profile.device.provenance.find("l2_bytes");
-  if (target == "L2" && size_words(level).empty() && told != profile.device.provenance.end()) {
+  const auto told = profile.device.provenance.find(std::string(facts.size_fact));
+  if (!facts.size_fact.empty() && size_words(level).empty() && told != profile.device.provenance.end()) {
     level.capacity_bytes = std::stoull(told->second);
     level.size = bytes(*level.capacity_bytes) + " by its driver";
   }
-  add_bandwidth(level, profile, bandwidth_of(target));
+  add_bandwidth(level, profile, facts.bandwidth);
   return level;
 }
 
@@ -157,7 +148,7 @@ void add_caches(std::vector<Level>& levels, const DeviceDescription& profile) {
 
 void add_code(std::vector<Level>& levels, const std::string& target, const DeviceDescription& profile) {
   const model::CodeDescription& code = profile.code.at(target);
-  const Place place = place_of(target) == Place::constants ? Place::constants : Place::code;
+  const Place place = facts_of(target).place.value_or(Place::code);
   const std::vector<Unverified> unverified = unverified_leaves(profile, target);
   if (!code.levels) {
     levels.push_back({.targets = {target}, .name = target, .place = place, .unverified = unverified});
@@ -251,13 +242,14 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
     const auto& shared = *profile.shared_memory;
     Level level{.targets = {"Shared"},
                 .name = "Shared memory",
+                .is_shared_memory = true,
                 .geometry = shared.banks && shared.bank_width_bytes
                                 ? fmt::format("{} banks x {} B", *shared.banks, *shared.bank_width_bytes)
                                 : "",
                 .hit = cycles_text(shared.latency_cycles.broadcast),
                 .hit_cycles = shared.latency_cycles.broadcast,
                 .unverified = unverified_leaves(profile, "shared_memory")};
-    add_bandwidth(level, profile, "shared");
+    add_bandwidth(level, profile, facts_of("Shared").bandwidth);
     levels.push_back(level);
   }
   for (const auto& [target, texture] : profile.textures) {
@@ -268,15 +260,16 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
                 .hit_cycles = texture.latency_cycles.hit,
                 .miss_cycles = texture.latency_cycles.miss,
                 .unverified = unverified_leaves(profile, target)};
-    add_bandwidth(level, profile, bandwidth_of(target));
+    add_bandwidth(level, profile, facts_of(target).bandwidth);
     levels.push_back(level);
   }
   for (const auto& [target, code] : profile.code) {
     add_code(levels, target, profile);
   }
   Level memory{.name = "Memory", .place = Place::memory};
-  if (const auto l2 = profile.caches.find("L2"); l2 != profile.caches.end()) {
-    memory.hit_cycles = l2->second.latency_cycles.miss;
+  const auto outermost = std::ranges::find(levels.rbegin(), levels.rend(), Place::shared_by_sms, &Level::place);
+  if (outermost != levels.rend()) {
+    memory.hit_cycles = outermost->miss_cycles;
     memory.hit = cycles_text(memory.hit_cycles);
   }
   add_bandwidth(memory, profile, "DRAM_load");

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "cli/report/markup.hpp"
+#include "cli/targets.hpp"
 #include "model/device_description.hpp"
 
 // What a page tells first of everything that memory passes through.
 namespace gpuinfer::cli::report {
-
-enum class Place : std::uint8_t { data, constants, code, shared_by_sms, translation, memory };
 
 // What is not verified of how a part is built.
 struct Unverified {
@@ -28,6 +27,7 @@ struct Level {
   std::vector<std::string> targets = {};  // of one cache, the first one names its section; none: memory
   std::string name = {};                  // its targets, or what it is
   Place place = Place::data;
+  bool is_shared_memory = false;
   std::optional<std::uint64_t> capacity_bytes = {};
   std::string size = {};           // of translations the pages; empty: not known
   std::string size_range = {};     // over the carve-outs

@@ -155,9 +155,8 @@ void draw_chain(Drawing& drawing, const std::vector<const Level*>& chain, double
   }
 }
 
-const Level* find(const std::vector<Level>& levels, std::string_view target) {
-  const auto found = std::ranges::find_if(
-      levels, [&](const Level& level) { return std::ranges::find(level.targets, target) != level.targets.end(); });
+const Level* shared_memory_of(const std::vector<Level>& levels) {
+  const auto found = std::ranges::find_if(levels, &Level::is_shared_memory);
   return found == levels.end() ? nullptr : &*found;
 }
 
@@ -165,7 +164,7 @@ const Level* find(const std::vector<Level>& levels, std::string_view target) {
 double draw_sm(Drawing& drawing, const model::DeviceDescription& profile, const std::vector<Level>& levels) {
   double y = 34;
   const double top = y;
-  const Level* shared = find(levels, "Shared");
+  const Level* shared = shared_memory_of(levels);
   bool is_shared_drawn = false;
   const auto next_row = [&] { y += row_height + row_gap; };
   for (const Level& level : levels) {

@@ -180,9 +180,8 @@ std::string provenance_html(const DeviceDescription::Device& device) {
 }
 
 std::string_view what_is(const std::string& target) {
-  const auto known = known_targets();
-  const auto found = std::find_if(known.begin(), known.end(), [&](const Target& each) { return each.name == target; });
-  return found == known.end() ? "" : found->what;
+  const Target* const known = known_target(target);
+  return known == nullptr ? "" : known->what;
 }
 
 // The targets in the order of the first screen; of those that are one cache the first.

@@ -12,6 +12,7 @@
 #include "cli/lapped.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/parallel.hpp"
+#include "cli/targets.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
@@ -411,7 +412,8 @@ std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
 }
 
 std::optional<Figure> code_figure(const std::string& target, const model::CodeDescription& code, const Traces& traces) {
-  const bool is_of_constants = target == "ConstImmediate";
+  const Target* const known = known_target(target);
+  const bool is_of_constants = known != nullptr && known->place == Place::constants;
   Chart chart{
       .x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes", .unit = AxisUnit::bytes},
       .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};

@@ -300,6 +300,14 @@ TEST(Levels, HaveMemoryWhereSomethingIsKnownOfIt) {
   EXPECT_EQ(levels[1].hit_cycles, small_cache().latency_cycles.miss);
 }
 
+TEST(Levels, HaveMemoryBehindTheOutermostCache) {
+  model::DeviceDescription profile;
+  profile.caches["L2"] = small_cache();
+  profile.caches["L3"] = small_cache();
+  profile.caches["L3"].latency_cycles = {.hit = 200, .miss = 500};
+  EXPECT_EQ(levels_of(profile).at(2).hit_cycles, 500);
+}
+
 TEST(Levels, SayOnlyWhatIsNotVerified) {
   model::DeviceDescription profile;
   profile.caches["L1tex"] = small_cache();
@@ -370,6 +378,10 @@ TEST(Footprint, LoadsTakeTheDataCacheApartFromTheTexturePath) {
   profile.caches["L1tex"] = small_cache();
   profile.caches["L1D"] = small_cache();
   profile.caches["L1D"].latency_cycles.hit = 20;
+  EXPECT_EQ(footprint_steps(profile).at(0), (std::array<double, 2>{1024, 20}));
+  profile.caches["ReadOnly"] = small_cache();
+  profile.caches["L1D"].shared_with = {"ReadOnly"};
+  profile.caches["ReadOnly"].shared_with = {"L1D"};
   EXPECT_EQ(footprint_steps(profile).at(0), (std::array<double, 2>{1024, 20}));
 }
 

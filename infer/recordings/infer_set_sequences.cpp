@@ -49,7 +49,8 @@ struct Survivors {
 Survivors survivors_of(std::span<const SetSequence> sequences, std::uint32_t most_ways, const Settings& settings) {
   Survivors survivors;
   for (std::uint32_t ways = 1; ways <= most_ways; ++ways) {
-    settings.on_progress({.finding = "policies: of " + std::to_string(ways) + " ways",
+    settings.on_progress({.finding = "policies",
+                          .detail = "of " + std::to_string(ways) + " ways",
                           .done = static_cast<double>(ways) / static_cast<double>(most_ways),
                           .questions = 0,
                           .accesses = 0});

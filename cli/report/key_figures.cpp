@@ -12,6 +12,7 @@
 #include "cli/cache_sheet.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/targets.hpp"
+#include "model/provenance.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -111,10 +112,9 @@ Level level_of(const std::string& target, const DeviceDescription& profile) {
   if (translates(target) && cache.latency_cycles.miss) {
     level.hit += fmt::format(", miss {}", cycles_text(cache.latency_cycles.miss));
   }
-  const auto told = profile.device.provenance.find(std::string(facts.size_fact));
-  if (!facts.size_fact.empty() && size_words(level).empty() && told != profile.device.provenance.end()) {
-    level.capacity_bytes = std::stoull(told->second);
-    level.size = bytes(*level.capacity_bytes) + " by its driver";
+  if (size_words(level).empty() && !facts.size_fact.empty()) {
+    level.capacity_bytes = model::told<std::uint64_t>(profile.device.provenance, target, facts.size_fact);
+    level.size = level.capacity_bytes ? bytes(*level.capacity_bytes) + " by its driver" : "";
   }
   add_bandwidth(level, profile, facts.bandwidth);
   return level;
@@ -215,19 +215,13 @@ std::vector<Unverified> unverified_leaves(const DeviceDescription& profile, cons
 
 std::optional<std::uint32_t> carveout_of(const DeviceDescription& profile, const std::string& target) {
   const CacheDescription& cache = profile.caches.at(target);
-  if (cache.carveout_kb || cache.carveouts.empty()) {
+  if (cache.carveout_kb) {
     return cache.carveout_kb;
   }
-  const auto& facts = profile.device.provenance;
-  for (const std::string& name : {target + ".carveout_kb_asked", std::string("carveout_kb_asked")}) {
-    for (const model::Carveout& carveout : cache.carveouts) {
-      const auto fact = facts.find(name);
-      if (fact != facts.end() && fact->second == std::to_string(carveout.carveout_kb)) {
-        return carveout.carveout_kb;
-      }
-    }
-  }
-  return std::nullopt;
+  const auto asked = model::told<std::uint32_t>(profile.device.provenance, target, model::carveout_fact);
+  const bool is_known =
+      asked && std::ranges::find(cache.carveouts, *asked, &model::Carveout::carveout_kb) != cache.carveouts.end();
+  return is_known ? asked : std::nullopt;
 }
 
 std::string cycles_text(const std::optional<double>& cycles) {

@@ -308,6 +308,16 @@ TEST(Levels, HaveMemoryBehindTheOutermostCache) {
   EXPECT_EQ(levels_of(profile).at(2).hit_cycles, 500);
 }
 
+TEST(Levels, HaveTheSizeThatADriverTellsAsANumber) {
+  model::DeviceDescription profile;
+  profile.caches["L2"].latency_cycles.hit = 200;
+  EXPECT_EQ(levels_of(profile).at(0).size, "");
+  profile.device.provenance["l2_bytes"] = "62914560";
+  EXPECT_EQ(levels_of(profile).at(0).size, "60 MiB by its driver");
+  profile.device.provenance["L2.l2_bytes"] = "not known";
+  EXPECT_EQ(levels_of(profile).at(0).size, "");
+}
+
 TEST(Levels, SayOnlyWhatIsNotVerified) {
   model::DeviceDescription profile;
   profile.caches["L1tex"] = small_cache();

@@ -99,12 +99,11 @@ LeafFacts Index::facts() const {
 
 std::string Index::write(const IndexFunction& index) const { return flow_map(index_entries(index)); }
 
-void fail_in(const Place& place, std::string_view message) {
-  const std::size_t colon = message.find(": ");
-  if (const auto entry = place.find(message.substr(0, colon)); entry && colon != std::string_view::npos) {
-    entry->fail(std::string(message.substr(colon + 2)));
+void fail_in(const Place& place, const LeafError& error) {
+  if (const auto entry = place.find(error.leaf())) {
+    entry->fail(error.sentence());
   }
-  place.fail(std::string(message));
+  place.fail(error.what());
 }
 
 std::vector<std::uint32_t> Ways::read(const Place& place) const {

@@ -159,6 +159,7 @@ Map<PatternLatencyCycles> pattern_latencies() {
   Map<PatternLatencyCycles> patterns;
   for (std::size_t i = 0; i < pattern_names.size(); ++i) {
     Leaf<PatternLatencyCycles> row(facts_of(pattern_names.at(i), Cycles{}, meanings.at(i)));
+    row.sameness = Sameness::mean;
     row.read = [i](const Place& place, PatternLatencyCycles& cycles) { cycles.at(i) = Cycles{}.read(place); };
     row.write = [i](const PatternLatencyCycles& cycles) {
       return cycles.at(i) ? Cycles{}.write(*cycles.at(i)) : "null";

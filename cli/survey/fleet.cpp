@@ -8,6 +8,7 @@
 
 #include "cli/data_files.hpp"
 #include "cli/file_text.hpp"
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/yaml_tree.hpp"
@@ -16,7 +17,7 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
-using model::YamlEntry;
+using model::find;
 using model::YamlNode;
 
 // Of one file, for messages.
@@ -56,11 +57,6 @@ class FleetReader {
  private:
   [[noreturn]] void fail(const YamlNode& node, const std::string& what) const {
     throw InputError(file_ + ":" + std::to_string(node.line) + ": " + what);
-  }
-
-  static const YamlNode* find(const YamlNode& map, std::string_view key) {
-    const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-    return found == map.entries.end() ? nullptr : &found->value;
   }
 
   static bool is_text(const YamlNode& node) {
@@ -133,16 +129,8 @@ class FleetReader {
   std::string file_;
 };
 
-YamlNode* find(YamlNode* map, std::string_view key) {
-  if (map == nullptr) {
-    return nullptr;
-  }
-  const auto found = std::ranges::find_if(map->entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-  return found == map->entries.end() ? nullptr : &found->value;
-}
-
 void put(YamlNode& map, const std::string& key, YamlNode value) {
-  if (YamlNode* const known = find(&map, key)) {
+  if (YamlNode* const known = find(map, key)) {
     *known = std::move(value);
     return;
   }
@@ -152,12 +140,13 @@ void put(YamlNode& map, const std::string& key, YamlNode value) {
 }
 
 YamlNode* section_in(YamlNode& tree, const std::string& section) {
-  for (const char* key : {"caches", "textures", "code"}) {
-    if (YamlNode* const found = find(find(&tree, key), section)) {
+  for (const auto& each : model::sections()) {
+    YamlNode* const found = each.is_named && each.is_found_out() ? find(tree, each.key, section) : nullptr;
+    if (found != nullptr) {
       return found;
     }
   }
-  return find(&tree, section);
+  return find(tree, section);
 }
 
 void put_leaf(YamlNode& tree, const FleetLeaf& leaf) {
@@ -166,7 +155,7 @@ void put_leaf(YamlNode& tree, const FleetLeaf& leaf) {
     return;  // of which nothing else is kept
   }
   put(*section, leaf.leaf, model::parse_yaml(leaf.here, leaf.leaf));
-  YamlNode* const evidence = find(find(&tree, "evidence"), leaf.section);
+  YamlNode* const evidence = find(tree, "evidence", leaf.section);
   if (evidence != nullptr && leaf.evidence) {
     put(*evidence, leaf.leaf, model::parse_yaml(*leaf.evidence, leaf.leaf));
   }

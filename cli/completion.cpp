@@ -13,10 +13,13 @@
 #include "cli/devices/kind.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
+#include "model/description/words.hpp"
 
 namespace gpuinfer::cli {
 
 namespace {
+
+using model::words::joined;
 
 // What may stand where a usage or an option names a value.
 enum class Kind { anything, words, files, descriptions, devices };
@@ -68,10 +71,6 @@ Values operand_values(const Syntax& syntax) {
   return all;
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view separator = " ") {
-  return fmt::format("{}", fmt::join(words, separator));
-}
-
 // The help of an option up to the first stop.
 std::string short_help(const Option& option) {
   std::size_t end = option.help.size();
@@ -112,7 +111,7 @@ std::string verb_names(std::span<const Verb> verbs, std::string_view separator) 
 std::string bash_values(const Values& values) {
   switch (values.kind) {
     case Kind::words:
-      return "names='" + joined(values.words) + "'";
+      return "names='" + joined(values.words, " ") + "'";
     case Kind::files:
       return "files=1";
     case Kind::descriptions:
@@ -144,7 +143,7 @@ std::string bash_verb(const Verb& verb) {
       "        *) {} ;;\n"
       "      esac\n"
       "      ;;\n",
-      verb.name, joined(options), of_values, bash_values(operand_values(syntax)));
+      verb.name, joined(options, " "), of_values, bash_values(operand_values(syntax)));
 }
 
 // What a kind of device is completed to: its name, or with the colon for what has to follow.
@@ -244,7 +243,7 @@ std::string zsh_text(const std::string& text) {
 std::string zsh_values(const Values& values) {
   switch (values.kind) {
     case Kind::words:
-      return "(" + joined(values.words) + ")";
+      return "(" + joined(values.words, " ") + ")";
     case Kind::files:
       return "_files";
     case Kind::descriptions:
@@ -332,7 +331,7 @@ fi
 std::string fish_values(const Values& values) {
   switch (values.kind) {
     case Kind::words:
-      return " -x -a '" + joined(values.words) + "'";
+      return " -x -a '" + joined(values.words, " ") + "'";
     case Kind::files:
       return " -r -F";
     case Kind::descriptions:
@@ -396,7 +395,7 @@ std::string bash_completion(std::span<const Verb> verbs) {
     cases += bash_verb(verb);
   }
   return fmt::format(
-      bash_script, joined(described_device_names()), verb_names(verbs, "|"), verb_names(verbs, " "), cases,
+      bash_script, joined(described_device_names(), " "), verb_names(verbs, "|"), verb_names(verbs, " "), cases,
       of_kinds(
           [](const DeviceKind& kind) {
             return fmt::format(
@@ -418,7 +417,7 @@ std::string zsh_completion(std::span<const Verb> verbs) {
     cases += zsh_verb(verb);
   }
   return fmt::format(
-      zsh_script, joined(described_device_names()), verb_names(verbs, "|"), described, cases,
+      zsh_script, joined(described_device_names(), " "), verb_names(verbs, "|"), described, cases,
       of_kinds([](const DeviceKind& kind) { return zsh_branch(kind); }),
       of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? "" : begin_of(kind) + " "; }),
       of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? begin_of(kind) + " " : ""; }));
@@ -433,7 +432,7 @@ std::string fish_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     lines += fish_verb(verb);
   }
-  return fmt::format(fish_script, joined(described_device_names()), verb_names(verbs, " "), lines,
+  return fmt::format(fish_script, joined(described_device_names(), " "), verb_names(verbs, " "), lines,
                      of_kinds([](const DeviceKind& kind) {
                        const bool is_published = kind.completion == Completion::descriptions;
                        return begin_of(kind) + " " +

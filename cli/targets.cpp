@@ -10,6 +10,7 @@
 
 #include "cli/nearest_word.hpp"
 #include "model/description/sections.hpp"
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -70,15 +71,6 @@ bool same_letters(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-template <class Names>
-std::string joined(const Names& names) {
-  std::string text;
-  for (const auto& name : names) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
 void add_once(std::vector<std::string>& names, std::string_view name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     names.emplace_back(name);
@@ -96,7 +88,7 @@ std::string_view spelled(const std::string& asked) {
     std::transform(targets.begin(), targets.end(), std::back_inserter(names),
                    [](const Target& t) { return std::string(t.name); });
     throw InputError("--target: `" + asked + "` is not a target" + did_you_mean(asked, names) + "; targets are " +
-                     joined(names) + ", all");
+                     model::words::joined(names) + ", all");
   }
   return known->name;
 }
@@ -105,7 +97,7 @@ std::string_view spelled(const std::string& asked) {
   const model::Question probing{.target = name, .state = model::StartState::clean, .warm = {}, .record = {0}};
   const std::vector<model::Answer> answers = device.ask({&probing, 1});
   throw InputError("--target: " + name + " is not offered by " + device.facts().source + ", which offers " +
-                   (device.facts().targets.empty() ? "nothing" : joined(device.facts().targets)) +
+                   (device.facts().targets.empty() ? "nothing" : model::words::joined(device.facts().targets)) +
                    (answers.front().refusal ? "; it says: " + *answers.front().refusal : ""));
 }
 

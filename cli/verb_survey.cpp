@@ -26,6 +26,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
 #include "probe/line_reader.hpp"
 #include "probe/output_file.hpp"
@@ -177,12 +178,10 @@ survey::Request survey_request(const Parsed& parsed) {
   return request;
 }
 
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
-
 // What all devices were asked, in the fleet description.
 survey::SurveyFacts facts_of(const survey::Request& request) {
   return {{"program", program_version()},
-          {"arguments", joined(request.arguments)},
+          {"arguments", model::words::joined(request.arguments, " ")},
           {"seed", std::to_string(seed_or_default(request.seed))}};
 }
 

@@ -11,6 +11,7 @@
 #include "cli/document.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/pieces.hpp"
+#include "cli/profiles.hpp"
 #include "cli/recordings.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
@@ -86,8 +87,8 @@ model::DeviceDescription profile_of_recording(const std::string& file) {
 }
 
 model::DeviceDescription profile_named(const std::string& name_or_file) {
-  const std::string file = survey::profile_file(name_or_file);
-  return begins_as_hdf5(file) ? profile_of_recording(file) : survey::read_profile(file);
+  const std::string file = profile_file(name_or_file);
+  return begins_as_hdf5(file) ? profile_of_recording(file) : read_profile(file);
 }
 
 struct Side {

@@ -14,13 +14,13 @@
 #include "cli/output.hpp"
 #include "cli/paper_figures.hpp"
 #include "cli/parallel.hpp"
+#include "cli/profiles.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/simulate_detail.hpp"
 #include "cli/simulate_figure.hpp"
 #include "cli/simulate_path.hpp"
 #include "cli/simulate_texture.hpp"
-#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/cache_simulator.hpp"
@@ -349,9 +349,9 @@ ExitStatus verb_simulate(Arguments arguments) {
     return ExitStatus::resolved;
   }
   const Request request = request_from(*parsed);
-  const std::string file = survey::profile_file(parsed->operands().front());
+  const std::string file = profile_file(parsed->operands().front());
   Output output(parsed->text("output"));
-  const model::DeviceDescription device = survey::read_profile(file);
+  const model::DeviceDescription device = read_profile(file);
   const std::uint64_t address = parsed->bytes("address").value_or(0);
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   if (request.path || request.texture) {

@@ -3,10 +3,8 @@
 #include "cli/survey/fleet.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "cli/data_files.hpp"
 #include "cli/file_text.hpp"
 #include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
@@ -161,21 +159,6 @@ void put_leaf(YamlNode& tree, const FleetLeaf& leaf) {
   }
 }
 
-struct MemberName {
-  std::string file;
-  std::string member;
-};
-
-// None: it is not FLEET@MEMBER.
-std::optional<MemberName> member_named(const std::string& text) {
-  const std::size_t at = text.rfind('@');
-  std::error_code absent;
-  if (at == std::string::npos || std::filesystem::exists(text, absent) || !is_fleet(text.substr(0, at))) {
-    return std::nullopt;
-  }
-  return MemberName{.file = text.substr(0, at), .member = text.substr(at + 1)};
-}
-
 }  // namespace
 
 bool is_fleet(const std::string& file) { return begin_of_file(file).find(fleet_schema) != std::string::npos; }
@@ -215,17 +198,6 @@ model::DeviceDescription member_of(const Fleet& fleet, const std::string& member
   profile.device.source = one.device;
   profile.device.provenance.clear();  // that of the device with the common profile
   return profile;
-}
-
-std::string profile_file(const std::string& name_or_file) {
-  return member_named(name_or_file) ? name_or_file : description_file(name_or_file).string();
-}
-
-model::DeviceDescription read_profile(const std::string& file) {
-  if (const auto named = member_named(file)) {
-    return member_of(read_fleet(named->file), named->member);
-  }
-  return is_fleet(file) ? member_of(read_fleet(file), "common") : model::read_description(file);
 }
 
 }  // namespace gpuinfer::cli::survey

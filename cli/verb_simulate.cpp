@@ -39,6 +39,7 @@ Syntax simulate_syntax() {
        "gpuinfer simulate profile.yaml --map                        which line goes to which set",
        "gpuinfer simulate gtx780 --path global --sequence cyclic:34M,2M,3",
        "gpuinfer simulate gtx780-sectored --texture Texture2D --sequence texels:columns"});
+  syntax.operands(ValueKind::descriptions);
   std::string forms =
       "rows access,offset,set,outcome of this sequence (default: none); BYTES and STRIDE are bytes and may end in K, "
       "M, "
@@ -58,14 +59,14 @@ Syntax simulate_syntax() {
   for (const PaperFigure& figure : paper_figures) {
     of_papers += fmt::format("\n  {:<25} {}", figure.name, figure.shows);
   }
-  syntax.value("target", "T", "the cache (default: the only one; needed where the description has several)")
+  syntax.value("target", target_value, "the cache (default: the only one; needed where the description has several)")
       .value("path", "P",
              "a path of memory instead, such as global, with --sequence (default: none); rows "
              "access,offset,data,translation,"
              "window_switch,pattern,latency_cycles,source,partition")
-      .value("texture", "T", of_texels.c_str())
-      .value("sequence", "SEQ", forms.c_str())
-      .value("warm", "SEQ", "what is played before and not written (no archive; default: nothing)")
+      .value("texture", target_value, of_texels.c_str())
+      .value("sequence", sequence_value, forms.c_str())
+      .value("warm", sequence_value, "what is played before and not written (no archive; default: nothing)")
       .flag("explain", "with --sequence of a cache: rows also have kind,reason,way,victim_address")
       .flag("strip",
             "with --sequence of a cache: instead of rows one character for each access, . hit, s sector miss, "
@@ -81,7 +82,7 @@ Syntax simulate_syntax() {
       .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
       .value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it")
-      .value("output,o", "FILE", "write there (default: to stdout)");
+      .value("output,o", written_file, "write there (default: to stdout)");
   return syntax;
 }
 

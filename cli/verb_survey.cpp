@@ -60,10 +60,11 @@ Syntax survey_syntax() {
        "gpuinfer diff fleet.yaml                                    which devices deviate",
        "gpuinfer show fleet.yaml@17                                 what device 17 has"});
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what a device offers")
-      .repeatable("device", "D", what.c_str())
-      .value("devices", "FILE", "the same, one on each line; what follows a # is a comment (default: none)")
+      .repeatable("device", device_value, what.c_str())
+      .value("devices", ValueName("FILE", ValueKind::read_files),
+             "the same, one on each line; what follows a # is a comment (default: none)")
       .value("carveout", "KB", "as for `run` (default: the least that a device can)")
       .value("sms", "some|all", "as for `run` (default some)")
       .value("seed", "N", "random seed (default 1); of virtual devices each one has the next")

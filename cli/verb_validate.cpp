@@ -32,8 +32,9 @@ Syntax validate_syntax() {
       {"gpuinfer validate profile.yaml run.h5                       a profile against a recording",
        "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
        "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
+  syntax.operands(ValueKind::descriptions);
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "compare traces of this load path only, may be repeated (default: all); the name for traces that "
                   "name none (default L1tex)")
       .value("seed", "N", "of the chance in a replacement policy (default 1)");

@@ -514,15 +514,14 @@ class Comparison {
     const CacheDescription* const x = cache_of(first_, section);
     const CacheDescription* const y = cache_of(second_, section);
     if (x != nullptr && y != nullptr) {
-      switch (row.sameness) {
-        case Sameness::index:
-          return judge_indices(*x, *y);
-        case Sameness::ways:
-          return judge_ways(*x, *y);
-        case Sameness::policy:
-          return judge_policies(*x, a, *y, b);
-        default:
-          break;
+      if (row.sameness == Sameness::index && x->index && y->index) {
+        return judge_indices(*x, *y);
+      }
+      if (row.sameness == Sameness::ways && x->ways && y->ways) {
+        return judge_ways(*x, *y);
+      }
+      if (row.sameness == Sameness::policy && x->replacement && y->replacement) {
+        return judge_policies(*x, a, *y, b);
       }
     }
     return judge_nodes(row, first, second, {.first = a, .second = b});

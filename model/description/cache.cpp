@@ -449,7 +449,9 @@ const Leaves<CacheDescription>& cache_leaves() {
            "how many there are; atomic additions to lines of one slice wait for one another")
           .sparse(),
       leaf("slice_index", &Cache::slice_index, slice_index(), "which slice a line lies in").sparse(),
-      leaf("slice_ways", &Cache::slice_ways, codec::Ways{}, "one number for each set of one slice").sparse(),
+      leaf("slice_ways", &Cache::slice_ways, codec::Ways{}, "one number for each set of one slice")
+          .sparse()
+          .compared_by(Sameness::equality),
       leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout(), .separator = "; "},
            "the same cache with each amount of shared memory set aside")
           .sparse(),

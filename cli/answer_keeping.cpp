@@ -74,11 +74,11 @@ std::string quoted(const std::string& word) {
 void add_keeping_options(Syntax& syntax) {
   syntax
       .value(
-          "record", "FILE",
+          "record", written_file,
           "keep every question and answer in this archive (HDF5), and in FILE.journal at once, so that --resume FILE "
           "can go on when the run is cut off (default: nothing is kept)")
       .value(
-          "resume", "FILE",
+          "resume", written_file,
           "go on with the run that kept its answers in FILE or FILE.journal, with the same options; what it answered "
           "is not asked again (default: a new run)");
 }

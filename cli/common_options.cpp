@@ -38,9 +38,9 @@ void add_device_options(Syntax& syntax, Devices devices) {
   if (devices == Devices::several) {
     const std::string repeatable =
         what + "; may be repeated: several devices are queried in parallel, and a fleet file is written";
-    syntax.repeatable("device", "D", repeatable.c_str());
+    syntax.repeatable("device", device_value, repeatable.c_str());
   } else {
-    syntax.value("device", "D", what.c_str());
+    syntax.value("device", device_value, what.c_str());
   }
   syntax
       .value("carveout", "KB",
@@ -111,7 +111,7 @@ std::function<bool()> waiting_ends(const infer::Settings& settings) {
 }
 
 void add_output_options(Syntax& syntax) {
-  syntax.value("output,o", "FILE", "write there (default: to stdout)")
+  syntax.value("output,o", written_file, "write there (default: to stdout)")
       .value("format", "yaml|json", "how it is written (default yaml)");
 }
 

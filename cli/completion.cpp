@@ -13,18 +13,13 @@
 #include "cli/devices/kind.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
+#include "model/description/words.hpp"
 
 namespace gpuinfer::cli {
 
 namespace {
 
-// What may stand where a usage or an option names a value.
-enum class Kind { anything, words, files, descriptions, devices };
-
-struct Values {
-  Kind kind = Kind::anything;
-  std::vector<std::string> words;  // of Kind::words
-};
+using model::words::joined;
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
@@ -35,41 +30,21 @@ std::vector<std::string> target_names() {
   return names;
 }
 
-Values values_of(const std::string& value_name) {
-  if (auto words = choices(value_name); !words.empty()) {
-    return {.kind = Kind::words, .words = std::move(words)};
-  }
-  if (value_name == "T") {
-    return {.kind = Kind::words, .words = target_names()};
-  }
-  if (value_name == "D") {
-    return {.kind = Kind::devices, .words = {}};
-  }
-  if (value_name == "PROFILE" || value_name == "DESCRIPTION") {
-    return {.kind = Kind::descriptions, .words = {}};
-  }
-  if (value_name == "FILE" || value_name == "TRACE") {
-    return {.kind = Kind::files, .words = {}};
-  }
-  return {};
+// What completes a value: words, where there are any, else what it is.
+struct Values {
+  std::vector<std::string> words;
+  ValueKind kind = ValueKind::other;
+};
+
+Values values_of(const std::string& value_name, ValueKind kind) {
+  return {.words = kind == ValueKind::targets ? target_names() : choices(value_name), .kind = kind};
 }
 
-// Of all operands, as none of the verbs gives a meaning of its own to each place.
+Values values_of(const Option& option) { return values_of(option.value_name, option.value_kind); }
+
 Values operand_values(const Syntax& syntax) {
   const std::vector<std::string> names = syntax.operand_names();
-  Values all;
-  for (const std::string& name : names) {
-    const Values values = values_of(name);
-    // What completes a description completes any file as well.
-    if (values.kind != Kind::anything && all.kind != Kind::descriptions) {
-      all = values;
-    }
-  }
-  return all;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator = " ") {
-  return fmt::format("{}", fmt::join(words, separator));
+  return values_of(names.empty() ? "" : names.front(), syntax.operand_kind());
 }
 
 // The help of an option up to the first stop.
@@ -110,16 +85,18 @@ std::string verb_names(std::span<const Verb> verbs, std::string_view separator) 
 }
 
 std::string bash_values(const Values& values) {
+  if (!values.words.empty()) {
+    return "names='" + joined(values.words, " ") + "'";
+  }
   switch (values.kind) {
-    case Kind::words:
-      return "names='" + joined(values.words) + "'";
-    case Kind::files:
+    case ValueKind::read_files:
+    case ValueKind::written_files:
       return "files=1";
-    case Kind::descriptions:
+    case ValueKind::descriptions:
       return "names=$published files=1";
-    case Kind::devices:
+    case ValueKind::devices:
       return "_gpuinfer_device";
-    case Kind::anything:
+    default:
       break;
   }
   return ":";
@@ -133,7 +110,7 @@ std::string bash_verb(const Verb& verb) {
     const std::vector<std::string> both = spellings(option);
     options.insert(options.end(), both.begin(), both.end());
     if (!option.value_name.empty()) {
-      of_values += fmt::format("        {}) {} ;;\n", joined(both, "|"), bash_values(values_of(option.value_name)));
+      of_values += fmt::format("        {}) {} ;;\n", joined(both, "|"), bash_values(values_of(option)));
     }
   }
   return fmt::format(
@@ -144,7 +121,7 @@ std::string bash_verb(const Verb& verb) {
       "        *) {} ;;\n"
       "      esac\n"
       "      ;;\n",
-      verb.name, joined(options), of_values, bash_values(operand_values(syntax)));
+      verb.name, joined(options, " "), of_values, bash_values(operand_values(syntax)));
 }
 
 // What a kind of device is completed to: its name, or with the colon for what has to follow.
@@ -242,16 +219,18 @@ std::string zsh_text(const std::string& text) {
 }
 
 std::string zsh_values(const Values& values) {
+  if (!values.words.empty()) {
+    return "(" + joined(values.words, " ") + ")";
+  }
   switch (values.kind) {
-    case Kind::words:
-      return "(" + joined(values.words) + ")";
-    case Kind::files:
+    case ValueKind::read_files:
+    case ValueKind::written_files:
       return "_files";
-    case Kind::descriptions:
+    case ValueKind::descriptions:
       return "_gpuinfer_descriptions";
-    case Kind::devices:
+    case ValueKind::devices:
       return "_gpuinfer_devices";
-    case Kind::anything:
+    default:
       break;
   }
   return " ";
@@ -272,7 +251,7 @@ std::string zsh_verb(const Verb& verb) {
   for (const Option& option : syntax.options()) {
     const bool is_flag = option.value_name.empty();
     const std::string value =
-        is_flag ? "" : fmt::format(":{}:{}", zsh_text(option.value_name), zsh_values(values_of(option.value_name)));
+        is_flag ? "" : fmt::format(":{}:{}", zsh_text(option.value_name), zsh_values(values_of(option)));
     for (const std::string& spelling : spellings(option)) {
       const bool is_long = spelling.starts_with("--");
       specifications.push_back(quoted(fmt::format("{}{}{}[{}]{}", option.is_repeatable ? "*" : "", spelling,
@@ -281,7 +260,7 @@ std::string zsh_verb(const Verb& verb) {
     }
   }
   const Values operands = operand_values(syntax);
-  if (operands.kind != Kind::anything) {
+  if (!operands.words.empty() || operands.kind != ValueKind::other) {
     specifications.push_back(quoted("*:operand:" + zsh_values(operands), R"('\'')"));
   }
   return fmt::format("    {})\n      _arguments \\\n        {}\n      ;;\n", verb.name,
@@ -330,16 +309,18 @@ fi
 )script";
 
 std::string fish_values(const Values& values) {
+  if (!values.words.empty()) {
+    return " -x -a '" + joined(values.words, " ") + "'";
+  }
   switch (values.kind) {
-    case Kind::words:
-      return " -x -a '" + joined(values.words) + "'";
-    case Kind::files:
+    case ValueKind::read_files:
+    case ValueKind::written_files:
       return " -r -F";
-    case Kind::descriptions:
+    case ValueKind::descriptions:
       return " -r -F -a '(__gpuinfer_published)'";
-    case Kind::devices:
+    case ValueKind::devices:
       return " -x -a '(__gpuinfer_devices)'";
-    case Kind::anything:
+    default:
       break;
   }
   return " -x";
@@ -350,13 +331,12 @@ std::string fish_verb(const Verb& verb) {
   const std::string begin = fmt::format("complete -c gpuinfer -n '__gpuinfer_verb_is {}'", verb.name);
   std::string lines;
   for (const Option& option : syntax.options()) {
-    lines += fmt::format("{} -l {}{}{} -d {}\n", begin, option.name,
-                         option.letter ? std::string(" -s ") + *option.letter : "",
-                         option.value_name.empty() ? "" : fish_values(values_of(option.value_name)),
-                         quoted(short_help(option), R"(\')"));
+    lines += fmt::format(
+        "{} -l {}{}{} -d {}\n", begin, option.name, option.letter ? std::string(" -s ") + *option.letter : "",
+        option.value_name.empty() ? "" : fish_values(values_of(option)), quoted(short_help(option), R"(\')"));
   }
   const Values operands = operand_values(syntax);
-  if (operands.kind != Kind::anything) {
+  if (!operands.words.empty() || operands.kind != ValueKind::other) {
     lines += begin + fish_values(operands) + "\n";
   }
   return lines;
@@ -396,7 +376,7 @@ std::string bash_completion(std::span<const Verb> verbs) {
     cases += bash_verb(verb);
   }
   return fmt::format(
-      bash_script, joined(described_device_names()), verb_names(verbs, "|"), verb_names(verbs, " "), cases,
+      bash_script, joined(described_device_names(), " "), verb_names(verbs, "|"), verb_names(verbs, " "), cases,
       of_kinds(
           [](const DeviceKind& kind) {
             return fmt::format(
@@ -418,7 +398,7 @@ std::string zsh_completion(std::span<const Verb> verbs) {
     cases += zsh_verb(verb);
   }
   return fmt::format(
-      zsh_script, joined(described_device_names()), verb_names(verbs, "|"), described, cases,
+      zsh_script, joined(described_device_names(), " "), verb_names(verbs, "|"), described, cases,
       of_kinds([](const DeviceKind& kind) { return zsh_branch(kind); }),
       of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? "" : begin_of(kind) + " "; }),
       of_kinds([](const DeviceKind& kind) { return begin_of(kind).ends_with(':') ? begin_of(kind) + " " : ""; }));
@@ -433,7 +413,7 @@ std::string fish_completion(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     lines += fish_verb(verb);
   }
-  return fmt::format(fish_script, joined(described_device_names()), verb_names(verbs, " "), lines,
+  return fmt::format(fish_script, joined(described_device_names(), " "), verb_names(verbs, " "), lines,
                      of_kinds([](const DeviceKind& kind) {
                        const bool is_published = kind.completion == Completion::descriptions;
                        return begin_of(kind) + " " +

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/file_text.hpp"
+#include "cli/profiles.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/warnings.hpp"
 #include "model/errors.hpp"
@@ -13,13 +14,13 @@ namespace gpuinfer::cli {
 
 bool names_profile(const std::string& name_or_file) {
   constexpr std::string_view schema = "gpuinfer/1";
-  const std::string file = survey::profile_file(name_or_file);
+  const std::string file = profile_file(name_or_file);
   return begin_of_file(file).find(schema) != std::string::npos || survey::is_fleet(file.substr(0, file.rfind('@')));
 }
 
 infer::Piece read_piece(const std::string& name_or_file) {
-  const std::string file = survey::profile_file(name_or_file);
-  return {.file = file, .description = survey::read_profile(file)};
+  const std::string file = profile_file(name_or_file);
+  return {.file = file, .description = read_profile(file)};
 }
 
 model::DeviceDescription merged(std::span<const infer::Piece> pieces) {

@@ -11,7 +11,7 @@
 // Where users may name several profiles of one device.
 namespace gpuinfer::cli {
 
-// Whether a word stands for a profile, as survey::read_profile() reads it, and not for a recording: by how its file
+// Whether a word stands for a profile, as read_profile() reads it, and not for a recording: by how its file
 // begins.
 [[nodiscard]] bool names_profile(const std::string& name_or_file);
 

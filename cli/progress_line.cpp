@@ -125,8 +125,7 @@ ProgressLine ProgressLine::on_stderr(bool quiet, Style elsewhere) {
 }
 
 void ProgressLine::update(const std::string& target, const infer::Progress& progress) {
-  // What follows a colon counts on within a stage: "partition into sets: 3 found".
-  const std::string stage = target + ": " + progress.finding.substr(0, progress.finding.find(':'));
+  const std::string stage = target + ": " + progress.finding;
   const bool new_stage = stage != stage_;
   stage_ = stage;
   const auto now = steady_clock::now();
@@ -174,6 +173,9 @@ std::string ProgressLine::text(const std::string& target, const infer::Progress&
   std::string line = target;
   if (!progress.finding.empty()) {
     line += ": " + progress.finding;
+  }
+  if (!progress.detail.empty()) {
+    line += ": " + progress.detail;
   }
   if (style_ == Style::live && progress.done > 0) {
     line += " " + bar(progress.done);

@@ -151,19 +151,25 @@ Syntax::Syntax(std::string usage, std::string text, std::vector<std::string> exa
 
 Syntax& Syntax::flag(const char* name, const char* help) { return add(name, "", false, help); }
 
-Syntax& Syntax::value(const char* name, const char* value_name, const char* help) {
-  return add(name, value_name, false, help);
+Syntax& Syntax::value(const char* name, const ValueName& value, const char* help) {
+  return add(name, value, false, help);
 }
 
-Syntax& Syntax::repeatable(const char* name, const char* value_name, const char* help) {
-  return add(name, value_name, true, help);
+Syntax& Syntax::repeatable(const char* name, const ValueName& value, const char* help) {
+  return add(name, value, true, help);
 }
 
-Syntax& Syntax::add(std::string_view name, const char* value_name, bool is_repeatable, const char* help) {
+Syntax& Syntax::operands(ValueKind kind) {
+  operand_kind_ = kind;
+  return *this;
+}
+
+Syntax& Syntax::add(std::string_view name, const ValueName& value, bool is_repeatable, const char* help) {
   const std::size_t comma = name.find(',');
   options_.push_back({.name = std::string(name.substr(0, comma)),
                       .letter = comma == std::string_view::npos ? std::nullopt : std::optional(name.at(comma + 1)),
-                      .value_name = value_name,
+                      .value_name = std::string(value.text),
+                      .value_kind = value.kind,
                       .is_repeatable = is_repeatable,
                       .help = help});
   return *this;
@@ -237,14 +243,12 @@ std::optional<Parsed> Syntax::parse(Arguments arguments, std::size_t fewest, std
 }
 
 void Syntax::check_files(const Parsed& parsed) const {
-  constexpr std::array<std::string_view, 4> written_ones{"output", "record", "report", "resume"};
   std::vector<FileWord> written;
   std::vector<FileWord> read;
   for (const Option& option : options_) {
-    const bool names_files =
-        option.value_name.find("FILE") != std::string::npos || option.value_name == "D" || option.value_name == "SEQ";
-    if (names_files) {
-      const bool is_written = std::ranges::find(written_ones, option.name) != written_ones.end();
+    const bool is_written = option.value_kind == ValueKind::written_files;
+    if (is_written || option.value_kind == ValueKind::read_files || option.value_kind == ValueKind::devices ||
+        option.value_kind == ValueKind::sequences) {
       std::vector<std::string> texts;
       if (option.is_repeatable) {
         texts = parsed.list(option.name);

@@ -42,10 +42,28 @@ class Parsed {
   std::shared_ptr<const boost::program_options::variables_map> values_;
 };
 
+// What stands where an option or a usage names a value.
+enum class ValueKind : std::uint8_t { other, targets, devices, descriptions, sequences, read_files, written_files };
+
+// How the help calls a value: FILE, or, of words, yaml|json.
+struct ValueName {
+  std::string_view text;
+  ValueKind kind = ValueKind::other;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): most values are of no kind
+  constexpr ValueName(const char* name, ValueKind of_kind = ValueKind::other) : text(name), kind(of_kind) {}
+};
+
+inline constexpr ValueName target_value{"T", ValueKind::targets};
+inline constexpr ValueName device_value{"D", ValueKind::devices};
+inline constexpr ValueName sequence_value{"SEQ", ValueKind::sequences};
+inline constexpr ValueName written_file{"FILE", ValueKind::written_files};
+
 struct Option {
   std::string name;            // without dashes
   std::optional<char> letter;  // of the short form
   std::string value_name;      // empty: a flag; `yaml|json`: one of these words
+  ValueKind value_kind = ValueKind::other;
   bool is_repeatable = false;
   std::string help;
 };
@@ -61,8 +79,10 @@ class Syntax {
 
   // `name` is "long" or "long,s". The help of a value says its unit and what it is when it is left out, or `needed`.
   Syntax& flag(const char* name, const char* help);
-  Syntax& value(const char* name, const char* value_name, const char* help);
-  Syntax& repeatable(const char* name, const char* value_name, const char* help);
+  Syntax& value(const char* name, const ValueName& value, const char* help);
+  Syntax& repeatable(const char* name, const ValueName& value, const char* help);
+  // What the operands are, as none of the verbs gives a meaning of its own to each place.
+  Syntax& operands(ValueKind kind);
 
   // No value when --help was asked for and printed. Throws InputError; operands (words without an option) must be at
   // least `fewest` and at most `most`.
@@ -75,9 +95,10 @@ class Syntax {
 
   // What the usage names besides options, such as PROFILE or, of several words, `devices|targets`.
   [[nodiscard]] std::vector<std::string> operand_names() const;
+  [[nodiscard]] ValueKind operand_kind() const { return operand_kind_; }
 
  private:
-  Syntax& add(std::string_view name, const char* value_name, bool is_repeatable, const char* help);
+  Syntax& add(std::string_view name, const ValueName& value, bool is_repeatable, const char* help);
   void print_help() const;
   void check_files(const Parsed& parsed) const;
   [[nodiscard]] std::string see_help() const;
@@ -86,6 +107,7 @@ class Syntax {
   std::string text_;
   std::vector<std::string> examples_;
   std::vector<Option> options_;
+  ValueKind operand_kind_ = ValueKind::other;
 };
 
 }  // namespace gpuinfer::cli

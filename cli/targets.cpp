@@ -10,6 +10,7 @@
 
 #include "cli/nearest_word.hpp"
 #include "model/description/sections.hpp"
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
 
 namespace gpuinfer::cli {
@@ -17,25 +18,50 @@ namespace gpuinfer::cli {
 namespace {
 
 constexpr std::array targets{
-    Target{"L1tex", "the L1 and texture path"},
-    Target{"Texture", "the texture path asked by itself, tex1Dfetch"},
-    Target{"Texture2D", "which texels of a two-dimensional texture lie together, tex2D"},
-    Target{"L1D", "a data L1 apart from the texture path"},
-    Target{"ReadOnly", "the read-only path, ld.global.nc"},
-    Target{"ConstL1", "first level of the constant cache"},
-    Target{"ConstL15", "second level of the constant cache"},
-    Target{"ConstImmediate", "immediate-addressed constants (c[bank][imm]), by footprint"},
-    Target{"Instruction", "how fast straight-line code runs, by its length"},
-    Target{"L2", "the cache that all SMs share; of a CPU, its second level"},
-    Target{"L3", "the third level of a CPU"},
-    Target{"dTLB", "first level of address translation of a CPU, for data", true},
-    Target{"L1TLB", "first level of address translation", true},
-    Target{"L2TLB", "second level of address translation", true},
-    Target{"Shared", "banks of shared memory"},
-    Target{"Latency", "what each combination of hits and misses in caches and TLBs costs"},
-    Target{"Outstanding", "outstanding (in-flight) loads per SM"},
-    Target{"Bandwidth", "peak bandwidth of each memory level"},
-    Target{"Kernels", "real kernels against the measured bandwidths"},
+    Target{.name = "L1tex",
+           .what = "the L1 and texture path",
+           .place = Place::data,
+           .plain_loads = PlainLoads::where_no_other_does,
+           .bandwidth = "L1"},
+    Target{.name = "Texture", .what = "the texture path asked by itself, tex1Dfetch", .place = Place::data},
+    Target{.name = "Texture2D",
+           .what = "which texels of a two-dimensional texture lie together, tex2D",
+           .place = Place::data,
+           .bandwidth = "texture"},
+    Target{.name = "L1D",
+           .what = "a data L1 apart from the texture path",
+           .place = Place::data,
+           .plain_loads = PlainLoads::all,
+           .bandwidth = "L1"},
+    Target{.name = "ReadOnly", .what = "the read-only path, ld.global.nc", .place = Place::data},
+    Target{.name = "ConstL1",
+           .what = "first level of the constant cache",
+           .place = Place::constants,
+           .bandwidth = "constant"},
+    Target{.name = "ConstL15", .what = "second level of the constant cache", .place = Place::constants},
+    Target{.name = "ConstImmediate",
+           .what = "immediate-addressed constants (c[bank][imm]), by footprint",
+           .place = Place::constants},
+    Target{.name = "Instruction", .what = "how fast straight-line code runs, by its length", .place = Place::code},
+    Target{.name = "L2",
+           .what = "the cache that all SMs share; of a CPU, its second level",
+           .place = Place::shared_by_sms,
+           .plain_loads = PlainLoads::all,
+           .bandwidth = "L2_load",
+           .size_fact = "l2_bytes"},
+    Target{.name = "L3",
+           .what = "the third level of a CPU",
+           .place = Place::shared_by_sms,
+           .plain_loads = PlainLoads::all},
+    Target{
+        .name = "dTLB", .what = "first level of address translation of a CPU, for data", .place = Place::translation},
+    Target{.name = "L1TLB", .what = "first level of address translation", .place = Place::translation},
+    Target{.name = "L2TLB", .what = "second level of address translation", .place = Place::translation},
+    Target{.name = "Shared", .what = "banks of shared memory", .place = Place::data, .bandwidth = "shared"},
+    Target{.name = "Latency", .what = "what each combination of hits and misses in caches and TLBs costs"},
+    Target{.name = "Outstanding", .what = "outstanding (in-flight) loads per SM"},
+    Target{.name = "Bandwidth", .what = "peak bandwidth of each memory level"},
+    Target{.name = "Kernels", .what = "real kernels against the measured bandwidths"},
 };
 
 constexpr std::string_view everything = "all";
@@ -43,15 +69,6 @@ constexpr std::string_view everything = "all";
 bool same_letters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-template <class Names>
-std::string joined(const Names& names) {
-  std::string text;
-  for (const auto& name : names) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
 }
 
 void add_once(std::vector<std::string>& names, std::string_view name) {
@@ -71,20 +88,16 @@ std::string_view spelled(const std::string& asked) {
     std::transform(targets.begin(), targets.end(), std::back_inserter(names),
                    [](const Target& t) { return std::string(t.name); });
     throw InputError("--target: `" + asked + "` is not a target" + did_you_mean(asked, names) + "; targets are " +
-                     joined(names) + ", all");
+                     model::words::joined(names) + ", all");
   }
   return known->name;
-}
-
-bool is_known(const std::string& name) {
-  return std::any_of(targets.begin(), targets.end(), [&](const Target& target) { return target.name == name; });
 }
 
 [[noreturn]] void refuse(const std::string& name, model::Answerer& device) {
   const model::Question probing{.target = name, .state = model::StartState::clean, .warm = {}, .record = {0}};
   const std::vector<model::Answer> answers = device.ask({&probing, 1});
   throw InputError("--target: " + name + " is not offered by " + device.facts().source + ", which offers " +
-                   (device.facts().targets.empty() ? "nothing" : joined(device.facts().targets)) +
+                   (device.facts().targets.empty() ? "nothing" : model::words::joined(device.facts().targets)) +
                    (answers.front().refusal ? "; it says: " + *answers.front().refusal : ""));
 }
 
@@ -92,8 +105,14 @@ bool is_known(const std::string& name) {
 
 std::span<const Target> known_targets() { return targets; }
 
+const Target* known_target(std::string_view name) {
+  const auto* const found = std::ranges::find(targets, name, &Target::name);
+  return found == targets.end() ? nullptr : found;
+}
+
 bool translates(std::string_view target) {
-  return std::ranges::any_of(targets, [&](const Target& each) { return each.name == target && each.translates; });
+  const Target* const known = known_target(target);
+  return known != nullptr && known->place == Place::translation;
 }
 
 std::string_view section_of(std::string_view target) {
@@ -142,7 +161,7 @@ std::vector<std::string> offered_targets(std::span<const std::string> spelled, m
     if (name == everything) {
       // A device may answer for more than there is an inference for.
       for (const std::string& each : offered) {
-        if (is_known(each)) {
+        if (known_target(each) != nullptr) {
           add_once(names, each);
         }
       }

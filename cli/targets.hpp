@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,14 +14,30 @@
 
 namespace gpuinfer::cli {
 
+// Where in a device what answers is, from the SM outwards.
+enum class Place : std::uint8_t { data, constants, code, shared_by_sms, translation, memory };
+
+// Of global memory, without hints: which of them a path takes.
+enum class PlainLoads : std::uint8_t {
+  none,
+  where_no_other_does,  // those of devices without a path of their own for them
+  all,
+};
+
 struct Target {
   std::string_view name;
   std::string_view what;
-  bool translates = false;  // addresses: a TLB
+  std::optional<Place> place = {};  // none: it is no part of a device
+  PlainLoads plain_loads = PlainLoads::none;
+  std::string_view bandwidth = {};  // the peak that its loads reach; empty: there is none by itself
+  std::string_view size_fact = {};  // the provenance that tells its bytes; empty: none does
 };
 
 // Everything that can be asked for with --target, besides `all`.
 [[nodiscard]] std::span<const Target> known_targets();
+
+// Null: there is none of this name.
+[[nodiscard]] const Target* known_target(std::string_view name);
 
 // Whether it is a TLB.
 [[nodiscard]] bool translates(std::string_view target);

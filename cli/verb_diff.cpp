@@ -11,6 +11,7 @@
 #include "cli/document.hpp"
 #include "cli/inquiry.hpp"
 #include "cli/pieces.hpp"
+#include "cli/profiles.hpp"
 #include "cli/recordings.hpp"
 #include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
@@ -44,9 +45,10 @@ Syntax diff_syntax() {
        "gpuinfer diff fleet.yaml                                    which devices of a fleet deviate",
        "gpuinfer diff fleet.yaml@3 fleet.yaml@17                    two of its devices",
        "gpuinfer diff gtx780 profile.yaml --format json             for scripts"});
-  syntax.repeatable("target", "T", "compare these only; may be repeated (default: all that either has)")
+  syntax.operands(ValueKind::descriptions);
+  syntax.repeatable("target", target_value, "compare these only; may be repeated (default: all that either has)")
       .flag("all", "lines for what is the same, too");
-  syntax.value("output,o", "FILE", "write there (default: to stdout)")
+  syntax.value("output,o", written_file, "write there (default: to stdout)")
       .value("format", "yaml|json", "all of it in this form, for scripts (default: a table)");
   return syntax;
 }
@@ -86,8 +88,8 @@ model::DeviceDescription profile_of_recording(const std::string& file) {
 }
 
 model::DeviceDescription profile_named(const std::string& name_or_file) {
-  const std::string file = survey::profile_file(name_or_file);
-  return begins_as_hdf5(file) ? profile_of_recording(file) : survey::read_profile(file);
+  const std::string file = profile_file(name_or_file);
+  return begins_as_hdf5(file) ? profile_of_recording(file) : read_profile(file);
 }
 
 struct Side {

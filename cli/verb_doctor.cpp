@@ -31,11 +31,11 @@ Syntax doctor_syntax() {
       {"gpuinfer doctor                                             this machine and its GPUs",
        "gpuinfer doctor --device cuda:1                             one of them",
        "gpuinfer doctor --format json                               for scripts"});
-  syntax.value("device", "D", "what to look at, as for `run` (default: all GPUs of this machine)")
+  syntax.value("device", device_value, "what to look at, as for `run` (default: all GPUs of this machine)")
       .value("timeout", "S",
              "a device that does not answer in so many seconds cannot be used (default: no limit, and 60 for a process "
              "behind exec: that says nothing)")
-      .value("output,o", "FILE", "write there (default: to stdout)")
+      .value("output,o", written_file, "write there (default: to stdout)")
       .value("format", "yaml|json", "the checks in this form, for scripts (default: a line each)");
   return syntax;
 }

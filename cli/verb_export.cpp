@@ -26,19 +26,20 @@ Syntax export_syntax() {
        "gpuinfer export gpu.yaml --to accelsim --base SM7_QV100 -o my_gpu  a whole configuration over one of Accel-Sim",
        "gpuinfer export gtx780 --to markdown --target L1tex              tables of one cache",
        "gpuinfer list formats                                            what FORMAT can be"});
+  syntax.operands(ValueKind::descriptions);
   std::string formats;
   for (const ExportFormat& format : export_formats()) {
     formats += (formats.empty() ? "" : "|") + std::string(format.name);
   }
   syntax.value("to", formats.c_str(), "the form; `gpuinfer list formats` says what each is for (needed)")
-      .repeatable("target", "T", "what stands under these only; may be repeated (default: all of the profile)")
+      .repeatable("target", target_value, "what stands under these only; may be repeated (default: all of the profile)")
       .value(
           "base", "DIR",
           "of accelsim: a folder with gpgpusim.config and trace.config, over which the profile is laid (default: none)")
       .value("simulator", "1|2", "of accelsim: the version of Accel-Sim that the base is of (default: 1)")
       .flag("strict", "exit status 3 where something is lost or stands in; the output is written all the same")
       .flag("quiet", "nothing of that on stderr")
-      .value("output,o", "FILE", "write there (default: to stdout); of accelsim with --base, a folder")
+      .value("output,o", written_file, "write there (default: to stdout); of accelsim with --base, a folder")
       .value("format", "yaml|json",
              "the text and the losses, with misses counted, as one document (default: the text alone)");
   return syntax;

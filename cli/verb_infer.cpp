@@ -51,8 +51,9 @@ Syntax infer_syntax() {
        "gpuinfer infer chase.csv --target L2 -o profile.yaml        rows `offset,latency`",
        "gpuinfer infer sizes.csv --target L1tex                     raw rows of MT4G",
        "mpirun gpuinfer infer walk.h5 --mpi -o profile.yaml         the work shared among machines"});
+  syntax.operands(ValueKind::read_files);
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "look at traces of this load path only, may be repeated (default: all); the name for traces that "
                   "name none (default "
                   "L1tex)")

@@ -16,6 +16,7 @@ Syntax merge_syntax() {
       "sections\ndo not share stands as SECTION.FACT. Profiles of two devices, and two values that contradict, are an "
       "error.",
       {"gpuinfer merge L1tex.yaml L2.yaml -o gpu.yaml               two runs on one GPU"});
+  syntax.operands(ValueKind::descriptions);
   add_output_options(syntax);
   return syntax;
 }

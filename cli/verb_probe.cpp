@@ -28,14 +28,15 @@ Syntax probe_syntax() {
   for (const SequenceForm& form : sequence_forms()) {
     forms += "\n  " + std::string(form.form);
   }
-  syntax.value("sequence", "SEQ", forms.c_str())
-      .value("warm", "SEQ", "what is played before, untimed (no archive; default: nothing)")
+  syntax.value("sequence", sequence_value, forms.c_str())
+      .value("warm", sequence_value, "what is played before, untimed (no archive; default: nothing)")
       .value("state", "clean|invalidated|flooded|keep", "the cache is put into this state first (default clean)")
       .value("repeat", "N", "ask so many times (default 1)")
-      .value("target", "T", "the load path, needed, see `gpuinfer list targets`");
+      .value("target", target_value, "the load path, needed, see `gpuinfer list targets`");
   add_device_options(syntax);
   add_keeping_options(syntax);
-  syntax.value("output,o", "FILE", "write the CSV there (default: to stdout, and nowhere with --record or --resume)");
+  syntax.value("output,o", written_file,
+               "write the CSV there (default: to stdout, and nowhere with --record or --resume)");
   return syntax;
 }
 

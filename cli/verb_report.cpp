@@ -25,11 +25,12 @@ Syntax report_syntax() {
       {"gpuinfer report profile.yaml run.h5 -o report.html           a profile with its recording",
        "gpuinfer report gtx780 -o report.html                        a published GPU",
        "gpuinfer report gtx780 gtx980 -o report.html                 two GPUs side by side"});
+  syntax.operands(ValueKind::descriptions);
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "these only; may be repeated (default: all of the profile); the name for traces that name none "
                   "(default L1tex)")
-      .value("output,o", "FILE", "write there (default: to stdout)");
+      .value("output,o", written_file, "write there (default: to stdout)");
   return syntax;
 }
 

@@ -36,7 +36,7 @@ Syntax run_syntax() {
        "gpuinfer --target L1tex --device recorded:run.h5            the same again, without the GPU",
        "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
   syntax.repeatable(
-      "target", "T",
+      "target", target_value,
       "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what the device offers");
   add_device_options(syntax, Devices::several);
   add_limit_options(syntax);
@@ -44,7 +44,8 @@ Syntax run_syntax() {
   syntax.value("sms", "some|all",
                "some (default): whichever SMs answer, or all: every SM is asked whether it is as the others");
   add_keeping_options(syntax);
-  syntax.value("report", "FILE.html", "write the page of `gpuinfer report` there as well (default: none)");
+  syntax.value("report", ValueName("FILE.html", ValueKind::written_files),
+               "write the page of `gpuinfer report` there as well (default: none)");
   syntax
       .value("method", "predict|average",
              "predict (default), or average: what the classic methods (Saavedra, Wong) conclude, for comparison")

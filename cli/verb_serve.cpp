@@ -16,7 +16,7 @@ Syntax serve_syntax() {
       "of\n--device exec:COMMAND.",
       {"gpuinfer serve --device cuda:0",
        "gpuinfer --target L1tex --device \"exec:ssh node gpuinfer serve --device cuda:0\""});
-  syntax.repeatable("target", "T",
+  syntax.repeatable("target", target_value,
                     "what a CUDA device is to prepare for, which takes memory: L2TLB nearly all; may be repeated "
                     "(default: whatever the device offers)");
   add_device_options(syntax);

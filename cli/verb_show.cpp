@@ -31,10 +31,11 @@ Syntax show_syntax() {
       {"gpuinfer show profile.yaml                                  all of its caches",
        "gpuinfer show gtx780 --target L1tex                         one cache of a published GPU",
        "gpuinfer show gtx780 --target L1tex -o picture.svg          the same as a vector picture (.svg, .pdf, .png)"});
-  syntax.repeatable("target", "T", "draw these only; may be repeated (default: all that is in the profile)");
+  syntax.operands(ValueKind::descriptions);
+  syntax.repeatable("target", target_value, "draw these only; may be repeated (default: all that is in the profile)");
   syntax.flag("explain", "tell how they were found out as well");
   syntax.value(
-      "output,o", "FILE.svg",
+      "output,o", ValueName("FILE.svg", ValueKind::written_files),
       "draw the machine and the caches there: .svg, or .pdf or .png by way of rsvg-convert (default: the picture "
       "in the terminal)");
   return syntax;

@@ -14,13 +14,13 @@
 #include "cli/output.hpp"
 #include "cli/paper_figures.hpp"
 #include "cli/parallel.hpp"
+#include "cli/profiles.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/simulate_detail.hpp"
 #include "cli/simulate_figure.hpp"
 #include "cli/simulate_path.hpp"
 #include "cli/simulate_texture.hpp"
-#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "model/cache_simulator.hpp"
@@ -39,6 +39,7 @@ Syntax simulate_syntax() {
        "gpuinfer simulate profile.yaml --map                        which line goes to which set",
        "gpuinfer simulate gtx780 --path global --sequence cyclic:34M,2M,3",
        "gpuinfer simulate gtx780-sectored --texture Texture2D --sequence texels:columns"});
+  syntax.operands(ValueKind::descriptions);
   std::string forms =
       "rows access,offset,set,outcome of this sequence (default: none); BYTES and STRIDE are bytes and may end in K, "
       "M, "
@@ -58,14 +59,14 @@ Syntax simulate_syntax() {
   for (const PaperFigure& figure : paper_figures) {
     of_papers += fmt::format("\n  {:<25} {}", figure.name, figure.shows);
   }
-  syntax.value("target", "T", "the cache (default: the only one; needed where the description has several)")
+  syntax.value("target", target_value, "the cache (default: the only one; needed where the description has several)")
       .value("path", "P",
              "a path of memory instead, such as global, with --sequence (default: none); rows "
              "access,offset,data,translation,"
              "window_switch,pattern,latency_cycles,source,partition")
-      .value("texture", "T", of_texels.c_str())
-      .value("sequence", "SEQ", forms.c_str())
-      .value("warm", "SEQ", "what is played before and not written (no archive; default: nothing)")
+      .value("texture", target_value, of_texels.c_str())
+      .value("sequence", sequence_value, forms.c_str())
+      .value("warm", sequence_value, "what is played before and not written (no archive; default: nothing)")
       .flag("explain", "with --sequence of a cache: rows also have kind,reason,way,victim_address")
       .flag("strip",
             "with --sequence of a cache: instead of rows one character for each access, . hit, s sector miss, "
@@ -81,7 +82,7 @@ Syntax simulate_syntax() {
       .value("address", "BYTES", "address of offset 0 (default 0)")
       .value("seed", "N", "of the chance in the replacement policy, and of random sequences (default 1)")
       .value("jobs", "N", "maximum number of threads (default: all cores); the result does not depend on it")
-      .value("output,o", "FILE", "write there (default: to stdout)");
+      .value("output,o", written_file, "write there (default: to stdout)");
   return syntax;
 }
 
@@ -350,9 +351,9 @@ ExitStatus verb_simulate(Arguments arguments) {
     return ExitStatus::resolved;
   }
   const Request request = request_from(*parsed);
-  const std::string file = survey::profile_file(parsed->operands().front());
+  const std::string file = profile_file(parsed->operands().front());
   Output output(parsed->text("output"));
-  const model::DeviceDescription device = survey::read_profile(file);
+  const model::DeviceDescription device = read_profile(file);
   const model::Address address{parsed->bytes("address").value_or(0)};
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   if (request.path || request.texture) {

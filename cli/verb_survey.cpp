@@ -26,6 +26,7 @@
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "cli/warnings.hpp"
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
 #include "probe/line_reader.hpp"
 #include "probe/output_file.hpp"
@@ -59,10 +60,11 @@ Syntax survey_syntax() {
        "gpuinfer diff fleet.yaml                                    which devices deviate",
        "gpuinfer show fleet.yaml@17                                 what device 17 has"});
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "the load path, needed, see `gpuinfer list targets`; may be repeated; `all`: what a device offers")
-      .repeatable("device", "D", what.c_str())
-      .value("devices", "FILE", "the same, one on each line; what follows a # is a comment (default: none)")
+      .repeatable("device", device_value, what.c_str())
+      .value("devices", ValueName("FILE", ValueKind::read_files),
+             "the same, one on each line; what follows a # is a comment (default: none)")
       .value("carveout", "KB", "as for `run` (default: the least that a device can)")
       .value("sms", "some|all", "as for `run` (default some)")
       .value("seed", "N", "random seed (default 1); of virtual devices each one has the next")
@@ -177,12 +179,10 @@ survey::Request survey_request(const Parsed& parsed) {
   return request;
 }
 
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
-
 // What all devices were asked, in the fleet description.
 survey::SurveyFacts facts_of(const survey::Request& request) {
   return {{"program", program_version()},
-          {"arguments", joined(request.arguments)},
+          {"arguments", model::words::joined(request.arguments, " ")},
           {"seed", std::to_string(seed_or_default(request.seed))}};
 }
 

@@ -9,9 +9,9 @@
 #include "cli/document.hpp"
 #include "cli/naming_cache.hpp"
 #include "cli/parallel.hpp"
+#include "cli/profiles.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/recordings.hpp"
-#include "cli/survey/fleet.hpp"
 #include "cli/targets.hpp"
 #include "cli/verbs.hpp"
 #include "infer/recordings/validate.hpp"
@@ -32,8 +32,9 @@ Syntax validate_syntax() {
       {"gpuinfer validate profile.yaml run.h5                       a profile against a recording",
        "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
        "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
+  syntax.operands(ValueKind::descriptions);
   syntax
-      .repeatable("target", "T",
+      .repeatable("target", target_value,
                   "compare traces of this load path only, may be repeated (default: all); the name for traces that "
                   "name none (default L1tex)")
       .value("seed", "N", "of the chance in a replacement policy (default 1)");
@@ -240,11 +241,11 @@ ExitStatus verb_validate(Arguments arguments) {
   const std::vector<std::string> asked = spelled_targets(parsed->list("target"));
   const std::uint64_t seed = seed_or_default(parsed->count("seed"));
   const std::vector<std::string> operands = parsed->operands();
-  const std::string file = survey::profile_file(operands.front());
+  const std::string file = profile_file(operands.front());
   const auto output_file = parsed->text("output");
   Output output(output_file);
 
-  const model::DeviceDescription profile = survey::read_profile(file);
+  const model::DeviceDescription profile = read_profile(file);
   std::vector<Comparison> compared = comparisons({operands.begin() + 1, operands.end()}, asked);
   compare(compared, profile, file, seed, parsed->count("jobs"));
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "model/fnv.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::model {
@@ -19,21 +20,12 @@ class RandomStreams {
 
   template <std::integral... Numbers>
   [[nodiscard]] Random random(std::string_view name, Numbers... numbers) const {
-    std::uint64_t state = mixed(seed_, hash_of(name));
+    std::uint64_t state = mixed(seed_, fnv1a(name));
     ((state = mixed(state, static_cast<std::uint64_t>(numbers))), ...);
     return Random(state);
   }
 
  private:
-  // FNV-1a (Fowler, Noll, Vo, http://www.isthe.com/chongo/tech/comp/fnv).
-  static std::uint64_t hash_of(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    for (const char letter : text) {
-      hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-    }
-    return hash;
-  }
-
   static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return Random(Random(a)() ^ b)(); }
 
   std::uint64_t seed_;

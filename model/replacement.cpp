@@ -19,15 +19,14 @@ namespace {
 const PolicyParameter& parameter(const Replacement& replacement, std::string_view name) {
   const auto found = replacement.parameters.find(std::string(name));
   if (found == replacement.parameters.end()) {
-    throw InputError(std::string(name) + ": is missing; policy " + replacement.policy + " needs it");
+    throw LeafError(std::string(name), "is missing; policy " + replacement.policy + " needs it");
   }
   return found->second;
 }
 
 std::uint32_t whole_number(double number, std::string_view name, std::uint32_t least, std::uint32_t most) {
   if (!(number >= least && number <= most) || number != std::floor(number)) {
-    throw InputError(std::string(name) + ": must be whole, from " + std::to_string(least) + " to " +
-                     std::to_string(most));
+    throw LeafError(std::string(name), "must be whole, from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return static_cast<std::uint32_t>(number);
 }
@@ -60,7 +59,7 @@ template <class Value>
 const Value& typed_parameter(const Replacement& replacement, std::string_view name, std::string_view type) {
   const Value* value = std::get_if<Value>(&parameter(replacement, name));
   if (value == nullptr) {
-    throw InputError(std::string(name) + ": must be " + std::string(type));
+    throw LeafError(std::string(name), "must be " + std::string(type));
   }
   return *value;
 }
@@ -115,7 +114,7 @@ std::string to_text(const Replacement& replacement) {
 void allow_parameters(const Replacement& replacement, std::span<const std::string_view> names) {
   for (const auto& [name, value] : replacement.parameters) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw InputError(printable(name) + ": is not a parameter of policy " + replacement.policy + "; remove it");
+      throw LeafError(printable(name), "is not a parameter of policy " + replacement.policy + "; remove it");
     }
   }
 }
@@ -177,12 +176,12 @@ void check_condition(const Replacement& replacement, const WholeListParameter& p
   const auto* const said = found == replacement.parameters.end() ? nullptr : std::get_if<std::string>(&found->second);
   const bool holds = said != nullptr && *said == word;
   if (holds && !parameter.is_in(replacement)) {
-    throw InputError(std::string(parameter.name) + ": is missing; `" + std::string(other) + ": " + std::string(word) +
-                     "` needs it");
+    throw LeafError(std::string(parameter.name),
+                    "is missing; `" + std::string(other) + ": " + std::string(word) + "` needs it");
   }
   if (!holds && parameter.is_in(replacement)) {
-    throw InputError(std::string(parameter.name) + ": stands only beside `" + std::string(other) + ": " +
-                     std::string(word) + "`; remove it");
+    throw LeafError(std::string(parameter.name),
+                    "stands only beside `" + std::string(other) + ": " + std::string(word) + "`; remove it");
   }
 }
 
@@ -213,15 +212,15 @@ std::string_view word_parameter(const Replacement& replacement, std::string_view
     for (const std::string_view each : words) {
       known += (known.empty() ? "" : ", ") + std::string(each);
     }
-    throw InputError(std::string(name) + ": `" + printable(word) + "` is not known; write one of " + known);
+    throw LeafError(std::string(name), "`" + printable(word) + "` is not known; write one of " + known);
   }
   return *found;
 }
 
 void require_ways(const std::vector<std::uint32_t>& ways, std::size_t wanted, std::string_view name) {
   if (std::any_of(ways.begin(), ways.end(), [wanted](std::uint32_t count) { return count != wanted; })) {
-    throw InputError(std::string(name) + ": has " + std::to_string(wanted) +
-                     " entries where every set needs one for each of its ways");
+    throw LeafError(std::string(name),
+                    "has " + std::to_string(wanted) + " entries where every set needs one for each of its ways");
   }
 }
 
@@ -231,8 +230,8 @@ void require_permutation(const std::vector<std::uint32_t>& numbers, std::string_
   std::vector<std::uint32_t> expected(numbers.size());
   std::iota(expected.begin(), expected.end(), 0U);
   if (sorted != expected) {
-    throw InputError(std::string(name) + ": must name each of 0 to " + std::to_string(numbers.size()) +
-                     " - 1 once; correct it");
+    throw LeafError(std::string(name),
+                    "must name each of 0 to " + std::to_string(numbers.size()) + " - 1 once; correct it");
   }
 }
 

@@ -101,7 +101,7 @@ std::unique_ptr<SetMachine::AnyPolicy> policy_of_one_set(const Replacement& repl
     }
   });
   if (!made) {
-    throw InputError("policy: " + replacement.policy + " is random; name a deterministic one");
+    throw LeafError("policy", "" + replacement.policy + " is random; name a deterministic one");
   }
   return made;
 }

@@ -17,8 +17,8 @@ constexpr std::uint64_t max_texel_bytes = 64;
 
 void check_range(const char* key, std::uint64_t number, std::uint64_t most) {
   if (number == 0 || number > most) {
-    throw InputError(std::string(key) + ": is " + std::to_string(number) + ", not a whole number from 1 to " +
-                     std::to_string(most) + "; correct it");
+    throw LeafError(std::string(key), "is " + std::to_string(number) + ", not a whole number from 1 to " +
+                                          std::to_string(most) + "; correct it");
   }
 }
 
@@ -54,13 +54,13 @@ void check(const TextureDescription& texture) {
     check_range("levels", level.width, max_side);
     check_range("levels", level.height, max_side);
     if (level.order == TileOrder::morton && !(std::has_single_bit(level.width) && std::has_single_bit(level.height))) {
-      throw InputError("levels: a tile of " + std::to_string(level.width) + " x " + std::to_string(level.height) +
-                       " has no Morton order, which needs powers of two; write them, or order linear");
+      throw LeafError("levels", "a tile of " + std::to_string(level.width) + " x " + std::to_string(level.height) +
+                                    " has no Morton order, which needs powers of two; write them, or order linear");
     }
     tile_width *= level.width;
     tile_height *= level.height;
     if (tile_width > max_side || tile_height > max_side) {
-      throw InputError("levels: make tiles of more than " + std::to_string(max_side) + " texels a side; remove some");
+      throw LeafError("levels", "make tiles of more than " + std::to_string(max_side) + " texels a side; remove some");
     }
   }
 }
@@ -79,7 +79,7 @@ TexelLayout::TexelLayout(const TextureDescription& texture)
     : texel_bytes_(texture.texel_bytes), texture_{.width = texture.width, .height = texture.height} {
   check(texture);
   if (!texture.levels) {
-    throw InputError("levels: are null and a layout needs them; write [] for texels row by row");
+    throw LeafError("levels", "are null and a layout needs them; write [] for texels row by row");
   }
   for (const TileLevel& tile : *texture.levels) {
     levels_.push_back({.tile = tile, .unit = tile_});

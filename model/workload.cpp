@@ -187,6 +187,8 @@ std::optional<std::string> why_malformed(const Workload& workload) {
 
 std::string_view target_of(const Workload& workload) { return targets.at(workload.index()); }
 
+std::span<const std::string_view> workload_targets() { return targets; }
+
 bool takes_workloads(std::string_view target) { return std::ranges::find(targets, target) != targets.end(); }
 
 bool has_seconds(const Workload& workload) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -146,6 +147,8 @@ using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
 // Loads by all threads in all runs, as far as budgets go.
 [[nodiscard]] std::size_t loads_of(const Workload& workload);
 
+// Those that a device of all workloads offers.
+[[nodiscard]] std::span<const std::string_view> workload_targets();
 [[nodiscard]] bool takes_workloads(std::string_view target);
 
 // Whether its timing is in seconds as well.

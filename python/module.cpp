@@ -23,6 +23,7 @@
 #include "infer/cache/infer_cache.hpp"
 #include "infer/recordings/infer_traces.hpp"
 #include "model/cache_simulator.hpp"
+#include "model/description/sections.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
@@ -220,10 +221,22 @@ py::tuple infer_callable(const py::function& answer, const model::DeviceFacts& f
   return profile_of(facts, facts.targets.front(), std::move(finding));
 }
 
+// Keys below which parts that are found out stand under names of their own.
+std::vector<std::string> named_sections() {
+  std::vector<std::string> keys;
+  for (const auto& section : model::sections()) {
+    if (section.is_named && section.is_found_out()) {
+      keys.emplace_back(section.key);
+    }
+  }
+  return keys;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_core, module) {
   module.attr("version") = GPUINFER_VERSION;
+  module.attr("named_sections") = named_sections();
   const auto error = py::register_exception<Error>(module, "Error", PyExc_RuntimeError);
   static_cast<void>(py::register_exception<DeviceError>(module, "DeviceError", error));
   // Both an Error and a ValueError. The last translator that was registered is asked first.

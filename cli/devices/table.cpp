@@ -8,7 +8,7 @@
 
 #include "cli/data_files.hpp"
 #include "cli/devices/kind.hpp"
-#include "cli/survey/fleet.hpp"
+#include "cli/profiles.hpp"
 #include "cli/syntax.hpp"
 #include "infer/studies.hpp"
 #include "model/errors.hpp"
@@ -107,7 +107,7 @@ std::vector<ListedDevice> list_host() {
 }
 
 std::unique_ptr<model::Answerer> open_virtual(const DeviceAddress& device, const DeviceRequest& request) {
-  return probe::open_virtual(survey::read_profile(survey::profile_file(device.rest)), to_text(device), request.seed);
+  return probe::open_virtual(read_profile(profile_file(device.rest)), to_text(device), request.seed);
 }
 
 std::vector<ListedDevice> list_virtual() {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "model/number_text.hpp"
+#include "model/provenance.hpp"
 
 namespace gpuinfer::cli {
 
@@ -50,8 +51,7 @@ const SmLimits* sm_limits(const model::DeviceDescription& profile) {
 }
 
 std::optional<std::uint64_t> told_number(const model::DeviceDescription& profile, const std::string& key) {
-  const auto entry = profile.device.provenance.find(key);
-  return entry == profile.device.provenance.end() ? std::nullopt : model::number_from<std::uint64_t>(entry->second);
+  return model::told<std::uint64_t>(profile.device.provenance, key);
 }
 
 std::optional<double> bytes_per_second(const model::DeviceDescription& profile, const std::string& memory) {

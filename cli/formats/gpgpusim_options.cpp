@@ -15,6 +15,7 @@
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/gpgpusim_cache.hpp"
 #include "cli/supposed_cache.hpp"
+#include "cli/targets.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::cli {
@@ -475,7 +476,7 @@ class Builder {
       const bool is_in_l1 =
           cache.shared_with && std::ranges::find(*cache.shared_with, l1_target_) != cache.shared_with->end();
       if (!with_option.contains(target) && !is_in_l1) {
-        lose("caches." + target, target.ends_with("TLB") ? "translation is not simulated" : "no option");
+        lose("caches." + target, translates(target) ? "translation is not simulated" : "no option");
       }
     }
     for (const auto& [target, texture] : profile_.textures) {

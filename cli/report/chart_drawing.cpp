@@ -88,7 +88,7 @@ class Places {
   }
 
  private:
-  [[nodiscard]] bool is_bytes() const { return axis_->title.ends_with("bytes"); }
+  [[nodiscard]] bool is_bytes() const { return axis_->unit == AxisUnit::bytes; }
   [[nodiscard]] double of(double value) const {
     return axis_->scale == Scale::linear ? value : axis_->scale == Scale::log2 ? std::log2(value) : std::log10(value);
   }

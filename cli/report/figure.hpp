@@ -18,9 +18,12 @@ inline constexpr double percent = 100;
 
 enum class Scale { linear, log2, log10 };
 
+enum class AxisUnit { numbers, bytes };
+
 struct Axis {
   std::string title;  // with the unit
   Scale scale = Scale::linear;
+  AxisUnit unit = AxisUnit::numbers;       // that its ticks are written in
   std::optional<double> at_least_to = {};  // the axis goes so far, or further
 };
 

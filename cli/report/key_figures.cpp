@@ -12,6 +12,7 @@
 #include "cli/cache_sheet.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/targets.hpp"
+#include "model/provenance.hpp"
 
 namespace gpuinfer::cli::report {
 
@@ -34,26 +35,20 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> key_leav
                                                                                     {"line_texels", "line"},
                                                                                     {"sector_texels", "sector"}}};
 
-Place place_of(const std::string& target) {
-  return translates(target)                 ? Place::translation
-         : target == "L2" || target == "L3" ? Place::shared_by_sms
-         : target.starts_with("Const")      ? Place::constants
-                                            : Place::data;
+Target facts_of(std::string_view target) {
+  const Target* const known = known_target(target);
+  return known == nullptr ? Target{.name = target, .what = {}} : *known;
 }
 
 std::string cache_size(const std::string& target, const CacheDescription& cache) {
   if (!cache.capacity_bytes) {
-    return range_by_carveout(cache);
+    return "";
   }
   if (translates(target) && cache.line_bytes) {
     return fmt::format("{} pages of {} = {}", grouped(*cache.capacity_bytes / *cache.line_bytes),
                        bytes(*cache.line_bytes), bytes(*cache.capacity_bytes));
   }
-  std::string text = bytes(*cache.capacity_bytes);
-  if (const std::string range = range_by_carveout(cache); !range.empty()) {
-    text += "; " + range;
-  }
-  return text;
+  return bytes(*cache.capacity_bytes);
 }
 
 std::string line_text(const std::string& target, const CacheDescription& cache) {
@@ -65,14 +60,22 @@ std::string line_text(const std::string& target, const CacheDescription& cache) 
                                          : "");
 }
 
-std::string geometry_text(const std::vector<std::uint32_t>& ways) {
-  const bool is_equal = std::ranges::all_of(ways, [&](std::uint32_t count) { return count == ways.front(); });
-  return is_equal ? fmt::format("{} x {}", ways.size(), ways.front())
-                  : fmt::format("{} sets of {} ways", ways.size(), model::words::ways(ways));
+void add_geometry(Level& level, const CacheDescription& cache) {
+  if (!cache.ways) {
+    level.geometry = cache.slices ? fmt::format("{} slices", *cache.slices) : "";
+    return;
+  }
+  const std::vector<std::uint32_t>& ways = *cache.ways;
+  if (std::ranges::all_of(ways, [&](std::uint32_t count) { return count == ways.front(); })) {
+    level.geometry = fmt::format("{} x {}", ways.size(), ways.front());
+    level.geometry_unit = "ways";
+  } else {
+    level.geometry = fmt::format("{} sets of {} ways", ways.size(), model::words::ways(ways));
+  }
 }
 
-void add_bandwidth(Level& level, const DeviceDescription& profile, const std::string& name) {
-  const auto found = profile.bandwidth.find(name);
+void add_bandwidth(Level& level, const DeviceDescription& profile, std::string_view name) {
+  const auto found = profile.bandwidth.find(std::string(name));
   if (found == profile.bandwidth.end() || !found->second.best) {
     return;
   }
@@ -82,45 +85,38 @@ void add_bandwidth(Level& level, const DeviceDescription& profile, const std::st
   level.bytes_per_second = best.bytes_per_second;
 }
 
-// Of which memory the peak was measured by loads of this target.
-std::string bandwidth_of(const std::string& target) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> names{
-      {{"L1tex", "L1"}, {"L1D", "L1"}, {"Texture2D", "texture"}, {"ConstL1", "constant"}, {"L2", "L2_load"}}};
-  const auto found = std::ranges::find(names, target, [](const auto& pair) { return pair.first; });
-  return found == names.end() ? "" : std::string(found->second);
-}
-
 Level level_of(const std::string& target, const DeviceDescription& profile) {
   const CacheDescription& cache = profile.caches.at(target);
+  const Target facts = facts_of(target);
   Level level{.targets = {target},
               .name = target,
-              .place = place_of(target),
+              .place = facts.place.value_or(Place::data),
               .capacity_bytes = cache.capacity_bytes,
               .size = cache_size(target, cache),
+              .size_range = range_by_carveout(cache),
               .line = line_text(target, cache),
-              .geometry = cache.ways ? geometry_text(*cache.ways) : "",
+              .geometry = {},
+              .geometry_unit = {},
               .policy = cache.replacement ? cache.replacement->policy : "",
               .hit = cycles_text(cache.latency_cycles.hit),
+              .piece = {},
               .hit_cycles = cache.latency_cycles.hit,
               .miss_cycles = cache.latency_cycles.miss,
               .bytes_per_sm_clock = {},
               .bytes_per_second = {},
               .unverified = unverified_leaves(profile, target)};
+  add_geometry(level, cache);
   if (cache.partitions && cache.latency_cycles.hit) {
     level.hit += fmt::format(", far half {}", cycles_text(*cache.latency_cycles.hit + cache.partitions->far_cycles));
-  }
-  if (level.geometry.empty() && cache.slices) {
-    level.geometry = fmt::format("{} slices", *cache.slices);
   }
   if (translates(target) && cache.latency_cycles.miss) {
     level.hit += fmt::format(", miss {}", cycles_text(cache.latency_cycles.miss));
   }
-  const auto told = profile.device.provenance.find("l2_bytes");
-  if (target == "L2" && level.size.empty() && told != profile.device.provenance.end()) {
-    level.capacity_bytes = std::stoull(told->second);
-    level.size = bytes(*level.capacity_bytes) + " by its driver";
+  if (size_words(level).empty() && !facts.size_fact.empty()) {
+    level.capacity_bytes = model::told<std::uint64_t>(profile.device.provenance, target, facts.size_fact);
+    level.size = level.capacity_bytes ? bytes(*level.capacity_bytes) + " by its driver" : "";
   }
-  add_bandwidth(level, profile, bandwidth_of(target));
+  add_bandwidth(level, profile, facts.bandwidth);
   return level;
 }
 
@@ -152,8 +148,8 @@ void add_caches(std::vector<Level>& levels, const DeviceDescription& profile) {
 
 void add_code(std::vector<Level>& levels, const std::string& target, const DeviceDescription& profile) {
   const model::CodeDescription& code = profile.code.at(target);
-  const Place place = place_of(target) == Place::constants ? Place::constants : Place::code;
-  const std::vector<std::string> unverified = unverified_leaves(profile, target);
+  const Place place = facts_of(target).place.value_or(Place::code);
+  const std::vector<Unverified> unverified = unverified_leaves(profile, target);
   if (!code.levels) {
     levels.push_back({.targets = {target}, .name = target, .place = place, .unverified = unverified});
     return;
@@ -166,51 +162,66 @@ void add_code(std::vector<Level>& levels, const std::string& target, const Devic
                         .place = place,
                         .capacity_bytes = each.fits_bytes,
                         .size = bytes(*each.fits_bytes),
-                        .hit = fmt::format("{} for {}", cycles_text(each.cycles), bytes(code.piece_bytes)),
+                        .hit = cycles_text(each.cycles),
+                        .piece = bytes(code.piece_bytes),
                         .hit_cycles = each.cycles,
-                        .unverified = number == 1 ? unverified : std::vector<std::string>{}});
+                        .unverified = number == 1 ? unverified : std::vector<Unverified>{}});
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::string> unverified_leaves(const DeviceDescription& profile, const std::string& section) {
+std::string size_words(const Level& level) {
+  return level.size + (level.size.empty() || level.size_range.empty() ? "" : "; ") + level.size_range;
+}
+
+std::string geometry_words(const Level& level) {
+  return level.geometry + (level.geometry_unit.empty() ? "" : " ") + level.geometry_unit;
+}
+
+std::string to_string(const Unverified& unverified) {
+  return fmt::format("{}: {}", to_string(unverified.status), unverified.leaves);
+}
+
+std::string words(const std::vector<Unverified>& unverified) {
   std::vector<std::string> texts;
+  for (const Unverified& each : unverified) {
+    texts.push_back(to_string(each));
+  }
+  return model::words::joined(texts, "; ");
+}
+
+std::vector<Unverified> unverified_leaves(const DeviceDescription& profile, const std::string& section) {
+  std::vector<Unverified> found;
   const auto evidence = profile.evidence.find(section);
   if (evidence == profile.evidence.end()) {
-    return texts;
+    return found;
   }
   for (const auto status : {model::EvidenceStatus::ambiguous, model::EvidenceStatus::unknown}) {
     std::vector<std::string> names;
     for (const auto& [leaf, name] : key_leaves) {
-      const auto found = evidence->second.leaves.find(std::string(leaf));
-      if (found != evidence->second.leaves.end() && found->second.status == status) {
+      const auto entry = evidence->second.leaves.find(std::string(leaf));
+      if (entry != evidence->second.leaves.end() && entry->second.status == status) {
         names.emplace_back(name);
       }
     }
     if (!names.empty()) {
-      texts.push_back(fmt::format("{}: {}", to_string(status), fmt::join(names, ", ")));
+      found.push_back({.status = status, .leaves = model::words::joined(names)});
     }
   }
-  return texts;
+  return found;
 }
 
 std::optional<std::uint32_t> carveout_of(const DeviceDescription& profile, const std::string& target) {
   const CacheDescription& cache = profile.caches.at(target);
-  if (cache.carveout_kb || cache.carveouts.empty()) {
+  if (cache.carveout_kb) {
     return cache.carveout_kb;
   }
-  const auto& facts = profile.device.provenance;
-  for (const std::string& name : {target + ".carveout_kb_asked", std::string("carveout_kb_asked")}) {
-    for (const model::Carveout& carveout : cache.carveouts) {
-      const auto fact = facts.find(name);
-      if (fact != facts.end() && fact->second == std::to_string(carveout.carveout_kb)) {
-        return carveout.carveout_kb;
-      }
-    }
-  }
-  return std::nullopt;
+  const auto asked = model::told<std::uint32_t>(profile.device.provenance, target, model::carveout_fact);
+  const bool is_known =
+      asked && std::ranges::find(cache.carveouts, *asked, &model::Carveout::carveout_kb) != cache.carveouts.end();
+  return is_known ? asked : std::nullopt;
 }
 
 std::string cycles_text(const std::optional<double>& cycles) {
@@ -225,13 +236,14 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
     const auto& shared = *profile.shared_memory;
     Level level{.targets = {"Shared"},
                 .name = "Shared memory",
+                .is_shared_memory = true,
                 .geometry = shared.banks && shared.bank_width_bytes
                                 ? fmt::format("{} banks x {} B", *shared.banks, *shared.bank_width_bytes)
                                 : "",
                 .hit = cycles_text(shared.latency_cycles.broadcast),
                 .hit_cycles = shared.latency_cycles.broadcast,
                 .unverified = unverified_leaves(profile, "shared_memory")};
-    add_bandwidth(level, profile, "shared");
+    add_bandwidth(level, profile, facts_of("Shared").bandwidth);
     levels.push_back(level);
   }
   for (const auto& [target, texture] : profile.textures) {
@@ -242,15 +254,16 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
                 .hit_cycles = texture.latency_cycles.hit,
                 .miss_cycles = texture.latency_cycles.miss,
                 .unverified = unverified_leaves(profile, target)};
-    add_bandwidth(level, profile, bandwidth_of(target));
+    add_bandwidth(level, profile, facts_of(target).bandwidth);
     levels.push_back(level);
   }
   for (const auto& [target, code] : profile.code) {
     add_code(levels, target, profile);
   }
   Level memory{.name = "Memory", .place = Place::memory};
-  if (const auto l2 = profile.caches.find("L2"); l2 != profile.caches.end()) {
-    memory.hit_cycles = l2->second.latency_cycles.miss;
+  const auto outermost = std::ranges::find(levels.rbegin(), levels.rend(), Place::shared_by_sms, &Level::place);
+  if (outermost != levels.rend()) {
+    memory.hit_cycles = outermost->miss_cycles;
     memory.hit = cycles_text(memory.hit_cycles);
   }
   add_bandwidth(memory, profile, "DRAM_load");
@@ -267,10 +280,11 @@ Table key_figures(const std::vector<Level>& levels) {
   constexpr double giga = 1e9;
   for (const Level& level : levels) {
     table.rows.push_back(
-        {level.name, level.size, level.line, level.geometry, level.policy, level.hit,
+        {level.name, size_words(level), level.line, level.geometry, level.policy,
+         level.hit + (level.piece.empty() ? "" : " for ") + level.piece,
          level.bytes_per_sm_clock ? model::words::rounded(*level.bytes_per_sm_clock, 3) : "",
          level.bytes_per_second ? grouped(static_cast<std::uint64_t>(*level.bytes_per_second / giga)) : "",
-         fmt::format("{}", fmt::join(level.unverified, "; "))});
+         words(level.unverified)});
   }
   return table;
 }

@@ -8,29 +8,50 @@
 #include <vector>
 
 #include "cli/report/markup.hpp"
+#include "cli/targets.hpp"
 #include "model/device_description.hpp"
 
 // What a page tells first of everything that memory passes through.
 namespace gpuinfer::cli::report {
 
-enum class Place : std::uint8_t { data, constants, code, shared_by_sms, translation, memory };
+// What is not verified of how a part is built.
+struct Unverified {
+  model::EvidenceStatus status = model::EvidenceStatus::unknown;
+  std::string leaves = {};  // in words: index, policy
+};
+
+// "unknown: index, policy"
+[[nodiscard]] std::string to_string(const Unverified& unverified);
 
 struct Level {
   std::vector<std::string> targets = {};  // of one cache, the first one names its section; none: memory
   std::string name = {};                  // its targets, or what it is
   Place place = Place::data;
+  bool is_shared_memory = false;
   std::optional<std::uint64_t> capacity_bytes = {};
-  std::string size = {};      // with its carve-out, of translations the pages; empty: not known
-  std::string line = {};      // with its sectors
-  std::string geometry = {};  // 512 x 4: sets x ways
+  std::string size = {};           // of translations the pages; empty: not known
+  std::string size_range = {};     // over the carve-outs
+  std::string line = {};           // with its sectors
+  std::string geometry = {};       // 512 x 4: sets x ways
+  std::string geometry_unit = {};  // of its last number: ways; empty: the geometry has its units
   std::string policy = {};
-  std::string hit = {};  // cycles, in words
+  std::string hit = {};    // cycles, in words
+  std::string piece = {};  // what takes these cycles: 1 KiB of code; empty: a load
   std::optional<double> hit_cycles = {};
   std::optional<double> miss_cycles = {};
   std::optional<double> bytes_per_sm_clock = {};  // at most, by all SMs
   std::optional<double> bytes_per_second = {};
-  std::vector<std::string> unverified = {};  // "unknown: index, policy"
+  std::vector<Unverified> unverified = {};
 };
+
+// "12 KiB; 2 to 12 KiB by carve-out"
+[[nodiscard]] std::string size_words(const Level& level);
+
+// "512 x 4 ways"; empty: not known.
+[[nodiscard]] std::string geometry_words(const Level& level);
+
+// "ambiguous: policy; unknown: index"
+[[nodiscard]] std::string words(const std::vector<Unverified>& unverified);
 
 // Set aside as shared memory in the state that a cache is described in: as it says, or as the run that found it out
 // asked for.
@@ -43,9 +64,9 @@ struct Level {
 // A row for each level.
 [[nodiscard]] Table key_figures(const std::vector<Level>& levels);
 
-// What is not verified of how a part is built: "unknown: index, policy". `section`: its evidence.
-[[nodiscard]] std::vector<std::string> unverified_leaves(const model::DeviceDescription& profile,
-                                                         const std::string& section);
+// `section`: its evidence.
+[[nodiscard]] std::vector<Unverified> unverified_leaves(const model::DeviceDescription& profile,
+                                                        const std::string& section);
 
 // "34", "281.5"
 [[nodiscard]] std::string cycles_text(const std::optional<double>& cycles);

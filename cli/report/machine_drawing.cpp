@@ -16,7 +16,7 @@ namespace gpuinfer::cli::report {
 namespace {
 
 constexpr double pad = 12;
-constexpr double row_height = 54;
+constexpr double level_height = 54;
 constexpr double row_gap = 12;
 constexpr double core_width = 66;
 constexpr double arrow_width = 132;
@@ -79,11 +79,9 @@ double width_of(const Level& level, double height) {
 }
 
 std::vector<std::vector<std::string>> texts_of(const Level& level) {
-  const bool has_unit = level.geometry.ends_with("B") || level.geometry.ends_with("s");
-  const std::string unit = has_unit ? "" : " ways";
-  return {{level.name, level.name.substr(0, level.name.find(','))},
-          {level.size, level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
-          {level.geometry.empty() ? level.line : level.geometry + unit, level.geometry},
+  return {{level.name, level.targets.size() > 1 ? level.targets.front() : ""},
+          {size_words(level), level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
+          {level.geometry.empty() ? level.line : geometry_words(level), level.geometry},
           {level.policy}};
 }
 
@@ -104,14 +102,14 @@ bool draw_unified(Drawing& drawing, const Level& level, const model::CacheDescri
   constexpr std::uint64_t bytes_of_kb = 1024;
   const std::uint64_t shared_bytes = *carveout_kb * bytes_of_kb;
   const std::uint64_t all = std::max(*tags, *level.capacity_bytes + shared_bytes);
-  const double width = area_of(all) / row_height;
+  const double width = area_of(all) / level_height;
   const auto part = [&](std::uint64_t bytes) { return width * static_cast<double>(bytes) / static_cast<double>(all); };
   const double l1_width = part(*level.capacity_bytes);
   const double shared_width = part(shared_bytes);
-  drawing.box(boxes_left, y, width, row_height, cache_paint, round_corner);
-  drawing.box(boxes_left, y, l1_width, row_height, {.fill = Colour::accent_tint, .stroke = Colour::faint},
+  drawing.box(boxes_left, y, width, level_height, cache_paint, round_corner);
+  drawing.box(boxes_left, y, l1_width, level_height, {.fill = Colour::accent_tint, .stroke = Colour::faint},
               round_corner);
-  drawing.box(boxes_left + width - shared_width, y, shared_width, row_height,
+  drawing.box(boxes_left + width - shared_width, y, shared_width, level_height,
               {.fill = Colour::caution_tint, .stroke = Colour::faint}, round_corner);
   // Beside the bar, since either part may be narrow.
   const double right = boxes_left + width + 10;
@@ -119,17 +117,16 @@ bool draw_unified(Drawing& drawing, const Level& level, const model::CacheDescri
   drawing.text(right, y + 24,
                fmt::format("+ {} of shared memory, of {}", model::words::bytes(shared_bytes), model::words::bytes(all)),
                small);
-  const std::size_t range = level.size.find("; ");
-  drawing.text(right, y + 38, range == std::string::npos ? "" : level.size.substr(range + 2), small);
-  drawing.text(right, y + 52, level.geometry + " ways" + (level.policy.empty() ? "" : ", " + level.policy), small);
+  drawing.text(right, y + 38, level.size_range, small);
+  drawing.text(right, y + 52, geometry_words(level) + (level.policy.empty() ? "" : ", " + level.policy), small);
   draw_mark(drawing, level, boxes_left + width, y);
   const bool has_shared = shared != nullptr;
   const auto label = [](const Level& each) {
     return fmt::format("{}{}{}", cycles_words(each), each.bytes_per_sm_clock ? ", " : "", rate_words(each));
   };
-  draw_arrow(drawing, pad + core_width, y + (has_shared ? 16 : row_height / 2), arrow_width, label(level), "");
+  draw_arrow(drawing, pad + core_width, y + (has_shared ? 16 : level_height / 2), arrow_width, label(level), "");
   if (has_shared) {
-    draw_arrow(drawing, pad + core_width, y + row_height - 8, arrow_width, "shared: " + cycles_words(*shared),
+    draw_arrow(drawing, pad + core_width, y + level_height - 8, arrow_width, "shared: " + cycles_words(*shared),
                rate_words(*shared));
   }
   return true;
@@ -141,27 +138,25 @@ void draw_chain(Drawing& drawing, const std::vector<const Level*>& chain, double
   double room = arrow_width;
   for (const Level* level : chain) {
     const bool is_first = level == chain.front();
-    const std::size_t piece = level->hit.find(" for ");
-    draw_arrow(drawing, x, y + row_height / 2, room, is_first ? cycles_words(*level) : cycles_text(level->hit_cycles),
-               piece == std::string::npos ? rate_words(*level) : level->hit.substr(piece + 1));
+    draw_arrow(drawing, x, y + level_height / 2, room, is_first ? cycles_words(*level) : cycles_text(level->hit_cycles),
+               level->piece.empty() ? rate_words(*level) : "for " + level->piece);
     x += room;
-    const double width = width_of(*level, row_height);
+    const double width = width_of(*level, level_height);
     const bool is_narrow = Drawing::text_width(level->name, bold.height, true) > width - 12;
     if (is_narrow && level == chain.back()) {
-      drawing.box(x, y, width, row_height, cache_paint, round_corner);
-      draw_texts(drawing, x + width, y, sm_width - pad - x - width, row_height, texts_of(*level));
+      drawing.box(x, y, width, level_height, cache_paint, round_corner);
+      draw_texts(drawing, x + width, y, sm_width - pad - x - width, level_height, texts_of(*level));
       draw_mark(drawing, *level, x + width, y);
     } else {
-      draw_level(drawing, *level, x, y, width, row_height);
+      draw_level(drawing, *level, x, y, width, level_height);
     }
     x += width;
     room = chain_arrow_width;
   }
 }
 
-const Level* find(const std::vector<Level>& levels, std::string_view target) {
-  const auto found = std::ranges::find_if(
-      levels, [&](const Level& level) { return std::ranges::find(level.targets, target) != level.targets.end(); });
+const Level* shared_memory_of(const std::vector<Level>& levels) {
+  const auto found = std::ranges::find_if(levels, &Level::is_shared_memory);
   return found == levels.end() ? nullptr : &*found;
 }
 
@@ -169,9 +164,9 @@ const Level* find(const std::vector<Level>& levels, std::string_view target) {
 double draw_sm(Drawing& drawing, const model::DeviceDescription& profile, const std::vector<Level>& levels) {
   double y = 34;
   const double top = y;
-  const Level* shared = find(levels, "Shared");
+  const Level* shared = shared_memory_of(levels);
   bool is_shared_drawn = false;
-  const auto next_row = [&] { y += row_height + row_gap; };
+  const auto next_row = [&] { y += level_height + row_gap; };
   for (const Level& level : levels) {
     const auto cache = level.targets.empty() ? profile.caches.end() : profile.caches.find(level.targets.front());
     if (level.place == Place::data && &level != shared && cache != profile.caches.end()) {
@@ -213,7 +208,7 @@ double draw_sm(Drawing& drawing, const model::DeviceDescription& profile, const 
       next_row();
     }
   }
-  const double bottom = std::max(y - row_gap, top + row_height);
+  const double bottom = std::max(y - row_gap, top + level_height);
   drawing.box(pad, top, core_width, bottom - top, {.fill = Colour::paper, .stroke = Colour::ink}, round_corner);
   drawing.text(pad + core_width / 2, (top + bottom) / 2 - 2, "warps", {.is_bold = true, .anchor = Anchor::middle});
   if (profile.outstanding && profile.outstanding->entries) {
@@ -244,10 +239,10 @@ void draw_outer(Drawing& drawing, const model::DeviceDescription& profile, const
                    small_middle);
     }
     x += outer_arrow_width;
-    const double box_height = level.capacity_bytes ? area_of(*level.capacity_bytes) / l2_width : row_height;
+    const double box_height = level.capacity_bytes ? area_of(*level.capacity_bytes) / l2_width : level_height;
     const double y = middle_y - box_height / 2;
     const auto cache = level.targets.empty() ? profile.caches.end() : profile.caches.find(level.targets.front());
-    const bool has_halves = cache != profile.caches.end() && cache->second.partitions && box_height > 2 * row_height;
+    const bool has_halves = cache != profile.caches.end() && cache->second.partitions && box_height > 2 * level_height;
     draw_level(drawing, level, x, y, l2_width, has_halves ? box_height / 2 : box_height);
     if (has_halves) {
       const model::Partitions& partitions = *cache->second.partitions;
@@ -271,7 +266,7 @@ void draw_notes(Drawing& drawing, const std::vector<Level>& levels, double frame
     if (level.unverified.empty()) {
       continue;
     }
-    std::string rest = wrapped(fmt::format("{}: {}", level.name, fmt::join(level.unverified, "; ")), "", letters);
+    std::string rest = wrapped(fmt::format("{}: {}", level.name, words(level.unverified)), "", letters);
     for (bool begins = true; !rest.empty(); begins = false) {
       const std::size_t end = rest.find('\n');
       lines.emplace_back(begins, rest.substr(0, end));
@@ -280,7 +275,7 @@ void draw_notes(Drawing& drawing, const std::vector<Level>& levels, double frame
   }
   const double height = note_height * static_cast<double>(lines.size());
   const double middle_y = (14 + frame_bottom) / 2;
-  double widest_box = row_height;
+  double widest_box = level_height;
   for (const Level& level : levels) {
     if (level.place == Place::shared_by_sms && level.capacity_bytes) {
       widest_box = std::max(widest_box, area_of(*level.capacity_bytes) / l2_width);
@@ -312,15 +307,15 @@ void draw_translation(Drawing& drawing, const model::DeviceDescription& profile,
     }
     is_any = true;
     constexpr double tlb_width = 206;
-    draw_arrow(drawing, x, y + row_height / 2, room, cost, "");
+    draw_arrow(drawing, x, y + level_height / 2, room, cost, "");
     x += room;
-    drawing.box(x, y, tlb_width, row_height, cache_paint, round_corner);
+    drawing.box(x, y, tlb_width, level_height, cache_paint, round_corner);
     const auto& groups = profile.caches.at(level.targets.front()).shared_by_sms;
     draw_texts(
-        drawing, x, y, tlb_width, row_height,
+        drawing, x, y, tlb_width, level_height,
         {{groups.empty() ? level.name : fmt::format("{}, {} of them", level.name, groups.size()), level.name},
-         {level.size},
-         {level.geometry.empty() ? "" : level.geometry + " ways" + (level.policy.empty() ? "" : ", " + level.policy)}});
+         {size_words(level)},
+         {level.geometry.empty() ? "" : geometry_words(level) + (level.policy.empty() ? "" : ", " + level.policy)}});
     draw_mark(drawing, level, x + tlb_width, y);
     x += tlb_width;
     room = 150;
@@ -329,11 +324,11 @@ void draw_translation(Drawing& drawing, const model::DeviceDescription& profile,
                : "miss";
   }
   if (is_any) {
-    draw_arrow(drawing, x, y + row_height / 2, room, cost, "");
+    draw_arrow(drawing, x, y + level_height / 2, room, cost, "");
     x += room;
-    drawing.box(x, y, plain_width, row_height, cache_paint, round_corner);
-    draw_texts(drawing, x, y, plain_width, row_height, {{"page tables"}});
-    drawing.text(pad, y + row_height / 2 - 4, "translation", small);
+    drawing.box(x, y, plain_width, level_height, cache_paint, round_corner);
+    draw_texts(drawing, x, y, plain_width, level_height, {{"page tables"}});
+    drawing.text(pad, y + level_height / 2 - 4, "translation", small);
   }
 }
 
@@ -354,7 +349,7 @@ Drawing machine_drawing(const model::DeviceDescription& profile, const std::vect
       std::ranges::any_of(levels, [](const Level& level) { return level.place == Place::translation; });
   if (translates) {
     draw_translation(drawing, profile, levels, y + 14);
-    y += 14 + row_height;
+    y += 14 + level_height;
   }
   draw_notes(drawing, levels, frame_bottom, y);
   return drawing;

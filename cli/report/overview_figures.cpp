@@ -12,19 +12,30 @@
 #include "cli/leaf_table.hpp"
 #include "cli/report/key_figures.hpp"
 #include "cli/report/trace_figures.hpp"
+#include "cli/targets.hpp"
 
 namespace gpuinfer::cli::report {
 
 namespace {
 
+PlainLoads plain_loads_of(const std::string& target) {
+  const Target* const known = known_target(target);
+  return known == nullptr ? PlainLoads::none : known->plain_loads;
+}
+
+bool is_first_of_all_loads(const Level& level) {
+  return level.place == Place::data && plain_loads_of(level.targets.front()) == PlainLoads::all;
+}
+
 // Data caches in the order in which a load passes them. Where a data L1 lies apart from the texture path, as on Fermi,
 // loads take that.
 std::vector<const Level*> data_path(const std::vector<Level>& levels) {
-  const bool has_l1d = std::ranges::any_of(levels, [](const Level& level) { return level.name == "L1D"; });
+  const bool has_path_of_its_own = std::ranges::any_of(levels, is_first_of_all_loads);
   std::vector<const Level*> path;
   for (const Level& level : levels) {
-    const bool is_first = level.place == Place::data && path.empty() && (!has_l1d || level.name == "L1D");
-    if ((is_first || level.place == Place::shared_by_sms) && level.hit_cycles && level.name != "Shared memory") {
+    const bool is_first =
+        level.place == Place::data && path.empty() && (!has_path_of_its_own || is_first_of_all_loads(level));
+    if ((is_first || level.place == Place::shared_by_sms) && level.hit_cycles && !level.is_shared_memory) {
       path.push_back(&level);
     }
   }
@@ -84,11 +95,12 @@ std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescriptio
 }
 
 std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles, const Measurements& measurements) {
-  Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2}, .y = {.title = "cycles of a load"}};
+  Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
+              .y = {.title = "cycles of a load"}};
   std::vector<Series> measured;
   if (profiles.size() == 1) {
     for (const auto& [target, cache] : profiles.front().profile->caches) {
-      if (target == "L1tex" || target == "L1D" || target == "L2") {
+      if (plain_loads_of(target) != PlainLoads::none) {
         measured.push_back(measured_latencies(measurements, target));
       }
     }

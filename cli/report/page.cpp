@@ -180,9 +180,8 @@ std::string provenance_html(const DeviceDescription::Device& device) {
 }
 
 std::string_view what_is(const std::string& target) {
-  const auto known = known_targets();
-  const auto found = std::find_if(known.begin(), known.end(), [&](const Target& each) { return each.name == target; });
-  return found == known.end() ? "" : found->what;
+  const Target* const known = known_target(target);
+  return known == nullptr ? "" : known->what;
 }
 
 // The targets in the order of the first screen; of those that are one cache the first.
@@ -212,8 +211,8 @@ std::string section_html(const Section& section, const DeviceDescription& profil
   const std::string& target = section.target;
   const std::string key(section_of(target));
   std::string badges;
-  for (const std::string& text : unverified_leaves(profile, key)) {
-    badges += fmt::format(" <span class=\"badge {}\">{}</span>", text.substr(0, text.find(':')), escaped(text));
+  for (const Unverified& each : unverified_leaves(profile, key)) {
+    badges += fmt::format(" <span class=\"badge {}\">{}</span>", to_string(each.status), escaped(to_string(each)));
   }
   std::string text = fmt::format(
       "<details class=\"section\" id=\"{0}\">\n<summary><h2>{1}</h2><p>{2}</p>{3}</summary>\n"

@@ -222,7 +222,7 @@ std::optional<Figure> stride_figure(const CacheDescription& cache) {
                       fmt::format("{} lines at multiples of the stride, by the index, of {} sets: where it falls, "
                                   "strided arrays evict themselves.",
                                   grouped(lines), grouped(cache.ways->size())),
-                      {.x = {.title = "stride, bytes", .scale = Scale::log2},
+                      {.x = {.title = "stride, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
                        .y = {.title = "sets reached", .at_least_to = static_cast<double>(cache.ways->size())},
                        .series = {std::move(series)}});
 }

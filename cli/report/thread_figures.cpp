@@ -233,7 +233,8 @@ std::vector<Figure> outstanding_figures(const model::OutstandingDescription& out
 std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwidth,
                                       const model::CacheEvidence& evidence,
                                       const std::vector<probe::TimedWorkload>& timed) {
-  Chart by_dataset{.x = {.title = "dataset, bytes", .scale = Scale::log2}, .y = {.title = "GB/s"}};
+  Chart by_dataset{.x = {.title = "dataset, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
+                   .y = {.title = "GB/s"}};
   by_dataset.series = recorded_bandwidths(timed);
   if (by_dataset.series.empty()) {
     by_dataset.series = told_bandwidths(evidence);

@@ -12,6 +12,7 @@
 #include "cli/lapped.hpp"
 #include "cli/leaf_table.hpp"
 #include "cli/parallel.hpp"
+#include "cli/targets.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
@@ -285,7 +286,8 @@ std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, co
   constexpr double most_between = 0.02;
   const double between = share_between(traces, guide);
   const auto measured = between > most_between ? std::nullopt : measured_misses(traces, guide);
-  Chart chart{.x = {.title = "array, bytes"}, .y = {.title = "misses, %", .at_least_to = percent}};
+  Chart chart{.x = {.title = "array, bytes", .unit = AxisUnit::bytes},
+              .y = {.title = "misses, %", .at_least_to = percent}};
   std::string note = "Laps over a contiguous array: the share of the loads that miss";
   if (between > most_between) {
     note += fmt::format(
@@ -411,9 +413,11 @@ std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
 }
 
 std::optional<Figure> code_figure(const std::string& target, const model::CodeDescription& code, const Traces& traces) {
-  const bool is_of_constants = target == "ConstImmediate";
-  Chart chart{.x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes"},
-              .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
+  const Target* const known = known_target(target);
+  const bool is_of_constants = known != nullptr && known->place == Place::constants;
+  Chart chart{
+      .x = {.title = is_of_constants ? "constants, bytes" : "length of the code, bytes", .unit = AxisUnit::bytes},
+      .y = {.title = fmt::format("cycles for {} B", grouped(code.piece_bytes))}};
   std::map<std::uint64_t, std::vector<double>> by_length;
   for (const Traces::Loads& trace : traces.each()) {
     const std::span<const float> latencies = traces.latency_cycles(trace);

@@ -3,11 +3,10 @@
 #include "cli/survey/fleet.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "cli/data_files.hpp"
 #include "cli/file_text.hpp"
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/yaml_tree.hpp"
@@ -16,7 +15,7 @@ namespace gpuinfer::cli::survey {
 
 namespace {
 
-using model::YamlEntry;
+using model::find;
 using model::YamlNode;
 
 // Of one file, for messages.
@@ -56,11 +55,6 @@ class FleetReader {
  private:
   [[noreturn]] void fail(const YamlNode& node, const std::string& what) const {
     throw InputError(file_ + ":" + std::to_string(node.line) + ": " + what);
-  }
-
-  static const YamlNode* find(const YamlNode& map, std::string_view key) {
-    const auto found = std::ranges::find_if(map.entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-    return found == map.entries.end() ? nullptr : &found->value;
   }
 
   static bool is_text(const YamlNode& node) {
@@ -133,16 +127,8 @@ class FleetReader {
   std::string file_;
 };
 
-YamlNode* find(YamlNode* map, std::string_view key) {
-  if (map == nullptr) {
-    return nullptr;
-  }
-  const auto found = std::ranges::find_if(map->entries, [&](const YamlEntry& entry) { return entry.key.text == key; });
-  return found == map->entries.end() ? nullptr : &found->value;
-}
-
 void put(YamlNode& map, const std::string& key, YamlNode value) {
-  if (YamlNode* const known = find(&map, key)) {
+  if (YamlNode* const known = find(map, key)) {
     *known = std::move(value);
     return;
   }
@@ -152,12 +138,13 @@ void put(YamlNode& map, const std::string& key, YamlNode value) {
 }
 
 YamlNode* section_in(YamlNode& tree, const std::string& section) {
-  for (const char* key : {"caches", "textures", "code"}) {
-    if (YamlNode* const found = find(find(&tree, key), section)) {
+  for (const auto& each : model::sections()) {
+    YamlNode* const found = each.is_named && each.is_found_out() ? find(tree, each.key, section) : nullptr;
+    if (found != nullptr) {
       return found;
     }
   }
-  return find(&tree, section);
+  return find(tree, section);
 }
 
 void put_leaf(YamlNode& tree, const FleetLeaf& leaf) {
@@ -166,25 +153,10 @@ void put_leaf(YamlNode& tree, const FleetLeaf& leaf) {
     return;  // of which nothing else is kept
   }
   put(*section, leaf.leaf, model::parse_yaml(leaf.here, leaf.leaf));
-  YamlNode* const evidence = find(find(&tree, "evidence"), leaf.section);
+  YamlNode* const evidence = find(tree, "evidence", leaf.section);
   if (evidence != nullptr && leaf.evidence) {
     put(*evidence, leaf.leaf, model::parse_yaml(*leaf.evidence, leaf.leaf));
   }
-}
-
-struct MemberName {
-  std::string file;
-  std::string member;
-};
-
-// None: it is not FLEET@MEMBER.
-std::optional<MemberName> member_named(const std::string& text) {
-  const std::size_t at = text.rfind('@');
-  std::error_code absent;
-  if (at == std::string::npos || std::filesystem::exists(text, absent) || !is_fleet(text.substr(0, at))) {
-    return std::nullopt;
-  }
-  return MemberName{.file = text.substr(0, at), .member = text.substr(at + 1)};
 }
 
 }  // namespace
@@ -226,17 +198,6 @@ model::DeviceDescription member_of(const Fleet& fleet, const std::string& member
   profile.device.source = one.device;
   profile.device.provenance.clear();  // that of the device with the common profile
   return profile;
-}
-
-std::string profile_file(const std::string& name_or_file) {
-  return member_named(name_or_file) ? name_or_file : description_file(name_or_file).string();
-}
-
-model::DeviceDescription read_profile(const std::string& file) {
-  if (const auto named = member_named(file)) {
-    return member_of(read_fleet(named->file), named->member);
-  }
-  return is_fleet(file) ? member_of(read_fleet(file), "common") : model::read_description(file);
 }
 
 }  // namespace gpuinfer::cli::survey

@@ -54,9 +54,4 @@ struct Fleet {
 // the same, and for a device that did not answer.
 [[nodiscard]] model::DeviceDescription member_of(const Fleet& fleet, const std::string& member);
 
-// What a user names as PROFILE: a published device, a file, the common profile of a fleet, or FLEET@MEMBER. The first
-// gives the name of the file, with @MEMBER if there is one, for the second and for messages. Both throw InputError.
-[[nodiscard]] std::string profile_file(const std::string& name_or_file);
-[[nodiscard]] model::DeviceDescription read_profile(const std::string& file);
-
 }  // namespace gpuinfer::cli::survey

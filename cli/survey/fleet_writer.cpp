@@ -10,6 +10,7 @@
 
 #include "cli/document.hpp"
 #include "cli/survey/fleet.hpp"
+#include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
@@ -131,17 +132,6 @@ class FleetStream {
   bool is_first_ = true;
 };
 
-const model::YamlNode* find(const model::YamlNode* map, std::string_view key) {
-  if (map != nullptr) {
-    for (const model::YamlEntry& entry : map->entries) {
-      if (entry.key.text == key) {
-        return &entry.value;
-      }
-    }
-  }
-  return nullptr;
-}
-
 Document document_of(const model::YamlNode& node) { return Document::parse(model::to_json(node)); }
 Document document_of(const model::FlowYaml& value) { return document_of(model::parse_yaml(value, "value")); }
 
@@ -166,11 +156,10 @@ Document leaves_of(const std::vector<infer::LeafDifference>& differences, const 
     if (!difference.note.empty()) {
       leaf["note"] = difference.note;
     }
-    const model::YamlNode* const section = find(find(&tree, "evidence"), difference.section);
-    if (const model::YamlNode* const evidence = find(section, difference.leaf)) {
+    if (const model::YamlNode* const evidence = model::find(tree, "evidence", difference.section, difference.leaf)) {
       leaf["evidence"] = document_of(*evidence);
     }
-    if (const model::YamlNode* const prediction = find(section, "prediction")) {
+    if (const model::YamlNode* const prediction = model::find(tree, "evidence", difference.section, "prediction")) {
       leaf["prediction"] = document_of(*prediction);
     }
     leaves.push_back(std::move(leaf));

@@ -16,6 +16,7 @@
 #include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
+#include "model/fnv.hpp"
 #include "model/number_text.hpp"
 #include "model/yaml_tree.hpp"
 
@@ -90,15 +91,6 @@ void copy_measured(YamlNode& to, const YamlNode& from, const LeafFacts* row) {
   }
 }
 
-// FNV-1a, 64 bits, the same in every process.
-std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
 json text_or_null(const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); }
 
 std::optional<std::string> text_or_none(const json& value) {
@@ -109,10 +101,11 @@ std::optional<std::string> text_or_none(const json& value) {
 
 Summary summary_of(const model::DeviceDescription& profile) {
   Summary summary;
-  summary.structure =
-      hash_of(take_measured(profile, [&](const std::string& place, double value, const LeafFacts& /*row*/) {
+  summary.structure = fmt::format(
+      "{:016x}",
+      model::fnv1a(take_measured(profile, [&](const std::string& place, double value, const LeafFacts& /*row*/) {
         summary.measured[place] = value;
-      }));
+      })));
   summary.all_resolved = !profile.evidence.empty();
   for (const auto& [section, evidence] : profile.evidence) {
     for (const auto& [leaf, entry] : evidence.leaves) {

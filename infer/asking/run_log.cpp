@@ -25,8 +25,9 @@ void RunLog::learned(std::string what, std::optional<std::size_t> hypotheses_bef
   inquiry.hypotheses_after = hypotheses_after;
 }
 
-void RunLog::report(std::string finding, double done) {
+void RunLog::report(std::string finding, double done, std::string detail) {
   progress_.finding = std::move(finding);
+  progress_.detail = std::move(detail);
   progress_.done = std::max(progress_.done, done);
   settings_->on_progress(progress_);
 }

@@ -25,7 +25,7 @@ class RunLog {
   [[nodiscard]] const std::vector<model::Inquiry>& inquiries() const { return inquiries_; }
 
   // Tells whoever waits what is being found out, and which share of the whole is done.
-  void report(std::string finding, double done);
+  void report(std::string finding, double done, std::string detail = {});
 
   [[nodiscard]] std::size_t questions_asked() const { return progress_.questions; }
   [[nodiscard]] std::size_t accesses_asked() const { return progress_.accesses; }

@@ -11,8 +11,9 @@
 namespace gpuinfer::infer {
 
 struct Progress {
-  std::string finding;  // what is being found out: "partition into sets"
-  double done = 0;      // share of the whole, in [0, 1]; never goes back
+  std::string finding;      // what is being found out: "partition into sets"
+  std::string detail = {};  // how far that is, or of what: "of 4 ways"
+  double done = 0;          // share of the whole, in [0, 1]; never goes back
   std::size_t questions = 0;
   std::size_t accesses = 0;
 };

@@ -84,7 +84,7 @@ std::optional<FoundSets> sets_by_guess(Interrogator& asker, Conflicts& conflicts
   const std::vector<IndexFunction> guesses = guesses_from(asker, conflicts, first, line_bytes, onset_lines);
   for (std::size_t g = 0; g < guesses.size(); ++g) {
     const IndexFunction& index = guesses[g];
-    asker.report("index function: " + model::to_flow_yaml(index), 0.4);
+    asker.report("index function", 0.4, model::to_flow_yaml(index));
     asker.inquire("packings of lines that just fill, or overflow by one, the sets of " + model::to_flow_yaml(index),
                   "the simplest function that is left");
     const std::size_t left = guesses.size() - g;

@@ -11,7 +11,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
-#include "model/number_text.hpp"
+#include "model/provenance.hpp"
 
 namespace gpuinfer::infer {
 
@@ -90,13 +90,9 @@ bool fits(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t lines, 
 }  // namespace
 
 std::optional<std::uint32_t> own_carveout_kb(const model::DeviceFacts& facts, const std::string& target) {
-  constexpr const char* key = "carveout_kb_asked";
-  const auto own = facts.provenance.find(target + "." + key);
-  const auto said = own == facts.provenance.end() ? facts.provenance.find(key) : own;
-  return said == facts.provenance.end() || facts.shared_memories_kb.empty() ||
-                 std::ranges::find(facts.warm_targets, target) == facts.warm_targets.end()
-             ? std::nullopt
-             : model::number_from<std::uint32_t>(said->second);
+  const bool is_carved =
+      !facts.shared_memories_kb.empty() && std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
+  return is_carved ? model::told<std::uint32_t>(facts.provenance, target, model::carveout_fact) : std::nullopt;
 }
 
 std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, std::uint64_t line_bytes) {

@@ -3,24 +3,17 @@
 #include "infer/comparing/description_difference.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <optional>
-#include <set>
-#include <span>
 #include <utility>
 
-#include "infer/asking/gf2.hpp"
-#include "infer/cache/index_fit.hpp"
+#include "infer/comparing/cache_sameness.hpp"
 #include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
-#include "model/policy_classes.hpp"
-#include "model/random.hpp"
+#include "model/provenance.hpp"
 #include "model/yaml_tree.hpp"
 
 namespace gpuinfer::infer {
@@ -30,27 +23,11 @@ namespace {
 using model::CacheDescription;
 using model::EvidenceDetails;
 using model::find;
-using model::IndexFunction;
 using model::LeafEvidence;
 using model::LeafFacts;
-using model::Replacement;
+using model::Sameness;
 using model::YamlEntry;
 using model::YamlNode;
-
-struct Judgement {
-  Verdict verdict = Verdict::same;
-  std::string note;
-};
-
-Judgement same(std::string note = "") { return {.verdict = Verdict::same, .note = std::move(note)}; }
-Judgement different(std::string note = "") { return {.verdict = Verdict::differs, .note = std::move(note)}; }
-
-struct Interval {
-  double least = 0;
-  double most = 0;
-
-  [[nodiscard]] bool overlaps(const Interval& other) const { return least <= other.most && other.least <= most; }
-};
 
 // "+5 (+4.5 %)"
 std::string change(double first, double second) {
@@ -82,12 +59,6 @@ std::optional<Interval> interval(const YamlNode* node) {
   return least && most ? std::optional(Interval{.least = *least, .most = *most}) : std::nullopt;
 }
 
-// The details of evidence, where there is any.
-const EvidenceDetails& details_of(const LeafEvidence* evidence) {
-  static const EvidenceDetails none;
-  return evidence == nullptr ? none : evidence->details;
-}
-
 std::vector<std::string> keys_of(const YamlNode& first, const YamlNode& second) {
   std::vector<std::string> keys;
   for (const YamlNode* map : {&first, &second}) {
@@ -100,9 +71,16 @@ std::vector<std::string> keys_of(const YamlNode& first, const YamlNode& second) 
   return keys;
 }
 
+// Of one leaf in either description; null: there is none.
+struct Evidences {
+  const LeafEvidence* first = nullptr;
+  const LeafEvidence* second = nullptr;
+};
+
 // Of two values of the leaf that `row` is of, or of what stands inside of them: a part that only one of them has makes
 // no difference.
-Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second);
+Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second,
+                      const Evidences& evidences = {});
 
 // The row of a part of such a value.
 const LeafFacts& part_of(const LeafFacts& row, std::string_view key) {
@@ -112,9 +90,9 @@ const LeafFacts& part_of(const LeafFacts& row, std::string_view key) {
 }
 
 // Judges each part by its row.
-auto by_rows(const LeafFacts& row) {
-  return [&row](const std::string& key, const YamlNode& first, const YamlNode& second) {
-    return judge_nodes(part_of(row, key), first, second);
+auto by_rows(const LeafFacts& row, const Evidences& evidences) {
+  return [&row, evidences](const std::string& key, const YamlNode& first, const YamlNode& second) {
+    return judge_nodes(part_of(row, key), first, second, evidences);
   };
 }
 
@@ -173,10 +151,10 @@ std::optional<YamlNode> by_name(const LeafFacts& row, const YamlNode& list) {
   return map;
 }
 
-Judgement judge_lists(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
+Judgement judge_lists(const LeafFacts& row, const YamlNode& first, const YamlNode& second, const Evidences& evidences) {
   if (const auto a = by_name(row, first), b = by_name(row, second); a && b && !first.items.empty()) {
-    return judge_maps(*a, *b, [&row](const std::string& /*name*/, const YamlNode& x, const YamlNode& y) {
-      return judge_nodes(row, x, y);
+    return judge_maps(*a, *b, [&](const std::string& /*name*/, const YamlNode& x, const YamlNode& y) {
+      return judge_nodes(row, x, y, evidences);
     });
   }
   if (first.items.size() != second.items.size()) {
@@ -185,7 +163,7 @@ Judgement judge_lists(const LeafFacts& row, const YamlNode& first, const YamlNod
   std::size_t others = 0;
   std::string note;
   for (std::size_t i = 0; i < first.items.size(); ++i) {
-    const Judgement item = judge_nodes(row, first.items[i], second.items[i]);
+    const Judgement item = judge_nodes(row, first.items[i], second.items[i], evidences);
     if (item.verdict == Verdict::differs) {
       ++others;
       note = item.note;
@@ -212,271 +190,59 @@ Judgement judge_timed(double first, const std::optional<Interval>& around_first,
   return a.overlaps(b) ? same(change(first, second) + ", as far as it spreads") : different(change(first, second));
 }
 
-// How far a time is from where it is on average over processes on one GPU, as the lines that it is taken on lie nearer
-// or farther: by 0.7 % of the median at most among 21 processes on an H100.
+// How far a time is from its average over processes on one GPU, since the lines that it is taken on lie nearer or
+// farther: more than the 0.7 % of the median that was seen at most in 21 processes.
 constexpr double spread_of_places = 0.01;
 
 Interval around_places(const Interval& times) {
   return {.least = times.least * (1 - spread_of_places), .most = times.most * (1 + spread_of_places)};
 }
 
-Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
-  if (row.sameness == model::Sameness::given) {
-    return same();
-  }
-  if (row.sameness == model::Sameness::overlap) {
-    const auto a = interval(&first);
-    const auto b = interval(&second);
-    if (a && b) {
-      return a->overlaps(*b) ? same("the intervals overlap") : different("the intervals do not overlap");
-    }
-  }
-  if (row.sameness == model::Sameness::index) {
-    return judge_index_nodes(row, first, second);
-  }
-  if (first.kind == YamlNode::Kind::map && second.kind == YamlNode::Kind::map) {
-    return judge_maps(first, second, by_rows(row));
-  }
-  if (first.kind == YamlNode::Kind::list && second.kind == YamlNode::Kind::list) {
-    return judge_lists(row, first, second);
-  }
-  if (const auto a = number(&first), b = number(&second); a && b) {
-    if (row.is_measured) {
-      return judge_timed(*a, around_places({.least = *a, .most = *a}), *b, around_places({.least = *b, .most = *b}));
-    }
-    return *a == *b ? same() : different(change(*a, *b));
-  }
-  return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
+// Two processes on one GPU differ by up to that on either side, whatever the spread inside of one.
+constexpr double spread_of_processes = 0.005;
+
+// Of a value and its repetition.
+Interval around_both(double value, double again, double spread) {
+  return {.least = std::min(value, again) * (1 - spread), .most = std::max(value, again) * (1 + spread)};
 }
 
-bool same_row_space(const std::vector<std::uint64_t>& first, const std::vector<std::uint64_t>& second,
-                    std::uint64_t bits) {
-  const auto basis_of = [bits](const std::vector<std::uint64_t>& masks) {
-    EchelonBasis basis;
-    for (const std::uint64_t mask : masks) {
-      basis.add(mask & bits);
-    }
-    return basis;
-  };
-  const EchelonBasis a = basis_of(first);
-  const EchelonBasis b = basis_of(second);
-  return a.rank() == b.rank() &&
-         std::ranges::all_of(b.rows(), [&](std::uint64_t row) { return a.remainder(row) == 0; });
-}
-
-std::uint64_t mask_of(const std::optional<std::vector<unsigned>>& bits) {
-  return bits ? std::accumulate(bits->begin(), bits->end(), std::uint64_t{0},
-                                [](std::uint64_t mask, unsigned bit) { return mask | (std::uint64_t{1} << bit); })
-              : ~std::uint64_t{0};
-}
-
-// Of which both descriptions say something: contiguous lines, and such that differ in any of the bits that took part.
-std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const CacheDescription& second,
-                                            std::uint64_t bits) {
-  constexpr std::size_t contiguous = std::size_t{1} << 16U;
-  constexpr std::size_t random_ones = std::size_t{1} << 16U;
-  constexpr std::uint64_t widest_bits = (std::uint64_t{1} << 40U) - 1;
-  constexpr std::uint64_t unknown_line_bytes = 32;
-  const std::uint64_t line_bytes = std::min(first.line_bytes.value_or(second.line_bytes.value_or(unknown_line_bytes)),
-                                            second.line_bytes.value_or(~std::uint64_t{0}));
-  std::vector<std::uint64_t> numbers;
-  const auto add_if_covered = [&](model::Address address) {
-    if (covers(*first.index, address) && covers(*second.index, address)) {
-      numbers.push_back(number_of(address));
-    }
-  };
-  model::Random random(1);
-  for (const CacheDescription* cache : {&first, &second}) {
-    const model::CoveredRange range = covered(*cache->index);
-    for (std::size_t i = 0; i < contiguous; ++i) {
-      add_if_covered(model::Address{range.begin + i * line_bytes});
-    }
-    for (std::size_t i = 0; i < random_ones; ++i) {
-      add_if_covered(
-          model::Address{range.bytes ? range.begin + random.below(*range.bytes) : random() & bits & widest_bits});
-    }
-  }
-  return numbers;
-}
-
-Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
-  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
-  const bool took_other_parts = first.exercised_bits != second.exercised_bits;
-  const auto a = parities(*first.index);
-  const auto b = parities(*second.index);
-  if (a && b) {
-    return same_row_space(*a, *b, bits) ? same(took_other_parts ? "on the address bits that both say something of" : "")
-                                        : different("the addresses are split differently");
-  }
-  const std::vector<std::uint64_t> addresses = common_addresses(first, second, bits);
-  if (addresses.empty()) {
-    return {.verdict = Verdict::less_certain, .note = "no address is covered by both"};
-  }
-  return same_partition(*first.index, *second.index, addresses)
-             ? same("on " + std::to_string(addresses.size()) + " addresses")
-             : different("the addresses are split differently");
-}
-
-std::string sets_text(const std::vector<std::uint32_t>& ways) {
-  return std::to_string(ways.size()) + " sets with " +
-         std::to_string(std::accumulate(ways.begin(), ways.end(), std::uint64_t{0})) + " ways in all";
-}
-
-// Set numbers are only names: where both indices split the addresses alike, the sets of the same addresses are
-// compared, else how many ways there are how often.
-Judgement judge_ways(const CacheDescription& first, const CacheDescription& second) {
-  std::vector<std::uint32_t> a = *first.ways;
-  std::vector<std::uint32_t> b = *second.ways;
-  std::ranges::sort(a);
-  std::ranges::sort(b);
-  if (a != b) {
-    return different(sets_text(a) + ", and " + sets_text(b));
-  }
-  if (a.front() == a.back()) {
-    return same();
-  }
-  if (!first.index || !second.index || judge_indices(first, second).verdict != Verdict::same) {
-    return same("but for which set has how many");
-  }
-  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
-  const bool alike = std::ranges::all_of(common_addresses(first, second, bits), [&](std::uint64_t number) {
-    const model::Address address{number};
-    return first.ways->at(set_of(*first.index, address)) == second.ways->at(set_of(*second.index, address));
-  });
-  return alike ? same() : different("other sets have them");
-}
-
-// The probabilities of the ways to be replaced, as intervals: as measured where that was, else as they are stated.
-std::optional<std::vector<Interval>> victim_probabilities(const Replacement& replacement,
-                                                          const LeafEvidence* evidence) {
-  std::vector<Interval> intervals;
-  if (const model::Victims& measured = details_of(evidence).victim_probability_intervals; !measured.empty()) {
-    for (const auto& [least, most] : measured) {
-      intervals.push_back({.least = least, .most = most});
-    }
-    return intervals;
-  }
-  const auto weights = replacement.parameters.find("victim_weights");
-  const auto* list =
-      weights == replacement.parameters.end() ? nullptr : std::get_if<std::vector<double>>(&weights->second);
-  if (list == nullptr) {
+// Between a measurement and its repetition, with the spread of each.
+std::optional<Interval> peak_interval(double bytes_per_second, const EvidenceDetails& details) {
+  if (!details.spread) {
     return std::nullopt;
   }
-  const double sum = std::accumulate(list->begin(), list->end(), 0.0);
-  for (const double weight : *list) {
-    intervals.push_back({.least = weight / sum, .most = weight / sum});
-  }
-  return intervals;
-}
-
-Judgement judge_chances(const Replacement& first, const LeafEvidence* first_evidence, const Replacement& second,
-                        const LeafEvidence* second_evidence) {
-  const auto a = victim_probabilities(first, first_evidence);
-  const auto b = victim_probabilities(second, second_evidence);
-  if (first.policy != second.policy || !a || !b || a->size() != b->size()) {
-    return different();
-  }
-  // Proportions written with few digits.
-  constexpr double rounding = 1e-6;
-  const bool overlap = std::equal(a->begin(), a->end(), b->begin(), [](const Interval& x, const Interval& y) {
-    return Interval{.least = x.least - rounding, .most = x.most + rounding}.overlaps(y);
-  });
-  return overlap ? same("the probabilities are as far as they are known")
-                 : different("the probabilities of the ways differ");
-}
-
-// Of a set that begins empty: a line for each number.
-std::string sequence_text(const std::vector<std::uint32_t>& lines) {
-  constexpr std::size_t most_lines = 24;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(lines.size(), most_lines); ++i) {
-    text += i == 0 ? "" : " ";
-    text += std::to_string(lines[i]);
-  }
-  return text + (lines.size() > most_lines ? " ..." : "");
-}
-
-Judgement judge_policies(const CacheDescription& first, const LeafEvidence* first_evidence,
-                         const CacheDescription& second, const LeafEvidence* second_evidence) {
-  const Replacement& a = *first.replacement;
-  const Replacement& b = *second.replacement;
-  if (to_text(a) == to_text(b)) {
-    return same();
-  }
-  if (!is_deterministic(a) || !is_deterministic(b)) {
-    return is_deterministic(a) == is_deterministic(b) ? judge_chances(a, first_evidence, b, second_evidence)
-                                                      : different("only one of them is random");
-  }
-  std::set<std::uint32_t> ways_of_sets;
-  for (const auto* ways : {&first.ways, &second.ways}) {
-    if (*ways) {
-      ways_of_sets.insert((*ways)->begin(), (*ways)->end());
-    }
-  }
-  if (ways_of_sets.empty()) {
-    const bool named = std::ranges::find(a.equivalent, to_text(b)) != a.equivalent.end() ||
-                       std::ranges::find(b.equivalent, to_text(a)) != b.equivalent.end();
-    return named ? same("they behave alike") : different();
-  }
-  std::string note = "they behave alike";
-  for (const std::uint32_t ways : ways_of_sets) {
-    constexpr std::uint32_t ways_for_all_states = 8;
-    const model::ComparisonLimits limits{.pairs_of_states = std::size_t{1}
-                                                            << (ways <= ways_for_all_states ? 18U : 12U)};
-    try {
-      const model::Comparison comparison = model::compare(a, b, ways, limits);
-      if (comparison.difference) {
-        return different("the last of " + sequence_text(*comparison.difference) + " tells them apart in a set of " +
-                         std::to_string(ways) + " ways");
-      }
-      if (comparison.depth_accesses) {
-        note += ", in " + std::to_string(*comparison.depth_accesses) + " accesses at least";
-      }
-    } catch (const InputError&) {
-      return different("one of them does not go with " + std::to_string(ways) + " ways");
-    }
-  }
-  return same(note);
+  constexpr double giga = 1e9;
+  return around_both(bytes_per_second, details.asked_again_gb_per_second.value_or(bytes_per_second / giga) * giga,
+                     std::max(*details.spread, spread_of_processes));
 }
 
 std::optional<Interval> interval_of(const std::optional<model::RealInterval>& ends) {
   return ends ? std::optional(Interval{.least = ends->front(), .most = ends->back()}) : std::nullopt;
 }
 
-// Two processes on one GPU differ by up to that on either side, whatever the spread inside of one.
-constexpr double spread_of_processes = 0.005;
-
-// Between a measurement and its repetition, with the spread of each.
-std::optional<Interval> bandwidth_interval(double bytes_per_second, const LeafEvidence* evidence) {
-  const EvidenceDetails& details = details_of(evidence);
-  if (!details.spread) {
-    return std::nullopt;
+// How far the number of such a leaf spreads; none where its evidence does not say.
+std::optional<Interval> spread_of(const LeafFacts& row, double value, const LeafEvidence* evidence) {
+  static const EvidenceDetails none;
+  const EvidenceDetails& details = evidence == nullptr ? none : evidence->details;
+  switch (row.sameness) {
+    case Sameness::peak:
+      return peak_interval(value, details);
+    case Sameness::time:
+      return details.seconds_again ? std::optional(around_both(value, *details.seconds_again, spread_of_processes))
+                                   : std::nullopt;
+    case Sameness::slope:
+      return interval_of(details.per_way_interval_95_percent);
+    case Sameness::mean: {
+      // The interval says where the mean of one process is.
+      const auto interval = interval_of(details.interval_95_percent);
+      return interval ? std::optional(around_places(*interval)) : std::nullopt;
+    }
+    default:
+      return around_places({.least = value, .most = value});
   }
-  const double spread = std::max(*details.spread, spread_of_processes);
-  constexpr double giga = 1e9;
-  const double other = details.asked_again_gb_per_second.value_or(bytes_per_second / giga) * giga;
-  return Interval{.least = std::min(bytes_per_second, other) * (1 - spread),
-                  .most = std::max(bytes_per_second, other) * (1 + spread)};
 }
 
-std::optional<Interval> seconds_interval(double seconds, const LeafEvidence* evidence) {
-  const std::optional<double> again = details_of(evidence).seconds_again;
-  return again ? std::optional(Interval{.least = std::min(seconds, *again) * (1 - spread_of_processes),
-                                        .most = std::max(seconds, *again) * (1 + spread_of_processes)})
-               : std::nullopt;
-}
-
-Judgement judge_bandwidths(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
-                           const YamlNode& second, const LeafEvidence* second_evidence) {
-  const auto a = number(find(first, "bytes_per_second"));
-  const auto b = number(find(second, "bytes_per_second"));
-  if (!a || !b) {
-    return judge_maps(first, second, by_rows(row));
-  }
-  return judge_timed(*a, bandwidth_interval(*a, first_evidence), *b, bandwidth_interval(*b, second_evidence));
-}
-
-// Bytes that counters of a device say, which take in what else it does.
+// Counters of a device take in what else it does.
 Judgement judge_counted(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
   return judge_maps(first, second, [&row](const std::string& key, const YamlNode& x, const YamlNode& y) {
     constexpr double as_good_as_same = 0.1;
@@ -487,45 +253,51 @@ Judgement judge_counted(const LeafFacts& row, const YamlNode& first, const YamlN
   });
 }
 
-// The share follows from the time and the bandwidths.
-Judgement judge_kernels(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
-                        const YamlNode& second, const LeafEvidence* second_evidence) {
-  return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
-    if (key == "level_bytes" && details_of(first_evidence).simulated_over_counted &&
-        details_of(second_evidence).simulated_over_counted) {
-      return judge_counted(part_of(row, key), x, y);
+bool is_counted(const LeafEvidence* evidence) {
+  return evidence != nullptr && evidence->details.simulated_over_counted.has_value();
+}
+
+Judgement judge_parts(const LeafFacts& row, const YamlNode& first, const YamlNode& second, const Evidences& evidences) {
+  const auto main = std::ranges::find_if(row.parts, &LeafFacts::stands_for_all);
+  if (main != row.parts.end()) {
+    const YamlNode* const a = find(first, main->name);
+    const YamlNode* const b = find(second, main->name);
+    if (number(a) && number(b)) {
+      return judge_nodes(*main, *a, *b, evidences);
     }
-    const auto a = number(&x);
-    const auto b = number(&y);
-    return key == "seconds" && a && b
-               ? judge_timed(*a, seconds_interval(*a, first_evidence), *b, seconds_interval(*b, second_evidence))
-               : judge_nodes(part_of(row, key), x, y);
-  });
+  }
+  return judge_maps(first, second, by_rows(row, evidences));
 }
 
-Judgement judge_shared_latency(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
-                               const YamlNode& second, const LeafEvidence* second_evidence) {
-  return judge_maps(first, second, [&](const std::string& key, const YamlNode& x, const YamlNode& y) {
-    const auto a = number(&x);
-    const auto b = number(&y);
-    return key == "per_way" && a && b
-               ? judge_timed(*a, interval_of(details_of(first_evidence).per_way_interval_95_percent), *b,
-                             interval_of(details_of(second_evidence).per_way_interval_95_percent))
-               : judge_nodes(part_of(row, key), x, y);
-  });
-}
-
-Judgement judge_pattern(const LeafFacts& row, const YamlNode& first, const LeafEvidence* first_evidence,
-                        const YamlNode& second, const LeafEvidence* second_evidence) {
-  const auto a = number(&first);
-  const auto b = number(&second);
-  // The interval says where the mean of one process is.
-  const auto around = [](const LeafEvidence* evidence) {
-    const auto interval = interval_of(details_of(evidence).interval_95_percent);
-    return interval ? std::optional(around_places(*interval)) : std::nullopt;
-  };
-  return a && b ? judge_timed(*a, around(first_evidence), *b, around(second_evidence))
-                : judge_nodes(row, first, second);
+Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second, const Evidences& evidences) {
+  if (row.sameness == Sameness::given) {
+    return same();
+  }
+  if (row.sameness == Sameness::overlap) {
+    const auto a = interval(&first);
+    const auto b = interval(&second);
+    if (a && b) {
+      return a->overlaps(*b) ? same("the intervals overlap") : different("the intervals do not overlap");
+    }
+  }
+  if (row.sameness == Sameness::index) {
+    return judge_index_nodes(row, first, second);
+  }
+  if (first.kind == YamlNode::Kind::map && second.kind == YamlNode::Kind::map) {
+    return row.sameness == Sameness::counted && is_counted(evidences.first) && is_counted(evidences.second)
+               ? judge_counted(row, first, second)
+               : judge_parts(row, first, second, evidences);
+  }
+  if (first.kind == YamlNode::Kind::list && second.kind == YamlNode::Kind::list) {
+    return judge_lists(row, first, second, evidences);
+  }
+  if (const auto a = number(&first), b = number(&second); a && b) {
+    if (row.is_measured) {
+      return judge_timed(*a, spread_of(row, *a, evidences.first), *b, spread_of(row, *b, evidences.second));
+    }
+    return *a == *b ? same() : different(change(*a, *b));
+  }
+  return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
 }
 
 const LeafEvidence* evidence_of(const model::DeviceDescription& description, const std::string& section,
@@ -538,83 +310,75 @@ const LeafEvidence* evidence_of(const model::DeviceDescription& description, con
   return entry == found->second.leaves.end() ? nullptr : &entry->second;
 }
 
-// The one leaf of a cache as a description of its own; none when it cannot stand alone.
-std::optional<CacheDescription> cache_with(const std::string& leaf, const model::FlowYaml& value,
-                                           CacheDescription others) {
-  const std::string yaml = "schema: gpuinfer/1\ndevice: {name: supposed, source: supposed}\ncaches:\n  L1tex: {" +
-                           leaf + ": " + value + "}\n";
+// A cache of which nothing is known but the leaf that is compared so; none where that cannot be so.
+std::optional<CacheDescription> cache_with(Sameness sameness, const YamlNode& value) {
+  static const std::string file = "alternative";
+  CacheDescription cache;
   try {
-    const CacheDescription supposed = model::parse_description(yaml, "alternative").caches.at("L1tex");
-    others.index = leaf == "index" ? supposed.index : others.index;
-    others.replacement = leaf == "replacement" ? supposed.replacement : others.replacement;
-    return others;
+    std::ranges::find(model::cache_leaves(), sameness, &LeafFacts::sameness)->read(model::Place(value, file), cache);
   } catch (const InputError&) {
     return std::nullopt;
   }
+  return cache;
 }
 
 Judgement judge_index_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
-  const auto a = cache_with("index", model::to_flow_yaml(first), {});
-  const auto b = cache_with("index", model::to_flow_yaml(second), {});
-  return a && b ? judge_indices(*a, *b) : judge_maps(first, second, by_rows(row));
+  const auto a = cache_with(row.sameness, first);
+  const auto b = cache_with(row.sameness, second);
+  return a && a->index && b && b->index ? judge_indices(*a, *b) : judge_maps(first, second, by_rows(row, {}));
+}
+
+// Whether the cache would be the same with that value of its leaf; none where the value alone tells.
+std::optional<bool> is_same_with(const LeafFacts& row, const CacheDescription& cache, const YamlNode& value) {
+  const bool is_index = row.sameness == Sameness::index;
+  if (!is_index && row.sameness != Sameness::policy) {
+    return std::nullopt;
+  }
+  const auto supposed = cache_with(row.sameness, value);
+  if (!supposed || !(is_index ? supposed->index.has_value() : supposed->replacement.has_value())) {
+    return std::nullopt;
+  }
+  CacheDescription other = cache;
+  if (is_index) {
+    other.index = supposed->index;
+    return judge_indices(cache, other).verdict == Verdict::same;
+  }
+  other.replacement = supposed->replacement;
+  return judge_policies(cache, nullptr, other, nullptr).verdict == Verdict::same;
 }
 
 // Whether a value is one of the alternatives that the other description leaves. `known`: the cache that has it, if it
 // is of one.
 bool is_an_alternative(const LeafFacts& row, const YamlNode& value, const CacheDescription* known,
                        const std::vector<model::FlowYaml>& alternatives) {
-  const bool is_index = row.sameness == model::Sameness::index;
-  const bool by_meaning = known != nullptr && (is_index || row.sameness == model::Sameness::policy);
   return std::ranges::any_of(alternatives, [&](const model::FlowYaml& alternative) {
-    if (const auto supposed = by_meaning ? cache_with(std::string(row.name), alternative, *known) : std::nullopt) {
-      return (is_index ? judge_indices(*known, *supposed) : judge_policies(*known, nullptr, *supposed, nullptr))
-                 .verdict == Verdict::same;
-    }
-    return judge_nodes(row, model::parse_yaml(alternative, "alternative"), value).verdict == Verdict::same;
+    const YamlNode supposed = model::parse_yaml(alternative, "alternative");
+    const auto by_meaning = known == nullptr ? std::nullopt : is_same_with(row, *known, supposed);
+    return by_meaning ? *by_meaning : judge_nodes(row, supposed, value).verdict == Verdict::same;
   });
+}
+
+// Null: the section is none of a cache.
+const CacheDescription* cache_of(const model::DeviceDescription& description, const std::string& section) {
+  const auto found = description.caches.find(section);
+  return found == description.caches.end() ? nullptr : &found->second;
 }
 
 // How much was set aside as shared memory when a section was found out, of those that say it.
 std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description, const std::string& section) {
-  const auto cache = description.caches.find(section);
-  if (cache != description.caches.end() && cache->second.carveout_kb) {
-    return cache->second.carveout_kb;
+  const CacheDescription* const cache = cache_of(description, section);
+  if (cache != nullptr && cache->carveout_kb) {
+    return cache->carveout_kb;
   }
-  constexpr const char* key = "carveout_kb_asked";
-  const auto& provenance = description.device.provenance;
-  const auto own = provenance.find(section + "." + key);
-  const auto found = own == provenance.end() ? provenance.find(key) : own;
-  return found == provenance.end() ? std::nullopt : model::number_from<std::uint32_t>(found->second);
+  return model::told<std::uint32_t>(description.device.provenance, section, model::carveout_fact);
 }
 
-// Of a cache: what `carveouts` has of each carve-out, too, and what follows from that.
-bool depends_on_carveout(const std::vector<LeafFacts>& rows, std::string_view leaf) {
-  const LeafFacts* const carveouts = find(rows, "carveouts");
-  return carveouts != nullptr && leaf != "ways" &&
-         (leaf == "capacity_bytes" || find(carveouts->parts, leaf) != nullptr);
-}
-
-// Such a leaf of a cache at another carve-out than its own; null where the cache does not say.
-YamlNode at_carveout(const YamlNode& cache, const std::string& leaf, std::uint32_t carveout_kb) {
-  const YamlNode* const list = find(cache, "carveouts");
-  const std::string wanted = model::to_text(carveout_kb);
-  const YamlNode none;
-  for (const YamlNode& item : list == nullptr ? none.items : list->items) {
-    const YamlNode* const kb = find(item, "carveout_kb");
-    if (kb == nullptr || kb->text != wanted) {
-      continue;
-    }
-    if (leaf != "capacity_bytes") {
-      const YamlNode* const value = find(item, leaf);
-      return value == nullptr ? none : *value;
-    }
-    const auto lines = number(find(item, "store_lines"));
-    const auto line_bytes = number(find(cache, "line_bytes"));
-    return lines && line_bytes
-               ? model::parse_yaml(model::to_text(static_cast<std::uint64_t>(*lines * *line_bytes)), "carveouts")
-               : none;
-  }
-  return none;
+// A leaf of the cache at that carve-out; null where the cache does not say.
+YamlNode value_at(const LeafFacts& row, const CacheDescription& cache, std::uint32_t carveout_kb) {
+  const auto there = sizes_at_carveout(cache, carveout_kb);
+  return there ? model::parse_yaml(std::ranges::find(model::cache_leaves(), row.name, &LeafFacts::name)->write(*there),
+                                   "carveouts")
+               : YamlNode{};
 }
 
 class Comparison {
@@ -658,43 +422,50 @@ class Comparison {
       }
       return;
     }
+    const CacheDescription* const first_cache = cache_of(first_, section);
+    const CacheDescription* const second_cache = cache_of(second_, section);
+    const auto a = carveout_of(first_, section);
+    const auto b = carveout_of(second_, section);
+    const bool are_carved = first_cache != nullptr && second_cache != nullptr && a && b && a != b &&
+                            !(first_cache->carveouts.empty() && second_cache->carveouts.empty());
     for (const std::string& leaf : keys_of(*first, *second)) {
       const LeafFacts* const row = find(rows, leaf);
-      if (row == nullptr || row->sameness == model::Sameness::given) {
+      if (row == nullptr || row->sameness == Sameness::given) {
         continue;
       }
-      const auto a = carveout_of(first_, section);
-      const auto b = carveout_of(second_, section);
-      if (a && b && a != b && depends_on_carveout(rows, leaf) &&
-          (find(*first, "carveouts") != nullptr || find(*second, "carveouts") != nullptr)) {
-        compare_carved(*row, section, *first, *a, *second, *b);
+      if (are_carved && row->is_carved) {
+        compare_carved(*row, section, {.cache = first_cache, .own = find(*first, leaf), .carveout_kb = *a},
+                       {.cache = second_cache, .own = find(*second, leaf), .carveout_kb = *b});
       } else {
         compare_leaf(*row, section, find(*first, leaf), find(*second, leaf));
       }
     }
   }
 
+  // A leaf of a cache that was found out at some carve-out.
+  struct Carved {
+    const CacheDescription* cache = nullptr;
+    const YamlNode* own = nullptr;  // its value there
+    std::uint32_t carveout_kb = 0;
+  };
+
   // What hangs on the carve-out, at one that both say something of.
-  void compare_carved(const LeafFacts& row, const std::string& section, const YamlNode& first, std::uint32_t first_kb,
-                      const YamlNode& second, std::uint32_t second_kb) {
-    const std::string leaf(row.name);
-    const YamlNode* const own_first = find(first, leaf);
-    const YamlNode* const own_second = find(second, leaf);
-    const YamlNode second_there = at_carveout(second, leaf, first_kb);
-    const YamlNode first_there = at_carveout(first, leaf, second_kb);
+  void compare_carved(const LeafFacts& row, const std::string& section, const Carved& first, const Carved& second) {
+    const YamlNode second_there = value_at(row, *second.cache, first.carveout_kb);
+    const YamlNode first_there = value_at(row, *first.cache, second.carveout_kb);
     const auto at = [](std::uint32_t kb) { return "at a carve-out of " + std::to_string(kb) + " KB"; };
     std::string where;
-    if (!is_null(own_first) && !is_null(&second_there)) {
-      compare_leaf(row, section, own_first, &second_there);
-      where = at(first_kb);
-    } else if (!is_null(own_second) && !is_null(&first_there)) {
-      compare_leaf(row, section, &first_there, own_second);
-      where = at(second_kb);
+    if (!is_null(first.own) && !is_null(&second_there)) {
+      compare_leaf(row, section, first.own, &second_there);
+      where = at(first.carveout_kb);
+    } else if (!is_null(second.own) && !is_null(&first_there)) {
+      compare_leaf(row, section, &first_there, second.own);
+      where = at(second.carveout_kb);
     } else {
-      compare_leaf(row, section, own_first, own_second);
+      compare_leaf(row, section, first.own, second.own);
       found_.back().verdict = Verdict::open;
       found_.back().note = "";
-      where = "cannot be compared: the first is " + at(first_kb) + ", the second " + at(second_kb);
+      where = "cannot be compared: the first is " + at(first.carveout_kb) + ", the second " + at(second.carveout_kb);
     }
     std::string& note = found_.back().note;
     note += (note.empty() ? "" : ", ") + where;
@@ -734,42 +505,26 @@ class Comparison {
     if (evidence->alternatives.empty()) {
       return text;
     }
-    const auto cache = knows.caches.find(section);
-    const bool is_one =
-        is_an_alternative(row, value, cache == knows.caches.end() ? nullptr : &cache->second, evidence->alternatives);
+    const bool is_one = is_an_alternative(row, value, cache_of(knows, section), evidence->alternatives);
     return text + (is_one ? ", this among others" : ", and this is none of its alternatives");
   }
 
   [[nodiscard]] Judgement judge(const LeafFacts& row, const std::string& section, const YamlNode& first,
                                 const LeafEvidence* a, const YamlNode& second, const LeafEvidence* b) const {
-    const auto first_cache = first_.caches.find(section);
-    const auto second_cache = second_.caches.find(section);
-    if (first_cache != first_.caches.end() && second_cache != second_.caches.end()) {
-      const CacheDescription& x = first_cache->second;
-      const CacheDescription& y = second_cache->second;
-      if (row.sameness == model::Sameness::index) {
-        return judge_indices(x, y);
+    const CacheDescription* const x = cache_of(first_, section);
+    const CacheDescription* const y = cache_of(second_, section);
+    if (x != nullptr && y != nullptr) {
+      if (row.sameness == Sameness::index && x->index && y->index) {
+        return judge_indices(*x, *y);
       }
-      if (row.sameness == model::Sameness::ways) {
-        return judge_ways(x, y);
+      if (row.sameness == Sameness::ways && x->ways && y->ways) {
+        return judge_ways(*x, *y);
       }
-      if (row.sameness == model::Sameness::policy) {
-        return judge_policies(x, a, y, b);
+      if (row.sameness == Sameness::policy && x->replacement && y->replacement) {
+        return judge_policies(*x, a, *y, b);
       }
     }
-    if (section == "bandwidth") {
-      return judge_bandwidths(row, first, a, second, b);
-    }
-    if (section == "kernels") {
-      return judge_kernels(row, first, a, second, b);
-    }
-    if (section == "memory_latency_cycles") {
-      return judge_pattern(row, first, a, second, b);
-    }
-    if (section == "shared_memory" && row.name == "latency_cycles") {
-      return judge_shared_latency(row, first, a, second, b);
-    }
-    return judge_nodes(row, first, second);
+    return judge_nodes(row, first, second, {.first = a, .second = b});
   }
 
   const model::Sections<model::DeviceDescription>& all_;
@@ -781,20 +536,6 @@ class Comparison {
 };
 
 }  // namespace
-
-std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::same:
-      return "same";
-    case Verdict::differs:
-      return "differs";
-    case Verdict::less_certain:
-      return "less_certain";
-    case Verdict::open:
-      break;
-  }
-  return "open";
-}
 
 std::vector<LeafDifference> differences(const model::DeviceDescription& first, const model::DeviceDescription& second,
                                         const model::Sections<model::DeviceDescription>& all) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "infer/comparing/judgement.hpp"
 #include "model/description/sections.hpp"
 
 // What two device descriptions say differently. What means the same counts as the same: index functions that split the
@@ -14,15 +14,6 @@
 // either. Sizes of a cache that were found out at two carve-outs are compared at one of which both say something, and
 // are open where there is none.
 namespace gpuinfer::infer {
-
-enum class Verdict {
-  same,
-  differs,
-  less_certain,  // only one of them knows
-  open,          // neither knows
-};
-
-[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 struct LeafDifference {
   std::string section;  // a target, or a key of the schema, as in the evidence

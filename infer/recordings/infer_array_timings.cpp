@@ -47,11 +47,9 @@ CacheFinding infer_array_timings(std::span<const model::ArrayTiming> timings) {
   finding.questions = timings.size();
   finding.accesses = latencies.size();
   const RecordedLeaves leaves(finding, timings.size());
-  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement"}) {
-    leaves.open(leaf, model::EvidenceStatus::unknown,
-                "the recording does not say in which steps the arrays were chased",
-                "write a line `# stride BYTES` before its rows");
-  }
+  leaves.open_description_and_fill(model::EvidenceStatus::unknown,
+                                   "the recording does not say in which steps the arrays were chased",
+                                   "write a line `# stride BYTES` before its rows");
   const TraceLevels levels(latencies, {});
   if (state_levels(levels, leaves)) {
     std::vector<ArrayMisses> arrays;

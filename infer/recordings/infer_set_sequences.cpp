@@ -49,7 +49,8 @@ struct Survivors {
 Survivors survivors_of(std::span<const SetSequence> sequences, std::uint32_t most_ways, const Settings& settings) {
   Survivors survivors;
   for (std::uint32_t ways = 1; ways <= most_ways; ++ways) {
-    settings.on_progress({.finding = "policies: of " + std::to_string(ways) + " ways",
+    settings.on_progress({.finding = "policies",
+                          .detail = "of " + std::to_string(ways) + " ways",
                           .done = static_cast<double>(ways) / static_cast<double>(most_ways),
                           .questions = 0,
                           .accesses = 0});
@@ -76,9 +77,9 @@ CacheFinding infer_set_sequences(std::span<const SetSequence> sequences, const S
     lines = std::max(lines, distinct_lines(sequence));
   }
   const RecordedLeaves leaves(finding, sequences.size());
-  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "latency_cycles"}) {
-    leaves.open(leaf, EvidenceStatus::unknown, "sequences over one set, whose lines have no addresses, do not tell");
-  }
+  constexpr const char* does_not_tell = "sequences over one set, whose lines have no addresses, do not tell";
+  leaves.open_description_and_fill(EvidenceStatus::unknown, does_not_tell);
+  leaves.open("latency_cycles", EvidenceStatus::unknown, does_not_tell);
 
   // More ways than lines are no longer told from as many.
   Survivors survivors;

@@ -216,9 +216,8 @@ CacheFinding infer_traces(std::span<const Trace> traces, model::Address address_
     finding.accesses += trace.latency_cycles.size();
   }
   const RecordedLeaves leaves(finding, traces.size());
-  for (const char* leaf : {"capacity_bytes", "line_bytes", "sector_bytes", "ways", "index", "replacement"}) {
-    leaves.open(leaf, EvidenceStatus::unknown, "the recordings hold no pair of hits and misses that could tell");
-  }
+  leaves.open_description_and_fill(EvidenceStatus::unknown,
+                                   "the recordings hold no pair of hits and misses that could tell");
   try {
     find_in(traces, address_of_buffer, settings, scorer, leaves);
   } catch (const AskingEnded& ended) {

@@ -78,6 +78,12 @@ void RecordedLeaves::open_description(model::EvidenceStatus status, const std::s
   }
 }
 
+void RecordedLeaves::open_description_and_fill(model::EvidenceStatus status, const std::string& reason,
+                                               const std::string& decided_by) const {
+  open_description(status, reason, decided_by);
+  open("sector_bytes", status, reason, decided_by);
+}
+
 model::Inquiry& RecordedLeaves::log(std::string asked, std::string why, std::string learned,
                                     std::optional<std::size_t> before, std::optional<std::size_t> after) const {
   return finding_->evidence.inquiries.emplace_back(model::Inquiry{.asked = std::move(asked),

@@ -80,7 +80,11 @@ class RecordedLeaves {
   void open(const std::string& leaf, model::EvidenceStatus status, std::string reason, std::string decided_by = {},
             std::vector<std::string> alternatives = {}) const;
   // The leaves that a description of sets and policy has, but for sector_bytes.
-  void open_description(model::EvidenceStatus status, const std::string& reason, const std::string& decided_by) const;
+  void open_description(model::EvidenceStatus status, const std::string& reason,
+                        const std::string& decided_by = {}) const;
+  // All of them.
+  void open_description_and_fill(model::EvidenceStatus status, const std::string& reason,
+                                 const std::string& decided_by = {}) const;
   model::Inquiry& log(std::string asked, std::string why, std::string learned, std::optional<std::size_t> before = {},
                       std::optional<std::size_t> after = {}) const;
 

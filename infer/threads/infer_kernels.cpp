@@ -19,6 +19,7 @@
 #include "model/errors.hpp"
 #include "model/kernels.hpp"
 #include "model/number_text.hpp"
+#include "model/provenance.hpp"
 #include "model/workload.hpp"
 
 namespace gpuinfer::infer {
@@ -321,9 +322,9 @@ model::DeviceDescription with_facts(model::DeviceDescription known, const model:
   if (!known.device.sm_count) {
     known.device.sm_count = facts.sm_count;
   }
-  const auto bytes = facts.provenance.find("l2_bytes");
-  if (bytes != facts.provenance.end() && !known.caches.contains("L2")) {
-    known.caches["L2"].capacity_bytes = model::number_from<std::uint64_t>(bytes->second);
+  const auto bytes = model::told<std::uint64_t>(facts.provenance, "L2", model::l2_fact);
+  if (bytes && !known.caches.contains("L2")) {
+    known.caches["L2"].capacity_bytes = bytes;
   }
   return known;
 }

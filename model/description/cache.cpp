@@ -395,18 +395,22 @@ const Leaves<CacheDescription>& cache_leaves() {
   using Cache = CacheDescription;
   static const Leaves<Cache> leaves{
       leaf("capacity_bytes", &Cache::capacity_bytes, Bytes{.least = 1, .most = max_bytes},
-           "of data: line_bytes x the ways of all sets, or x store_lines where those are fewer"),
+           "of data: line_bytes x the ways of all sets, or x store_lines where those are fewer")
+          .carved(),
       leaf("carveout_kb", &Cache::carveout_kb, kilobytes,
            "set aside as shared memory while the cache had this capacity, onset and store")
           .sparse()
-          .given(),
+          .given()
+          .carved(),
       tag_bytes_leaf("line_bytes x the ways of all sets, where there are more tags than lines of data"),
       leaf("onset_bytes", &Cache::onset_bytes, Bytes{.least = 1, .most = max_bytes},
            "the largest contiguous array without misses; below the capacity where sets fill unevenly")
-          .sparse(),
+          .sparse()
+          .carved(),
       leaf("store_lines", &Cache::store_lines, Lines{.least = 1, .most = max_lines},
            "lines of data, where there are more tags")
-          .sparse(),
+          .sparse()
+          .carved(),
       leaf("line_bytes", &Cache::line_bytes, Bytes{.least = 1, .most = max_line_bytes}, "what has one tag"),
       leaf("sector_bytes", &Cache::sector_bytes, Bytes{.least = 1, .most = max_line_bytes},
            "what one miss brings; divides the line, into 64 sectors at most"),
@@ -445,7 +449,9 @@ const Leaves<CacheDescription>& cache_leaves() {
            "how many there are; atomic additions to lines of one slice wait for one another")
           .sparse(),
       leaf("slice_index", &Cache::slice_index, slice_index(), "which slice a line lies in").sparse(),
-      leaf("slice_ways", &Cache::slice_ways, codec::Ways{}, "one number for each set of one slice").sparse(),
+      leaf("slice_ways", &Cache::slice_ways, codec::Ways{}, "one number for each set of one slice")
+          .sparse()
+          .compared_by(Sameness::equality),
       leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout(), .separator = "; "},
            "the same cache with each amount of shared memory set aside")
           .sparse(),
@@ -454,7 +460,8 @@ const Leaves<CacheDescription>& cache_leaves() {
           .sparse(),
       leaf("resident_bytes", &Cache::resident_bytes, codec::Interval{},
            "of a level behind another one: what is present, on average, while random lines are loaded (an interval)")
-          .sparse(),
+          .sparse()
+          .carved(),
       leaf("shared_by_sms", &Cache::shared_by_sms, codec::SmLists{},
            "of a level behind another one: the SMs that have one in common, a list for each")
           .sparse(),

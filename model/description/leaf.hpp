@@ -27,6 +27,11 @@ enum class Sameness : std::uint8_t {
   index,    // the same split of the addresses
   ways,     // of the same sets
   policy,   // the same victims
+  peak,     // as far as its measurement and the repetition of that spread
+  time,     // as far as two processes spread around a run and its repetition
+  slope,    // of lines through what was timed: as far as the evidence says where it lies
+  mean,     // of what one process timed: as far as its evidence and other processes spread
+  counted,  // within a tenth where the hardware counted it
   given,    // nothing: it says where values come from, or follows from others
 };
 
@@ -43,6 +48,8 @@ struct LeafFacts {
   bool has_free_names = false;  // a map of names of the device's own
   bool may_be_null = false;     // null is a value, too, and does not stand for none
   Sameness sameness = Sameness::equality;
+  bool stands_for_all = false;               // of a map: where both have this part, the others are not compared
+  bool is_carved = false;                    // of a cache: hangs on how much memory is set aside as shared memory
   std::vector<std::string_view> needs = {};  // leaves beside it without which it is refused
   schema::Object schema = {};                // of a value that is known
   std::vector<LeafFacts> parts = {};         // of a map, or of each map of a list
@@ -77,6 +84,14 @@ struct Leaf : LeafFacts {
   }
   [[nodiscard]] Leaf given() && {  // by whoever writes a description, not found out
     is_found_out = false;
+    return std::move(*this);
+  }
+  [[nodiscard]] Leaf compared_by(Sameness kind) && {
+    sameness = kind;
+    return std::move(*this);
+  }
+  [[nodiscard]] Leaf carved() && {
+    is_carved = true;
     return std::move(*this);
   }
   [[nodiscard]] Leaf beside(std::vector<std::string_view> others) && {

@@ -117,8 +117,8 @@ std::optional<Replacement> replacement_from(const Place& place, const std::optio
   }
   try {
     check(replacement, ways.value_or(std::vector<std::uint32_t>{}));
-  } catch (const InputError& error) {
-    fail_in(place, error.what());
+  } catch (const LeafError& error) {
+    fail_in(place, error);
   }
   return replacement;
 }

@@ -84,8 +84,8 @@ void check(const Place& place, const TextureDescription& texture, const DeviceDe
   }
   try {
     check(texture);
-  } catch (const InputError& error) {
-    codec::fail_in(place, error.what());
+  } catch (const LeafError& error) {
+    codec::fail_in(place, error);
   }
 }
 

@@ -48,7 +48,9 @@ Map<SharedMemoryLatency> shared_memory_latency() {
   return {
       .leaves = {leaf("broadcast", &SharedMemoryLatency::broadcast, Cycles{}, "all lanes load the same word"),
                  leaf("two_way", &SharedMemoryLatency::two_way, Cycles{}, "two rows of one bank"),
-                 leaf("per_way", &SharedMemoryLatency::per_way, Cycles{}, "more for each further row").sparse(),
+                 leaf("per_way", &SharedMemoryLatency::per_way, Cycles{}, "more for each further row")
+                     .sparse()
+                     .compared_by(Sameness::slope),
                  leaf("by_degree", &SharedMemoryLatency::by_degree, codec::List<Map<DegreeLatency>>{.item = by_degree},
                       "where one number for each further row does not do, in ascending order")
                      .sparse()},
@@ -140,6 +142,8 @@ struct BestAndOthers {
       part.is_needed = false;
       if (part.name == "bytes_per_second") {
         part.needs = {"element_bits"};
+        part.sameness = Sameness::peak;
+        part.stands_for_all = true;
       }
     }
     facts.parts.push_back(facts_of("by_element_bits", others,
@@ -184,7 +188,7 @@ struct LevelBytes {
   }
   [[nodiscard]] static std::string text(const std::map<std::string, std::uint64_t>& bytes) { return write(bytes); }
   [[nodiscard]] static LeafFacts facts() {
-    LeafFacts facts{.unit = to_string(Unit::bytes), .is_measured = true};
+    LeafFacts facts{.unit = to_string(Unit::bytes), .is_measured = true, .sameness = Sameness::counted};
     for (const std::string_view level : kernel_levels) {
       facts.parts.push_back(codec::Bytes{.most = codec::max_count}.facts());
       facts.parts.back().name = level;
@@ -212,13 +216,6 @@ std::string kernel_text(const KernelResult& result) {
                           words::rounded(result.seconds * milliseconds_of_second, 3), " ms"});
 }
 
-// It follows from the other leaves and from those of other sections.
-template <class Part>
-Leaf<Part> derived(Leaf<Part> row) {
-  row.sameness = Sameness::given;
-  return row;
-}
-
 Map<KernelResult> kernel_result() {
   return {
       .leaves = {leaf("size", &KernelResult::size,
@@ -226,16 +223,19 @@ Map<KernelResult> kernel_result() {
                       "rows and columns of its matrices")
                      .needed(),
                  leaf("seconds", &KernelResult::seconds, Real<Unit::seconds>{.most = most_seconds}, "of the best run")
-                     .needed(),
+                     .needed()
+                     .compared_by(Sameness::time),
                  leaf("level_bytes", &KernelResult::level_bytes, LevelBytes{},
                       "what moves through each level, counted by the hardware where it can be, else simulated")
                      .needed(),
                  leaf("dominant", &KernelResult::dominant, level_name(),
                       "the level with the largest share of its measured peak")
                      .needed(),
-                 derived(leaf("share", &KernelResult::share, Real<>{.most = most_share},
-                              "that share; above 1.05 a peak is wrong, and is told"))
-                     .needed()},
+                 // It follows from the other leaves and from those of other sections.
+                 leaf("share", &KernelResult::share, Real<>{.most = most_share},
+                      "that share; above 1.05 a peak is wrong, and is told")
+                     .needed()
+                     .compared_by(Sameness::given)},
       .check =
           [](const Place& place, const KernelResult& result) {
             if (!result.level_bytes.contains(result.dominant)) {

@@ -19,6 +19,14 @@ template <class Node>
   return found == map.entries.end() ? nullptr : &found->value;
 }
 
+// The same below that, and so on.
+template <class Node, class... Keys>
+requires(sizeof...(Keys) > 0) [[nodiscard]] auto find(Node& map, std::string_view key, const Keys&... further)
+    -> decltype(&map.entries.front().value) {
+  auto* const found = find(map, key);
+  return found == nullptr ? nullptr : find(*found, further...);
+}
+
 // The row of that name; null: none.
 [[nodiscard]] inline const LeafFacts* find(const std::vector<LeafFacts>& leaves, std::string_view name) {
   const auto found = std::ranges::find(leaves, name, &LeafFacts::name);

@@ -99,12 +99,11 @@ LeafFacts Index::facts() const {
 
 std::string Index::write(const IndexFunction& index) const { return flow_map(index_entries(index)); }
 
-void fail_in(const Place& place, std::string_view message) {
-  const std::size_t colon = message.find(": ");
-  if (const auto entry = place.find(message.substr(0, colon)); entry && colon != std::string_view::npos) {
-    entry->fail(std::string(message.substr(colon + 2)));
+void fail_in(const Place& place, const LeafError& error) {
+  if (const auto entry = place.find(error.leaf())) {
+    entry->fail(error.sentence());
   }
-  place.fail(std::string(message));
+  place.fail(error.what());
 }
 
 std::vector<std::uint32_t> Ways::read(const Place& place) const {
@@ -160,6 +159,7 @@ Map<PatternLatencyCycles> pattern_latencies() {
   Map<PatternLatencyCycles> patterns;
   for (std::size_t i = 0; i < pattern_names.size(); ++i) {
     Leaf<PatternLatencyCycles> row(facts_of(pattern_names.at(i), Cycles{}, meanings.at(i)));
+    row.sameness = Sameness::mean;
     row.read = [i](const Place& place, PatternLatencyCycles& cycles) { cycles.at(i) = Cycles{}.read(place); };
     row.write = [i](const PatternLatencyCycles& cycles) {
       return cycles.at(i) ? Cycles{}.write(*cycles.at(i)) : "null";

@@ -9,6 +9,7 @@
 
 #include "model/description/codec.hpp"
 #include "model/device_description.hpp"
+#include "model/errors.hpp"
 
 // Values that stand in more than one section. All that reads throws InputError.
 namespace gpuinfer::model::codec {
@@ -56,7 +57,7 @@ struct SmLists : List<List<Count>> {
 // What references of the schema name.
 [[nodiscard]] std::vector<std::pair<std::string_view, schema::Object>> definitions();
 
-// Fails at the entry of the map that `message` begins with, "ENTRY: ...".
-[[noreturn]] void fail_in(const Place& place, std::string_view message);
+// Fails at the entry of the map that the error is of, or at the map where it has none.
+[[noreturn]] void fail_in(const Place& place, const LeafError& error);
 
 }  // namespace gpuinfer::model::codec

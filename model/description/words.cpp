@@ -57,15 +57,6 @@ std::string bytes(const std::array<double, 2>& interval) {
       {rounded(interval[0] / in_unit, digits), " to ", rounded(interval[1] / in_unit, digits), " ", units.at(unit)});
 }
 
-std::string joined(const std::vector<std::string>& texts, std::string_view separator) {
-  std::string all;
-  for (const std::string& text : texts) {
-    all += all.empty() ? "" : separator;
-    all += text;
-  }
-  return all;
-}
-
 std::string rounded(double number, int digits) {
   return number < 0 ? together({"-", rounded(-number, digits)}) : to_text(model::rounded(number, digits));
 }

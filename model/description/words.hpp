@@ -28,7 +28,15 @@ namespace gpuinfer::model::words {
 [[nodiscard]] std::string sweep(const Sweep& sweep);
 // One behind the other.
 [[nodiscard]] std::string together(std::initializer_list<std::string_view> parts);
-[[nodiscard]] std::string joined(const std::vector<std::string>& texts, std::string_view separator = ", ");
+template <class Texts>
+[[nodiscard]] std::string joined(const Texts& texts, std::string_view separator = ", ") {
+  std::string all;
+  for (const std::string_view text : texts) {
+    all += all.empty() ? "" : separator;
+    all += text;
+  }
+  return all;
+}
 // To so many significant digits.
 [[nodiscard]] std::string rounded(double number, int digits);
 

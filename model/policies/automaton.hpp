@@ -34,14 +34,14 @@ class Automaton {
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     const std::size_t states = hits.of(replacement).size();
     if (states == 0 || states > most_states) {
-      throw InputError("hits: has " + std::to_string(states) + " states; give 1 to " + std::to_string(most_states));
+      throw LeafError("hits", "has " + std::to_string(states) + " states; give 1 to " + std::to_string(most_states));
     }
     const auto last_state = static_cast<std::uint32_t>(states - 1);
     const auto after_hit = hits.of(replacement, last_state);
     const std::size_t ways_of_hits = after_hit.front().size();
     if (ways_of_hits == 0 || std::any_of(after_hit.begin(), after_hit.end(),
                                          [&](const auto& next) { return next.size() != ways_of_hits; })) {
-      throw InputError("hits: must have one entry for each way in every state; correct it");
+      throw LeafError("hits", "must have one entry for each way in every state; correct it");
     }
     require_ways(ways, ways_of_hits, "hits");
     require_entries(replacement, victims, states, static_cast<std::uint32_t>(ways_of_hits - 1));
@@ -116,8 +116,8 @@ class Automaton {
                               std::uint32_t most) {
     const std::size_t entries = list.of(replacement, most).size();
     if (entries != states) {
-      throw InputError(std::string(list.name) + ": has " + std::to_string(entries) + " entries for " +
-                       std::to_string(states) + " states; give one for each");
+      throw LeafError(std::string(list.name), "has " + std::to_string(entries) + " entries for " +
+                                                  std::to_string(states) + " states; give one for each");
     }
   }
 

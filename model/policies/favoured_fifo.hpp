@@ -27,7 +27,7 @@ class FavouredFifo {
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     std::vector<std::uint32_t> all = others.of(replacement);
     if (all.empty()) {
-      throw InputError("others: must name at least one way");
+      throw LeafError("others", "must name at least one way");
     }
     require_ways(ways, all.size() + 1, others.name);
     all.push_back(favoured_way.of(replacement));

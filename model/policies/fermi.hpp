@@ -27,7 +27,7 @@ class Fermi {
     const std::uint32_t favoured = favoured_way.of(replacement);
     for (const std::uint32_t count : ways) {
       if (favoured >= count || count < 2) {
-        throw InputError("favoured_way: must be one of at least two ways of every set");
+        throw LeafError("favoured_way", "must be one of at least two ways of every set");
       }
     }
   }

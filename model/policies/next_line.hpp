@@ -27,9 +27,10 @@ constexpr bool names_next_line = requires(Policy policy, std::uint32_t number) {
       known += (known.empty() ? "" : " or ") + std::string(Policy::name);
     }
   });
-  throw InputError("replacement: " + std::string(policy) +
-                   " does not say which line goes next from a set that is not full, which sweep asks for; use " +
-                   known + " or remove sweep");
+  throw LeafError("replacement",
+                  "" + std::string(policy) +
+                      " does not say which line goes next from a set that is not full, which sweep asks for; use " +
+                      known + " or remove sweep");
 }
 
 }  // namespace gpuinfer::model

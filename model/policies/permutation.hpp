@@ -29,15 +29,15 @@ class Permutation {
     const auto after_hit = hits.of(replacement);
     for (const std::vector<std::uint32_t>& moves : after_hit) {
       if (moves.size() != after_hit.size()) {
-        throw InputError("hits: has " + std::to_string(after_hit.size()) + " lists, and one of them has " +
-                         std::to_string(moves.size()) + " entries; give as many lists as each has entries");
+        throw LeafError("hits", "has " + std::to_string(after_hit.size()) + " lists, and one of them has " +
+                                    std::to_string(moves.size()) + " entries; give as many lists as each has entries");
       }
       require_permutation(moves, hits.name);
     }
     const auto after_miss = miss.of(replacement);
     if (after_miss.size() != after_hit.size()) {
-      throw InputError("miss: has " + std::to_string(after_miss.size()) + " entries, and hits has " +
-                       std::to_string(after_hit.size()) + " lists; give as many");
+      throw LeafError("miss", "has " + std::to_string(after_miss.size()) + " entries, and hits has " +
+                                  std::to_string(after_hit.size()) + " lists; give as many");
     }
     require_permutation(after_miss, miss.name);
     require_ways(ways, after_miss.size(), miss.name);

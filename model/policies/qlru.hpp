@@ -128,9 +128,11 @@ class Qlru {
     if (text != to_text(variant) ||
         std::find(hit_functions.begin(), hit_functions.end(), hit_function) == hit_functions.end() ||
         variant.fill > 3 || variant.rule > 2 || variant.update > last_update(variant.rule)) {
-      throw InputError("variant: `" + text +
-                       "` is not known; write H00, H10, H11, H20 or H21, then _M0 to _M3, then _R0 or _R2 with _U0 or "
-                       "_U1, or _R1 with _U0 to _U3, and at the end _UMO or nothing, as in H11_M1_R0_U0");
+      throw LeafError(
+          "variant",
+          "`" + text +
+              "` is not known; write H00, H10, H11, H20 or H21, then _M0 to _M3, then _R0 or _R2 with _U0 or "
+              "_U1, or _R1 with _U0 to _U3, and at the end _UMO or nothing, as in H11_M1_R0_U0");
     }
     return variant;
   }

@@ -25,7 +25,7 @@ class Slru {
 
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     if (std::ranges::any_of(ways, [size = protected_ways.of(replacement)](auto count) { return count <= size; })) {
-      throw InputError("protected_ways: must leave every set a way that is not protected; give fewer");
+      throw LeafError("protected_ways", "must leave every set a way that is not protected; give fewer");
     }
   }
 

@@ -77,7 +77,7 @@ void with_policy(std::string_view name, Visitor&& visitor) {
     }
   });
   if (!found) {
-    throw InputError("policy: `" + printable(std::string(name)) + "` is not known; known are " + known);
+    throw LeafError("policy", "`" + printable(std::string(name)) + "` is not known; known are " + known);
   }
 }
 

@@ -25,13 +25,13 @@ class WeightedRandom {
   static void check(const Replacement& replacement, const std::vector<std::uint32_t>& ways) {
     const auto& weights = victim_weights.of(replacement);
     if (std::any_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return count != weights.size(); })) {
-      throw InputError("victim_weights: has " + std::to_string(weights.size()) +
-                       " entries where every set needs one for each of its ways");
+      throw LeafError("victim_weights", "has " + std::to_string(weights.size()) +
+                                            " entries where every set needs one for each of its ways");
     }
     if (std::any_of(weights.begin(), weights.end(),
                     [](double weight) { return !(weight >= 0 && weight < victim_weights.below); }) ||
         std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
-      throw InputError("victim_weights: weights must not be negative, and one of them must be positive");
+      throw LeafError("victim_weights", "weights must not be negative, and one of them must be positive");
     }
   }
 

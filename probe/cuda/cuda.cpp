@@ -78,9 +78,6 @@ const model::PathDescription latency_path{.caches = {"L2"},
                                           .page_window_is_unknown = true,
                                           .memory_latency_cycles = {}};
 
-// What workloads are carried out for.
-constexpr std::array<std::string_view, 4> workload_targets{"Shared", "Outstanding", "Bandwidth", "Kernels"};
-
 CodeRunner::Pieces pieces_of(LoadPath path) {
   return path == LoadPath::immediates ? CodeRunner::Pieces::immediates : CodeRunner::Pieces::code;
 }
@@ -327,7 +324,7 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
 void CudaProbe::prepare_threads(const CudaOptions& options) {
   constexpr std::uint64_t caches_of_stream = 128;
   bool any = false;
-  for (const std::string_view target : workload_targets) {
+  for (const std::string_view target : model::workload_targets()) {
     facts_.targets.emplace_back(target);
     any = any || is_asked(options, target);
   }
@@ -345,7 +342,7 @@ void CudaProbe::prepare_threads(const CudaOptions& options) {
     }
   }
   threads_.emplace(gpu_, memory);
-  for (const std::string_view target : workload_targets) {
+  for (const std::string_view target : model::workload_targets()) {
     facts_.own_buffers[std::string(target)] = {.bytes = std::bit_floor(memory.bytes / 2)};
   }
 }
@@ -654,7 +651,8 @@ std::vector<std::string> cuda_targets() {
   std::vector<std::string> names;
   std::ranges::transform(all_targets, std::back_inserter(names),
                          [](const Target& each) { return std::string(each.name); });
-  names.insert(names.end(), workload_targets.begin(), workload_targets.end());
+  const auto of_workloads = model::workload_targets();
+  names.insert(names.end(), of_workloads.begin(), of_workloads.end());
   return names;
 }
 

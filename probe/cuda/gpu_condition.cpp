@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/description/words.hpp"
+
 namespace gpuinfer::probe::cuda {
 
 using model::Disturbance;
@@ -33,14 +35,6 @@ std::optional<Course<Number>> course_of(std::span<const GpuCondition> seen,
     }
   }
   return course;
-}
-
-std::string joined(const std::set<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text;
 }
 
 void add_clock(std::vector<Disturbance>& all, const std::string& clock,
@@ -99,7 +93,7 @@ std::map<std::string, std::string> provenance_of(const GpuCondition& condition) 
   note("corrected_errors", condition.corrected_errors);
   note("uncorrected_errors", condition.uncorrected_errors);
   note("replaced_rows", condition.replaced_rows);
-  provenance["watched"] = watched.empty() ? "nothing" : joined(watched);
+  provenance["watched"] = watched.empty() ? "nothing" : model::words::joined(watched);
   return provenance;
 }
 
@@ -115,7 +109,7 @@ std::vector<Disturbance> disturbances(std::span<const GpuCondition> seen) {
     }
   }
   if (!slowdowns.empty()) {
-    all.push_back({Disturbance::Kind::clocks, "the GPU held its clocks down (" + joined(slowdowns) +
+    all.push_back({Disturbance::Kind::clocks, "the GPU held its clocks down (" + model::words::joined(slowdowns) +
                                                   "), and nothing of that kind is expected; see to its cooling and "
                                                   "power, then measure again"});
   }

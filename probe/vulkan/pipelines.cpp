@@ -7,6 +7,7 @@
 #include <bit>
 #include <string_view>
 
+#include "model/description/words.hpp"
 #include "probe/gpu/gpu_id.hpp"
 
 namespace gpuinfer::probe::vulkan {
@@ -18,14 +19,6 @@ constexpr std::uint32_t version = VK_API_VERSION_1_2;
 vk::raii::Instance make_instance(const vk::raii::Context& context) {
   const vk::ApplicationInfo application{.pApplicationName = "gpuinfer", .apiVersion = version};
   return {context, vk::InstanceCreateInfo{.pApplicationInfo = &application}};
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : " and ") + name;
-  }
-  return text;
 }
 
 vk::raii::Context opened_library(const std::string& source) {
@@ -57,7 +50,7 @@ vk::raii::PhysicalDevice found_device(const std::string& source, const vk::raii:
   }
   const VulkanDevice device = described(devices[number]);
   if (!device.missing.empty()) {
-    throw DeviceUnavailable(source + " (" + device.name + ") lacks " + joined(device.missing) +
+    throw DeviceUnavailable(source + " (" + device.name + ") lacks " + model::words::joined(device.missing, " and ") +
                             ", without which single loads cannot be timed; try a newer driver");
   }
   return std::move(devices[number]);

@@ -167,7 +167,7 @@ class Profile:
         """All values with their evidence, by section and name: of caches, textures and code, bandwidths and so on."""
         data = self.to_dict()
         evidence = data.pop("evidence", {})
-        sections = {name: entry for kind in ("caches", "textures", "code") for name, entry in data.pop(kind, {}).items()}
+        sections = {name: entry for kind in _core.named_sections for name, entry in data.pop(kind, {}).items()}
         sections.update((name, entry) for name, entry in data.items() if isinstance(entry, dict) and name != "device")
         for section, entries in evidence.items():
             of_section = sections.setdefault(section, {})

@@ -6,6 +6,7 @@ from numpy import float32, float64, uint8, uint64
 from numpy.typing import NDArray
 
 version: str
+named_sections: list[str]
 
 class Error(RuntimeError): ...
 class DeviceError(Error): ...

@@ -29,6 +29,17 @@ TEST(ProgressLine, WritesALineForEachStageWhereNothingCanChange) {
             "gpuinfer: L1tex: partition into sets, 0.0 s, 7 questions, 900 accesses\n");
 }
 
+TEST(ProgressLine, ADetailBeginsNoNewStage) {
+  std::ostringstream out;
+  ProgressLine line(out, ProgressLine::Style::lines);
+  infer::Progress progress = at("policies", 0.1);
+  progress.detail = "of 1 ways";
+  line.update("L1tex", progress);
+  progress.detail = "of 2 ways";
+  line.update("L1tex", progress);
+  EXPECT_EQ(out.str(), "gpuinfer: L1tex: policies: of 1 ways, 0.0 s, 7 questions, 900 accesses\n");
+}
+
 TEST(ProgressLine, IsOneLineNarrowerThanTheTerminal) {
   std::ostringstream out;
   ProgressLine line(out, ProgressLine::Style::live, 20);

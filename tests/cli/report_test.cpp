@@ -300,6 +300,24 @@ TEST(Levels, HaveMemoryWhereSomethingIsKnownOfIt) {
   EXPECT_EQ(levels[1].hit_cycles, small_cache().latency_cycles.miss);
 }
 
+TEST(Levels, HaveMemoryBehindTheOutermostCache) {
+  model::DeviceDescription profile;
+  profile.caches["L2"] = small_cache();
+  profile.caches["L3"] = small_cache();
+  profile.caches["L3"].latency_cycles = {.hit = 200, .miss = 500};
+  EXPECT_EQ(levels_of(profile).at(2).hit_cycles, 500);
+}
+
+TEST(Levels, HaveTheSizeThatADriverTellsAsANumber) {
+  model::DeviceDescription profile;
+  profile.caches["L2"].latency_cycles.hit = 200;
+  EXPECT_EQ(levels_of(profile).at(0).size, "");
+  profile.device.provenance["l2_bytes"] = "62914560";
+  EXPECT_EQ(levels_of(profile).at(0).size, "60 MiB by its driver");
+  profile.device.provenance["L2.l2_bytes"] = "not known";
+  EXPECT_EQ(levels_of(profile).at(0).size, "");
+}
+
 TEST(Levels, SayOnlyWhatIsNotVerified) {
   model::DeviceDescription profile;
   profile.caches["L1tex"] = small_cache();
@@ -308,7 +326,7 @@ TEST(Levels, SayOnlyWhatIsNotVerified) {
   EXPECT_TRUE(levels_of(profile)[0].unverified.empty());
   leaves["index"].status = model::EvidenceStatus::unknown;
   leaves["replacement"].status = model::EvidenceStatus::ambiguous;
-  EXPECT_EQ(levels_of(profile)[0].unverified, (std::vector<std::string>{"ambiguous: policy", "unknown: index"}));
+  EXPECT_EQ(words(levels_of(profile)[0].unverified), "ambiguous: policy; unknown: index");
 }
 
 // What the caption says of areas.
@@ -333,6 +351,15 @@ TEST(Machine, HasTheNumbersOfTheProfile) {
   EXPECT_EQ(svg.find(">?<"), std::string::npos) << "nothing is marked";
   profile.evidence["L2"].leaves["index"].status = model::EvidenceStatus::unknown;
   EXPECT_NE(machine_drawing(profile, levels_of(profile)).svg("").find(">?<"), std::string::npos);
+}
+
+TEST(Machine, NamesTheUnitOfWaysOnce) {
+  model::DeviceDescription profile;
+  profile.caches["L1TLB"] = small_cache();
+  const auto svg = [&] { return machine_drawing(profile, levels_of(profile)).svg(""); };
+  EXPECT_NE(svg().find(">2 x 2 ways, lru<"), std::string::npos);
+  profile.caches["L1TLB"].ways = {3, 1};
+  EXPECT_NE(svg().find(">2 sets of 3, 1 ways, lru<"), std::string::npos);
 }
 
 TEST(Footprint, StepsAreTheHitLatenciesOfTheLevels) {
@@ -362,6 +389,10 @@ TEST(Footprint, LoadsTakeTheDataCacheApartFromTheTexturePath) {
   profile.caches["L1D"] = small_cache();
   profile.caches["L1D"].latency_cycles.hit = 20;
   EXPECT_EQ(footprint_steps(profile).at(0), (std::array<double, 2>{1024, 20}));
+  profile.caches["ReadOnly"] = small_cache();
+  profile.caches["L1D"].shared_with = {"ReadOnly"};
+  profile.caches["ReadOnly"].shared_with = {"L1D"};
+  EXPECT_EQ(footprint_steps(profile).at(0), (std::array<double, 2>{1024, 20}));
 }
 
 TEST(SmMap, HasEachSmInItsGroup) {
@@ -374,7 +405,7 @@ TEST(SmMap, HasEachSmInItsGroup) {
 
 // Each value lies where the axis says: the pixels of the path, read back by the numbers for pages.
 TEST(DrawnChart, PointsLieWhereTheAxesSay) {
-  const Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2},
+  const Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
                     .y = {.title = "cycles"},
                     .series = {{.name = "a",
                                 .shape = Series::Shape::points,

@@ -116,6 +116,8 @@ class Completion(Shells):
         self.assertEqual(words("gpuinfer -o small"), {"small.yaml"})
         self.assertEqual(words("gpuinfer show gtx56"), {"gtx560ti"})
         self.assertEqual(words("gpuinfer show sma"), {"small.yaml"})
+        self.assertEqual(words("gpuinfer show gtx780 -o sma"), {"small.yaml"})
+        self.assertEqual(words("gpuinfer --report sma"), {"small.yaml"})
         self.assertEqual(words("gpuinfer infer run"), {"run one.h5"})
         self.assertEqual(words("gpuinfer list d"), {"devices"})
         self.assertEqual(words("gpuinfer completion "), {"bash", "zsh", "fish"})

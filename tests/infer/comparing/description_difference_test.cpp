@@ -129,6 +129,22 @@ TEST(DescriptionDifference, UnequalSetsAreFoundByTheirAddresses) {
   EXPECT_EQ(verdict_of("ways", plain, {.ways = "[1, 2, 3, 5]"}), Verdict::differs);
 }
 
+TEST(DescriptionDifference, SlicesAreComparedWhereTheSetsOfAllAreNotKnown) {
+  const auto sliced = [](const char* ways) {
+    return described(std::string("caches:\n  L2:\n    ways: null\n    slice_ways: ") + ways + "\n");
+  };
+  EXPECT_EQ(difference_of("slice_ways", sliced("[16, 16]"), sliced("[16, 16]")).verdict, Verdict::same);
+  EXPECT_EQ(difference_of("slice_ways", sliced("[16, 16]"), sliced("[8, 8]")).verdict, Verdict::differs);
+}
+
+TEST(DescriptionDifference, AddressBitsAreComparedWithoutAnIndex) {
+  const auto bits = [](const char* list) {
+    return described(std::string("caches:\n  L2:\n    index: {kind: null, exercised_bits: ") + list + "}\n");
+  };
+  EXPECT_EQ(difference_of("index", bits("[7, 8]"), bits("[7, 8]")).verdict, Verdict::same);
+  EXPECT_EQ(difference_of("index", bits("[7, 8]"), bits("[7, 9]")).verdict, Verdict::differs);
+}
+
 TEST(DescriptionDifference, PoliciesThatBehaveAlikeAreTheSame) {
   const std::string two = "[2, 2, 2, 2]";
   EXPECT_EQ(verdict_of("replacement", {.ways = two}, {.ways = two, .policy = "{policy: plru}"}), Verdict::same);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/cache/departures.hpp"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace gpuinfer::infer {
@@ -17,6 +19,12 @@ struct Search {
 
   [[nodiscard]] bool is_open() const { return is_clear && !stays && absent_after - present_after > 1; }
 };
+
+std::vector<std::size_t> all_positions(std::size_t count) {
+  std::vector<std::size_t> all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
 
 }  // namespace
 
@@ -67,9 +75,30 @@ std::vector<Departure> find_departures(Interrogator& device, const AccessSequenc
 }
 
 std::vector<Departure> find_departures(Interrogator& device, const AccessSequence& loads) {
-  std::vector<std::size_t> all(loads.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return find_departures(device, loads, all);
+  return find_departures(device, loads, all_positions(loads.size()));
+}
+
+std::vector<Eviction> evictions_of(std::span<const std::size_t> asked, std::span<const Departure> departures) {
+  std::vector<Eviction> evictions;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (departures[i].is_clear && departures[i].load) {
+      evictions.push_back({.line = asked[i], .load = *departures[i].load});
+    }
+  }
+  return evictions;
+}
+
+std::vector<Eviction> evictions_of(std::span<const Departure> departures) {
+  return evictions_of(all_positions(departures.size()), departures);
+}
+
+Evictors evictors_of(std::span<const Eviction> evictions) {
+  std::map<std::size_t, std::size_t> lines_of_load;
+  for (const Eviction& eviction : evictions) {
+    ++lines_of_load[eviction.load];
+  }
+  const auto of_several = std::ranges::count_if(lines_of_load, [](const auto& of_load) { return of_load.second > 1; });
+  return {.loads = lines_of_load.size(), .of_several = static_cast<std::size_t>(of_several)};
 }
 
 }  // namespace gpuinfer::infer

@@ -26,4 +26,25 @@ struct Departure {
 // The same for all of them.
 [[nodiscard]] std::vector<Departure> find_departures(Interrogator& device, const AccessSequence& loads);
 
+// A line that was driven out, and the load that did it, by their positions.
+struct Eviction {
+  std::size_t line = 0;
+  std::size_t load = 0;
+
+  bool operator==(const Eviction&) const = default;
+};
+
+// Of the departures of lines at the positions `asked` those that are clear.
+[[nodiscard]] std::vector<Eviction> evictions_of(std::span<const std::size_t> asked,
+                                                 std::span<const Departure> departures);
+
+// The same where all were asked.
+[[nodiscard]] std::vector<Eviction> evictions_of(std::span<const Departure> departures);
+
+struct Evictors {
+  std::size_t loads = 0;       // that drove lines out
+  std::size_t of_several = 0;  // those that drove out more than one of these
+};
+[[nodiscard]] Evictors evictors_of(std::span<const Eviction> evictions);
+
 }  // namespace gpuinfer::infer

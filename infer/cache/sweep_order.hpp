@@ -32,6 +32,7 @@ struct SweepOrder {
   std::uint32_t lines_of_bank = 0;  // so many are there before the first go
   std::uint32_t most_at_once = 0;   // that the first load that was too many drove out of a bank
 
+  [[nodiscard]] std::uint32_t banks() const { return std::uint32_t{1} << bank_rows.size(); }
   [[nodiscard]] std::uint32_t bank_of(std::uint32_t set) const;
 };
 

@@ -33,12 +33,14 @@ struct SweptStoreFit {
 // `known`: line_bytes, sector_bytes and onset_bytes are. Needs a clean start. Where the device offers
 // carve-outs, sets are looked for at the largest size, where some of them overflow before the store is full, and the
 // sweep at the smallest.
-//   1. Some load evicts several lines at once, or it is no such cache.
+//   1. Some load evicts several lines at once, or it is no such cache (infer/cache/full_store.hpp).
 //   2. Lines that go one by one while the store is not full, and the lines that drove them out, are in one set: the
-//      differences of their addresses span the kernel of the index. So many more pairs than were needed must agree.
-//   3. Ways and policy of single sets.
+//      differences of their addresses span the kernel of the index. So many more pairs than were needed must agree
+//      (infer/cache/hashed_sets.hpp).
+//   3. Ways and policy of single sets (infer/cache/tag_store.hpp).
 //   4. Banks, places and room from lines that go from a full store (infer/cache/sweep_order.hpp).
-//   5. How many lines the pointer takes, as random loads decide.
+//   5. How many lines the pointer takes, and the store has at each size, as random loads decide
+//      (infer/cache/sweep_rule.hpp).
 //   6. Fresh random loads at every size, all of which must be predicted.
 [[nodiscard]] SweptStoreFit find_swept_store(Interrogator& device, const model::CacheDescription& known);
 

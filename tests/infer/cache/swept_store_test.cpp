@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "infer/cache/departures.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/finding_check.hpp"
+#include "tests/infer/swept_cache.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 namespace gpuinfer::infer {
@@ -64,30 +64,6 @@ TEST(SweptStore, IsLookedForBeforeSetsWhereTheDeviceOffersSizes) {
   EXPECT_LT(finding.accesses, most_accesses);
 }
 
-// `smallest`, `own` and `largest` are lines of the store at sizes that questions can choose. The sets of a bank lie in
-// an order of their own.
-model::CacheDescription swept_cache(std::uint32_t ways, std::vector<std::vector<unsigned>> rows, model::Sweep sweep,
-                                    std::uint64_t smallest, std::uint64_t own, std::uint64_t largest) {
-  model::XorIndex index;
-  for (const std::vector<unsigned>& row : rows) {
-    index.row_masks.push_back(0);
-    for (const unsigned bit : row) {
-      index.row_masks.back() |= std::uint64_t{1} << bit;
-    }
-  }
-  model::CacheDescription cache =
-      cache_of(std::vector<std::uint32_t>(std::size_t{1} << rows.size(), ways), index, replacement("resetting_slru"));
-  cache.sweep = sweep;
-  cache.store_lines = own;
-  cache.capacity_bytes = own * line_bytes;
-  std::uint32_t carveout_kb = 0;
-  for (const std::uint64_t lines : {smallest, own, largest}) {
-    cache.carveouts.push_back(
-        {.carveout_kb = carveout_kb += 8, .onset_bytes = {}, .resident_bytes = {}, .ways = {}, .store_lines = lines});
-  }
-  return cache;
-}
-
 CacheFinding found_of(const model::CacheDescription& cache) {
   const auto device = device_of(cache);
   CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
@@ -135,20 +111,6 @@ TEST(SweptStore, SetsAloneAreNotTakenForOne) {
     const SweptStoreFit fit = find_swept_store(interrogator, known);
     EXPECT_FALSE(fit.cache.has_value());
     EXPECT_NE(fit.reason, "");
-  }
-}
-
-// Of a set of four ways, each line goes with the fourth load after its own.
-TEST(Departures, OfAFifo) {
-  const auto device = device_of(cache_of({4}, model::BitsIndex{}, replacement("fifo")));
-  Settings settings;
-  Interrogator interrogator = calibrated(*device, settings);
-  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
-  const std::vector<Departure> departures = find_departures(interrogator, model::cold_pass(0, 320, 32));
-  ASSERT_EQ(departures.size(), 10U);
-  for (std::size_t line = 0; line < departures.size(); ++line) {
-    EXPECT_TRUE(departures[line].is_clear);
-    EXPECT_EQ(departures[line].load, line < 6 ? std::optional(line + 4) : std::nullopt) << line;
   }
 }
 

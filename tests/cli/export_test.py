@@ -171,6 +171,14 @@ def split_mix(seed):
         yield mixed ^ (mixed >> 31)
 
 
+def named_stream(seed, name):
+    """As model::RandomStreams draws them: by the name, hashed (FNV-1a)."""
+    hashed = 0xCBF29CE484222325
+    for letter in name.encode():
+        hashed = (hashed ^ letter) * 0x100000001B3 % 2**64
+    return split_mix(next(split_mix(next(split_mix(seed)) ^ hashed)))
+
+
 class ExportTest(harness.ProgramTest):
     def export(self, profile, form, *options, status=0):
         return self.expect(status, "export", str(profile), "--to", form, *options)
@@ -252,7 +260,7 @@ class Gpgpusim(ExportTest):
 
         chase = [32 * i for i in range((12288 + 128) // 32)]
         room = [32 * i for i in range(12288 * 3 // 2 // 32)]
-        draw = split_mix(1)
+        draw = named_stream(1, "loads")
         random = [room[(next(draw) * len(room)) >> 64] for _ in range(20000)]
         aligned = [128 * i for i in range(192)]  # all in one set of the exported cache
         played = ((chase, chase), (room, random), (aligned, aligned))

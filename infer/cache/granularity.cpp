@@ -43,8 +43,7 @@ std::uint64_t anywhere_after(std::uint64_t offset, std::uint64_t stride, model::
 
 std::uint64_t aligned_start(const Starts& device) {
   const std::uint64_t alignment = std::max<std::uint64_t>(model::load_bytes, std::bit_floor(device.buffer().bytes) / 8);
-  const std::uint64_t beyond = device.buffer().address % alignment;
-  return beyond == 0 ? 0 : alignment - beyond;
+  return bytes_to_next(device.buffer().address, alignment);
 }
 
 namespace {
@@ -597,11 +596,10 @@ LineSize find_line_bytes(Interrogator& device, Conflicts& conflicts, std::uint64
       return false;
     }
     // The picks of a block that the array cuts off are no choice, so it must begin with a whole one.
-    const std::uint64_t beyond = device.address_of(start) % block_bytes;
-    if (beyond == 0) {
+    const std::uint64_t whole_block = start + bytes_to_next(device.address_of(start), block_bytes);
+    if (whole_block == start) {
       return true;
     }
-    const std::uint64_t whole_block = start + block_bytes - beyond;
     const Onset onset = find_onset(device, conflicts, sector_bytes, whole_block);
     return onset.granules &&
            always_overflows(conflicts, Blocks(device, block_bytes, whole_block, sector_bytes, *onset.granules + 1),

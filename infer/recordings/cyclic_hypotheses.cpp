@@ -50,7 +50,7 @@ std::vector<FillMisses> misses_of_fills(const ReadTraces& all) {
       of_recording.accesses = record.size();
       for (std::size_t i = 0; i < record.size(); ++i) {
         all.loop.step();
-        of_recording.misses[(all.address_of_buffer + record[i]) / all.fill.bytes * all.fill.bytes] +=
+        of_recording.misses[number_of(aligned_down(all.address_of_buffer + record[i], all.fill.bytes))] +=
             read.readings[i] == Reading::miss ? 1U : 0U;
       }
     }
@@ -238,7 +238,7 @@ std::vector<std::uint64_t> recorded_lines(std::uint64_t line_bytes, const ReadTr
   std::vector<std::uint64_t> lines;
   for (const ReadTrace& read : all.traces) {
     for (const std::uint64_t offset : read.trace->question.record) {
-      lines.push_back((all.address_of_buffer + offset) / line_bytes * line_bytes);
+      lines.push_back(number_of(aligned_down(all.address_of_buffer + offset, line_bytes)));
     }
   }
   return lines;

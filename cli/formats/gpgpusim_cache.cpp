@@ -360,10 +360,7 @@ class Fitting {
   // Without the address bits that took no part in finding the index: of them nothing is known.
   [[nodiscard]] std::vector<std::uint64_t> exercised(std::vector<std::uint64_t> rows) const {
     if (whole_.exercised_bits) {
-      std::uint64_t mask = 0;
-      for (const unsigned bit : *whole_.exercised_bits) {
-        mask |= std::uint64_t{1} << bit;
-      }
+      const std::uint64_t mask = infer::mask_of(*whole_.exercised_bits);
       for (std::uint64_t& row : rows) {
         row &= mask;
       }

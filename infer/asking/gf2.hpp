@@ -14,6 +14,15 @@ namespace gpuinfer::infer {
   return static_cast<std::uint32_t>(std::popcount(bits)) & 1U;
 }
 
+// The vector that has these bits.
+[[nodiscard]] constexpr std::uint64_t mask_of(const std::vector<unsigned>& bits) {
+  std::uint64_t mask = 0;
+  for (const unsigned bit : bits) {
+    mask |= std::uint64_t{1} << bit;
+  }
+  return mask;
+}
+
 // A space of vectors of 64 bits over GF(2), as rows in reduced echelon form over GF(2), each led by its lowest set bit.
 class EchelonBasis {
  public:

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "infer/asking/gf2.hpp"
 #include "infer/cache/departures.hpp"
 #include "infer/cache/index_search.hpp"
 
@@ -106,10 +107,7 @@ HashedSets find_hashed_sets(Interrogator& device, RandomLines& lines, const Stor
   HashedSets sets{.bits = bits_of_buffer(device, lines.line_bytes()), .names = {}};
   device.inquire("at " + largest.name() + ", with which load single lines go",
                  "while the store is not full, a line is driven out by one of its own set");
-  const std::uint64_t address_mask =
-      std::accumulate(sets.bits.begin(), sets.bits.end(), std::uint64_t{0},
-                      [](std::uint64_t mask, unsigned bit) { return mask | std::uint64_t{1} << bit; });
-  const SetDifferences differences = find_differences(device, lines, largest.onset_lines, address_mask);
+  const SetDifferences differences = find_differences(device, lines, largest.onset_lines, mask_of(sets.bits));
   sets.names.row_masks = differences.span().orthogonal_complement(sets.bits);
   if (sets.name_bits() == 0 || sets.name_bits() > most_name_bits) {
     throw NoSweptStore(no_hash);

@@ -70,10 +70,7 @@ std::optional<IndexFunction> fit_linear(const std::vector<AssignedLine>& lines, 
   if (!std::has_single_bit(sets)) {
     return std::nullopt;
   }
-  std::uint64_t exercised = 0;
-  for (const unsigned bit : bits) {
-    exercised |= std::uint64_t{1} << bit;
-  }
+  const std::uint64_t exercised = mask_of(bits);
   EchelonBasis kernel;
   std::unordered_map<std::uint32_t, Address> first_of_set;
   for (const AssignedLine& line : lines) {

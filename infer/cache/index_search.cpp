@@ -66,12 +66,11 @@ class LinearSearch {
       return std::nullopt;
     }
     std::vector<unsigned> bits;
-    std::uint64_t exercised = 0;
     for (const std::uint64_t row : known_.rows()) {
       bits.push_back(static_cast<unsigned>(std::countr_zero(row)));
-      exercised |= std::uint64_t{1} << bits.back();
     }
     std::sort(bits.begin(), bits.end());
+    const std::uint64_t exercised = mask_of(bits);
     EchelonBasis kernel;
     for (const std::uint64_t row : kernel_.rows()) {
       kernel.add(row & exercised);

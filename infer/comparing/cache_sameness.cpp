@@ -38,10 +38,8 @@ bool same_row_space(const std::vector<std::uint64_t>& first, const std::vector<s
          std::ranges::all_of(b.rows(), [&](std::uint64_t row) { return a.remainder(row) == 0; });
 }
 
-std::uint64_t mask_of(const std::optional<std::vector<unsigned>>& bits) {
-  return bits ? std::accumulate(bits->begin(), bits->end(), std::uint64_t{0},
-                                [](std::uint64_t mask, unsigned bit) { return mask | (std::uint64_t{1} << bit); })
-              : ~std::uint64_t{0};
+std::uint64_t exercised_mask(const CacheDescription& cache) {
+  return cache.exercised_bits ? mask_of(*cache.exercised_bits) : ~std::uint64_t{0};
 }
 
 // Of which both descriptions say something: contiguous lines, and such that differ in any of the bits that took part.
@@ -131,7 +129,7 @@ std::string sequence_text(const std::vector<std::uint32_t>& lines) {
 }  // namespace
 
 Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
-  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
+  const std::uint64_t bits = exercised_mask(first) & exercised_mask(second);
   const bool took_other_parts = first.exercised_bits != second.exercised_bits;
   const auto a = parities(*first.index);
   const auto b = parities(*second.index);
@@ -162,7 +160,7 @@ Judgement judge_ways(const CacheDescription& first, const CacheDescription& seco
   if (!first.index || !second.index || judge_indices(first, second).verdict != Verdict::same) {
     return same("but for which set has how many");
   }
-  const std::uint64_t bits = mask_of(first.exercised_bits) & mask_of(second.exercised_bits);
+  const std::uint64_t bits = exercised_mask(first) & exercised_mask(second);
   const bool alike = std::ranges::all_of(common_addresses(first, second, bits), [&](std::uint64_t number) {
     const model::Address address{number};
     return first.ways->at(set_of(*first.index, address)) == second.ways->at(set_of(*second.index, address));

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/parts_between.hpp"
 #include "probe/latency.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -26,16 +27,6 @@
 //   Q NAME=NUMBER NUMBER\n of five, as in gpuinfer-trace/1
 namespace gpuinfer::fuzz {
 namespace {
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 // HDF5 wants the true path of a file, which one without a name has not: this one has one in memory.
 class NamedFile {
@@ -82,13 +73,13 @@ class Builder {
       const std::string_view value = line.substr(equals + 1);
       switch (line.front()) {
         case 'A':
-          texts(name, {std::string(value)}, true, true);
+          texts(name, {value}, true, true);
           break;
         case 'L':
-          texts(name, split(value, '|'), true, false);
+          texts(name, cli::parts_between(value, '|'), true, false);
           break;
         case 'S':
-          texts(name, split(value, '|'), false, false);
+          texts(name, cli::parts_between(value, '|'), false, false);
           break;
         default:
           numbers(line.front(), name, value);
@@ -106,13 +97,14 @@ class Builder {
     }
   }
 
-  void texts(const std::string& name, const std::vector<std::string>& values, bool is_attribute, bool is_scalar) const {
+  void texts(const std::string& name, const std::vector<std::string_view>& values, bool is_attribute,
+             bool is_scalar) const {
     std::size_t length = 1;
-    for (const std::string& value : values) {
+    for (const std::string_view value : values) {
       length = std::max(length, value.size());
     }
     std::string padded;
-    for (const std::string& value : values) {
+    for (const std::string_view value : values) {
       padded.append(value).append(length - value.size(), '\0');
     }
     const hid_t type = H5Tcopy(H5T_C_S1);
@@ -126,7 +118,8 @@ class Builder {
   void numbers(char kind, const std::string& name, std::string_view text) const {
     std::vector<std::uint64_t> whole;
     std::vector<double> real;
-    for (const std::string& word : split(text, ' ')) {
+    for (const std::string_view part : cli::parts_between(text, ' ')) {
+      const std::string word(part);
       whole.push_back(std::strtoull(word.c_str(), nullptr, 10));
       real.push_back(std::strtod(word.c_str(), nullptr));
     }
@@ -175,7 +168,7 @@ void build(std::string_view program, const NamedFile& file) {
   static const herr_t silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   static_cast<void>(silent);
   Builder builder(file);
-  for (const std::string& line : split(program, '\n')) {
+  for (const std::string_view line : cli::parts_between(program, '\n')) {
     builder.take(line);
   }
 }

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import random
+import shlex
 import signal
 import subprocess
 import time
@@ -246,7 +247,7 @@ class Interrupts(harness.ProgramTest):
 
     def test_no_archive_of_nothing(self):
         asleep = self.sleeper()
-        serve = f"{self.program} serve --device virtual:{self.small}"
+        serve = f"{shlex.quote(str(self.program))} serve --device virtual:{self.small}"
         self.write("device.sh", f"if [ -e ready ]; then exec {serve}; fi\n{serve} < /dev/null | head -n 1\nsleep {asleep}\n")
         arguments = ("--target=L1tex", "--device=exec:sh device.sh", "--quiet", "-o", "out.yaml")
         process = self.start(*arguments, "--record=new.h5")

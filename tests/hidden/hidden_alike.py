@@ -8,6 +8,7 @@ to compare is therefore the pairs of states that two sets reach together.
 """
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass
 from random import Random
@@ -290,11 +291,21 @@ def in_their_own_order(replacement):
     return {name: value for name, value in replacement.items() if name not in ("victim", "order")}
 
 
-def from_the_other_end(replacement):
-    """The same policy with its ways numbered from the other end, where its name says how it is called then."""
+def counted_from_an_end(replacement):
+    """The names of this policy, and of another that may be the same, each with its name where its ways are numbered from
+    the other end. R1 has no such name of its own, but is often R0."""
     variant = replacement.get("variant", "")
-    swapped = variant.replace("_R2", "_R0") if "_R2" in variant else variant.replace("_R0", "_R2")
-    return replacement | {"variant": swapped} if variant else replacement
+    for number, mirrored in (("R0", "R2"), ("R2", "R0")):
+        named = [re.sub("R[0-2]", name, variant) for name in (number, mirrored)]
+        if named[0] != named[1]:
+            yield tuple(replacement | {"variant": name} for name in named)
+
+
+def are_mirrored(found, true, ways):
+    return any(
+        (same == found or compare(found, same, ways).alike) and compare(mirrored, true, ways).alike
+        for same, mirrored in counted_from_an_end(found)
+    )
 
 
 def is_kept_for_ever(policy, ways, begin):
@@ -392,8 +403,7 @@ def difference(found, true, ways, refused_states=(), depth_accesses=None):
     ordered = in_their_own_order(found), in_their_own_order(true)
     if renamed and ordered != (found, true) and compare(*ordered, ways).alike:
         return None
-    mirrored = from_the_other_end(found)
-    if renamed and mirrored != found and compare(mirrored, true, ways).alike:
+    if renamed and are_mirrored(found, true, ways):
         return None
     if "clean" in refused_states and not has_coin(true) and alike_from_somewhere(found, true, ways, renamed):
         return None

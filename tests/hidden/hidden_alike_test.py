@@ -245,6 +245,12 @@ class NoCleanStart(unittest.TestCase):
         self.assertTrue(alike(last, first, 9, NEVER_EMPTY))
         self.assertFalse(alike(last, first, 9))
 
+    def test_a_rule_that_is_the_first_way_by_another_name_is_the_last_one_from_the_other_end(self):
+        other, last = (f"qlru variant=H11_M1_{rule}_U1" for rule in ("R1", "R2"))
+        self.assertTrue(alike(other, last, 12, NEVER_EMPTY))
+        self.assertTrue(alike(last, other, 12, NEVER_EMPTY))
+        self.assertFalse(alike(other, last, 12, NOT_CLEAN))
+
     def test_lines_that_nobody_asks_for_may_stay_for_ever(self):
         self.assertTrue(keeps_strangers({"policy": "mru"}, 3))
         self.assertTrue(keeps_strangers({"policy": "mru", "of": "fill"}, 56))

@@ -25,7 +25,7 @@ using Half = std::vector<bool>;  // by set: whether it overflows
 class OuterIndexSearch {
  public:
   OuterIndexSearch(Interrogator& device, std::uint64_t granule_bytes, const std::vector<Overfull>& sets)
-      : device_(device), granule_bytes_(granule_bytes), sets_(sets), laps_(device, granule_bytes),
+      : granule_bytes_(granule_bytes), sets_(sets), laps_(device, granule_bytes),
         random_(stream(device.settings(), "index of an outer level")) {
     for (std::uint32_t set = 0; set < sets.size(); ++set) {
       for (const std::uint64_t line : sets[set]) {
@@ -175,7 +175,6 @@ class OuterIndexSearch {
     });
   }
 
-  Interrogator& device_;
   std::uint64_t granule_bytes_;
   const std::vector<Overfull>& sets_;
   OuterLaps laps_;

@@ -17,6 +17,7 @@
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/refusals.hpp"
 #include "probe/vulkan/gpu.hpp"
+#include "probe/vulkan/pipelines.hpp"
 
 namespace gpuinfer::probe {
 namespace {

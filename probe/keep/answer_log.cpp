@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <fstream>
 #include <set>
 
@@ -89,7 +88,7 @@ static_assert(std::endian::native == std::endian::little, "latencies are kept as
 std::vector<float> latencies_in(const std::string& bytes, std::size_t count) {
   std::vector<float> latency_cycles(count);
   require(bytes.size() == count * sizeof(float));
-  std::memcpy(latency_cycles.data(), bytes.data(), bytes.size());
+  std::ranges::copy(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(latency_cycles)).begin());
   require(std::ranges::all_of(latency_cycles, is_latency));
   return latency_cycles;
 }
@@ -534,8 +533,9 @@ AnswerLog::RowId AnswerLog::append(std::uint64_t place, const model::Question& q
           .about = text_of(about),
           .warm = bytes_of(question.warm),
           .record = bytes_of(question.record)};
-  row.latencies.resize(answer.latency_cycles.size() * sizeof(float));
-  std::memcpy(row.latencies.data(), answer.latency_cycles.data(), row.latencies.size());
+  const auto latencies = std::as_bytes(std::span(answer.latency_cycles));
+  row.latencies.resize(latencies.size());
+  std::ranges::copy(latencies, std::as_writable_bytes(std::span(row.latencies)).begin());
   return write(std::move(row));
 }
 

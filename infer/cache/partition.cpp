@@ -20,8 +20,10 @@ constexpr std::size_t smallest_window_lines = 256;
 constexpr std::size_t lines_from_everywhere = 128;
 constexpr std::size_t lines_before_start = 32;
 
-// What is no array of sets can be asked for ever.
-constexpr std::size_t most_accesses = std::size_t{1} << 24U;
+// What is no array of sets can be asked for ever; what is one shows another set now and then. Sets that cannot be
+// emptied, and policies that let most lines stay, make each of them dear.
+constexpr std::size_t most_accesses = std::size_t{1} << 27U;
+constexpr std::size_t most_accesses_without_a_set = std::size_t{1} << 24U;
 
 }  // namespace
 
@@ -378,17 +380,25 @@ std::optional<ConflictClass> Partitioner::first_set(std::string& reason) {
   return extract(lines_between(0, onset_lines_ + 1), reason);
 }
 
-bool Partitioner::is_too_dear(Partition& partition) const {
-  if (device_->accesses_asked() - accesses_before_ <= most_accesses) {
+bool Partitioner::is_too_dear(Partition& partition) {
+  const std::size_t asked = device_->accesses_asked();
+  if (partition.classes.size() > sets_found_) {
+    sets_found_ = partition.classes.size();
+    accesses_at_last_set_ = asked;
+  }
+  const bool too_many = asked - accesses_before_ > most_accesses;
+  if (!too_many && asked - accesses_at_last_set_ <= most_accesses_without_a_set) {
     return false;
   }
   partition.complete = false;
-  partition.reason = "more than " + std::to_string(most_accesses) + " accesses did not tell which lines share a set";
+  partition.reason = "more than " + std::to_string(too_many ? most_accesses : most_accesses_without_a_set) +
+                     " accesses did not tell which lines share a set";
   return true;
 }
 
 Partition Partitioner::find(ConflictClass first) {
-  accesses_before_ = device_->accesses_asked();
+  accesses_before_ = accesses_at_last_set_ = device_->accesses_asked();
+  sets_found_ = 0;
   // Where one set holds most of the contiguous lines that fit, others have room for more of those in any order.
   neighbours_crowd_ = 2 * std::size_t{first.ways} > onset_lines_;
   if (neighbours_crowd_) {

@@ -57,7 +57,7 @@ class Partitioner {
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
   [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);
   // Gives the partition up when it has cost too much.
-  [[nodiscard]] bool is_too_dear(Partition& partition) const;
+  [[nodiscard]] bool is_too_dear(Partition& partition);
   [[nodiscard]] Offsets lines_between(std::size_t first, std::size_t last) const;
   [[nodiscard]] Offsets lines_far_away(std::size_t window_lines);
 
@@ -69,7 +69,9 @@ class Partitioner {
   std::size_t buffer_lines_;
   std::size_t most_chunk_lines_;
   std::size_t chunk_lines_;
-  std::size_t accesses_before_ = 0;
+  std::size_t accesses_before_ = 0;       // the partition
+  std::size_t accesses_at_last_set_ = 0;  // that was found
+  std::size_t sets_found_ = 0;
   bool neighbours_crowd_ = false;
   bool witness_helps_ = false;  // where the laps of Conflicts show too little, and are no cheaper
   model::Random random_;

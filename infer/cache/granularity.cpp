@@ -377,6 +377,38 @@ Offsets entries_of(Interrogator& device, std::uint64_t start, std::uint64_t span
   return entries;
 }
 
+// Whether granules of so many bytes begin at each of these offsets, and at those between them that are present before
+// anything is loaded: lines that no flood evicted.
+bool gaps_are_explained(Interrogator& device, const Offsets& begins, std::uint64_t spacing) {
+  std::vector<model::Question> left_out;
+  for (std::size_t i = 2; i < begins.size(); ++i) {
+    if ((begins[i] - begins[i - 1]) % spacing != 0) {
+      return false;
+    }
+    for (std::uint64_t offset = begins[i - 1] + spacing; offset < begins[i]; offset += spacing) {
+      left_out.push_back(device.question({}, {offset}));
+    }
+  }
+  if (left_out.empty()) {
+    return true;
+  }
+  if (!device.starts_flooded() || 2 * left_out.size() > begins.size()) {
+    return false;
+  }
+  const auto readings = device.ask_voted(left_out, device.votes_needed());
+  return std::ranges::all_of(readings, [](const auto& reading) { return reading[0] == Reading::hit; });
+}
+
+// One of them that has another so many bytes before it, and one behind it. The first one may be no beginning.
+std::optional<std::uint64_t> between_neighbours(const Offsets& begins, std::uint64_t spacing) {
+  for (std::size_t i = 1; i + 1 < begins.size(); ++i) {
+    if ((i == 1 || begins[i] - begins[i - 1] == spacing) && begins[i + 1] - begins[i] == spacing) {
+      return begins[i];
+    }
+  }
+  return std::nullopt;
+}
+
 FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint64_t reach, Walk walk) {
   // The misses stand where granules begin, whatever their size.
   const std::uint64_t step = std::max(model::load_bytes, reach / 32);
@@ -385,11 +417,12 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   if (begins.size() < 4) {
     return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
   }
-  const std::uint64_t spacing = begins[2] - begins[1];
+  std::uint64_t spacing = begins[2] - begins[1];
   for (std::size_t i = 2; i < begins.size(); ++i) {
-    if (begins[i] - begins[i - 1] != spacing) {
-      return {.sector_bytes = {}, .reason = "the misses of a cold walk are not evenly spaced: fills differ in size"};
-    }
+    spacing = std::min(spacing, begins[i] - begins[i - 1]);
+  }
+  if (!gaps_are_explained(device, begins, spacing)) {
+    return {.sector_bytes = {}, .reason = "the misses of a cold walk are not evenly spaced: fills differ in size"};
   }
   if (device.address_of(begins[1]) % spacing != 0) {
     return {.sector_bytes = {}, .reason = "fill granules do not begin at multiples of their size"};
@@ -397,7 +430,11 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
 
   // A granule is symmetric; a prefetcher only looks ahead. So its last word brings its first, and nothing before or
   // after.
-  const std::uint64_t first = begins[1];
+  const std::optional<std::uint64_t> between = between_neighbours(begins, spacing);
+  if (!between) {
+    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
+  }
+  const std::uint64_t first = *between;
   const std::uint64_t last = first + spacing - model::load_bytes;
   const std::array<model::Question, 4> checks{device.question({last}, {first}), device.question({first}, {last}),
                                               device.question({last}, {first + spacing}),

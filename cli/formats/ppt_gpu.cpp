@@ -12,6 +12,7 @@
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/leaf_table.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::cli {
 
@@ -40,8 +41,6 @@ constexpr SmLimits unknown_sm{{}, "Volta", 64, 64, 32, 16, 8, 32, 4, 4, 1, 2048,
 std::string quoted(const std::string& text) {
   return nlohmann::json(on_one_line(text)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
-
-std::string whole(double number) { return std::to_string(std::llround(number)); }
 
 // The instructions that PPT-GPU has a table for, and their latencies.
 std::string nearest_instructions(const std::optional<ComputeCapability>& capability) {
@@ -119,9 +118,9 @@ class Module {
 
   void add(const std::string& key, const std::optional<double>& value, const std::string& leaf, double shipped) {
     if (!value) {
-      lose(leaf, fmt::format("not known; {} of PPT-GPU's TITANV stands in for {}", whole(shipped), key));
+      lose(leaf, fmt::format("not known; {} of PPT-GPU's TITANV stands in for {}", model::whole_text(shipped), key));
     }
-    add(key, whole(value.value_or(shipped)));
+    add(key, model::whole_text(value.value_or(shipped)));
   }
 
   void add_units() {
@@ -167,9 +166,9 @@ class Module {
   }
 
   void add_cache(const std::string& key, const ModelCache& cache) {
-    add(key + "_size", whole(cache.bytes));
-    add(key + "_line_size", whole(cache.line_bytes));
-    add(key + "_associativity", whole(cache.ways));
+    add(key + "_size", model::whole_text(cache.bytes));
+    add(key + "_line_size", model::whole_text(cache.line_bytes));
+    add(key + "_associativity", model::whole_text(cache.ways));
   }
 
   ModelCache model_cache(const std::string& key, const std::string& target, const ModelCache& shipped,
@@ -180,7 +179,7 @@ class Module {
     ModelCache result = shipped;
     const auto stands_in = [&](const char* leaf, double value, const char* field) {
       lose(leaves + leaf,
-           fmt::format("not known; {} of PPT-GPU's TITANV stands in for {}{}", whole(value), key, field));
+           fmt::format("not known; {} of PPT-GPU's TITANV stands in for {}{}", model::whole_text(value), key, field));
     };
     if (const auto bytes = cache.capacity_bytes ? cache.capacity_bytes
                            : cache.onset_bytes  ? cache.onset_bytes
@@ -236,7 +235,7 @@ class Module {
 
   void add_latency(const std::string& key, const std::optional<double>& cycles, const std::string& leaf) {
     if (cycles) {
-      text_ += fmt::format("units_latency[\"{}\"] = {}\n", key, whole(*cycles));
+      text_ += fmt::format("units_latency[\"{}\"] = {}\n", key, model::whole_text(*cycles));
     } else {
       lose(leaf, "not known; that of PPT-GPU's " + instructions_ + " stands in for " + key);
     }

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t least_distance = 3;
 
 // Beyond, a window is not widened in search of the period of a table.
-constexpr std::uint64_t widest_window_lines = 4096;
+constexpr std::uint64_t widest_outer_window_lines = 4096;
 
 using Half = std::vector<bool>;  // by set: whether it overflows
 
@@ -49,8 +49,8 @@ class OuterIndexSearch {
     assign_from_everywhere(to_fit);
     std::uint64_t window = window_lines();
     std::optional<IndexFit> fit = fit_to(window);
-    while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_window_lines)) {
-      if (!widen(std::min({2 * window, laps_.lines_of_buffer(), widest_window_lines}))) {
+    while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_outer_window_lines)) {
+      if (!widen(std::min({2 * window, laps_.lines_of_buffer(), widest_outer_window_lines}))) {
         return {.fit = {}, .reason = "some lines of a window behave as those of no set"};
       }
       window = window_lines();

@@ -221,7 +221,7 @@ std::optional<Interval> interval_of(const std::optional<model::RealInterval>& en
 }
 
 // How far the number of such a leaf spreads; none where its evidence does not say.
-std::optional<Interval> spread_of(const LeafFacts& row, double value, const LeafEvidence* evidence) {
+std::optional<Interval> interval_of(const LeafFacts& row, double value, const LeafEvidence* evidence) {
   static const EvidenceDetails none;
   const EvidenceDetails& details = evidence == nullptr ? none : evidence->details;
   switch (row.sameness) {
@@ -293,7 +293,7 @@ Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNod
   }
   if (const auto a = number(&first), b = number(&second); a && b) {
     if (row.is_measured) {
-      return judge_timed(*a, spread_of(row, *a, evidences.first), *b, spread_of(row, *b, evidences.second));
+      return judge_timed(*a, interval_of(row, *a, evidences.first), *b, interval_of(row, *b, evidences.second));
     }
     return *a == *b ? same() : different(change(*a, *b));
   }

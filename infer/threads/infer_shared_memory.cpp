@@ -90,14 +90,14 @@ SharedLoads loads_of(std::vector<std::uint32_t> offsets, model::Random& random) 
   return loads;
 }
 
-struct Line {
+struct StraightLine {
   double cycles_at_two = 0;
   double per_way = 0;
   std::optional<std::pair<double, double>> per_way_interval;  // 95 %
 };
 
 // Least squares over degrees from 2 on; at least two different ones.
-Line line_through(const std::vector<DegreeLatency>& points) {
+StraightLine line_through(const std::vector<DegreeLatency>& points) {
   const auto count = static_cast<Eigen::Index>(points.size());
   Eigen::Matrix<double, Eigen::Dynamic, 2> factors(count, 2);
   Eigen::VectorXd cycles(count);
@@ -109,7 +109,7 @@ Line line_through(const std::vector<DegreeLatency>& points) {
   }
   const Eigen::Matrix2d covariances = (factors.transpose() * factors).inverse();
   const Eigen::Vector2d solution = covariances * (factors.transpose() * cycles);
-  Line line{.cycles_at_two = solution(0), .per_way = solution(1), .per_way_interval = {}};
+  StraightLine line{.cycles_at_two = solution(0), .per_way = solution(1), .per_way_interval = {}};
   if (count > 2) {
     const double variance = (cycles - factors * solution).squaredNorm() / static_cast<double>(count - 2);
     const double error = std::sqrt(variance * covariances(1, 1));
@@ -481,7 +481,7 @@ model::SharedMemoryLatency law_of(const std::vector<DegreeLatency>& points, cons
     return law;
   }
   const auto tolerance = [&](double cycles) { return noise.tolerance_of(cycles, runs) / 2; };
-  const Line line = line_through({std::ranges::find(points, 2U, &DegreeLatency::degree), points.end()});
+  const StraightLine line = line_through({std::ranges::find(points, 2U, &DegreeLatency::degree), points.end()});
   if (line.per_way_interval) {
     auto& details = leaves["latency_cycles"].details;
     details.per_way = rounded_cycles(line.per_way);

@@ -15,6 +15,7 @@
 #include "probe/hdf5.hpp"
 #include "probe/importers.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/probe/answered.hpp"
 #include "tests/probe/descriptions.hpp"
 #include "tests/probe/scratch.hpp"
 
@@ -44,10 +45,6 @@ model::DeviceFacts some_facts() {
           .chooses_unit = true,
           .stored_targets = {"L1tex"},
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
-}
-
-Answer answered(std::vector<float> latency_cycles) {
-  return {.latency_cycles = std::move(latency_cycles), .refusal = std::nullopt};
 }
 
 Answer refused(const std::string& sentence) { return {.latency_cycles = {}, .refusal = sentence}; }
@@ -272,7 +269,7 @@ TEST_F(ArchiveFile, ContentsThatCannotBeAreRefused) {
 }
 
 // A row of `question`, as probe/archive.hpp has its columns.
-using Row = std::array<std::uint64_t, 6>;
+using QuestionRow = std::array<std::uint64_t, 6>;
 
 hdf5::Handle row_type(const std::vector<const char*>& columns) {
   hdf5::Handle type(H5Tcreate(H5T_COMPOUND, columns.size() * sizeof(std::uint64_t)), H5Tclose, "type");
@@ -296,10 +293,11 @@ void replace_texts(const std::filesystem::path& archive, const std::string& name
 TEST_F(ArchiveFile, SequencesThatCannotBeAreRefused) {
   constexpr std::uint64_t huge = std::numeric_limits<std::uint64_t>::max();
   const hdf5::Handle type = row_type(row_columns);
-  const std::vector<Row> whole(5, Row{0, 0, 2, 2, 5, 0});
-  for (const Row& row : {Row{0, 3, 2, 2, 5, 0}, Row{0, 2, huge, 2, 5, 0}, Row{0, 9, 11, 2, 5, 0}, Row{0, 0, 2, 5, 2, 0},
-                         Row{0, 0, 2, 7, 10, 0}, Row{0, 0, 2, 2, 5, 1}}) {
-    std::vector<Row> rows = whole;
+  const std::vector<QuestionRow> whole(5, QuestionRow{0, 0, 2, 2, 5, 0});
+  for (const QuestionRow& row :
+       {QuestionRow{0, 3, 2, 2, 5, 0}, QuestionRow{0, 2, huge, 2, 5, 0}, QuestionRow{0, 9, 11, 2, 5, 0},
+        QuestionRow{0, 0, 2, 5, 2, 0}, QuestionRow{0, 0, 2, 7, 10, 0}, QuestionRow{0, 0, 2, 2, 5, 1}}) {
+    std::vector<QuestionRow> rows = whole;
     rows.front() = row;
     replace(some_archive(), "question", type.get(), rows);
     EXPECT_TRUE(contains(error_of(path("some.h5")), "does not fit")) << testing::PrintToString(row);
@@ -316,7 +314,7 @@ TEST_F(ArchiveFile, OneSequenceForTooManyQuestionsIsRefused) {
     writer->append({&question, 1}, std::vector{answered({})});
     writer->close();
     replace(path("some.h5"), "question", row_type(row_columns).get(),
-            std::vector<Row>(times, {0, 0, accesses, accesses, accesses, 0}));
+            std::vector<QuestionRow>(times, {0, 0, accesses, accesses, accesses, 0}));
     replace_texts(path("some.h5"), "target", std::vector<std::string>(times, "L1tex"));
     replace_texts(path("some.h5"), "state", std::vector<std::string>(times, "clean"));
     return path("some.h5");

@@ -19,8 +19,8 @@
 
 namespace gpuinfer::infer {
 namespace {
-constexpr std::size_t sets = 4;
-constexpr std::size_t ways = 4;
+constexpr std::size_t set_count = 4;
+constexpr std::size_t way_count = 4;
 
 // LRU but for some fills, in which the line is not kept.
 class Departing final : public model::Answerer {
@@ -62,7 +62,7 @@ class Departing final : public model::Answerer {
  private:
   bool misses(std::uint64_t offset) {
     const std::uint64_t line = offset / line_bytes;
-    std::list<std::uint64_t>& set = lines_.at(line % sets);
+    std::list<std::uint64_t>& set = lines_.at(line % set_count);
     const auto found = std::find(set.begin(), set.end(), line);
     const bool is_miss = found == set.end();
     if (is_miss && departs_(++fills_, line, random_)) {
@@ -72,7 +72,7 @@ class Departing final : public model::Answerer {
       set.erase(found);
     }
     set.push_front(line);
-    if (set.size() > ways) {
+    if (set.size() > way_count) {
       set.pop_back();
     }
     return is_miss;
@@ -104,7 +104,7 @@ Searched searched(const Departing::Departs& departs, double misread_share, std::
   interrogator.set_fill_granularity(line_bytes);
   interrogator.set_line(line_bytes);
   const model::CacheDescription lru =
-      cache_of(std::vector<std::uint32_t>(sets, ways), model::BitsIndex{.bits = {5, 6}}, replacement("lru"));
+      cache_of(std::vector<std::uint32_t>(set_count, way_count), model::BitsIndex{.bits = {5, 6}}, replacement("lru"));
   DepartureTally tally(interrogator, lru);
   Searched found;
   found.contradiction = search_departures(interrogator, lru, tally);

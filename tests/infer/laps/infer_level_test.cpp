@@ -21,7 +21,7 @@ struct Level {
 };
 
 // Nearly every load hits up to three quarters of a capacity, none from one and a half of it on; memory comes last.
-LapDevice device_of(std::vector<Level> levels, double memory_cycles) {
+LapDevice device_with(std::vector<Level> levels, double memory_cycles) {
   levels.push_back({.capacity_bytes = 1e18, .cycles = memory_cycles});
   return {"L3", 4U << 20U, [levels](const model::AccessSequence& lap) {
             const auto bytes = static_cast<double>(lap.size() * level_line_bytes);
@@ -49,7 +49,7 @@ void expect_level(const CacheFinding& finding, double capacity_bytes, double hit
 }
 
 TEST(InferLevel, FindsTheSecondAndTheThird) {
-  LapDevice device = device_of(three_levels, 250);
+  LapDevice device = device_with(three_levels, 250);
   const CacheFinding second = infer_level(device, "L3", 1, Settings{});
   expect_level(second, 131072, 11);
   EXPECT_NEAR(second.cache.latency_cycles.miss.value_or(0), 40, 1);
@@ -59,13 +59,13 @@ TEST(InferLevel, FindsTheSecondAndTheThird) {
 }
 
 TEST(InferLevel, DisturbancesThatComeAndGoChangeNothing) {
-  LapDevice device = device_of(three_levels, 250);
+  LapDevice device = device_with(three_levels, 250);
   device.disturb(0.4, 100);
   expect_level(infer_level(device, "L3", 2, Settings{}), 786432, 40);
 }
 
 TEST(InferLevel, MemoryIsNoLevel) {
-  LapDevice device = device_of({{32768, 3}, {131072, 11}}, 250);
+  LapDevice device = device_with({{32768, 3}, {131072, 11}}, 250);
   const CacheFinding finding = infer_level(device, "L3", 2, Settings{});
   EXPECT_EQ(finding.evidence.leaves.at("latency_cycles").status, EvidenceStatus::unknown);
   EXPECT_EQ(finding.evidence.leaves.at("capacity_bytes").status, EvidenceStatus::unknown);
@@ -74,7 +74,7 @@ TEST(InferLevel, MemoryIsNoLevel) {
 
 // Others use the third level all the time, and the memory shows a plateau of its own.
 TEST(InferLevel, WhatLiesBehindADisturbedLevelIsNotTakenForIt) {
-  LapDevice quiet = device_of({{32768, 3}, {131072, 11}}, 250);
+  LapDevice quiet = device_with({{32768, 3}, {131072, 11}}, 250);
   LapDevice device("L3", 4U << 20U, [&](const model::AccessSequence& lap) {
     const std::uint64_t bytes = lap.size() * level_line_bytes;
     const bool is_in_third = bytes > 140'000 && bytes < 1'000'000;
@@ -87,7 +87,7 @@ TEST(InferLevel, WhatLiesBehindADisturbedLevelIsNotTakenForIt) {
 }
 
 TEST(InferLevel, SaysAfterTheBudgetWhatWholePassesSay) {
-  LapDevice device = device_of(three_levels, 250);
+  LapDevice device = device_with(three_levels, 250);
   Settings settings;
   settings.budget_accesses = 5'000'000;
   const CacheFinding some = infer_level(device, "L3", 2, settings);
@@ -100,7 +100,7 @@ TEST(InferLevel, SaysAfterTheBudgetWhatWholePassesSay) {
 }
 
 TEST(InferLevel, ALevelThatNeverComesUpAgainStaysOpen) {
-  LapDevice device = device_of(three_levels, 250);
+  LapDevice device = device_with(three_levels, 250);
   device.disturb(1, 2000);
   const CacheFinding finding = infer_level(device, "L3", 2, Settings{});
   EXPECT_NE(finding.evidence.leaves.at("latency_cycles").status, EvidenceStatus::resolved);

@@ -13,8 +13,6 @@
 namespace gpuinfer::infer {
 namespace {
 
-constexpr std::size_t many_accesses = 100000;
-
 model::Replacement policy(const std::string& name) { return {.policy = name, .parameters = {}, .equivalent = {}}; }
 
 MealyMachine machine_of(const std::string& name, std::uint32_t ways) {
@@ -67,6 +65,7 @@ TEST(MealyMachine, OnlyTheSetThatItIsConforms) {
   for (const char* name : {"lru", "fifo", "mru"}) {
     const SetOracle oracle = oracle_of(name, 2);
     Learning cost;
+    constexpr std::size_t many_accesses = 100000;
     SetExplorer explorer(oracle, 2, 3, many_accesses, cost);
     const bool is_lru = std::string(name) == "lru";
     EXPECT_EQ(conforms(explorer, lru, 2), is_lru) << name;

@@ -51,7 +51,7 @@ std::vector<SetSequence> random_sequences(std::size_t ways, bool moves_on_hit) {
   return sequences;
 }
 
-bool names(const model::LeafEvidence& leaf, const std::string& alternative) {
+bool names_alternative(const model::LeafEvidence& leaf, const std::string& alternative) {
   return std::ranges::find(leaf.alternatives, alternative) != leaf.alternatives.end();
 }
 
@@ -76,8 +76,8 @@ TEST(InferSetSequences, LeavesThePolicyThatMadeThemAndResolvesNothing) {
     EXPECT_EQ(finding.cache, model::CacheDescription{});
     const model::LeafEvidence& replacement = finding.evidence.leaves.at("replacement");
     EXPECT_EQ(replacement.status, model::EvidenceStatus::ambiguous);
-    EXPECT_EQ(names(replacement, "{policy: lru}"), moves_on_hit);
-    EXPECT_EQ(names(replacement, "{policy: fifo}"), !moves_on_hit);
+    EXPECT_EQ(names_alternative(replacement, "{policy: lru}"), moves_on_hit);
+    EXPECT_EQ(names_alternative(replacement, "{policy: fifo}"), !moves_on_hit);
     EXPECT_EQ(replacement.details.ways_of_the_set, std::vector<std::string>{"4"});
   }
 }

@@ -28,7 +28,7 @@ model::Replacement weighted(std::vector<double> weights) {
 
 const std::vector<double> fermi_weights{1, 3, 1, 1};
 
-model::CacheDescription four_ways(const model::Replacement& policy) {
+model::CacheDescription cache_of_four_ways(const model::Replacement& policy) {
   return cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {5, 6}}, policy);
 }
 
@@ -65,9 +65,9 @@ TEST(ValidateChance, TrueDescriptionsAreRefusedOnceInAHundred) {
   // More than 3 of 20, or 4 of 60, at one in a hundred: once in 20,000 or 3,000 runs of this test.
   const auto [recordings, most] = cases<std::pair<std::size_t, std::size_t>>(1, {{20, 3}, {60, 4}}).back();
   for (std::size_t i = 0; i < recordings; ++i) {
-    const model::CacheDescription cache = four_ways(i % 3 == 0   ? replacement("random")
-                                                    : i % 3 == 1 ? weighted(fermi_weights)
-                                                                 : weighted({1, 1, 2, 4}));
+    const model::CacheDescription cache = cache_of_four_ways(i % 3 == 0   ? replacement("random")
+                                                             : i % 3 == 1 ? weighted(fermi_weights)
+                                                                          : weighted({1, 1, 2, 4}));
     refused += p_value(cache, record(cache, 640, i % 2 == 0, 0, random), random()) <= believable ? 1U : 0U;
   }
   EXPECT_LE(refused, most);
@@ -78,19 +78,19 @@ TEST(ValidateChance, EqualSharesAreNotUnequalOnes) {
   for (const bool is_cyclic : {true, false}) {
     // Under random loads all shares miss as often, and lines that miss twice in a row tell them apart.
     const Recorded recorded =
-        record(four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 12'000 : 30'000);
-    EXPECT_LE(p_value(four_ways(replacement("random")), recorded), believable) << is_cyclic;
-    EXPECT_LE(p_value(four_ways(weighted({1, 1, 1, 5})), recorded), believable) << is_cyclic;
+        record(cache_of_four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 12'000 : 30'000);
+    EXPECT_LE(p_value(cache_of_four_ways(replacement("random")), recorded), believable) << is_cyclic;
+    EXPECT_LE(p_value(cache_of_four_ways(weighted({1, 1, 1, 5})), recorded), believable) << is_cyclic;
   }
 }
 
 TEST(ValidateChance, OtherWaysAndPoliciesAreNotTheSame) {
   model::Random random(fresh_seed());
-  const model::CacheDescription truth = four_ways(replacement("random"));
+  const model::CacheDescription truth = cache_of_four_ways(replacement("random"));
   const Recorded recorded = record(truth, 640, false, 0, random);
   EXPECT_LE(p_value(cache_of({5, 3, 4, 4}, *truth.index, *truth.replacement), recorded), believable);
   EXPECT_LE(p_value(cache_of({5, 5, 5, 5}, *truth.index, *truth.replacement), recorded), believable);
-  EXPECT_LE(p_value(truth, record(four_ways(replacement("lru")), 640, false, 0, random)), believable);
+  EXPECT_LE(p_value(truth, record(cache_of_four_ways(replacement("lru")), 640, false, 0, random)), believable);
 }
 
 // What every run has otherwise is misread, and so are as many of the others.
@@ -107,7 +107,7 @@ TEST(ValidateChance, MisreadsOfATrueCacheAreNoDifference) {
 // Where nearly all may hit or miss, next to nothing tells how often accesses are misread.
 TEST(ValidateChance, MisreadsThatLittleTellsOfAreNoDifference) {
   model::Random random(fresh_seed());
-  const model::CacheDescription cache = four_ways(replacement("brrip"));
+  const model::CacheDescription cache = cache_of_four_ways(replacement("brrip"));
   std::size_t refused = 0;
   for (int i = 0; i < 20; ++i) {
     refused += p_value(cache, record(cache, 640, true, 0.002, random), random()) <= believable ? 1U : 0U;
@@ -117,7 +117,7 @@ TEST(ValidateChance, MisreadsThatLittleTellsOfAreNoDifference) {
 
 TEST(ValidateChance, AnUnknownStartIsNoDifference) {
   model::Random random(fresh_seed());
-  const model::CacheDescription cache = four_ways(weighted(fermi_weights));
+  const model::CacheDescription cache = cache_of_four_ways(weighted(fermi_weights));
   Recorded recorded = record(cache, 640, true, 0, random);
   recorded.trace.question.state = model::StartState::keep;
   recorded.trace.start_is_known = false;
@@ -129,7 +129,7 @@ TEST(ValidateChance, AnUnknownStartIsNoDifference) {
 
 TEST(ValidateChance, SaysWhichMissesOfASetAreExpected) {
   model::Random random(fresh_seed());
-  const model::CacheDescription cache = four_ways(replacement("random"));
+  const model::CacheDescription cache = cache_of_four_ways(replacement("random"));
   const Recorded recorded = record(cache, 640, true, 0, random);
   const ChanceAgreement agreement = validate_chance(cache, recorded.trace, recorded.readings, model::Address{0}, 1);
   ASSERT_EQ(agreement.sets.size(), 4U);

@@ -32,9 +32,9 @@ TEST(Alternating, TheCountOutlivesAReset) {
 }
 
 TEST(Alternating, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Alternating>(every(1)), "");
-  EXPECT_TRUE(refusal_of<Alternating>(every(0)).starts_with("every_accesses: "));
-  EXPECT_TRUE(refusal_of<Alternating>({{"first", std::string("lru")}, {"second", std::string("fifo")}})
+  EXPECT_EQ(policy_refusal<Alternating>(every(1)), "");
+  EXPECT_TRUE(policy_refusal<Alternating>(every(0)).starts_with("every_accesses: "));
+  EXPECT_TRUE(policy_refusal<Alternating>({{"first", std::string("lru")}, {"second", std::string("fifo")}})
                   .starts_with("every_accesses: "));
 }
 

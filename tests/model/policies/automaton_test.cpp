@@ -103,28 +103,30 @@ TEST(Automaton, BeginsAtStartAndReturnsThereOnReset) {
 }
 
 TEST(Automaton, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Automaton>(lru_of_two), "");
-  EXPECT_EQ(refusal_of<Automaton>(fifo_of_two, {2, 2}), "");
-  EXPECT_EQ(refusal_of<Automaton>(with(lru_of_two, "start", std::int64_t{1})), "");
-  EXPECT_TRUE(refusal_of<Automaton>(lru_of_two, {2, 3}).starts_with("hits: has 2 entries"));
+  EXPECT_EQ(policy_refusal<Automaton>(lru_of_two), "");
+  EXPECT_EQ(policy_refusal<Automaton>(fifo_of_two, {2, 2}), "");
+  EXPECT_EQ(policy_refusal<Automaton>(with(lru_of_two, "start", std::int64_t{1})), "");
+  EXPECT_TRUE(policy_refusal<Automaton>(lru_of_two, {2, 3}).starts_with("hits: has 2 entries"));
   for (const std::string list : {"hits", "victims", "misses"}) {
     Parameters without = lru_of_two;
     without.erase(list);
-    EXPECT_TRUE(refusal_of<Automaton>(without).starts_with(list + ": is missing")) << list;
+    EXPECT_TRUE(policy_refusal<Automaton>(without).starts_with(list + ": is missing")) << list;
   }
   for (const std::string list : {"victims", "misses", "fills"}) {
-    EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, list, List{0})).starts_with(list + ": has 1 entries for 2"));
-    EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, list, List{0, 2})).starts_with(list + ": must be whole"));
-    EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, list, List{0, -1})).starts_with(list + ": must be whole"));
+    EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, list, List{0})).starts_with(list + ": has 1 entries for 2"));
+    EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, list, List{0, 2})).starts_with(list + ": must be whole"));
+    EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, list, List{0, -1})).starts_with(list + ": must be whole"));
   }
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "hits", Rows{{1, 0}, {1, 2}})).starts_with("hits: must be whole"));
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "hits", Rows{{1, 0}, {1}})).starts_with("hits: must have one"));
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "hits", Rows{{}, {}})).starts_with("hits: must have one"));
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "hits", Rows{})).starts_with("hits: has 0 states"));
   EXPECT_TRUE(
-      refusal_of<Automaton>(with(lru_of_two, "hits", Rows((1 << 20) + 1, {0, 0}))).starts_with("hits: has 1048577"));
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "start", std::int64_t{2})).starts_with("start: "));
-  EXPECT_TRUE(refusal_of<Automaton>(with(lru_of_two, "end", std::int64_t{2})).starts_with("end: "));
+      policy_refusal<Automaton>(with(lru_of_two, "hits", Rows{{1, 0}, {1, 2}})).starts_with("hits: must be whole"));
+  EXPECT_TRUE(
+      policy_refusal<Automaton>(with(lru_of_two, "hits", Rows{{1, 0}, {1}})).starts_with("hits: must have one"));
+  EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, "hits", Rows{{}, {}})).starts_with("hits: must have one"));
+  EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, "hits", Rows{})).starts_with("hits: has 0 states"));
+  EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, "hits", Rows((1 << 20) + 1, {0, 0})))
+                  .starts_with("hits: has 1048577"));
+  EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, "start", std::int64_t{2})).starts_with("start: "));
+  EXPECT_TRUE(policy_refusal<Automaton>(with(lru_of_two, "end", std::int64_t{2})).starts_with("end: "));
 }
 
 }  // namespace

@@ -40,12 +40,12 @@ TEST(Bip, OneInThirtyTwoNewLinesStaysByItself) {
 }
 
 TEST(Bip, ChecksItsParameter) {
-  EXPECT_EQ(refusal_of<Bip>({}), "");
-  EXPECT_EQ(refusal_of<Bip>(one_in(1 << 30)), "");
-  EXPECT_TRUE(refusal_of<Bip>(one_in(0)).starts_with("one_in: "));
-  EXPECT_TRUE(refusal_of<Bip>(one_in((1 << 30) + 1)).starts_with("one_in: "));
-  EXPECT_TRUE(refusal_of<Bip>({{"one_in", 2.5}}).starts_with("one_in: "));
-  EXPECT_TRUE(refusal_of<Bip>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
+  EXPECT_EQ(policy_refusal<Bip>({}), "");
+  EXPECT_EQ(policy_refusal<Bip>(one_in(1 << 30)), "");
+  EXPECT_TRUE(policy_refusal<Bip>(one_in(0)).starts_with("one_in: "));
+  EXPECT_TRUE(policy_refusal<Bip>(one_in((1 << 30) + 1)).starts_with("one_in: "));
+  EXPECT_TRUE(policy_refusal<Bip>({{"one_in", 2.5}}).starts_with("one_in: "));
+  EXPECT_TRUE(policy_refusal<Bip>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
 }
 
 }  // namespace

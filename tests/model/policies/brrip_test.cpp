@@ -44,13 +44,13 @@ TEST(Brrip, OneInThirtyTwoNewLinesIsPredictedLong) {
 }
 
 TEST(Brrip, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Brrip>({}), "");
-  EXPECT_EQ(refusal_of<Brrip>(one_in(1 << 30)), "");
-  EXPECT_TRUE(refusal_of<Brrip>(one_in(0)).starts_with("one_in: "));
-  EXPECT_TRUE(refusal_of<Brrip>(one_in((1 << 30) + 1)).starts_with("one_in: "));
-  EXPECT_TRUE(refusal_of<Brrip>({{"bits", std::int64_t{0}}}).starts_with("bits: "));
-  EXPECT_TRUE(refusal_of<Brrip>({{"promotion", std::string("none")}}).starts_with("promotion: "));
-  EXPECT_TRUE(refusal_of<Brrip>({{"seed", std::int64_t{1}}}).starts_with("seed: "));
+  EXPECT_EQ(policy_refusal<Brrip>({}), "");
+  EXPECT_EQ(policy_refusal<Brrip>(one_in(1 << 30)), "");
+  EXPECT_TRUE(policy_refusal<Brrip>(one_in(0)).starts_with("one_in: "));
+  EXPECT_TRUE(policy_refusal<Brrip>(one_in((1 << 30) + 1)).starts_with("one_in: "));
+  EXPECT_TRUE(policy_refusal<Brrip>({{"bits", std::int64_t{0}}}).starts_with("bits: "));
+  EXPECT_TRUE(policy_refusal<Brrip>({{"promotion", std::string("none")}}).starts_with("promotion: "));
+  EXPECT_TRUE(policy_refusal<Brrip>({{"seed", std::int64_t{1}}}).starts_with("seed: "));
 }
 
 }  // namespace

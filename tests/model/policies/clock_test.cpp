@@ -34,10 +34,10 @@ TEST(Clock, FillsOfFreeWaysDoNotMoveTheHand) {
 }
 
 TEST(Clock, ChecksItsParameter) {
-  EXPECT_EQ(refusal_of<Clock>({}), "");
-  EXPECT_EQ(refusal_of<Clock>(mark_fill("true")), "");
-  EXPECT_TRUE(refusal_of<Clock>(mark_fill("no")).starts_with("mark_fill: `no` is not known"));
-  EXPECT_TRUE(refusal_of<Clock>({{"hand", std::int64_t{0}}}).starts_with("hand: "));
+  EXPECT_EQ(policy_refusal<Clock>({}), "");
+  EXPECT_EQ(policy_refusal<Clock>(mark_fill("true")), "");
+  EXPECT_TRUE(policy_refusal<Clock>(mark_fill("no")).starts_with("mark_fill: `no` is not known"));
+  EXPECT_TRUE(policy_refusal<Clock>({{"hand", std::int64_t{0}}}).starts_with("hand: "));
 }
 
 }  // namespace

@@ -34,11 +34,11 @@ TEST(FavouredFifo, AHitOnTheNextToGoMakesItTheNewest) {
 }
 
 TEST(FavouredFifo, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<FavouredFifo>(with(0, {1})), "");
-  EXPECT_TRUE(refusal_of<FavouredFifo>(with(1, {1})).starts_with("others: "));
-  EXPECT_TRUE(refusal_of<FavouredFifo>(with(0, {2, 2})).starts_with("others: "));
-  EXPECT_TRUE(refusal_of<FavouredFifo>(with(0, {})).starts_with("others: "));
-  EXPECT_TRUE(refusal_of<FavouredFifo>({{"favoured_way", std::int64_t{0}}}).starts_with("others: "));
+  EXPECT_EQ(policy_refusal<FavouredFifo>(with(0, {1})), "");
+  EXPECT_TRUE(policy_refusal<FavouredFifo>(with(1, {1})).starts_with("others: "));
+  EXPECT_TRUE(policy_refusal<FavouredFifo>(with(0, {2, 2})).starts_with("others: "));
+  EXPECT_TRUE(policy_refusal<FavouredFifo>(with(0, {})).starts_with("others: "));
+  EXPECT_TRUE(policy_refusal<FavouredFifo>({{"favoured_way", std::int64_t{0}}}).starts_with("others: "));
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ TEST(Lip, ALineStaysFromItsFirstHitOn) {
 }
 
 TEST(Lip, HasNoParameters) {
-  EXPECT_EQ(refusal_of<Lip>({}), "");
-  EXPECT_TRUE(refusal_of<Lip>({{"one_in", std::int64_t{32}}}).starts_with("one_in: "));
+  EXPECT_EQ(policy_refusal<Lip>({}), "");
+  EXPECT_TRUE(policy_refusal<Lip>({{"one_in", std::int64_t{32}}}).starts_with("one_in: "));
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ TEST(Mru, OfFillGivesUpTheLineThatWasFilledLast) {
 }
 
 TEST(Mru, ChecksItsParameter) {
-  EXPECT_EQ(refusal_of<Mru>({}), "");
-  EXPECT_EQ(refusal_of<Mru>(of("access")), "");
-  EXPECT_TRUE(refusal_of<Mru>(of("hit")).starts_with("of: `hit` is not known"));
-  EXPECT_TRUE(refusal_of<Mru>({{"clear", std::string("on_miss")}}).starts_with("clear: "));
+  EXPECT_EQ(policy_refusal<Mru>({}), "");
+  EXPECT_EQ(policy_refusal<Mru>(of("access")), "");
+  EXPECT_TRUE(policy_refusal<Mru>(of("hit")).starts_with("of: `hit` is not known"));
+  EXPECT_TRUE(policy_refusal<Mru>({{"clear", std::string("on_miss")}}).starts_with("clear: "));
 }
 
 }  // namespace

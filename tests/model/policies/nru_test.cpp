@@ -62,19 +62,19 @@ TEST(Nru, OneWayGoesWhateverItsMark) {
 }
 
 TEST(Nru, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Nru>({}), "");
-  EXPECT_EQ(refusal_of<Nru>(nru("rotating", "on_access", "true"), {4, 5}), "");
-  EXPECT_EQ(refusal_of<Nru>(in_order({1, 0, 2}), {3, 3}), "");
-  EXPECT_TRUE(refusal_of<Nru>(nru("last", "on_miss", "true")).starts_with("victim: `last` is not known"));
-  EXPECT_TRUE(refusal_of<Nru>(nru("first", "on_hit", "true")).starts_with("clear: `on_hit` is not known"));
-  EXPECT_TRUE(refusal_of<Nru>(nru("first", "on_miss", "yes")).starts_with("keep_last: `yes` is not known"));
-  EXPECT_TRUE(refusal_of<Nru>({{"victim", std::string("order")}}).starts_with("order: is missing"));
-  EXPECT_TRUE(refusal_of<Nru>({{"order", std::vector<double>{0, 1}}}).starts_with("order: stands only beside"));
-  EXPECT_TRUE(refusal_of<Nru>(in_order({0, 2})).starts_with("order: must name each"));
-  EXPECT_TRUE(refusal_of<Nru>(in_order({0, 0.5})).starts_with("order: "));
-  EXPECT_TRUE(refusal_of<Nru>(in_order({0, -1})).starts_with("order: "));
-  EXPECT_TRUE(refusal_of<Nru>(in_order({0, 1}), {2, 3}).starts_with("order: has 2 entries"));
-  EXPECT_TRUE(refusal_of<Nru>({{"bits", std::int64_t{1}}}).starts_with("bits: "));
+  EXPECT_EQ(policy_refusal<Nru>({}), "");
+  EXPECT_EQ(policy_refusal<Nru>(nru("rotating", "on_access", "true"), {4, 5}), "");
+  EXPECT_EQ(policy_refusal<Nru>(in_order({1, 0, 2}), {3, 3}), "");
+  EXPECT_TRUE(policy_refusal<Nru>(nru("last", "on_miss", "true")).starts_with("victim: `last` is not known"));
+  EXPECT_TRUE(policy_refusal<Nru>(nru("first", "on_hit", "true")).starts_with("clear: `on_hit` is not known"));
+  EXPECT_TRUE(policy_refusal<Nru>(nru("first", "on_miss", "yes")).starts_with("keep_last: `yes` is not known"));
+  EXPECT_TRUE(policy_refusal<Nru>({{"victim", std::string("order")}}).starts_with("order: is missing"));
+  EXPECT_TRUE(policy_refusal<Nru>({{"order", std::vector<double>{0, 1}}}).starts_with("order: stands only beside"));
+  EXPECT_TRUE(policy_refusal<Nru>(in_order({0, 2})).starts_with("order: must name each"));
+  EXPECT_TRUE(policy_refusal<Nru>(in_order({0, 0.5})).starts_with("order: "));
+  EXPECT_TRUE(policy_refusal<Nru>(in_order({0, -1})).starts_with("order: "));
+  EXPECT_TRUE(policy_refusal<Nru>(in_order({0, 1}), {2, 3}).starts_with("order: has 2 entries"));
+  EXPECT_TRUE(policy_refusal<Nru>({{"bits", std::int64_t{1}}}).starts_with("bits: "));
 }
 
 }  // namespace

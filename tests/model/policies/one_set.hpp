@@ -98,7 +98,7 @@ inline std::string random_lines(std::size_t accesses, std::uint32_t letters, std
 
 // What is wrong with the parameters in sets of so many ways; nothing where they are fine.
 template <class Policy>
-std::string refusal_of(const Parameters& parameters, const std::vector<std::uint32_t>& ways = {}) {
+std::string policy_refusal(const Parameters& parameters, const std::vector<std::uint32_t>& ways = {}) {
   try {
     check({.policy = std::string(Policy::name), .parameters = parameters, .equivalent = {}}, ways);
   } catch (const InputError& error) {

@@ -75,19 +75,19 @@ TEST(Permutation, AFilledWayThatIsNotLastChangesPlacesWithTheLast) {
 
 TEST(Permutation, ChecksItsParameters) {
   const Rows fifo(2, {0, 1});
-  EXPECT_EQ(refusal_of<Permutation>(permutation(fifo, {1, 0})), "");
-  EXPECT_EQ(refusal_of<Permutation>(permutation(fifo, {1, 0}), {2, 2}), "");
-  EXPECT_TRUE(refusal_of<Permutation>(permutation(fifo, {1, 0}), {2, 3}).starts_with("miss: has 2 entries"));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation(fifo, {1, 1})).starts_with("miss: must name each"));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation(fifo, {1, 2, 0})).starts_with("miss: has 3 entries"));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation(fifo, {1, -1})).starts_with("miss: "));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation({{0, 1}, {0, 2}}, {1, 0})).starts_with("hits: must name each"));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation({{0, 1}, {0, 0.5}}, {1, 0})).starts_with("hits: "));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation({{0, 1}, {0}}, {1, 0})).starts_with("hits: has 2 lists"));
-  EXPECT_TRUE(refusal_of<Permutation>(permutation({{}}, {})).starts_with("hits: has 1 lists"));
-  EXPECT_TRUE(refusal_of<Permutation>({{"hits", fifo}}).starts_with("miss: is missing"));
-  EXPECT_TRUE(refusal_of<Permutation>({{"hits", std::vector<double>{0, 1}}}).starts_with("hits: "));
-  EXPECT_TRUE(refusal_of<Permutation>({{"misses", fifo}}).starts_with("misses: "));
+  EXPECT_EQ(policy_refusal<Permutation>(permutation(fifo, {1, 0})), "");
+  EXPECT_EQ(policy_refusal<Permutation>(permutation(fifo, {1, 0}), {2, 2}), "");
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation(fifo, {1, 0}), {2, 3}).starts_with("miss: has 2 entries"));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation(fifo, {1, 1})).starts_with("miss: must name each"));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation(fifo, {1, 2, 0})).starts_with("miss: has 3 entries"));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation(fifo, {1, -1})).starts_with("miss: "));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation({{0, 1}, {0, 2}}, {1, 0})).starts_with("hits: must name each"));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation({{0, 1}, {0, 0.5}}, {1, 0})).starts_with("hits: "));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation({{0, 1}, {0}}, {1, 0})).starts_with("hits: has 2 lists"));
+  EXPECT_TRUE(policy_refusal<Permutation>(permutation({{}}, {})).starts_with("hits: has 1 lists"));
+  EXPECT_TRUE(policy_refusal<Permutation>({{"hits", fifo}}).starts_with("miss: is missing"));
+  EXPECT_TRUE(policy_refusal<Permutation>({{"hits", std::vector<double>{0, 1}}}).starts_with("hits: "));
+  EXPECT_TRUE(policy_refusal<Permutation>({{"misses", fifo}}).starts_with("misses: "));
 }
 
 }  // namespace

@@ -105,12 +105,12 @@ TEST(Plru, TriesBothSplitsOnlyWhereTheyDiffer) {
 }
 
 TEST(Plru, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Plru>({}), "");
-  EXPECT_EQ(refusal_of<Plru>(tree("reversed", "power_of_two")), "");
-  EXPECT_TRUE(refusal_of<Plru>(tree("backward", "balanced")).starts_with("order: `backward` is not known"));
-  EXPECT_TRUE(refusal_of<Plru>(tree("forward", "half")).starts_with("split: `half` is not known"));
-  EXPECT_TRUE(refusal_of<Plru>({{"split", std::int64_t{2}}}).starts_with("split: "));
-  EXPECT_TRUE(refusal_of<Plru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
+  EXPECT_EQ(policy_refusal<Plru>({}), "");
+  EXPECT_EQ(policy_refusal<Plru>(tree("reversed", "power_of_two")), "");
+  EXPECT_TRUE(policy_refusal<Plru>(tree("backward", "balanced")).starts_with("order: `backward` is not known"));
+  EXPECT_TRUE(policy_refusal<Plru>(tree("forward", "half")).starts_with("split: `half` is not known"));
+  EXPECT_TRUE(policy_refusal<Plru>({{"split", std::int64_t{2}}}).starts_with("split: "));
+  EXPECT_TRUE(policy_refusal<Plru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(Qlru, WithoutAnAgeOf3R0TakesWay0AndR2TheHighest) {
 TEST(Qlru, ThereAre320Variants) {
   std::set<std::string> names;
   for (const Replacement& guess : Qlru::guesses({4})) {
-    EXPECT_EQ(refusal_of<Qlru>(guess.parameters), "");
+    EXPECT_EQ(policy_refusal<Qlru>(guess.parameters), "");
     names.insert(std::get<std::string>(guess.parameters.at("variant")));
   }
   EXPECT_EQ(names.size(), 320U);
@@ -122,11 +122,11 @@ TEST(Qlru, RefusesWhatIsNoVariant) {
        {"", "H", "lru", "H01_M0_R0_U0", "H22_M0_R0_U0", "H30_M0_R0_U0", "H11_M4_R0_U0", "H11_M1_R3_U0", "H11_M1_R0_U2",
         "H11_M1_R2_U3", "H11_M1_R1_U4", "H11_M1_R1_U0_", "H11_M1_R1_U0_UM", "H11_M1_R1_U0_UMO_UMO", "H11-M1-R1-U0",
         "QLRU_H11_M1_R1_U0", "H11_M:_R0_U0"}) {
-    EXPECT_TRUE(refusal_of<Qlru>(variant(name)).starts_with("variant: `" + name + "` is not known")) << name;
+    EXPECT_TRUE(policy_refusal<Qlru>(variant(name)).starts_with("variant: `" + name + "` is not known")) << name;
   }
-  EXPECT_TRUE(refusal_of<Qlru>({}).starts_with("variant: is missing"));
-  EXPECT_TRUE(refusal_of<Qlru>({{"variant", std::int64_t{11}}}).starts_with("variant: "));
-  EXPECT_TRUE(refusal_of<Qlru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
+  EXPECT_TRUE(policy_refusal<Qlru>({}).starts_with("variant: is missing"));
+  EXPECT_TRUE(policy_refusal<Qlru>({{"variant", std::int64_t{11}}}).starts_with("variant: "));
+  EXPECT_TRUE(policy_refusal<Qlru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ TEST(ResettingSlru, ALineMayGoOutOfTurn) {
 }
 
 TEST(ResettingSlru, HasNoParameters) {
-  EXPECT_EQ(refusal_of<ResettingSlru>({}), "");
-  EXPECT_TRUE(refusal_of<ResettingSlru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
+  EXPECT_EQ(policy_refusal<ResettingSlru>({}), "");
+  EXPECT_TRUE(policy_refusal<ResettingSlru>({{"bits", std::int64_t{2}}}).starts_with("bits: "));
 }
 
 }  // namespace

@@ -42,13 +42,13 @@ TEST(SetDuelling, OthersFollowTheOneThatMissesLess) {
 }
 
 TEST(SetDuelling, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<SetDuelling>(duel(2, 1)), "");
-  EXPECT_EQ(refusal_of<SetDuelling>({{"first", std::string("srrip")}, {"second", std::string("mru")}}), "");
-  EXPECT_TRUE(refusal_of<SetDuelling>({{"first", std::string("lru")}}).starts_with("second: "));
-  EXPECT_TRUE(refusal_of<SetDuelling>({{"first", std::string("random")}, {"second", std::string("lru")}})
+  EXPECT_EQ(policy_refusal<SetDuelling>(duel(2, 1)), "");
+  EXPECT_EQ(policy_refusal<SetDuelling>({{"first", std::string("srrip")}, {"second", std::string("mru")}}), "");
+  EXPECT_TRUE(policy_refusal<SetDuelling>({{"first", std::string("lru")}}).starts_with("second: "));
+  EXPECT_TRUE(policy_refusal<SetDuelling>({{"first", std::string("random")}, {"second", std::string("lru")}})
                   .starts_with("first: "));
-  EXPECT_TRUE(refusal_of<SetDuelling>(duel(1, 1)).starts_with("one_leader_in: "));
-  EXPECT_TRUE(refusal_of<SetDuelling>(duel(2, 31)).starts_with("psel_bits: "));
+  EXPECT_TRUE(policy_refusal<SetDuelling>(duel(1, 1)).starts_with("one_leader_in: "));
+  EXPECT_TRUE(policy_refusal<SetDuelling>(duel(2, 31)).starts_with("psel_bits: "));
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ TEST(Slru, SaysWhoGoesNextFromASetThatIsNotFull) {
 }
 
 TEST(Slru, NeedsASizeThatLeavesAWayUnprotected) {
-  EXPECT_EQ(refusal_of<Slru>(protecting(1)), "");
-  EXPECT_TRUE(refusal_of<Slru>({}).starts_with("protected_ways: is missing"));
-  EXPECT_TRUE(refusal_of<Slru>(protecting(0)).starts_with("protected_ways: must be whole, from 1"));
+  EXPECT_EQ(policy_refusal<Slru>(protecting(1)), "");
+  EXPECT_TRUE(policy_refusal<Slru>({}).starts_with("protected_ways: is missing"));
+  EXPECT_TRUE(policy_refusal<Slru>(protecting(0)).starts_with("protected_ways: must be whole, from 1"));
   EXPECT_THROW(Slru::check({.policy = "slru", .parameters = protecting(2), .equivalent = {}}, {4, 2}), InputError);
   EXPECT_EQ(Slru::guesses({4}).size(), 3U);
   EXPECT_EQ(Slru::guesses({4, 2}).size(), 1U);

@@ -52,13 +52,13 @@ TEST(Srrip, WithOneBitIsNru) {
 }
 
 TEST(Srrip, ChecksItsParameters) {
-  EXPECT_EQ(refusal_of<Srrip>({}), "");
-  EXPECT_EQ(refusal_of<Srrip>(srrip(8, "frequency")), "");
-  EXPECT_TRUE(refusal_of<Srrip>(srrip(0)).starts_with("bits: "));
-  EXPECT_TRUE(refusal_of<Srrip>(srrip(9)).starts_with("bits: "));
-  EXPECT_TRUE(refusal_of<Srrip>({{"bits", std::string("two")}}).starts_with("bits: "));
-  EXPECT_TRUE(refusal_of<Srrip>(srrip(2, "miss")).starts_with("promotion: `miss` is not known"));
-  EXPECT_TRUE(refusal_of<Srrip>({{"one_in", std::int64_t{32}}}).starts_with("one_in: "));
+  EXPECT_EQ(policy_refusal<Srrip>({}), "");
+  EXPECT_EQ(policy_refusal<Srrip>(srrip(8, "frequency")), "");
+  EXPECT_TRUE(policy_refusal<Srrip>(srrip(0)).starts_with("bits: "));
+  EXPECT_TRUE(policy_refusal<Srrip>(srrip(9)).starts_with("bits: "));
+  EXPECT_TRUE(policy_refusal<Srrip>({{"bits", std::string("two")}}).starts_with("bits: "));
+  EXPECT_TRUE(policy_refusal<Srrip>(srrip(2, "miss")).starts_with("promotion: `miss` is not known"));
+  EXPECT_TRUE(policy_refusal<Srrip>({{"one_in", std::int64_t{32}}}).starts_with("one_in: "));
 }
 
 }  // namespace

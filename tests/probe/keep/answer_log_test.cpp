@@ -18,6 +18,7 @@
 #include "probe/keep/kept_device.hpp"
 #include "probe/keep/sqlite.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/probe/answered.hpp"
 #include "tests/probe/descriptions.hpp"
 #include "tests/probe/scratch.hpp"
 
@@ -30,12 +31,8 @@ using model::StartState;
 
 const RunFacts some_run{{"device", "Größe \"7\""}, {"source", "cuda:0"}, {"targets", "L1tex L2"}};
 
-Answer answered(std::vector<float> latency_cycles) {
-  return {.latency_cycles = std::move(latency_cycles), .refusal = std::nullopt};
-}
-
 // Everything that has a form of its own: far offsets, steps back, latencies of any size, refusals.
-std::vector<AnsweredQuestion> some_answers() {
+std::vector<AnsweredQuestion> answers_of_all_forms() {
   constexpr std::uint64_t far = std::numeric_limits<std::uint64_t>::max();
   const Question first{.target = "L1tex", .state = StartState::clean, .warm = {0, 128, far, 4}, .record = {0, 256, 12}};
   Question again = first;
@@ -99,7 +96,7 @@ class AnswerLogFile : public ScratchTest {
 };
 
 TEST_F(AnswerLogFile, HoldsWhatWasAnswered) {
-  const auto answers = some_answers();
+  const auto answers = answers_of_all_forms();
   write(answers);
   const AnswerLog log(some());
   EXPECT_EQ(log.run(), some_run);
@@ -248,7 +245,7 @@ TEST_F(AnswerLogFile, CutOffAnywhereHoldsWhatWasBefore) {
 }
 
 TEST_F(AnswerLogFile, WhatIsLostIsToldOnce) {
-  const auto answers = some_answers();
+  const auto answers = answers_of_all_forms();
   write(answers);
   {
     const sqlite::Database database(some(), sqlite::Database::Open::existing);
@@ -261,7 +258,7 @@ TEST_F(AnswerLogFile, WhatIsLostIsToldOnce) {
 }
 
 TEST_F(AnswerLogFile, OneRunAtATimeWritesIt) {
-  write(some_answers());
+  write(answers_of_all_forms());
   AnswerLog log(some());
   expect_refused(some(), "some.journal: another gpuinfer is writing it");
   EXPECT_TRUE(contains(message_of<InputError>([&] { AnswerLog other(some(), some_run); }), "--resume"));
@@ -305,7 +302,7 @@ TEST_F(AnswerLogFile, RefusesWhatIsNone) {
 }
 
 TEST_F(AnswerLogFile, AFullDiskLeavesWhatWasThere) {
-  const auto answers = some_answers();
+  const auto answers = answers_of_all_forms();
   AnswerLog log(some(), some_run);
   append(log, answers);
   log.commit();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -195,105 +196,142 @@ LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& 
 }
 
 LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<const float> known_misses,
-                                 std::span<const float> evicted) {
+                                 std::span<const float> evicted)
+    : hit_median_(median({known_hits.begin(), known_hits.end()})),
+      miss_median_(median({known_misses.begin(), known_misses.end()})),
+      miss_median_interval_(median_interval({known_misses.begin(), known_misses.end()})),
+      known_hits_(known_hits.size()), known_misses_(known_misses.size()) {
   const std::vector<float> hits(known_hits.begin(), known_hits.end());
   const std::vector<float> misses(known_misses.begin(), known_misses.end());
-  hit_median_ = median({known_hits.begin(), known_hits.end()});
-  miss_median_ = median({known_misses.begin(), known_misses.end()});
-  miss_median_interval_ = median_interval({known_misses.begin(), known_misses.end()});
+  find_levels(hits, misses);
+  const std::vector<float> next_level = from_next_level(evicted);
+  add_next_level(next_level);
+  find_strays(hits, misses);
+  fit_levels(hits, misses, next_level);
+  settle_miss_median(misses, next_level);
+  measure_overlap();
+  tabulate();
+  count_misreads(hits, misses);
+  count_delays(misses);
+  update_rates();
+  judge_levels();
+}
 
-  const auto by_weight = [](const Component& a, const Component& b) { return a.weight < b.weight; };
-  const auto or_one = [&](Mixture mixture, double middle) {
+// What each sample is made of, apart from misreads of the other level.
+void LevelClassifier::find_levels(const std::vector<float>& hits, const std::vector<float>& misses) {
+  const auto or_one = [](Mixture mixture, double middle) {
     return mixture.empty() ? Mixture{{.weight = 1, .mean = middle, .deviation = smallest_deviation_cycles}}
                            : std::move(mixture);
   };
-  hits_ = or_one(find_components(hits), hit_median_);
-  misses_ = or_one(find_components(misses), miss_median_);
-  // A small part of one sample that lies where the other has a larger one is misreads, not a level of its own.
-  const auto without_misreads = [&](const Mixture& own, const Mixture& other) {
-    const Component main = *std::max_element(own.begin(), own.end(), by_weight);
-    Mixture kept;
-    std::copy_if(own.begin(), own.end(), std::back_inserter(kept), [&](const Component& part) {
-      return part.weight >= std::min(main.weight, most_misreads) ||
-             std::none_of(other.begin(), other.end(), [&](const Component& there) {
-               return there.weight > part.weight &&
-                      std::abs(there.mean - part.mean) < 3 * std::max(there.deviation, part.deviation);
-             });
-    });
-    return kept;
-  };
-  const Mixture hits_found = hits_;
-  hits_ = without_misreads(hits_, misses_);
-  misses_ = without_misreads(misses_, hits_found);
+  const Mixture of_hits = or_one(find_components(hits), hit_median_);
+  const Mixture of_misses = or_one(find_components(misses), miss_median_);
+  hits_ = without_misreads(of_hits, of_misses);
+  misses_ = without_misreads(of_misses, of_hits);
+}
 
-  const auto high_end = [](const Mixture& mixture) {
-    double end = mixture.front().mean;
-    for (const Component& component : mixture) {
-      end = std::max(end, component.mean + 6 * component.deviation);
-    }
-    return end;
-  };
-  // Beyond the slowest first touch nothing but strays is expected of an evicted line.
+// A small part of one sample that lies where the other has a larger one is misreads, not a level of its own.
+LevelClassifier::Mixture LevelClassifier::without_misreads(const Mixture& own, const Mixture& other) {
+  const double main = std::ranges::max_element(own, {}, &Component::weight)->weight;
+  Mixture kept;
+  std::ranges::copy_if(own, std::back_inserter(kept), [&](const Component& part) {
+    return part.weight >= std::min(main, most_misreads) || std::ranges::none_of(other, [&](const Component& there) {
+             return there.weight > part.weight &&
+                    std::abs(there.mean - part.mean) < 3 * std::max(there.deviation, part.deviation);
+           });
+  });
+  return kept;
+}
+
+// The slowest latency that this mixture explains.
+double LevelClassifier::high_end(const Mixture& mixture) {
+  double end = mixture.front().mean;
+  for (const Component& component : mixture) {
+    end = std::max(end, component.mean + 6 * component.deviation);
+  }
+  return end;
+}
+
+// Beyond the slowest first touch nothing but strays is expected of an evicted line.
+std::vector<float> LevelClassifier::from_next_level(std::span<const float> evicted) const {
   const double hit_high = high_end(hits_);
   const double slowest_miss = high_end(misses_);
   std::vector<float> next_level;
-  std::copy_if(evicted.begin(), evicted.end(), std::back_inserter(next_level),
-               [&](double value) { return value > hit_high && value <= slowest_miss; });
+  std::ranges::copy_if(evicted, std::back_inserter(next_level),
+                       [&](double value) { return value > hit_high && value <= slowest_miss; });
+  return next_level;
+}
+
+void LevelClassifier::add_next_level(const std::vector<float>& next_level) {
+  constexpr double weight_beside_first_touches = 0.1;
   if (next_level.size() >= fewest_of_a_component) {
     for (const Component& part : find_components(next_level)) {
       misses_.push_back(part);
-      misses_.back().weight *= 0.1;
+      misses_.back().weight *= weight_beside_first_touches;
     }
   }
-  for (const std::vector<float>& sample : {hits, misses}) {
-    const Mixture echoes = find_echoes(sample);
+}
+
+void LevelClassifier::find_strays(const std::vector<float>& hits, const std::vector<float>& misses) {
+  for (const std::vector<float>* sample : {&hits, &misses}) {
+    const Mixture echoes = find_echoes(*sample);
     strays_.insert(strays_.end(), echoes.begin(), echoes.end());
   }
-  std::vector<Sample> samples{Sample(hits, 0.99), Sample(misses, 0.01), Sample(next_level, 0.01)};
-  samples[0].fewest_hits = 1 - most_misreads;
-  samples[1].most_hits = most_misreads;
-  samples[2].most_hits = most_misreads;
-  refine(hits_, misses_, strays_, samples);
-  if (next_level.size() >= fewest_of_a_component) {
-    // The next level is the quickest one that evicted lines came from; some may have been driven beyond it.
-    std::sort(next_level.begin(), next_level.end());
-    const double quick = next_level[fewest_of_a_component / 2];
-    const Component& level =
-        *std::min_element(misses_.begin(), misses_.end(), [quick](const Component& a, const Component& b) {
-          return std::abs(a.mean - quick) < std::abs(b.mean - quick);
-        });
-    std::vector<double> of_level;
-    const auto take = [&](const std::vector<float>& sample) {
-      std::copy_if(sample.begin(), sample.end(), std::back_inserter(of_level),
-                   [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
-    };
-    take(misses);
-    take(next_level);
-    evicted_median_ = median({next_level.begin(), next_level.end()});
-    miss_median_ = of_level.empty() ? quick : median(of_level);
-    miss_median_interval_ = of_level.empty() ? std::pair(quick, quick) : median_interval(std::move(of_level));
-  }
+}
 
-  known_hits_ = hits.size();
-  known_misses_ = misses.size();
-  misread_hits_ = (1 - samples[0].hit_share) * samples[0].size();
-  misread_misses_ = samples[1].hit_share * samples[1].size();
-  measure_overlap();
-  tabulate();
-  const auto count = [this](std::span<const float> sample, Reading wrong) {
-    return static_cast<std::size_t>(
-        std::count_if(sample.begin(), sample.end(), [&](float value) { return read(value) == wrong; }));
+// All levels together, and which share of each sample is misread.
+void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
+                                 const std::vector<float>& next_level) {
+  std::array<Sample, 3> samples{Sample(hits, 0.99), Sample(misses, 0.01), Sample(next_level, 0.01)};
+  auto& [of_hits, of_misses, of_next_level] = samples;
+  of_hits.fewest_hits = 1 - most_misreads;
+  of_misses.most_hits = most_misreads;
+  of_next_level.most_hits = most_misreads;
+  refine(hits_, misses_, strays_, samples);
+  misread_hits_ = (1 - of_hits.hit_share) * of_hits.size();
+  misread_misses_ = of_misses.hit_share * of_misses.size();
+}
+
+// The next level is the quickest one that evicted lines came from; some may have been driven beyond it.
+void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level) {
+  if (next_level.size() < fewest_of_a_component) {
+    return;
+  }
+  std::ranges::sort(next_level);
+  const double quick = next_level[fewest_of_a_component / 2];
+  const Component& level = *std::ranges::min_element(
+      misses_, {}, [quick](const Component& component) { return std::abs(component.mean - quick); });
+  std::vector<double> of_level;
+  const auto take_from = [&](const std::vector<float>& sample) {
+    std::ranges::copy_if(sample, std::back_inserter(of_level),
+                         [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
   };
-  hits_read_as_misses_ = count(known_hits, Reading::miss);
-  misses_read_as_hits_ = count(known_misses, Reading::hit);
+  take_from(misses);
+  take_from(next_level);
+  evicted_median_ = median({next_level.begin(), next_level.end()});
+  miss_median_ = of_level.empty() ? quick : median(of_level);
+  miss_median_interval_ = of_level.empty() ? std::pair(quick, quick) : median_interval(std::move(of_level));
+}
+
+void LevelClassifier::count_misreads(const std::vector<float>& hits, const std::vector<float>& misses) {
+  const auto count = [this](const std::vector<float>& sample, Reading wrong) {
+    return static_cast<std::size_t>(std::ranges::count_if(sample, [&](float value) { return read(value) == wrong; }));
+  };
+  hits_read_as_misses_ = count(hits, Reading::miss);
+  misses_read_as_hits_ = count(misses, Reading::hit);
+}
+
+// Misses that come later than a miss by as much as a miss comes later than a hit.
+void LevelClassifier::count_delays(const std::vector<float>& misses) {
   const double gap = miss_median_ - hit_median_;
-  const auto delayed = static_cast<double>(std::count_if(misses.begin(), misses.end(), [&](double value) {
+  const auto delayed = static_cast<double>(std::ranges::count_if(misses, [&](double value) {
     return read(static_cast<float>(value)) == Reading::unclear &&
            read(static_cast<float>(value - gap)) == Reading::miss;
   }));
   // Two standard deviations more than were met.
   delayed_share_ = (delayed + 2 * std::sqrt(delayed)) / static_cast<double>(misses.size());
-  update_rates();
+}
+
+void LevelClassifier::judge_levels() {
   constexpr double most_wrong = 0.2;
   constexpr double most_wrong_plausible = 0.4;
   levels_are_apart_ = miss_median_ > hit_median_ && std::max(hit_misread_rate_, miss_misread_rate_) < most_wrong &&

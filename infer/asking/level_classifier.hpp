@@ -156,7 +156,21 @@ class LevelClassifier {
   static void add_components(Mixture& found, std::vector<float> values, double least_share);
   [[nodiscard]] static Mixture find_components(std::vector<float> values);
   [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
+  [[nodiscard]] static Mixture without_misreads(const Mixture& own, const Mixture& other);
+  [[nodiscard]] static double high_end(const Mixture& mixture);
+  // What the constructor goes through; samples of hits, of first touches, and of evicted lines that came from the next
+  // level.
+  void find_levels(const std::vector<float>& hits, const std::vector<float>& misses);
+  [[nodiscard]] std::vector<float> from_next_level(std::span<const float> evicted) const;
+  void add_next_level(const std::vector<float>& next_level);
+  void find_strays(const std::vector<float>& hits, const std::vector<float>& misses);
+  void fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
+                  const std::vector<float>& next_level);
+  void settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level);
   void measure_overlap();
+  void count_misreads(const std::vector<float>& hits, const std::vector<float>& misses);
+  void count_delays(const std::vector<float>& misses);
+  void judge_levels();
   [[nodiscard]] static double widest_deviation(const Mixture& mixture);
   // Which members of a level its components, shifted so, explain.
   struct Explained {

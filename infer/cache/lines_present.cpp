@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -104,103 +106,148 @@ AccessSequence walk_with_hot_lines(const Offsets& pool, std::size_t hot_lines, m
   return walk;
 }
 
-}  // namespace
+constexpr const char* too_few_lines = "the buffer holds too few lines more than fit";
+constexpr std::uint64_t fewest_lines = 192;
 
-LinesPresent count_lines_present(Interrogator& device, std::uint64_t line_bytes, std::uint64_t likely_lines) {
+// How many there may be, in a pool that holds many more. None: `reason` says why.
+std::optional<double> count_roughly(Interrogator& device, std::uint64_t line_bytes, std::uint64_t likely_lines,
+                                    std::uint64_t most_lines, model::Random& random, std::string& reason) {
   constexpr std::size_t glance = std::size_t{1} << 14U;
   constexpr double most_present = 0.25;
   constexpr double least_present = 0.01;
-  constexpr double deviation = 0.12;  // of a line, in what the loads are to tell
-  constexpr double most_off = 0.6;
-  constexpr double most_off_beside_counts = 1;
-  constexpr std::size_t most_loads = std::size_t{1} << 24U;
-  constexpr std::size_t looks = 40;  // at known hits, for each line of a pool
-  constexpr std::size_t times = 48;
-  constexpr std::array<std::size_t, 4> hot_lines{1, 2, 4, 8};
-  constexpr std::size_t fewest_times_of_most = 6;
-  constexpr std::uint64_t fewest_lines = 192;
-  constexpr double least_times_present = 5;
-  model::Random random = stream(device.settings(), "lines present");
-  const std::uint64_t lines_of_buffer = (device.buffer().bytes - aligned_start(device)) / line_bytes;
-  const std::uint64_t most_lines = lines_of_buffer / neighbours * neighbours;
-  LinesPresent present;
-
-  // How many there may be, in a pool that holds many more.
-  double about = 0;
-  for (std::uint64_t lines = std::max(fewest_lines, 4 * likely_lines); about == 0; lines *= 2) {
-    if (lines > most_lines) {
-      present.reason = "the buffer holds too few lines more than fit";
-      return present;
-    }
+  for (std::uint64_t lines = std::max(fewest_lines, 4 * likely_lines); lines <= most_lines; lines *= 2) {
     const Offsets pool = pool_of(device, line_bytes, lines, random);
     const Share share = share_of_hits(device, pool, glance, random);
     const double hits = static_cast<double>(share.hits) / static_cast<double>(std::max<std::size_t>(1, share.loads));
     if (hits < least_present) {
-      present.reason = "random loads hit too seldom";
-      return present;
+      reason = "random loads hit too seldom";
+      return std::nullopt;
     }
     if (hits <= most_present) {
-      about = hits * static_cast<double>(pool.size());
+      return hits * static_cast<double>(pool.size());
     }
   }
+  reason = too_few_lines;
+  return std::nullopt;
+}
 
-  std::vector<Mean> means;
-  std::uint64_t pool_lines = 0;
-  std::vector<std::uint64_t> at_once;
+// Lines of a pool that holds so many times what fits; none where the buffer is too small for one.
+std::optional<std::uint64_t> lines_of_pool(std::uint64_t times_more, double about, std::uint64_t most_lines) {
+  constexpr double least_times_present = 5;
+  const auto wanted = std::max(times_more / 6 * fewest_lines,
+                               static_cast<std::uint64_t>(std::ceil(static_cast<double>(times_more) * about)));
+  const std::uint64_t lines = std::min(wanted, most_lines);
+  return static_cast<double>(lines) < least_times_present * about ? std::nullopt : std::optional(lines);
+}
+
+std::size_t loads_to_tell(std::uint64_t lines, double about) {
+  constexpr double deviation = 0.12;  // of a line, in what the loads are to tell
+  constexpr std::size_t most_loads = std::size_t{1} << 24U;
+  return static_cast<std::size_t>(
+      std::min(static_cast<double>(most_loads), static_cast<double>(lines) * about / (deviation * deviation)));
+}
+
+// What all pools have shown.
+struct PoolCounts {
+  std::vector<Mean> means;             // one of each pool
+  std::vector<std::uint64_t> at_once;  // each time that they were counted
   std::uint64_t most_beside_hot = 0;
-  for (const std::uint64_t times_more : {6U, 12U}) {
-    const auto wanted = std::max(times_more / 6 * fewest_lines,
-                                 static_cast<std::uint64_t>(std::ceil(static_cast<double>(times_more) * about)));
-    const std::uint64_t lines = std::min(wanted, most_lines);
-    if (static_cast<double>(lines) < least_times_present * about || lines == pool_lines) {
-      present.reason = "the buffer holds too few lines more than fit";
-      return present;
-    }
-    pool_lines = lines;
-    const auto loads = static_cast<std::size_t>(
-        std::min(static_cast<double>(most_loads), static_cast<double>(lines) * about / (deviation * deviation)));
-    const Offsets pool = pool_of(device, line_bytes, lines, random);
-    // The rate of misreads must be known to much less than a line in the pool. Lines that were taken to fit do not tell
-    // it where nothing explains the cache.
-    device.forget_hits();
-    look_at_hits(device, looks * pool.size());
-    means.push_back(mean_of(device, share_of_hits(device, pool, loads, random), pool.size()));
-    present.loads += loads;
-    for (std::size_t time = 0; time < times / 2; ++time) {
-      at_once.push_back(count_at_once(device, model::random_walk(pool, laps_before * pool.size(), random)));
-      const std::uint64_t beside_hot =
-          count_at_once(device, walk_with_hot_lines(pool, hot_lines[time % hot_lines.size()], random));
-      most_beside_hot = std::max(most_beside_hot, beside_hot);
-    }
+
+  [[nodiscard]] std::uint64_t most_at_once() const { return *std::ranges::max_element(at_once); }
+  [[nodiscard]] bool are_known_to(double lines) const {
+    return std::ranges::all_of(means, [lines](const Mean& mean) { return mean.off_by <= lines; });
   }
-  const std::uint64_t most_at_once = *std::ranges::max_element(at_once);
-  const auto times_of_most = static_cast<std::size_t>(std::ranges::count(at_once, most_at_once));
-  const std::string seen = "on average " + std::to_string(means.front().lines) + " lines of one pool and " +
-                           std::to_string(means.back().lines) + " of another are present";
-  const auto whole = static_cast<std::uint64_t>(std::llround(means.front().lines));
-  const auto are_known_to = [&](double lines) {
-    return std::ranges::all_of(means, [&](const Mean& mean) { return mean.off_by <= lines; });
-  };
-  const bool are_that = are_known_to(most_off) && std::ranges::all_of(means, [&](const Mean& mean) {
+};
+
+void count_in_pool(Interrogator& device, const Offsets& pool, std::size_t loads, model::Random& random,
+                   PoolCounts& counts) {
+  constexpr std::size_t looks = 40;  // at known hits, for each line of a pool
+  constexpr std::size_t times = 24;
+  constexpr std::array<std::size_t, 4> hot_lines{1, 2, 4, 8};
+  // The rate of misreads must be known to much less than a line in the pool. Lines that were taken to fit do not tell
+  // it where nothing explains the cache.
+  device.forget_hits();
+  look_at_hits(device, looks * pool.size());
+  counts.means.push_back(mean_of(device, share_of_hits(device, pool, loads, random), pool.size()));
+  for (std::size_t time = 0; time < times; ++time) {
+    counts.at_once.push_back(count_at_once(device, model::random_walk(pool, laps_before * pool.size(), random)));
+    const std::uint64_t beside_hot =
+        count_at_once(device, walk_with_hot_lines(pool, hot_lines[time % hot_lines.size()], random));
+    counts.most_beside_hot = std::max(counts.most_beside_hot, beside_hot);
+  }
+}
+
+// The mean of each pool is the same whole number.
+std::optional<std::uint64_t> lines_by_means(const PoolCounts& counts) {
+  constexpr double most_off = 0.6;
+  const auto whole = static_cast<std::uint64_t>(std::llround(counts.means.front().lines));
+  const bool are_that = counts.are_known_to(most_off) && std::ranges::all_of(counts.means, [&](const Mean& mean) {
                           return std::abs(mean.lines - static_cast<double>(whole)) <= std::min(0.3, mean.off_by);
                         });
-  // Where lines are lost at times, fewer are present on average, and as many as there is room for often enough: were
-  // there room for one more, that would be seen as well.
-  const bool are_seen = times_of_most >= fewest_times_of_most && are_known_to(most_off_beside_counts) &&
-                        std::ranges::all_of(means, [&](const Mean& mean) {
-                          return mean.lines <= static_cast<double>(most_at_once) + mean.off_by &&
-                                 mean.lines >= static_cast<double>(most_at_once) - 1;
-                        });
-  if (are_that && std::max(most_at_once, most_beside_hot) <= whole) {
-    present.lines = whole;
-  } else if (are_seen && most_beside_hot <= most_at_once) {
-    present.lines = most_at_once;
-  } else if (are_that || are_seen) {
-    present.reason = seen + ", and " + std::to_string(std::max(most_at_once, most_beside_hot)) +
-                     " at once where some are loaded more often";
-  } else {
-    present.reason = seen + ", and " + std::to_string(most_at_once) + " at once at most";
+  return are_that ? std::optional(whole) : std::nullopt;
+}
+
+// Where lines are lost at times, fewer are present on average, and as many as there is room for often enough: were
+// there room for one more, that would be seen as well.
+std::optional<std::uint64_t> lines_by_the_most(const PoolCounts& counts) {
+  constexpr double most_off_beside_counts = 1;
+  constexpr std::ptrdiff_t fewest_times_of_most = 6;
+  const std::uint64_t most = counts.most_at_once();
+  const bool are_seen =
+      std::ranges::count(counts.at_once, most) >= fewest_times_of_most && counts.are_known_to(most_off_beside_counts) &&
+      std::ranges::all_of(counts.means, [&](const Mean& mean) {
+        return mean.lines <= static_cast<double>(most) + mean.off_by && mean.lines >= static_cast<double>(most) - 1;
+      });
+  return are_seen ? std::optional(most) : std::nullopt;
+}
+
+// `present`: what there is room for, or why that is not known.
+void judge(const PoolCounts& counts, LinesPresent& present) {
+  const std::uint64_t most_at_once = counts.most_at_once();
+  const std::uint64_t most_seen = std::max(most_at_once, counts.most_beside_hot);
+  const std::optional<std::uint64_t> by_means = lines_by_means(counts);
+  const std::optional<std::uint64_t> by_the_most = lines_by_the_most(counts);
+  if (by_means && most_seen <= *by_means) {
+    present.lines = by_means;
+    return;
   }
+  if (by_the_most && counts.most_beside_hot <= *by_the_most) {
+    present.lines = by_the_most;
+    return;
+  }
+  const std::string seen = "on average " + std::to_string(counts.means.front().lines) + " lines of one pool and " +
+                           std::to_string(counts.means.back().lines) + " of another are present, and ";
+  present.reason = by_means || by_the_most
+                       ? seen + std::to_string(most_seen) + " at once where some are loaded more often"
+                       : seen + std::to_string(most_at_once) + " at once at most";
+}
+
+}  // namespace
+
+LinesPresent count_lines_present(Interrogator& device, std::uint64_t line_bytes, std::uint64_t likely_lines) {
+  model::Random random = stream(device.settings(), "lines present");
+  const std::uint64_t lines_of_buffer = (device.buffer().bytes - aligned_start(device)) / line_bytes;
+  const std::uint64_t most_lines = lines_of_buffer / neighbours * neighbours;
+  LinesPresent present;
+  const std::optional<double> about =
+      count_roughly(device, line_bytes, likely_lines, most_lines, random, present.reason);
+  if (!about) {
+    return present;
+  }
+  PoolCounts counts;
+  std::optional<std::uint64_t> lines_before;
+  for (const std::uint64_t times_more : {6U, 12U}) {
+    const std::optional<std::uint64_t> lines = lines_of_pool(times_more, *about, most_lines);
+    if (!lines || lines == lines_before) {
+      present.reason = too_few_lines;
+      return present;
+    }
+    lines_before = lines;
+    const std::size_t loads = loads_to_tell(*lines, *about);
+    count_in_pool(device, pool_of(device, line_bytes, *lines, random), loads, random, counts);
+    present.loads += loads;
+  }
+  judge(counts, present);
   return present;
 }
 

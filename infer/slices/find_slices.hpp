@@ -9,16 +9,10 @@
 #include <vector>
 
 #include "infer/asking/asker.hpp"
+#include "infer/slices/fresh_pairs.hpp"
 #include "infer/slices/slice_structure.hpp"
 
 namespace gpuinfer::infer {
-
-// Fresh pairs of lines from all over the buffer, of which the structure said whether they share a slice.
-struct FreshPairs {
-  std::size_t asked = 0;
-  std::size_t together = 0;  // as was said
-  std::size_t wrong = 0;     // otherwise by most of several readings
-};
 
 struct FoundSlices {
   std::optional<std::uint32_t> count = {};
@@ -35,6 +29,15 @@ struct FoundSlices {
   std::vector<std::vector<std::uint64_t>> sectors = {};
 };
 
+// Stages that take values and give values:
+//   1. Which address bits tell slices apart inside a block, and the slice of each of its lines (labelled_block.hpp).
+//   2. A structure that gives all these labels (slice_structure.hpp).
+//   3. What the structure leaves open, and what other blocks add to it (named_slices.hpp).
+//   4. Fresh pairs from many blocks (fresh_pairs.hpp).
+//   5. The numbers in which blocks count (slice_naming.hpp).
+// Where one of 2 to 4 fails, slices are counted without a structure: lines from everywhere must lie in those of the
+// block.
+//
 // Needs a device that is asked for contended pairs of the target, and a buffer of several aligned blocks of 2 MB.
 // `sector_bytes`: a power of two, not more than a line. `home_mask`: address bits whose parity tells in which of two
 // parts a line of such a block has its home, 0 where there is one; slices of one part may seem to be slices of the

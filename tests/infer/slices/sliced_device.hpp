@@ -18,7 +18,7 @@
 #include "model/random.hpp"
 
 // Devices whose outer cache has slices, by a simulator that shares nothing with the product's.
-namespace gpuinfer::foreign {
+namespace gpuinfer::infer::foreign {
 
 struct SliceNoise {
   double jitter = 0;    // deviation, as a share of what a pair takes apart
@@ -123,7 +123,7 @@ inline HiddenSlices any_slices(std::uint64_t seed) {
   slices.modulo = std::min(slices.modulo, 127U);
   const bool is_quotient = random.below(3) != 0;
   const unsigned digits = bits - rows - static_cast<unsigned>(random.below(3));
-  infer::EchelonBasis independent;
+  EchelonBasis independent;
   std::vector<std::uint64_t> masks;
   while (masks.size() < rows + digits) {
     const std::uint64_t inside = random.below(std::uint64_t{1} << bits) << lowest;
@@ -148,4 +148,4 @@ inline SliceNoise any_noise(std::uint64_t seed) {
           .mirrored = random.below(2) == 0 ? 0 : 0.4 * random.unit()};
 }
 
-}  // namespace gpuinfer::foreign
+}  // namespace gpuinfer::infer::foreign

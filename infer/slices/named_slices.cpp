@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/slices/named_slices.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// The first line of a block tells the parities and the number; one line for each digit, which way it counts.
+std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices, std::uint64_t offset) {
+  const SliceStructure& structure = slices.structure;
+  const auto rows = structure.row_masks.size();
+  const auto first = asker.slice_among(slices.member_of_slice, offset);
+  if (!first) {
+    return std::nullopt;
+  }
+  const std::uint32_t row_flips = *first & ((1U << rows) - 1);
+  const std::uint32_t number = *first >> rows;
+  const auto numbered = [&](std::uint32_t other) {
+    return slices.member_of_slice[(other % structure.modulo) << rows | row_flips];
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    const std::uint64_t line = offset + structure.digit_steps[i];
+    pairs.push_back({numbered(number + structure.weights[i]), line});
+    pairs.push_back({numbered(number + structure.modulo - structure.weights[i]), line});
+  }
+  const std::vector<bool> together = asker.surely_together(pairs, sure);
+  std::uint32_t digit_flips = 0;
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    if (together[2 * i] == together[2 * i + 1]) {
+      return std::nullopt;
+    }
+    digit_flips |= (together[2 * i + 1] ? 1U : 0U) << i;
+  }
+  return SlicedBlock{.offset = offset, .constants = constants_of(structure, *first, digit_flips)};
+}
+
+// The first line of any block, one for each digit, and more of any place. None where a line is in no known slice.
+std::optional<std::vector<LabelledLine>> label_lines_of_any_block(PairAsker& asker, BlockLines& lines,
+                                                                  const LabelledBlock& block,
+                                                                  const SliceStructure& structure) {
+  constexpr std::size_t more_lines = 24;
+  std::vector<std::uint64_t> places{0};
+  places.insert(places.end(), structure.digit_steps.begin(), structure.digit_steps.end());
+  for (std::size_t i = 0; i < more_lines; ++i) {
+    places.push_back(lines.any_place());
+  }
+  const std::uint64_t other = lines.any_block();
+  std::vector<LabelledLine> labelled;
+  for (const std::uint64_t place : places) {
+    const auto label = asker.slice_among(block.members, other + place);
+    if (!label) {
+      return std::nullopt;
+    }
+    labelled.push_back({.place = place, .label = *label});
+  }
+  return labelled;
+}
+
+std::optional<NamedSlices> choose_senses_once(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
+                                              const SliceStructure& structure, const BlockConstants& constants) {
+  constexpr std::size_t blocks_asked = 4;
+  std::vector<std::vector<LabelledLine>> seen;
+  while (seen.size() < blocks_asked) {
+    auto labelled = label_lines_of_any_block(asker, lines, block, structure);
+    if (!labelled) {
+      return std::nullopt;
+    }
+    seen.push_back(std::move(*labelled));
+  }
+  for (std::uint32_t rows = 0; rows < std::uint32_t{1} << structure.row_masks.size(); ++rows) {
+    NamedSlices slices = named(with_rows(structure, rows), constants, block);
+    if (std::ranges::all_of(seen, [&](const auto& labelled) { return explains(slices, labelled); })) {
+      return slices;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+NamedSlices named(SliceStructure structure, const BlockConstants& constants, const LabelledBlock& block) {
+  NamedSlices slices{.structure = std::move(structure),
+                     .slice_of_label = {},
+                     .member_of_slice = std::vector<std::uint64_t>(block.members.size())};
+  for (const std::uint64_t member : block.members) {
+    slices.slice_of_label.push_back(slice_of(slices.structure, constants, member - block.offset));
+    slices.member_of_slice[slices.slice_of_label.back()] = member;
+  }
+  return slices;
+}
+
+SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
+  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
+    for (std::uint64_t& mask : structure.digit_masks) {
+      mask ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
+    }
+  }
+  return structure;
+}
+
+bool explains(const NamedSlices& slices, std::span<const LabelledLine> lines) {
+  const SliceStructure& structure = slices.structure;
+  const auto rows = structure.row_masks.size();
+  const std::uint32_t first = slices.slice_of_label[lines.front().label];
+  const std::uint32_t number = first >> rows;
+  std::uint32_t digit_flips = 0;
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    const bool flips =
+        slices.slice_of_label[lines[1 + i].label] >> rows != (number + structure.weights[i]) % structure.modulo;
+    digit_flips |= (flips ? 1U : 0U) << i;
+  }
+  const BlockConstants constants = constants_of(structure, first, digit_flips);
+  return std::ranges::all_of(lines, [&](const LabelledLine& line) {
+    return slice_of(structure, constants, line.place) == slices.slice_of_label[line.label];
+  });
+}
+
+std::optional<NamedSlices> choose_senses(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
+                                         const SliceStructure& structure, const BlockConstants& constants) {
+  std::optional<NamedSlices> slices;
+  for (int attempt = 0; attempt < attempts_asked && !slices; ++attempt) {
+    slices = choose_senses_once(asker, lines, block, structure, constants);
+  }
+  return slices;
+}
+
+std::vector<SlicedBlock> find_neighbours(PairAsker& asker, BlockLines& lines, const NamedSlices& slices) {
+  constexpr std::uint64_t most_pairs = 24;
+  std::vector<SlicedBlock> blocks;
+  for (std::uint64_t i = 0; i < std::min(most_pairs, lines.blocks() / 2); ++i) {
+    const std::uint64_t even = lines.random().below(lines.blocks() / 2) * 2;
+    for (const std::uint64_t number : {even, even + 1}) {
+      std::optional<SlicedBlock> block;
+      for (int attempt = 0; attempt < attempts_asked && !block; ++attempt) {
+        block = block_at(asker, slices, lines.block(number));
+      }
+      if (!block) {
+        return {};
+      }
+      blocks.push_back(*block);
+    }
+  }
+  return blocks;
+}
+
+std::optional<SlicedBlock> confirmed_block_at(PairAsker& asker, BlockLines& lines, const NamedSlices& slices,
+                                              std::uint64_t offset) {
+  constexpr std::size_t lines_asked = 12;
+  for (int attempt = 0; attempt < attempts_asked; ++attempt) {
+    const std::optional<SlicedBlock> block = block_at(asker, slices, offset);
+    if (!block) {
+      continue;
+    }
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < lines_asked; ++i) {
+      const std::uint64_t place = lines.any_place();
+      pairs.push_back({slices.member_of_slice[slice_of(slices.structure, block->constants, place)], offset + place});
+    }
+    if (std::ranges::all_of(asker.surely_together(pairs, sure), std::identity{})) {
+      return block;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuinfer::infer

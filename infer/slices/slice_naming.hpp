@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "infer/slices/slice_structure.hpp"
+
+namespace gpuinfer::infer {
+
+// The same slices by other numbers, in which the address above the block counts as it is, where blocks show that.
+// `neighbours`: what blocks add, in pairs of one and the next.
+//
+// A digit that nearly all blocks flip is written as what counts the other way; where blocks differ, either way is as
+// good, and the smaller weight stands for both. Where the number goes up by the same from most blocks to the next, it
+// is counted in that: the address above the block is added as it is then.
+[[nodiscard]] SliceStructure named_as_blocks_do(SliceStructure structure, std::span<const BlockConstants> neighbours);
+
+}  // namespace gpuinfer::infer

@@ -27,8 +27,9 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     return facts.source + " does not offer a carve-out of " + std::to_string(*carveout_kb) +
            " KB; ask for one of its `carveouts_kb`";
   }
-  if (sm && !(facts.chooses_unit && facts.sm_count && *sm < *facts.sm_count)) {
-    return facts.source + " cannot be told to load on SM " + std::to_string(*sm) + "; leave the choice to it";
+  if (sm && !(facts.chooses_unit && facts.sm_count && number_of(*sm) < *facts.sm_count)) {
+    return facts.source + " cannot be told to load on SM " + std::to_string(number_of(*sm)) +
+           "; leave the choice to it";
   }
   if (contended_pairs) {
     if (std::ranges::find(facts.contended_targets, question.target) == facts.contended_targets.end()) {

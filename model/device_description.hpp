@@ -94,7 +94,7 @@ struct Partitions {
   // second load on, inside which aligned blocks the index tells partitions apart (from one block to the next they may
   // be swapped), and what is present near an SM on average while it loads uniformly random lines from more than
   // fits: an interval of 95 %.
-  std::vector<std::vector<std::uint32_t>> sms = {};
+  std::vector<ComputeUnits> sms = {};
   bool keeps_copies = false;
   std::optional<std::uint64_t> block_bytes = {};
   std::optional<std::array<double, 2>> resident_bytes = {};
@@ -164,7 +164,7 @@ struct CacheDescription {
   // What is present on average during uniformly random loads from more than fits: an interval of 95 %.
   std::optional<std::array<double, 2>> resident_bytes;
   // Profiles: the SMs that have one such cache in common, a list for each of them.
-  std::vector<std::vector<std::uint32_t>> shared_by_sms;
+  std::vector<ComputeUnits> shared_by_sms;
   std::vector<std::string> assumed;  // leaves of a virtual device that no source gives
 
   bool operator==(const CacheDescription&) const;

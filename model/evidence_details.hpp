@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/compute_unit.hpp"
 #include "model/replacement.hpp"
 
 // What evidence says of single leaves besides status, confidence and alternatives. What a member means stands in its
@@ -124,8 +125,8 @@ struct EvidenceDetails {
   std::optional<std::vector<std::string>> apart;
   std::optional<std::uint64_t> parts;
   std::optional<std::uint64_t> asked;
-  std::optional<std::vector<std::uint32_t>> other_misses;
-  std::optional<std::vector<std::uint32_t>> other_latency;
+  std::optional<ComputeUnits> other_misses;
+  std::optional<ComputeUnits> other_latency;
   std::optional<std::uint64_t> fresh_pairs;
   std::optional<std::uint64_t> fresh_pairs_together;
   std::optional<std::uint64_t> fresh_pairs_wrong;

@@ -10,8 +10,8 @@ std::uint32_t home_of(const Partitions& partitions, std::uint64_t sector_bytes, 
   return covered_set_of(partitions.index, aligned_down(address, sector_bytes), key);
 }
 
-std::uint32_t near_part(const Partitions& partitions, std::optional<std::uint32_t> sm) {
-  const auto names_it = [sm](const std::vector<std::uint32_t>& sms) {
+std::uint32_t near_part(const Partitions& partitions, std::optional<ComputeUnit> sm) {
+  const auto names_it = [sm](const ComputeUnits& sms) {
     return sm && std::find(sms.begin(), sms.end(), *sm) != sms.end();
   };
   const auto named = std::find_if(partitions.sms.begin(), partitions.sms.end(), names_it);

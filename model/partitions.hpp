@@ -17,6 +17,6 @@ namespace gpuinfer::model {
                                     std::string_view key);
 
 // The part near an SM: the one whose list of SMs names it, else that of whoever is not named.
-[[nodiscard]] std::uint32_t near_part(const Partitions& partitions, std::optional<std::uint32_t> sm);
+[[nodiscard]] std::uint32_t near_part(const Partitions& partitions, std::optional<ComputeUnit> sm);
 
 }  // namespace gpuinfer::model

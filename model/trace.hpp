@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/access_sequence.hpp"
+#include "model/compute_unit.hpp"
 
 namespace gpuinfer::model {
 
@@ -34,7 +35,7 @@ struct Circumstances {
   std::optional<std::string> warm_target;  // the load path of the warm-up, where it is not that of the recorded part
   // What the unit sets aside as shared memory of the memory that is its L1 too.
   std::optional<std::uint32_t> shared_memory_kb;
-  std::optional<std::uint32_t> unit;  // that loads, counted from 0: of a GPU an SM, a compute unit
+  std::optional<ComputeUnit> unit;  // that loads
   // The recorded accesses are pairs of places. Many units at once add zero atomically, again and again, to words at
   // both places of a pair; each of the two gets the cycles from begin to end. Nothing is said of what is present.
   bool contended_pairs = false;

@@ -121,7 +121,7 @@ class VirtualParts {
   }
 
   // How much longer a load takes than if all were near. Throws InputError where a table does not cover the address.
-  double extra_cycles(model::Address address, std::optional<std::uint32_t> sm, bool is_miss) {
+  double extra_cycles(model::Address address, std::optional<model::ComputeUnit> sm, bool is_miss) {
     const std::uint32_t near = model::near_part(partitions_, sm);
     bool is_far = model::home_of(partitions_, sector_bytes_, address, "partitions.index") != near;
     if (partitions_.keeps_copies && (is_far || is_miss)) {

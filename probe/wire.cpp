@@ -199,7 +199,7 @@ json to_json(const model::Circumstances& circumstances) {
     object[carveout_key] = *circumstances.shared_memory_kb;
   }
   if (circumstances.unit) {
-    object[sm_key] = *circumstances.unit;
+    object[sm_key] = number_of(*circumstances.unit);
   }
   if (circumstances.contended_pairs) {
     object[contended_pairs_key] = true;
@@ -219,7 +219,7 @@ model::Circumstances parse_circumstances(const json& object) {
     circumstances.shared_memory_kb = narrowed(whole_member(object, carveout_key), carveout_key);
   }
   if (object.contains(sm_key)) {
-    circumstances.unit = narrowed(whole_member(object, sm_key), sm_key);
+    circumstances.unit = model::ComputeUnit{narrowed(whole_member(object, sm_key), sm_key)};
   }
   if (object.contains(contended_pairs_key)) {
     circumstances.contended_pairs = member(object, contended_pairs_key, &json::is_boolean, "true or false").get<bool>();

@@ -176,8 +176,8 @@ void add_nearness(const model::Partitions& partitions, const OptionValues& value
   const auto alike = [&](const auto& half_of) {
     std::size_t same = 0;
     for (std::size_t half = 0; half < 2; ++half) {
-      same += static_cast<std::size_t>(
-          std::ranges::count_if(partitions.sms[half], [&](std::size_t sm) { return half_of(sm) == half; }));
+      same += static_cast<std::size_t>(std::ranges::count_if(
+          partitions.sms[half], [&](model::ComputeUnit sm) { return half_of(number_of(sm)) == half; }));
     }
     return std::max(same, sms - same);
   };

@@ -166,7 +166,7 @@ std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles
                 .is_narrow = true};
 }
 
-std::optional<Figure> sm_map_figure(const std::string& what, const std::vector<std::vector<std::uint32_t>>& groups) {
+std::optional<Figure> sm_map_figure(const std::string& what, const std::vector<model::ComputeUnits>& groups) {
   if (groups.empty()) {
     return std::nullopt;
   }
@@ -180,9 +180,10 @@ std::optional<Figure> sm_map_figure(const std::string& what, const std::vector<s
                 .drawing = Drawing{},
                 .table = {.head = {"group", "SMs", "how many"}, .rows = {}}};
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    figure.table.rows.push_back({std::to_string(group), fmt::format("{}", fmt::join(groups[group], " ")),
-                                 std::to_string(groups[group].size())});
-    for (const std::uint32_t sm : groups[group]) {
+    const std::vector<std::uint32_t> sms = numbers_of(groups[group]);
+    figure.table.rows.push_back(
+        {std::to_string(group), fmt::format("{}", fmt::join(sms, " ")), std::to_string(sms.size())});
+    for (const std::uint32_t sm : sms) {
       const double x = width * (sm % in_row);
       const double y = height * (sm / in_row);
       figure.drawing->box(x, y, width - 3, height - 3,

@@ -32,6 +32,6 @@ struct NamedProfile {
 
 // Which SMs have a cache in common, or are near to one part of it. None where the profile has no such groups.
 [[nodiscard]] std::optional<Figure> sm_map_figure(const std::string& what,
-                                                  const std::vector<std::vector<std::uint32_t>>& groups);
+                                                  const std::vector<model::ComputeUnits>& groups);
 
 }  // namespace gpuinfer::cli::report

@@ -40,7 +40,7 @@ struct CacheClaims {
   std::optional<Claim<std::vector<model::Carveout>>> carveouts = {};
   std::optional<Claim<std::vector<std::string>>> shared_with = {};
   std::optional<Claim<std::array<double, 2>>> resident_bytes = {};
-  std::optional<Claim<std::vector<std::vector<std::uint32_t>>>> shared_by_sms = {};
+  std::optional<Claim<std::vector<model::ComputeUnits>>> shared_by_sms = {};
   std::optional<Claim<std::monostate>> sms = {};  // every SM was asked; evidence alone speaks of it
 
   std::optional<std::vector<unsigned>> exercised_bits = {};  // of the index

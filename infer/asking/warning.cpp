@@ -21,8 +21,8 @@ std::string sentence(const TooManyMisreads& misreads) {
 
 std::string sentence(const OddSms& sms) {
   return std::to_string(sms.other_misses.size() + sms.other_latency.size()) + " of " + std::to_string(sms.asked) +
-         " SMs answer otherwise (other misses " + model::to_flow_yaml(sms.other_misses) + ", another latency " +
-         model::to_flow_yaml(sms.other_latency) +
+         " SMs answer otherwise (other misses " + model::to_flow_yaml(numbers_of(sms.other_misses)) +
+         ", another latency " + model::to_flow_yaml(numbers_of(sms.other_latency)) +
          "), and none is expected; the profile holds for the others, so run again when the device has no other work";
 }
 

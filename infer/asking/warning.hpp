@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <variant>
-#include <vector>
+
+#include "model/compute_unit.hpp"
 
 namespace gpuinfer::infer {
 
@@ -21,8 +21,8 @@ struct TooManyMisreads {
 
 struct OddSms {
   std::size_t asked = 0;
-  std::vector<std::uint32_t> other_misses;
-  std::vector<std::uint32_t> other_latency;
+  model::ComputeUnits other_misses;
+  model::ComputeUnits other_latency;
 };
 
 // More moves through a level than its measured bandwidth allows.

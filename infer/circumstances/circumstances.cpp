@@ -145,15 +145,16 @@ std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t li
 namespace {
 
 std::vector<model::Question> on_every_sm(const Interrogator& device, const model::Question& question) {
-  std::vector<model::Question> questions(*device.facts().sm_count, question);
-  for (std::uint32_t sm = 0; sm < questions.size(); ++sm) {
-    questions[sm].circumstances.unit = sm;
+  std::vector<model::Question> questions;
+  for (const model::ComputeUnit sm : model::all_units(*device.facts().sm_count)) {
+    questions.push_back(question);
+    questions.back().circumstances.unit = sm;
   }
   return questions;
 }
 
 // SMs on which the median of the hits is further from that of most SMs than theirs are from each other.
-std::vector<std::uint32_t> sms_of_other_latency(Interrogator& device, std::uint64_t line_bytes) {
+model::ComputeUnits sms_of_other_latency(Interrogator& device, std::uint64_t line_bytes) {
   constexpr double least_cycles = 3;
   constexpr double deviations = 8;
   const AccessSequence lap = first_lines(8, line_bytes);
@@ -167,9 +168,9 @@ std::vector<std::uint32_t> sms_of_other_latency(Interrogator& device, std::uint6
   std::transform(medians.begin(), medians.end(), std::back_inserter(distances),
                  [common](double cycles) { return std::abs(cycles - common); });
   const double far = std::max(least_cycles, deviations * median(distances));
-  std::vector<std::uint32_t> others;
-  for (std::uint32_t sm = 0; sm < distances.size(); ++sm) {
-    if (distances[sm] > far) {
+  model::ComputeUnits others;
+  for (const model::ComputeUnit sm : model::all_units(distances.size())) {
+    if (distances[number_of(sm)] > far) {
       others.push_back(sm);
     }
   }
@@ -237,7 +238,6 @@ Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes) {
 
 SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_t onset_bytes) {
   constexpr std::size_t recorded = 4096;
-  const auto sms = static_cast<std::uint32_t>(*device.facts().sm_count);
   const std::uint64_t lines = std::min(device.buffer().bytes, onset_bytes + onset_bytes / 4) / line_bytes;
   model::Random random = stream(device.settings(), "walk on every SM");
   const AccessSequence all = first_lines(lines, line_bytes);
@@ -260,9 +260,11 @@ SmSurvey survey_sms(Interrogator& device, std::uint64_t line_bytes, std::uint64_
            binomial_upper_tail(recorded - count, recorded, 1 - share) > wrong_verdict;
   };
   const bool repeats = 2 * std::count_if(readings.begin(), readings.end(), is_as_common) > std::ssize(readings);
-  SmSurvey survey{.asked = sms, .other_misses = {}, .other_latency = sms_of_other_latency(device, line_bytes)};
-  for (std::uint32_t sm = 0; sm < sms; ++sm) {
-    if (!(repeats ? is_as_common(readings[sm]) : has_as_many(readings[sm]))) {
+  SmSurvey survey{
+      .asked = questions.size(), .other_misses = {}, .other_latency = sms_of_other_latency(device, line_bytes)};
+  for (const model::ComputeUnit sm : model::all_units(readings.size())) {
+    const std::vector<Reading>& of_sm = readings[number_of(sm)];
+    if (!(repeats ? is_as_common(of_sm) : has_as_many(of_sm))) {
       survey.other_misses.push_back(sm);
     }
   }

@@ -50,8 +50,8 @@ struct Sharing {
 
 struct SmSurvey {
   std::size_t asked = 0;
-  std::vector<std::uint32_t> other_misses;   // SMs where other accesses miss than on most, or more or fewer
-  std::vector<std::uint32_t> other_latency;  // SMs where a hit takes another time than on most
+  model::ComputeUnits other_misses;   // SMs where other accesses miss than on most, or more or fewer
+  model::ComputeUnits other_latency;  // SMs where a hit takes another time than on most
 };
 
 // The same sequence over more than `onset_bytes` on every SM. Where most SMs answer alike, each access is compared;

@@ -95,7 +95,7 @@ std::string resident(Interrogator& asker, Bytes line_bytes, Claim<std::array<dou
   return std::to_string(std::lround(bytes[0])) + " to " + std::to_string(std::lround(bytes[1])) + " bytes";
 }
 
-std::string sharers(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std::vector<std::uint32_t>>>& claim) {
+std::string sharers(Interrogator& asker, Bytes line_bytes, Claim<std::vector<model::ComputeUnits>>& claim) {
   SmGroups found = find_sm_groups(asker, line_bytes);
   if (!found.reason.empty()) {
     return found.reason;

@@ -34,7 +34,7 @@ struct Loads {
   std::vector<float> second;
 };
 
-Loads load_after(Asker& device, std::uint32_t by, std::uint32_t then, const AccessSequence& lines) {
+Loads load_after(Asker& device, model::ComputeUnit by, model::ComputeUnit then, const AccessSequence& lines) {
   model::Question bring = device.question_unflooded({}, lines);
   bring.state = model::StartState::flooded;
   bring.circumstances.unit = by;
@@ -142,7 +142,7 @@ class LineDifference {
 };
 
 // Which of the lines of an aligned page have their home near SM `by`, as SM `then` sees it, a block at a time.
-std::vector<bool> homes_in_page(Asker& device, std::uint32_t by, std::uint32_t then, std::uint64_t page,
+std::vector<bool> homes_in_page(Asker& device, model::ComputeUnit by, model::ComputeUnit then, std::uint64_t page,
                                 std::uint64_t block_bytes, std::uint64_t line_bytes, double limit) {
   model::Random random = stream(device.settings(), "homes in a page", page);
   std::vector<bool> homes(mapped_page_bytes / line_bytes);
@@ -188,21 +188,19 @@ class NearAndFarSearch {
         block_bytes_(std::min(std::bit_floor(kept_bytes_), mapped_page_bytes)) {}
 
   NearAndFar find() {
-    const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
-    std::vector<std::uint32_t> left(sms);
-    std::iota(left.begin(), left.end(), 0U);
-    const std::vector<Loads> loads = after(0, left);
+    const model::ComputeUnits sms = model::all_units(*device_->facts().sm_count);
+    const std::vector<Loads> loads = after(sms.front(), sms);
     const auto limit = limit_of_near(loads);
     limit_ = limit.value_or(std::numeric_limits<double>::infinity());
     if (limit) {
       describe(loads);
       group(loads);
     } else {
-      found_.sms = {left};
+      found_.sms = {sms};
     }
     if (found_.sms.size() == 1 && share_of_far(loads) <= few) {
       if (found_.reason.empty()) {
-        found_.reason = why_some_may_be_far(loads, left);
+        found_.reason = why_some_may_be_far(loads, sms);
       }
       return std::move(found_);
     }
@@ -217,13 +215,13 @@ class NearAndFarSearch {
 
  private:
   // Of lines from everywhere. Where they might not all find room at once, of a few in a row at a time, which do.
-  std::vector<Loads> after(std::uint32_t by, const std::vector<std::uint32_t>& sms) {
+  std::vector<Loads> after(model::ComputeUnit by, const model::ComputeUnits& sms) {
     constexpr std::size_t lines = 96;
     constexpr std::uint64_t room_for_all = 4 * lines;
     constexpr std::uint64_t few_in_a_row = 4;
     const std::uint64_t fitting = kept_bytes_ / line_bytes_;
     const std::uint64_t in_a_row = fitting < room_for_all ? std::clamp(fitting, std::uint64_t{1}, few_in_a_row) : 1;
-    model::Random random = stream(device_->settings(), "lines brought by an SM", by);
+    model::Random random = stream(device_->settings(), "lines brought by an SM", number_of(by));
     std::vector<AccessSequence> together(fitting < room_for_all ? lines / in_a_row : 1);
     for (AccessSequence& sequence : together) {
       for (std::size_t row = 0; row < lines / together.size(); row += in_a_row) {
@@ -234,7 +232,7 @@ class NearAndFarSearch {
       }
     }
     std::vector<Loads> loads;
-    for (const std::uint32_t sm : sms) {
+    for (const model::ComputeUnit sm : sms) {
       Loads& of_sm = loads.emplace_back();
       for (const AccessSequence& sequence : together) {
         const Loads more = load_after(*device_, by, sm, sequence);
@@ -247,7 +245,7 @@ class NearAndFarSearch {
 
   // Where near cannot be told from far: why it is not sure that no line is far, if it is not. Every SM loads the same
   // lines again until parts would have shown however little farther they are.
-  std::string why_some_may_be_far(std::vector<Loads> loads, const std::vector<std::uint32_t>& sms) {
+  std::string why_some_may_be_far(std::vector<Loads> loads, const model::ComputeUnits& sms) {
     constexpr double least_far_cycles = 1;
     constexpr std::size_t most_loads = 8192;
     std::vector<LineDifference> of_sms(sms.size());
@@ -268,7 +266,7 @@ class NearAndFarSearch {
         return "lines that are far by up to " + std::to_string(std::lround(std::ceil(unseen_cycles))) +
                " cycles would not have been seen";
       }
-      loads = after(0, sms);
+      loads = after(sms.front(), sms);
     }
   }
 
@@ -292,18 +290,18 @@ class NearAndFarSearch {
     for (std::uint32_t sm = 0; sm < of_sms.size(); ++sm) {
       auto of_alike = found_.sms.end();
       for (auto group = found_.sms.begin(); group != found_.sms.end(); ++group) {
-        const double share = share_of_others(of_sms[sm], of_sms[group->front()]);
+        const double share = share_of_others(of_sms[sm], of_sms[number_of(group->front())]);
         if (share > few && share < many) {
-          found_.reason = "SM " + std::to_string(sm) + " is neither like SM " + std::to_string(group->front()) +
-                          " nor clearly unlike it";
+          found_.reason = "SM " + std::to_string(sm) + " is neither like SM " +
+                          std::to_string(number_of(group->front())) + " nor clearly unlike it";
           return;
         }
         of_alike = share <= few ? group : of_alike;
       }
       if (of_alike == found_.sms.end()) {
-        found_.sms.push_back({sm});
+        found_.sms.push_back({model::ComputeUnit{sm}});
       } else {
-        of_alike->push_back(sm);
+        of_alike->push_back(model::ComputeUnit{sm});
       }
     }
   }
@@ -387,7 +385,7 @@ class NearAndFarSearch {
     const AccessSequence asked = random_blocks(recorded);
     model::Question question = device_->question_unflooded(random_blocks(laps * blocks), asked);
     question.state = model::StartState::flooded;
-    question.circumstances.unit = 0;
+    question.circumstances.unit = found_.sms.front().front();
     const std::vector<float> cycles = device_->latencies({&question, 1}).front();
     std::size_t near = 0;
     for (std::size_t first = 0; first < cycles.size(); first += cycles.size() / recorded) {

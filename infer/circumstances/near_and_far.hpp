@@ -19,7 +19,7 @@ namespace gpuinfer::infer {
 struct NearAndFar {
   // SMs that have the same part near, the ones of SM 0 first. One list if no SM is far from any line; then there is no
   // home, and a reason only if that is not sure. One list and a home: all SMs find the same lines far.
-  std::vector<std::vector<std::uint32_t>> sms;
+  std::vector<model::ComputeUnits> sms;
   double near_cycles = 0;
   double far_cycles = 0;                // more than near, at the first load
   bool keeps_copies = false;            // the second load of a far line is near

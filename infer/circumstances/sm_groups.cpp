@@ -27,11 +27,11 @@ class SmGroupSearch {
       return {.groups = {}, .reason = "it cannot be emptied, so what other SMs brought cannot be told from the rest"};
     }
     SmGroups found;
-    const auto sms = static_cast<std::uint32_t>(*device_->facts().sm_count);
-    for (std::uint32_t sm = 0; sm < sms; ++sm) {
+    for (const model::ComputeUnit sm : model::all_units(*device_->facts().sm_count)) {
       const auto of_sm = group_of(sm, found.groups);
       if (!of_sm) {
-        return {.groups = {}, .reason = "SM " + std::to_string(sm) + " finds only some of what others have brought"};
+        return {.groups = {},
+                .reason = "SM " + std::to_string(number_of(sm)) + " finds only some of what others have brought"};
       }
       if (*of_sm == found.groups.size()) {
         found.groups.emplace_back();
@@ -52,7 +52,7 @@ class SmGroupSearch {
     return model::cold_pass(begin, lines_of_group * line_bytes_, line_bytes_);
   }
 
-  [[nodiscard]] model::Question on(std::uint32_t sm, model::StartState state, AccessSequence warm,
+  [[nodiscard]] model::Question on(model::ComputeUnit sm, model::StartState state, AccessSequence warm,
                                    AccessSequence record) const {
     model::Question question = device_->question_unflooded(std::move(warm), std::move(record));
     question.state = state;
@@ -68,7 +68,7 @@ class SmGroupSearch {
     std::vector<double> of_groups;
   };
 
-  Delays delays(std::uint32_t sm, const std::vector<std::vector<std::uint32_t>>& groups) {
+  Delays delays(model::ComputeUnit sm, const std::vector<model::ComputeUnits>& groups) {
     constexpr std::size_t laps = 6;  // until the data are as near as they come
     AccessSequence all = ballast();
     for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -107,7 +107,7 @@ class SmGroupSearch {
 
   // The number of its group, which is a new one where it finds nothing; none when it finds half, or what several groups
   // have brought.
-  std::optional<std::size_t> group_of(std::uint32_t sm, const std::vector<std::vector<std::uint32_t>>& groups) {
+  std::optional<std::size_t> group_of(model::ComputeUnit sm, const std::vector<model::ComputeUnits>& groups) {
     constexpr int tries = 3;
     if (groups.size() >= most_groups_) {
       return std::nullopt;

@@ -11,8 +11,8 @@
 namespace gpuinfer::infer {
 
 struct SmGroups {
-  std::vector<std::vector<std::uint32_t>> groups;  // of SMs, each with one such cache in common
-  std::string reason;                              // why it is not known who shares
+  std::vector<model::ComputeUnits> groups;  // of SMs, each with one such cache in common
+  std::string reason;                       // why it is not known who shares
 };
 
 // Which SMs have a cache behind a nearer level in common: an SM finds what another one of its group has brought. How

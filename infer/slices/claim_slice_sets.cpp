@@ -83,7 +83,7 @@ class SliceSetClaims {
   }
 
   // Latencies of lines, each loaded once behind all of `warm`.
-  std::vector<float> loads_by(std::optional<std::uint32_t> unit, Sectors warm, Sectors lines) {
+  std::vector<float> loads_by(std::optional<model::ComputeUnit> unit, Sectors warm, Sectors lines) {
     model::Question question{.target = device_->target(),
                              .state = model::StartState::keep,
                              .warm = std::move(warm),

@@ -16,8 +16,8 @@ namespace gpuinfer::infer {
 
 // Who asks, and how he tells that a line is there.
 struct SliceView {
-  std::optional<std::uint32_t> unit = {};  // that loads; near to the slice
-  double most_present_cycles = 0;          // what a load of a line takes at most that is there
+  std::optional<model::ComputeUnit> unit = {};  // that loads; near to the slice
+  double most_present_cycles = 0;               // what a load of a line takes at most that is there
 };
 
 struct SliceSets {

@@ -261,7 +261,7 @@ Leaves<Details> sparse(Leaves<Details> rows) {
 
 const Leaves<EvidenceDetails>& evidence_detail_leaves() {
   const List<Text> names{};
-  const List<codec::Count> numbers{};
+  const List<codec::Sm> sms{};
   static const Leaves<Details> leaves = sparse({
       leaf("deterministic", &Details::deterministic, OrNull<codec::Words<bool>>{truth()},
            "of a policy: whether the same accesses always have the same outcome; null if that cannot be told"),
@@ -319,8 +319,8 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("apart", &Details::apart, names, "of `shared_with`: paths that do not find the lines"),
       leaf("parts", &Details::parts, count, "of `partitions`: how many parts, where their homes are not told"),
       leaf("asked", &Details::asked, count, "of `sms`: how many SMs were asked"),
-      leaf("other_misses", &Details::other_misses, numbers, "of `sms`: which have other misses than most"),
-      leaf("other_latency", &Details::other_latency, numbers, "of `sms`: which have another latency than most"),
+      leaf("other_misses", &Details::other_misses, sms, "of `sms`: which have other misses than most"),
+      leaf("other_latency", &Details::other_latency, sms, "of `sms`: which have another latency than most"),
       leaf(
           "fresh_pairs", &Details::fresh_pairs, count,
           "of `slice_index`: pairs of lines that took no part in finding it, of which it was said whether they share a "

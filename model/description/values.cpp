@@ -129,7 +129,7 @@ std::string Ways::write(const std::vector<std::uint32_t>& ways) const {
 
 LeafFacts Ways::facts() const { return {.sameness = Sameness::ways, .schema = schema::reference("ways")}; }
 
-std::string SmLists::text(const std::vector<std::vector<std::uint32_t>>& groups) {
+std::string SmLists::text(const std::vector<ComputeUnits>& groups) {
   std::map<std::size_t, std::size_t> count_of_size;
   for (const auto& group : groups) {
     ++count_of_size[group.size()];

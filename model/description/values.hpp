@@ -44,9 +44,17 @@ struct Ways {
   [[nodiscard]] LeafFacts facts() const;
 };
 
+// The number of an SM.
+struct Sm {
+  [[nodiscard]] static ComputeUnit read(const Place& place) { return ComputeUnit{Count{}.read(place)}; }
+  [[nodiscard]] static std::string write(ComputeUnit sm) { return Count{}.write(number_of(sm)); }
+  [[nodiscard]] static std::string text(ComputeUnit sm) { return Count{}.text(number_of(sm)); }
+  [[nodiscard]] static LeafFacts facts() { return Count{}.facts(); }
+};
+
 // SMs that have something in common, a list for each such group.
-struct SmLists : List<List<Count>> {
-  [[nodiscard]] static std::string text(const std::vector<std::vector<std::uint32_t>>& groups);
+struct SmLists : List<List<Sm>> {
+  [[nodiscard]] static std::string text(const std::vector<ComputeUnits>& groups);
 };
 
 [[nodiscard]] Map<LatencyCycles> latency_cycles();

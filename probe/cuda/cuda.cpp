@@ -104,7 +104,9 @@ constexpr std::uint64_t first_constants_bytes = 4U << 10U;
 // Where nothing but one SM may touch what is measured, it is always this one.
 constexpr std::uint32_t home_sm = 0;
 
-std::uint32_t sm_of(const model::Question& question) { return question.circumstances.unit.value_or(home_sm); }
+std::uint32_t sm_of(const model::Question& question, std::uint32_t usual = home_sm) {
+  return number_of(question.circumstances.unit.value_or(model::ComputeUnit{usual}));
+}
 
 class CudaProbe final : public model::Answerer {
  public:
@@ -508,7 +510,7 @@ model::Question CudaProbe::flooded(const Offer& offer, const model::Question& qu
 }
 
 std::optional<cuda::Played> CudaProbe::play_on_last_sm(const Offer& offer, const model::Question& question) {
-  last_sm_ = question.circumstances.unit.value_or(last_sm_);
+  last_sm_ = sm_of(question, last_sm_);
   return gpu_.play_on(last_sm_, manner_of(offer, question), question);
 }
 

@@ -303,7 +303,8 @@ std::vector<Played> Gpu::play_apart(const Manner& manner, std::span<const model:
   std::vector<std::uint32_t> at(questions.size());
   std::iota(at.begin(), at.end(), std::uint32_t{0});
   if (seats_of_sms) {
-    std::ranges::transform(questions, at.begin(), [](const auto& question) { return *question.circumstances.unit; });
+    std::ranges::transform(questions, at.begin(),
+                           [](const auto& question) { return number_of(*question.circumstances.unit); });
   }
   for (int i = 0; i < tries; ++i) {
     launch(manner, questions, at, seats_of_sms);

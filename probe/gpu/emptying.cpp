@@ -120,7 +120,7 @@ std::size_t batch_size(std::span<const model::Question> questions, std::size_t s
                        const std::function<bool(const model::Question&)>& is_refused) {
   constexpr std::size_t most_accesses = std::size_t{1} << 24U;
   const auto& first = questions.front();
-  std::set<std::uint32_t> sms_named;
+  std::set<model::ComputeUnit> sms_named;
   std::size_t count = 0;
   std::size_t accesses = 0;
   for (const auto& question : questions.first(std::min(questions.size(), sms))) {

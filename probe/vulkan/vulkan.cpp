@@ -225,7 +225,7 @@ std::vector<std::uint32_t> VulkanProbe::units_for(const Offer& offer, std::span<
     const std::uint32_t usual = offer.target.emptying == Emptying::streaming ? home_unit
                                 : apart                                      ? units[i]
                                                                              : last_unit_;
-    units[i] = questions[i].circumstances.unit.value_or(usual);
+    units[i] = number_of(questions[i].circumstances.unit.value_or(model::ComputeUnit{usual}));
   }
   last_unit_ = units.back();
   return units;

@@ -396,7 +396,8 @@ TEST(Footprint, LoadsTakeTheDataCacheApartFromTheTexturePath) {
 }
 
 TEST(SmMap, HasEachSmInItsGroup) {
-  const auto figure = sm_map_figure("SMs that share one", {{0, 2}, {1, 3}});
+  const auto figure = sm_map_figure("SMs that share one", {{model::ComputeUnit{0}, model::ComputeUnit{2}},
+                                                           {model::ComputeUnit{1}, model::ComputeUnit{3}}});
   ASSERT_TRUE(figure);
   EXPECT_NE(figure->note.find("2 groups"), std::string::npos);
   EXPECT_EQ(figure->table.rows.at(1), (std::vector<std::string>{"1", "1 3", "2"}));

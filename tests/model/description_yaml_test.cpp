@@ -51,7 +51,7 @@ EvidenceDetails every_detail() {
   details.interval_bytes = {1024, 2048};
   details.apart = {"L1D"};
   details.assuming = details.not_counted = {"a: b"};
-  details.other_misses = details.other_latency = std::vector<std::uint32_t>{7};
+  details.other_misses = details.other_latency = ComputeUnits{ComputeUnit{7}};
   details.broadcast = details.multicast = true;
   details.degree_by_stride = {1, {}, 2};
   details.elements_of_8_bytes = details.elements_of_16_bytes = {
@@ -184,7 +184,7 @@ DeviceDescription everything() {
   description.caches["L2"].partitions = Partitions{.index = BitsIndex{{12}},
                                                    .near = 1,
                                                    .far_cycles = 200.5,
-                                                   .sms = {{0, 2}, {1}},
+                                                   .sms = {{ComputeUnit{0}, ComputeUnit{2}}, {ComputeUnit{1}}},
                                                    .keeps_copies = true,
                                                    .block_bytes = 2097152,
                                                    .resident_bytes = {{1048576, 1052000.5}}};

@@ -57,7 +57,7 @@ const std::vector<Question> some_questions{
      .state = StartState::keep,
      .warm = {},
      .record = {12, 16},
-     .circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = 131}}};
+     .circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = model::ComputeUnit{131}}}};
 const std::vector<Answer> some_answers{answered({33, 250.5F, 1e6F}), refused("not in this state"), answered({}),
                                        answered({33, 34})};
 

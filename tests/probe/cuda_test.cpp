@@ -183,7 +183,7 @@ TEST_F(CudaProbeOnGpu, ANewMappingDropsTranslations) {
   for (const std::uint32_t sm : {0U, 1U}) {
     Question question{
         .target = "L2TLB", .state = StartState::invalidated, .warm = {}, .record = model::repeated(pages, 3)};
-    question.circumstances.unit = sm;
+    question.circumstances.unit = model::ComputeUnit{sm};
     for (const Answer& answer : ask_all({question, question})) {
       ASSERT_FALSE(answer.refusal) << *answer.refusal;
       const auto first = std::span(answer.latency_cycles).first(pages.size());
@@ -206,7 +206,7 @@ TEST_F(CudaProbeOnGpu, KernelsWithBanksOfTheirOwnShareACacheThatALaunchEmpties) 
     // Three times, since the code of the kernels goes through the same cache when it runs first.
     Question question{
         .target = "ConstL15", .state = StartState::invalidated, .warm = {}, .record = model::repeated(lines, 3)};
-    question.circumstances.unit = sm;
+    question.circumstances.unit = model::ComputeUnit{sm};
     for (const Answer& answer : ask_all({question, question})) {
       ASSERT_FALSE(answer.refusal) << *answer.refusal;
       const std::vector<float>& latencies = answer.latency_cycles;

@@ -99,7 +99,7 @@ for q in questions():
 TEST_F(Exec, OnlyAProcessThatHeedsCircumstancesIsToldThem) {
   const std::string echo = "\nfor q in questions(): say({'id': q['id'], 'error': json.dumps(q)})\n";
   Question question = question_of({4});
-  question.circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 64, .unit = 3};
+  question.circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 64, .unit = model::ComputeUnit{3}};
   const auto deaf = open_exec(script("greet()" + echo));
   EXPECT_TRUE(contains(deaf->ask({&question, 1}).front().refusal.value_or(""), "warm_targets"));
 
@@ -113,7 +113,7 @@ TEST_F(Exec, OnlyAProcessThatHeedsCircumstancesIsToldThem) {
   EXPECT_EQ(sent["sm"], 3);
   question.circumstances = {.warm_target = {}, .shared_memory_kb = 65, .unit = {}};
   EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "carve-out of 65 KB"));
-  question.circumstances = {.warm_target = {}, .shared_memory_kb = {}, .unit = 4};
+  question.circumstances = {.warm_target = {}, .shared_memory_kb = {}, .unit = model::ComputeUnit{4}};
   EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "SM 4"));
 }
 

@@ -165,7 +165,7 @@ TEST(BatchSize, IsOfWhatGoesOutTogether) {
   EXPECT_EQ(with([](Question& question) { question.state = StartState::invalidated; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.target = "ReadOnly"; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.circumstances.shared_memory_kb = 8; }), 2U);
-  EXPECT_EQ(with([](Question& question) { question.circumstances.unit = 0; }), 2U);
+  EXPECT_EQ(with([](Question& question) { question.circumstances.unit = model::ComputeUnit{0}; }), 2U);
   EXPECT_EQ(with([](Question& question) { question.circumstances.stores = {0}; }), 2U);
   Question stores = clean;
   stores.record = {0, 4};
@@ -179,7 +179,7 @@ TEST(BatchSize, IsOfWhatGoesOutTogether) {
 TEST(BatchSize, GivesEachNamedSmOneQuestion) {
   const auto on = [](std::uint32_t sm) {
     Question question{.target = "L1tex", .state = StartState::clean, .warm = {}, .record = {0}};
-    question.circumstances.unit = sm;
+    question.circumstances.unit = model::ComputeUnit{sm};
     return question;
   };
   EXPECT_EQ(together({on(0), on(1), on(2)}), 3U);

@@ -105,15 +105,17 @@ TEST(VirtualDevice, PlaysACacheWhoseSetsAreATuple) {
 TEST(VirtualDevice, PlaysNearAndFarPartsOfACache) {
   model::DeviceDescription description = small_device();
   description.caches["L2"] = small_cache();
-  description.caches["L2"].partitions =
-      model::Partitions{.index = model::BitsIndex{{6}}, .near = 0, .far_cycles = 30, .sms = {{0}, {1}}};
+  description.caches["L2"].partitions = model::Partitions{.index = model::BitsIndex{{6}},
+                                                          .near = 0,
+                                                          .far_cycles = 30,
+                                                          .sms = {{model::ComputeUnit{0}}, {model::ComputeUnit{1}}}};
   const auto asked = [&description](const std::vector<std::pair<std::uint32_t, model::AccessSequence>>& by_sm) {
     const auto device = open_virtual(description, "virtual:small", 1);
     Question each = question("L2", StartState::flooded, {}, {});
     std::vector<float> cycles;
     for (const auto& [sm, offsets] : by_sm) {
       each.record = offsets;
-      each.circumstances.unit = sm;
+      each.circumstances.unit = model::ComputeUnit{sm};
       cycles = latencies(*device, each);
       each.state = StartState::keep;
     }
@@ -132,7 +134,7 @@ TEST(VirtualDevice, PlaysNearAndFarPartsOfACache) {
   // So it does for what empties the cache.
   const auto device = open_virtual(description, "virtual:small", 1);
   Question by_other = question("L2", StartState::clean, {0}, {0});
-  by_other.circumstances.unit = 1;
+  by_other.circumstances.unit = model::ComputeUnit{1};
   EXPECT_EQ(latencies(*device, by_other), std::vector<float>{100}) << "what an SM brought is near it";
   EXPECT_EQ(latencies(*device, question("L2", StartState::clean, {0}, {0})), std::vector<float>{100});
   by_other.state = StartState::keep;
@@ -144,13 +146,13 @@ TEST(VirtualDevice, OfASmThatIsNotToldThePartNearIsTheOneThatIsCalledSo) {
   model::DeviceDescription description = small_device();
   description.caches["L2"] = small_cache();
   description.caches["L2"].partitions =
-      model::Partitions{.index = model::BitsIndex{{6}}, .near = 1, .far_cycles = 30, .sms = {{0}}};
+      model::Partitions{.index = model::BitsIndex{{6}}, .near = 1, .far_cycles = 30, .sms = {{model::ComputeUnit{0}}}};
   const auto device = open_virtual(description, "virtual:small", 1);
   Question asked = question("L2", StartState::clean, {0, 64}, {0, 64});
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
-  asked.circumstances.unit = 0;
+  asked.circumstances.unit = model::ComputeUnit{0};
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{100, 130}));
-  asked.circumstances.unit = 1;
+  asked.circumstances.unit = model::ComputeUnit{1};
   EXPECT_EQ(latencies(*device, asked), (std::vector<float>{130, 100}));
 }
 
@@ -364,9 +366,9 @@ TEST(VirtualDevice, ACarveOutLeavesTheWaysThatAreDescribed) {
   EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 200));
   laps.circumstances.shared_memory_kb = 48;
   EXPECT_TRUE(contains(refusal(*device, laps), "48 KB"));
-  laps.circumstances = {.warm_target = {}, .shared_memory_kb = {}, .unit = 1};
+  laps.circumstances = {.warm_target = {}, .shared_memory_kb = {}, .unit = model::ComputeUnit{1}};
   EXPECT_EQ(latencies(*device, laps), std::vector<float>(16, 100));
-  laps.circumstances.unit = 2;
+  laps.circumstances.unit = model::ComputeUnit{2};
   EXPECT_TRUE(contains(refusal(*device, laps), "SM 2"));
 }
 

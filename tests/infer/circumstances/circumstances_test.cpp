@@ -59,8 +59,8 @@ TEST_P(Circumstances, AreFoundOutWithTheCache) {
   EXPECT_EQ(finding.cache.shared_with, std::vector<std::string>{"ReadOnly"});
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
   EXPECT_EQ(sms.details.asked, 12U);
-  EXPECT_EQ(sms.details.other_misses, std::vector<std::uint32_t>{});
-  EXPECT_EQ(sms.details.other_latency, std::vector<std::uint32_t>{});
+  EXPECT_EQ(sms.details.other_misses, model::ComputeUnits{});
+  EXPECT_EQ(sms.details.other_latency, model::ComputeUnits{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Circumstances, testing::Values("lru", "fifo", "random"),
@@ -266,9 +266,9 @@ class OddSms final : public model::Answerer {
     std::vector<model::Answer> answers;
     for (model::Question question : questions) {
       const auto sm = std::exchange(question.circumstances.unit, std::nullopt);
-      answers.push_back((sm == 7 ? *other_ : *common_).ask({&question, 1}).front());
+      answers.push_back((sm == model::ComputeUnit{7} ? *other_ : *common_).ask({&question, 1}).front());
       for (float& cycles : answers.back().latency_cycles) {
-        cycles += sm == 13 ? 20.0F : 0.0F;
+        cycles += sm == model::ComputeUnit{13} ? 20.0F : 0.0F;
       }
     }
     return answers;
@@ -287,8 +287,8 @@ TEST(Circumstances, OddSmsAreNamed) {
   const CacheFinding finding = infer_cache(device, "L1tex", settings);
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
   EXPECT_EQ(sms.status, EvidenceStatus::resolved);
-  EXPECT_EQ(sms.details.other_misses, std::vector<std::uint32_t>{7});
-  EXPECT_EQ(sms.details.other_latency, std::vector<std::uint32_t>{13});
+  EXPECT_EQ(sms.details.other_misses, model::ComputeUnits{model::ComputeUnit{7}});
+  EXPECT_EQ(sms.details.other_latency, model::ComputeUnits{model::ComputeUnit{13}});
   ASSERT_EQ(finding.warnings.size(), 1U);
   const infer::OddSms& odd = std::get<infer::OddSms>(finding.warnings.front());
   EXPECT_EQ(odd.asked, *sms.details.asked);

@@ -57,10 +57,10 @@ class DeviceInParts final : public model::Answerer {
       }
       std::vector<float> cycles;
       for (const std::uint64_t offset : question.warm) {
-        static_cast<void>(load(number_of(facts_.buffer.address + offset), *question.circumstances.unit));
+        static_cast<void>(load(number_of(facts_.buffer.address + offset), number_of(*question.circumstances.unit)));
       }
       for (const std::uint64_t offset : question.record) {
-        cycles.push_back(load(number_of(facts_.buffer.address + offset), *question.circumstances.unit));
+        cycles.push_back(load(number_of(facts_.buffer.address + offset), number_of(*question.circumstances.unit)));
       }
       answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
     }
@@ -126,7 +126,7 @@ TEST(NearAndFar, TwoPartsAndTheParityOfTheHome) {
                                        .keeps_copies = keeps_copies});
     EXPECT_EQ(found.reason, "");
     ASSERT_EQ(found.sms.size(), 2U);
-    EXPECT_EQ(found.sms[1], (std::vector<std::uint32_t>{2, 3, 8, 9, 14, 15, 20, 21}));
+    EXPECT_EQ(numbers_of(found.sms[1]), (std::vector<std::uint32_t>{2, 3, 8, 9, 14, 15, 20, 21}));
     EXPECT_EQ(found.sms[0].size(), 16U);
     EXPECT_NEAR(found.near_cycles, 280, 5);
     EXPECT_NEAR(found.far_cycles, 165, 5);
@@ -208,7 +208,7 @@ TEST(NearAndFar, OfFourPartsTheSmsAreTold) {
   const NearAndFar found = found_of({.home_of = [](std::uint64_t address) { return address / 4096 % 4; },
                                      .near_to = [](std::uint32_t sm) { return std::size_t{sm % 4}; }});
   ASSERT_EQ(found.sms.size(), 4U);
-  EXPECT_EQ(found.sms[1], (std::vector<std::uint32_t>{1, 5, 9, 13, 17, 21}));
+  EXPECT_EQ(numbers_of(found.sms[1]), (std::vector<std::uint32_t>{1, 5, 9, 13, 17, 21}));
   EXPECT_FALSE(found.home);
 }
 

@@ -39,7 +39,7 @@ std::vector<AnsweredQuestion> answers_of_all_forms() {
   again.state = StartState::invalidated;
   Question other = first;
   other.record = {far / 2, far / 2 + 1, 0};
-  other.circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = 131};
+  other.circumstances = {.warm_target = "ReadOnly", .shared_memory_kb = 228, .unit = model::ComputeUnit{131}};
   const Question empty{.target = "L2", .state = StartState::keep, .warm = {}, .record = {}};
   return {{first, answered({33, 65535, 0})},
           {again, answered({33, 65536, 1})},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/nearest_word.hpp"
 #include "model/errors.hpp"
 
 namespace fs = std::filesystem;
@@ -71,8 +72,8 @@ fs::path description_file(const std::string& name_or_file) {
   }
   std::error_code absent;
   if (!fs::is_regular_file(name_or_file, absent)) {
-    throw InputError("`" + name_or_file +
-                     "` is neither a file nor the name of a published device; `gpuinfer list devices` has the names");
+    throw InputError("`" + name_or_file + "` is neither a file nor the name of a published device" +
+                     did_you_mean(name_or_file, described_device_names()) + "; `gpuinfer list devices` has the names");
   }
   return name_or_file;
 }

@@ -43,7 +43,10 @@ class Help(harness.ProgramTest):
         self.assertIn("did you mean `doctor`?", self.expect(2, "help", "docter").stderr)
         self.assertIn("did you mean `--device`?", self.expect(2, "--target=L1tex", "--devise=host").stderr)
         self.assertIn("did you mean `L1tex`?", self.expect(2, "--target=L1text").stderr)
-        self.assertNotIn("did you mean", self.expect(2, "frobnicate").stderr)
+        for profile in (("show", "gtx870"), ("--target=L1tex", "--device=virtual:gtx870"), ("diff", "gtx780", "gtx870")):
+            self.assertIn("did you mean `gtx780`?", self.expect(2, *profile).stderr)
+        for unlike in (("frobnicate",), ("show", "frobnicate")):
+            self.assertNotIn("did you mean", self.expect(2, *unlike).stderr)
 
 
 class List(harness.ProgramTest):

@@ -92,12 +92,12 @@ class Simulation {
       ready_.push({.time = 0, .warp = warp});
     }
     // Both queues are in the order of time: what is put into them comes a fixed time later, or after what is there.
-    while (!ready_.empty() || !under_way_.empty()) {
-      if (under_way_.empty() || (!ready_.empty() && ready_.front().time < under_way_.front().time)) {
+    while (!ready_.empty() || !outstanding_.empty()) {
+      if (outstanding_.empty() || (!ready_.empty() && ready_.front().time < outstanding_.front().time)) {
         const Ready next = ready_.pop();
         issue(next.warp, next.time);
       } else {
-        complete(under_way_.pop());
+        complete(outstanding_.pop());
       }
     }
     return registers_free_;
@@ -107,14 +107,14 @@ class Simulation {
   struct Warp {
     std::uint32_t load = 0;     // that is issued next
     std::uint32_t request = 0;  // of that load
-    std::uint32_t loads_under_way = 0;
+    std::uint32_t outstanding_loads = 0;
     bool stopped = false;  // by the scoreboard
   };
   struct Ready {
     double time = 0;
     std::uint32_t warp = 0;
   };
-  struct UnderWay {
+  struct Outstanding {
     double time = 0;  // when it is written back
     std::uint32_t warp = 0;
     bool ends_load = false;
@@ -124,7 +124,7 @@ class Simulation {
     Warp& warp = warps_[number];
     const std::vector<std::uint32_t>& requests = number + 1 == warps_.size() ? last_warp_ : whole_warp_;
     const bool starts_load = warp.request == 0;
-    if (starts_load && warp.loads_under_way == loads_per_warp_) {
+    if (starts_load && warp.outstanding_loads == loads_per_warp_) {
       warp.stopped = true;
       return;
     }
@@ -135,13 +135,13 @@ class Simulation {
       }
       --free_;
     }
-    warp.loads_under_way += starts_load ? 1 : 0;
+    warp.outstanding_loads += starts_load ? 1 : 0;
     const double taken = std::max(now, memory_free_);
     memory_free_ = taken + timing_.memory_per_line;
     registers_free_ =
         std::max(taken + latency_, registers_free_) + timing_.write_back_per_request * requests[warp.request];
     const bool ends_load = ++warp.request == requests.size();
-    under_way_.push({.time = registers_free_, .warp = number, .ends_load = ends_load});
+    outstanding_.push({.time = registers_free_, .warp = number, .ends_load = ends_load});
     if (ends_load) {
       warp.request = 0;
       ++warp.load;
@@ -151,10 +151,10 @@ class Simulation {
     }
   }
 
-  void complete(const UnderWay& request) {
+  void complete(const Outstanding& request) {
     Warp& warp = warps_[request.warp];
     if (request.ends_load) {
-      --warp.loads_under_way;
+      --warp.outstanding_loads;
     }
     if (kind_ == OutstandingKind::mshr || (kind_ == OutstandingKind::prt && request.ends_load)) {
       ++free_;
@@ -178,7 +178,7 @@ class Simulation {
   std::vector<std::uint32_t> last_warp_;
   std::vector<Warp> warps_;
   Queue<Ready> ready_;
-  Queue<UnderWay> under_way_;
+  Queue<Outstanding> outstanding_;
   Queue<std::uint32_t> waiting_;  // warps, for an entry
   double memory_free_ = 0;
   double registers_free_ = 0;

@@ -76,14 +76,14 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   constexpr double most_threads_of_sm = 2048;
   const double sms = std::min<double>(sm_count, stream.blocks);
   const double threads = std::min(static_cast<double>(stream.blocks) * stream.block_threads, sms * most_threads_of_sm);
-  const double bytes_under_way = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
+  const double outstanding_bytes = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
   // An SM draws on its own memory alone, and on what all share as far as its outstanding loads go. Latencies are about
   // those of most GPUs.
   const bool is_own =
       memory == "L1" || memory == "texture" || memory == "shared" || memory == "shared_store" || memory == "constant";
   const double latency_cycles = is_own ? 30 : 250;
   const double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
-  const double bytes_per_second = std::min(limit, bytes_under_way * clock_hz / latency_cycles);
+  const double bytes_per_second = std::min(limit, outstanding_bytes * clock_hz / latency_cycles);
   const double seconds = static_cast<double>(bytes_moved(stream)) / bytes_per_second;
   return {.cycles = seconds * clock_hz, .seconds = seconds};
 }

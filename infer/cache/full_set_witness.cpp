@@ -41,7 +41,7 @@ model::Question FullSetWitness::question(const std::vector<bool>& loaded, Access
 
 // In a lap over all lines after the last one was loaded, the first to miss is what that line drove out; those behind it
 // may be evicted by lines of the lap.
-std::optional<std::size_t> FullSetWitness::first_driven_out() const {
+std::optional<std::size_t> FullSetWitness::first_evicted() const {
   const std::vector<bool> all(lines_.size(), true);
   const std::vector<model::Question> questions(looks, question(all, lines_));
   std::vector<double> evidence(lines_.size());
@@ -63,7 +63,7 @@ std::optional<std::size_t> FullSetWitness::first_driven_out() const {
 // Some policies let the two lines drive each other out for ever, and one answer then says as much as several.
 bool FullSetWitness::learn_pattern() {
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    record_.push_back(lines_[driven_out_]);
+    record_.push_back(lines_[evicted_]);
     record_.push_back(lines_.back());
   }
   const std::vector<model::Question> questions(looks, question(std::vector<bool>(lines_.size(), true), record_));
@@ -97,11 +97,11 @@ bool FullSetWitness::learn_pattern() {
 std::optional<FullSetWitness> FullSetWitness::find(Interrogator& device, const Conflicts& conflicts,
                                                    const Offsets& overflowing) {
   FullSetWitness witness(device, conflicts, overflowing);
-  const std::optional<std::size_t> driven_out = witness.first_driven_out();
-  if (!driven_out) {
+  const std::optional<std::size_t> evicted = witness.first_evicted();
+  if (!evicted) {
     return std::nullopt;
   }
-  witness.driven_out_ = *driven_out;
+  witness.evicted_ = *evicted;
   return witness.learn_pattern() ? std::optional(std::move(witness)) : std::nullopt;
 }
 
@@ -131,7 +131,7 @@ std::optional<Offsets> FullSetWitness::members(const std::vector<bool>& known) c
   };
   const std::size_t asked_before = device_->accesses_asked();
   std::vector<bool> loaded = known;  // members, and lines not yet tested
-  loaded[driven_out_] = true;
+  loaded[evicted_] = true;
   loaded.back() = true;
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < loaded.size(); ++i) {

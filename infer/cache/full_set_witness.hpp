@@ -34,7 +34,7 @@ class FullSetWitness {
   FullSetWitness(Interrogator& device, const Conflicts& conflicts, Offsets overflowing)
       : device_(&device), conflicts_(&conflicts), lines_(std::move(overflowing)) {}
 
-  [[nodiscard]] std::optional<std::size_t> first_driven_out() const;
+  [[nodiscard]] std::optional<std::size_t> first_evicted() const;
   [[nodiscard]] bool learn_pattern();
 
   // Whether the set overflows when only these of the lines are loaded, by position. None: the answers do not tell.
@@ -45,7 +45,7 @@ class FullSetWitness {
   Interrogator* device_;
   const Conflicts* conflicts_;
   Offsets lines_;
-  std::size_t driven_out_ = 0;             // position of the line that goes first
+  std::size_t evicted_ = 0;                // position of the line that goes first
   AccessSequence record_;                  // it and the last line, in turn
   std::vector<double> share_missed_;       // by place in `record_`; 0 where that is not seen well
   double share_of_answers_with_miss_ = 0;  // when all lines are loaded

@@ -238,9 +238,9 @@ class Looks {
     for (const model::Question& question : eviction_questions(*device_, spans_)) {
       std::vector<float> looked_at;
       ask({question}, looked_at);
-      const auto driven_out = static_cast<std::size_t>(std::count_if(
+      const auto evicted_now = static_cast<std::size_t>(std::count_if(
           looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
-      if (4 * driven_out >= 3 * evicted_places) {
+      if (4 * evicted_now >= 3 * evicted_places) {
         constexpr unsigned most_repeats = 12;
         for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
           ask({question}, looked_at);
@@ -248,7 +248,7 @@ class Looks {
       }
       evicted_.insert(evicted_.end(), looked_at.begin(), looked_at.end());
       // The next span would only drive them further away.
-      if (4 * driven_out >= 3 * evicted_places) {
+      if (4 * evicted_now >= 3 * evicted_places) {
         break;
       }
     }

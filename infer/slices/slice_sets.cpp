@@ -118,7 +118,7 @@ class Player {
   SliceView view_;
   AccessSequence warm_;
   AccessSequence record_;
-  std::size_t unasked_loads_ = 0;  // of the sequence that is under way
+  std::size_t unasked_loads_ = 0;  // of the sequence that is being asked
   std::vector<model::Question> questions_;
   std::vector<Place> asked_;
 };
@@ -172,10 +172,10 @@ class SetSearch {
     }
   }
 
-  // For each search that goes on, whether the first lines of `order`, as many as it says, drive its line out behind
+  // For each search that goes on, whether the first lines of `order`, as many as it says, evict its line behind
   // the others that it knows already. Where that takes few loads, each of several times: what others do may do so, too.
-  std::vector<bool> are_driven_out(const std::vector<Search>& searches, const Lines& order,
-                                   const std::vector<std::size_t>& beginnings) {
+  std::vector<bool> are_evicted(const std::vector<Search>& searches, const Lines& order,
+                                const std::vector<std::size_t>& beginnings) {
     constexpr std::size_t few_loads = 1024;
     std::vector<std::size_t> by_beginning;
     for (std::size_t i = 0; i < searches.size(); ++i) {
@@ -206,14 +206,14 @@ class SetSearch {
     return gone;
   }
 
-  // Of these lines, those that all others together drive out, each with the fewest that do.
+  // Of these lines, those that all others together evict, each with the fewest that do.
   std::vector<EvictionSet> eviction_sets_of(const Lines& lines, const Lines& order) {
     std::vector<Search> searches;
     for (const Line line : lines) {
       searches.push_back({.set = {.line = line}, .least = 0, .enough = order.size()});
     }
     const std::vector<std::size_t> all(searches.size(), order.size());
-    const std::vector<bool> gone = are_driven_out(searches, order, all);
+    const std::vector<bool> gone = are_evicted(searches, order, all);
     for (std::size_t i = 0; i < searches.size(); ++i) {
       searches[i].is_done = !gone[i];
     }
@@ -229,7 +229,7 @@ class SetSearch {
   // To each search that goes on the line that ends its shortest beginning; done is the one that needs none.
   void add_one_each(std::vector<Search>& searches, const Lines& order) {
     std::vector<std::size_t> none(searches.size(), 0);
-    const std::vector<bool> are_complete = are_driven_out(searches, order, none);
+    const std::vector<bool> are_complete = are_evicted(searches, order, none);
     for (std::size_t i = 0; i < searches.size(); ++i) {
       searches[i].is_done = searches[i].is_done || are_complete[i];
       searches[i].least = 0;
@@ -240,7 +240,7 @@ class SetSearch {
       for (const Search& search : searches) {
         middles.push_back(goes_on(search) ? (search.least + search.enough) / 2 : search.enough);
       }
-      const std::vector<bool> gone = are_driven_out(searches, order, middles);
+      const std::vector<bool> gone = are_evicted(searches, order, middles);
       for (std::size_t i = 0; i < searches.size(); ++i) {
         if (goes_on(searches[i])) {
           (gone[i] ? searches[i].enough : searches[i].least) = middles[i];

@@ -57,7 +57,7 @@ struct Flow {
   double clock_hz = 0;
   double spread = 0;  // of its runs: (fastest - slowest) / fastest
 
-  [[nodiscard]] double bytes_under_way() const {
+  [[nodiscard]] double outstanding_bytes() const {
     return double{1} * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits /
            bits_of_byte;
   }
@@ -235,9 +235,9 @@ class Streams {
   static std::optional<Stream> in_parts(Stream stream, std::uint64_t most_bytes) {
     stream.part_bytes = std::bit_floor(most_bytes / stream.blocks);
     stream.dataset_bytes = stream.part_bytes * stream.blocks;
-    const std::uint64_t under_way_bytes =
+    const std::uint64_t block_bytes =
         std::uint64_t{stream.block_threads} * stream.elements_in_flight * stream.element_bits / 8;
-    return stream.part_bytes >= under_way_bytes ? std::optional(stream) : std::nullopt;
+    return stream.part_bytes >= block_bytes ? std::optional(stream) : std::nullopt;
   }
 
   // The stream in all shapes, with all sizes of elements and numbers of them outstanding.
@@ -311,14 +311,14 @@ void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, co
 }
 
 // What comes of the most that may be outstanding, over what comes of half of that at most.
-double gain_of_more_under_way(const std::vector<Flow>& flows) {
-  const auto under_way = [](const Flow& flow) { return flow.bytes_under_way(); };
-  const double most = std::ranges::max(flows, {}, under_way).bytes_under_way();
+double gain_of_more_outstanding(const std::vector<Flow>& flows) {
+  const auto outstanding = [](const Flow& flow) { return flow.outstanding_bytes(); };
+  const double most = std::ranges::max(flows, {}, outstanding).outstanding_bytes();
   double best = 0;
   double best_of_half = 0;
   for (const Flow& flow : flows) {
     best = std::max(best, flow.bytes_per_second);
-    if (flow.bytes_under_way() <= most / 2) {
+    if (flow.outstanding_bytes() <= most / 2) {
       best_of_half = std::max(best_of_half, flow.bytes_per_second);
     }
   }
@@ -367,7 +367,7 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
   const Flow again = stage.streams.flow_of(best.stream);
   model::LeafEvidence& leaf = stage.leaves[memory.name];
   describe(leaf, best, again, flows, by_size, stage.streams.sms());
-  const double gain = gain_of_more_under_way(flows);
+  const double gain = gain_of_more_outstanding(flows);
   const double difference = std::abs(again.bytes_per_second / best.bytes_per_second - 1);
   stage.streams.device().learned(gigabytes_text(best.bytes_per_second) + " GB/s at most, " +
                                  gigabytes_text(again.bytes_per_second) + " when asked again");

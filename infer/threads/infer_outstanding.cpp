@@ -136,7 +136,7 @@ WarpStop find_stop_of_one_warp(Questioner asker, const Source& l2) {
       const double rounds = std::ceil(static_cast<double>(loads) / stop);
       const double latencies = cycles[first + loads - 1] / l2.one_load_cycles;
       found.repeats =
-          found.repeats && latencies >= rounds * share_under_way && (rounds > 1 || fits_for_sure(latencies, 1));
+          found.repeats && latencies >= rounds * share_outstanding && (rounds > 1 || fits_for_sure(latencies, 1));
     }
     found.repeats = found.repeats && (first == 0 || stop == found.loads);
     found.loads = first == 0 ? stop : std::min(stop, found.loads);

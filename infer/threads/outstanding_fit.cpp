@@ -14,7 +14,7 @@ namespace {
 using model::ConcurrentLoads;
 using model::OutstandingKind;
 
-constexpr double two_latencies = 2 * share_under_way;  // in units of a single load
+constexpr double two_latencies = 2 * share_outstanding;  // in units of a single load
 constexpr double lowest_knee = 0.2;
 // A jump from above this is no longer told from the end of what memory itself makes wait.
 constexpr double highest_before = 1.7;
@@ -55,7 +55,7 @@ void refute(TableHypothesis& table, const Curve& curve) {
   };
   for (std::size_t point = 0; point < curve.threads.size(); ++point) {
     const double latencies =
-        (curve.cycles[point] + noise_deviations * curve.noise_deviation) / (share_under_way * curve.one_load_cycles);
+        (curve.cycles[point] + noise_deviations * curve.noise_deviation) / (share_outstanding * curve.one_load_cycles);
     const auto rounds = static_cast<std::uint32_t>(std::max(1.0, std::floor(latencies)));
     if (const auto entries = table.entries_for(at_threads(curve, point))) {
       wants_at_least((*entries + rounds - 1) / rounds);

@@ -15,7 +15,7 @@
 namespace gpuinfer::infer {
 
 // Of the time of a single load, so much at least is spent while it is outstanding; the rest is the timing itself.
-inline constexpr double share_under_way = 0.8;
+inline constexpr double share_outstanding = 0.8;
 
 // The table fills between these numbers of threads.
 struct Knee {

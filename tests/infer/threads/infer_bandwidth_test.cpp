@@ -185,9 +185,9 @@ TEST(InferBandwidth, OneSmHasItsShare) {
 TEST(InferBandwidth, APeakThatStillRisesIsNone) {
   // Twice the outstanding elements, twice the bytes: no end is seen.
   Streams device([](const Stream& stream) {
-    const double under_way =
+    const double outstanding =
         1e-4 * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits / Streams::sms;
-    return stream.path == StreamPath::shared ? seconds_at(stream, under_way) : plain_law(stream);
+    return stream.path == StreamPath::shared ? seconds_at(stream, outstanding) : plain_law(stream);
   });
   const BandwidthFinding finding = infer(device);
   EXPECT_EQ(status(finding, "shared"), EvidenceStatus::ambiguous);

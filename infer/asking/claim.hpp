@@ -27,16 +27,20 @@ struct Claim {
   model::EvidenceDetails details = {};
 };
 
-// The claim that a stage makes, with the questions that it asked. Each could have refuted the value, unless the stage
-// counts its trials itself.
+// The claim that a stage makes, with the questions that it asked.
 template <class Stage>
 auto counted(const RunLog& log, Stage stage) {
   const std::size_t before = log.questions_asked();
   auto claim = stage();
   claim.questions = log.questions_asked() - before;
-  if (claim.trials == 0) {
-    claim.trials = claim.questions;
-  }
+  return claim;
+}
+
+// The same of a stage each question of which could have refuted the value.
+template <class Stage>
+auto counted_as_trials(const RunLog& log, Stage stage) {
+  auto claim = counted(log, std::move(stage));
+  claim.trials = claim.questions;
   return claim;
 }
 

@@ -25,7 +25,7 @@ std::optional<LevelClassifier> claim_latency(Asker& asker, Spans spans, CacheCla
                                              std::vector<Warning>& warnings) {
   asker.report("hit and miss latencies", 0.01);
   LatencyLevels levels;
-  claims.latency_cycles = counted(asker, [&] {
+  claims.latency_cycles = counted_as_trials(asker, [&] {
     levels = find_latency_levels(asker, spans);
     return Claim<model::LatencyCycles>{.value = levels.cycles, .reason = levels.reason};
   });
@@ -40,7 +40,7 @@ bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   asker.inquire("a second load at growing distances from one that missed, and a cold walk",
                 "loads inside one fill cannot say anything about room");
   FillGranularity fill;
-  claims.sector_bytes = counted(asker, [&] {
+  claims.sector_bytes = counted_as_trials(asker, [&] {
     fill = find_fill_granularity(asker);
     if (fill.runs_ahead) {
       doubts[Doubt::undescribed] =
@@ -82,7 +82,7 @@ Claim<Bytes> onset_of(Interrogator& asker, Conflicts& conflicts, Bytes sector_by
 }  // namespace
 
 void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims) {
-  claims.onset_bytes = counted(asker, [&] { return onset_of(asker, conflicts, *claims.sector_bytes.value); });
+  claims.onset_bytes = counted_as_trials(asker, [&] { return onset_of(asker, conflicts, *claims.sector_bytes.value); });
 }
 
 void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts) {
@@ -265,7 +265,7 @@ void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, 
                 "the sectors of a line take room together, so it does not matter which one is loaded");
   const Bytes sector_bytes = *claims.sector_bytes.value;
   LineSize line;
-  claims.line_bytes = counted(asker, [&] {
+  claims.line_bytes = counted_as_trials(asker, [&] {
     line = find_line_bytes(asker, conflicts, sector_bytes, *claims.onset_bytes.value / sector_bytes);
     return Claim<Bytes>{.value = line.bytes};
   });

@@ -92,7 +92,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
     predict_as_well_as_possible(asker, claims, doubts);
     return;
   }
-  claims.replacement = counted(asker, [&] { return replacement_of(asker, sets->single_sets); });
+  claims.replacement = counted_as_trials(asker, [&] { return replacement_of(asker, sets->single_sets); });
   asker.report("verification on fresh sequences", 0.9);
   if (claims.index.value && claims.replacement.value && !doubts.contains(Doubt::undescribed)) {
     prove(asker, device, *sets, claims, doubts);

@@ -34,7 +34,7 @@ void settle(Interrogator& asker, std::optional<Claim<Value>>& claim, const char*
   claim.emplace();
   std::string learned;
   try {
-    claim = counted(asker, [&] {
+    claim = counted_as_trials(asker, [&] {
       Claim<Value> found;
       learned = find(found);
       return found;

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "infer/asking/leaves.hpp"
 #include "infer/cache/infer_cache.hpp"
 #include "probe/virtual_device.hpp"
 #include "tests/infer/calibrated.hpp"
@@ -287,6 +288,7 @@ TEST(Circumstances, OddSmsAreNamed) {
   const CacheFinding finding = infer_cache(device, "L1tex", settings);
   const model::LeafEvidence& sms = finding.evidence.leaves.at("sms");
   EXPECT_EQ(sms.status, EvidenceStatus::resolved);
+  EXPECT_EQ(sms.confidence, confidence_after(sms.experiments));
   EXPECT_EQ(sms.details.other_misses, model::ComputeUnits{model::ComputeUnit{7}});
   EXPECT_EQ(sms.details.other_latency, model::ComputeUnits{model::ComputeUnit{13}});
   ASSERT_EQ(finding.warnings.size(), 1U);

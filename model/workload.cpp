@@ -12,6 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 5> path_names{"global_ca", "global_cg", "texture", "shared", "constant"};
 constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth",
                                                                               "Kernels"};
+constexpr std::string_view texel_target = "Texture2D";
 constexpr std::array<std::string_view, 4> work_names{"load", "copy", "swap", "store"};
 constexpr std::array<std::string_view, kernel_names.size()> kernel_words{
     "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3", "syrk", "syr2k"};
@@ -190,6 +191,8 @@ std::string_view target_of(const Workload& workload) { return targets.at(workloa
 std::span<const std::string_view> workload_targets() { return targets; }
 
 bool takes_workloads(std::string_view target) { return std::ranges::find(targets, target) != targets.end(); }
+
+bool takes_texels(std::string_view target) { return target == texel_target; }
 
 bool has_seconds(const Workload& workload) {
   return std::holds_alternative<Stream>(workload) || std::holds_alternative<KernelRun>(workload);

@@ -150,6 +150,8 @@ using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
 // Those that a device of all workloads offers.
 [[nodiscard]] std::span<const std::string_view> workload_targets();
 [[nodiscard]] bool takes_workloads(std::string_view target);
+// By texels, which have no addresses: where they lie is asked of the device besides (Answerer::places_of).
+[[nodiscard]] bool takes_texels(std::string_view target);
 
 // Whether its timing is in seconds as well.
 [[nodiscard]] bool has_seconds(const Workload& workload);

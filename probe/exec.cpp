@@ -22,7 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-bool is_sequence_target(std::string_view target) { return target != "Texture2D" && !model::takes_workloads(target); }
+bool is_sequence_target(std::string_view target) {
+  return !model::takes_texels(target) && !model::takes_workloads(target);
+}
 
 class ExecDevice final : public model::Answerer {
  public:

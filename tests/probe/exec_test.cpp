@@ -152,11 +152,13 @@ TEST_F(Exec, LargeBatchesBlockNeitherSide) {
 
 TEST_F(Exec, WhatIsNoSequenceIsRefusedHere) {
   const auto device = open_exec(script("greet()\nfor q in questions(): answer(q)\n"));
-  std::vector<Question> questions(2, question_of({4}));
+  std::vector<Question> questions(3, question_of({4}));
   questions[0].target = "Bandwidth";
+  questions[1].target = "Texture2D";
   const std::vector<Answer> answers = device->ask(questions);
   EXPECT_TRUE(contains(answers[0].refusal.value_or(""), "Bandwidth is not asked by access sequences"));
-  EXPECT_EQ(answers[1].latency_cycles, std::vector<float>{1});
+  EXPECT_TRUE(contains(answers[1].refusal.value_or(""), "Texture2D is not asked by access sequences"));
+  EXPECT_EQ(answers[2].latency_cycles, std::vector<float>{1});
 }
 
 TEST_F(Exec, DeathIsToldWithItsStatusAndLastWords) {

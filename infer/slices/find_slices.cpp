@@ -130,7 +130,7 @@ void count_without_structure(PairAsker& asker, BlockLines& lines, const Labelled
   found.sectors.push_back(sectors_with(asker, lines, block.members.front(), block.members.size()));
 }
 
-FoundSlices without(FoundSlices found, const std::string& reason) {
+FoundSlices nothing_found(FoundSlices found, const std::string& reason) {
   found.why_no_count = found.why_no_structure = reason;
   return found;
 }
@@ -142,17 +142,17 @@ FoundSlices find_slices(Asker& device, std::uint64_t sector_bytes, std::uint64_t
   FoundSlices found{.block_bytes = BlockLines::block_bytes};
   BlockLines lines(device.buffer(), sector_bytes, stream(device.settings(), "slices"));
   if (lines.blocks() < 2) {
-    return without(std::move(found), "the buffer holds less than two aligned blocks of 2 MB");
+    return nothing_found(std::move(found), "the buffer holds less than two aligned blocks of 2 MB");
   }
   PairAsker asker(device, home_mask, lines.block(0));
   if (!asker.calibrate(lines)) {
-    return without(std::move(found), "atomic additions to two lines take as long as to one");
+    return nothing_found(std::move(found), "atomic additions to two lines take as long as to one");
   }
   found.apart_cycles = asker.contention().apart_cycles();
   found.together_cycles = asker.contention().together_cycles();
   const std::vector<unsigned> bits = find_slice_bits(asker, lines);
   if (bits.size() > most_bits) {
-    return without(std::move(found), "more than 14 address bits tell slices apart inside a block of 2 MB");
+    return nothing_found(std::move(found), "more than 14 address bits tell slices apart inside a block of 2 MB");
   }
   const LabelledBlock block = label_block(asker, lines, bits);
   try {

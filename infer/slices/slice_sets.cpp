@@ -9,8 +9,10 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
+#include "infer/slices/eviction_sets.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/policies/lru.hpp"
 #include "model/random_streams.hpp"
@@ -19,541 +21,334 @@ namespace gpuinfer::infer {
 
 namespace {
 
-using Line = std::uint64_t;  // an offset of it
-using Lines = std::vector<Line>;
+using Line = SliceLine;
+using Lines = SliceLines;
 
-constexpr std::uint32_t most_ways = 64;
 constexpr std::uint64_t most_line_bytes = 4096;
-constexpr std::size_t accesses_of_question = 32768;
+constexpr std::size_t at_once = 32;
 
-// A line, and the fewest others that drive it out.
-struct EvictionSet {
-  Line line = 0;
-  Lines others = {};
-};
+// Lines that are in no set are fewer than half of what a set has, or there is one more.
+constexpr std::size_t parts_of_set = 2;
 
-// Plays sequences one after the other, each of which begins by bringing what it needs, and tells of some loads whether
-// the line was there.
-class Player {
+// Says why the slice has no sets of lines.
+class NoSliceSets : public std::runtime_error {
  public:
-  Player(Asker& device, const SliceView& view) : device_(&device), view_(view) {}
-
-  void load(Line line) {
-    if (warm_.empty() && record_.empty()) {
-      // While others begin and end: their code and what they are told comes through the same cache.
-      record_.assign(loads_of_settling, line);
-    }
-    record_.push_back(line);
-    ++unasked_loads_;
-  }
-  void load(const Lines& lines) {
-    for (const Line line : lines) {
-      load(line);
-    }
-  }
-  void load_all_of(const EvictionSet& set) {
-    load(set.line);
-    load(set.others);
-  }
-  void load_all_but_last_of(const EvictionSet& set) {
-    load(set.line);
-    for (std::size_t i = 0; i + 1 < set.others.size(); ++i) {
-      load(set.others[i]);
-    }
-  }
-  // Loads the line, too; whether it was gone is the next answer.
-  void is_gone(Line line) {
-    if (warm_.empty()) {
-      // What nobody asks about is not recorded.
-      warm_ = std::exchange(record_, {});
-    }
-    record_.push_back(line);
-    asked_.push_back({.question = questions_.size(), .access = record_.size() - 1});
-  }
-  // A sequence is complete; it is not divided. A long one is a question by itself, so that what it brings before it
-  // asks is not recorded.
-  void end_sequence() {
-    const bool is_long = std::exchange(unasked_loads_, 0) > loads_of_settling;
-    if (is_long || warm_.size() + record_.size() >= accesses_of_question) {
-      end_question();
-    }
-  }
-
-  // Of each call of is_gone() since the last answers.
-  std::vector<bool> answers() {
-    end_question();
-    std::vector<bool> gone;
-    const std::vector<std::vector<float>> latencies = device_->latencies(questions_);
-    gone.reserve(asked_.size());
-    for (const Place& place : asked_) {
-      gone.push_back(latencies[place.question][place.access] > view_.most_present_cycles);
-    }
-    questions_.clear();
-    asked_.clear();
-    return gone;
-  }
-
- private:
-  static constexpr std::size_t loads_of_settling = 256;
-
-  struct Place {
-    std::size_t question;
-    std::size_t access;
-  };
-
-  void end_question() {
-    unasked_loads_ = 0;
-    if (record_.empty()) {
-      return;
-    }
-    model::Question question{.target = device_->target(),
-                             .state = model::StartState::keep,
-                             .warm = std::exchange(warm_, {}),
-                             .record = std::exchange(record_, {})};
-    question.circumstances.unit = view_.unit;
-    questions_.push_back(std::move(question));
-  }
-
-  Asker* device_;
-  SliceView view_;
-  AccessSequence warm_;
-  AccessSequence record_;
-  std::size_t unasked_loads_ = 0;  // of the sequence that is being asked
-  std::vector<model::Question> questions_;
-  std::vector<Place> asked_;
+  using std::runtime_error::runtime_error;
 };
 
-class SetSearch {
- public:
-  SetSearch(Asker& device, const SliceView& view, std::uint64_t sector_bytes)
-      : player_(device, view), device_(&device), sector_bytes_(sector_bytes),
-        random_(model::RandomStreams(device.settings().seed).random("slice sets")) {}
-
-  FoundSliceSets find(Lines sectors) {
-    random_.shuffle(sectors);
-    if (!find_ways(sectors) || !find_line()) {
-      return {.sets = {}, .reason = std::move(reason_)};
-    }
-    Lines lines;
-    std::set<Line> seen;
-    for (const Line sector : sectors) {
-      if (seen.insert(device_->address_of(sector) / found_.line_bytes).second) {
-        lines.push_back(sector);
-      }
-    }
-    // Some are kept to be placed at the end.
-    const std::size_t fresh_count = std::min<std::size_t>(lines.size() / 4, most_fresh);
-    Lines fresh(lines.end() - static_cast<std::ptrdiff_t>(fresh_count), lines.end());
-    lines.resize(lines.size() - fresh_count);
-    if (!partition(std::move(lines)) || !place_fresh(fresh)) {
-      return {.sets = {}, .reason = std::move(reason_)};
-    }
-    return {.sets = std::move(found_), .reason = {}};
+// A load of the same line would be as good as one of the sector itself.
+Lines without_neighbours_of(const Asker& device, const Lines& some, const Lines& sectors) {
+  std::set<std::uint64_t> near;
+  for (const Line line : some) {
+    near.insert(device.address_of(line) / most_line_bytes);
   }
+  Lines others;
+  std::ranges::copy_if(sectors, std::back_inserter(others),
+                       [&](Line sector) { return !near.contains(device.address_of(sector) / most_line_bytes); });
+  return others;
+}
 
- private:
-  static constexpr std::size_t at_once = 32;
-  static constexpr std::size_t most_fresh = 2500;
-  // Lines that are in no set are fewer than half of what a set has, or there is one more.
-  static constexpr std::size_t parts_of_set = 2;
-
-  struct Search {
-    EvictionSet set;
-    std::size_t least = 0;   // a beginning of fewer lines leaves the line where it is
-    std::size_t enough = 0;  // one of so many drives it out
-    bool is_done = false;
-  };
-
-  void load_sets_of(const std::vector<Search>& searches) {
-    for (const Search& search : searches) {
-      if (!search.is_done) {
-        player_.load_all_of(search.set);
-      }
-    }
-  }
-
-  // For each search that goes on, whether the first lines of `order`, as many as it says, evict its line behind
-  // the others that it knows already. Where that takes few loads, each of several times: what others do may do so, too.
-  std::vector<bool> are_evicted(const std::vector<Search>& searches, const Lines& order,
-                                const std::vector<std::size_t>& beginnings) {
-    constexpr std::size_t few_loads = 1024;
-    std::vector<std::size_t> by_beginning;
-    for (std::size_t i = 0; i < searches.size(); ++i) {
-      if (!searches[i].is_done) {
-        by_beginning.push_back(i);
-      }
-    }
-    std::ranges::stable_sort(by_beginning, {}, [&](std::size_t i) { return beginnings[i]; });
-    const unsigned times = order.size() > few_loads ? 1 : 3;
-    for (unsigned time = 0; time < times; ++time) {
-      load_sets_of(searches);
-      std::size_t loaded = 0;
-      for (const std::size_t i : by_beginning) {
-        for (; loaded < beginnings[i]; ++loaded) {
-          player_.load(order[loaded]);
-        }
-        player_.is_gone(searches[i].set.line);
-      }
-    }
-    const std::vector<bool> in_order = player_.answers();
-    std::vector<bool> gone(searches.size());
-    for (std::size_t i = 0; i < by_beginning.size(); ++i) {
-      gone[by_beginning[i]] = true;
-      for (std::size_t answer = i; answer < in_order.size(); answer += by_beginning.size()) {
-        gone[by_beginning[i]] = gone[by_beginning[i]] && in_order[answer];
-      }
-    }
-    return gone;
-  }
-
-  // Of these lines, those that all others together evict, each with the fewest that do.
-  std::vector<EvictionSet> eviction_sets_of(const Lines& lines, const Lines& order) {
-    std::vector<Search> searches;
-    for (const Line line : lines) {
-      searches.push_back({.set = {.line = line}, .least = 0, .enough = order.size()});
-    }
-    const std::vector<std::size_t> all(searches.size(), order.size());
-    const std::vector<bool> gone = are_evicted(searches, order, all);
-    for (std::size_t i = 0; i < searches.size(); ++i) {
-      searches[i].is_done = !gone[i];
-    }
-    std::erase_if(searches, [](const Search& search) { return search.is_done; });
-    for (std::uint32_t found = 0; found <= most_ways && std::ranges::any_of(searches, std::not_fn(&Search::is_done));
-         ++found) {
-      add_one_each(searches, order);
-    }
-    std::erase_if(searches, [](const Search& search) { return !search.is_done || search.set.others.empty(); });
-    return confirmed(searches);
-  }
-
-  // To each search that goes on the line that ends its shortest beginning; done is the one that needs none.
-  void add_one_each(std::vector<Search>& searches, const Lines& order) {
-    std::vector<std::size_t> none(searches.size(), 0);
-    const std::vector<bool> are_complete = are_evicted(searches, order, none);
-    for (std::size_t i = 0; i < searches.size(); ++i) {
-      searches[i].is_done = searches[i].is_done || are_complete[i];
-      searches[i].least = 0;
-    }
-    const auto goes_on = [](const Search& search) { return !search.is_done && search.enough - search.least > 1; };
-    while (std::ranges::any_of(searches, goes_on)) {
-      std::vector<std::size_t> middles;
-      for (const Search& search : searches) {
-        middles.push_back(goes_on(search) ? (search.least + search.enough) / 2 : search.enough);
-      }
-      const std::vector<bool> gone = are_evicted(searches, order, middles);
-      for (std::size_t i = 0; i < searches.size(); ++i) {
-        if (goes_on(searches[i])) {
-          (gone[i] ? searches[i].enough : searches[i].least) = middles[i];
-        }
-      }
-    }
-    for (Search& search : searches) {
-      if (search.is_done) {
-        continue;
-      }
-      const Line line = order[search.enough - 1];
-      if (std::ranges::find(search.set.others, line) == search.set.others.end()) {
-        search.set.others.push_back(line);
-      } else {
-        search.enough = order.size();  // a misread had made it too short
-      }
-    }
-  }
-
-  // All of a set drive its line out, and all but one do not, each time.
-  std::vector<EvictionSet> confirmed(const std::vector<Search>& searches) {
-    constexpr unsigned times = 3;
-    for (const Search& search : searches) {
-      for (unsigned time = 0; time < times; ++time) {
-        player_.load_all_of(search.set);
-        player_.is_gone(search.set.line);
-        player_.load_all_but_last_of(search.set);
-        player_.is_gone(search.set.line);
-        player_.end_sequence();
-      }
-    }
-    const std::vector<bool> gone = player_.answers();
-    std::vector<EvictionSet> sets;
-    for (std::size_t i = 0; i < searches.size(); ++i) {
-      bool is_so = true;
-      for (unsigned time = 0; time < times; ++time) {
-        is_so = is_so && gone[2 * (i * times + time)] && !gone[2 * (i * times + time) + 1];
-      }
-      if (is_so) {
-        sets.push_back(searches[i].set);
-      }
-    }
-    return sets;
-  }
-
-  // Of fewer lines at once where those of many are in each other's way, as they lie in the same sets.
-  bool find_ways(const Lines& sectors) {
-    std::map<std::size_t, std::size_t> sizes;
-    std::size_t asked = 0;
-    for (const std::size_t count : {at_once, std::size_t{8}, std::size_t{1}}) {
-      sizes.clear();
-      asked = 0;
-      first_sets_.clear();
-      constexpr std::size_t lines_asked = 8;
-      while (asked < std::max(count, lines_asked) && asked + count < sectors.size()) {
-        const auto first = sectors.begin() + static_cast<std::ptrdiff_t>(asked);
-        const Lines some(first, first + static_cast<std::ptrdiff_t>(count));
-        for (EvictionSet& set : eviction_sets_of(some, without_neighbours_of(some, sectors))) {
-          ++sizes[set.others.size()];
-          first_sets_.push_back(std::move(set));
-        }
-        asked += count;
-      }
-      const auto most = std::ranges::max_element(sizes, {}, [](const auto& size) { return size.second; });
-      if (most != sizes.end() && 2 * most->second >= asked) {
-        found_.ways = static_cast<std::uint32_t>(most->first);
-        std::erase_if(first_sets_, [&](const EvictionSet& set) { return set.others.size() != found_.ways; });
-        return true;
-      }
-    }
-    reason_ = "of " + std::to_string(asked) + " lines of a slice " + std::to_string(first_sets_.size()) +
-              " are driven out by a few others";
-    for (const auto& [others, lines_driven] : sizes) {
-      reason_ += ", " + std::to_string(lines_driven) + " by " + std::to_string(others);
-    }
-    return false;
-  }
-
-  // A load of the same line would be as good as one of the sector itself.
-  [[nodiscard]] Lines without_neighbours_of(const Lines& some, const Lines& sectors) const {
-    std::set<std::uint64_t> near;
-    for (const Line line : some) {
-      near.insert(device_->address_of(line) / most_line_bytes);
-    }
-    Lines others;
-    std::ranges::copy_if(sectors, std::back_inserter(others),
-                         [&](Line sector) { return !near.contains(device_->address_of(sector) / most_line_bytes); });
-    return others;
-  }
-
-  // A neighbour takes the place of a line among those that drive one out where it is in the same line; another line of
-  // the set would do so too, but drives out one more.
-  bool find_line() {
-    found_.line_bytes = sector_bytes_;
-    for (std::uint64_t step = sector_bytes_; step < most_line_bytes; step *= 2) {
-      std::size_t asked = 0;
-      for (const EvictionSet& set : first_sets_) {
-        const Line neighbour = neighbour_of(set.others.back(), step);
-        if (neighbour >= device_->buffer().bytes) {
-          continue;
-        }
-        player_.load_all_but_last_of(set);
-        player_.load(neighbour);
-        player_.is_gone(set.line);
-        player_.load(set.line);
-        player_.load(Lines(set.others.begin() + 1, set.others.end()));
-        player_.load(neighbour);
-        player_.is_gone(set.line);
-        player_.end_sequence();
-        ++asked;
-      }
-      const std::vector<bool> gone = player_.answers();
-      std::size_t in_line = 0;
-      for (std::size_t i = 0; i < asked; ++i) {
-        in_line += gone[2 * i] && !gone[2 * i + 1] ? 1U : 0U;
-      }
-      if (10 * in_line < asked) {
-        return true;
-      }
-      if (10 * in_line < 9 * asked) {
-        reason_ = "some neighbours " + std::to_string(step) + " bytes apart share a line, and some do not";
-        return false;
-      }
-      found_.line_bytes = 2 * step;
-    }
-    return true;
-  }
-
-  [[nodiscard]] Line neighbour_of(Line line, std::uint64_t step) const {
-    return (device_->address_of(line) ^ step) - device_->buffer().address;
-  }
-
-  bool partition(Lines unplaced) {
-    std::size_t tried_in_vain = 0;
-    while (tried_in_vain < std::min(unplaced.size(), 2 * at_once)) {
-      const auto count = static_cast<std::ptrdiff_t>(lines_asked_of(unplaced.size()));
-      const Lines some(unplaced.end() - count, unplaced.end());
-      unplaced.erase(unplaced.end() - count, unplaced.end());
-      std::vector<EvictionSet> sets = eviction_sets_of(some, unplaced);
-      std::erase_if(sets, [&](const EvictionSet& set) { return set.others.size() != found_.ways; });
-      sets = apart(std::move(sets));
-      unplaced.insert(unplaced.begin(), some.begin(), some.end());
-      tried_in_vain = sets.empty() ? tried_in_vain + some.size() : 0;
-      take(sets, unplaced);
-      device_->report("sets of a slice", 0.985);
-    }
-    lines_left_ = std::move(unplaced);
-    place_left();
-    found_.lines_left = lines_left_.size();
-    if (found_.lines_left * found_.sets.size() * parts_of_set > found_.lines_placed) {
-      reason_ = "of " + std::to_string(found_.lines_left + found_.lines_placed) + " lines of a slice " +
-                std::to_string(found_.lines_left) + " lie in none of " + std::to_string(found_.sets.size()) + " sets";
-      return false;
-    }
-    return true;
-  }
-
-  // So many at once that few lie in the same set, which their sets have to be told apart for.
-  [[nodiscard]] std::size_t lines_asked_of(std::size_t unplaced) const {
-    constexpr std::size_t sets_for_each = 10;
-    const std::size_t most_sets = unplaced / (found_.ways + 1);
-    return std::clamp<std::size_t>(most_sets / sets_for_each, 1, at_once);
-  }
-
-  // Without those whose line lies in the set of an earlier one.
-  std::vector<EvictionSet> apart(std::vector<EvictionSet> sets) {
-    std::vector<EvictionSet> kept;
-    for (EvictionSet& set : sets) {
-      for (const EvictionSet& other : kept) {
-        player_.load_all_but_last_of(other);
-        player_.load(set.line);
-        player_.is_gone(other.line);
-      }
-      if (std::ranges::none_of(player_.answers(), std::identity{})) {
-        kept.push_back(std::move(set));
-      }
-    }
-    return kept;
-  }
-
-  // Takes the lines of these sets from `unplaced`.
-  void take(const std::vector<EvictionSet>& sets, Lines& unplaced) {
-    if (sets.empty()) {
-      return;
-    }
-    std::map<Line, std::size_t> set_of;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      set_of[sets[i].line] = i;
-      for (const Line line : sets[i].others) {
-        set_of[line] = i;
-      }
-    }
-    Lines others;
-    for (const Line line : unplaced) {
-      if (!set_of.contains(line)) {
-        others.push_back(line);
-      }
-    }
-    for (const auto& [line, set] : members_of(sets, others)) {
-      set_of[line] = set;
-    }
-    const std::size_t first = found_.sets.size();
-    found_.sets.resize(first + sets.size());
-    known_.insert(known_.end(), sets.begin(), sets.end());
-    for (const auto& [line, set] : set_of) {
-      found_.sets[first + set].push_back(line);
-    }
-    found_.lines_placed += set_of.size();
-    std::erase_if(unplaced, [&](Line line) { return set_of.contains(line); });
-  }
-
-  // Which of the lines lie in which of the sets: a few lines are loaded behind all sets, each full, and where one of
-  // these lost its oldest line, each of the few is asked by itself.
-  std::vector<std::pair<Line, std::size_t>> members_of(std::span<const EvictionSet> sets, const Lines& lines) {
-    constexpr std::size_t together = 8;
-    for (std::size_t first = 0; first < lines.size(); first += together) {
-      for (const EvictionSet& set : sets) {
-        player_.load_all_but_last_of(set);
-      }
-      for (std::size_t i = first; i < std::min(lines.size(), first + together); ++i) {
-        player_.load(lines[i]);
-      }
-      for (const EvictionSet& set : sets) {
-        player_.is_gone(set.line);
-      }
-      player_.end_sequence();
-    }
-    const std::vector<bool> lost = player_.answers();
-    std::vector<std::pair<Line, std::size_t>> candidates;
-    for (std::size_t i = 0; i < lost.size(); ++i) {
-      if (!lost[i]) {
-        continue;
-      }
-      const std::size_t first = i / sets.size() * together;
-      for (std::size_t line = first; line < std::min(lines.size(), first + together); ++line) {
-        candidates.emplace_back(lines[line], i % sets.size());
-      }
-    }
-    for (int time = 0; time < 3; ++time) {
-      for (const auto& [line, set] : candidates) {
-        player_.load_all_but_last_of(sets[set]);
-        player_.load(line);
-        player_.is_gone(sets[set].line);
-        player_.end_sequence();
-      }
-      const std::vector<bool> gone = player_.answers();
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < candidates.size(); ++i) {
-        if (gone[i]) {
-          candidates[kept++] = candidates[i];
-        }
-      }
-      candidates.resize(kept);
-    }
-    return candidates;
-  }
-
-  // Lines that a misread hid from their sets, in those.
-  void place_left() {
-    std::map<Line, std::size_t> set_of;
-    for (const auto& [line, set] : in_known(lines_left_)) {
-      if (set_of.emplace(line, set).second) {
-        found_.sets[set].push_back(line);
-        ++found_.lines_placed;
-      }
-    }
-    std::erase_if(lines_left_, [&](Line line) { return set_of.contains(line); });
-  }
-
-  std::vector<std::pair<Line, std::size_t>> in_known(const Lines& lines) {
-    std::vector<std::pair<Line, std::size_t>> all;
-    for (std::size_t first = 0; first < known_.size(); first += at_once) {
-      const auto some = std::span(known_).subspan(first, std::min(at_once, known_.size() - first));
-      for (const auto& [line, set] : members_of(some, lines)) {
-        all.emplace_back(line, first + set);
-      }
-    }
-    return all;
-  }
-
-  bool place_fresh(const Lines& fresh) {
-    std::map<Line, std::size_t> times;
-    for (const auto& [line, set] : in_known(fresh)) {
-      ++times[line];
-    }
-    found_.fresh_lines = fresh.size();
-    found_.fresh_in_one_set =
-        static_cast<std::size_t>(std::ranges::count_if(times, [](const auto& line) { return line.second == 1; }));
-    const std::size_t elsewhere = found_.fresh_lines - found_.fresh_in_one_set;
-    if (elsewhere * found_.sets.size() * parts_of_set > found_.fresh_lines) {
-      reason_ = "of " + std::to_string(fresh.size()) + " fresh lines of a slice " + std::to_string(elsewhere) +
-                " lie in none or in several of " + std::to_string(found_.sets.size()) + " sets";
-      return false;
-    }
-    return true;
-  }
-
-  Player player_;
-  Asker* device_;
-  std::uint64_t sector_bytes_;
-  model::Random random_;
-  std::vector<EvictionSet> first_sets_;
-  std::vector<EvictionSet> known_;  // as found_.sets
-  Lines lines_left_;
-  SliceSets found_;
-  std::string reason_;
+// Sets of as many ways as most have, whose lines are sectors.
+struct FirstSets {
+  std::uint32_t ways = 0;
+  std::vector<EvictionSet> sets;
 };
+
+// Of fewer lines at once where those of many are in each other's way, as they lie in the same sets.
+FirstSets find_first_sets(const Asker& device, SlicePlayer& player, const Lines& sectors) {
+  FirstSets first_sets;
+  std::map<std::size_t, std::size_t> sizes;
+  std::size_t asked = 0;
+  for (const std::size_t count : {at_once, std::size_t{8}, std::size_t{1}}) {
+    sizes.clear();
+    asked = 0;
+    first_sets.sets.clear();
+    constexpr std::size_t lines_asked = 8;
+    while (asked < std::max(count, lines_asked) && asked + count < sectors.size()) {
+      const auto first = sectors.begin() + static_cast<std::ptrdiff_t>(asked);
+      const Lines some(first, first + static_cast<std::ptrdiff_t>(count));
+      for (EvictionSet& set : eviction_sets_of(player, some, without_neighbours_of(device, some, sectors))) {
+        ++sizes[set.others.size()];
+        first_sets.sets.push_back(std::move(set));
+      }
+      asked += count;
+    }
+    const auto most = std::ranges::max_element(sizes, {}, [](const auto& size) { return size.second; });
+    if (most != sizes.end() && 2 * most->second >= asked) {
+      first_sets.ways = static_cast<std::uint32_t>(most->first);
+      std::erase_if(first_sets.sets, [&](const EvictionSet& set) { return set.others.size() != first_sets.ways; });
+      return first_sets;
+    }
+  }
+  std::string reason = "of " + std::to_string(asked) + " lines of a slice " + std::to_string(first_sets.sets.size()) +
+                       " are driven out by a few others";
+  for (const auto& [others, lines_driven] : sizes) {
+    reason += ", " + std::to_string(lines_driven) + " by " + std::to_string(others);
+  }
+  throw NoSliceSets(reason);
+}
+
+// How many of the sets are as good with what lies so far from the last line, which it may be a part of, and how many
+// were asked. A neighbour takes the place of a line among those that evict one where it is in the same line; another
+// line of the set would do so too, but evicts one more.
+struct Neighbours {
+  std::size_t asked = 0;
+  std::size_t in_line = 0;
+};
+Neighbours ask_neighbours(const Asker& device, SlicePlayer& player, const std::vector<EvictionSet>& sets,
+                          std::uint64_t step) {
+  Neighbours neighbours;
+  for (const EvictionSet& set : sets) {
+    const Line neighbour = (device.address_of(set.others.back()) ^ step) - device.buffer().address;
+    if (neighbour >= device.buffer().bytes) {
+      continue;
+    }
+    player.load_all_but_last_of(set);
+    player.load(neighbour);
+    player.is_gone(set.line);
+    player.load(set.line);
+    player.load(Lines(set.others.begin() + 1, set.others.end()));
+    player.load(neighbour);
+    player.is_gone(set.line);
+    player.end_sequence();
+    ++neighbours.asked;
+  }
+  const std::vector<bool> gone = player.answers();
+  for (std::size_t i = 0; i < neighbours.asked; ++i) {
+    neighbours.in_line += gone[2 * i] && !gone[2 * i + 1] ? 1U : 0U;
+  }
+  return neighbours;
+}
+
+std::uint64_t find_line_of_slice(const Asker& device, SlicePlayer& player, const std::vector<EvictionSet>& sets,
+                                 std::uint64_t sector_bytes) {
+  std::uint64_t line_bytes = sector_bytes;
+  for (; line_bytes < most_line_bytes; line_bytes *= 2) {
+    const auto [asked, in_line] = ask_neighbours(device, player, sets, line_bytes);
+    if (10 * in_line < asked) {
+      break;
+    }
+    if (10 * in_line < 9 * asked) {
+      throw NoSliceSets("some neighbours " + std::to_string(line_bytes) + " bytes apart share a line, and some do not");
+    }
+  }
+  return line_bytes;
+}
+
+// Of each line its first sector there.
+Lines one_of_each_line(const Asker& device, const Lines& sectors, std::uint64_t line_bytes) {
+  Lines lines;
+  std::set<std::uint64_t> seen;
+  for (const Line sector : sectors) {
+    if (seen.insert(device.address_of(sector) / line_bytes).second) {
+      lines.push_back(sector);
+    }
+  }
+  return lines;
+}
+
+// Without those whose line lies in the set of an earlier one.
+std::vector<EvictionSet> apart(SlicePlayer& player, std::vector<EvictionSet> sets) {
+  std::vector<EvictionSet> kept;
+  for (EvictionSet& set : sets) {
+    for (const EvictionSet& other : kept) {
+      player.load_all_but_last_of(other);
+      player.load(set.line);
+      player.is_gone(other.line);
+    }
+    if (std::ranges::none_of(player.answers(), std::identity{})) {
+      kept.push_back(std::move(set));
+    }
+  }
+  return kept;
+}
+
+// A line in one of several sets.
+using MemberLine = std::pair<Line, std::size_t>;
+
+// Which of the lines may lie in which of the sets: a few lines are loaded behind all sets, each full, and one of these
+// lost its oldest line.
+std::vector<MemberLine> possible_members_of(SlicePlayer& player, std::span<const EvictionSet> sets,
+                                            const Lines& lines) {
+  constexpr std::size_t together = 8;
+  for (std::size_t first = 0; first < lines.size(); first += together) {
+    for (const EvictionSet& set : sets) {
+      player.load_all_but_last_of(set);
+    }
+    for (std::size_t i = first; i < std::min(lines.size(), first + together); ++i) {
+      player.load(lines[i]);
+    }
+    for (const EvictionSet& set : sets) {
+      player.is_gone(set.line);
+    }
+    player.end_sequence();
+  }
+  const std::vector<bool> lost = player.answers();
+  std::vector<MemberLine> members;
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    const std::size_t first = i / sets.size() * together;
+    for (std::size_t line = first; lost[i] && line < std::min(lines.size(), first + together); ++line) {
+      members.emplace_back(lines[line], i % sets.size());
+    }
+  }
+  return members;
+}
+
+// Those that do: each is asked by itself.
+std::vector<MemberLine> members_of(SlicePlayer& player, std::span<const EvictionSet> sets, const Lines& lines) {
+  std::vector<MemberLine> members = possible_members_of(player, sets, lines);
+  for (int time = 0; time < 3; ++time) {
+    for (const auto& [line, set] : members) {
+      player.load_all_but_last_of(sets[set]);
+      player.load(line);
+      player.is_gone(sets[set].line);
+      player.end_sequence();
+    }
+    const std::vector<bool> gone = player.answers();
+    std::vector<MemberLine> kept;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (gone[i]) {
+        kept.push_back(members[i]);
+      }
+    }
+    members = std::move(kept);
+  }
+  return members;
+}
+
+std::vector<MemberLine> members_of_any(SlicePlayer& player, std::span<const EvictionSet> sets, const Lines& lines) {
+  std::vector<MemberLine> all;
+  for (std::size_t first = 0; first < sets.size(); first += at_once) {
+    const auto some = sets.subspan(first, std::min(at_once, sets.size() - first));
+    for (const auto& [line, set] : members_of(player, some, lines)) {
+      all.emplace_back(line, first + set);
+    }
+  }
+  return all;
+}
+
+// Lines in sets, each of which is told by an eviction set of it.
+struct Partitioned {
+  std::vector<EvictionSet> known;
+  std::vector<Lines> sets;  // as `known`
+  std::size_t placed = 0;
+  Lines left;
+};
+
+// Takes the lines of these sets from those that are left.
+void take_members(SlicePlayer& player, const std::vector<EvictionSet>& sets, Partitioned& partitioned) {
+  if (sets.empty()) {
+    return;
+  }
+  std::map<Line, std::size_t> set_of;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    set_of[sets[i].line] = i;
+    for (const Line line : sets[i].others) {
+      set_of[line] = i;
+    }
+  }
+  Lines others;
+  std::ranges::copy_if(partitioned.left, std::back_inserter(others), [&](Line line) { return !set_of.contains(line); });
+  for (const auto& [line, set] : members_of(player, sets, others)) {
+    set_of[line] = set;
+  }
+  const std::size_t first = partitioned.sets.size();
+  partitioned.sets.resize(first + sets.size());
+  partitioned.known.insert(partitioned.known.end(), sets.begin(), sets.end());
+  for (const auto& [line, set] : set_of) {
+    partitioned.sets[first + set].push_back(line);
+  }
+  partitioned.placed += set_of.size();
+  std::erase_if(partitioned.left, [&](Line line) { return set_of.contains(line); });
+}
+
+// Lines that a misread hid from their sets, in those.
+void place_left(SlicePlayer& player, Partitioned& partitioned) {
+  std::map<Line, std::size_t> set_of;
+  for (const auto& [line, set] : members_of_any(player, partitioned.known, partitioned.left)) {
+    if (set_of.emplace(line, set).second) {
+      partitioned.sets[set].push_back(line);
+      ++partitioned.placed;
+    }
+  }
+  std::erase_if(partitioned.left, [&](Line line) { return set_of.contains(line); });
+}
+
+// So many at once that few lie in the same set, which their sets have to be told apart for.
+std::size_t lines_asked_of(std::size_t unplaced, std::uint32_t ways) {
+  constexpr std::size_t sets_for_each = 10;
+  const std::size_t most_sets = unplaced / (ways + 1);
+  return std::clamp<std::size_t>(most_sets / sets_for_each, 1, at_once);
+}
+
+Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint32_t ways) {
+  Partitioned partitioned{.known = {}, .sets = {}, .left = std::move(lines)};
+  Lines& left = partitioned.left;
+  std::size_t tried_in_vain = 0;
+  while (tried_in_vain < std::min(left.size(), 2 * at_once)) {
+    const auto count = static_cast<std::ptrdiff_t>(lines_asked_of(left.size(), ways));
+    const Lines some(left.end() - count, left.end());
+    left.erase(left.end() - count, left.end());
+    std::vector<EvictionSet> sets = eviction_sets_of(player, some, left);
+    std::erase_if(sets, [&](const EvictionSet& set) { return set.others.size() != ways; });
+    sets = apart(player, std::move(sets));
+    left.insert(left.begin(), some.begin(), some.end());
+    tried_in_vain = sets.empty() ? tried_in_vain + some.size() : 0;
+    take_members(player, sets, partitioned);
+    device.report("sets of a slice", 0.985);
+  }
+  place_left(player, partitioned);
+  if (left.size() * partitioned.sets.size() * parts_of_set > partitioned.placed) {
+    throw NoSliceSets("of " + std::to_string(left.size() + partitioned.placed) + " lines of a slice " +
+                      std::to_string(left.size()) + " lie in none of " + std::to_string(partitioned.sets.size()) +
+                      " sets");
+  }
+  return partitioned;
+}
+
+// How many of the lines, which took no part in finding the sets, lie in one of them and no other.
+std::size_t count_in_one_set(SlicePlayer& player, const std::vector<EvictionSet>& sets, const Lines& fresh) {
+  std::map<Line, std::size_t> times;
+  for (const auto& [line, set] : members_of_any(player, sets, fresh)) {
+    ++times[line];
+  }
+  const auto in_one =
+      static_cast<std::size_t>(std::ranges::count_if(times, [](const auto& line) { return line.second == 1; }));
+  const std::size_t elsewhere = fresh.size() - in_one;
+  if (elsewhere * sets.size() * parts_of_set > fresh.size()) {
+    throw NoSliceSets("of " + std::to_string(fresh.size()) + " fresh lines of a slice " + std::to_string(elsewhere) +
+                      " lie in none or in several of " + std::to_string(sets.size()) + " sets");
+  }
+  return in_one;
+}
 
 }  // namespace
 
 FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                std::uint64_t sector_bytes) {
-  return SetSearch(device, view, sector_bytes).find(std::move(sectors));
+  constexpr std::size_t most_fresh = 2500;
+  SlicePlayer player(device, view);
+  model::Random random = model::RandomStreams(device.settings().seed).random("slice sets");
+  random.shuffle(sectors);
+  try {
+    const FirstSets first = find_first_sets(device, player, sectors);
+    const std::uint64_t line_bytes = find_line_of_slice(device, player, first.sets, sector_bytes);
+    Lines lines = one_of_each_line(device, sectors, line_bytes);
+    const std::size_t fresh_count = std::min<std::size_t>(lines.size() / 4, most_fresh);
+    const Lines fresh(lines.end() - static_cast<std::ptrdiff_t>(fresh_count), lines.end());
+    lines.resize(lines.size() - fresh_count);
+    Partitioned partitioned = partition(device, player, std::move(lines), first.ways);
+    const std::size_t in_one_set = count_in_one_set(player, partitioned.known, fresh);
+    return {.sets = SliceSets{.ways = first.ways,
+                              .line_bytes = line_bytes,
+                              .sets = std::move(partitioned.sets),
+                              .lines_placed = partitioned.placed,
+                              .lines_left = partitioned.left.size(),
+                              .fresh_lines = fresh.size(),
+                              .fresh_in_one_set = in_one_set}};
+  } catch (const NoSliceSets& missing) {
+    return {.sets = {}, .reason = missing.what()};
+  }
 }
 
 LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets& sets) {
@@ -562,7 +357,7 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
   constexpr std::size_t sets_at_once = 4;
   model::Random random = model::RandomStreams(device.settings().seed).random("slice policy");
   LruPrediction prediction;
-  Player player(device, view);
+  SlicePlayer player(device, view);
   std::vector<bool> predicted;
   for (std::size_t sequence = 0; sequence < sequences; ++sequence) {
     struct Played {
@@ -610,7 +405,7 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
 }
 
 std::size_t count_present(Asker& device, const SliceView& view, const std::vector<std::uint64_t>& lines) {
-  Player player(device, view);
+  SlicePlayer player(device, view);
   player.load(lines);
   for (std::size_t i = lines.size(); i-- > 0;) {
     player.is_gone(lines[i]);

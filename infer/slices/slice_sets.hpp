@@ -9,16 +9,11 @@
 #include <vector>
 
 #include "infer/asking/asker.hpp"
+#include "infer/slices/slice_player.hpp"
 
 // How a slice of an outer cache is built, of which nothing is known but lines that lie in it. No index is assumed, and
 // the cache is never emptied: a line is loaded, others after it, and then it is seen whether it is still there.
 namespace gpuinfer::infer {
-
-// Who asks, and how he tells that a line is there.
-struct SliceView {
-  std::optional<model::ComputeUnit> unit = {};  // that loads; near to the slice
-  double most_present_cycles = 0;               // what a load of a line takes at most that is there
-};
 
 struct SliceSets {
   std::uint32_t ways = 0;  // of each set

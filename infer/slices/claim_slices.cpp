@@ -65,7 +65,8 @@ void claim_slices(Interrogator& device, CacheClaims& claims) {
   claims.slices->reason = std::move(found.why_no_count);
   claims.slice_index->reason = std::move(found.why_no_structure);
   claims.slices->questions = claims.slice_index->questions = device.questions_asked() - questions_before;
-  claims.slices->trials = claims.slice_index->trials = found.fresh.asked;
+  claims.slices->trials = found.structure ? found.fresh.asked : found.lines_elsewhere;
+  claims.slice_index->trials = found.fresh.asked;
   if (found.structure) {
     claims.slice_index->value.emplace(model::SliceIndex{.index = index_of(*found.structure, found.block_bytes),
                                                         .block_bytes = found.block_bytes,

@@ -24,11 +24,10 @@ class NoSliceStructure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Where nothing is known but slices of one block: whether lines from everywhere lie in them too.
-bool are_all_slices(PairAsker& asker, BlockLines& lines, const std::vector<std::uint64_t>& members) {
-  constexpr std::size_t lines_of_slice = 16;
+// Where nothing is known but slices of one block: whether so many lines from everywhere lie in them too.
+bool are_all_slices(PairAsker& asker, BlockLines& lines, const std::vector<std::uint64_t>& members, std::size_t count) {
   std::vector<std::uint64_t> left;
-  for (std::size_t i = 0; i < lines_of_slice * members.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     left.push_back(lines.any_line());
   }
   for (const std::uint64_t member : members) {
@@ -121,7 +120,9 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
 }
 
 void count_without_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock& block, FoundSlices& found) {
-  if (!are_all_slices(asker, lines, block.members)) {
+  constexpr std::size_t lines_of_slice = 16;
+  found.lines_elsewhere = lines_of_slice * block.members.size();
+  if (!are_all_slices(asker, lines, block.members, found.lines_elsewhere)) {
     found.why_no_count = "a line elsewhere lies in none of the " + std::to_string(block.members.size()) +
                          " slices that lines of one block of 2 MB lie in";
     return;

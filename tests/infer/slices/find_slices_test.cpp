@@ -107,6 +107,7 @@ TEST(FindSlices, CountsSlicesByChanceAndNamesNoIndex) {
       [](std::uint64_t address) { return static_cast<std::uint32_t>(model::Random(address >> 12U)() % 12); }, 1);
   const FoundSlices found = found_on(device);
   EXPECT_EQ(found.count, 12U) << found.why_no_count;
+  EXPECT_EQ(found.lines_elsewhere, 192U);
   EXPECT_FALSE(found.structure);
   EXPECT_FALSE(found.why_no_structure.empty());
 }

@@ -208,7 +208,7 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   add_next_level(next_level);
   find_strays(hits, misses);
   fit_levels(hits, misses, next_level);
-  settle_miss_median(misses, next_level);
+  settle_miss_median(misses, next_level, evicted.size());
   measure_overlap();
   tabulate();
   count_misreads(hits, misses);
@@ -291,13 +291,16 @@ void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vect
   misread_misses_ = of_misses.hit_share * of_misses.size();
 }
 
-// The next level is the quickest one that evicted lines came from; some may have been driven beyond it.
-void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level) {
+// The next level is the quickest one that evicted lines came from; some may have been driven beyond it, and a few be
+// slow hits.
+void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level,
+                                         std::size_t looked_at) {
   if (next_level.size() < fewest_of_a_component) {
     return;
   }
   std::ranges::sort(next_level);
-  const double quick = next_level[fewest_of_a_component / 2];
+  const auto slow_hits = static_cast<std::size_t>(smallest_share * static_cast<double>(looked_at));
+  const double quick = next_level[std::clamp(slow_hits, fewest_of_a_component / 2, next_level.size() - 1)];
   const Component& level = *std::ranges::min_element(
       misses_, {}, [quick](const Component& component) { return std::abs(component.mean - quick); });
   std::vector<double> of_level;

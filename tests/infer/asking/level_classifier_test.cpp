@@ -232,6 +232,19 @@ TEST(LevelClassifier, KnowsWhatHalfOfTheEvictedLinesTake) {
   EXPECT_NEAR(both.miss_median_cycles(), 220, 1);
 }
 
+TEST(LevelClassifier, SlowHitsAmongEvictedLinesAreNoLevel) {
+  Samples samples;
+  const std::vector<float> hits = samples.normal(111, 0.5);
+  const std::vector<float> misses = samples.normal(323, 12);
+  for (const std::size_t slow : {7U, 130U}) {
+    const std::vector<float> evicted =
+        joined(joined(samples.normal(111, 0.5, 6000), samples.normal(118, 0.7, slow)), samples.normal(323, 12));
+    const LevelClassifier classifier(hits, misses, evicted);
+    EXPECT_NEAR(classifier.miss_median_cycles(), 323, 2) << slow;
+    EXPECT_NEAR(classifier.evicted_median_cycles().value_or(0), 323, 2) << slow;
+  }
+}
+
 TEST(LevelClassifier, SpreadsOfVeryDifferentWidth) {
   Samples samples;
   const LevelClassifier classifier(samples.normal(33, 0), samples.normal(260, 25), {});

@@ -439,9 +439,10 @@ TEST(ReplacementFit, NoUnevenChancesAreEvenAfterAFlood) {
     double misreads = 0;
   };
   for (const auto& [policy, ways, misreads] :
-       {Case{.policy = replacement("random"), .ways = 8, .misreads = 0.01},
-        Case{.policy = weighted({2, 3, 2, 3}), .ways = 4}, Case{.policy = fermi(1), .ways = 4, .misreads = 0.01},
-        Case{.policy = weighted({1, 1, 1, 1, 3, 1, 1, 1}), .ways = 8, .misreads = 0.01}}) {
+       cases<Case>(3, {{.policy = replacement("random"), .ways = 8, .misreads = 0.01},
+                       {.policy = weighted({2, 3, 2, 3}), .ways = 4},
+                       {.policy = fermi(1), .ways = 4, .misreads = 0.01},
+                       {.policy = weighted({1, 1, 1, 1, 3, 1, 1, 1}), .ways = 8, .misreads = 0.01}})) {
     SCOPED_TRACE(model::to_text(policy) + ", " + std::to_string(ways) + " ways, " + std::to_string(misreads));
     const model::NoiseDescription noise{.jitter_cycles = 2, .misread_probability = misreads};
     const ReplacementFit fit = Sets(never_empty(sets_of(4, ways, policy, 1, noise)), 4, ways, 1).fit();
@@ -565,22 +566,17 @@ class Misreading final : public model::Answerer {
 
 TEST(ReplacementFit, WhatIsNearlyLruIsNotLru) {
   // Sixteen ways cost as much as all others together.
-  const auto tried =
-      cases<std::pair<double, std::vector<std::uint32_t>>>(2, {{0.0, {4, 8}}, {0.02, {8}}, {0.01, {16}}});
-  for (const auto& [misreads, ways_of_sets] : tried) {
-    for (const std::uint32_t ways : ways_of_sets) {
-      for (const auto flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {
-        auto device = std::make_unique<foreign::Device>(
-            [=] {
-              return std::make_unique<foreign::SetArray>(
-                  4, [=](std::size_t) { return std::make_unique<NearlyLruSet>(ways, flaw); });
-            },
-            foreign::two_levels);
-        const ReplacementFit fit =
-            Sets(std::make_unique<Misreading>(std::move(device), misreads, 11), 4, ways, 1).fit();
-        for (const model::Replacement& candidate : fit.candidates) {
-          EXPECT_TRUE(candidate.policy == "permutation" || candidate.policy == "automaton") << text_of(fit);
-        }
+  const auto tried = cases<std::pair<double, std::uint32_t>>(2, {{0.0, 4}, {0.02, 8}, {0.0, 8}, {0.01, 16}});
+  for (const auto& [misreads, ways] : tried) {
+    for (const auto flaw : {NearlyLruSet::Flaw::keeps_last, NearlyLruSet::Flaw::fills_second}) {
+      const foreign::MakeSet make = [ways = ways, flaw](std::size_t) {
+        return std::make_unique<NearlyLruSet>(ways, flaw);
+      };
+      auto device = std::make_unique<foreign::Device>([=] { return std::make_unique<foreign::SetArray>(4, make); },
+                                                      foreign::two_levels);
+      const ReplacementFit fit = Sets(std::make_unique<Misreading>(std::move(device), misreads, 11), 4, ways, 1).fit();
+      for (const model::Replacement& candidate : fit.candidates) {
+        EXPECT_TRUE(candidate.policy == "permutation" || candidate.policy == "automaton") << text_of(fit);
       }
     }
   }
@@ -702,7 +698,7 @@ class Duelling final : public foreign::Cache {
 TEST(ReplacementFit, SetsThatDuel) {
   for (const std::uint32_t sets : {8U, 64U}) {
     for (const std::size_t leader : cases<std::size_t>(1, {5, 0})) {
-      for (const int lead : {0, 1}) {
+      for (const int lead : cases<int>(1, {1, 0})) {
         SCOPED_TRACE(std::to_string(sets) + " sets, leader " + std::to_string(leader) + ", lead " +
                      std::to_string(lead));
         expect_outside(fit_foreign([=] { return std::make_unique<Duelling>(sets, 8, leader, lead); }, sets, 8),
@@ -864,7 +860,7 @@ TEST(ReplacementFit, FermisRuleFromAnInvalidatedStart) {
 TEST(ReplacementFit, FermisRuleBehindManyMisreads) {
   const model::NoiseDescription noise{
       .jitter_cycles = 15, .outlier_probability = 0.01, .outlier_cycles = 900, .misread_probability = 0.011};
-  for (const std::uint64_t seed : {1ULL, 22ULL}) {
+  for (const std::uint64_t seed : cases<std::uint64_t>(1, {22, 1})) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_name(Sets(1, 4, fermi(0), seed, noise).fit(), fermi(0));
   }

@@ -195,7 +195,9 @@ template <class Part>
 template <class Part, class Value, class Codec>
 [[nodiscard]] Leaf<Part> leaf(std::string_view name, Value Part::*member, Codec codec, std::string_view meaning = {}) {
   LeafFacts facts = facts_of(name, codec, meaning);
-  return leaf<Part>(std::move(facts), std::make_unique<MemberAccess<Part, Value, Codec>>(member, std::move(codec)));
+  // As what all rows have in common at once: pointers of a type of its own for each row cost the compiler much.
+  return leaf<Part>(std::move(facts), std::unique_ptr<const LeafAccess<Part>>(
+                                          new MemberAccess<Part, Value, Codec>(member, std::move(codec))));
 }
 
 // A name that only evidence has.

@@ -20,9 +20,9 @@ namespace {
 using noisy::Policy;
 using noisy::Timing;
 
-class Asked {
+class NoisyCache {
  public:
-  Asked(const Timing& timing, std::uint64_t seed)
+  NoisyCache(const Timing& timing, std::uint64_t seed)
       : device_(8, Policy::lru, timing, seed), interrogator_(calibrated(device_, settings_)) {}
 
   [[nodiscard]] bool apart() const { return interrogator_.classifier().levels_are_apart(); }
@@ -45,7 +45,7 @@ model::Question mixed_question(const Interrogator& device, std::size_t accesses)
 }
 
 TEST(Interrogator, CalibrationIsShortWhereReadingsAreCrisp) {
-  Asked device({}, 1);
+  NoisyCache device({}, 1);
   EXPECT_TRUE(device.apart());
   EXPECT_LE(device->accesses_asked(), 3000U);
   EXPECT_EQ(device->votes_needed(), 2U) << "a misread may have escaped";
@@ -58,7 +58,7 @@ TEST(Interrogator, VotesAreWrongNoMoreOftenThanAskedFor) {
   for (const Timing& timing :
        {Timing{}, Timing{.misreads = 0.001}, Timing{.misreads = 0.02}, Timing{.miss_cycles = 106},
         Timing{.miss_cycles = 108, .misreads = 0.01}, Timing{.misreads = 0.01, .strays = 0.01}}) {
-    Asked device(timing, seed);
+    NoisyCache device(timing, seed);
     ASSERT_TRUE(device.apart());
     const unsigned votes = device->votes_needed();
     const model::Question question = mixed_question(*device, 20000);
@@ -78,7 +78,7 @@ TEST(Interrogator, VotesAreWrongNoMoreOftenThanAskedFor) {
 }
 
 TEST(Interrogator, LevelsAreFollowedWhereTheyDrift) {
-  Asked device({.drift_cycles_per_access = 1e-3}, 3);
+  NoisyCache device({.drift_cycles_per_access = 1e-3}, 3);
   ASSERT_TRUE(device.apart());
   for (int i = 0; i < 40; ++i) {
     const model::Question question = mixed_question(*device, 1000);

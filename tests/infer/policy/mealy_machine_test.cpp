@@ -13,10 +13,12 @@
 namespace gpuinfer::infer {
 namespace {
 
-model::Replacement policy(const std::string& name) { return {.policy = name, .parameters = {}, .equivalent = {}}; }
+model::Replacement policy_named(const std::string& name) {
+  return {.policy = name, .parameters = {}, .equivalent = {}};
+}
 
 MealyMachine machine_of(const std::string& name, std::uint32_t ways) {
-  return minimized(as_machine(policy(name), ways, 1000).value());
+  return minimized(as_machine(policy_named(name), ways, 1000).value());
 }
 
 bool are_same(const MealyMachine& a, const MealyMachine& b) {
@@ -54,10 +56,10 @@ TEST(MealyMachine, PoliciesThatAreAlikeHaveOneSmallestMachine) {
 TEST(MealyMachine, GoesToPolicyAndBack) {
   for (const char* name : {"lru", "lip", "plru", "clock", "nru"}) {
     const MealyMachine machine = machine_of(name, 3);
-    const model::Comparison comparison = model::compare(as_policy(machine), policy(name), 3);
+    const model::Comparison comparison = model::compare(as_policy(machine), policy_named(name), 3);
     EXPECT_TRUE(comparison.is_alike() && !comparison.depth_accesses) << name;
   }
-  EXPECT_FALSE(as_machine(policy("lru"), 4, 20).has_value());
+  EXPECT_FALSE(as_machine(policy_named("lru"), 4, 20).has_value());
 }
 
 TEST(MealyMachine, OnlyTheSetThatItIsConforms) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <type_traits>
 #include <vector>
@@ -173,7 +172,7 @@ struct Conflict {
   std::string sentence;
 };
 
-std::string bytes_text(double bytes) { return std::to_string(std::llround(bytes)) + " bytes"; }
+std::string bytes_text(double bytes) { return model::whole_text(bytes) + " bytes"; }
 
 // Values that cannot hold together, however well each of them was tested.
 // `contiguous_bytes`: that fit, at one base at least.

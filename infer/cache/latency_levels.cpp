@@ -3,7 +3,6 @@
 #include "infer/cache/latency_levels.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -70,9 +69,8 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
                 "before anything else, a hit has to be told from a miss");
   asker.choose_start();
   LevelClassifier classifier = calibrate(asker, spans);
-  const auto whole = [](double cycles) { return std::to_string(std::lround(cycles)); };
-  const std::string hit = whole(classifier.hit_median_cycles());
-  const std::string miss = whole(classifier.miss_median_cycles());
+  const std::string hit = model::whole_text(classifier.hit_median_cycles());
+  const std::string miss = model::whole_text(classifier.miss_median_cycles());
   if (!classifier.levels_are_apart()) {
     asker.learned("hits and misses do not come apart");
     return {.cycles = {},
@@ -116,10 +114,11 @@ LatencyLevels find_latency_levels(Asker& asker, Spans spans) {
     leave_miss_open("too few lines were seen to be evicted, and first touches, which take " + miss +
                     " cycles, may come from further away than the next level");
   } else if (asker.buffer().nearer_bytes && *evicted > classifier.miss_median_cycles() + tolerance) {
-    leave_miss_open("some evicted lines take " + miss + " cycles, and half of them more than " + whole(*evicted));
+    leave_miss_open("some evicted lines take " + miss + " cycles, and half of them more than " +
+                    model::whole_text(*evicted));
   } else if (high - low > tolerance) {
-    leave_miss_open("misses come from levels that differ: about as many take less than " + whole(low) +
-                    " cycles as more than " + whole(high));
+    leave_miss_open("misses come from levels that differ: about as many take less than " + model::whole_text(low) +
+                    " cycles as more than " + model::whole_text(high));
   }
   levels.classifier = std::move(classifier);
   return levels;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "infer/cache/set_map.hpp"
 #include "infer/policy/replacement_fit.hpp"
 #include "model/description_yaml.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -97,8 +97,8 @@ void check_lines_side_by_side(Interrogator& asker, const model::CacheDescription
 }
 
 std::string share_text(std::pair<double, double> share) {
-  return "between one in " + std::to_string(std::lround(1 / share.second)) + " and one in " +
-         std::to_string(std::lround(1 / share.first)) + " fills";
+  return "between one in " + model::whole_text(1 / share.second) + " and one in " + model::whole_text(1 / share.first) +
+         " fills";
 }
 
 bool departs(const Interrogator& asker, const DepartureTally& tally) {
@@ -141,10 +141,10 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
     verification.contradicted = true;
   } else if (is_refused && below > most_departures) {
     fail(verification,
-         "what was recorded excludes no departures below one in " + std::to_string(std::lround(1 / below)) + " fills");
+         "what was recorded excludes no departures below one in " + model::whole_text(1 / below) + " fills");
   }
-  asker.learned(verification.holds ? "no more than one fill in " + std::to_string(std::lround(1 / below)) +
-                                         " departs (" + std::to_string(tally.fills()) + " were judged)"
+  asker.learned(verification.holds ? "no more than one fill in " + model::whole_text(1 / below) + " departs (" +
+                                         std::to_string(tally.fills()) + " were judged)"
                                    : verification.reason);
 }
 

@@ -3,7 +3,6 @@
 #include "infer/circumstances/claim_circumstances.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "infer/circumstances/near_and_far.hpp"
 #include "infer/circumstances/sm_groups.hpp"
 #include "model/description_yaml.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -92,7 +92,7 @@ std::string resident(Interrogator& asker, Bytes line_bytes, Claim<std::array<dou
     return "the buffer is too small to evict what is present";
   }
   claim.value = bytes;
-  return std::to_string(std::lround(bytes[0])) + " to " + std::to_string(std::lround(bytes[1])) + " bytes";
+  return model::whole_text(bytes[0]) + " to " + model::whole_text(bytes[1]) + " bytes";
 }
 
 std::string sharers(Interrogator& asker, Bytes line_bytes, Claim<std::vector<model::ComputeUnits>>& claim) {
@@ -115,7 +115,7 @@ std::string carveouts(Interrogator& asker, Bytes line_bytes, const std::vector<C
     if (fitting == 0 || carveout.resident_bytes->at(1) < least_full * fitting) {
       return "with a carve-out of " + std::to_string(carveout.carveout_kb) + " KB " +
              std::to_string(carveout.onset_bytes.value_or(0)) + " bytes fit and at most " +
-             std::to_string(std::lround(carveout.resident_bytes->at(1))) + " are present";
+             model::whole_text(carveout.resident_bytes->at(1)) + " are present";
     }
   }
   // Once more, the first ones last: what somebody else evicts at one time is not missing at all times.
@@ -123,8 +123,8 @@ std::string carveouts(Interrogator& asker, Bytes line_bytes, const std::vector<C
     const auto again = find_resident_bytes(asker, *carveout, line_bytes);
     if (again[0] > carveout->resident_bytes->at(1) || carveout->resident_bytes->at(0) > again[1]) {
       return "with a carve-out of " + std::to_string(carveout->carveout_kb) + " KB up to " +
-             std::to_string(std::lround(carveout->resident_bytes->at(1))) + " bytes are present, and up to " +
-             std::to_string(std::lround(again[1])) + " at another time";
+             model::whole_text(carveout->resident_bytes->at(1)) + " bytes are present, and up to " +
+             model::whole_text(again[1]) + " at another time";
     }
   }
   claim.value = std::move(found);

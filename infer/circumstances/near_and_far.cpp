@@ -15,6 +15,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 
@@ -263,7 +264,7 @@ class NearAndFarSearch {
         return {};
       }
       if (asked >= most_loads) {
-        return "lines that are far by up to " + std::to_string(std::lround(std::ceil(unseen_cycles))) +
+        return "lines that are far by up to " + model::whole_text(std::ceil(unseen_cycles)) +
                " cycles would not have been seen";
       }
       loads = after(sms.front(), sms);

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <set>
 #include <string_view>
 
 #include "model/access_sequence.hpp"
 #include "model/errors.hpp"
+#include "model/number_text.hpp"
 #include "model/random_streams.hpp"
 #include "probe/host/amplification.hpp"
 #include "probe/host/laps.hpp"
@@ -121,7 +121,7 @@ class HostDevice final : public model::Answerer {
     facts_.provenance["cpu"] = std::to_string(cpu_);
     facts_.provenance["pages"] = to_string(pages_.kind());
     facts_.provenance["addresses"] = "bits above 11 are not physical: they name pages, others for each line of a page";
-    facts_.provenance["time_stamp_tick_cycles"] = std::to_string(std::lround(tick_cycles_));
+    facts_.provenance["time_stamp_tick_cycles"] = model::whole_text(tick_cycles_);
     facts_.provenance["amplification"] =
         "each question played " + std::to_string(plays_) +
         " times at least, latencies averaged over the groups of plays that nobody disturbed";

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "model/number_text.hpp"
 #include "probe/device_failures.hpp"
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/refusals.hpp"
@@ -138,8 +138,7 @@ void VulkanProbe::offer(const Target& target) {
   }
   made.nothing_cycles = time_nothing(target, made.reach);
   std::string& told = facts_.provenance["clock_cycles"];
-  told +=
-      (told.empty() ? "" : ", ") + std::string(target.name) + " " + std::to_string(std::lround(made.nothing_cycles));
+  told += (told.empty() ? "" : ", ") + std::string(target.name) + " " + model::whole_text(made.nothing_cycles);
   try_states(made);
   offers_.emplace(target.name, std::move(made));
 }
@@ -179,8 +178,7 @@ float VulkanProbe::time_nothing(const Target& target, const vulkan::Reach& reach
   constexpr std::uint32_t fewest_steps = 4;
   if (*middle < static_cast<float>(fewest_steps * gpu_.clock().step_ticks)) {
     throw DeviceUnavailable(facts_.source + " has a clock that moves in steps of " +
-                            std::to_string(gpu_.clock().step_ticks) + " and shows " +
-                            std::to_string(std::lround(*middle)) +
+                            std::to_string(gpu_.clock().step_ticks) + " and shows " + model::whole_text(*middle) +
                             " from one reading to the next, which is too coarse for single loads; take another device");
   }
   return *middle;

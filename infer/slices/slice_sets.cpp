@@ -12,10 +12,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/slices/eviction_sets.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/policies/lru.hpp"
-#include "model/random_streams.hpp"
 
 namespace gpuinfer::infer {
 
@@ -328,7 +328,7 @@ FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector
                                std::uint64_t sector_bytes) {
   constexpr std::size_t most_fresh = 2500;
   SlicePlayer player(device, view);
-  model::Random random = model::RandomStreams(device.settings().seed).random("slice sets");
+  model::Random random = stream(device.settings(), "slice sets");
   random.shuffle(sectors);
   try {
     const FirstSets first = find_first_sets(device, player, sectors);
@@ -355,7 +355,7 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets&
   constexpr std::size_t sequences = 64;
   constexpr std::size_t loads = 4096;
   constexpr std::size_t sets_at_once = 4;
-  model::Random random = model::RandomStreams(device.settings().seed).random("slice policy");
+  model::Random random = stream(device.settings(), "slice policy");
   LruPrediction prediction;
   SlicePlayer player(device, view);
   std::vector<bool> predicted;

@@ -22,9 +22,6 @@ namespace {
 
 using model::IndexFunction;
 
-// A window is not widened further than this in search of the period of a table.
-constexpr std::size_t widest_window_lines = 4096;
-
 // With which the policy is found.
 constexpr std::size_t most_single_sets = 64;
 

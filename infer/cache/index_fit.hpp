@@ -11,6 +11,9 @@
 
 namespace gpuinfer::infer {
 
+// A window of assigned lines is not widened further than this in search of the period of a table.
+inline constexpr std::uint64_t widest_window_lines = 4096;
+
 struct AssignedLine {
   model::Address address = {};
   std::uint32_t set = 0;  // a name only

@@ -17,9 +17,6 @@ namespace {
 // Two sets are told apart by so many halves at least, so that one wrong answer makes a line none of any set.
 constexpr std::size_t least_distance = 3;
 
-// Beyond, a window is not widened in search of the period of a table.
-constexpr std::uint64_t widest_outer_window_lines = 4096;
-
 using Half = std::vector<bool>;  // by set: whether it overflows
 
 class OuterIndexSearch {
@@ -49,8 +46,8 @@ class OuterIndexSearch {
     assign_from_everywhere(to_fit);
     std::uint64_t window = window_lines();
     std::optional<IndexFit> fit = fit_to(window);
-    while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_outer_window_lines)) {
-      if (!widen(std::min({2 * window, laps_.lines_of_buffer(), widest_outer_window_lines}))) {
+    while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_window_lines)) {
+      if (!widen(std::min({2 * window, laps_.lines_of_buffer(), widest_window_lines}))) {
         return {.fit = {}, .reason = "some lines of a window behave as those of no set"};
       }
       window = window_lines();

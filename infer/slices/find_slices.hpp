@@ -23,8 +23,8 @@ struct FoundSlices {
   std::uint64_t block_bytes = 0;  // inside which the structure holds, but for what each block adds
   std::size_t blocks = 0;         // that were asked
   FreshPairs fresh = {};
-  std::size_t lines_elsewhere =
-      0;  // from everywhere, asked where there is no structure; each lies in one of the slices
+  // From everywhere, asked where there is no structure; each lies in one of the slices.
+  std::size_t lines_elsewhere = 0;
   double apart_cycles = 0;
   double together_cycles = 0;
   // Offsets of sectors, by slice: of all slices where the structure is known, else of one, and none where nothing is.

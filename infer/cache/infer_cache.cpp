@@ -36,18 +36,19 @@ bool claims_nothing(const CacheClaims& claims) {
   return nothing;
 }
 
-// Sector, onset and line, as far as there are any; behind a nearer level, all that hits and misses tell.
-void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
+void claim_fills(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
   if (claim_sector(asker, claims, doubts)) {
     conflicts.go_downwards();
   }
   if (!claims.sector_bytes.value) {
     doubts.try_emplace(Doubt::unproven, claims.sector_bytes.reason);
-    return;
-  }
-  if (asker.starts_flooded()) {
+  } else if (asker.starts_flooded()) {
     doubts[Doubt::started_flooded] = "no question began with an empty cache";
   }
+}
+
+// Onset and line, as far as there are any; behind a nearer level, all that hits and misses tell. Needs sector_bytes.
+void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
   asker.report("capacity at which misses begin", 0.05);
   claim_onset(asker, conflicts, claims);
   if (!claims.onset_bytes.value) {
@@ -62,6 +63,10 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   } else if (claims.onset_bytes.value) {
     claim_line(asker, conflicts, claims, doubts);
   }
+}
+
+bool sets_of_slices_are_known(const CacheClaims& claims) {
+  return claims.slice_ways && claims.slice_ways->value && claims.capacity_bytes.value;
 }
 
 bool is_explained(const CacheClaims& claims) { return claims.predicted_trials > 0 || claims.sets_are_counted; }
@@ -130,17 +135,32 @@ class CacheInference {
   CacheInference(model::Answerer& device, const std::string& target, const Settings& settings)
       : device_(&device), asker_(std::in_place_type<Asker>, device, target, settings) {}
 
-  // Calibration, sector, onset and line. Until hits are told from misses nothing else can be attempted.
+  // Calibration, sector, slices, onset and line. Until hits are told from misses nothing else can be attempted.
   void find_sizes() {
     attempt([this] {
       if (auto classifier = claim_latency(asker(), spans_, claims_, ending_.warnings)) {
         Asker before = std::move(asker());
         auto& [reader, conflicts] = asker_.emplace<Reader>(std::move(before), *std::move(classifier));
-        claim_sizes(reader, conflicts, claims_, doubts_);
+        claim_fills(reader, conflicts, claims_, doubts_);
       } else {
         doubts_.try_emplace(Doubt::unproven, claims_.latency_cycles.reason);
       }
     });
+    Reader* known = reader();
+    if (!known || !claims_.sector_bytes.value) {
+      return;
+    }
+    if (has_slices_to_tell(known->asker)) {
+      attempt([&] { claim_partitions(known->asker, claims_, 0.05); });
+      attempt([&] { claim_slices(known->asker, claims_); });
+    }
+    if (sets_of_slices_are_known(claims_)) {
+      // It would take most of the loads, and tell of the pages of one array.
+      claims_.onset_bytes.reason =
+          "how many contiguous bytes fit depends on the slices in which the pages of an array lie";
+    } else {
+      attempt([&] { claim_sizes(known->asker, known->conflicts, claims_, doubts_); });
+    }
   }
 
   // At the smallest of several sizes a few hundred loads tell whether one of them evicts several lines; at the only
@@ -223,8 +243,12 @@ class CacheInference {
   // What neither depends on sets nor on a store.
   void find_circumstances() {
     if (Reader* known = reader()) {
+      attempt([&] {
+        if (!claims_.partitions) {
+          claim_partitions(known->asker, claims_, 0.95);
+        }
+      });
       attempt([&] { claim_circumstances(known->asker, claims_, ending_.warnings); });
-      attempt([&] { claim_slices(known->asker, claims_); });
       attempt([&] { claim_stores(known->asker, claims_); });
     }
   }

@@ -56,6 +56,22 @@ Bytes line_or_sector_bytes(const CacheClaims& claims) {
   return claims.line_bytes.value.value_or(*claims.sector_bytes.value);
 }
 
+// Where a miss of a far line takes longer, too, the median of all misses is that of neither part, nor does it come
+// again: latencies are those of near lines.
+void tell_near_latencies(Interrogator& asker, const NearAndFar& parts, CacheClaims& claims) {
+  if (!claims.latency_cycles.value) {
+    return;
+  }
+  try {
+    if (const auto near = find_near_latencies(asker, *claims.sector_bytes.value, parts)) {
+      claims.latency_cycles.value->hit = near->hit_cycles;
+      claims.latency_cycles.value->miss = near->miss_cycles;
+      claims.latency_cycles.reason.clear();
+    }
+  } catch (const QuestionRefused&) {  // recordings of other questions
+  }
+}
+
 // No value where no SM is far from any line: then there are no parts to speak of, which is resolved, too.
 std::string partitions(Interrogator& asker, CacheClaims& claims, Claim<std::optional<model::Partitions>>& claim) {
   // A line may lie in several parts, a sector does not.
@@ -74,6 +90,7 @@ std::string partitions(Interrogator& asker, CacheClaims& claims, Claim<std::opti
     }
     return found.reason;
   }
+  tell_near_latencies(asker, found, claims);
   claim.value.emplace(model::Partitions{.index = *found.home,
                                         .near = 0,
                                         .far_cycles = found.far_cycles,
@@ -158,18 +175,21 @@ std::string all_sms(Interrogator& asker, Bytes line_bytes, Bytes onset_bytes, Cl
 
 }  // namespace
 
+void claim_partitions(Interrogator& asker, CacheClaims& claims, double done) {
+  if (claims.sector_bytes.value && asker.target() == cache_of_all_sms && asker.facts().chooses_unit) {
+    asker.report("near and far parts", done);
+    settle(asker, claims.partitions, "lines that one SM has just brought, loaded by every SM",
+           "the first load of a line that is at home near other SMs takes longer",
+           [&](auto& claim) { return partitions(asker, claims, claim); });
+  }
+}
+
 void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<Warning>& warnings) {
   if (!claims.sector_bytes.value) {
     return;
   }
   const model::DeviceFacts& facts = asker.facts();
   const Bytes line_bytes = line_or_sector_bytes(claims);
-  if (asker.target() == cache_of_all_sms && facts.chooses_unit) {
-    asker.report("near and far parts", 0.95);
-    settle(asker, claims.partitions, "lines that one SM has just brought, loaded by every SM",
-           "the first load of a line that is at home near other SMs takes longer",
-           [&](auto& claim) { return partitions(asker, claims, claim); });
-  }
   if (asker.buffer().nearer_bytes) {
     asker.report("what is present", 0.96);
     settle(asker, claims.resident_bytes, "random loads from the whole buffer",

@@ -3,6 +3,7 @@
 #include "infer/circumstances/near_and_far.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -407,6 +408,39 @@ class NearAndFarSearch {
 
 NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes, std::optional<std::uint64_t> fits_bytes) {
   return NearAndFarSearch(device, line_bytes, fits_bytes.value_or(most_ways * mapped_page_bytes)).find();
+}
+
+std::optional<NearLatencies> find_near_latencies(Asker& device, std::uint64_t line_bytes, const NearAndFar& parts) {
+  constexpr std::uint64_t lines = 8192;
+  const std::uint64_t page = bytes_to_next(device.buffer().address, mapped_page_bytes);
+  const std::uint64_t apart_bytes = std::max(line_bytes, mapped_page_bytes / lines);
+  AccessSequence once = model::cold_pass(page, mapped_page_bytes, apart_bytes);
+  stream(device.settings(), "near latencies").shuffle(once);
+  model::Question question = device.question_unflooded({}, model::repeated(once, 2));
+  question.state = model::StartState::flooded;
+  question.circumstances.unit = parts.sms.front().front();
+  const std::vector<float> cycles = device.latencies({&question, 1}).front();
+  // Of each part, at first loads and at second ones.
+  std::array<std::vector<double>, 2> misses;
+  std::array<std::vector<double>, 2> hits;
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    const std::uint32_t part = parts.home->set_of(device.address_of(once[i]));
+    misses.at(part).push_back(cycles[i]);
+    hits.at(part).push_back(cycles[i + once.size()]);
+  }
+  if (misses[0].empty() || misses[1].empty()) {
+    return std::nullopt;
+  }
+  const std::size_t near = median(misses[0]) < median(misses[1]) ? 0 : 1;
+  const double more_cycles = median(misses.at(1 - near)) - median(misses.at(near));
+  const double miss_cycles = median(misses.at(near));
+  const auto [low, high] = median_interval(misses.at(near));
+  constexpr double alike = 0.25;
+  constexpr double known = 0.05;
+  if (std::abs(more_cycles - parts.far_cycles) > alike * parts.far_cycles || high - low > known * miss_cycles) {
+    return std::nullopt;
+  }
+  return NearLatencies{.hit_cycles = median(hits.at(near)), .miss_cycles = miss_cycles};
 }
 
 }  // namespace gpuinfer::infer

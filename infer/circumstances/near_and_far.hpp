@@ -37,4 +37,15 @@ struct NearAndFar {
 [[nodiscard]] NearAndFar find_near_and_far(Asker& device, std::uint64_t line_bytes,
                                            std::optional<std::uint64_t> fits_bytes = std::nullopt);
 
+// Of lines that have their home near SM 0, as it sees them: medians.
+struct NearLatencies {
+  double hit_cycles = 0;
+  double miss_cycles = 0;
+};
+
+// Needs `parts` with a home. None where missing lines take about as long wherever their home is, or where their median
+// is not known to a twentieth.
+[[nodiscard]] std::optional<NearLatencies> find_near_latencies(Asker& device, std::uint64_t line_bytes,
+                                                               const NearAndFar& parts);
+
 }  // namespace gpuinfer::infer

@@ -202,7 +202,7 @@ void claim_slice_sets(Interrogator& device, const std::vector<std::vector<std::u
   if (sectors.empty() || !claims.sector_bytes.value) {
     return;
   }
-  device.report("sets of a slice", 0.985);
+  device.report("sets of a slice", 0.3);
   device.inquire("a line of a slice, others of the slice after it, and the line once more",
                  "the fewest others that drive it out are its set");
   try {

@@ -39,12 +39,16 @@ std::uint64_t home_mask_of(const CacheClaims& claims) {
 
 }  // namespace
 
-void claim_slices(Interrogator& device, CacheClaims& claims) {
+bool has_slices_to_tell(const Asker& device) {
   const auto& targets = device.facts().contended_targets;
-  if (!claims.sector_bytes.value || std::ranges::find(targets, device.target()) == targets.end()) {
+  return std::ranges::find(targets, device.target()) != targets.end();
+}
+
+void claim_slices(Interrogator& device, CacheClaims& claims) {
+  if (!claims.sector_bytes.value || !has_slices_to_tell(device)) {
     return;
   }
-  device.report("slices", 0.985);
+  device.report("slices", 0.2);
   device.inquire("atomic additions of many SMs to two lines at once",
                  "they take twice as long where both lines lie in one slice");
   claims.slices.emplace();

@@ -7,8 +7,11 @@
 
 namespace gpuinfer::infer {
 
-// Claims `slices` and `slice_index`, where the device is asked for contended pairs of the target and the fill
-// granularity is known. Throws AskingEnded, DeviceError.
+// The device is asked for contended pairs of the target.
+[[nodiscard]] bool has_slices_to_tell(const Asker& device);
+
+// Claims `slices`, `slice_index` and `slice_ways`, and what these tell of line, ways, capacity and policy, where there
+// are slices to tell and the fill granularity is known. Throws AskingEnded, DeviceError.
 void claim_slices(Interrogator& device, CacheClaims& claims);
 
 }  // namespace gpuinfer::infer

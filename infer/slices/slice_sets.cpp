@@ -295,7 +295,8 @@ Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint
     left.insert(left.begin(), some.begin(), some.end());
     tried_in_vain = sets.empty() ? tried_in_vain + some.size() : 0;
     take_members(player, sets, partitioned);
-    device.report("sets of a slice", 0.985);
+    device.report("sets of a slice", 0.3 + 0.65 * static_cast<double>(partitioned.placed) /
+                                               static_cast<double>(partitioned.placed + left.size()));
   }
   place_left(player, partitioned);
   if (left.size() * partitioned.sets.size() * parts_of_set > partitioned.placed) {

@@ -434,7 +434,7 @@ const Leaves<CacheDescription>& cache_leaves() {
           .sparse()
           .given(),
       leaf("latency_cycles", &Cache::latency_cycles, latency_cycles(),
-           "medians as timed; a miss is a hit in the next level")
+           "medians as timed, of near lines where far ones take longer; a miss is a hit in the next level")
           .in_words([](const Cache& cache) -> std::optional<std::string> {
             return cache.latency_cycles == LatencyCycles{} ? std::nullopt
                                                            : std::optional(latency_cycles().text(cache.latency_cycles));

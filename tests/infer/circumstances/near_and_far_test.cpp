@@ -33,6 +33,7 @@ struct Parts {
   bool keeps_copies = true;
   std::size_t lines_of_part = std::size_t{1} << 15U;  // two pages; random ones leave
   double far_cycles = 165;
+  bool misses_are_far_too = true;
   double deviation_cycles = 12;
 };
 
@@ -74,7 +75,8 @@ class DeviceInParts final : public model::Answerer {
     const std::size_t near = parts_.near_to(sm);
     double cycles = 280;
     if (!present_.contains(in_part(near, line))) {
-      cycles = bring(home, line) ? 700 : 280 + parts_.far_cycles;
+      const double cycles_to_home = home == near ? 0 : parts_.far_cycles;
+      cycles = bring(home, line) ? 700 + (parts_.misses_are_far_too ? cycles_to_home : 0) : 280 + cycles_to_home;
     }
     if (parts_.keeps_copies) {
       bring(near, line);
@@ -151,6 +153,27 @@ TEST(NearAndFar, WhatIsPresentNearAnSm) {
   EXPECT_LT(high - low, 2.5 * 0.04 * lines * l2_line_bytes);  // 4.9 deviations to each side; of 95 %, 4 % at most
   parts.keeps_copies = false;
   EXPECT_FALSE(found_of(parts).resident_bytes) << "what has its home far away is never near";
+}
+
+TEST(NearAndFar, LatenciesOfNearLines) {
+  constexpr std::uint64_t seed = 20261127;
+  std::cout << "seed " << seed << '\n';
+  for (const bool misses_are_far_too : {true, false}) {
+    DeviceInParts device({.home_of = [](std::uint64_t address) { return 1 - parity_home(address); },
+                          .near_to = [](std::uint32_t sm) { return std::size_t{sm % 2}; },
+                          .misses_are_far_too = misses_are_far_too},
+                         seed);
+    const Settings settings;
+    Asker asker(device, "L2", settings);
+    const NearAndFar found = find_near_and_far(asker, l2_line_bytes);
+    ASSERT_TRUE(found.home);
+    const auto near = find_near_latencies(asker, l2_line_bytes, found);
+    ASSERT_EQ(near.has_value(), misses_are_far_too) << "what takes as long from everywhere is of no part";
+    if (near) {
+      EXPECT_NEAR(near->hit_cycles, 280, 2);
+      EXPECT_NEAR(near->miss_cycles, 700, 2);
+    }
+  }
 }
 
 TEST(NearAndFar, OnePartIsNoParts) {

@@ -183,7 +183,8 @@ class CudaProbe final : public model::Answerer {
   cuda::RasterTexture raster_;
   std::optional<cuda::ConstantBanks> banks_;
   std::map<CodeRunner::Pieces, CodeRunner> code_;
-  std::optional<cuda::PageLines> page_lines_;
+  std::optional<cuda::PageLines> lines_for_first_tlb_;
+  std::optional<cuda::PageLines> lines_for_second_tlb_;
   cuda::Buffer streamed_;
   std::optional<cuda::ThreadRunner> threads_;
   std::optional<cuda::ContentionRunner> contention_;
@@ -460,7 +461,10 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     const std::uint64_t bytes =
         many_pages ? free_bytes / free_parts * page_parts : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
-    page_lines_.emplace(gpu_, home_sm, cuda::reach_of(pages_), model::RandomStreams(options.seed));
+    using Difference = cuda::PageLines::Difference;
+    const model::RandomStreams streams(options.seed);
+    lines_for_first_tlb_.emplace(gpu_, home_sm, cuda::reach_of(pages_), streams, Difference::few_cycles);
+    lines_for_second_tlb_.emplace(gpu_, home_sm, cuda::reach_of(pages_), streams, Difference::many_cycles);
   }
 }
 
@@ -530,7 +534,7 @@ std::optional<cuda::Played> CudaProbe::play_from_banks(const Offer& /*offer*/, c
 }
 
 std::optional<cuda::Played> CudaProbe::play_after_other_pages(const Offer& offer, const model::Question& question) {
-  auto in_lines = page_lines_->in_lines(flooded(offer, question), cuda::PageLines::Choice::any);
+  auto in_lines = lines_for_first_tlb_->in_lines(flooded(offer, question));
   if (in_lines && question.state == StartState::flooded) {
     // What is timed is the translation and not the way of the data: lines that L2 has dropped, or holds in its far part
     // only, come near before other pages take the translations' place.
@@ -547,7 +551,7 @@ std::optional<cuda::Played> CudaProbe::run_code(const Offer& offer, const model:
 }
 
 std::optional<cuda::Played> CudaProbe::play_after_new_mapping(const Offer& offer, const model::Question& question) {
-  const auto in_lines = page_lines_->in_lines(question, cuda::PageLines::Choice::always_the_same);
+  const auto in_lines = lines_for_second_tlb_->in_lines(question);
   if (!in_lines) {
     return std::nullopt;
   }

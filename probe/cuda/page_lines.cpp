@@ -22,6 +22,7 @@ struct Trial {
 };
 constexpr Trial first_trial{.lines = 128, .loads = 14};
 constexpr Trial second_trial{.lines = 16, .loads = 66};
+constexpr Trial short_trial{.lines = 32, .loads = 10};
 constexpr std::size_t loads_until_near = 2;
 
 // Lines of a page that are chosen.
@@ -44,7 +45,7 @@ void sort_by_distance(std::vector<TimedLine>& lines, float cycles) {
 
 }  // namespace
 
-std::optional<model::Question> PageLines::in_lines(const model::Question& question, Choice choice) {
+std::optional<model::Question> PageLines::in_lines(const model::Question& question) {
   std::set<std::uint64_t> unknown;
   for (const auto* sequence : {&question.warm, &question.record}) {
     for (const std::uint64_t offset : *sequence) {
@@ -64,7 +65,7 @@ std::optional<model::Question> PageLines::in_lines(const model::Question& questi
   for (auto* sequence : {&played.warm, &played.record}) {
     for (std::uint64_t& offset : *sequence) {
       const model::AccessSequence& lines = lines_of_page_.at(offset / page_bytes);
-      offset = lines[choice == Choice::any ? random_.below(lines.size()) : 0];
+      offset = lines[difference_ == Difference::few_cycles ? random_.below(lines.size()) : 0];
     }
   }
   return played;
@@ -103,13 +104,14 @@ std::optional<std::vector<std::vector<TimedLine>>> PageLines::timed(std::vector<
 
 bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
   constexpr std::uint64_t unit = unit_bytes(LoadPath::lines_cg);
+  const Trial& trial = difference_ == Difference::few_cycles ? first_trial : short_trial;
   std::vector<model::AccessSequence> lines_of_pages;
   for (const std::uint64_t page : pages) {
     model::Random random = streams_.random("candidates", page);
-    model::AccessSequence& lines = lines_of_pages.emplace_back(first_trial.lines);
+    model::AccessSequence& lines = lines_of_pages.emplace_back(trial.lines);
     std::ranges::generate(lines, [&] { return page * page_bytes + unit * random.below(page_bytes / unit); });
   }
-  auto tried = timed(std::move(lines_of_pages), first_trial.loads);
+  auto tried = timed(std::move(lines_of_pages), trial.loads);
   if (!tried) {
     return false;
   }
@@ -118,15 +120,17 @@ bool PageLines::choose_lines(const std::vector<std::uint64_t>& pages) {
     std::ranges::transform(tried->front(), std::back_inserter(all_cycles), &TimedLine::cycles);
     common_cycles_ = middle_of(std::move(all_cycles));
   }
-  std::vector<model::AccessSequence> near;
-  for (std::vector<TimedLine>& lines : *tried) {
-    sort_by_distance(lines, *common_cycles_);
-    lines.resize(std::min(lines.size(), second_trial.lines));
-    std::ranges::transform(lines, std::back_inserter(near.emplace_back()), &TimedLine::offset);
-  }
-  tried = timed(std::move(near), second_trial.loads);
-  if (!tried) {
-    return false;
+  if (difference_ == Difference::few_cycles) {
+    std::vector<model::AccessSequence> near;
+    for (std::vector<TimedLine>& lines : *tried) {
+      sort_by_distance(lines, *common_cycles_);
+      lines.resize(std::min(lines.size(), second_trial.lines));
+      std::ranges::transform(lines, std::back_inserter(near.emplace_back()), &TimedLine::offset);
+    }
+    tried = timed(std::move(near), second_trial.loads);
+    if (!tried) {
+      return false;
+    }
   }
   for (std::size_t i = 0; i < pages.size(); ++i) {
     std::vector<TimedLine>& lines = (*tried)[i];

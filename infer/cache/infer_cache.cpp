@@ -172,7 +172,7 @@ class CacheInference {
 
   void look_for_store() {
     Reader* known = reader();
-    if (known && may_have_store(known->asker, claims_, doubts_)) {
+    if (known && !sets_of_slices_are_known(claims_) && may_have_store(known->asker, claims_, doubts_)) {
       attempt([&] {
         store_ = explain_by_store(known->asker, *device_, claims_);
         claims_.sets_are_counted = claims_.sets_are_counted && store_ == StoreEvidence::none;
@@ -182,7 +182,8 @@ class CacheInference {
 
   void look_for_sets() {
     Reader* known = reader();
-    if (!known || !claims_.line_bytes.value || known->asker.buffer().nearer_bytes || store_ == StoreEvidence::proven) {
+    if (!known || !claims_.line_bytes.value || known->asker.buffer().nearer_bytes || store_ == StoreEvidence::proven ||
+        sets_of_slices_are_known(claims_)) {
       return;
     }
     attempt([&] {

@@ -33,11 +33,11 @@ class SlicedDevice final : public model::Answerer {
   static constexpr double apart_cycles = 2700;
   static constexpr double together_cycles = 5300;
 
-  SlicedDevice(SliceOf slice_of, std::uint64_t seed, SliceNoise noise = {})
+  SlicedDevice(SliceOf slice_of, std::uint64_t seed, SliceNoise noise = {}, std::uint64_t buffer_bytes = 256ULL << 20U)
       : slice_of_(std::move(slice_of)), random_(seed), noise_(noise) {
     facts_.name = facts_.source = "sliced";
     facts_.targets = facts_.contended_targets = {"L2"};
-    facts_.buffer = {.bytes = 256ULL << 20U, .address = model::Address{(5ULL << 30U) + (3ULL << 19U)}};
+    facts_.buffer = {.bytes = buffer_bytes, .address = model::Address{(5ULL << 30U) + (3ULL << 19U)}};
   }
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }

@@ -128,7 +128,14 @@ std::optional<IndexFit> fit_partition(const Interrogator& asker, const Partition
   return fit_index(window, window_lines, line_bytes, static_cast<std::uint32_t>(partition.classes.size()));
 }
 
-// The index that explains which line goes to which set, in a window as wide as it takes to see it repeat.
+std::vector<std::uint32_t> ways_of(const Partition& partition) {
+  std::vector<std::uint32_t> ways;
+  std::ranges::transform(partition.classes, std::back_inserter(ways), &ConflictClass::ways);
+  return ways;
+}
+
+// The index that explains which line goes to which set, in a window as wide as it takes to see it repeat, and the ways
+// of all sets that come out in it.
 void claim_index(const Interrogator& asker, Partitioner& partitioner, Partition& partition, std::uint64_t line_bytes,
                  FoundSets& sets) {
   std::optional<IndexFit> fit = fit_partition(asker, partition, line_bytes);
@@ -140,6 +147,7 @@ void claim_index(const Interrogator& asker, Partitioner& partitioner, Partition&
     }
     fit = fit_partition(asker, partition, line_bytes);
   }
+  sets.ways.value = ways_of(partition);
   if (!partition.complete || !fit) {
     sets.index.reason = partition.complete ? "no function reproduces the partition" : partition.reason;
     return;
@@ -169,8 +177,6 @@ FoundSets sets_by_partition(Interrogator& asker, Conflicts& conflicts, Partition
         "as many lines as any other lines fit together do not where they agree in bits of their addresses";
     return sets;
   }
-  sets.ways.value.emplace();
-  std::ranges::transform(partition.classes, std::back_inserter(*sets.ways.value), &ConflictClass::ways);
   asker.report("index function", 0.6);
   claim_index(asker, partitioner, partition, line_bytes, sets);
   if (sets.index.value) {

@@ -418,8 +418,15 @@ Partition Partitioner::find(ConflictClass first) {
   for (Offsets& chunk : unclaimed_chunks(partition.classes, lines_far_away(window_lines))) {
     chunks.push_back(std::move(chunk));
   }
+  settle(partition, resident, std::move(chunks));
+  return partition;
+}
+
+// Takes all lines of the chunks to sets that are known or come out among them, beside those that are resident.
+void Partitioner::settle(Partition& partition, Offsets& resident, std::vector<Offsets> chunks) {
+  partition.complete = false;
   if (!assign(partition, resident, chunks)) {
-    return partition;
+    return;
   }
   // One of the many decisions on lines may have overlooked one, which then stays among those that fit.
   claim(partition.classes, resident);
@@ -428,7 +435,7 @@ Partition Partitioner::find(ConflictClass first) {
   while (!resident.empty() && partition.window.size() < buffer_lines_) {
     chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);
     if (is_too_dear(partition) || !assign(partition, resident, chunks)) {
-      return partition;
+      return;
     }
   }
   partition.complete = resident.empty();
@@ -436,7 +443,6 @@ Partition Partitioner::find(ConflictClass first) {
     partition.reason = std::to_string(resident.size()) +
                        " lines never met a conflict: the sets they map to hold more lines than the buffer has for them";
   }
-  return partition;
 }
 
 // Takes line after line from the chunks: into the residents while they all fit, and as soon as one does not, the set
@@ -520,6 +526,7 @@ std::vector<Offsets> Partitioner::further_chunks(Partition& partition, std::size
 }
 
 void Partitioner::extend(Partition& partition, std::size_t lines) {
+  accesses_at_last_set_ = device_->accesses_asked();
   std::vector<Offsets> chunks = further_chunks(partition, lines, {});
   // Of so many decisions on lines one may have been wrong.
   for (Offsets& chunk : chunks) {
@@ -527,10 +534,11 @@ void Partitioner::extend(Partition& partition, std::size_t lines) {
       claim(partition.classes, chunk);
     }
   }
-  if (partition.complete &&
-      std::any_of(chunks.begin(), chunks.end(), [](const Offsets& chunk) { return !chunk.empty(); })) {
-    partition.complete = false;
-    partition.reason = "lines beyond the first window belong to none of the sets found in it";
+  // What is left is of sets of which the window had too few lines.
+  std::erase_if(chunks, &Offsets::empty);
+  if (partition.complete && !chunks.empty()) {
+    Offsets resident;
+    settle(partition, resident, std::move(chunks));
   }
 }
 

@@ -35,7 +35,8 @@ class Partitioner {
   // and lines drawn from all over the buffer go.
   [[nodiscard]] Partition find(ConflictClass first);
 
-  // Assigns further contiguous lines to the classes, until the window has `lines` lines or the buffer ends.
+  // Assigns further contiguous lines to the classes, until the window has `lines` lines or the buffer ends. Sets of
+  // which the window had too few lines are added, behind the others.
   void extend(Partition& partition, std::size_t lines);
 
  private:
@@ -53,6 +54,7 @@ class Partitioner {
   void find_thrashing_sets(std::vector<ConflictClass>& sets, Offsets& resident, Offsets& further);
   [[nodiscard]] std::optional<std::vector<ConflictClass>> complete(std::span<const SetOverflow> overflows,
                                                                    Offsets& further);
+  void settle(Partition& partition, Offsets& resident, std::vector<Offsets> chunks);
   [[nodiscard]] bool assign(Partition& partition, Offsets& resident, std::vector<Offsets>& chunks);
   [[nodiscard]] std::size_t longest_fitting_prefix(const Offsets& resident, const Offsets& chunk);
   [[nodiscard]] std::vector<Offsets> further_chunks(Partition& partition, std::size_t lines, const Offsets& resident);

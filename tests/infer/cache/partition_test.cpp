@@ -292,5 +292,50 @@ TEST(Conflicts, LinesFitInATreeOfAnyNumberOfWays) {
   }
 }
 
+// Three sets of three ways, and one of which few lines are, far out.
+class LateSet final : public foreign::Cache {
+ public:
+  static constexpr std::uint64_t first_line = 400;
+  static constexpr std::size_t ways = 3;
+
+  static std::size_t set_of(std::uint64_t line) {
+    return line >= first_line && line <= first_line + ways ? 3 : line % 3;
+  }
+
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / line_bytes;
+    return sets_.load_in(set_of(line), line) ? 0 : 1;
+  }
+
+ private:
+  foreign::SetArray sets_ = foreign::ordered_sets(4, ways, foreign::lru);
+};
+
+TEST(Partitioner, ASetOfWhichTheWindowHasNoLinesComesOutFurtherOut) {
+  foreign::Device device([] { return std::make_unique<LateSet>(); }, {{.cycles = 100}, {.cycles = 220}});
+  const Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+  interrogator.set_line(line_bytes);
+  Conflicts conflicts(interrogator, seed);
+  Partitioner partitioner(interrogator, conflicts, line_bytes, 3 * LateSet::ways);
+  std::string reason;
+  std::optional<ConflictClass> first = partitioner.first_set(reason);
+  ASSERT_TRUE(first) << reason;
+  Partition partition = partitioner.find(*std::move(first));
+  ASSERT_TRUE(partition.complete) << partition.reason;
+  ASSERT_EQ(partition.classes.size(), 3U) << "the first window shows the fourth set, too";
+  partitioner.extend(partition, 2 * LateSet::first_line);
+  ASSERT_TRUE(partition.complete) << partition.reason;
+  ASSERT_EQ(partition.classes.size(), 4U);
+  EXPECT_EQ(partition.window.size(), 2 * LateSet::first_line);
+  for (const ConflictClass& set : partition.classes) {
+    EXPECT_EQ(set.ways, LateSet::ways);
+    for (const std::uint64_t line : set.lines) {
+      EXPECT_EQ(LateSet::set_of(line / line_bytes), LateSet::set_of(set.lines.front() / line_bytes));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpuinfer::infer

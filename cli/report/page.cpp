@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/leaf_table.hpp"
+#include "cli/parallel.hpp"
 #include "cli/picture.hpp"
 #include "cli/program.hpp"
 #include "cli/report/assets.hpp"
@@ -329,10 +330,15 @@ std::string page_of(const DeviceDescription& profile, const std::string& profile
   std::string links = link_to("glance", "At a glance");
   std::string sections =
       glance_html(profile) + overview_html({{.name = profile.device.name, .profile = &profile}}, measurements);
-  for (const Section& section : sections_of(profile, targets)) {
-    links += link_to(section.target, section.name);
-    sections += section_html(section, profile, measurements);
+  const std::vector<Section> parts = sections_of(profile, targets);
+  std::vector<std::string> drawn(parts.size());
+  for_each_index(parts.size(), std::nullopt, [&](std::size_t i) {
+    drawn[i] = section_html(parts[i], profile, measurements);
     on_section();
+  });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    links += link_to(parts[i].target, parts[i].name);
+    sections += drawn[i];
   }
   return framed(profile.device.name, device_line(profile.device), links, sections,
                 "<p>" + escaped(sources_text(profile_name, measurements)) + "</p>" + provenance_html(profile.device));

@@ -14,7 +14,7 @@
 namespace gpuinfer::cli::report {
 
 // One HTML page that needs nothing else: the description as pictures, plots and tables, with what was measured
-// beside it. `targets`: in this order; on_section is called when that of one of them is written.
+// beside it. `targets`: in this order; on_section is called, on any thread, when that of one of them is written.
 [[nodiscard]] std::string page_of(
     const model::DeviceDescription& profile, const std::string& profile_name, const std::vector<std::string>& targets,
     const Measurements& measurements, const std::function<void()>& on_section = [] {});

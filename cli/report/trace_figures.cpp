@@ -113,27 +113,39 @@ std::optional<Chase> warmed_chase(const model::Trace& trace) {
   }
   std::vector<bool> is_warm(chase->places);
   for (const std::uint64_t offset : trace.question.warm) {
-    const std::uint64_t distance = offset - chase->first;
-    if (offset >= chase->first && distance % chase->stride_bytes == 0 &&
-        distance / chase->stride_bytes < chase->places) {
-      is_warm[distance / chase->stride_bytes] = true;
+    if (cold == 0) {
+      break;
     }
   }
-  if (std::find(is_warm.begin(), is_warm.end(), false) != is_warm.end()) {
-    return std::nullopt;
-  }
-  return chase;
+  return cold == 0 ? chase : std::nullopt;
 }
 
 void Traces::add(const model::Trace& trace) {
   loads_.push_back({.chase = warmed_chase(trace),
                     .last_offset = std::ranges::max(trace.question.record),
+  std::size_t cold = chase->places;
+  std::uint64_t next_offset = chase->first;
+  std::size_t next_place = 0;
                     .begin = latency_cycles_.size(),
                     .end = latency_cycles_.size() + trace.latency_cycles.size()});
   latency_cycles_.insert(latency_cycles_.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
 }
 
 void Measurements::add(const Recording& recording, const std::vector<std::string>& targets) {
+    // Most loads are one step behind the last one, which needs no division.
+    if (offset != next_offset) {
+      const std::uint64_t distance = offset - chase->first;
+      if (offset < chase->first || distance % chase->stride_bytes != 0) {
+        continue;
+      }
+      next_place = distance / chase->stride_bytes;
+    }
+    if (next_place < chase->places) {
+      cold -= is_warm[next_place] ? 0U : 1U;
+      is_warm[next_place] = true;
+    }
+    ++next_place;
+    next_offset = offset + chase->stride_bytes;
   files.push_back(recording.file);
   timed.insert(timed.end(), recording.timed.begin(), recording.timed.end());
   const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {

@@ -3,7 +3,9 @@
 #include "infer/recordings/trace_levels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -24,14 +26,21 @@ constexpr double same_level = 0.15;
 }  // namespace
 
 std::vector<TraceLevels::Count> TraceLevels::counts_of(std::span<const float> latency_cycles) {
-  std::unordered_map<float, std::size_t> times;
-  for (const float cycles : latency_cycles) {
-    ++times[cycles];
+  // By their bits, which need no hash; the same one often comes again at once.
+  std::unordered_map<std::uint32_t, std::size_t> times;
+  const float* last = nullptr;
+  std::size_t* times_of_last = nullptr;
+  for (const float& cycles : latency_cycles) {
+    if (last == nullptr || *last != cycles) {
+      last = &cycles;
+      times_of_last = &times[std::bit_cast<std::uint32_t>(cycles)];
+    }
+    ++*times_of_last;
   }
   std::vector<Count> counts;
   counts.reserve(times.size());
-  for (const auto& [cycles, often] : times) {
-    counts.push_back({.cycles = cycles, .times = often});
+  for (const auto& [bits, often] : times) {
+    counts.push_back({.cycles = std::bit_cast<float>(bits), .times = often});
   }
   std::ranges::sort(counts, {}, &Count::cycles);
   return counts;

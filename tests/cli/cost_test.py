@@ -23,6 +23,13 @@ class Cost(harness.ProgramTest):
         # Half of that where nothing else runs.
         self.assertLess(seconds, 2)
 
+    def test_page_of_a_whole_gpu_with_its_recording(self):
+        recorded = harness.recorded("L1tex")
+        status, seconds, _ = self.cost("report", str(recorded), str(recorded.with_suffix(".h5")), "-o", "page.html")
+        self.assertEqual(status, 0)
+        # Half of that where nothing else runs, and less by the clock where there are several cores.
+        self.assertLess(seconds, 5)
+
     def test_latencies_of_a_large_buffer(self):
         status, _, megabytes = self.cost("--target=Latency", "--device=virtual:gtx560ti", "--quiet", "-o", "profile.yaml")
         self.assertIn(status, (0, 3))

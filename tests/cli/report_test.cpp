@@ -106,6 +106,21 @@ TEST(Chase, IsRecognisedAnywhereInALap) {
   EXPECT_FALSE(chase_of({0, 32, 64, 0, 32, 0})) << "a lap that ends early";
 }
 
+TEST(Chase, IsWarmedWhereEveryPlaceWasLoadedBefore) {
+  model::Trace trace = chase(160, 32, {30, 30, 30, 30, 30});
+  const auto is_warmed_by = [&](const model::AccessSequence& warm) {
+    trace.question.warm = warm;
+    return warmed_chase(trace).has_value();
+  };
+  EXPECT_TRUE(is_warmed_by({0, 32, 64, 96, 128}));
+  EXPECT_TRUE(is_warmed_by({128, 96, 64, 32, 0}));
+  EXPECT_TRUE(is_warmed_by({64, 96, 128, 160, 192, 4, 0, 0, 32}));
+  EXPECT_FALSE(is_warmed_by({0, 32, 64, 96}));
+  EXPECT_FALSE(is_warmed_by({0, 32, 64, 96, 96, 160}));
+  EXPECT_FALSE(is_warmed_by({4, 36, 68, 100, 132}));
+  EXPECT_FALSE(is_warmed_by({}));
+}
+
 // With LRU a set that holds fewer lines than come in turn hits none of them: 5 lines are 3 and 2 in the two sets, 6 are
 // 3 and 3.
 TEST(MissCurve, OfASmallLruCacheIsAsCountedByHand) {

@@ -80,6 +80,22 @@ std::vector<std::uint64_t> telling_sizes(const model::CacheDescription& cache, s
   return sizes;
 }
 
+// By what latencies were counted as hits, misses or neither.
+std::string told_apart(const infer::TraceLevels& levels, const model::LatencyCycles& guide) {
+  if (guide.hit && guide.miss) {
+    return fmt::format("A hit takes up to {} cycles; what is far from both levels is neither.",
+                       number_text((*guide.hit + *guide.miss) / 2));
+  }
+  const auto hit = levels.hit_median_cycles();
+  const auto miss = levels.miss_median_cycles();
+  if (hit && miss) {
+    return fmt::format("The profile lacks a latency, so the recording told hits (median {} cycles) from misses ({}).",
+                       number_text(*hit), number_text(*miss));
+  }
+  return fmt::format("One level shows, with a median of {} cycles; what is far from it is neither.",
+                     number_text(hit ? *hit : miss.value_or(0)));
+}
+
 }  // namespace
 
 std::optional<Chase> chase_of(const model::AccessSequence& sequence) {
@@ -112,26 +128,13 @@ std::optional<Chase> warmed_chase(const model::Trace& trace) {
     return std::nullopt;
   }
   std::vector<bool> is_warm(chase->places);
+  std::size_t cold = chase->places;
+  std::uint64_t next_offset = chase->first;
+  std::size_t next_place = 0;
   for (const std::uint64_t offset : trace.question.warm) {
     if (cold == 0) {
       break;
     }
-  }
-  return cold == 0 ? chase : std::nullopt;
-}
-
-void Traces::add(const model::Trace& trace) {
-  loads_.push_back({.chase = warmed_chase(trace),
-                    .last_offset = std::ranges::max(trace.question.record),
-  std::size_t cold = chase->places;
-  std::uint64_t next_offset = chase->first;
-  std::size_t next_place = 0;
-                    .begin = latency_cycles_.size(),
-                    .end = latency_cycles_.size() + trace.latency_cycles.size()});
-  latency_cycles_.insert(latency_cycles_.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
-}
-
-void Measurements::add(const Recording& recording, const std::vector<std::string>& targets) {
     // Most loads are one step behind the last one, which needs no division.
     if (offset != next_offset) {
       const std::uint64_t distance = offset - chase->first;
@@ -146,6 +149,20 @@ void Measurements::add(const Recording& recording, const std::vector<std::string
     }
     ++next_place;
     next_offset = offset + chase->stride_bytes;
+  }
+  return cold == 0 ? chase : std::nullopt;
+}
+
+void Traces::add(const model::Trace& trace) {
+  loads_.push_back({.chase = warmed_chase(trace),
+                    .warm = trace.question.warm.size(),
+                    .last_offset = std::ranges::max(trace.question.record),
+                    .begin = latency_cycles_.size(),
+                    .end = latency_cycles_.size() + trace.latency_cycles.size()});
+  latency_cycles_.insert(latency_cycles_.end(), trace.latency_cycles.begin(), trace.latency_cycles.end());
+}
+
+void Measurements::add(const Recording& recording, const std::vector<std::string>& targets) {
   files.push_back(recording.file);
   timed.insert(timed.end(), recording.timed.begin(), recording.timed.end());
   const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {
@@ -221,12 +238,9 @@ std::optional<Figure> latency_histogram(const Traces& traces, const model::Laten
   }
   auto figure = chart_figure(
       "Latencies",
-      fmt::format("Histogram of all {} loads in {} recorded sequences, {} cycles a bin; loads beyond the axis: {}. {}",
-                  grouped(latencies.size()), grouped(traces.each().size()), number_text(width), grouped(beyond),
-                  guide.hit && guide.miss
-                      ? fmt::format("What takes up to {} cycles counts as a hit, what is far from both as neither.",
-                                    number_text((*guide.hit + *guide.miss) / 2))
-                      : "Hits and misses are told apart by the widest gap."),
+      fmt::format("Histogram of all {} loads in {} recorded sequences, {} cycle{} a bin; loads beyond the axis: {}. {}",
+                  grouped(latencies.size()), grouped(traces.each().size()), number_text(width), width == 1 ? "" : "s",
+                  grouped(beyond), told_apart(levels, guide)),
       std::move(chart));
   figure->table = std::move(table);
   return figure;
@@ -237,22 +251,30 @@ std::optional<MissCurve> measured_misses(const Traces& traces, const model::Late
     return std::nullopt;
   }
   const infer::TraceLevels levels(traces.latency_cycles(), guide);
-  std::map<std::uint64_t, std::map<std::uint64_t, Counts>> by_stride_and_size;
+  struct Chases {
+    std::map<std::uint64_t, Counts> by_size;
+    std::map<Laps, std::size_t> laps;  // how many of them had so many
+  };
+  std::map<std::uint64_t, Chases> by_stride;
   for (const Traces::Loads& trace : traces.each()) {
     if (trace.chase) {
       const Counts counts = counts_of(traces.latency_cycles(trace), levels);
-      Counts& sum = by_stride_and_size[trace.chase->stride_bytes][trace.chase->places * trace.chase->stride_bytes];
+      Chases& chases = by_stride[trace.chase->stride_bytes];
+      Counts& sum = chases.by_size[trace.chase->places * trace.chase->stride_bytes];
       sum.hits += counts.hits;
       sum.misses += counts.misses;
+      const std::size_t places = trace.chase->places;
+      ++chases.laps[{.before = trace.warm / places, .counted = (trace.end - trace.begin) / places}];
     }
   }
-  const auto most = std::max_element(by_stride_and_size.begin(), by_stride_and_size.end(),
-                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  if (most == by_stride_and_size.end()) {
+  const auto most =
+      std::ranges::max_element(by_stride, {}, [](const auto& each) { return each.second.by_size.size(); });
+  if (most == by_stride.end()) {
     return std::nullopt;
   }
-  MissCurve curve{.stride_bytes = most->first, .points = {}};
-  for (const auto& [array_bytes, counts] : most->second) {
+  const auto usual_laps = std::ranges::max_element(most->second.laps, {}, [](const auto& each) { return each.second; });
+  MissCurve curve{.stride_bytes = most->first, .laps = usual_laps->first, .points = {}};
+  for (const auto& [array_bytes, counts] : most->second.by_size) {
     if (const std::size_t judged = counts.hits + counts.misses; judged > 0) {
       curve.points.push_back({static_cast<double>(array_bytes),
                               percent * static_cast<double>(counts.misses) / static_cast<double>(judged)});
@@ -263,22 +285,34 @@ std::optional<MissCurve> measured_misses(const Traces& traces, const model::Late
 }
 
 MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t stride_bytes,
-                           const std::vector<std::uint64_t>& array_bytes) {
-  MissCurve curve{.stride_bytes = stride_bytes, .points = {}};
+                           const std::vector<std::uint64_t>& array_bytes, Laps laps) {
+  MissCurve curve{.stride_bytes = stride_bytes, .laps = laps, .points = {}};
   curve.points.resize(array_bytes.size());
   constexpr std::uint64_t seed = 1;
   // Here, because what is missing must be told by the thread that called.
   static_cast<void>(model::CacheSimulator::make(cache, seed));
-  const std::size_t laps = cache.replacement && is_deterministic(*cache.replacement) ? 2 : warm_up_laps;
   for_each_index(array_bytes.size(), std::nullopt, [&](std::size_t i) {
     const auto simulator = model::CacheSimulator::make(cache, seed);
     const std::vector<model::Outcome> outcomes =
-        outcomes_of(*simulator, lapped(array_bytes[i], stride_bytes, laps), {});
+        outcomes_of(*simulator, lapped(array_bytes[i], stride_bytes, laps.counted, laps.before), {});
     const auto misses = std::count_if(outcomes.begin(), outcomes.end(), model::is_miss);
     curve.points[i] = {static_cast<double>(array_bytes[i]),
                        percent * static_cast<double>(misses) / static_cast<double>(outcomes.size())};
   });
   return curve;
+}
+
+using Points = std::vector<std::array<double, 2>>;
+
+// Without the arrays that all fit, but for the largest of them; all where none misses. Those would leave little room
+// for the others.
+Points from_knee_on(const Points& misses) {
+  const auto first_miss = std::ranges::find_if(misses, [](const auto& point) { return point[1] > 0; });
+  constexpr std::ptrdiff_t kept = 3;
+  if (first_miss == misses.end() || first_miss - misses.begin() <= kept) {
+    return misses;
+  }
+  return {first_miss - kept, misses.end()};
 }
 
 // The share of the loads that lie half-way between hit and miss, where single loads do not tell which they are.
@@ -310,22 +344,31 @@ std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, co
   std::uint64_t stride = cache.sector_bytes.value_or(1);
   if (measured) {
     stride = measured->stride_bytes;
+    const Points points = from_knee_on(measured->points);
     note += fmt::format(", in steps of {}; arrays measured: {}", model::words::bytes(stride), measured->points.size());
-    chart.series.push_back(
-        {.name = "measured", .shape = Series::Shape::points, .role = Role::measured, .points = measured->points});
-    const double first = measured->points.front()[0];
+    if (points.size() < measured->points.size()) {
+      note += fmt::format(", of which {} smaller ones, all without a miss, are left out",
+                          measured->points.size() - points.size());
+    }
     constexpr double wide_range = 8;
-    chart.x.scale = measured->points.back()[0] > wide_range * first ? Scale::log2 : Scale::linear;
+    chart.x.scale = points.back()[0] > wide_range * points.front()[0] ? Scale::log2 : Scale::linear;
+    chart.series.push_back(
+        {.name = "measured", .shape = Series::Shape::points, .role = Role::measured, .points = points});
   }
   const std::uint64_t known_bytes = cache.capacity_bytes.value_or(cache.onset_bytes.value_or(0));
   if (known_bytes / stride > most_places / fewest_sizes) {
     note += "; not simulated: it is too large for that";
   } else if (cache.sector_bytes && known_bytes > 0) {
     try {
+      const bool repeats = cache.replacement && is_deterministic(*cache.replacement);
+      const Laps usual{.before = warm_up_laps, .counted = repeats ? 2 : warm_up_laps};
       MissCurve simulated = simulated_misses(
-          cache, stride,
-          telling_sizes(cache, stride, measured ? measured->points : std::vector<std::array<double, 2>>{}));
-      note += fmt::format("; arrays simulated on this description: {}", simulated.points.size());
+          cache, stride, telling_sizes(cache, stride, chart.series.empty() ? Points{} : chart.series.front().points),
+          measured ? measured->laps : usual);
+      const auto& [before, counted] = simulated.laps;
+      note += fmt::format("; arrays simulated on this description: {}, counted in {}", simulated.points.size(),
+                          counted == 1 ? fmt::format("lap {}", before + 1)
+                                       : fmt::format("laps {} to {}", before + 1, before + counted));
       chart.series.push_back({.name = "simulated",
                               .shape = Series::Shape::line,
                               .role = Role::simulated,
@@ -356,13 +399,18 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
   constexpr std::size_t rows = 17;
   constexpr double top = 22;
   constexpr double row_height = 14;
-  const double left = Drawing::text_width(grouped(fits + rows * stride)) + 8;
+  // In one unit, which all rows have whole numbers of.
+  constexpr std::uint64_t kilo = 1024;
+  const auto size_text = [&](std::uint64_t size) {
+    return stride % kilo == 0 && fits % kilo == 0 ? model::words::bytes(size) : grouped(size) + " B";
+  };
+  const double left = Drawing::text_width(size_text(fits + rows * stride)) + 8;
   const std::size_t places = fits / stride + rows - 1;
   const double cell = std::clamp(std::floor(560 / static_cast<double>(places)), 1.0, 14.0);
   Figure figure{.title = "Which lines miss in a lap",
-                .note = fmt::format("Simulated, after {} laps: an array in each row, {} B more than the one above; a "
+                .note = fmt::format("Simulated, after {} laps: an array in each row, {} more than the one above; a "
                                     "mark is a load that misses, in address order.",
-                                    warm_up_laps, grouped(stride)),
+                                    warm_up_laps, model::words::bytes(stride)),
                 .table = {.head = {"array, bytes", "loads of a lap", "misses", "loads that miss"}, .rows = {}}};
   Drawing drawing;
   std::string marks;
@@ -372,7 +420,7 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
       const auto simulator = model::CacheSimulator::make(cache, 1);
       const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, lapped(array_bytes, stride, 1), {});
       const double y = top + row_height * static_cast<double>(row);
-      drawing.text(left - 8, y + 12, grouped(array_bytes), small_end);
+      drawing.text(left - 8, y + 12, size_text(array_bytes), small_end);
       drawing.box(left, y + 1, cell * static_cast<double>(outcomes.size()), row_height - 2, {.fill = Colour::fill});
       std::vector<std::string> missing;
       for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -392,7 +440,7 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
   } catch (const InputError&) {
     return std::nullopt;  // a table index that does not reach so far
   }
-  drawing.text(left - 8, 12, "bytes", small_end);
+  drawing.text(left - 8, 12, "array", small_end);
   drawing.text(left, 12, "loads in address order", small);
   drawing.path(marks, {.fill = Colour::bad});
   constexpr double half_a_page = 520;

@@ -37,6 +37,7 @@ class Traces {
  public:
   struct Loads {
     std::optional<Chase> chase;     // a warmed one
+    std::size_t warm = 0;           // loads before those that were recorded
     std::uint64_t last_offset = 0;  // the largest that was recorded
     std::size_t begin = 0;          // in latency_cycles
     std::size_t end = 0;
@@ -72,22 +73,30 @@ struct Measurements {
 // table has the counts. `guide`: where the description has hits and misses. None without traces.
 [[nodiscard]] std::optional<Figure> latency_histogram(const Traces& traces, const model::LatencyCycles& guide);
 
+// Over an array.
+struct Laps {
+  std::size_t before = 0;  // as warm-up
+  std::size_t counted = 1;
+
+  auto operator<=>(const Laps&) const = default;  // NOLINT(*-implicit-bool-conversion)
+};
+
 // Share of the loads that miss in a chase, by stride and array.
 struct MissCurve {
   std::uint64_t stride_bytes = 0;
+  Laps laps;                                  // measured: of most chases
   std::vector<std::array<double, 2>> points;  // array_bytes, misses of 100 loads
 };
 
 // Of the stride of which most arrays were recorded, warm-up included. No value where there is none.
 [[nodiscard]] std::optional<MissCurve> measured_misses(const Traces& traces, const model::LatencyCycles& guide);
 
-// In the reference simulator, laps over arrays of these sizes after ten laps of warm-up. Throws InputError when a leaf
-// is null.
+// In the reference simulator, laps over arrays of these sizes. Throws InputError when a leaf is null.
 [[nodiscard]] MissCurve simulated_misses(const model::CacheDescription& cache, std::uint64_t stride_bytes,
-                                         const std::vector<std::uint64_t>& array_bytes);
+                                         const std::vector<std::uint64_t>& array_bytes, Laps laps);
 
-// Both in one figure (Mei et al. 2014, figure 9); the one that is there where the other is not, unless it has but one
-// or two arrays.
+// Both in one figure (Mei et al. 2014, figure 9), simulated in as many laps as were recorded; the one that is there
+// where the other is not, unless it has but one or two arrays.
 [[nodiscard]] std::optional<Figure> miss_curve_figure(const model::CacheDescription& cache, const Traces& traces,
                                                       const model::LatencyCycles& guide);
 

@@ -124,14 +124,14 @@ TEST(Chase, IsWarmedWhereEveryPlaceWasLoadedBefore) {
 // With LRU a set that holds fewer lines than come in turn hits none of them: 5 lines are 3 and 2 in the two sets, 6 are
 // 3 and 3.
 TEST(MissCurve, OfASmallLruCacheIsAsCountedByHand) {
-  const MissCurve curve = simulated_misses(small_cache(), 32, {96, 128, 160, 192});
+  const MissCurve curve = simulated_misses(small_cache(), 32, {96, 128, 160, 192}, {.before = 10, .counted = 2});
   EXPECT_EQ(curve.points, (Points{{96, 0}, {128, 0}, {160, 60}, {192, 100}}));
 }
 
 TEST(MissCurve, NeedsACompleteDescription) {
   model::CacheDescription cache = small_cache();
   cache.replacement.reset();
-  EXPECT_ANY_THROW((void)simulated_misses(cache, 32, {128}));
+  EXPECT_ANY_THROW((void)simulated_misses(cache, 32, {128}, {.before = 10, .counted = 2}));
   const model::Trace trace = chase(160, 32, {30, 200, 30, 200, 30});
   const auto figure = miss_curve_figure(cache, traces_of({trace}), cache.latency_cycles);
   EXPECT_FALSE(figure) << "one array is no curve";
@@ -174,6 +174,75 @@ TEST(MissCurve, IsMeasuredWhereChasesWereWarmed) {
   ASSERT_TRUE(curve);
   EXPECT_EQ(curve->stride_bytes, 32U);
   EXPECT_EQ(curve->points, (Points{{128, 0}, {160, 40}, {192, 100}}));
+}
+
+TEST(MissCurve, BeginsALittleBelowTheKnee) {
+  std::vector<model::Trace> traces;
+  for (const std::uint64_t lines : std::initializer_list<std::uint64_t>{2, 4, 8, 16, 32, 64}) {
+    traces.push_back(chase(lines * 32, 32, std::vector<float>(lines, lines < 64 ? 30 : 200)));
+  }
+  model::CacheDescription cache = small_cache();
+  cache.capacity_bytes.reset();
+  const auto figure = miss_curve_figure(cache, traces_of(traces), cache.latency_cycles);
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(series_named(*figure, "measured").points, (Points{{256, 0}, {512, 0}, {1024, 0}, {2048, 100}}));
+  EXPECT_NE(figure->note.find("arrays measured: 6, of which 2 smaller ones, all without a miss, are left out"),
+            std::string::npos)
+      << figure->note;
+}
+
+// A policy that takes laps to settle misses otherwise in its first ones.
+TEST(MissCurve, IsSimulatedInTheLapsThatWereRecorded) {
+  model::CacheDescription cache = small_cache();
+  cache.replacement->policy = "plru";
+  cache.ways = {4, 4};
+  cache.capacity_bytes = 256;
+  for (const std::size_t before : {1U, 2U, 5U}) {
+    SCOPED_TRACE(before);
+    const auto simulator = model::CacheSimulator::make(cache, 1);
+    std::vector<model::Trace> traces;
+    for (const std::uint64_t lines : std::initializer_list<std::uint64_t>{8, 9, 10, 11}) {
+      model::Trace trace = chase(lines * 32, 32, std::vector<float>(lines));
+      trace.question.warm = model::cyclic(lines * 32, 32, before * lines);
+      const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, trace.question, {});
+      std::ranges::transform(outcomes, trace.latency_cycles.begin(),
+                             [](model::Outcome outcome) { return is_miss(outcome) ? 200.0F : 30.0F; });
+      traces.push_back(std::move(trace));
+    }
+    const auto figure = miss_curve_figure(cache, traces_of(traces), cache.latency_cycles);
+    ASSERT_TRUE(figure);
+    const Points& simulated = series_named(*figure, "simulated").points;
+    for (const std::array<double, 2>& point : series_named(*figure, "measured").points) {
+      EXPECT_NE(std::find(simulated.begin(), simulated.end(), point), simulated.end()) << point[0];
+    }
+  }
+}
+
+TEST(MissCurve, ShowsAllWhereNothingMisses) {
+  std::vector<model::Trace> traces;
+  for (const std::uint64_t lines : std::initializer_list<std::uint64_t>{2, 4, 8, 16, 32, 64}) {
+    traces.push_back(chase(lines * 32, 32, std::vector<float>(lines, 30)));
+  }
+  model::CacheDescription cache = small_cache();
+  cache.capacity_bytes.reset();
+  const auto figure = miss_curve_figure(cache, traces_of(traces), cache.latency_cycles);
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(series_named(*figure, "measured").points.size(), 6U);
+  EXPECT_EQ(figure->note.find("left out"), std::string::npos) << figure->note;
+}
+
+TEST(Latency, TheHistogramSaysWhatCountsAsAHit) {
+  std::vector<float> latencies(200, 30);
+  latencies.insert(latencies.end(), 200, 200);
+  const auto note_of = [&](const std::vector<float>& cycles, const model::LatencyCycles& guide) {
+    return latency_histogram(traces_of({chase(1024, 32, cycles)}), guide)->note;
+  };
+  EXPECT_NE(note_of(latencies, {.hit = 30, .miss = 200}).find("A hit takes up to 115 cycles"), std::string::npos);
+  EXPECT_NE(note_of(latencies, {.hit = 30, .miss = {}}).find("hits (median 30 cycles) from misses (200)"),
+            std::string::npos);
+  const std::vector<float> of_one_level(400, 30);
+  EXPECT_NE(note_of(of_one_level, {.hit = 30, .miss = {}}).find("One level shows, with a median of 30 cycles"),
+            std::string::npos);
 }
 
 TEST(Latency, TheHistogramCountsEachLoadOnce) {

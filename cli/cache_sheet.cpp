@@ -174,8 +174,9 @@ class Sheet {
 
 void add_line(Sheet& sheet, const CacheDescription& cache) {
   if (!cache.line_bytes || !cache.sector_bytes) {
-    sheet.missing("line",
-                  cache.line_bytes ? model::words::bytes(*cache.line_bytes) + ", sectors not known" : "not known");
+    sheet.missing("line", cache.line_bytes     ? model::words::bytes(*cache.line_bytes) + ", sectors not known"
+                          : cache.sector_bytes ? "not known; a miss fills " + model::words::bytes(*cache.sector_bytes)
+                                               : "not known");
     return;
   }
   const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
@@ -303,6 +304,33 @@ void add_sets(Sheet& sheet, const CacheDescription& cache) {
   }
 }
 
+// By the parity of address bits 12, 13, or the kind of the function.
+std::string choice_text(const model::IndexFunction& index) {
+  const std::vector<std::uint64_t> masks = model::masks(index);
+  if (masks.size() != 1) {
+    return to_text(index);
+  }
+  std::vector<unsigned> bits;
+  for (std::uint64_t rest = masks.front(); rest != 0; rest &= rest - 1) {
+    bits.push_back(static_cast<unsigned>(std::countr_zero(rest)));
+  }
+  return fmt::format("the parity of address bits {}", fmt::join(bits, ", "));
+}
+
+// Of a cache that all SMs share: where its lines are at home.
+void add_parts(Sheet& sheet, const CacheDescription& cache) {
+  if (cache.slices) {
+    sheet.add("slices", fmt::format("{}{}", *cache.slices,
+                                    cache.slice_index ? ", by " + choice_text(cache.slice_index->index) : ""));
+  }
+  if (cache.partitions) {
+    const model::Partitions& parts = *cache.partitions;
+    sheet.add("parts", fmt::format("{}, by {}; a hit in a far one takes {} cycles more{}", sets(parts.index),
+                                   choice_text(parts.index), cycles_text(parts.far_cycles),
+                                   parts.keeps_copies ? ", and the near one keeps a copy" : ""));
+  }
+}
+
 }  // namespace
 
 std::string range_by_carveout(const CacheDescription& cache) {
@@ -329,6 +357,10 @@ std::vector<SheetRow> cache_sheet(const std::string& target, const CacheDescript
   sheet.gap();
   add_sets(sheet, cache);
   sheet.gap();
+  if (cache.slices || cache.partitions) {
+    add_parts(sheet, cache);
+    sheet.gap();
+  }
   sheet.add("policy", policy_text(cache), cache.replacement ? Tone::plain : Tone::missing);
   if (cache.fill.prefetch_lines > 0) {
     sheet.add("prefetch", prefetch_text(cache.fill));

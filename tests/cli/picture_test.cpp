@@ -30,6 +30,22 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
+TEST(Picture, SaysWhatIsKnownOfACacheInSlices) {
+  model::CacheDescription cache;
+  cache.sector_bytes = 64;
+  cache.latency_cycles.hit = 282;
+  cache.slices = 94;
+  cache.partitions = model::Partitions{.index = model::XorIndex{{(1U << 12U) | (1U << 13U)}}, .far_cycles = 174};
+  const std::string picture = picture_of("L2", cache, 120);
+  for (const char* text :
+       {"line        not known; a miss fills 64 B", "slices      94\n",
+        "parts       2, by the parity of address bits 12, 13; a hit in a far one takes 174 cycles more\n"}) {
+    EXPECT_NE(picture.find(text), std::string::npos) << text << '\n' << picture;
+  }
+  cache.partitions->keeps_copies = true;
+  EXPECT_NE(picture_of("L2", cache, 200).find("174 cycles more, and the near one keeps a copy"), std::string::npos);
+}
+
 TEST(Picture, DrawsUnequalSets) {
   EXPECT_EQ(picture_of("L1tex", small_cache(), 100), R"(  L1tex       768 B
 

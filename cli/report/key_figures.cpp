@@ -170,6 +170,35 @@ void add_code(std::vector<Level>& levels, const std::string& target, const Devic
   }
 }
 
+// Loads that miss all data caches and find their translation in the first TLB. Misses of the outermost cache may come
+// from several levels, so that only the pattern has a latency.
+std::optional<double> memory_cycles(const std::vector<Level>& levels, const DeviceDescription& profile) {
+  constexpr std::size_t data_in_memory = 3;
+  static_assert(model::pattern_names.at(data_in_memory) == "P4");
+  const auto outermost = std::ranges::find(levels.rbegin(), levels.rend(), Place::shared_by_sms, &Level::place);
+  if (outermost != levels.rend() && outermost->miss_cycles) {
+    return outermost->miss_cycles;
+  }
+  return profile.memory_latency_cycles ? profile.memory_latency_cycles->at(data_in_memory) : std::nullopt;
+}
+
+// Memory, or, of a profile of one cache, what is behind that.
+void add_outermost(std::vector<Level>& levels, const DeviceDescription& profile) {
+  Level last{.name = "Memory", .place = Place::memory, .hit_cycles = memory_cycles(levels, profile)};
+  add_bandwidth(last, profile, "DRAM_load");
+  const auto is_inner = [](const Level& level) { return level.place == Place::data && level.miss_cycles; };
+  const bool has_outer =
+      std::ranges::any_of(levels, [](const Level& level) { return level.place == Place::shared_by_sms; });
+  if (!last.hit_cycles && !last.bytes_per_second && !has_outer && std::ranges::count_if(levels, is_inner) == 1) {
+    last.name = "Next level";
+    last.hit_cycles = std::ranges::find_if(levels, is_inner)->miss_cycles;
+  }
+  last.hit = cycles_text(last.hit_cycles);
+  if (last.hit_cycles || last.bytes_per_second) {
+    levels.push_back(last);
+  }
+}
+
 }  // namespace
 
 std::string size_words(const Level& level) {
@@ -260,16 +289,7 @@ std::vector<Level> levels_of(const DeviceDescription& profile) {
   for (const auto& [target, code] : profile.code) {
     add_code(levels, target, profile);
   }
-  Level memory{.name = "Memory", .place = Place::memory};
-  const auto outermost = std::ranges::find(levels.rbegin(), levels.rend(), Place::shared_by_sms, &Level::place);
-  if (outermost != levels.rend()) {
-    memory.hit_cycles = outermost->miss_cycles;
-    memory.hit = cycles_text(memory.hit_cycles);
-  }
-  add_bandwidth(memory, profile, "DRAM_load");
-  if (memory.hit_cycles || memory.bytes_per_second) {
-    levels.push_back(memory);
-  }
+  add_outermost(levels, profile);
   std::ranges::stable_sort(levels, {}, &Level::place);
   return levels;
 }

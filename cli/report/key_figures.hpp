@@ -58,7 +58,8 @@ struct Level {
 [[nodiscard]] std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& profile,
                                                        const std::string& target);
 
-// From the SM outwards. Targets that are one cache, as their `shared_with` says of each other, are one level.
+// From the SM outwards. Targets that are one cache, as their `shared_with` says of each other, are one level. The last
+// one is memory, or, of a profile that has but one cache, the unnamed level that its misses reach.
 [[nodiscard]] std::vector<Level> levels_of(const model::DeviceDescription& profile);
 
 // A row for each level.

@@ -70,7 +70,8 @@ std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescriptio
   std::vector<std::array<double, 2>> steps;
   constexpr double beyond = 4;  // as far as the last level is drawn
   double from = 1024;
-  for (const Level* level : data_path(levels)) {
+  const std::vector<const Level*> path = data_path(levels);
+  for (const Level* level : path) {
     if (!profile.caches.contains(level->targets.front())) {
       return {};  // a texture is no level of arrays
     }
@@ -84,7 +85,7 @@ std::vector<std::array<double, 2>> footprint_steps(const model::DeviceDescriptio
       return steps;
     }
     from = std::max(from, static_cast<double>(*fits));
-    if (level->place == Place::shared_by_sms && level->miss_cycles) {
+    if (level == path.back() && level->miss_cycles) {
       steps.push_back({from, *level->miss_cycles});
     }
   }
@@ -105,27 +106,34 @@ std::optional<Figure> footprint_figure(const std::vector<NamedProfile>& profiles
       }
     }
   }
-  std::string not_drawn;
+  const bool is_one = profiles.size() == 1;
   for (const NamedProfile& each : profiles) {
     auto steps = footprint_steps(*each.profile);
     constexpr std::size_t fewest = 3;  // two levels
-    if (steps.size() < fewest) {
-      not_drawn += fmt::format(". Of {} fewer than two levels are known", each.name);
-    } else {
-      chart.series.push_back({.name = profiles.size() == 1 ? "by the profile" : each.name,
+    const bool is_known = steps.size() >= fewest;
+    // A profile that is not drawn keeps its place, so that each has one colour in all charts.
+    if (is_known || !is_one) {
+      chart.series.push_back({.name = is_one ? "by the profile" : each.name + (is_known ? "" : " (not known)"),
                               .shape = Series::Shape::steps,
-                              .role = profiles.size() == 1 ? Role::simulated : Role::other,
-                              .points = std::move(steps)});
+                              .role = is_one ? Role::simulated : Role::other,
+                              .points = is_known ? std::move(steps) : std::vector<std::array<double, 2>>{}});
     }
   }
   std::erase_if(measured, [](const Series& series) { return series.points.empty(); });
   chart.series.insert(chart.series.end(), measured.begin(), measured.end());
-  return chart_figure(
-      "Latency against footprint",
-      fmt::format("Loads of one SM, one after another, in laps over an array. Steps: the hit latency of "
-                  "the level that holds it, as far as the profile says its size{}{}.",
-                  measured.empty() ? "" : ". Points: the mean of a recorded chase, of each path by itself", not_drawn),
-      std::move(chart));
+  if (std::ranges::all_of(chart.series, [](const Series& series) { return series.points.empty(); })) {
+    return std::nullopt;
+  }
+  Table table = table_of(chart);
+  return Figure{
+      .title = "Latency against footprint",
+      .note = fmt::format("Loads of one SM, one after another, in laps over an array. Steps: the hit latency of "
+                          "the level that holds it, and behind the last one the latency of its misses, as far as the "
+                          "profile says sizes{}.",
+                          measured.empty() ? "" : ". Points: the mean of a recorded chase, of each path by itself"),
+      .chart = std::move(chart),
+      .table = std::move(table),
+      .is_narrow = true};
 }
 
 std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles) {

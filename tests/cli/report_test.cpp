@@ -369,7 +369,8 @@ TEST(Levels, OneCacheOfTwoPathsIsOneLevel) {
   profile.caches["L1tex"].shared_with = {"ReadOnly"};
   profile.caches["ReadOnly"].shared_with = {"L1tex"};
   const std::vector<Level> levels = levels_of(profile);
-  ASSERT_EQ(levels.size(), 1U);
+  ASSERT_EQ(levels.size(), 2U);
+  EXPECT_EQ(levels[1].name, "Next level");
   EXPECT_EQ(levels[0].name, "L1tex, ReadOnly");
   EXPECT_EQ(key_figures(levels).rows.at(0),
             (std::vector<std::string>{"L1tex, ReadOnly", "128 B", "32 B", "2 x 2", "lru", "30", "", "", ""}));
@@ -390,6 +391,29 @@ TEST(Levels, HaveMemoryBehindTheOutermostCache) {
   profile.caches["L3"] = small_cache();
   profile.caches["L3"].latency_cycles = {.hit = 200, .miss = 500};
   EXPECT_EQ(levels_of(profile).at(2).hit_cycles, 500);
+}
+
+TEST(Levels, MemoryHasTheLatencyOfThePatternWhereMissesDoNotTell) {
+  model::DeviceDescription profile;
+  profile.caches["L2"].latency_cycles.hit = 282;
+  profile.memory_latency_cycles = model::PatternLatencyCycles{285, 294, {}, 662, 1492, {}};
+  EXPECT_EQ(levels_of(profile).back().name, "Memory");
+  EXPECT_EQ(levels_of(profile).back().hit_cycles, 662);
+  profile.caches["L2"].latency_cycles.miss = 700;
+  EXPECT_EQ(levels_of(profile).back().hit_cycles, 700);
+}
+
+TEST(Levels, OfOneCacheAloneSayWhatAMissCosts) {
+  model::DeviceDescription profile;
+  profile.caches["L1D"] = small_cache();
+  const std::vector<Level> levels = levels_of(profile);
+  ASSERT_EQ(levels.size(), 2U);
+  EXPECT_EQ(levels[1].name, "Next level");
+  EXPECT_EQ(levels[1].hit_cycles, 200);
+  // Of two caches, their misses may end in different ones.
+  profile.caches["L1tex"] = small_cache();
+  EXPECT_EQ(levels_of(profile).size(), 2U);
+  EXPECT_EQ(levels_of(profile).back().name, "L1D");
 }
 
 TEST(Levels, HaveTheSizeThatADriverTellsAsANumber) {
@@ -464,7 +488,16 @@ TEST(Footprint, StepsAreTheHitLatenciesOfTheLevels) {
   const model::DeviceDescription other;
   const auto both = footprint_figure({{.name = "x", .profile = &profile}, {.name = "y", .profile = &other}}, {});
   ASSERT_TRUE(both);
-  EXPECT_NE(both->note.find("Of y fewer than two levels are known."), std::string::npos) << both->note;
+  EXPECT_EQ(both->chart->series.at(0).name, "x");
+  EXPECT_EQ(both->chart->series.at(1).name, "y (not known)");
+  EXPECT_FALSE(footprint_figure({{.name = "y", .profile = &other}, {.name = "z", .profile = &other}}, {}));
+}
+
+TEST(Footprint, BehindTheLastLevelAMissTakesItsLatency) {
+  model::DeviceDescription profile;
+  profile.caches["L1D"] = small_cache();
+  profile.caches["L1D"].onset_bytes = 4096;
+  EXPECT_EQ(footprint_steps(profile), (Points{{1024, 30}, {4096, 200}, {16384, 200}}));
 }
 
 TEST(Footprint, LoadsTakeTheDataCacheApartFromTheTexturePath) {

@@ -23,6 +23,7 @@
 #include "cli/report/overview_figures.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
+#include "cli/report/state_graph.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
 #include "cli/supposed_cache.hpp"
@@ -65,6 +66,7 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   keep(figures, stride_figure(drawn));
   keep(figures, store_figure(drawn));
   keep(figures, eviction_figure(drawn));
+  keep(figures, state_figure(drawn));
   keep(figures, victim_figure(drawn));
   const Traces& traces = measurements.traces_of(target);
   const model::LatencyCycles guide = guide_of(cache);

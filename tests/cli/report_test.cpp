@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "cli/leaf_table.hpp"
@@ -17,8 +19,11 @@
 #include "cli/report/page.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
+#include "cli/report/state_graph.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
+#include "model/random.hpp"
+#include "model/set_machine.hpp"
 
 namespace gpuinfer::cli::report {
 namespace {
@@ -323,6 +328,86 @@ TEST(Eviction, OfLruIsAsPlayedByHand) {
   EXPECT_NE(figure->note.find("6 new lines"), std::string::npos);
   cache.replacement = model::Replacement{.policy = "random", .parameters = {}, .equivalent = {}};
   EXPECT_FALSE(eviction_figure(cache));
+}
+
+model::Replacement policy(const std::string& name, std::map<std::string, model::PolicyParameter> parameters = {}) {
+  return {.policy = name, .parameters = std::move(parameters), .equivalent = {}};
+}
+
+TEST(States, OfFifoAreTheWaysInTurn) {
+  const auto states = full_set_states(policy("fifo"), 3, 10);
+  ASSERT_TRUE(states);
+  ASSERT_EQ(states->size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(states->at(i).victim, i);
+    EXPECT_EQ(states->at(i).after_miss, (i + 1) % 3);
+    EXPECT_EQ(states->at(i).after_hit, std::vector<std::size_t>(3, i));
+  }
+  EXPECT_FALSE(full_set_states(policy("fifo"), 3, 2));
+}
+
+// A walk by the states is one of the set, and all states of LRU are the orders of its ways.
+TEST(States, GoWhereTheSetGoes) {
+  const std::map<std::string, model::PolicyParameter> machine{
+      {"hits", std::vector<std::vector<double>>{{1, 0, 0}, {2, 1, 0}, {0, 0, 2}}},
+      {"victims", std::vector<double>{2, 0, 1}},
+      {"misses", std::vector<double>{1, 2, 0}}};
+  const std::vector<std::pair<model::Replacement, std::size_t>> policies{
+      {policy("lru"), 6}, {policy("plru"), 8}, {policy("automaton", machine), 3}};
+  for (const auto& [replacement, count] : policies) {
+    SCOPED_TRACE(replacement.policy);
+    const std::uint32_t ways = replacement.policy == "plru" ? 4 : 3;
+    const auto states = full_set_states(replacement, ways, 100);
+    ASSERT_TRUE(states);
+    EXPECT_EQ(states->size(), count);
+    model::SetMachine set(replacement, ways);
+    while (set.filled() < ways) {
+      set.miss();
+    }
+    model::Random random(7);
+    std::size_t state = 0;
+    for (int step = 0; step < 1000; ++step) {
+      const auto input = static_cast<std::uint32_t>(random.below(ways + 1));
+      if (input == ways) {
+        ASSERT_EQ(set.miss(), states->at(state).victim);
+        state = states->at(state).after_miss;
+      } else {
+        set.hit(input);
+        state = states->at(state).after_hit.at(input);
+      }
+    }
+  }
+}
+
+TEST(States, AreDrawnWithAnArrowForEachStep) {
+  model::CacheDescription cache = small_cache();
+  cache.replacement = policy("plru");
+  cache.ways = {4, 4};
+  const auto figure = state_figure(cache);
+  ASSERT_TRUE(figure && figure->drawing);
+  EXPECT_EQ(figure->table.rows.size(), 8U);
+  std::set<std::pair<std::string, std::string>> steps;
+  for (const std::vector<std::string>& row : figure->table.rows) {
+    for (std::size_t column = 2; column < row.size(); ++column) {
+      if (row[column] != row[0]) {
+        steps.insert({row[0], row[column]});
+      }
+    }
+  }
+  const std::string svg = figure->drawing->svg("");
+  std::size_t paths = 0;
+  for (std::size_t at = svg.find("<path"); at != std::string::npos; at = svg.find("<path", at + 1)) {
+    ++paths;
+  }
+  EXPECT_EQ(paths, 2 * steps.size()) << "a line and a tip for each";
+  EXPECT_NE(figure->note.find("plru with 4 ways as a machine of 8 states"), std::string::npos) << figure->note;
+  cache.replacement = policy("lru");
+  const auto listed = state_figure(cache);
+  ASSERT_TRUE(listed);
+  EXPECT_FALSE(listed->drawing) << "24 states";
+  EXPECT_EQ(listed->table.rows.size(), 24U);
+  cache.replacement = policy("random");
+  EXPECT_FALSE(state_figure(cache));
 }
 
 TEST(Victims, HaveTheSharesOfThePolicy) {

@@ -233,7 +233,10 @@ DrawnChart draw(const Chart& chart, double width, double height) {
   }
   const bool is_upward = longest > 2 * category_width;
   const bool is_staggered = !is_upward && longest > category_width;
-  const double top = draw_legend(drawing, chart, left, right) + 10;
+  const double legend = draw_legend(drawing, chart, left, right);
+  const double top = legend + 10;
+  // A long legend makes the drawing higher, not the chart lower.
+  height += std::max(legend - legend_height, 0.0);
   const double bottom = height - 2 * line_height - 6 - (is_staggered ? line_height : 0);
   // Long names make the drawing higher, not the chart lower.
   height += is_upward ? longest : 0;

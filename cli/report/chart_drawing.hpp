@@ -17,7 +17,7 @@ struct DrawnChart {
 };
 
 // Axes, series, bands, marks and a legend. Where all values of y are alike, its axis does not begin at zero, but for
-// bars.
-[[nodiscard]] DrawnChart draw(const Chart& chart, double width = 560, double height = 300);
+// bars. So narrow that its letters can still be read where it is shrunk to the screen of a telephone.
+[[nodiscard]] DrawnChart draw(const Chart& chart, double width = 440, double height = 270);
 
 }  // namespace gpuinfer::cli::report

@@ -624,6 +624,14 @@ TEST(DrawnChart, PointsLieWhereTheAxesSay) {
   EXPECT_EQ(scale, "log2");
   EXPECT_EQ(from, 1024);
   EXPECT_EQ(to, 4096);
+TEST(DrawnChart, ALongLegendTakesNothingFromTheChart) {
+  Chart chart{.x = {.title = "x"}, .y = {.title = "y"}};
+  chart.series.assign(2, {.name = "short", .points = {{0, 0}, {1, 1}}});
+  const double height = draw(chart).drawing.height();
+  chart.series.assign(5, {.name = "a name that fills a row of the legend by itself", .points = {{0, 0}, {1, 1}}});
+  EXPECT_EQ(draw(chart).drawing.height(), height + 4 * 20);
+}
+
   const std::string svg = drawn.drawing.svg("");
   const std::size_t d = svg.find("d=\"M") + 4;
   std::array<std::array<double, 2>, 3> places{};

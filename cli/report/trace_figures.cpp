@@ -423,11 +423,18 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
       drawing.text(left - 8, y + 12, size_text(array_bytes), small_end);
       drawing.box(left, y + 1, cell * static_cast<double>(outcomes.size()), row_height - 2, {.fill = Colour::fill});
       std::vector<std::string> missing;
+      std::size_t run = 0;  // of neighbours that miss, which are one mark
       for (std::size_t i = 0; i < outcomes.size(); ++i) {
         if (is_miss(outcomes[i])) {
           missing.push_back(std::to_string(i));
-          marks +=
-              fmt::format("M{} {}h{}v{}h-{}z", left + cell * static_cast<double>(i), y + 1, cell, row_height - 2, cell);
+          const bool goes_on = i + 1 < outcomes.size() && is_miss(outcomes[i + 1]);
+          ++run;
+          if (!goes_on) {
+            const double width = cell * static_cast<double>(run);
+            marks += fmt::format("M{:.2f} {}h{}v{}h-{}z", left + cell * static_cast<double>(i + 1) - width, y + 1,
+                                 width, row_height - 2, width);
+            run = 0;
+          }
         }
       }
       constexpr std::size_t most_listed = 24;

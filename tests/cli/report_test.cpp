@@ -236,6 +236,20 @@ TEST(MissCurve, ShowsAllWhereNothingMisses) {
   EXPECT_EQ(figure->note.find("left out"), std::string::npos) << figure->note;
 }
 
+// Five lines are 0, 2, 4 in one set of two and 1, 3 in the other; of six and more none stays.
+TEST(MissPattern, HasAMarkForEachRunOfMisses) {
+  const auto figure = miss_pattern_figure(small_cache());
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(figure->table.rows.at(0), (std::vector<std::string>{"128", "4", "0", ""}));
+  EXPECT_EQ(figure->table.rows.at(1), (std::vector<std::string>{"160", "5", "3", "0 2 4"}));
+  EXPECT_EQ(figure->table.rows.at(2), (std::vector<std::string>{"192", "6", "6", "0 1 2 3 4 5"}));
+  const std::string svg = figure->drawing->svg("");
+  const std::size_t begin = svg.find("<path d=");
+  const std::string marks = svg.substr(begin, svg.find("/>", begin) - begin);
+  EXPECT_EQ(std::ranges::count(marks, 'M'), 3 + 15) << "three of five lines, and one for each of the other rows";
+  EXPECT_NE(svg.find(">160 B<"), std::string::npos);
+}
+
 TEST(Latency, TheHistogramSaysWhatCountsAsAHit) {
   std::vector<float> latencies(200, 30);
   latencies.insert(latencies.end(), 200, 200);

@@ -312,13 +312,18 @@ void tell_summary(const survey::FleetCounts& counts, const Coordinator& coordina
   std::cerr << fmt::format("\ngpuinfer: {} of {} devices answered: {} alike, {} deviate, {} know more or less",
                            grouped(counts.answered), grouped(counts.asked), grouped(counts.common),
                            grouped(counts.deviating), grouped(counts.less_certain));
-  std::cerr << fmt::format("; {:.2f} s, {} rank(s) on {} host(s)", time.count(), team.size(), coordinator.hosts());
+  std::cerr << fmt::format("; {:.2f} s", time.count());
   if (coordinator.resumed() > 0) {
     std::cerr << fmt::format("; {} were not asked again", grouped(coordinator.resumed()));
   }
-  std::cerr << fmt::format("; {} came from other ranks, {} went to them; rank 0 took {} of memory\n",
-                           amount(coordinator.received_bytes()), amount(coordinator.sent_bytes()),
-                           amount(static_cast<std::size_t>(usage.ru_maxrss) * kilo));
+  // What one rank alone has nothing of.
+  if (team.size() > 1) {
+    std::cerr << fmt::format(
+        "; {} ranks on {} host{}; {} came from other ranks, {} went to them; rank 0 took {} of memory", team.size(),
+        coordinator.hosts(), coordinator.hosts() == 1 ? "" : "s", amount(coordinator.received_bytes()),
+        amount(coordinator.sent_bytes()), amount(static_cast<std::size_t>(usage.ru_maxrss) * kilo));
+  }
+  std::cerr << '\n';
 }
 
 ExitStatus status_of(const survey::FleetCounts& counts, bool lost_ranks, bool interrupted) {

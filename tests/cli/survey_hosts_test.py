@@ -85,7 +85,7 @@ class TwoHosts(harness.ProgramTest):
             os.killpg(ranks.pid, signal.SIGKILL)
             self.fail(f"no end in a minute: {ranks.communicate()[1]}")
         self.assertEqual(ranks.returncode, 0, said)
-        self.assertIn("4 rank(s) on 2 host(s)", said)
+        self.assertIn("4 ranks on 2 hosts", said)
         fleet = yaml.safe_load((self.folder / "fleet.yaml").read_text())
         self.assertEqual({one["host"] for one in fleet["devices"]}, {"nodea", "nodeb"})
         self.assertEqual([one["id"] for one in fleet["deviations"]], [7])

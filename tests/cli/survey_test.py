@@ -155,6 +155,7 @@ class Planted(FleetTest):
             0, "--target", "L1tex", "--device", "virtual:noisy.yaml", "--device", "virtual:other-carve-out.yaml", "-o", "fleet.yaml"
         )
         self.assertIn("2 of 2 devices answered", done.stderr)
+        self.assertNotIn("rank", done.stderr)
         self.assertEqual([one["id"] for one in self.fleet()["deviations"]], [1])
         self.expect(1, "diff", "fleet.yaml@0", "fleet.yaml@1")
         two = ("--target", "L1tex", "--device", "virtual:noisy.yaml", "--device", "virtual:noisy.yaml")

@@ -323,6 +323,22 @@ std::string sections_of_one(const std::vector<infer::LeafDifference>& found, con
                    escaped(fmt::format("Of {} alone, not of {}: {}.", one.name, other.name, fmt::join(names, ", "))) +
                    "</p>\n";
 }
+// A table of members in which nothing is amiss has no columns for that.
+Table without_empty_columns(const Table& table) {
+  Table kept{.head = {}, .rows = std::vector<std::vector<std::string>>(table.rows.size())};
+  for (std::size_t column = 0; column < table.head.size(); ++column) {
+    const bool is_empty = std::ranges::all_of(table.rows, [&](const auto& row) { return row.at(column).empty(); });
+    if (is_empty) {
+      continue;
+    }
+    kept.head.push_back(table.head[column]);
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      kept.rows[row].push_back(table.rows[row][column]);
+    }
+  }
+  return kept;
+}
+
 
 }  // namespace
 
@@ -383,7 +399,7 @@ std::string comparison_page(const std::vector<NamedProfile>& profiles) {
 }
 
 std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string>& targets) {
-  Table members{.head = {"id", "device", "host", "deviates in", "less certain", "failure"}, .rows = {}};
+  Table members{.head = {"id", "device", "host", "leaves that deviate", "less certain", "failure"}, .rows = {}};
   Table deviations{.head = {"id", "what", "common", "here", "note"}, .rows = {}};
   std::map<std::string, std::size_t> by_leaf;
   for (const survey::FleetMember& member : fleet.members) {
@@ -407,7 +423,7 @@ std::string fleet_page(const survey::Fleet& fleet, const std::vector<std::string
   chart.series.push_back(std::move(series));
   const auto figure = chart_figure("What deviates", "Devices whose value is not the common one, by leaf.", chart);
   std::string sections = "<section id=\"fleet\">\n<h2>Fleet</h2>\n" +
-                         html(members, fmt::format("{} devices", members.rows.size())) +
+                         html(without_empty_columns(members), fmt::format("{} devices", members.rows.size())) +
                          html(deviations, fmt::format("{} deviations", deviations.rows.size())) +
                          (figure ? html_of("Fleet", *figure) : "") + "</section>\n";
   std::string links = link_to("fleet", "Fleet");

@@ -44,6 +44,12 @@ std::optional<Figure> chart_figure(std::string title, std::string note, Chart ch
                 .is_narrow = true};
 }
 
+std::string bandwidth_words(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 void keep(std::vector<Figure>& figures, std::optional<Figure> figure) {
   if (figure) {
     figures.push_back(std::move(*figure));

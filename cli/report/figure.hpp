@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/report/drawing.hpp"
@@ -78,6 +79,9 @@ struct Figure {
 
 // Series that have no values are taken out; no figure where none is left.
 [[nodiscard]] std::optional<Figure> chart_figure(std::string title, std::string note, Chart chart);
+
+// `L2_load` -> "L2 load"
+[[nodiscard]] std::string bandwidth_words(std::string_view name);
 
 // Appends the figure, if there is one.
 void keep(std::vector<Figure>& figures, std::optional<Figure> figure);

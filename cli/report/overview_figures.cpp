@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -146,16 +147,15 @@ std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles
   std::ranges::stable_sort(names, std::ranges::greater{}, [&](std::string_view name) {
     return profiles.empty() ? 0 : best_of(*profiles.front().profile, name);
   });
-  for (const std::string_view name : names) {
-    if (std::ranges::any_of(profiles, [&](const NamedProfile& each) { return best_of(*each.profile, name) > 0; })) {
-      chart.categories.emplace_back(name);
-    }
-  }
+  std::erase_if(names, [&](std::string_view name) {
+    return std::ranges::none_of(profiles, [&](const NamedProfile& each) { return best_of(*each.profile, name) > 0; });
+  });
+  std::ranges::transform(names, std::back_inserter(chart.categories), bandwidth_words);
   constexpr double giga = 1e9;
   for (const NamedProfile& each : profiles) {
     Series series{.name = each.name, .shape = Series::Shape::bars, .role = Role::other, .points = {}};
-    for (std::size_t i = 0; i < chart.categories.size(); ++i) {
-      if (const double best = best_of(*each.profile, chart.categories[i]); best > 0) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (const double best = best_of(*each.profile, names[i]); best > 0) {
         series.points.push_back({static_cast<double>(i), best / giga});
       }
     }
@@ -168,7 +168,7 @@ std::optional<Figure> bandwidth_ladder(const std::vector<NamedProfile>& profiles
   // A profile without bandwidths keeps its place, so that each has one colour in all charts.
   Table table = table_of(chart);
   return Figure{.title = "Bandwidth ladder",
-                .note = "The most that each memory gives, all SMs together, by the profile.",
+                .note = "Peak bandwidth of each memory level, all SMs together, by the profile.",
                 .chart = std::move(chart),
                 .table = std::move(table),
                 .is_narrow = true};

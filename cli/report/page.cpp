@@ -51,10 +51,10 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   const auto evidence = profile.evidence.find(target);
   const SupposedCache likely = supposed(cache, evidence == profile.evidence.end() ? nullptr : &evidence->second);
   const model::CacheDescription& drawn = likely.cache;
-  const std::string warning =
-      likely.leaves.empty()
-          ? ""
-          : fmt::format(" Not proven, the only alternative of the evidence: {}.", fmt::join(likely.leaves, ", "));
+  const std::string warning = likely.leaves.empty()
+                                  ? ""
+                                  : fmt::format(" Not verified, drawn with the only alternative of the evidence: {}.",
+                                                fmt::join(likely.leaves, ", "));
   std::vector<Figure> figures;
   constexpr std::size_t text_columns = 100;
   figures.push_back({.title = "How it is built",
@@ -242,9 +242,8 @@ std::string glance_html(const DeviceDescription& profile) {
   return "<section id=\"glance\">\n<figure class=\"machine\" data-name=\"" + escaped(title) +
          "\">\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(title) + "\">" +
          machine_drawing(profile, levels).svg(title) +
-         "</div>\n<figcaption><p>On arrows: latency, and the most that one SM gets a clock while all load. The area of "
-         "a "
-         "box grows with the logarithm of its capacity." +
+         "</div>\n<figcaption><p>On arrows: latency, and the peak bytes per clock of "
+         "one SM while all SMs load. The area of a box grows with the logarithm of its capacity, where that is known." +
          (profile.evidence.empty() ? " Described, not measured." : "") + "</p></figcaption>\n<div class=\"key\">" +
          html(key_figures(levels), "Key figures") + "</div>\n</figure>\n</section>\n";
 }
@@ -323,6 +322,7 @@ std::string sections_of_one(const std::vector<infer::LeafDifference>& found, con
                    escaped(fmt::format("Of {} alone, not of {}: {}.", one.name, other.name, fmt::join(names, ", "))) +
                    "</p>\n";
 }
+
 // A table of members in which nothing is amiss has no columns for that.
 Table without_empty_columns(const Table& table) {
   Table kept{.head = {}, .rows = std::vector<std::vector<std::string>>(table.rows.size())};
@@ -338,7 +338,6 @@ Table without_empty_columns(const Table& table) {
   }
   return kept;
 }
-
 
 }  // namespace
 

@@ -25,7 +25,9 @@ constexpr std::uint64_t seed = 1;
 
 std::string line_name(std::uint64_t line) {
   constexpr std::uint64_t letters = 26;
-  return line < letters ? std::string(1, static_cast<char>('A' + line)) : std::to_string(line);
+  return line < letters       ? std::string(1, static_cast<char>('A' + line))
+         : line < 2 * letters ? std::string(1, static_cast<char>('a' + line - letters))
+                              : std::to_string(line);
 }
 
 // The carve-out that leaves the fewest lines.
@@ -103,7 +105,7 @@ Drawing store_drawing(const model::CacheDescription& cache) {
     drawing.text(x + bank_width / 2, top - 6, fmt::format("{} lines", lines), small_middle);
   }
   const double bottom = tags_top + tags_height + 16;
-  drawing.text(0, bottom, "stores of data below; arrows: the pointer's way once a store is full", small);
+  drawing.text(0, bottom, "below: the data stores; arrows: the way of the eviction pointer", small);
   return drawing;
 }
 
@@ -150,9 +152,9 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
   Figure figure{
       .title = "A set at work",
       .note = fmt::format("{} with {} ways, simulated: filled, {} hit, then {} new lines. A column is the set "
-                          "after an access; green: a hit, red: a line that comes; below: the one that leaves.",
+                          "after an access; green: a hit; red: a fill; below: the line evicted.",
                           to_text(*cache.replacement), ways, ways > 2 ? "two lines" : "a line", ways + 2),
-      .table = {.head = {"access", "line", "outcome", "way", "line that left"}, .rows = {}}};
+      .table = {.head = {"access", "line", "outcome", "way", "evicted line"}, .rows = {}}};
   for (std::size_t i = 0; i < accesses.size(); ++i) {
     const model::AccessEvent event = simulator->step(model::Address{accesses[i]}, model::AccessKind::load);
     const double x = left + cell * static_cast<double>(i);
@@ -180,7 +182,7 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
   for (std::uint32_t way = 0; way < ways; ++way) {
     drawing.text(0, 22 + cell * way + 16, fmt::format("way {}", way), small);
   }
-  drawing.text(0, 22 + cell * ways + 14, "leaves", small);
+  drawing.text(0, 22 + cell * ways + 14, "evicted", small);
   figure.is_narrow = drawing.width() < 560;
   figure.drawing = std::move(drawing);
   return figure;
@@ -230,17 +232,17 @@ std::optional<Figure> store_figure(const model::CacheDescription& cache) {
   const std::size_t gone = series.points.size();
   const Chart chart{
       .x = {.title = "load"},
-      .y = {.title = "set of the line that goes", .at_least_to = static_cast<double>(cache.ways->size())},
+      .y = {.title = "set of the evicted line", .at_least_to = static_cast<double>(cache.ways->size())},
       .series = {series},
       .marks = {{.name = "as many loads as the store holds lines", .x = static_cast<double>(*smallest.store_lines)}}};
   Drawing drawing = store_drawing(smallest);
   drawing.add(draw(chart, 640, 300).drawing, drawing.width() + 30, 0);
   return Figure{
-      .title = "Tags, stores, and the pointer on its way",
+      .title = "Tags, data stores, and the eviction pointer",
       .note = fmt::format(
           "Left: {} banks, each with {} tags for a store of {} lines{}. Right, simulated: {} "
-          "loads of random new lines; {} lines go. Once a store is full, its pointer walks "
-          "upwards through the sets of its bank and begins anew.",
+          "loads of random new lines, which evict {} lines. Once a store is full, its pointer walks "
+          "upwards through the sets of its bank and wraps around.",
           cache.sweep->banks,
           std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) / cache.sweep->banks,
           *smallest.store_lines / cache.sweep->banks,

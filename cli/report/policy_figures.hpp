@@ -17,8 +17,8 @@ namespace gpuinfer::cli::report {
 // The share of the victims that each way is in the long run. None where there is no chance in the policy.
 [[nodiscard]] std::optional<Figure> victim_figure(const model::CacheDescription& cache);
 
-// A cache with more tags than lines of data, and the pointer on its way: random new lines are loaded until the store is
-// full and longer; each line that goes is a point at its set. Of the smallest store that the description has. None
+// A cache with more tags than lines of data, and the eviction pointer: random new lines are loaded until the store is
+// full and longer; each evicted line is a point at its set. Of the smallest store that the description has. None
 // without `sweep`.
 [[nodiscard]] std::optional<Figure> store_figure(const model::CacheDescription& cache);
 

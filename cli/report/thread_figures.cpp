@@ -203,11 +203,12 @@ std::vector<Figure> outstanding_figures(const model::OutstandingDescription& out
   std::vector<Figure> figures;
   for (auto& [place, chart] : charts) {
     const auto& [beyond_l2, threads_per_line] = place;
-    keep(figures, chart_figure(fmt::format("Lines {} L2, {} thread{} on a line", beyond_l2 ? "beyond" : "in",
-                                           threads_per_line, threads_per_line == 1 ? "" : "s"),
-                               "Measured, the median of all runs. Where a table is full, one load more takes a latency "
-                               "more: a knee.",
-                               std::move(chart)));
+    keep(figures,
+         chart_figure(fmt::format("Lines {} L2, {} thread{} on a line", beyond_l2 ? "beyond" : "in", threads_per_line,
+                                  threads_per_line == 1 ? "" : "s"),
+                      "Measured, the median of all runs. Where the table of outstanding loads is full, one more "
+                      "load adds a latency: a knee.",
+                      std::move(chart)));
   }
   Chart chart{.x = threads, .y = cycles};
   for (const std::uint32_t loads_per_thread : {1U, 2U, 4U}) {
@@ -225,7 +226,7 @@ std::vector<Figure> outstanding_figures(const model::OutstandingDescription& out
   }
   keep(figures, chart_figure("By the description",
                              "Simulated, lines in L2, a line for each thread, every 8th number of threads. Where the "
-                             "table is full, one load more takes a latency more.",
+                             "table is full, one more load adds a latency.",
                              std::move(chart)));
   return figures;
 }
@@ -241,7 +242,7 @@ std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwid
   }
   std::vector<Figure> figures;
   keep(figures, chart_figure("Bandwidth by the size of the dataset",
-                             "Of each size the best of all shapes of blocks, loads and stores together.",
+                             "For each size, the best of all shapes of blocks; loads and stores together.",
                              std::move(by_dataset)));
 
   Chart peaks{.x = {.title = "memory"}, .y = {.title = "GB/s"}};
@@ -265,10 +266,10 @@ std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwid
       series.name = fmt::format("elements of {} bits", each.element_bits);
       series.shape = Series::Shape::bars;
       series.points.push_back({static_cast<double>(peaks.categories.size()), gb_per_second});
-      table.rows.push_back({std::string(name), number_text(std::round(gb_per_second)),
+      table.rows.push_back({bandwidth_words(name), number_text(std::round(gb_per_second)),
                             fmt::format("{:.4g}", each.elements_per_sm_clock), std::to_string(each.element_bits)});
     }
-    peaks.categories.emplace_back(name);
+    peaks.categories.push_back(bandwidth_words(name));
   }
   for (auto& [bits, series] : by_element) {
     peaks.series.push_back(std::move(series));
@@ -319,23 +320,25 @@ std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles) {
   Chart chart{.x = {.title = "pattern"}, .y = {.title = "cycles"}};
   Series series{.name = "latency", .shape = Series::Shape::bars, .role = Role::measured, .points = {}};
   Table table{.head = {"pattern", "what is found where", "cycles"}, .rows = {}};
+  std::string known;
   std::string unknown;
   for (std::size_t i = 0; i < cycles.size(); ++i) {
     const std::string name(model::pattern_names.at(i));
     if (cycles.at(i)) {
       series.points.push_back({static_cast<double>(i), *cycles.at(i)});
+      known += fmt::format("{}{}: {}", known.empty() ? "" : "; ", name, meanings.at(i));
     } else {
-      unknown += (unknown.empty() ? " Not known: " : ", ") + name;
+      unknown += (unknown.empty() ? "Not known: " : ", ") + name;
     }
     chart.categories.push_back(name);
     table.rows.push_back({name, std::string(meanings.at(i)), cycles.at(i) ? number_text(*cycles.at(i)) : "not known"});
   }
   chart.series.push_back(std::move(series));
   std::vector<Figure> figures;
-  if (auto figure = chart_figure(
-          "Latency by access pattern",
-          "P1 to P6 of Mei & Chu: where data and translations are found." + unknown + (unknown.empty() ? "" : "."),
-          std::move(chart))) {
+  if (auto figure = chart_figure("Latency by access pattern",
+                                 fmt::format("P1 to P6 of Mei & Chu. {}{}", known.empty() ? "" : known + ". ",
+                                             unknown.empty() ? "" : unknown + "."),
+                                 std::move(chart))) {
     figure->table = std::move(table);
     figures.push_back(std::move(*figure));
   }

@@ -458,11 +458,11 @@ std::optional<Figure> miss_pattern_figure(const model::CacheDescription& cache) 
 
 std::optional<Figure> carveout_figure(const model::CacheDescription& cache) {
   constexpr double kilo = 1024;
-  Chart chart{.x = {.title = "carve-out asked for, KB"}, .y = {.title = "cache, KiB"}};
+  Chart chart{.x = {.title = "requested carve-out, KB"}, .y = {.title = "cache, KiB"}};
   Series fits{
-      .name = "largest array without misses", .shape = Series::Shape::bars, .role = Role::measured, .points = {}};
+      .name = "largest conflict-free footprint", .shape = Series::Shape::bars, .role = Role::measured, .points = {}};
   Series resident{
-      .name = "present during random loads", .shape = Series::Shape::bars, .role = Role::other, .points = {}};
+      .name = "present under random loads", .shape = Series::Shape::bars, .role = Role::other, .points = {}};
   for (const model::Carveout& carveout : cache.carveouts) {
     const auto place = static_cast<double>(chart.categories.size());
     chart.categories.push_back(std::to_string(carveout.carveout_kb));
@@ -512,8 +512,8 @@ std::optional<Figure> code_figure(const std::string& target, const model::CodeDe
   chart.series = {std::move(measured), std::move(levels)};
   return chart_figure(
       is_of_constants ? "Immediate-addressed constants by their footprint" : "Straight-line code by its length",
-      fmt::format("Laps over {}; the median of all pieces of {} B. Up to a mark all of it fits.",
-                  is_of_constants ? "code whose instructions hold addresses of constants" : "code without branches",
+      fmt::format("Laps over {}; the median of all pieces of {} B. Up to each mark all of it fits.",
+                  is_of_constants ? "code whose instructions address constants directly" : "code without branches",
                   grouped(code.piece_bytes)),
       std::move(chart));
 }

@@ -338,6 +338,9 @@ TEST(Eviction, OfLruIsAsPlayedByHand) {
   }
   EXPECT_EQ(hits, "AC");
   EXPECT_EQ(left, "BDACEF");
+  cache.ways = {16};
+  EXPECT_EQ(eviction_figure(cache)->table.rows.back().at(1), "h") << "the 34th line";
+  cache.ways = {4};
   EXPECT_NE(figure->note.find("4 ways"), std::string::npos);
   EXPECT_NE(figure->note.find("6 new lines"), std::string::npos);
   cache.replacement = model::Replacement{.policy = "random", .parameters = {}, .equivalent = {}};
@@ -440,7 +443,7 @@ TEST(Victims, HaveTheSharesOfThePolicy) {
 }
 
 // As the same loads on a simulator that is asked anew, from the start, for each line after each load.
-TEST(Store, TheLinesThatGoAreThoseOfTheSimulator) {
+TEST(Store, TheEvictedLinesAreThoseOfTheSimulator) {
   model::CacheDescription cache = small_cache();
   cache.ways = std::vector<std::uint32_t>(8, 2);
   cache.index = model::BitsIndex{{5, 6, 7}};
@@ -454,7 +457,7 @@ TEST(Store, TheLinesThatGoAreThoseOfTheSimulator) {
   // As many lines are there at the end as came and did not go.
   const std::size_t accesses = 8 + 140;
   EXPECT_NE(figure->note.find("148 loads"), std::string::npos) << figure->note;
-  const std::size_t at = figure->note.find("new lines; ") + 11;
+  const std::size_t at = figure->note.find("which evict ") + 12;
   const std::size_t gone = std::stoul(figure->note.substr(at));
   EXPECT_LE(accesses - gone, 8U);
   EXPECT_GE(accesses - gone, 1U);
@@ -621,6 +624,14 @@ TEST(SmMap, HasEachSmInItsGroup) {
 }
 
 // Each value lies where the axis says: the pixels of the path, read back by the numbers for pages.
+TEST(DrawnChart, ALongLegendTakesNothingFromTheChart) {
+  Chart chart{.x = {.title = "x"}, .y = {.title = "y"}};
+  chart.series.assign(2, {.name = "short", .points = {{0, 0}, {1, 1}}});
+  const double height = draw(chart).drawing.height();
+  chart.series.assign(5, {.name = "a name that fills a row of the legend by itself", .points = {{0, 0}, {1, 1}}});
+  EXPECT_EQ(draw(chart).drawing.height(), height + 4 * 20);
+}
+
 TEST(DrawnChart, PointsLieWhereTheAxesSay) {
   const Chart chart{.x = {.title = "array, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
                     .y = {.title = "cycles"},
@@ -638,14 +649,6 @@ TEST(DrawnChart, PointsLieWhereTheAxesSay) {
   EXPECT_EQ(scale, "log2");
   EXPECT_EQ(from, 1024);
   EXPECT_EQ(to, 4096);
-TEST(DrawnChart, ALongLegendTakesNothingFromTheChart) {
-  Chart chart{.x = {.title = "x"}, .y = {.title = "y"}};
-  chart.series.assign(2, {.name = "short", .points = {{0, 0}, {1, 1}}});
-  const double height = draw(chart).drawing.height();
-  chart.series.assign(5, {.name = "a name that fills a row of the legend by itself", .points = {{0, 0}, {1, 1}}});
-  EXPECT_EQ(draw(chart).drawing.height(), height + 4 * 20);
-}
-
   const std::string svg = drawn.drawing.svg("");
   const std::size_t d = svg.find("d=\"M") + 4;
   std::array<std::array<double, 2>, 3> places{};
@@ -742,7 +745,7 @@ TEST(Ladder, HasTheBestOfEachMemoryTheFastestFirst) {
       model::ElementBandwidth{.element_bits = 32, .bytes_per_second = 9e12, .elements_per_sm_clock = 1};
   const auto figure = bandwidth_ladder({{.name = "x", .profile = &profile}});
   ASSERT_TRUE(figure);
-  EXPECT_EQ(figure->chart->categories, (std::vector<std::string>{"shared", "L2_load"}));
+  EXPECT_EQ(figure->chart->categories, (std::vector<std::string>{"shared", "L2 load"}));
   EXPECT_EQ(series_named(*figure, "x").points, (Points{{0, 9000}, {1, 5000}}));
   const model::DeviceDescription other;
   const auto both = bandwidth_ladder({{.name = "x", .profile = &profile}, {.name = "y", .profile = &other}});
@@ -758,8 +761,8 @@ TEST(Carveouts, AreThoseOfTheProfile) {
   const auto figure = carveout_figure(cache);
   ASSERT_TRUE(figure);
   EXPECT_EQ(figure->chart->categories, (std::vector<std::string>{"8", "16"}));
-  EXPECT_EQ(series_named(*figure, "largest array without misses").points, (Points{{0, 2}}));
-  EXPECT_EQ(series_named(*figure, "present during random loads").points, (Points{{1, 2}}));
+  EXPECT_EQ(series_named(*figure, "largest conflict-free footprint").points, (Points{{0, 2}}));
+  EXPECT_EQ(series_named(*figure, "present under random loads").points, (Points{{1, 2}}));
 }
 
 TEST(Code, IsTitledByWhatItsLengthCounts) {
@@ -831,6 +834,9 @@ TEST(Patterns, ThatAreNotKnownAreSaidNotToBe) {
   ASSERT_EQ(figures.size(), 1U);
   EXPECT_EQ(series_named(figures[0], "latency").points.size(), 5U);
   EXPECT_EQ(figures[0].table.rows.at(2).back(), "not known");
+  EXPECT_NE(figures[0].note.find("P4: data miss, first TLB hit"), std::string::npos) << figures[0].note;
+  EXPECT_EQ(figures[0].note.find("P3:"), std::string::npos) << figures[0].note;
+  EXPECT_NE(figures[0].note.find("Not known: P3."), std::string::npos) << figures[0].note;
   EXPECT_TRUE(pattern_figures({}).empty());
 }
 

@@ -25,7 +25,7 @@ EXPECTED = {
         "Misses by the size of an array", "Which line goes where", "A set at work",
         "Immediate-addressed constants by their footprint", "Straight-line code by its length",
         "Which lines miss in a lap", "L1 capacity versus shared-memory carve-out",
-        "Tags, stores, and the pointer on its way", "Sets that a stride reaches", "Lines in each set",
+        "Tags, data stores, and the eviction pointer", "Sets that a stride reaches", "Lines in each set",
         "SMs near to each part", "SMs that share one", "Lines in L2, 1 thread on a line",
         "Lines beyond L2, 1 thread on a line", "Cycles by stride", "Cycles by degree of conflict",
         "Texels that lie together",

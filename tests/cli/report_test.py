@@ -185,6 +185,19 @@ class Report(harness.ProgramTest):
             sheets = base64.b64decode(browser.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])
             self.assertLessEqual(len(re.findall(rb"/Type\s*/Page\b", sheets)), 2)
 
+    def test_what_a_reader_learns_is_on_the_first_screen(self):
+        """Each number of the sentences on an H200 in docs/report.md, without what is said by the page itself."""
+        text = (ROOT / "docs/report.md").read_text(encoding="utf-8")
+        sentences = re.findall(r"(?ms)^- .*?(?=^- |^$)", text.partition("## What the first screen")[2].partition("## ")[0])
+        self.assertEqual(len(sentences), 6)
+        page = self.expect(0, "report", str(RECORDED / "h200.yaml")).stdout
+        screen = page.partition('<section id="glance">')[2].partition("</section>")[0]
+        shown = re.findall(r"\d[\d,.]*", re.sub(r"<[^>]*>", " ", screen))
+        numbers = [number for sentence in sentences for number in re.findall(r"(?<![A-Za-z])\d[\d,.]*\d|(?<![A-Za-z])\d", sentence)]
+        self.assertGreater(len(numbers), 20)
+        self.assertEqual([number for number in numbers if number not in shown], [])
+        self.assertEqual(len(re.findall(r">\?</text>", screen)), 2 * 5, "a mark for each of five boxes, and one before its note")
+
     def test_chases_of_other_programs(self):
         rows = "".join(f"{i % 5 * 64},{200 if i % 5 == 0 else 30}\n" for i in range(40))
         page = self.expect(0, "report", self.small, self.write("chase.csv", "offset,latency\n" + rows)).stdout
@@ -200,6 +213,10 @@ class Picture(harness.ProgramTest):
                 picture = xml.etree.ElementTree.parse(self.folder / "picture.svg").getroot()
                 self.assertEqual(picture.tag, "{http://www.w3.org/2000/svg}svg")
                 self.assertEqual([each for each in picture.iter() if each.tag.endswith("script")], [])
+
+    def test_the_one_in_the_documentation_is_of_today(self):
+        self.expect(0, "show", str(RECORDED / "h200.yaml"), "--target", "Shared", "-o", "h200.svg")
+        self.assertEqual((self.folder / "h200.svg").read_text(), (ROOT / "docs/figures/h200.svg").read_text(), "run scripts/plots")
 
     def test_has_the_lines_of_each_set(self):
         self.expect(0, "show", self.small, "-o", "picture.svg")

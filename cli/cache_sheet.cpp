@@ -131,12 +131,31 @@ std::string size_text(const std::string& target, const CacheDescription& cache) 
   return text;
 }
 
+// A parameter in words: `favoured way 1`; of tables, which policies that were learned have, their sizes.
+struct ParameterWords {
+  std::string operator()(std::int64_t number) const { return std::to_string(number); }
+  std::string operator()(double number) const { return fmt::format("{}", number); }
+  std::string operator()(const std::string& word) const { return word; }
+  std::string operator()(const std::vector<double>& numbers) const {
+    constexpr std::size_t most = 16;
+    return numbers.size() > most ? fmt::format("of {} numbers", numbers.size())
+                                 : fmt::format("{}", fmt::join(numbers, " "));
+  }
+  std::string operator()(const std::vector<std::vector<double>>& rows) const {
+    return fmt::format("in {} rows", rows.size());
+  }
+};
+
 std::string policy_text(const CacheDescription& cache) {
   if (!cache.replacement) {
     return "not known";
   }
-  std::string text =
-      cache.replacement->parameters.empty() ? cache.replacement->policy : model::to_flow_yaml(*cache.replacement);
+  std::string text = cache.replacement->policy;
+  for (const auto& [name, value] : cache.replacement->parameters) {
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    text += fmt::format(", {} {}", words, std::visit(ParameterWords{}, value));
+  }
   if (!cache.replacement->equivalent.empty()) {
     text += fmt::format(", here the same as {}", fmt::join(cache.replacement->equivalent, ", "));
   }

@@ -46,6 +46,21 @@ TEST(Picture, SaysWhatIsKnownOfACacheInSlices) {
   EXPECT_NE(picture_of("L2", cache, 200).find("174 cycles more, and the near one keeps a copy"), std::string::npos);
 }
 
+TEST(Picture, SaysThePolicyInWords) {
+  model::CacheDescription cache = small_cache();
+  const auto line_of = [&](std::map<std::string, model::PolicyParameter> parameters) {
+    cache.replacement = model::Replacement{.policy = "some", .parameters = std::move(parameters), .equivalent = {}};
+    const std::string picture = picture_of("L1D", cache, 120);
+    const std::size_t at = picture.find("  policy");
+    return picture.substr(at, picture.find('\n', at) - at);
+  };
+  EXPECT_EQ(line_of({}), "  policy      some");
+  EXPECT_EQ(line_of({{"favoured_way", std::int64_t{1}}, {"others", std::vector<double>{2, 0, 3}}}),
+            "  policy      some, favoured way 1, others 2 0 3");
+  EXPECT_EQ(line_of({{"hits", std::vector<std::vector<double>>(300, {0, 1})}, {"misses", std::vector<double>(300)}}),
+            "  policy      some, hits in 300 rows, misses of 300 numbers");
+}
+
 TEST(Picture, DrawsUnequalSets) {
   EXPECT_EQ(picture_of("L1tex", small_cache(), 100), R"(  L1tex       768 B
 

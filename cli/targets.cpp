@@ -44,7 +44,7 @@ constexpr std::array targets{
            .place = Place::constants},
     Target{.name = "Instruction", .what = "how fast straight-line code runs, by its length", .place = Place::code},
     Target{.name = "L2",
-           .what = "the cache that all SMs share; of a CPU, its second level",
+           .what = "second-level cache, which all SMs of a GPU share",
            .place = Place::shared_by_sms,
            .plain_loads = PlainLoads::all,
            .bandwidth = "L2_load",

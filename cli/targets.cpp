@@ -143,6 +143,10 @@ std::vector<std::string> described_targets(const model::DeviceDescription& profi
       }
     }
   }
+  const auto place_of = [](const std::string& target) {
+    return std::ranges::find(known_targets(), target, &Target::name) - known_targets().begin();
+  };
+  std::ranges::stable_sort(targets, {}, place_of);
   for (const std::string& target : asked) {
     if (target == everything) {
       return targets;

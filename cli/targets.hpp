@@ -48,8 +48,8 @@ struct Target {
 // The names of --target in their own spelling, each once; `all` stays `all`. Throws InputError for a name that is none.
 [[nodiscard]] std::vector<std::string> spelled_targets(std::span<const std::string> asked);
 
-// What a description has of them: all of it where nothing or `all` is asked for. Throws InputError, which names `file`,
-// when it does not have one.
+// What a description has of them: all of it, in the order of known_targets(), where nothing or `all` is asked for.
+// Throws InputError, which names `file`, when it does not have one.
 [[nodiscard]] std::vector<std::string> described_targets(const model::DeviceDescription& profile,
                                                          const std::string& file,
                                                          const std::vector<std::string>& asked);

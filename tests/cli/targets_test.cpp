@@ -31,6 +31,14 @@ TEST(Targets, AreKnownInAnySpellingOnce) {
   EXPECT_THROW(static_cast<void>(spelled_targets(Names{"L9"})), InputError);
 }
 
+TEST(Targets, OfADescriptionComeInTheOrderOfTheList) {
+  model::DeviceDescription profile;
+  for (const char* name : {"ConstL1", "L1TLB", "L1tex", "L2", "another"}) {
+    profile.caches[name];
+  }
+  EXPECT_EQ(described_targets(profile, "file", {}), (Names{"L1tex", "ConstL1", "L2", "L1TLB", "another"}));
+}
+
 TEST(Targets, AllIsWhatTheDeviceOffers) {
   TwoCaches device;
   EXPECT_EQ(offered_targets(Names{"L2", "all"}, device), (Names{"L2", "L1tex"}));

@@ -9,11 +9,15 @@ function(gpuinfer_cuda_image name)
       list(APPEND code -gencode arch=compute_${number},code=sm_${number})
     endif()
   endforeach()
+  set(strict "")
+  if(GPUINFER_WARNINGS_ARE_ERRORS)
+    set(strict --Werror=all-warnings)
+  endif()
   find_program(GPUINFER_BIN2C bin2c HINTS "${CMAKE_CUDA_COMPILER}/.." REQUIRED)
   mark_as_advanced(GPUINFER_BIN2C)
   add_custom_command(
     OUTPUT ${name}.fatbin ${name}_image.c
-    COMMAND "${CMAKE_CUDA_COMPILER}" -std=c++17 --Werror=all-warnings "-I${PROJECT_SOURCE_DIR}" ${code} -t 2 -fatbin -o
+    COMMAND "${CMAKE_CUDA_COMPILER}" -std=c++17 ${strict} "-I${PROJECT_SOURCE_DIR}" ${code} -t 2 -fatbin -o
             ${name}.fatbin "${CMAKE_CURRENT_SOURCE_DIR}/${name}.cu"
     COMMAND "${GPUINFER_BIN2C}" --const --type longlong --name gpuinfer_${name}_image ${name}.fatbin > ${name}_image.c
     DEPENDS ${name}.cu ${ARGN}

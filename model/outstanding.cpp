@@ -168,7 +168,7 @@ class Simulation {
     }
   }
 
-  const OutstandingTiming& timing_;
+  OutstandingTiming timing_;
   OutstandingKind kind_;
   std::uint32_t loads_per_warp_;
   double latency_;

@@ -61,12 +61,8 @@ std::vector<Departure> departures(const model::CacheDescription& cache, std::siz
     } while (present.contains(address));
     simulator->step(model::Address{address}, model::AccessKind::load);
     present.insert(address);
-    const auto after = simulator->snapshot();
     for (auto line = present.begin(); line != present.end();) {
-      model::Outcome outcome{};
-      simulator->play(std::span(&*line, 1), std::span(&outcome, 1));
-      simulator->restore(*after);
-      if (outcome == model::Outcome::line_miss) {
+      if (simulator->look_up(model::Address{*line}).outcome == model::Outcome::line_miss) {
         gone.push_back({.access = access, .set = set_of(*cache.index, model::Address{*line})});
         line = present.erase(line);
       } else {

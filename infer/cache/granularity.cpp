@@ -521,7 +521,7 @@ Onset find_onset(Interrogator& device, Conflicts& conflicts, std::uint64_t granu
     }
     while (has_end && too_many - fits > 1) {
       const std::size_t middle = fits + (too_many - fits) / 2;
-      (overflows(middle, std::bit_width(too_many - fits - 1)) ? too_many : fits) = middle;
+      (overflows(middle, static_cast<std::size_t>(std::bit_width(too_many - fits - 1))) ? too_many : fits) = middle;
     }
     return bounds;
   };

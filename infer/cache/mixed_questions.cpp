@@ -61,7 +61,8 @@ class MixedWalk {
         store(line, each);
       }
     }
-    const std::uint64_t distance = std::uint64_t{1} << random_->below(std::bit_width(words_of_line_));
+    const std::uint64_t distance = std::uint64_t{1}
+                                   << random_->below(static_cast<std::uint64_t>(std::bit_width(words_of_line_)));
     const bool is_beside = random_->below(2) == 0 && (word ^ distance) < words_of_line_;
     load(line, is_beside ? word ^ distance : word);
   }

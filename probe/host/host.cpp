@@ -207,8 +207,8 @@ class HostDevice final : public model::Answerer {
   std::vector<float> latencies_of(const model::Question& question, std::size_t plays) {
     const std::vector<std::uint32_t> sets = sets_of(question);
     host::Play window{
-        .emptied = sets, .emptying_pages = emptying_pages, .warm = places_of(question.warm), .record = {}};
-    const std::vector<std::uint32_t> record = places_of(question.record);
+        .emptied = sets, .emptying_pages = emptying_pages, .warm = scattered(question.warm), .record = {}};
+    const std::vector<std::uint32_t> record = scattered(question.record);
     std::vector<float> latencies;
     while (latencies.size() < record.size()) {
       const std::size_t code_bytes = host::Loads::code_bytes(window);
@@ -226,7 +226,7 @@ class HostDevice final : public model::Answerer {
     return latencies;
   }
 
-  static std::vector<std::uint32_t> places_of(const model::AccessSequence& sequence) {
+  static std::vector<std::uint32_t> scattered(const model::AccessSequence& sequence) {
     std::vector<std::uint32_t> places(sequence.size());
     std::transform(sequence.begin(), sequence.end(), places.begin(), ScatteredLines::place_of);
     return places;

@@ -149,7 +149,7 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
       .title = "A set at work",
       .note = fmt::format("{} with {} ways, simulated: filled, {} hit, then {} new lines. A column is the set "
                           "after an access; green: a hit; red: a fill; below: the line evicted.",
-                          to_text(*cache.replacement), ways, ways > 2 ? "two lines" : "a line", ways + 2),
+                          cache.replacement->policy, ways, ways > 2 ? "two lines" : "a line", ways + 2),
       .table = {.head = {"access", "line", "outcome", "way", "evicted line"}, .rows = {}}};
   for (std::size_t i = 0; i < accesses.size(); ++i) {
     const model::AccessEvent event = simulator->step(model::Address{accesses[i]}, model::AccessKind::load);

@@ -418,6 +418,10 @@ TEST(States, AreDrawnWithAnArrowForEachStep) {
   }
   EXPECT_EQ(paths, 2 * steps.size()) << "a line and a tip for each";
   EXPECT_NE(figure->note.find("plru with 4 ways as a machine of 8 states"), std::string::npos) << figure->note;
+  cache.replacement = policy("automaton", {{"hits", std::vector<std::vector<double>>(100, {0, 1, 2, 3})},
+                                           {"victims", std::vector<double>(100)},
+                                           {"misses", std::vector<double>(100)}});
+  EXPECT_LT(eviction_figure(cache)->note.size(), 250U) << "a caption names a policy, but not its tables";
   cache.replacement = policy("lru");
   const auto listed = state_figure(cache);
   ASSERT_TRUE(listed);

@@ -3,31 +3,24 @@
 #include "infer/policy/coin_filter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <iterator>
 #include <numeric>
-#include <utility>
 
 namespace gpuinfer::infer {
 
 namespace {
 
 constexpr std::size_t most_paths = 200;
+constexpr std::size_t most_kept = 2 * most_paths;
+constexpr std::size_t most_of_one = 3;  // paths go on as, where a line misses
 
 }  // namespace
 
 ExplainedByCoins CoinFilter::explain(const CoinWalk& walk, const std::vector<Reading>& readings,
                                      std::optional<std::size_t> accesses) {
-  Path first{.set = begin_, .weight = 1, .rare = 0, .coins = 0};
-  for (const model::CoinSet::Line line : walk.warm) {
-    if (const auto place = first.set.find(line)) {
-      first.set.hit(*place);
-    } else {
-      first.set.miss(line, false);
-    }
-  }
-  paths_.assign(1, first);
+  start(walk.warm);
   ExplainedByCoins all;
   for (std::size_t i = 0; i < accesses.value_or(walk.record.size()); ++i) {
     if (!accesses && paths_.size() > most_paths) {
@@ -55,6 +48,21 @@ ExplainedByCoins CoinFilter::explain(const CoinWalk& walk, const std::vector<Rea
   return all;
 }
 
+// One path, in whose set no coin has fallen on the rare side.
+void CoinFilter::start(const std::vector<model::CoinSet::Line>& warm) {
+  paths_.reserve(most_of_one * most_kept);
+  paths_.assign(1, {});
+  sets_.assign(most_of_one * most_kept * numbers_, 0);
+  lines_ = 0;
+  for (const model::CoinSet::Line line : warm) {
+    if (const auto place = rule_.find(set_of(0), lines_, line)) {
+      rule_.hit(set_of(0), *place);
+    } else {
+      lines_ += rule_.miss(set_of(0), lines_, line, false) ? 0U : 1U;
+    }
+  }
+}
+
 void CoinFilter::access(model::CoinSet::Line line, Reading reading) {
   const double if_hit = reading == Reading::unclear ? 1
                         : reading == Reading::miss  ? rates_.of_hits
@@ -62,25 +70,33 @@ void CoinFilter::access(model::CoinSet::Line line, Reading reading) {
   const double if_miss = reading == Reading::unclear ? 1
                          : reading == Reading::hit   ? rates_.of_misses
                                                      : 1 - rates_.of_misses;
+  const std::array<Elsewhere, most_of_one - 1> rare_places{Elsewhere{.place = 0, .share = 1 - elsewhere_.share},
+                                                           elsewhere_};
+  bool grow = false;
   for (std::size_t i = 0, before = paths_.size(); i < before; ++i) {
-    if (const auto place = paths_[i].set.find(line)) {
-      paths_[i].set.hit(*place);
-      paths_[i].weight *= if_hit;
+    Path& path = paths_[i];
+    model::CoinSet::Line* const set = set_of(i);
+    if (const auto place = rule_.find(set, lines_, line)) {
+      rule_.hit(set, *place);
+      path.weight *= if_hit;
       continue;
     }
-    paths_[i].weight *= if_miss;
-    ++paths_[i].coins;
-    for (const auto& [place, share] : {Elsewhere{.place = 0, .share = 1 - elsewhere_.share}, elsewhere_}) {
+    path.weight *= if_miss;
+    ++path.coins;
+    for (const auto& [place, share] : rare_places) {
       if (share > 0) {
-        Path& rare = paths_.emplace_back(paths_[i]);
-        rare.set.miss(line, true, place);
+        model::CoinSet::Line* const rare_set = set_of(paths_.size());
+        Path& rare = paths_.emplace_back(path);
+        std::copy_n(set, numbers_, rare_set);
+        rule_.miss(rare_set, lines_, line, true, place);
         rare.weight *= chance_ * share;
         ++rare.rare;
       }
     }
-    paths_[i].set.miss(line, false);
-    paths_[i].weight *= 1 - chance_;
+    grow = !rule_.miss(set, lines_, line, false);
+    path.weight *= 1 - chance_;
   }
+  lines_ += grow ? 1U : 0U;
 }
 
 // Paths that have come together go on as one; those that are far too unlikely end. In place, as most of the older ones
@@ -89,19 +105,21 @@ void CoinFilter::merge() {
   constexpr double negligible = 1e-8;
   std::size_t kept = 0;
   slots_.assign(std::bit_ceil(2 * paths_.size()), {});
-  for (Path& path : paths_) {
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    const Path& path = paths_[i];
     if (path.weight < negligible) {
       continue;
     }
-    const std::uint64_t hash = path.set.hash();
+    const std::uint64_t hash = rule_.hash(set_of(i));
     std::size_t at = hash & (slots_.size() - 1);
     while (slots_[at].place && slots_[at].hash != hash) {
       at = (at + 1) & (slots_.size() - 1);
     }
     if (!slots_[at].place) {
-      slots_[at] = {.hash = hash, .place = kept};
-      if (&path != &paths_[kept]) {
-        paths_[kept] = std::move(path);
+      slots_[at] = {.hash = hash, .place = static_cast<std::uint32_t>(kept)};
+      if (i != kept) {
+        paths_[kept] = path;
+        std::copy_n(set_of(i), numbers_, set_of(kept));
       }
       ++kept;
       continue;
@@ -112,12 +130,23 @@ void CoinFilter::merge() {
     same.coins = (same.coins * same.weight + path.coins * path.weight) / sum;
     same.weight = sum;
   }
-  constexpr auto most_kept = std::ptrdiff_t{2 * most_paths};
-  paths_.erase(paths_.begin() + static_cast<std::ptrdiff_t>(kept), paths_.end());
-  if (std::ssize(paths_) > most_kept) {
-    std::nth_element(paths_.begin(), paths_.begin() + most_kept, paths_.end(),
-                     [](const Path& a, const Path& b) { return a.weight > b.weight; });
-    paths_.erase(paths_.begin() + most_kept, paths_.end());
+  paths_.resize(kept);
+  if (kept > most_kept) {
+    keep_heaviest(most_kept);
+  }
+}
+
+void CoinFilter::keep_heaviest(std::size_t count) {
+  std::vector<std::uint32_t> order(paths_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return paths_[a].weight > paths_[b].weight; });
+  const std::vector<Path> paths = paths_;
+  const std::vector<model::CoinSet::Line> sets = sets_;
+  paths_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    paths_[i] = paths[order[i]];
+    std::copy_n(sets.data() + order[i] * numbers_, numbers_, set_of(i));
   }
 }
 

@@ -42,7 +42,7 @@ class CoinFilter {
   // `chance`: of the rare side, between 0 and 1.
   CoinFilter(const model::Replacement& policy, std::uint32_t ways, double chance, MisreadRates rates,
              Elsewhere elsewhere)
-      : begin_(policy, ways), chance_(chance), elsewhere_(elsewhere), rates_(rates) {}
+      : rule_(policy, ways), chance_(chance), elsewhere_(elsewhere), rates_(rates) {}
 
   // `readings`: one for each recorded access. Explains the first `accesses`; else those before the coins that are open
   // become too many to be followed, because to leave some out would favour the side on which coins fall more often.
@@ -50,25 +50,31 @@ class CoinFilter {
                                          std::optional<std::size_t> accesses);
 
  private:
+  // What the set of a path holds lies in sets_, at the place that the path has in paths_.
   struct Path {
-    model::CoinSet set;
     double weight = 1;
     double rare = 0;
     double coins = 0;
   };
   struct Slot {
     std::uint64_t hash = 0;
-    std::optional<std::size_t> place;  // in paths_
+    std::optional<std::uint32_t> place;  // in paths_
   };
 
+  [[nodiscard]] model::CoinSet::Line* set_of(std::size_t path) { return sets_.data() + path * numbers_; }
+  void start(const std::vector<model::CoinSet::Line>& warm);
   void access(model::CoinSet::Line line, Reading reading);
   void merge();
+  void keep_heaviest(std::size_t count);
 
-  model::CoinSet begin_;
+  model::CoinRule rule_;
+  std::size_t numbers_ = rule_.numbers();
   double chance_;
   Elsewhere elsewhere_;
   MisreadRates rates_;
   std::vector<Path> paths_;
+  std::vector<model::CoinSet::Line> sets_;
+  std::size_t lines_ = 0;    // in each of the sets: coins decide which are present, not how many
   std::vector<Slot> slots_;  // of a table of hashes, twice as many as paths
 };
 

@@ -12,23 +12,24 @@ namespace gpuinfer::cli {
 
 namespace {
 
-constexpr std::array limits{SmLimits{{2, 0}, "Fermi", 32, 32, 16, 4, 0, 16, 4, 2, 1, 1536, 8, 32768, 48},
-                            SmLimits{{2, 1}, "Fermi", 48, 48, 4, 8, 0, 16, 8, 2, 2, 1536, 8, 32768, 48},
-                            SmLimits{{3, 0}, "Kepler", 192, 160, 8, 32, 0, 32, 16, 4, 2, 2048, 16, 65536, 48},
-                            SmLimits{{3, 5}, "Kepler", 192, 160, 64, 32, 0, 32, 16, 4, 2, 2048, 16, 65536, 48},
-                            SmLimits{{3, 7}, "Kepler", 192, 160, 64, 32, 0, 32, 16, 4, 2, 2048, 16, 131072, 112},
-                            SmLimits{{5, 0}, "Maxwell", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 64},
-                            SmLimits{{5, 2}, "Maxwell", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 96},
-                            SmLimits{{6, 0}, "Pascal", 64, 64, 32, 16, 0, 16, 4, 2, 2, 2048, 32, 65536, 64},
-                            SmLimits{{6, 1}, "Pascal", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 96},
-                            SmLimits{{7, 0}, "Volta", 64, 64, 32, 16, 8, 32, 4, 4, 1, 2048, 32, 65536, 96},
-                            SmLimits{{7, 5}, "Turing", 64, 64, 2, 16, 8, 16, 4, 4, 1, 1024, 16, 65536, 64},
-                            SmLimits{{8, 0}, "Ampere", 64, 64, 32, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 164},
-                            SmLimits{{8, 6}, "Ampere", 128, 64, 2, 16, 4, 16, 4, 4, 1, 1536, 16, 65536, 100},
-                            SmLimits{{8, 9}, "Ada", 128, 64, 2, 16, 4, 16, 4, 4, 1, 1536, 24, 65536, 100},
-                            SmLimits{{9, 0}, "Hopper", 128, 64, 64, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 228},
-                            SmLimits{{10, 0}, "Blackwell", 128, 128, 64, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 228},
-                            SmLimits{{12, 0}, "Blackwell", 128, 128, 2, 16, 4, 16, 4, 4, 1, 1536, 24, 65536, 100}};
+constexpr std::array limits_of_sms{
+    SmLimits{{2, 0}, "Fermi", 32, 32, 16, 4, 0, 16, 4, 2, 1, 1536, 8, 32768, 48},
+    SmLimits{{2, 1}, "Fermi", 48, 48, 4, 8, 0, 16, 8, 2, 2, 1536, 8, 32768, 48},
+    SmLimits{{3, 0}, "Kepler", 192, 160, 8, 32, 0, 32, 16, 4, 2, 2048, 16, 65536, 48},
+    SmLimits{{3, 5}, "Kepler", 192, 160, 64, 32, 0, 32, 16, 4, 2, 2048, 16, 65536, 48},
+    SmLimits{{3, 7}, "Kepler", 192, 160, 64, 32, 0, 32, 16, 4, 2, 2048, 16, 131072, 112},
+    SmLimits{{5, 0}, "Maxwell", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 64},
+    SmLimits{{5, 2}, "Maxwell", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 96},
+    SmLimits{{6, 0}, "Pascal", 64, 64, 32, 16, 0, 16, 4, 2, 2, 2048, 32, 65536, 64},
+    SmLimits{{6, 1}, "Pascal", 128, 128, 4, 32, 0, 32, 8, 4, 2, 2048, 32, 65536, 96},
+    SmLimits{{7, 0}, "Volta", 64, 64, 32, 16, 8, 32, 4, 4, 1, 2048, 32, 65536, 96},
+    SmLimits{{7, 5}, "Turing", 64, 64, 2, 16, 8, 16, 4, 4, 1, 1024, 16, 65536, 64},
+    SmLimits{{8, 0}, "Ampere", 64, 64, 32, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 164},
+    SmLimits{{8, 6}, "Ampere", 128, 64, 2, 16, 4, 16, 4, 4, 1, 1536, 16, 65536, 100},
+    SmLimits{{8, 9}, "Ada", 128, 64, 2, 16, 4, 16, 4, 4, 1, 1536, 24, 65536, 100},
+    SmLimits{{9, 0}, "Hopper", 128, 64, 64, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 228},
+    SmLimits{{10, 0}, "Blackwell", 128, 128, 64, 16, 4, 32, 4, 4, 1, 2048, 32, 65536, 228},
+    SmLimits{{12, 0}, "Blackwell", 128, 128, 2, 16, 4, 16, 4, 4, 1, 1536, 24, 65536, 100}};
 
 }  // namespace
 
@@ -46,8 +47,8 @@ std::optional<ComputeCapability> compute_capability(const model::DeviceDescripti
 const SmLimits* sm_limits(const model::DeviceDescription& profile) {
   const auto capability = compute_capability(profile);
   const auto* const found =
-      std::ranges::find_if(limits, [&](const SmLimits& row) { return capability == row.capability; });
-  return found == limits.end() ? nullptr : found;
+      std::ranges::find_if(limits_of_sms, [&](const SmLimits& row) { return capability == row.capability; });
+  return found == limits_of_sms.end() ? nullptr : found;
 }
 
 std::optional<std::uint64_t> told_number(const model::DeviceDescription& profile, const std::string& key) {

@@ -46,7 +46,7 @@ std::optional<std::string> bytes_text(const std::optional<std::uint64_t>& bytes)
   return bytes ? std::optional(model::words::bytes(*bytes)) : std::nullopt;
 }
 
-std::optional<std::string> cycles_text(const std::optional<double>& cycles) {
+std::optional<std::string> cycles_cell(const std::optional<double>& cycles) {
   return cycles ? std::optional(fmt::format("{}", *cycles)) : std::nullopt;
 }
 
@@ -64,7 +64,7 @@ Exported export_latex(const model::DeviceDescription& profile) {
     exported.text += fmt::format(
         "{} & {} & {} & {} & {} & {} & {} \\\\\n", latex_cell(target), or_unknown(bytes_text(cache.capacity_bytes)),
         or_unknown(bytes_text(cache.line_bytes)), or_unknown(ways), or_unknown(policy),
-        or_unknown(cycles_text(cache.latency_cycles.hit)), or_unknown(cycles_text(cache.latency_cycles.miss)));
+        or_unknown(cycles_cell(cache.latency_cycles.hit)), or_unknown(cycles_cell(cache.latency_cycles.miss)));
   }
   exported.text += "\\end{tabular}\n";
   exported.losses.push_back({.where = "caches", .what = "key figures only: neither index functions nor evidence"});

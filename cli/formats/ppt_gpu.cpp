@@ -38,7 +38,7 @@ constexpr double hz_of_khz = 1e3;
 constexpr SmLimits unknown_sm{{}, "Volta", 64, 64, 32, 16, 8, 32, 4, 4, 1, 2048, 32, 65536, 96};
 
 // A JSON text in ASCII is one of Python too.
-std::string quoted(const std::string& text) {
+std::string string_literal(const std::string& text) {
   return nlohmann::json(on_one_line(text)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -81,8 +81,8 @@ class Module {
                 "hardware/compute_capability.",
                 "# ") +
             "import importlib\nimport sys\nimport types\n\nuarch = {\n";
-    add("gpu_name", quoted(profile_.device.name));
-    add("gpu_arch", quoted(architecture));
+    add("gpu_name", string_literal(profile_.device.name));
+    add("gpu_arch", string_literal(architecture));
     add("compute_capabilty", std::to_string(capability == 0 ? 70 : capability));
     add_units();
     add_caches();

@@ -78,7 +78,7 @@ TEST(ValidateChance, EqualSharesAreNotUnequalOnes) {
   for (const bool is_cyclic : {true, false}) {
     // Under random loads all shares miss as often, and lines that miss twice in a row tell them apart.
     const Recorded recorded =
-        record(cache_of_four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 12'000 : 30'000);
+        record(cache_of_four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 12'000 : 60'000);
     EXPECT_LE(p_value(cache_of_four_ways(replacement("random")), recorded), believable) << is_cyclic;
     EXPECT_LE(p_value(cache_of_four_ways(weighted({1, 1, 1, 5})), recorded), believable) << is_cyclic;
   }

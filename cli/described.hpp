@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "model/errors.hpp"
 
@@ -11,7 +12,7 @@ namespace gpuinfer::cli {
 
 // The entry of a description that `option` names. Throws InputError that lists what is there instead.
 template <class Entry>
-const Entry& described(const std::map<std::string, Entry>& entries, const std::string& name, const std::string& option,
+const Entry& described(const std::map<std::string, Entry>& entries, const std::string& name, std::string_view option,
                        const std::string& file) {
   const auto found = entries.find(name);
   if (found == entries.end()) {
@@ -19,7 +20,7 @@ const Entry& described(const std::map<std::string, Entry>& entries, const std::s
     for (const auto& [each, entry] : entries) {
       names += (names.empty() ? "" : ", ") + each;
     }
-    throw InputError(option + ": " + name + " is not there; " + file + " describes " +
+    throw InputError(std::string(option) + ": " + name + " is not there; " + file + " describes " +
                      (names.empty() ? "none" : names));
   }
   return found->second;

@@ -65,10 +65,6 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   }
 }
 
-bool sets_of_slices_are_known(const CacheClaims& claims) {
-  return claims.slice_ways && claims.slice_ways->value && claims.capacity_bytes.value;
-}
-
 bool is_explained(const CacheClaims& claims) { return claims.predicted_trials > 0 || claims.sets_are_counted; }
 
 // Lines of which too many fit, or none of which can be told from a hit, may be such as tags of a few bits take for each
@@ -154,7 +150,7 @@ class CacheInference {
       attempt([&] { claim_partitions(known->asker, claims_, 0.05); });
       attempt([&] { claim_slices(known->asker, claims_); });
     }
-    if (sets_of_slices_are_known(claims_)) {
+    if (claims_.sets_are_counted) {
       // It would take most of the loads, and tell of the pages of one array.
       claims_.onset_bytes.reason =
           "how many contiguous bytes fit depends on the slices in which the pages of an array lie";
@@ -172,7 +168,7 @@ class CacheInference {
 
   void look_for_store() {
     Reader* known = reader();
-    if (known && !sets_of_slices_are_known(claims_) && may_have_store(known->asker, claims_, doubts_)) {
+    if (known && may_have_store(known->asker, claims_, doubts_)) {
       attempt([&] {
         store_ = explain_by_store(known->asker, *device_, claims_);
         claims_.sets_are_counted = claims_.sets_are_counted && store_ == StoreEvidence::none;
@@ -183,7 +179,7 @@ class CacheInference {
   void look_for_sets() {
     Reader* known = reader();
     if (!known || !claims_.line_bytes.value || known->asker.buffer().nearer_bytes || store_ == StoreEvidence::proven ||
-        sets_of_slices_are_known(claims_)) {
+        claims_.sets_are_counted) {
       return;
     }
     attempt([&] {

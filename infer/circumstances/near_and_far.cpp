@@ -431,16 +431,17 @@ std::optional<NearLatencies> find_near_latencies(Asker& device, std::uint64_t li
   if (misses[0].empty() || misses[1].empty()) {
     return std::nullopt;
   }
-  const std::size_t near = median(misses[0]) < median(misses[1]) ? 0 : 1;
-  const double more_cycles = median(misses.at(1 - near)) - median(misses.at(near));
-  const double miss_cycles = median(misses.at(near));
+  const std::array<double, 2> miss_cycles{median(misses[0]), median(misses[1])};
+  const std::size_t near = miss_cycles[0] < miss_cycles[1] ? 0 : 1;
+  const double more_cycles = miss_cycles.at(1 - near) - miss_cycles.at(near);
   const auto [low, high] = median_interval(misses.at(near));
   constexpr double alike = 0.25;
   constexpr double known = 0.05;
-  if (std::abs(more_cycles - parts.far_cycles) > alike * parts.far_cycles || high - low > known * miss_cycles) {
+  if (std::abs(more_cycles - parts.far_cycles) > alike * parts.far_cycles ||
+      high - low > known * miss_cycles.at(near)) {
     return std::nullopt;
   }
-  return NearLatencies{.hit_cycles = median(hits.at(near)), .miss_cycles = miss_cycles};
+  return NearLatencies{.hit_cycles = median(hits.at(near)), .miss_cycles = miss_cycles.at(near)};
 }
 
 }  // namespace gpuinfer::infer

@@ -13,6 +13,7 @@
 #include "cli/targets.hpp"
 #include "model/description/sections.hpp"
 #include "model/description_yaml.hpp"
+#include "model/index/address_bits.hpp"
 
 namespace gpuinfer::cli {
 
@@ -329,11 +330,7 @@ std::string choice_text(const model::IndexFunction& index) {
   if (masks.size() != 1) {
     return to_text(index);
   }
-  std::vector<unsigned> bits;
-  for (std::uint64_t rest = masks.front(); rest != 0; rest &= rest - 1) {
-    bits.push_back(static_cast<unsigned>(std::countr_zero(rest)));
-  }
-  return fmt::format("the parity of address bits {}", fmt::join(bits, ", "));
+  return fmt::format("the parity of address bits {}", fmt::join(model::codec::BitMask::bits(masks.front()), ", "));
 }
 
 // Of a cache that all SMs share: where its lines are at home.

@@ -43,6 +43,13 @@ struct AddressBits {
 
 // The same as a mask.
 struct BitMask {
+  [[nodiscard]] static std::vector<unsigned> bits(std::uint64_t mask) {
+    std::vector<unsigned> bits;
+    for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
+      bits.push_back(static_cast<unsigned>(std::countr_zero(rest)));
+    }
+    return bits;
+  }
   [[nodiscard]] static std::uint64_t read(const Place& place) {
     std::uint64_t mask = 0;
     for (const unsigned bit : AddressBits{}.read(place)) {
@@ -50,13 +57,7 @@ struct BitMask {
     }
     return mask;
   }
-  [[nodiscard]] static std::string write(std::uint64_t mask) {
-    std::vector<unsigned> bits;
-    for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-      bits.push_back(static_cast<unsigned>(std::countr_zero(rest)));
-    }
-    return AddressBits::write(bits);
-  }
+  [[nodiscard]] static std::string write(std::uint64_t mask) { return AddressBits::write(bits(mask)); }
   [[nodiscard]] static std::string text(std::uint64_t mask) { return write(mask); }
   [[nodiscard]] static LeafFacts facts() { return AddressBits{}.facts(); }
 };

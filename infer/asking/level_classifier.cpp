@@ -291,6 +291,28 @@ void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vect
   misread_misses_ = of_misses.hit_share * of_misses.size();
 }
 
+// What a level takes whose parts differ in distance less than they spread: from the component on, as far as others of
+// its kind leave no gap.
+std::pair<double, double> LevelClassifier::reach_of_level(const Mixture& mixture, const Component& first) {
+  constexpr double reach_deviations = 3;
+  constexpr double alike = 3;
+  const auto begin_of = [](const Component& part) { return part.mean - reach_deviations * part.deviation; };
+  const auto end_of = [](const Component& part) { return part.mean + reach_deviations * part.deviation; };
+  std::pair reach{begin_of(first), end_of(first)};
+  for (bool has_grown = true; has_grown;) {
+    has_grown = false;
+    for (const Component& part : mixture) {
+      const bool adjoins = begin_of(part) <= reach.second && end_of(part) >= reach.first;
+      const std::pair wider{std::min(reach.first, begin_of(part)), std::max(reach.second, end_of(part))};
+      if (adjoins && part.deviation <= alike * first.deviation && wider != reach) {
+        reach = wider;
+        has_grown = true;
+      }
+    }
+  }
+  return reach;
+}
+
 // The next level is the quickest one that evicted lines came from; some may have been driven beyond it, and a few be
 // slow hits.
 void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level,
@@ -303,10 +325,11 @@ void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::
   const double quick = next_level[std::clamp(slow_hits, fewest_of_a_component / 2, next_level.size() - 1)];
   const Component& level = *std::ranges::min_element(
       misses_, {}, [quick](const Component& component) { return std::abs(component.mean - quick); });
+  const auto [low, high] = reach_of_level(misses_, level);
   std::vector<double> of_level;
   const auto take_from = [&](const std::vector<float>& sample) {
     std::ranges::copy_if(sample, std::back_inserter(of_level),
-                         [&](double value) { return std::abs(value - level.mean) < 3 * level.deviation; });
+                         [&](double value) { return low < value && value < high; });
   };
   take_from(misses);
   take_from(next_level);

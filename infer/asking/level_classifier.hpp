@@ -166,6 +166,7 @@ class LevelClassifier {
   void find_strays(const std::vector<float>& hits, const std::vector<float>& misses);
   void fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
                   const std::vector<float>& next_level);
+  [[nodiscard]] static std::pair<double, double> reach_of_level(const Mixture& mixture, const Component& first);
   void settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level, std::size_t looked_at);
   void measure_overlap();
   void count_misreads(const std::vector<float>& hits, const std::vector<float>& misses);

@@ -82,6 +82,26 @@ std::vector<model::Question> eviction_questions(const Starts& device, Spans span
   return questions;
 }
 
+constexpr std::uint64_t most_repeats = 64;
+
+// The same of places elsewhere, as far as the buffer has room for them: a next level may lie nearer to some lines than
+// to others.
+model::Question of_other_places(const Starts& device, const model::Question& question, std::uint64_t round) {
+  if (device.buffer().nearer_bytes) {
+    return question;
+  }
+  const std::uint64_t first = question.record.front();
+  const std::uint64_t group_bytes = evicted_places * (question.record[1] - first);
+  const std::uint64_t groups = (device.buffer().bytes - first) / group_bytes;
+  const std::uint64_t further = round * std::max<std::uint64_t>(1, groups / (most_repeats + 1)) % groups * group_bytes;
+  model::Question moved = question;
+  for (std::size_t i = 0; i < evicted_places; ++i) {
+    moved.warm[i] += further;
+    moved.record[i] += further;
+  }
+  return moved;
+}
+
 // To three in a thousand, by the spread around it.
 bool median_is_known(const std::vector<float>& sample_cycles) {
   const std::vector<double> sample(sample_cycles.begin(), sample_cycles.end());
@@ -241,16 +261,22 @@ class Looks {
       const auto evicted_now = static_cast<std::size_t>(std::count_if(
           looked_at.begin(), looked_at.end(), [&](float latency) { return first_look.read(latency) != Reading::hit; }));
       if (4 * evicted_now >= 3 * evicted_places) {
-        constexpr unsigned most_repeats = 12;
-        for (unsigned repeat = 0; repeat < most_repeats && !median_is_known(looked_at); ++repeat) {
-          ask({question}, looked_at);
-        }
+        look_at_more_evicted(question, looked_at);
       }
       evicted_.insert(evicted_.end(), looked_at.begin(), looked_at.end());
       // The next span would only drive them further away.
       if (4 * evicted_now >= 3 * evicted_places) {
         break;
       }
+    }
+  }
+
+  void look_at_more_evicted(const model::Question& question, std::vector<float>& looked_at) {
+    try {
+      for (std::uint64_t repeat = 1; repeat <= most_repeats && !median_is_known(looked_at); ++repeat) {
+        ask({of_other_places(*device_, question, repeat)}, looked_at);
+      }
+    } catch (const QuestionRefused&) {  // as recordings do
     }
   }
 

@@ -255,6 +255,9 @@ class CacheInference {
       doubts_.try_emplace(Doubt::onset_unconfirmed,
                           "lines that fit together in the end have missed before, more often than misreads explain");
     }
+    if (const Reader* known = reader(); known && ending_.ended_early && may_be_other_lines(known->asker)) {
+      doubts_.try_emplace(Doubt::line_uncertain, "the asking ended before other sizes of a line were ruled out");
+    }
     asker().report("done", 1.0);
     if (auto disturbance = disturbance_of(*device_)) {
       doubts_.emplace(Doubt::disturbed, *std::move(disturbance));
@@ -299,6 +302,10 @@ class CacheInference {
     claims_ = {};
     doubts_ = doubts_at_first();
     ending_.warnings.clear();
+  }
+
+  [[nodiscard]] bool may_be_other_lines(const Interrogator& known) const {
+    return may_tell_lines(known, claims_, doubts_) || may_be_several_lines(known, claims_, doubts_);
   }
 
   [[nodiscard]] bool meets_another() {

@@ -118,6 +118,14 @@ double PolicySearch::misread_rate(unsigned votes) const {
   return std::max(1e-12, binomial_upper_tail((votes + 1) / 2, votes, worst));
 }
 
+// How many are expected of one reading.
+double PolicySearch::misreads_of(const Outcomes& missed) const {
+  const LevelClassifier& classifier = device_->classifier();
+  const auto misses = static_cast<double>(std::ranges::count(missed, true));
+  return misses * classifier.miss_misread_rate() +
+         (static_cast<double>(missed.size()) - misses) * classifier.hit_misread_rate();
+}
+
 PolicySearch::Verdict PolicySearch::verdict(const SetAnswer& answer, const Outcomes& missed) const {
   const double misread = misread_rate(answer.votes);
   const double weight_of_reading = std::log((1 - misread) / misread);
@@ -151,17 +159,24 @@ PolicySearch::Verdict PolicySearch::judge(const SetAnswer& answer, Hypothesis& h
 
 namespace {
 
-// Of the last reading, by the prediction that explains it best.
-std::size_t fewest_wrong(const SetAnswer& answer, const std::vector<Prediction>& predictions) {
-  std::size_t fewest = answer.last.size();
+struct Explained {
+  std::size_t wrong = 0;
+  const Prediction* by = nullptr;
+};
+
+// The last reading, by the prediction that explains it best.
+Explained best_explained(const SetAnswer& answer, const std::vector<Prediction>& predictions) {
+  Explained best{.wrong = answer.last.size() + 1};
   for (const Prediction& prediction : predictions) {
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < answer.last.size(); ++i) {
       wrong += answer.last[i] == (prediction.missed[i] ? Reading::hit : Reading::miss) ? 1U : 0U;
     }
-    fewest = std::min(fewest, wrong);
+    if (wrong < best.wrong) {
+      best = {.wrong = wrong, .by = &prediction};
+    }
   }
-  return fewest;
+  return best;
 }
 
 }  // namespace
@@ -173,27 +188,31 @@ PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothes
                                                std::vector<Prediction> predictions) const {
   constexpr double far = 0.05;
   constexpr double altogether = 0.25;
-  const double misread = misread_rate(answer.votes);
   const std::size_t accesses = answer.last.size();
-  const auto is_contradicted = [&](std::size_t wrong) {
-    return binomial_upper_tail(wrong, accesses, misread) < contradiction_rarer_than;
+  Explained best = best_explained(answer, predictions);
+  // Of loads whose misreads differ in frequency, so many are wrong less often than of as many alike (Hoeffding 1956).
+  const auto is_rare = [](std::size_t wrong, double misreads, std::size_t readings) {
+    return binomial_upper_tail(wrong, readings, std::min(0.5, misreads / static_cast<double>(readings))) <
+           contradiction_rarer_than;
   };
-  std::size_t wrong = fewest_wrong(answer, predictions);
-  if (is_contradicted(wrong) && !is_saturated(predictions) && hypothesis.histories < many_histories &&
-      static_cast<double>(wrong) < altogether * static_cast<double>(accesses)) {
+  const auto is_contradicted = [&] { return is_rare(best.wrong, misreads_of(best.by->missed), accesses); };
+  if (is_contradicted() && !is_saturated(predictions) && hypothesis.histories < many_histories &&
+      static_cast<double>(best.wrong) < altogether * static_cast<double>(accesses)) {
     draw_larger_sample(hypothesis);
     predictions = on_set(hypothesis, answer.set->ways).predict(answer.question.primer, answer.question.record);
-    wrong = fewest_wrong(answer, predictions);
+    best = best_explained(answer, predictions);
   }
-  if (is_contradicted(wrong) && !is_saturated(predictions) &&
-      static_cast<double>(wrong) < far * static_cast<double>(accesses)) {
+  if (is_contradicted() && !is_saturated(predictions) &&
+      static_cast<double>(best.wrong) < far * static_cast<double>(accesses)) {
     return Verdict::undecidable;
   }
-  hypothesis.wrong += wrong;
-  if (is_contradicted(wrong) || binomial_upper_tail(hypothesis.wrong, judged_, misread) < contradiction_rarer_than) {
+  hypothesis.wrong += best.wrong;
+  hypothesis.misreads += misreads_of(best.by->missed);
+  hypothesis.judged += accesses;
+  if (is_contradicted() || is_rare(hypothesis.wrong, hypothesis.misreads, hypothesis.judged)) {
     return Verdict::contradicts;
   }
-  return wrong > 0 ? Verdict::open : Verdict::explains;
+  return best.wrong > 0 ? Verdict::open : Verdict::explains;
 }
 
 void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const AccessSequence& context,
@@ -215,7 +234,6 @@ void PolicySearch::ask(const ConflictClass& set, PolicyQuestion question, const 
   const std::size_t before = alive_.size();
   for (unsigned reading = 0; reading < most_readings; ++reading) {
     read(answer);
-    judged_ += answer.last.size();
     bool open = false;
     std::deque<Hypothesis> kept;
     for (Hypothesis& hypothesis : alive_) {

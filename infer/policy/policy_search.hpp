@@ -71,7 +71,10 @@ class PolicySearch {
     std::map<std::uint32_t, PolicyOnSet> on_set;  // by ways
     bool is_proven = true;                        // some sampled state explains every answer
     unsigned histories = few_histories;
-    std::size_t wrong = 0;  // of all readings, where a set does not start empty
+    // Where a set does not start empty, of all readings that several states may explain:
+    std::size_t wrong = 0;
+    double misreads = 0;
+    std::size_t judged = 0;
   };
   // Undecidable: no sampled state explains the answer, and states that were not sampled might.
   enum class Verdict { explains, undecidable, open, contradicts };
@@ -82,6 +85,7 @@ class PolicySearch {
                                        const AccessSequence& context) const;
   void read(SetAnswer& answer);
   [[nodiscard]] double misread_rate(unsigned votes) const;
+  [[nodiscard]] double misreads_of(const Outcomes& missed) const;
   [[nodiscard]] Verdict verdict(const SetAnswer& answer, const Outcomes& missed) const;
   [[nodiscard]] Verdict judge(const SetAnswer& answer, Hypothesis& hypothesis) const;
   [[nodiscard]] Verdict judge_last(const SetAnswer& answer, Hypothesis& hypothesis,
@@ -108,7 +112,6 @@ class PolicySearch {
   std::deque<Hypothesis> alive_;
   std::deque<SetAnswer> answers_;
   unsigned votes_ = 1;
-  std::size_t judged_ = 0;  // readings, where a set does not start empty
   std::optional<unsigned> alike_for_accesses_;
 };
 

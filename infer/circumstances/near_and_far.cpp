@@ -351,15 +351,18 @@ class NearAndFarSearch {
     found_.block_bytes = mapped_page_bytes;
   }
 
+  static constexpr std::uint64_t lines_bytes = 256;
+
   // Whatever the order of loads and the policy, a random load finds its line near with the probability that it is
   // there.
   void find_resident() {
     constexpr std::uint64_t smallest_bytes = 1ULL << 20U;
+    constexpr std::size_t tried = 1U << 11U;
     constexpr std::size_t recorded = 1U << 15U;
     constexpr double overflows = 0.7;
     for (std::uint64_t bytes = smallest_bytes; bytes <= device_->buffer().bytes; bytes *= 2) {
-      const std::size_t near = near_blocks(bytes, recorded);
-      if (static_cast<double>(near) < overflows * recorded) {
+      if (static_cast<double>(near_blocks(bytes, fill(bytes), tried)) < overflows * tried) {
+        const std::size_t near = near_blocks(bytes, {}, recorded);
         const auto [low, high] = wilson_interval(near, recorded, 1 - wrong_verdict);
         const auto all = static_cast<double>(bytes);
         found_.resident_bytes = {std::floor(low * all), std::ceil(high * all)};
@@ -368,25 +371,34 @@ class NearAndFarSearch {
     }
   }
 
-  // How many of `recorded` random blocks are near, out of so many bytes, after twice as many blocks were loaded as
-  // there are: that fills whatever holds 0.7 of them (1.2 times as many do, as ln(1 / (1 - 0.7)) is 1.2). A block holds
-  // whole lines, however long they are, and is loaded whole; its first line stands for it.
-  std::size_t near_blocks(std::uint64_t bytes, std::size_t recorded) {
-    constexpr std::uint64_t block_bytes = 256;
+  // So many bytes of random blocks out of the first ones of the buffer. A block holds whole lines, however long they
+  // are, and is loaded whole; its first line stands for it.
+  [[nodiscard]] AccessSequence random_blocks(std::uint64_t loaded_bytes, std::uint64_t of_bytes) const {
+    const std::uint64_t blocks = loaded_bytes / lines_bytes;
+    model::Random random = stream(device_->settings(), "near blocks", of_bytes + blocks);
+    AccessSequence loads;
+    for (std::uint64_t block = 0; block < blocks; ++block) {
+      const AccessSequence lines =
+          model::cold_pass(random.below(of_bytes / lines_bytes) * lines_bytes, lines_bytes, line_bytes_);
+      loads.insert(loads.end(), lines.begin(), lines.end());
+    }
+    return loads;
+  }
+
+  // Twice as many blocks as there are in so many bytes: that fills whatever holds 0.7 of them (1.2 times as many do, as
+  // ln(1 / (1 - 0.7)) is 1.2).
+  [[nodiscard]] AccessSequence fill(std::uint64_t bytes) const {
     constexpr std::uint64_t laps = 2;
-    const std::uint64_t blocks = bytes / block_bytes;
-    model::Random random = stream(device_->settings(), "near blocks", bytes);
-    const auto random_blocks = [&](std::uint64_t count) {
-      AccessSequence loads;
-      for (std::uint64_t block = 0; block < count; ++block) {
-        const AccessSequence lines = model::cold_pass(random.below(blocks) * block_bytes, block_bytes, line_bytes_);
-        loads.insert(loads.end(), lines.begin(), lines.end());
-      }
-      return loads;
-    };
-    const AccessSequence asked = random_blocks(recorded);
-    model::Question question = device_->question_unflooded(random_blocks(laps * blocks), asked);
-    question.state = model::StartState::flooded;
+    return random_blocks(laps * bytes, bytes);
+  }
+
+  // How many of `recorded` random blocks of so many bytes are near, after a flood and these loads; without any, going
+  // on from what was loaded before.
+  std::size_t near_blocks(std::uint64_t bytes, AccessSequence filling, std::size_t recorded) {
+    const bool goes_on = filling.empty();
+    model::Question question =
+        device_->question_unflooded(std::move(filling), random_blocks(recorded * lines_bytes, bytes));
+    question.state = goes_on ? model::StartState::keep : model::StartState::flooded;
     question.circumstances.unit = found_.sms.front().front();
     const std::vector<float> cycles = device_->latencies({&question, 1}).front();
     std::size_t near = 0;

@@ -118,7 +118,7 @@ double errors_between(const Share& low, const Share& high) {
   return (high.mean - low.mean) / std::hypot(low.error, high.error);
 }
 
-constexpr std::size_t few_walks = 16;
+constexpr std::size_t few_walks = 4;
 constexpr std::size_t most_walks = 128;
 constexpr double certain_errors = 4;
 

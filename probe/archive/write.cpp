@@ -1,15 +1,18 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
+#include <compare>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "model/errors.hpp"
-#include "model/sha256.hpp"
 #include "probe/archive.hpp"
 #include "probe/archive/facts.hpp"
 #include "probe/archive/format.hpp"
@@ -23,13 +26,31 @@ namespace archive {
 
 namespace {
 
+// Two hashes of 64 bits that know nothing of each other: the same for two sequences that differ once in 10^38 times.
+struct Digest {
+  explicit Digest(std::span<const std::uint64_t> sequence)
+      : of_bytes(std::hash<std::string_view>{}(std::string_view(
+            reinterpret_cast<const char*>(sequence.data()), sequence.size_bytes()))),  // NOLINT: bytes may be read so
+        of_numbers(sequence.size()) {
+    for (const std::uint64_t offset : sequence) {
+      constexpr std::uint64_t golden = 0x9e3779b97f4a7c15ULL;
+      of_numbers = (std::rotl(of_numbers, 27) ^ offset) * golden;
+    }
+  }
+
+  auto operator<=>(const Digest&) const = default;
+
+  std::uint64_t of_bytes;
+  std::uint64_t of_numbers;
+};
+
 // Of sequences that are equal the first is written, and stands for the others.
 class WrittenSequences {
  public:
   // Where the archive has this one; where it has not, the sequence is appended to `offsets`, those of the last group.
   Range place(const model::AccessSequence& sequence, std::vector<std::uint64_t>& offsets) {
     const Range next{.begin = accesses_, .end = accesses_ + sequence.size()};
-    const auto [place, is_new] = places_.try_emplace(model::sha256(std::as_bytes(std::span(sequence))), next);
+    const auto [place, is_new] = places_.try_emplace(Digest(sequence), next);
     if (is_new) {
       offsets.insert(offsets.end(), sequence.begin(), sequence.end());
       accesses_ = next.end;
@@ -38,7 +59,7 @@ class WrittenSequences {
   }
 
  private:
-  std::map<std::array<std::uint8_t, 32>, Range> places_;  // by digest
+  std::map<Digest, Range> places_;
   std::uint64_t accesses_ = 0;
 };
 

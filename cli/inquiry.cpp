@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,8 @@ namespace gpuinfer::cli {
 namespace {
 
 // The target by its study. Without what is resolved if something touched the answers, unless fresh questions prove it.
-infer::Finding study(model::Answerer& device, const std::string& target, const infer::Settings& settings,
-                     model::DeviceDescription& profile) {
+infer::Finding study_once(model::Answerer& device, const std::string& target, const infer::Settings& settings,
+                          model::DeviceDescription& profile) {
   const infer::Study& study = infer::study_of(target, device.facts());
   model::DeviceDescription measured = profile;
   infer::Finding finding = study.run(device, target, settings, measured);
@@ -52,6 +53,38 @@ infer::Finding study(model::Answerer& device, const std::string& target, const i
     }
   }
   return finding;
+}
+
+// Waits until nothing disturbs the device any longer, so that what was asked can be asked again. False: it cannot be.
+bool is_discarded(model::Answerer& device, const infer::Settings& settings) {
+  constexpr std::chrono::milliseconds between_looks(200);
+  constexpr std::chrono::seconds most_waiting(30);
+  const auto end = std::chrono::steady_clock::now() + most_waiting;
+  while (!settings.stop_requested() && !infer::is_past(settings.deadline) && !infer::is_past(end)) {
+    const model::PieceState state = device.discard_piece();
+    if (state != model::PieceState::disturbed) {
+      return state == model::PieceState::discarded;
+    }
+    settings.on_progress({.finding = "waits until nothing disturbs the device"});
+    std::this_thread::sleep_for(between_looks);
+  }
+  return false;
+}
+
+// The same once more, as long as the device is disturbed meanwhile and calms down.
+infer::Finding study(model::Answerer& device, const std::string& target, const infer::Settings& settings,
+                     model::DeviceDescription& profile) {
+  constexpr unsigned most_attempts = 10;
+  for (unsigned attempt = 1;; ++attempt) {
+    model::DeviceDescription studied = profile;
+    device.begin_piece();
+    infer::Finding finding = study_once(device, target, settings, studied);
+    const bool is_final = attempt == most_attempts || finding.ended_early || !infer::disturbance_of(device);
+    if (is_final || !is_discarded(device, settings)) {
+      profile = std::move(studied);
+      return finding;
+    }
+  }
 }
 
 // What is found out with no access at all: that nothing is known, for this reason.

@@ -79,6 +79,12 @@ struct DeviceFacts {
 // Why a device with these facts cannot heed the circumstances of a question; none: it can.
 [[nodiscard]] std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question);
 
+enum class PieceState {
+  discarded,  // it is to be asked again, now
+  disturbed,  // something disturbs the device still
+  settled,    // the device cannot tell, or cannot take back what it answered
+};
+
 // Whoever can answer questions: a GPU, a simulator, a recording, another process. The life cycle is: construct
 // (throws DeviceUnavailable), read facts(), ask() any number of times.
 class Answerer {
@@ -103,6 +109,13 @@ class Answerer {
   // What happened to the device while it answered. May take milliseconds. Whoever answers through another device passes
   // on what happened to that.
   [[nodiscard]] virtual std::vector<Disturbance> disturbances() const { return {}; }
+
+  // What is asked from here on is one piece, which can be asked again as a whole where something disturbed it.
+  virtual void begin_piece() {}
+
+  // Discards the piece if nothing disturbs the device now: answers to it do not count, and disturbances() holds but one
+  // of kind asked_again for it. May take as long as the device needs to see its clocks, some tenths of a second.
+  [[nodiscard]] virtual PieceState discard_piece() { return PieceState::settled; }
 
  protected:
   Answerer() = default;

@@ -99,6 +99,26 @@ class PersistentDevice final : public model::Answerer {
     return all;
   }
 
+  void begin_piece() override {
+    passed_before_ = passed_.size();
+    if (device_) {
+      device_->begin_piece();
+    }
+  }
+
+  model::PieceState discard_piece() override {
+    if (!device_ || failure_) {
+      return model::PieceState::settled;
+    }
+    const model::PieceState state = device_->discard_piece();
+    if (state == model::PieceState::discarded) {
+      passed_.erase(std::remove_if(passed_.begin() + static_cast<std::ptrdiff_t>(passed_before_), passed_.end(),
+                                   [](const model::Disturbance& each) { return model::may_touch_answers(each.kind); }),
+                    passed_.end());
+    }
+    return state;
+  }
+
  private:
   // What `call` gives in the end; it is told whether it was tried before.
   template <class Call>
@@ -227,6 +247,7 @@ class PersistentDevice final : public model::Answerer {
   std::map<std::string, Lead> leads_;  // by target
   std::set<std::pair<std::string, model::StartState>> answered_;
   std::vector<model::Disturbance> passed_;
+  std::size_t passed_before_ = 0;       // when the piece began
   std::optional<std::string> failure_;  // for good
   std::size_t answers_ = 0;
   unsigned reopenings_ = 0;

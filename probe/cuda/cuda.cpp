@@ -118,6 +118,10 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                                     std::span<const std::uint64_t> offsets) override;
   [[nodiscard]] std::vector<model::Disturbance> disturbances() const override { return watch_.disturbances(); }
+  void begin_piece() override { watch_.begin_piece(); }
+  [[nodiscard]] model::PieceState discard_piece() override {
+    return watch_.discard_piece([this] { keep_busy(); });
+  }
 
   [[nodiscard]] static const gpu::Emptying& plan_of(Emptying emptying) { return way_of(emptying).plan; }
 

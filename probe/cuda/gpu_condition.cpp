@@ -132,6 +132,11 @@ GpuCondition ConditionWatch::begin(const std::function<void()>& work) {
   if (!look_) {
     return {};
   }
+  seen_ = {look_when_steady(work)};
+  return seen_.front();
+}
+
+GpuCondition ConditionWatch::look_when_steady(const std::function<void()>& work) const {
   const auto look_at_work = [&] {
     work();
     return look_();
@@ -145,13 +150,13 @@ GpuCondition ConditionWatch::begin(const std::function<void()>& work) {
       break;
     }
   }
-  seen_ = {condition};
   return condition;
 }
 
 void ConditionWatch::look_if_due() {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
+  has_worked_ = true;
   if (!look_ || start < due_) {
     return;
   }
@@ -160,20 +165,51 @@ void ConditionWatch::look_if_due() {
     seen_.push_back(std::move(condition));
   }
   const auto end = Clock::now();
-  due_ = end + std::max<Clock::duration>(std::chrono::seconds(1), 100 * (end - start));
+  constexpr std::chrono::milliseconds least_pause(250);
+  due_ = end + std::max<Clock::duration>(least_pause, 100 * (end - start));
+}
+
+void ConditionWatch::begin_piece() {
+  if (has_worked_ && !seen_.empty()) {
+    seen_before_.insert(seen_before_.end(), seen_.begin(), seen_.end());
+    seen_.erase(seen_.begin(), seen_.end() - 1);
+  }
+  has_worked_ = false;
+}
+
+model::PieceState ConditionWatch::discard_piece(const std::function<void()>& work) {
+  // What touched earlier pieces stays so, and what this one finds cannot be held against a device that was calm.
+  if (!look_ || !cuda::disturbances(seen_before_).empty()) {
+    return model::PieceState::settled;
+  }
+  std::vector<GpuCondition> calm = seen_before_;
+  calm.push_back(look_when_steady(work));
+  if (!cuda::disturbances(calm).empty()) {
+    return model::PieceState::disturbed;
+  }
+  seen_ = {calm.back()};
+  has_worked_ = false;
+  has_discarded_ = true;
+  return model::PieceState::discarded;
 }
 
 std::vector<Disturbance> ConditionWatch::disturbances() const {
   if (!look_) {
     return {};
   }
-  std::vector<GpuCondition> seen = seen_;
+  std::vector<GpuCondition> seen = seen_before_;
+  seen.insert(seen.end(), seen_.begin(), seen_.end());
   GpuCondition now = look_();
   now.sm_clock_mhz.reset();
   now.memory_clock_mhz.reset();
   now.slowdowns.reset();
   seen.push_back(std::move(now));
-  return cuda::disturbances(seen);
+  std::vector<Disturbance> all = cuda::disturbances(seen);
+  if (has_discarded_) {
+    all.push_back({Disturbance::Kind::asked_again,
+                   "another process used the GPU, or its clocks changed, and what that touched was asked again"});
+  }
+  return all;
 }
 
 }  // namespace gpuinfer::probe::cuda

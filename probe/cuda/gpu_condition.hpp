@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/answerer.hpp"
 #include "model/disturbance.hpp"
 
 // What else goes on in a GPU while it is measured. Without CUDA, so that all of it can be tested anywhere.
@@ -52,16 +53,25 @@ class ConditionWatch {
   // GPU busy for some milliseconds, until two looks in a row see the same SM clock, or often enough.
   GpuCondition begin(const std::function<void()>& work);
 
-  // To be called right after the GPU worked, as its clocks fall when it idles. Looks at most once a second, and for at
+  // To be called right after the GPU worked, as its clocks fall when it idles. Looks four times a second, and for at
   // most one per cent of the time.
   void look_if_due();
 
   // Of all that was seen, and of what is to be seen now, clocks and slowdowns left out, as the GPU may be idle.
   [[nodiscard]] std::vector<model::Disturbance> disturbances() const;
 
+  // As model::Answerer. `work` as of begin().
+  void begin_piece();
+  [[nodiscard]] model::PieceState discard_piece(const std::function<void()>& work);
+
  private:
+  [[nodiscard]] GpuCondition look_when_steady(const std::function<void()>& work) const;
+
   Look look_;
-  std::vector<GpuCondition> seen_;  // neighbours differ
+  std::vector<GpuCondition> seen_before_;  // while earlier pieces were asked
+  std::vector<GpuCondition> seen_;         // since this one began, with what it began with; neighbours differ
+  bool has_worked_ = false;                // since this one began
+  bool has_discarded_ = false;
   std::chrono::steady_clock::time_point due_;
 };
 

@@ -155,6 +155,36 @@ std::vector<model::Disturbance> KeptDevice::disturbances() const {
   return all;
 }
 
+void KeptDevice::begin_piece() {
+  device_->begin_piece();
+  pasts_before_ = pasts_;
+  batches_before_ = batches_.size();
+  told_before_ = told_;
+}
+
+model::PieceState KeptDevice::discard_piece() {
+  // What an earlier run was told touched what the log holds of it.
+  if (std::ranges::any_of(told_before_, model::may_touch_answers, &model::Disturbance::kind)) {
+    return model::PieceState::settled;
+  }
+  const model::PieceState state = device_->discard_piece();
+  if (state != model::PieceState::discarded) {
+    return state;
+  }
+  for (auto& [of_target, past] : pasts_) {
+    const Past before = pasts_before_[of_target];
+    if (past.asked != before.asked) {
+      log_->cut(of_target.first, of_target.second, before.asked);
+      past = {.asked = before.asked, .is_left = true};
+    }
+  }
+  batches_.resize(batches_before_);
+  told_ = told_before_;
+  told_ = disturbances();
+  log_->append_disturbances(told_);
+  return state;
+}
+
 // A run that goes on where this one failed has to know what touched the answers until then.
 template <class Asking>
 auto KeptDevice::telling_disturbances(Asking asking) -> decltype(asking()) {

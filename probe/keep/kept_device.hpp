@@ -46,8 +46,12 @@ class KeptDevice final : public model::Answerer {
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
                                                                     std::span<const std::uint64_t> offsets) override;
   [[nodiscard]] std::vector<model::Disturbance> disturbances() const override;
+  // Answers to a piece that is discarded neither count in the log nor in the archive.
+  void begin_piece() override;
+  [[nodiscard]] model::PieceState discard_piece() override;
 
-  // All that it was asked since it was made, in that order. False: not all, as stop_requested() held.
+  // All that it was asked since it was made, in that order, but for what was discarded. False: not all, as
+  // stop_requested() held.
   bool write_to(
       ArchiveWriter& archive, const std::function<bool()>& stop_requested = [] { return false; }) const;
 
@@ -84,10 +88,16 @@ class KeptDevice final : public model::Answerer {
   model::Answerer* device_;
   AnswerLog* log_;
   Reopened reopened_;
-  std::map<std::pair<Asked, std::string>, Past> pasts_;  // by target
-  std::map<std::string, Lead> leads_;                    // by target
+  using Pasts = std::map<std::pair<Asked, std::string>, Past>;  // by target
+
+  Pasts pasts_;
+  std::map<std::string, Lead> leads_;  // by target
   std::vector<Batch> batches_;
   std::vector<model::Disturbance> told_;
+  // When the piece began.
+  Pasts pasts_before_;
+  std::size_t batches_before_ = 0;
+  std::vector<model::Disturbance> told_before_;
   std::chrono::steady_clock::time_point look_due_;
 };
 

@@ -189,9 +189,53 @@ TEST(ConditionWatch, LooksAfterTheFirstQuestionsAndThenSeldom) {
   EXPECT_EQ(looks, before + 1);
 }
 
+TEST(ConditionWatch, DiscardsAPieceOnceTheGpuIsCalm) {
+  GpuCondition now = quiet();
+  now.other_processes = 1;
+  ConditionWatch watch([&] { return now; });
+  static_cast<void>(watch.begin([] {}));
+  watch.begin_piece();
+  watch.look_if_due();
+  EXPECT_EQ(watch.disturbances().size(), 1U);
+  EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::disturbed);
+  now.other_processes = 0;
+  EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::discarded);
+  watch.begin_piece();
+  watch.look_if_due();
+  const Disturbances after = watch.disturbances();
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after.front().kind, model::Disturbance::Kind::asked_again);
+}
+
+TEST(ConditionWatch, DiscardsAPieceWhoseClocksChangedOnceTheyAreAsAtFirst) {
+  GpuCondition now = quiet();
+  ConditionWatch watch([&] { return now; });
+  static_cast<void>(watch.begin([] {}));
+  watch.begin_piece();
+  watch.look_if_due();
+  watch.begin_piece();
+  now.sm_clock_mhz = 1200;
+  EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::disturbed);
+  EXPECT_EQ(watch.discard_piece([&] { now = quiet(); }), model::PieceState::discarded);
+}
+
+TEST(ConditionWatch, DiscardsNothingWhereAnEarlierPieceWasTouched) {
+  GpuCondition now = quiet();
+  now.other_processes = 1;
+  ConditionWatch watch([&] { return now; });
+  static_cast<void>(watch.begin([] {}));
+  watch.begin_piece();
+  watch.look_if_due();
+  watch.begin_piece();
+  now.other_processes = 0;
+  EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::settled);
+  EXPECT_EQ(watch.disturbances().size(), 1U);
+}
+
 TEST(ConditionWatch, SeesNothingWithoutALook) {
   ConditionWatch watch(nullptr);
   EXPECT_EQ(watch.begin([] { FAIL() << "works for nothing"; }), GpuCondition{});
+  EXPECT_EQ(watch.discard_piece([] { FAIL() << "works for nothing"; }), model::PieceState::settled);
   watch.look_if_due();
   EXPECT_EQ(watch.disturbances(), Disturbances{});
 }

@@ -497,6 +497,63 @@ TEST_F(KeptRun, PassesOnWhatDisturbedTheDevice) {
   EXPECT_EQ(KeptDevice(device, log, Reopened::answers_anew).disturbances(), device.disturbances());
 }
 
+// Disturbed until it is calm. Its answers count up.
+class Crowded final : public model::Answerer {
+ public:
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return counting_.facts(); }
+  [[nodiscard]] std::vector<Answer> ask(std::span<const Question> questions) override {
+    return counting_.ask(questions);
+  }
+  [[nodiscard]] std::vector<model::Disturbance> disturbances() const override {
+    using enum model::Disturbance::Kind;
+    return {{.kind = is_calm ? asked_again : other_processes, .sentence = "it was crowded; wait"}};
+  }
+  [[nodiscard]] model::PieceState discard_piece() override {
+    return is_calm ? model::PieceState::discarded : model::PieceState::disturbed;
+  }
+
+  bool is_calm = false;
+
+ private:
+  Counting counting_;
+};
+
+TEST_F(KeptRun, ForgetsAPieceThatIsDiscarded) {
+  const Question before = question_in(StartState::clean, {0});
+  const Question touched = question_in(StartState::clean, {32, 64});
+  Crowded device;
+  std::vector<float> anew;
+  {
+    AnswerLog log(some(), some_run);
+    KeptDevice kept(device, log, Reopened::answers_anew);
+    device.is_calm = true;
+    static_cast<void>(kept.ask({&before, 1}));
+    kept.begin_piece();
+    device.is_calm = false;
+    static_cast<void>(kept.ask({&touched, 1}));
+    EXPECT_EQ(kept.discard_piece(), model::PieceState::disturbed);
+    device.is_calm = true;
+    EXPECT_EQ(kept.discard_piece(), model::PieceState::discarded);
+    anew = kept.ask({&touched, 1}).front().latency_cycles;
+    EXPECT_EQ(anew, (std::vector<float>{3, 4}));
+    EXPECT_EQ(kept.disturbances(), device.disturbances());
+
+    const std::filesystem::path file = path("calm.h5");
+    const auto archive = create_archive(file, device.facts());
+    EXPECT_TRUE(kept.write_to(*archive));
+    archive->close();
+    const auto recorded = open_recording(file, "recorded");
+    EXPECT_EQ(recorded->ask({&touched, 1}).front().latency_cycles, anew);
+  }
+  Crowded later;
+  later.is_calm = true;
+  AnswerLog log(some());
+  KeptDevice kept(later, log, Reopened::answers_anew);
+  static_cast<void>(kept.ask({&before, 1}));
+  EXPECT_EQ(kept.ask({&touched, 1}).front().latency_cycles, anew);
+  EXPECT_FALSE(std::ranges::any_of(kept.disturbances(), model::may_touch_answers, &model::Disturbance::kind));
+}
+
 TEST_F(KeptRun, GoesOnFromAnArchive) {
   Counting device;
   {

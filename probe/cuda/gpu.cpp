@@ -33,6 +33,7 @@ std::string name_of_host() {
 cudaError_t make_texture_object(const cudaResourceDesc& resource, std::optional<cudaTextureObject_t>& texture) {
   cudaTextureDesc reading{};
   reading.readMode = cudaReadModeElementType;
+  reading.addressMode[0] = reading.addressMode[1] = cudaAddressModeBorder;  // zeros, which no memory holds
   cudaTextureObject_t object = 0;
   const cudaError_t error = cudaCreateTextureObject(&object, &resource, &reading, nullptr);
   if (error == cudaSuccess) {

@@ -48,8 +48,13 @@ struct GlobalCg : Global<path> {
   }
 };
 
+// What a texture is like is looked up once a launch, which takes as long as a load from memory. No texel lies there, so
+// this loads none.
+constexpr std::uint32_t outside_texture = 0xffffffff;
+
 struct Texture {
   static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::texture);
+  __device__ static std::uint32_t look_up(const Launch& launch) { return load(launch, outside_texture); }
   __device__ static std::uint32_t place(const Launch&, std::uint32_t word) { return word; }
   __device__ static bool is_outside(const Launch& launch, std::uint32_t word) { return word >= launch.buffer_words; }
   __device__ static std::uint32_t load(const Launch& launch, std::uint32_t word) {
@@ -71,6 +76,9 @@ struct Raster {
   };
 
   static constexpr std::uint32_t chunk = chunk_accesses(LoadPath::texture_2d);
+  __device__ static std::uint32_t look_up(const Launch& launch) {
+    return load(launch, {.x = outside_texture, .y = outside_texture});
+  }
   __device__ static Texel place(const Launch&, std::uint32_t word) {
     return {.x = word % raster_width, .y = word / raster_width};
   }
@@ -164,10 +172,14 @@ __device__ __forceinline__ void play_seat(const Launch& launch) {
   Transfer transfer(barrier);
   take_seat(launch, transfer, seat, place);
   std::uint32_t* const accesses = launch.accesses + seat.first;
+  std::uint32_t value = 0;
+  if constexpr (requires { Path::look_up(launch); }) {
+    value = Path::look_up(launch);
+  }
   if constexpr (std::is_same_v<Path, WarmPath>) {
-    static_cast<void>(play_list<Path, stores>(launch, transfer, chunk, accesses, seat.accesses, 0));
+    static_cast<void>(play_list<Path, stores>(launch, transfer, chunk, accesses, seat.accesses, value));
   } else {
-    const std::uint32_t value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, 0);
+    value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, value);
     static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
   }
 }

@@ -8,7 +8,7 @@ usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE RUN_IMMEDIATES]     (exit s
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
-nothing goes through L1 but the store of those that store as well, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
+nothing goes through L1 but the store of those that store as well and one look-up of a texture, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
 and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES: as many
 clocks, and the address of one constant for each piece. In the kernels
 of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
@@ -31,6 +31,7 @@ TIMED_LOADS = {
     "Raster": r"(TEX|TLD)\..*",
     "Constant": r"LDC(\.\w+)*",
 }
+LOOK_UP = re.compile(r"(TEX|TLD)\.")
 STORE = r"STG\.E(\.SYS)?"
 OTHER_KERNELS = {"stores GlobalCa", "stores GlobalCg", "play_bank", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
     "stream constant",
@@ -120,9 +121,15 @@ def timing_faults(code, timed_load):
 
 
 def l1_faults(code, timed_load):
-    """Yields a sentence for each promise about what else goes through L1 that `code` breaks."""
+    """Yields a sentence for each promise about what else goes through L1 that `code` breaks: where textures are loaded,
+    one more load looks up the texture before the first clock."""
     clocks = clocks_of(code)
+    looks_up = [code[i] for i in range(clocks[0] if clocks else 0) if LOOK_UP.match(code[i].opcode)]
+    if len(looks_up) != (1 if timed_load == TIMED_LOADS["Texture"] else 0):
+        yield f"looks up textures {len(looks_up)} times"
     for i, instruction in enumerate(code):
+        if instruction in looks_up:
+            continue
         is_timed = len(clocks) == 2 and clocks[0] < i < clocks[1] and re.fullmatch(timed_load, instruction.opcode)
         if not is_timed and MEMORY.match(instruction.opcode) and not NOT_L1.match(instruction.opcode):
             yield f"goes through L1 with {instruction}"

@@ -65,12 +65,14 @@ struct Store {
 // and the banks share the store evenly. While a bank holds as many lines as it has room for, every access to it sends a
 // pointer on from set to set, and of each set that it finds occupied the line goes that is next there. The pointer
 // stands still after so many lines; when it has nothing before it up to the last set of the bank, it begins anew. A
-// line that the access waits for stays, but counts; a new line does not count where it would be the first.
+// line that the access waits for, as it misses, stays, but counts; a new line does not count where it would be the
+// first.
 struct Sweep {
   std::uint32_t banks = 1;
   std::uint32_t lines_on_hit = 1;
   std::uint32_t lines_on_replacement = 1;  // when the access evicted a line of its set
   std::uint32_t lines_on_fill = 1;         // when it did not
+  bool keeps_hit_line = false;             // a line that is hit stays, too, and counts
 
   bool operator==(const Sweep&) const = default;
 };

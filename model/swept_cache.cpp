@@ -108,7 +108,8 @@ class SweptCache final : public SteppedSimulator {
   void after_hit(std::uint32_t set, std::uint32_t way, Outcome outcome) {
     if (bank_of(set).lines >= lines_of_bank_) {
       const Awaited sector{.set = set, .way = way, .counts_as_first = true};
-      sweep(set, sweep_.lines_on_hit, is_miss(outcome) ? std::optional(sector) : std::nullopt);
+      const bool is_kept = is_miss(outcome) || sweep_.keeps_hit_line;
+      sweep(set, sweep_.lines_on_hit, is_kept ? std::optional(sector) : std::nullopt);
     }
   }
 

@@ -252,7 +252,7 @@ void write_dataset(const Handle& group, const std::string& name, hid_t memory_ty
   checked(H5Pset_obj_track_times(properties.get(), false), what);
   if (count > 0) {
     constexpr std::size_t largest_chunk = 1U << 17U;
-    constexpr unsigned deflate_level = 6;
+    constexpr unsigned deflate_level = 7;
     constexpr std::size_t largest_chunk_bytes = 1U << 24U;
     const hsize_t chunk =
         std::clamp<std::size_t>(largest_chunk_bytes / H5Tget_size(file_type), 1, std::min(count, largest_chunk));

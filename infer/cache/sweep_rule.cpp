@@ -133,11 +133,16 @@ std::vector<SweepRule> possible_rules(std::span<const model::Replacement> polici
     for (const std::uint32_t on_fill : {order.most_at_once, order.most_at_once + 1}) {
       for (std::uint32_t on_replacement = 0; on_replacement <= most; ++on_replacement) {
         for (std::uint32_t on_hit = 0; on_hit <= most; ++on_hit) {
-          rules.push_back({.policy = policy,
-                           .sweep = {.banks = order.banks(),
-                                     .lines_on_hit = on_hit,
-                                     .lines_on_replacement = on_replacement,
-                                     .lines_on_fill = on_fill}});
+          SweepRule rule{.policy = policy,
+                         .sweep = {.banks = order.banks(),
+                                   .lines_on_hit = on_hit,
+                                   .lines_on_replacement = on_replacement,
+                                   .lines_on_fill = on_fill}};
+          rules.push_back(rule);
+          if (on_hit > 0) {
+            rule.sweep.keeps_hit_line = true;
+            rules.push_back(std::move(rule));
+          }
         }
       }
     }
@@ -157,7 +162,7 @@ std::vector<SweepRule> joined_alike(std::vector<SweepRule> rules, std::uint32_t 
 
 SweepRule find_sweep_rule(Interrogator& device, RandomLines& lines, const StoreSize& smallest, const TagStore& tags,
                           const SweepOrder& order, const model::CacheDescription& cache) {
-  constexpr std::size_t most_runs = 8;
+  constexpr std::size_t most_runs = 16;
   constexpr std::size_t fewest_runs = 2;
   constexpr std::size_t accesses = 2000;
   const Under small(device, smallest.circumstances());

@@ -119,7 +119,7 @@ double errors_between(const Share& low, const Share& high) {
 }
 
 constexpr std::size_t few_walks = 4;
-constexpr std::size_t most_walks = 128;
+constexpr std::size_t most_walks = 64;
 constexpr double certain_errors = 4;
 
 // How much room lines take, in misses.

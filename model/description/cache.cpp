@@ -220,7 +220,10 @@ Leaf<CacheDescription> sweep_leaf(std::string_view meaning) {
                      .needed(),
                  leaf("lines_on_fill", &Sweep::lines_on_fill, Count{.least = 1, .most = max_swept_lines},
                       "that it takes after a miss that did not")
-                     .needed()},
+                     .needed(),
+                 leaf("keeps_hit_line", &Sweep::keeps_hit_line, yes_or_no,
+                      "whether a line stays that is hit as the pointer comes by")
+                     .sparse()},
       .words = words::sweep};
   Leaf<CacheDescription> row =
       leaf("sweep", &CacheDescription::sweep, sweep, meaning).sparse().beside({"store_lines", "ways"});

@@ -74,7 +74,8 @@ std::string ways(const std::vector<std::uint32_t>& ways) {
 std::string sweep(const Sweep& sweep) {
   return together({to_text(sweep.banks), " banks; when full, a pointer takes ", to_text(sweep.lines_on_hit),
                    sweep.lines_on_hit == 1 ? " line" : " lines", " after a hit, ", to_text(sweep.lines_on_replacement),
-                   " after a replacement, ", to_text(sweep.lines_on_fill), " after a fill"});
+                   " after a replacement, ", to_text(sweep.lines_on_fill), " after a fill",
+                   sweep.keeps_hit_line ? ", but not the line that is hit" : ""});
 }
 
 }  // namespace gpuinfer::model::words

@@ -368,6 +368,7 @@ def draw_swept(rng, most_lines):
     level = rng.choice(("none", "medium"))
     own = rng.choice(sizes)
     on_fill = rng.randint(2, 6)
+    kept = {"keeps_hit_line": True} if rng.random() < 1 / 3 else {}
     return {
         "category": "swept",
         "noise_level": level,
@@ -380,9 +381,10 @@ def draw_swept(rng, most_lines):
         "store_lines": own,
         "sweep": {
             "banks": banks,
-            "lines_on_hit": rng.randint(0, 2),
+            "lines_on_hit": rng.randint(1 if kept else 0, 2),
             "lines_on_replacement": rng.randint(0, 4),
             "lines_on_fill": on_fill,
+            **kept,
         },
         "carveouts": [{"carveout_kb": 8 * number, "store_lines": size} for number, size in enumerate(sizes, 1)],
         "buffer_bytes": 1 << buffer_bits,

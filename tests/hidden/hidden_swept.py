@@ -62,7 +62,8 @@ class SweptCache:
             miss = sector not in self._sectors[line]
             self._sectors[line].add(sector)
             if was_full:
-                self._sweep(bank, sweep["lines_on_hit"], line if miss else None, counts_first=True)
+                stays = miss or sweep.get("keeps_hit_line", False)
+                self._sweep(bank, sweep["lines_on_hit"], line if stays else None, counts_first=True)
             return int(miss)
         replaces, reuses = None not in lines, False
         if replaces:

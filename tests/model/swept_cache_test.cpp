@@ -51,6 +51,15 @@ TEST(SweptCache, AHitOfAFullStoreTakesALineAndMayTakeItsOwn) {
   EXPECT_EQ(play(small_cache(), {0, 1, 2, 0, 2}), "---+-");
 }
 
+TEST(SweptCache, ALineThatIsHitMayStay) {
+  CacheDescription cache = small_cache();
+  cache.sweep->lines_on_hit = 2;
+  EXPECT_EQ(play(cache, {0, 1, 2, 1, 1}), "---+-");
+  cache.sweep->keeps_hit_line = true;
+  EXPECT_EQ(play(cache, {0, 1, 2, 1, 1}), "---++");
+  EXPECT_EQ(play(cache, {0, 1, 2, 1, 0, 2}), "---+-+");
+}
+
 TEST(SweptCache, AStoreThatEvictsMakesRoom) {
   CacheDescription cache = small_cache();
   cache.store =

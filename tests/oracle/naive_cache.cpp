@@ -143,7 +143,8 @@ AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
       fetch(line, byte, fetched);
     }
     if (bank_is_full) {
-      sweep(bank, cache_.sweep->lines_on_hit, event, number, event.outcome == Outcome::sector_miss);
+      const bool stays = event.outcome == Outcome::sector_miss || cache_.sweep->keeps_hit_line;
+      sweep(bank, cache_.sweep->lines_on_hit, event, number, stays);
     }
     return event;
   }
@@ -215,7 +216,8 @@ void NaiveCache::sweep(std::size_t bank, std::uint64_t lines, const AccessEvent&
     }
     auto& policy = dynamic_cast<SweptPolicy&>(*set.policy);
     const Way way = policy.next();
-    if (event.outcome == Outcome::hit || set.ways[way]->number != line) {
+    const bool may_go = event.outcome == Outcome::hit && !cache_.sweep->keeps_hit_line;
+    if (may_go || set.ways[way]->number != line) {
       policy.take(way);
       set.ways[way].reset();
       ++found;

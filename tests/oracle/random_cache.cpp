@@ -340,7 +340,8 @@ void add_sweep(CacheDescription& cache, Dice& dice) {
   cache.sweep = model::Sweep{.banks = static_cast<std::uint32_t>(banks),
                              .lines_on_hit = static_cast<std::uint32_t>(dice.between(0, 3)),
                              .lines_on_replacement = static_cast<std::uint32_t>(dice.between(0, 3)),
-                             .lines_on_fill = static_cast<std::uint32_t>(dice.between(1, 6))};
+                             .lines_on_fill = static_cast<std::uint32_t>(dice.between(1, 6)),
+                             .keeps_hit_line = dice.one_in(3)};
 }
 
 // In some of them, what lies beside a cache and answers as fast.

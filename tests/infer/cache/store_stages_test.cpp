@@ -158,11 +158,12 @@ TEST(SweepRule, AllNumbersUpToEightArePossible) {
   order.bank_rows = {1, 2};
   order.most_at_once = 5;
   const std::vector<SweepRule> rules = possible_rules(std::vector{replacement("resetting_slru")}, order);
-  EXPECT_EQ(rules.size(), 162U);
+  EXPECT_EQ(rules.size(), 306U);
   EXPECT_EQ(rules.front().sweep,
             (model::Sweep{.banks = 4, .lines_on_hit = 0, .lines_on_replacement = 0, .lines_on_fill = 5}));
   EXPECT_EQ(rules.back().sweep,
-            (model::Sweep{.banks = 4, .lines_on_hit = 8, .lines_on_replacement = 8, .lines_on_fill = 6}));
+            (model::Sweep{
+                .banks = 4, .lines_on_hit = 8, .lines_on_replacement = 8, .lines_on_fill = 6, .keeps_hit_line = true}));
 }
 
 TEST(SweepRule, OnlyPoliciesThatDoTheSameAreJoined) {

@@ -85,6 +85,18 @@ TEST(SweptStore, PoliciesThatAreOneAreNamedTogether) {
   EXPECT_EQ(finding.cache.replacement->equivalent, std::vector<std::string>{"resetting_slru"});
 }
 
+TEST(SweptStore, LinesThatAreHitMayStay) {
+  for (const bool stays : {false, true}) {
+    const model::CacheDescription cache = swept_cache(
+        4, {{9, 12}, {10, 13, 5}, {6, 11}, {7, 9, 15}, {5, 8, 14}, {8, 13}},
+        {.banks = 4, .lines_on_hit = 1, .lines_on_replacement = 2, .lines_on_fill = 5, .keeps_hit_line = stays}, 64,
+        152, 172);
+    const CacheFinding finding = found_of(cache);
+    SCOPED_TRACE(text_of(finding));
+    EXPECT_EQ(finding.cache.replacement, cache.replacement);
+  }
+}
+
 // With one line in each set, a pointer would not come by all sets of a bank.
 TEST(SweptStore, SetsOfTwoWaysAreSweptInTheirOrder) {
   const model::CacheDescription cache =

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <system_error>
 
 #include "cli/nearest_word.hpp"
 #include "model/errors.hpp"
@@ -62,6 +64,23 @@ std::vector<std::string> described_device_names() {
   return names;
 }
 
+namespace {
+
+// Of the files in the folder of one that is not there.
+std::vector<std::string> files_beside(const fs::path& file) {
+  constexpr std::size_t most = 10'000;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  std::vector<std::string> files;
+  std::error_code unreadable;
+  for (fs::directory_iterator entry(folder, unreadable);
+       !unreadable && entry != fs::directory_iterator() && files.size() < most; entry.increment(unreadable)) {
+    files.push_back(entry->path().filename().string());
+  }
+  return files;
+}
+
+}  // namespace
+
 fs::path description_file(const std::string& name_or_file) {
   if (name_or_file.find('/') == std::string::npos) {
     for (const char* folder : described_devices) {
@@ -72,8 +91,12 @@ fs::path description_file(const std::string& name_or_file) {
   }
   std::error_code absent;
   if (!fs::is_regular_file(name_or_file, absent)) {
-    throw InputError("`" + name_or_file + "` is neither a file nor the name of a published device" +
-                     did_you_mean(name_or_file, described_device_names()) + "; `gpuinfer list devices` has the names");
+    std::string meant = did_you_mean(name_or_file, described_device_names());
+    if (meant.empty()) {
+      meant = did_you_mean(fs::path(name_or_file).filename().string(), files_beside(name_or_file));
+    }
+    throw InputError("`" + name_or_file + "` is neither a file nor the name of a published device" + meant +
+                     "; `gpuinfer list devices` has the names");
   }
   return name_or_file;
 }

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "cli/formats/leaf_rows.hpp"
+#include "cli/nearest_word.hpp"
 #include "model/errors.hpp"
 #include "model/printable.hpp"
 
@@ -44,11 +48,11 @@ std::span<const ExportFormat> export_formats() { return formats; }
 const ExportFormat& export_format(std::string_view name) {
   const auto* found = std::ranges::find(formats, name, &ExportFormat::name);
   if (found == formats.end()) {
-    std::string names;
-    for (const ExportFormat& format : formats) {
-      names += (names.empty() ? "" : ", ") + std::string(format.name);
-    }
-    throw InputError(fmt::format("--to: `{}` is not a format; formats are {}", name, names));
+    std::vector<std::string> names;
+    std::ranges::transform(formats, std::back_inserter(names),
+                           [](const ExportFormat& format) { return std::string(format.name); });
+    throw InputError(fmt::format("--to: `{}` is not a format{}; formats are {}", name, did_you_mean(name, names),
+                                 fmt::join(names, ", ")));
   }
   return *found;
 }

@@ -43,6 +43,9 @@ class Help(harness.ProgramTest):
         self.assertIn("did you mean `doctor`?", self.expect(2, "help", "docter").stderr)
         self.assertIn("did you mean `--device`?", self.expect(2, "--target=L1tex", "--devise=host").stderr)
         self.assertIn("did you mean `L1tex`?", self.expect(2, "--target=L1text").stderr)
+        self.assertIn("did you mean `accelsim`?", self.expect(2, "export", "gtx780", "--to=accelsin").stderr)
+        self.write("gpu.yaml", "")
+        self.assertIn("did you mean `gpu.yaml`?", self.expect(2, "report", "gpu.yml").stderr)
         for profile in (("show", "gtx870"), ("--target=L1tex", "--device=virtual:gtx870"), ("diff", "gtx780", "gtx870")):
             self.assertIn("did you mean `gtx780`?", self.expect(2, *profile).stderr)
         for unlike in (("frobnicate",), ("show", "frobnicate")):

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "infer/asking/stream.hpp"
 #include "infer/cache/set_map.hpp"
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
@@ -55,6 +57,36 @@ AccessSequence even_lines(const Interrogator& device, RandomLines& lines, const 
   }
   lines.random().shuffle(drawn);
   return drawn;
+}
+
+// Just as many lines of the first bank as it has room for, only one of them in its first set, which the pointer comes
+// by first: a hit of that one finds it next to go. None where sets have too few ways.
+std::optional<RandomRun> ask_first_set(Interrogator& device, model::Random& random, const RandomLines& lines,
+                                       const TagStore& tags, const SweepOrder& order,
+                                       const model::IndexFunction& index) {
+  const std::uint32_t sets = tags.sets.names.sets();
+  const std::uint32_t others = sets / order.banks() - 1;
+  const auto room = static_cast<std::uint32_t>(order.lines_of_bank) - 1;
+  if (others == 0 || room > others * tags.ways) {
+    return std::nullopt;
+  }
+  std::vector<std::uint32_t> wanted(sets);
+  wanted.front() = 1;
+  for (std::uint32_t line = 0; line < room; ++line) {
+    ++wanted[1 + line % others];
+  }
+  AccessSequence warm;
+  AccessSequence first;
+  for (const Offsets& of_set : LinesOfSets(device, index, lines.line_bytes()).draw(wanted, random)) {
+    first = warm.empty() ? of_set : first;
+    warm.insert(warm.end(), of_set.begin(), of_set.end());
+  }
+  if (first.size() != 1) {
+    return std::nullopt;
+  }
+  RandomRun run{.question = device.question(std::move(warm), model::repeated(first, 2)), .readings = {}};
+  run.readings = device.ask_voted({&run.question, 1}, device.votes_needed()).front();
+  return run;
 }
 
 // Numbers of lines that the store may hold, as many in each bank.
@@ -109,11 +141,11 @@ std::uint64_t find_store_lines(Interrogator& device, RandomLines& lines, const S
   return left.front();
 }
 
-}  // namespace
+// Votes let hardly one misread pass in a million.
+constexpr std::size_t most_wrong = 2;
 
-bool explains(const model::CacheDescription& cache, const RandomRun& run, model::Address address) {
-  // Votes let hardly one misread pass in a million.
-  constexpr std::size_t most_wrong = 2;
+// Counts no further than to one too many.
+std::size_t wrong_readings(const model::CacheDescription& cache, const RandomRun& run, model::Address address) {
   const auto simulator = model::CacheSimulator::make(cache, 0);
   const std::vector<model::Outcome> outcomes = outcomes_of(*simulator, run.question, address);
   std::size_t wrong = 0;
@@ -122,7 +154,41 @@ bool explains(const model::CacheDescription& cache, const RandomRun& run, model:
         run.readings[i] != Reading::unclear && (run.readings[i] == Reading::miss) != is_miss(outcomes[i]);
     wrong += is_wrong ? 1U : 0U;
   }
-  return wrong <= most_wrong;
+  return wrong;
+}
+
+// Hits that find their own line next to go are rare among random loads where banks have many sets.
+void rule_out_by_first_sets(Interrogator& device, const RandomLines& lines, const TagStore& tags,
+                            const SweepOrder& order, model::CacheDescription swept, std::vector<SweepRule>& left) {
+  constexpr std::size_t looks = 8;
+  model::Random random = stream(device.settings(), "lines of the first set");
+  std::vector<RandomRun> runs;
+  try {
+    while (runs.size() < looks) {
+      std::optional<RandomRun> run = ask_first_set(device, random, lines, tags, order, *swept.index);
+      if (!run) {
+        return;
+      }
+      runs.push_back(*std::move(run));
+    }
+  } catch (const QuestionRefused&) {  // as recordings do
+    return;
+  }
+  std::erase_if(left, [&](const SweepRule& rule) {
+    swept.replacement = rule.policy;
+    swept.sweep = rule.sweep;
+    std::size_t wrong = 0;
+    for (const RandomRun& run : runs) {
+      wrong += wrong_readings(swept, run, device.buffer().address);
+    }
+    return wrong > most_wrong;
+  });
+}
+
+}  // namespace
+
+bool explains(const model::CacheDescription& cache, const RandomRun& run, model::Address address) {
+  return wrong_readings(cache, run, address) <= most_wrong;
 }
 
 // A fill that is the first too many is seen to drive out `most_at_once`; the new line itself may count as one more.
@@ -162,7 +228,7 @@ std::vector<SweepRule> joined_alike(std::vector<SweepRule> rules, std::uint32_t 
 
 SweepRule find_sweep_rule(Interrogator& device, RandomLines& lines, const StoreSize& smallest, const TagStore& tags,
                           const SweepOrder& order, const model::CacheDescription& cache) {
-  constexpr std::size_t most_runs = 16;
+  constexpr std::size_t most_runs = 8;
   constexpr std::size_t fewest_runs = 2;
   constexpr std::size_t accesses = 2000;
   const Under small(device, smallest.circumstances());
@@ -180,6 +246,9 @@ SweepRule find_sweep_rule(Interrogator& device, RandomLines& lines, const StoreS
       swept.sweep = rule.sweep;
       return !explains(swept, answered, device.buffer().address);
     });
+  }
+  if (left.size() > 1) {
+    rule_out_by_first_sets(device, lines, tags, order, swept, left);
   }
   left = joined_alike(std::move(left), tags.ways);
   device.learned(left.empty() ? "no numbers explain them" : "so many are left", before, left.size());

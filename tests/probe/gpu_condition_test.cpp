@@ -189,13 +189,20 @@ TEST(ConditionWatch, LooksAfterTheFirstQuestionsAndThenSeldom) {
   EXPECT_EQ(looks, before + 1);
 }
 
-TEST(ConditionWatch, DiscardsAPieceOnceTheGpuIsCalm) {
-  GpuCondition now = quiet();
+// One piece of it was asked beside another process.
+ConditionWatch crowded_watch(GpuCondition& now) {
+  now = quiet();
   now.other_processes = 1;
-  ConditionWatch watch([&] { return now; });
+  ConditionWatch watch([&now] { return now; });
   static_cast<void>(watch.begin([] {}));
   watch.begin_piece();
   watch.look_if_due();
+  return watch;
+}
+
+TEST(ConditionWatch, DiscardsAPieceOnceTheGpuIsCalm) {
+  GpuCondition now;
+  ConditionWatch watch = crowded_watch(now);
   EXPECT_EQ(watch.disturbances().size(), 1U);
   EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::disturbed);
   now.other_processes = 0;
@@ -220,12 +227,8 @@ TEST(ConditionWatch, DiscardsAPieceWhoseClocksChangedOnceTheyAreAsAtFirst) {
 }
 
 TEST(ConditionWatch, DiscardsNothingWhereAnEarlierPieceWasTouched) {
-  GpuCondition now = quiet();
-  now.other_processes = 1;
-  ConditionWatch watch([&] { return now; });
-  static_cast<void>(watch.begin([] {}));
-  watch.begin_piece();
-  watch.look_if_due();
+  GpuCondition now;
+  ConditionWatch watch = crowded_watch(now);
   watch.begin_piece();
   now.other_processes = 0;
   EXPECT_EQ(watch.discard_piece([] {}), model::PieceState::settled);

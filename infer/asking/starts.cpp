@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/asking/starts.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <set>
 
 namespace gpuinfer::infer {
@@ -29,9 +31,12 @@ std::vector<model::Question> Starts::primed(std::span<const model::Question> que
 }
 
 // Everything in reach but the blocks that the question touches, so that no line of it is brought back by its neighbour.
+// Of a small buffer large blocks would leave nothing, or only lines of other sets.
 AccessSequence Starts::flood_around(const AccessSequence& warm, const AccessSequence& record) const {
   constexpr std::uint64_t smallest_flood_bytes = 256U << 10U;
-  const std::uint64_t block_bytes = flood_block_bytes_;
+  constexpr std::uint64_t least_blocks = 16;
+  const std::uint64_t block_bytes =
+      std::clamp(std::bit_floor(buffer().bytes) / least_blocks, flood_stride_bytes_, flood_block_bytes_);
   std::set<std::uint64_t> touched;
   for (const AccessSequence* sequence : {&warm, &record}) {
     for (const std::uint64_t offset : *sequence) {

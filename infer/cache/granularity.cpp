@@ -435,6 +435,19 @@ std::optional<std::uint64_t> between_neighbours(const Offsets& begins, std::uint
   return std::nullopt;
 }
 
+// Before anything is loaded.
+bool any_is_present(Interrogator& device, const Offsets& offsets) {
+  if (!device.starts_flooded()) {
+    return false;
+  }
+  std::vector<model::Question> alone;
+  for (const std::uint64_t offset : offsets) {
+    alone.push_back(device.question({}, {offset}));
+  }
+  const auto readings = device.ask_voted(alone, device.votes_needed());
+  return std::ranges::any_of(readings, [](const auto& reading) { return reading[0] != Reading::miss; });
+}
+
 FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint64_t reach, Walk walk) {
   // The misses stand where granules begin, whatever their size.
   const std::uint64_t step = std::max(model::load_bytes, reach / 32);
@@ -469,7 +482,9 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
       checked[3][0] != Reading::miss) {
     return {.sector_bytes = {},
-            .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work"};
+            .reason = any_is_present(device, {first + spacing, first - model::load_bytes})
+                          ? "no flood evicts the lines that were asked about, so nothing shows what a miss brings"
+                          : "a miss brings more than the aligned block it lies in: a prefetch is at work"};
   }
   return {.sector_bytes = spacing, .reason = {}};
 }

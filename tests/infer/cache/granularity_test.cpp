@@ -106,6 +106,54 @@ TEST(FillGranularity, ALineThatNoFloodEvictsIsNoStructure) {
   }
 }
 
+// Four sets by two bits of the address, in a small buffer.
+class SetsByBits final : public foreign::Cache {
+ public:
+  SetsByBits(unsigned low, unsigned high) : low_(low), high_(high) {}
+
+  unsigned load(std::uint64_t address) override {
+    const std::size_t set = (address >> low_ & 1U) + 2 * (address >> high_ & 1U);
+    return sets_.load_in(set, address / line_bytes) ? 0 : 1;
+  }
+
+ private:
+  unsigned low_;
+  unsigned high_;
+  foreign::SetArray sets_ = foreign::ordered_sets(4, 3, foreign::lru);
+};
+
+TEST(FillGranularity, ASmallBufferHasRoomForAFlood) {
+  for (const auto& [low, high] : {std::pair{6U, 11U}, std::pair{7U, 10U}, std::pair{5U, 6U}}) {
+    foreign::Device device([&] { return std::make_unique<SetsByBits>(low, high); }, foreign::two_levels, 1U << 12U);
+    device.refuse_clean_starts();
+    const Settings settings;
+    Interrogator interrogator = calibrated(device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+    const FillGranularity fill = find_fill_granularity(interrogator);
+    EXPECT_EQ(fill.sector_bytes, line_bytes) << "bits " << low << ", " << high << ": " << fill.reason;
+  }
+}
+
+// Neighbours share a set with nothing else, so loads of other blocks leave them where they are.
+class SetsOfNeighbours final : public foreign::Cache {
+ public:
+  unsigned load(std::uint64_t address) override { return sets_.load_in(address / 256, address / line_bytes) ? 0 : 1; }
+
+ private:
+  foreign::SetArray sets_ = foreign::ordered_sets(16, 3, foreign::lru);
+};
+
+TEST(FillGranularity, LinesThatNoFloodEvictsAreNoPrefetch) {
+  foreign::Device device([] { return std::make_unique<SetsOfNeighbours>(); }, foreign::two_levels, 1U << 12U);
+  device.refuse_clean_starts();
+  const Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+  const FillGranularity fill = find_fill_granularity(interrogator);
+  EXPECT_FALSE(fill.sector_bytes);
+  EXPECT_NE(fill.reason.find("no flood evicts"), std::string::npos) << fill.reason;
+}
+
 // Of a cache that is empty, each second line comes along with the one before it.
 class PairsOfLines final : public foreign::Cache {
  public:

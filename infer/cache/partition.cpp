@@ -247,6 +247,7 @@ bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& lin
         switch (found[i].kind) {
           case SetOfLine::Kind::of_set:
             sets[found[i].set].lines.push_back(chunk[i]);
+            has_claimed_by_number_ = true;
             break;
           case SetOfLine::Kind::of_none:
             others.push_back(chunk[i]);
@@ -263,6 +264,36 @@ bool Partitioner::claim_by_number(std::vector<ConflictClass>& sets, Offsets& lin
   }
   lines = joined(others, unclear);
   return unclear.empty();
+}
+
+// Lines were claimed by number for sets of which it later turned out that not all their lines thrash. Then chance may
+// have taken some of them to other sets than their own: in the place of members that are known, those do not make a set
+// overflow. They leave.
+Offsets Partitioner::wrongly_claimed(std::vector<ConflictClass>& sets) {
+  if (conflicts_->always_thrashes() || !std::exchange(has_claimed_by_number_, false)) {
+    return {};
+  }
+  Offsets wrong;
+  for (ConflictClass& set : sets) {
+    const std::size_t known = std::size_t{set.ways} + 1;
+    const auto belong = [&](std::span<const std::uint64_t> claimed) {
+      return conflicts_->overflow(joined(std::span(set.lines).first(known - claimed.size()), claimed));
+    };
+    const Offsets claimed(set.lines.begin() + static_cast<std::ptrdiff_t>(known), set.lines.end());
+    set.lines.resize(known);
+    for (std::size_t next = 0; next < claimed.size();) {
+      const auto some = std::span(claimed).subspan(next, std::min<std::size_t>(set.ways, claimed.size() - next));
+      next += some.size();
+      if (belong(some)) {
+        set.lines.insert(set.lines.end(), some.begin(), some.end());
+        continue;
+      }
+      for (const std::uint64_t& line : some) {
+        (belong({&line, 1}) ? set.lines : wrong).push_back(line);
+      }
+    }
+  }
+  return wrong;
 }
 
 void Partitioner::claim(std::vector<ConflictClass>& sets, Offsets& chunk) {
@@ -431,6 +462,12 @@ void Partitioner::settle(Partition& partition, Offsets& resident, std::vector<Of
   // One of the many decisions on lines may have overlooked one, which then stays among those that fit.
   claim(partition.classes, resident);
   claim_by_laps(partition.classes, resident);
+  if (Offsets wrong = wrongly_claimed(partition.classes); !wrong.empty()) {
+    chunks = in_fitting_chunks(std::move(wrong));
+    if (!assign(partition, resident, chunks)) {
+      return;
+    }
+  }
   // Sets with more ways than the window has lines for them show up further out.
   while (!resident.empty() && partition.window.size() < buffer_lines_) {
     chunks = further_chunks(partition, partition.window.size() + partition.window.size() / 2, resident);
@@ -456,10 +493,14 @@ bool Partitioner::assign(Partition& partition, Offsets& resident, std::vector<Of
     return count;
   };
   const std::size_t all = remaining() + resident.size();
-  for (Offsets& chunk : chunks) {
+  for (std::size_t next = 0; next < chunks.size(); ++next) {
     if (is_too_dear(partition)) {
       return false;
     }
+    if (Offsets wrong = wrongly_claimed(partition.classes); !wrong.empty()) {
+      std::ranges::move(in_fitting_chunks(std::move(wrong)), std::back_inserter(chunks));
+    }
+    Offsets& chunk = chunks[next];
     device_->report("partition into sets: " + std::to_string(partition.classes.size()) + " found",
                     0.2 + 0.4 * (1.0 - static_cast<double>(remaining() + resident.size()) / static_cast<double>(all)));
     claim(partition.classes, chunk);
@@ -534,6 +575,7 @@ void Partitioner::extend(Partition& partition, std::size_t lines) {
       claim(partition.classes, chunk);
     }
   }
+  std::ranges::move(in_fitting_chunks(wrongly_claimed(partition.classes)), std::back_inserter(chunks));
   // What is left is of sets of which the window had too few lines.
   std::erase_if(chunks, &Offsets::empty);
   if (partition.complete && !chunks.empty()) {

@@ -51,6 +51,7 @@ class Partitioner {
   void claim_members(ConflictClass& set, Offsets& chunk);
   void claim_by_laps(std::vector<ConflictClass>& sets, Offsets& lines);
   [[nodiscard]] bool claim_by_number(std::vector<ConflictClass>& sets, Offsets& lines);
+  [[nodiscard]] Offsets wrongly_claimed(std::vector<ConflictClass>& sets);
   void find_thrashing_sets(std::vector<ConflictClass>& sets, Offsets& resident, Offsets& further);
   [[nodiscard]] std::optional<std::vector<ConflictClass>> complete(std::span<const SetOverflow> overflows,
                                                                    Offsets& further);
@@ -75,6 +76,7 @@ class Partitioner {
   std::size_t accesses_at_last_set_ = 0;  // that was found
   std::size_t sets_found_ = 0;
   bool neighbours_crowd_ = false;
+  bool has_claimed_by_number_ = false;
   bool witness_helps_ = false;  // where the laps of Conflicts show too little, and are no cheaper
   model::Random random_;
 };

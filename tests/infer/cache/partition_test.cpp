@@ -245,6 +245,33 @@ TEST(Partitioner, LinesThatSurviveALapAreNotLeftOver) {
   EXPECT_EQ(partition.classes.size(), sets);
 }
 
+// Sets of one way thrash under every policy, which says nothing about the others: by chance their lines go with those
+// of the first set.
+TEST(Partitioner, ChanceIsNotTakenForThrashingWhereTheFirstSetHasOneWay) {
+  for (std::uint64_t device_seed = seed; device_seed < seed + 20; ++device_seed) {
+    const std::vector<std::uint32_t> ways{4, 4, 1, 2, 2, 3, 2, 2};
+    const model::ModuloIndex index{.granule_bytes = 4 * line_bytes, .sets_count = 8};
+    const auto device = device_of(cache_of(ways, index, replacement("random")), {.jitter_cycles = 2}, device_seed);
+    const Settings settings;
+    Interrogator interrogator = calibrated(*device, settings);
+    ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+    interrogator.set_line(line_bytes);
+    Conflicts conflicts(interrogator, seed);
+    Partitioner partitioner(interrogator, conflicts, line_bytes, 9);
+    std::string reason;
+    std::optional<ConflictClass> first = partitioner.first_set(reason);
+    ASSERT_TRUE(first) << reason;
+    const Partition partition = partitioner.find(*std::move(first));
+    ASSERT_TRUE(partition.complete) << partition.reason;
+    EXPECT_EQ(partition.classes.size(), ways.size());
+    for (const ConflictClass& set : partition.classes) {
+      for (const std::uint64_t line : set.lines) {
+        EXPECT_EQ(line / line_bytes / 4 % 8, set.lines.front() / line_bytes / 4 % 8) << "line " << line / line_bytes;
+      }
+    }
+  }
+}
+
 // A tree of bits, each pointing to the part that was not touched last, over any number of ways: the first part of each
 // holds the largest power of two that leaves some for the other.
 class UnevenTreeSet final : public foreign::WaySet {

@@ -36,8 +36,8 @@ constexpr std::size_t fewest_per_set = 300;
 constexpr std::size_t most_pooled = 40000;
 
 // How often accesses are misread is known within limits only, so several rates are tried: as counted, never quite
-// zero, and up to the bounds. After a flood, hits that were counted as misread may have been misses, as chance keeps
-// lines or not.
+// zero, and up to the bounds and as far below. Thousands of victims tell such rates apart. After a flood, hits that
+// were counted as misread may have been misses, as chance keeps lines or not.
 std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::vector<VictimSequence>& observed) {
   const LevelClassifier& classifier = device.classifier();
   const ReadingRates counted = reading_rates(classifier, observed);
@@ -45,10 +45,13 @@ std::vector<ReadingRates> possible_rates(const Interrogator& device, const std::
                                   {.hit_misreads = classifier.hit_misread_rate(),
                                    .miss_misreads = classifier.miss_misread_rate(),
                                    .unclear = unclear_share(observed)}};
-  for (const double part : {0.5, 1.0}) {
+  const auto towards = [](double counted_rate, double bound, double part) {
+    return std::max(0.0, std::lerp(counted_rate, bound, part));
+  };
+  for (const double part : {0.5, 1.0, -0.5, -1.0}) {
     rates.push_back(counted);
-    rates.back().hit_misreads = std::lerp(counted.hit_misreads, classifier.hit_misread_bound(), part);
-    rates.back().miss_misreads = std::lerp(counted.miss_misreads, classifier.miss_misread_bound(), part);
+    rates.back().hit_misreads = towards(counted.hit_misreads, classifier.hit_misread_bound(), part);
+    rates.back().miss_misreads = towards(counted.miss_misreads, classifier.miss_misread_bound(), part);
   }
   if (device.starts_flooded()) {
     for (const double share : {0.8, 0.65, 0.5, 0.35, 0.2, 0.0}) {

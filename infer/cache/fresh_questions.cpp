@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -220,6 +221,16 @@ void play_history(const Interrogator& device, const model::CacheDescription& cac
   }
 }
 
+// With a stream of chance of its own.
+std::unique_ptr<model::CacheSimulator> after_history(const Interrogator& device, const model::CacheDescription& cache,
+                                                     const FreshQuestion& fresh, std::uint64_t history) {
+  auto simulator = model::CacheSimulator::make(cache, history);
+  if (!starts_alike(device, cache)) {
+    play_history(device, cache, fresh, history, *simulator);
+  }
+  return simulator;
+}
+
 }  // namespace
 
 std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, const model::CacheDescription& cache,
@@ -242,19 +253,20 @@ std::vector<std::optional<bool>> predicted_misses(const Interrogator& device, co
   return predicted;
 }
 
+std::vector<model::Outcome> outcomes_after(const Interrogator& device, const model::CacheDescription& cache,
+                                           const FreshQuestion& fresh, std::uint64_t history) {
+  const auto simulator = after_history(device, cache, fresh, history);
+  return outcomes_of(*simulator, put_to_simulator(device, cache, fresh), device.buffer().address);
+}
+
 std::vector<std::vector<model::AccessEvent>> possible_events(const Interrogator& device,
                                                              const model::CacheDescription& cache,
                                                              const FreshQuestion& fresh, std::uint64_t histories) {
-  const bool from_empty = starts_alike(device, cache);
   const model::Question question = put_to_simulator(device, cache, fresh);
-  const bool is_one = from_empty && model::is_deterministic(*cache.replacement);
+  const bool is_one = starts_alike(device, cache) && model::is_deterministic(*cache.replacement);
   std::vector<std::vector<model::AccessEvent>> possible;
   for (std::uint64_t history = 0; history < (is_one ? 1 : histories); ++history) {
-    const auto simulator = model::CacheSimulator::make(cache, history);
-    if (!from_empty) {
-      play_history(device, cache, fresh, history, *simulator);
-    }
-    possible.push_back(events_of(*simulator, question, device.buffer().address));
+    possible.push_back(events_of(*after_history(device, cache, fresh, history), question, device.buffer().address));
   }
   return possible;
 }

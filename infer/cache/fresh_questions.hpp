@@ -78,6 +78,11 @@ using Answers = std::vector<std::vector<float>>;
                                                                 const model::CacheDescription& cache,
                                                                 const FreshQuestion& fresh, std::uint64_t histories);
 
+// Of the recorded accesses, after one history and with one stream of chance, each another for each number.
+[[nodiscard]] std::vector<model::Outcome> outcomes_after(const Interrogator& device,
+                                                         const model::CacheDescription& cache,
+                                                         const FreshQuestion& fresh, std::uint64_t history);
+
 // The recorded accesses, loads or stores, once for each of so many histories and streams of chance, where these matter.
 [[nodiscard]] std::vector<std::vector<model::AccessEvent>> possible_events(const Interrogator& device,
                                                                            const model::CacheDescription& cache,

@@ -257,39 +257,84 @@ std::vector<FreshQuestion> fresh_questions(const Interrogator& device, const mod
 // is wrong, and the rest of the cache may look like a smaller one with another policy. Such lines show when everything
 // in reach is loaded again and again; forwards and backwards, because a policy that replaces what was hit last hands
 // the place on to a neighbour, and back.
-bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache) {
-  const std::uint64_t line_bytes = *cache.line_bytes;
-  const std::uint64_t first = bytes_to_next(device.buffer().address, line_bytes);
-  const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
-  AccessSequence there_and_back = all;
-  there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
-  const unsigned votes = device.votes_needed();
-  // A line that is loaded again while it is present takes the place even of lines that were hit before (LIP).
-  AccessSequence warm;
-  for (const std::uint64_t offset : there_and_back) {
-    warm.insert(warm.end(), device.floods_by_loads() ? 2 : 1, offset);
+struct PassesOverAll {
+  std::size_t places = 0;  // each line there, and each back
+  model::Question question;
+
+  PassesOverAll(const Interrogator& device, std::uint64_t line_bytes, unsigned times) {
+    const std::uint64_t first = bytes_to_next(device.buffer().address, line_bytes);
+    const AccessSequence all = model::cold_pass(first, device.buffer().bytes - first, line_bytes);
+    AccessSequence there_and_back = all;
+    there_and_back.insert(there_and_back.end(), all.rbegin(), all.rend());
+    // A line that is loaded again while it is present takes the place even of lines that were hit before (LIP).
+    AccessSequence warm;
+    for (const std::uint64_t offset : there_and_back) {
+      warm.insert(warm.end(), device.floods_by_loads() ? 2 : 1, offset);
+    }
+    places = there_and_back.size();
+    question = device.question_unflooded(std::move(warm), model::repeated(there_and_back, times));
   }
-  const model::Question passes = device.question_unflooded(std::move(warm), model::repeated(there_and_back, votes));
+};
+
+bool shows_old_lines(Interrogator& device, const model::CacheDescription& cache) {
+  const PassesOverAll passes(device, *cache.line_bytes, device.votes_needed());
   constexpr std::uint64_t histories = 12;  // passes over everything leave little of them
-  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes}, histories);
-  const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes, 1}).front());
+  const auto predicted = predicted_misses(device, cache, {.primer = {}, .question = passes.question}, histories);
+  const std::vector<double> ratios = device.classifier().log_ratios(device.latencies({&passes.question, 1}).front());
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < there_and_back.size(); ++i) {
+  for (std::size_t i = 0; i < passes.places; ++i) {
     double for_miss = 0;
     bool is_predicted = true;
-    for (std::size_t place = i; place < predicted.size(); place += there_and_back.size()) {
+    for (std::size_t place = i; place < predicted.size(); place += passes.places) {
       for_miss += ratios[place];
       is_predicted = is_predicted && predicted[place] && predicted[place] == predicted[i];
     }
     const bool is_clear = std::abs(for_miss) >= conclusive_log_ratio;
     wrong += is_predicted && is_clear && (for_miss > 0) != *predicted[i] ? 1U : 0U;
   }
-  return binomial_upper_tail(wrong, there_and_back.size(), wrong_verdict) < least_p_value;
+  return binomial_upper_tail(wrong, passes.places, wrong_verdict) < least_p_value;
+}
+
+// Which lines miss in a pass chance decides. So of the places at which some simulations never hit, those count at which
+// all passes hit, against as many as other simulations have.
+bool shows_more_old_lines_than_chance(Interrogator& device, const model::CacheDescription& cache) {
+  constexpr unsigned times = 4;
+  constexpr std::size_t most_simulated = std::size_t{1} << 25U;
+  constexpr std::size_t first_histories = 12;
+  const PassesOverAll passes(device, *cache.line_bytes, times);
+  const std::size_t accesses = passes.question.warm.size() + passes.question.record.size();
+  const std::size_t histories =
+      std::clamp<std::size_t>(most_simulated / accesses, 2 * first_histories, 10 * first_histories);
+  std::vector<bool> never_hits(passes.places, true);
+  const auto hit_in_all_passes = [&](const auto& is_miss) {
+    std::vector<bool> hits = never_hits;
+    for (std::size_t i = 0; i < passes.question.record.size(); ++i) {
+      hits[i % hits.size()] = hits[i % hits.size()] && !is_miss(i);
+    }
+    return static_cast<std::size_t>(std::ranges::count(hits, true));
+  };
+  std::size_t by_chance = 0;
+  for (std::size_t history = 0; history < histories; ++history) {
+    const auto outcomes = outcomes_after(device, cache, {.primer = {}, .question = passes.question}, history);
+    if (history >= first_histories) {
+      by_chance += hit_in_all_passes([&](std::size_t i) { return model::is_miss(outcomes[i]); });
+      continue;
+    }
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      never_hits[i % never_hits.size()] = never_hits[i % never_hits.size()] && model::is_miss(outcomes[i]);
+    }
+  }
+  const std::vector<float> latencies = device.latencies({&passes.question, 1}).front();
+  const std::size_t stay =
+      hit_in_all_passes([&](std::size_t i) { return device.classifier().read(latencies[i]) == Reading::miss; });
+  const double expected = static_cast<double>(by_chance + 1) / static_cast<double>(histories - first_histories + 1);
+  return poisson_upper_tail(stay, expected) < least_p_value;
 }
 
 // What stays for ever shows again, and misreads hardly do.
 bool keeps_old_lines(Interrogator& device, const model::CacheDescription& cache) {
-  return shows_old_lines(device, cache) && shows_old_lines(device, cache);
+  const auto shows = model::is_deterministic(*cache.replacement) ? shows_old_lines : shows_more_old_lines_than_chance;
+  return shows(device, cache) && shows(device, cache);
 }
 
 // Of lines that fit some may have missed all the same, and have been counted as misread. Loads of lines that were just

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <random>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "infer/cache/granularity.hpp"
 #include "model/access_sequence.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 #include "tests/infer/without_starts.hpp"
 
@@ -22,10 +25,9 @@ namespace gpuinfer::infer {
 namespace {
 
 Verification verify_flooded(const model::CacheDescription& cache, const model::NoiseDescription& noise,
-                            std::uint64_t seed) {
-  constexpr std::uint64_t small_buffer_bytes = 1U << 16U;
+                            std::uint64_t seed, std::uint64_t buffer_bytes = 1U << 16U) {
   WithoutStarts device(device_of(cache, noise, seed), {model::StartState::clean, model::StartState::invalidated});
-  device.say_buffer_has(small_buffer_bytes);
+  device.say_buffer_has(buffer_bytes);
   Settings settings;
   settings.seed = seed;
   Interrogator interrogator = calibrated(device, settings);
@@ -61,6 +63,68 @@ TEST(Prediction, StrangersMayBeThereAfterAFlood) {
       question_over(interrogator, {.sets = 1, .asked = {lines}, .conditioning = {model::repeated(lines, 2)}}, lines);
   const auto predicted = predicted_misses(interrogator, cache, fresh, histories);
   EXPECT_EQ(predicted.front(), std::nullopt);
+}
+
+// Lines that stay for a while by chance are not predicted one by one.
+TEST(Prediction, WhatChanceKeepsForAWhileIsNoOldLine) {
+  const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{16}}}, .equivalent = {}};
+  const model::CacheDescription cache = cache_of({42, 40, 71, 38, 25, 42, 54, 49, 60, 31, 34, 37, 61, 41, 23, 64},
+                                                 model::BitsIndex{.bits = {5, 6, 7, 8}}, coin);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    const Verification verification = verify_flooded(cache, {}, seed, 1U << 19U);
+    EXPECT_TRUE(verification.holds) << "seed " << seed << ": " << verification.reason;
+  }
+}
+
+// Beside the set by chance, one way of each keeps what came first.
+class KeptBesideChance final : public foreign::Cache {
+ public:
+  KeptBesideChance(std::size_t sets, std::size_t ways, std::mt19937_64& random)
+      : kept_(sets), others_(sets, [&, ways](std::size_t) { return std::make_unique<Drawing>(ways, random); }) {}
+
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / line_bytes;
+    std::optional<std::uint64_t>& kept = kept_[line % kept_.size()];
+    if (!kept && line >= kept_.size() * 1000) {
+      kept = line;
+      return 1;
+    }
+    return kept != line && others_.load(address) != 0 ? 1 : 0;
+  }
+
+ private:
+  class Drawing final : public foreign::WaySet {
+   public:
+    Drawing(std::size_t ways, std::mt19937_64& random) : WaySet(ways), random_(&random) {}
+
+   private:
+    void touch(std::size_t /*way*/) override {}
+    std::size_t victim() override { return (*random_)() % ways(); }
+
+    std::mt19937_64* random_;
+  };
+
+  std::vector<std::optional<std::uint64_t>> kept_;
+  foreign::SetArray others_;
+};
+
+TEST(Prediction, LinesThatStayForEverShowBesideChance) {
+  constexpr std::uint32_t sets = 8;
+  constexpr std::uint32_t ways = 6;
+  std::mt19937_64 random(5);
+  foreign::Device device([&] { return std::make_unique<KeptBesideChance>(sets, ways, random); }, foreign::two_levels,
+                         1U << 19U);
+  device.refuse_clean_starts();
+  const Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+  interrogator.set_fill_granularity(line_bytes);
+  interrogator.set_line(line_bytes);
+  const Verification verification = verify(
+      interrogator,
+      cache_of(std::vector<std::uint32_t>(sets, ways), model::BitsIndex{.bits = {5, 6, 7}}, replacement("random")));
+  EXPECT_FALSE(verification.holds);
+  EXPECT_TRUE(verification.reason.starts_with("some lines stay for ever")) << verification.reason;
 }
 
 // Among thousands of votes one is wrong now and then.

@@ -59,15 +59,36 @@ __device__ bool take_seat(const BankLaunch& launch) {
   return true;
 }
 
+// Parameters of a kernel are constants: where they are read in the loop, their line takes room in the caches that are
+// asked about. What was loaded from shared memory stays in registers.
+template <class T>
+__device__ T by_way_of_shared_memory(T parameter) {
+  __shared__ volatile T place;
+  place = parameter;
+  return place;
+}
+
+template <class T>
+__device__ T* by_way_of_shared_memory(T* parameter) {
+  // What comes from there may point anywhere, as far as the compiler knows.
+  return static_cast<T*>(__cvta_global_to_generic(by_way_of_shared_memory(__cvta_generic_to_global(parameter))));
+}
+
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(1) play_bank(const BankLaunch launch) {
+extern "C" __global__ void __launch_bounds__(1) play_bank(const BankLaunch parameters) {
   __shared__ std::uint64_t barrier;
   __shared__ alignas(16) std::uint32_t chunk[bank_chunk_accesses];
 
-  if (!take_seat(launch)) {
+  if (!take_seat(parameters)) {
     return;
   }
+  const BankLaunch launch{.turns = by_way_of_shared_memory(parameters.turns),
+                          .accesses = by_way_of_shared_memory(parameters.accesses),
+                          .latency_cycles = by_way_of_shared_memory(parameters.latency_cycles),
+                          .count = by_way_of_shared_memory(parameters.count),
+                          .bank = by_way_of_shared_memory(parameters.bank),
+                          .sm = parameters.sm};
   Transfer transfer(barrier);
   volatile std::uint32_t& next = launch.turns->next;
   const std::uint64_t begin = __cvta_generic_to_constant(constants);

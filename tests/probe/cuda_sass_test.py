@@ -8,7 +8,7 @@ usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE RUN_IMMEDIATES]     (exit s
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
-nothing goes through L1 but the store of those that store as well and one look-up of a texture, and its lines are dropped in one place only. In the image RUN_CODE: as many clocks as pieces
+nothing goes through L1 but the store of those that store as well and one look-up of a texture, and its lines are dropped in one place only. PLAY_BANK reads no parameter as it plays. In the image RUN_CODE: as many clocks as pieces
 and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES: as many
 clocks, and the address of one constant for each piece. In the kernels
 of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
@@ -119,6 +119,19 @@ def timing_faults(code, timed_load, is_skipped=False):
         yield "does not come back for the next access"
     elif not any(instruction.opcode.startswith(("STS", "STG")) for instruction in code[second:end]):
         yield "does not store the latency"
+
+
+def parameter_faults(code):
+    """Yields a sentence for each parameter of the kernel, a constant itself, that is read as accesses are played."""
+    clocks = clocks_of(code)
+    ends = [i for i, instruction in enumerate(code) if instruction.opcode == "BRA" and clocks and i > clocks[-1]]
+    for end in ends:
+        begin = int(code[end].operands[-1], 16)
+        if begin <= code[clocks[0]].address:
+            for instruction in code[:end]:
+                if instruction.address >= begin and any("c[0x0]" in operand for operand in instruction.operands):
+                    yield f"reads a parameter with {instruction}"
+            return
 
 
 def l1_faults(code, timed_load):
@@ -273,7 +286,7 @@ def main():
             judge(architecture, *faults)
     for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):
         if name == "play_bank":
-            judge(architecture, name, timing_faults(code, TIMED_LOADS["Constant"]))
+            judge(architecture, name, [*timing_faults(code, TIMED_LOADS["Constant"]), *parameter_faults(code)])
     for architecture, name, code in kernels(disassembled(cuobjdump, run_code)):
         if name == "run_code":
             judge(architecture, name, code_faults(code))

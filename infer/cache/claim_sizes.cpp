@@ -204,6 +204,34 @@ void claim_room(Interrogator& asker, CacheClaims& claims) {
 
 namespace {
 
+// Contiguous lines from aligned_start() on, before one meets a full set.
+Bytes lines_that_fit(const Interrogator& asker, const model::IndexFunction& index,
+                     const std::vector<std::uint32_t>& ways, Bytes line_bytes) {
+  std::vector<std::uint32_t> room = ways;
+  const Bytes lines_of_buffer = (asker.buffer().bytes - aligned_start(asker)) / line_bytes;
+  for (Bytes line = 0; line < lines_of_buffer; ++line) {
+    std::uint32_t& left = room[model::set_of(index, asker.address_of(aligned_start(asker) + line * line_bytes))];
+    if (left == 0) {
+      return line;
+    }
+    --left;
+  }
+  return lines_of_buffer;
+}
+
+// Sets and index say how many contiguous lines fit. Where these fitted in laps, but for a few more at most, which the
+// nearer level answered for, they are the onset; an onset that was measured otherwise was disturbed.
+void claim_onset_of_sets(const Interrogator& asker, const OuterSetsFit& sets, CacheClaims& claims) {
+  const Bytes line_bytes = *claims.line_bytes.value;
+  const Bytes lines = lines_that_fit(asker, *claims.index.value, *claims.ways.value, line_bytes);
+  if (lines <= sets.fitting && sets.fitting - lines <= sets.hidden) {
+    claims.onset_bytes = {.value = lines * line_bytes,
+                          .questions = claims.ways.questions,
+                          .stands_alone = true,
+                          .trials = claims.ways.trials};
+  }
+}
+
 void claim_outer_index(Interrogator& asker, const std::vector<Overfull>& sets, CacheClaims& claims) {
   const Bytes sector_bytes = *claims.sector_bytes.value;
   asker.inquire("lines of a window and from everywhere, while random halves of the sets overflow",
@@ -253,6 +281,9 @@ void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
     claim_capacity(claims);
     try {
       claim_outer_index(asker, fit.sets, claims);
+      if (claims.index.value) {
+        claim_onset_of_sets(asker, fit, claims);
+      }
     } catch (const QuestionRefused&) {
       asker.learned("not recorded");
     }

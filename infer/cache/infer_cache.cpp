@@ -57,7 +57,9 @@ void claim_sizes(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   if (asker.buffer().nearer_bytes) {
     claim_outer_sets(asker, claims);
     if (claims.onset_bytes.value) {
-      confirm_onset_elsewhere(asker, conflicts, claims, doubts);
+      if (!claims.onset_bytes.stands_alone) {
+        confirm_onset_elsewhere(asker, conflicts, claims, doubts);
+      }
       doubts.try_emplace(Doubt::unproven, "masked by the level in front of it");
     }
   } else if (claims.onset_bytes.value) {

@@ -21,8 +21,10 @@ using Half = std::vector<bool>;  // by set: whether it overflows
 
 class OuterIndexSearch {
  public:
-  OuterIndexSearch(Interrogator& device, std::uint64_t granule_bytes, const std::vector<Overfull>& sets)
-      : granule_bytes_(granule_bytes), sets_(sets), laps_(device, granule_bytes),
+  // `run_lines`: of a run, in which lines are asked about.
+  OuterIndexSearch(Interrogator& device, std::uint64_t granule_bytes, const std::vector<Overfull>& sets,
+                   std::uint64_t run_lines)
+      : granule_bytes_(granule_bytes), sets_(sets), run_lines_(run_lines), laps_(device, granule_bytes),
         random_(stream(device.settings(), "index of an outer level")) {
     for (std::uint32_t set = 0; set < sets.size(); ++set) {
       for (const std::uint64_t line : sets[set]) {
@@ -39,11 +41,16 @@ class OuterIndexSearch {
     if (sets_.size() < 2 || !laps_.go_far_beyond_nearer_level(lines)) {
       return {.fit = {}, .reason = "half of the sets are too few lines to get past the nearer level"};
     }
+    if (run_lines_ > laps_.lines_of_buffer()) {
+      return {.fit = {}, .reason = "the buffer is too small to get past the nearer level"};
+    }
     choose_halves();
     // Of a set that does not overflow, half as many lines as find room.
-    batch_lines_ = std::max<std::size_t>(8, (lines - sets_.size()) / 4);
+    batch_lines_ = std::max(run_lines_, std::max<std::size_t>(8, (lines - sets_.size()) / 4) / run_lines_ * run_lines_);
     constexpr std::size_t to_fit = 48;
-    assign_from_everywhere(to_fit);
+    if (!assign_from_everywhere(to_fit)) {
+      return {.fit = {}, .reason = "some lines behave as those of no set"};
+    }
     std::uint64_t window = window_lines();
     std::optional<IndexFit> fit = fit_to(window);
     while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_window_lines)) {
@@ -57,7 +64,9 @@ class OuterIndexSearch {
       return {.fit = {}, .reason = "no function reproduces to which sets lines go"};
     }
     constexpr std::size_t to_predict = 64;
-    assign_from_everywhere(to_predict);
+    if (!assign_from_everywhere(to_predict)) {
+      return {.fit = {}, .reason = "some lines behave as those of no set"};
+    }
     if (fit->extrapolates && !is_predicted(*fit)) {
       return {.fit = {}, .reason = "the function that some lines suggest does not hold for others"};
     }
@@ -115,15 +124,33 @@ class OuterIndexSearch {
     }
   }
 
-  void assign_from_everywhere(std::size_t count) {
+  // False where lines behave as those of no set.
+  bool assign_from_everywhere(std::size_t count) {
     Lines lines;
     for (std::size_t tried = 0; tried < 4 * count && lines.size() < count; ++tried) {
-      const std::uint64_t line = random_.below(laps_.lines_of_buffer());
-      if (!set_of_.contains(line) && std::ranges::find(lines, line) == lines.end()) {
-        lines.push_back(line);
+      const std::uint64_t first = random_.below(laps_.lines_of_buffer() - run_lines_ + 1);
+      for (std::uint64_t line = first; line < first + run_lines_; ++line) {
+        if (!set_of_.contains(line) && std::ranges::find(lines, line) == lines.end()) {
+          lines.push_back(line);
+        }
       }
     }
     assign_in_batches(lines);
+    return std::ranges::all_of(lines, [&](std::uint64_t line) { return set_of_.contains(line) || is_assigned(line); });
+  }
+
+  // By chance more lines of a batch went to its set than that has ways.
+  bool is_assigned(std::uint64_t line) {
+    constexpr int most_times = 2;
+    for (int time = 0; time < most_times && !set_of_.contains(line); ++time) {
+      Lines run;
+      const std::uint64_t first = std::min(line, laps_.lines_of_buffer() - run_lines_);
+      for (std::uint64_t each = first; each < first + run_lines_; ++each) {
+        run.push_back(each);
+      }
+      assign(run);
+    }
+    return set_of_.contains(line);
   }
 
   void assign_in_batches(const Lines& lines) {
@@ -138,13 +165,17 @@ class OuterIndexSearch {
   bool widen(std::uint64_t lines) {
     constexpr int most_times = 4;
     for (int time = 0; time < most_times && window_lines() < lines; ++time) {
+      std::vector<std::uint64_t> runs((lines + run_lines_ - 1) / run_lines_);
+      std::iota(runs.begin(), runs.end(), std::uint64_t{0});
+      random_.shuffle(runs);
       Lines open;
-      for (std::uint64_t line = 0; line < lines; ++line) {
-        if (!set_of_.contains(line)) {
-          open.push_back(line);
+      for (const std::uint64_t run : runs) {
+        for (std::uint64_t line = run * run_lines_; line < std::min(lines, (run + 1) * run_lines_); ++line) {
+          if (!set_of_.contains(line)) {
+            open.push_back(line);
+          }
         }
       }
-      random_.shuffle(open);
       assign_in_batches(open);
     }
     return window_lines() >= lines;
@@ -174,6 +205,7 @@ class OuterIndexSearch {
 
   std::uint64_t granule_bytes_;
   const std::vector<Overfull>& sets_;
+  std::uint64_t run_lines_;
   OuterLaps laps_;
   model::Random random_;
   std::map<std::uint64_t, std::uint32_t> set_of_;  // by line
@@ -184,7 +216,12 @@ class OuterIndexSearch {
 }  // namespace
 
 OuterIndexFit find_outer_index(Interrogator& device, std::uint64_t granule_bytes, const std::vector<Overfull>& sets) {
-  return OuterIndexSearch(device, granule_bytes, sets).run();
+  OuterIndexFit fit = OuterIndexSearch(device, granule_bytes, sets, 1).run();
+  // Parts of the nearer level may be of use to lines of a place only, and keep a few from anywhere.
+  if (const std::uint64_t run_lines = OuterLaps(device, granule_bytes).lines_past_nearer_level(); !fit.fit) {
+    fit = OuterIndexSearch(device, granule_bytes, sets, run_lines).run();
+  }
+  return fit;
 }
 
 }  // namespace gpuinfer::infer

@@ -33,6 +33,11 @@ bool OuterLaps::go_far_beyond_nearer_level(std::size_t lines) const {
   return lines * granule_bytes_ >= much_more * device_->buffer().nearer_bytes.value_or(0);
 }
 
+std::uint64_t OuterLaps::lines_past_nearer_level() const {
+  constexpr std::uint64_t fewest = 4;
+  return std::max(fewest, 2 * device_->buffer().nearer_bytes.value_or(0) / granule_bytes_);
+}
+
 Missing OuterLaps::missing(const Lines& lines) {
   AccessSequence lap;
   std::ranges::transform(lines, std::back_inserter(lap),

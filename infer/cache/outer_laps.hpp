@@ -30,6 +30,9 @@ class OuterLaps {
   // Whether so many lines are much more than the nearer level keeps.
   [[nodiscard]] bool go_far_beyond_nearer_level(std::size_t lines) const;
 
+  // So many lines in a row drive one another out of the nearer level.
+  [[nodiscard]] std::uint64_t lines_past_nearer_level() const;
+
   // Asks each question so many times from here on. A line counts as one that misses where it does so in one answer: a
   // set that overflows may keep some of its lines for a while, and one that does not never misses.
   void ask_times(unsigned times) { times_ = times; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -24,7 +25,7 @@ constexpr std::size_t most_scanned_accesses = 16'000'000;
 constexpr std::size_t least_torn = 4;
 constexpr unsigned times_where_torn = 4;
 
-// What the nearer level may still answer.
+// Of so many lines in laps, those for which the nearer level may answer.
 std::uint64_t hidden_of(std::uint64_t lines) { return 4 + lines / 32; }
 
 Lines first_lines(std::uint64_t count) {
@@ -63,8 +64,8 @@ class OuterSetSearch {
       }
       further_line_.reset();
       for (std::vector<Overfull>& sets : equal_sets(*fitting, *all_missing)) {
-        if (hold(sets)) {
-          return claim_of(std::move(sets));
+        if (hold(sets, *fitting)) {
+          return claim_of(std::move(sets), *fitting);
         }
       }
       std::vector<Overfull> sets = scanned_sets(*fitting, *all_missing);
@@ -72,8 +73,8 @@ class OuterSetSearch {
         return {.sets = {},
                 .reason = "the lines that a growing contiguous array makes miss are not those of single sets"};
       }
-      if (hold(sets)) {
-        return claim_of(std::move(sets));
+      if (hold(sets, *fitting)) {
+        return claim_of(std::move(sets), *fitting);
       }
       // A longer array meets sets that this one has no lines for.
       if (!further_line_ || *further_line_ < *all_missing) {
@@ -85,8 +86,8 @@ class OuterSetSearch {
     }
   }
 
-  [[nodiscard]] OuterSetsFit claim_of(std::vector<Overfull> sets) const {
-    return {.sets = std::move(sets), .trials = trials_, .reason = {}};
+  [[nodiscard]] OuterSetsFit claim_of(std::vector<Overfull> sets, std::uint64_t fitting) const {
+    return {.sets = std::move(sets), .trials = trials_, .fitting = fitting, .hidden = hidden_of(fitting), .reason = {}};
   }
 
   // Of so many contiguous lines.
@@ -196,12 +197,73 @@ class OuterSetSearch {
       fewest_ways = sets.empty() ? newly.size() - 1 : std::min(fewest_ways, newly.size() - 1);
       sets.push_back(std::move(newly));
     }
-    return sets;
+    return taken_apart(sets);
+  }
+
+  // Sets that began to miss together, as a line too many finds room elsewhere while no other set overflows. With one
+  // line less in one of them, where all others overflow, the lines of its set hit.
+  std::vector<Overfull> taken_apart(const std::vector<Overfull>& sets) {
+    if (sets.empty()) {
+      return {};
+    }
+    const std::size_t fewest = std::ranges::min(sets, {}, &Overfull::size).size();
+    Lines all;
+    for (const Overfull& set : sets) {
+      all.insert(all.end(), set.begin(), set.end());
+    }
+    std::ranges::sort(all);
+    std::vector<Overfull> apart;
+    for (Overfull together : sets) {
+      while (together.size() >= 2 * fewest) {
+        Lines lines = all;
+        lines.erase(std::ranges::lower_bound(lines, together.front()));
+        const Missing missed = laps_.missing(lines);
+        Overfull one{together.front()};
+        for (std::size_t place = 0; place < lines.size(); ++place) {
+          if (!missed[place] && std::ranges::binary_search(together, lines[place])) {
+            one.push_back(lines[place]);
+          }
+        }
+        if (one.size() < fewest || one.size() == together.size()) {
+          break;
+        }
+        Overfull rest;
+        std::ranges::set_difference(together, one, std::back_inserter(rest));
+        apart.push_back(std::move(one));
+        together = std::move(rest);
+      }
+      apart.push_back(std::move(together));
+    }
+    return apart;
+  }
+
+  // Of some sets more lines fitted than they would have ways. The nearer level answers for a few, whichever sets these
+  // are; where it is a set that is smaller than most, something else may take room in it that has room in others.
+  [[nodiscard]] static bool may_be_hidden(const std::vector<Overfull>& sets, std::uint64_t fitting) {
+    std::map<std::size_t, std::size_t> sets_of_size;
+    for (const Overfull& set : sets) {
+      ++sets_of_size[set.size()];
+    }
+    const std::size_t most_common =
+        std::ranges::max_element(sets_of_size, {}, [](const auto& entry) { return entry.second; })->first;
+    std::uint64_t hidden = 0;
+    for (const Overfull& set : sets) {
+      if (std::ranges::max(set) < fitting) {
+        ++hidden;
+        if (set.size() < most_common) {
+          return false;
+        }
+      }
+    }
+    return hidden <= hidden_of(fitting);
   }
 
   // Whether just the sets that got rid of a line hit. A line that the nearer level keeps for ever saves its whole set
   // at times, so a set is judged by most of its trials.
-  bool hold(const std::vector<Overfull>& sets) {
+  bool hold(const std::vector<Overfull>& sets, std::uint64_t fitting) {
+    if (!may_be_hidden(sets, fitting)) {
+      return false;
+    }
     // Two sets that are one in truth pass with one in 2^7, whichever of all pairs they are.
     const auto packings = static_cast<std::size_t>(7 + 2 * std::bit_width(sets.size()));
     struct Tally {
@@ -272,10 +334,10 @@ class OuterSetSearch {
     return rounds_with_hits <= 1;
   }
 
-  // A few lines from anywhere beside sets that all overflow: one of a further set, which has room, would hit.
+  // Lines from anywhere beside sets that all overflow: one of a further set, which has room, would hit. As many in a
+  // row as get past the nearer level, which may have parts that only lines of a place share.
   bool no_further_set(const std::vector<Overfull>& sets) {
     constexpr std::size_t rounds = 8;
-    constexpr std::size_t strangers = 4;
     Lines overfull;
     std::vector<bool> is_taken(most_lines_);
     for (const Overfull& set : sets) {
@@ -284,23 +346,24 @@ class OuterSetSearch {
         is_taken[line] = true;
       }
     }
+    const std::uint64_t in_a_row = std::min(laps_.lines_past_nearer_level(), most_lines_);
     std::size_t rounds_with_hits = 0;
-    for (std::size_t round = 0; round < rounds && overfull.size() + strangers <= most_lines_; ++round) {
+    for (std::size_t round = 0; round < rounds; ++round) {
       Lines lines = overfull;
-      for (std::size_t stranger = 0; stranger < strangers;) {
-        const std::uint64_t line = random_.below(most_lines_);
-        if (!is_taken[line] && std::ranges::find(lines, line) == lines.end()) {
+      const std::uint64_t first = random_.below(most_lines_ - in_a_row + 1);
+      for (std::uint64_t line = first; line < first + in_a_row; ++line) {
+        if (!is_taken[line]) {
           lines.push_back(line);
-          ++stranger;
         }
       }
       const Missing missed = laps_.missing_in_order(lines);
-      const auto hit = std::find(missed.end() - strangers, missed.end(), false);
+      const auto strangers = missed.begin() + static_cast<std::ptrdiff_t>(overfull.size());
+      const auto hit = std::find(strangers, missed.end(), false);
       if (hit != missed.end()) {
         ++rounds_with_hits;
         further_line_ = lines[static_cast<std::size_t>(hit - missed.begin())];
       }
-      trials_ += strangers;
+      trials_ += lines.size() - overfull.size();
     }
     return rounds_with_hits <= 1;
   }

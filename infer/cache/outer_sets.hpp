@@ -15,6 +15,8 @@ namespace gpuinfer::infer {
 struct OuterSetsFit {
   std::vector<Overfull> sets;  // all of them; none: `reason` says why
   std::size_t trials = 0;      // of a set, each of which could have refuted the sets
+  std::uint64_t fitting = 0;   // contiguous lines from aligned_start() that hit lap after lap, and one more does not
+  std::uint64_t hidden = 0;    // of these at most, for which the nearer level may have answered
   std::string reason;
   bool shows_sets = false;  // a growing array shows sets, and yet they do not hold: lines may be more than a granule
 };

@@ -11,7 +11,9 @@
 #include <iostream>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "infer/cache/infer_cache.hpp"
 #include "model/random.hpp"
@@ -30,6 +32,8 @@ class NearerSets {
   NearerSets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
       : ways_(ways), set_of_(std::move(set_of)), victim_(victim) {}
   void make_every_other_set_larger() { more_ways_ = 2; }
+  // The line that was evicted last stays beside the sets.
+  void keep_a_victim() { keeps_victim_ = true; }
   // One tag for so many entries in a row, each of which is brought by itself.
   void tag_together(std::uint64_t entries) { entries_of_tag_ = entries; }
 
@@ -52,7 +56,11 @@ class NearerSets {
       for (std::uint64_t each = 0; each < entries_of_tag_; ++each) {
         present_.erase(*gone * entries_of_tag_ + each);
       }
+      const std::optional<std::uint64_t> kept = keeps_victim_ ? std::exchange(victim_kept_, *gone) : std::nullopt;
       set.erase(gone);
+      set.push_front(tag);
+      present_.insert(entry);
+      return kept == tag;
     }
     set.push_front(tag);
     present_.insert(entry);
@@ -62,6 +70,7 @@ class NearerSets {
   void empty() {
     sets_.clear();
     present_.clear();
+    victim_kept_.reset();
   }
 
  private:
@@ -69,6 +78,8 @@ class NearerSets {
   SetOf set_of_;
   Victim victim_;
   std::size_t more_ways_ = 0;
+  bool keeps_victim_ = false;
+  std::optional<std::uint64_t> victim_kept_;
   std::uint64_t entries_of_tag_ = 1;
   std::set<std::uint64_t> present_;
   model::Random random_{5};
@@ -77,6 +88,7 @@ class NearerSets {
 
 constexpr std::uint64_t near_page_bytes = 16ULL << 20U;
 constexpr std::uint64_t page_bytes = 32ULL << 20U;
+constexpr std::uint64_t first_page = (64ULL << 30U) / page_bytes;
 constexpr std::size_t near_entries = 16;
 constexpr std::size_t sets = 64;
 constexpr std::size_t ways = 4;
@@ -100,6 +112,15 @@ class TwoTlbs final : public model::Answerer {
   }
 
   void set_near_cycles(double cycles) { near_cycles_ = cycles; }
+
+  // Each stretch of so many bytes has a first TLB of its own.
+  void split_first(std::uint64_t bytes) {
+    const NearerSets split(near_entries / 2, [bytes](std::uint64_t page) { return page * near_page_bytes / bytes; });
+    std::ranges::fill(first_, split);
+  }
+
+  // Loads from this page on need code, the page of which lies in the second TLB as well.
+  void load_code_from(std::uint64_t page) { first_page_with_code_ = page; }
 
   const model::DeviceFacts& facts() const override { return facts_; }
 
@@ -135,6 +156,10 @@ class TwoTlbs final : public model::Answerer {
     if (!first_[sm].load(address / near_page_bytes)) {
       constexpr std::uint64_t directory_bytes = 8ULL << 30U;
       const bool hits = second_[group_of_(sm)].load(address / page_bytes);
+      if (first_page_with_code_ && address / page_bytes >= *first_page_with_code_) {
+        constexpr std::uint64_t page_of_code = 1ULL << 20U;
+        static_cast<void>(second_[group_of_(sm)].load(page_of_code));
+      }
       cycles = hits ? 293 : walked_.insert(address / directory_bytes).second ? 700 : 385;
     }
     // SMs are not equally far from the data.
@@ -143,6 +168,7 @@ class TwoTlbs final : public model::Answerer {
 
   model::Random random_;
   double near_cycles_ = 283;
+  std::optional<std::uint64_t> first_page_with_code_;
   model::DeviceFacts facts_;
   std::function<std::size_t(std::uint32_t)> group_of_;
   std::vector<NearerSets> first_;
@@ -215,7 +241,6 @@ TEST(NearerLevel, ALevelThatHoldsLittleMoreIsFoundAndItsHitsAreTimedIfThoseOfThe
 // As a hash may do, which deals the lines of another place more evenly.
 TEST(NearerLevel, HitsAreMetWhereTheFirstLinesOverfillASet) {
   constexpr std::size_t few_sets = 20;
-  constexpr std::uint64_t first_page = (64ULL << 30U) / page_bytes;
   const CacheFinding found =
       found_of(NearerSets(ways, [](std::uint64_t page) { return page < first_page + 6 ? 0 : page % few_sets; }),
                [](std::uint32_t) { return 0; });
@@ -281,6 +306,44 @@ TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
     }
     EXPECT_EQ(found, expected) << name;
   }
+}
+
+// A set that overflows by a line does not show until another one does, so sets begin to miss together.
+TEST(NearerLevel, SetsAreToldApartWhereALineTooManyIsKept) {
+  NearerSets second(ways, modulo_set);
+  second.make_every_other_set_larger();
+  second.keep_a_victim();
+  const CacheFinding found = found_of(second, [](std::uint32_t) { return 0; });
+  ASSERT_TRUE(found.cache.ways) << found.evidence.leaves.at("ways").reason;
+  std::vector<std::uint32_t> found_ways = *found.cache.ways;
+  std::ranges::sort(found_ways);
+  std::vector<std::uint32_t> fours_and_sixes(sets / 2, ways);
+  fours_and_sixes.resize(sets, ways + 2);
+  EXPECT_EQ(found_ways, fours_and_sixes);
+  EXPECT_TRUE(found.cache.index);
+}
+
+// Of lines far from all others few are loaded, so the first level answers for them.
+TEST(NearerLevel, SetsAndIndexAreFoundBehindALevelInParts) {
+  TwoTlbs device(
+      NearerSets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), [](std::uint32_t) { return 0; },
+      20261127);
+  device.split_first(4ULL << 30U);
+  const CacheFinding found = infer_cache(device, "L2TLB", Settings{});
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways)) << found.evidence.leaves.at("ways").reason;
+  EXPECT_TRUE(found.cache.index) << found.evidence.leaves.at("index").reason;
+  EXPECT_EQ(found.cache.onset_bytes, sets * ways * page_bytes);
+}
+
+// Of the set in which code lies nobody sees more than is left of it.
+TEST(NearerLevel, SetsAreLeftOpenWhereCodeTakesRoomInOne) {
+  constexpr std::uint64_t pages_without_code = 200;
+  TwoTlbs device(
+      NearerSets(ways, modulo_set), [](std::uint32_t) { return 0; }, 20261127);
+  device.load_code_from(first_page + pages_without_code);
+  const CacheFinding found = infer_cache(device, "L2TLB", Settings{});
+  EXPECT_FALSE(found.cache.ways);
+  EXPECT_FALSE(found.cache.capacity_bytes);
 }
 
 // Lines of a short contiguous array never meet the other half of the sets.

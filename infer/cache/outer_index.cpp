@@ -136,11 +136,11 @@ class OuterIndexSearch {
       }
     }
     assign_in_batches(lines);
-    return std::ranges::all_of(lines, [&](std::uint64_t line) { return set_of_.contains(line) || is_assigned(line); });
+    return std::ranges::all_of(lines, [&](std::uint64_t line) { return assign_at_last(line); });
   }
 
-  // By chance more lines of a batch went to its set than that has ways.
-  bool is_assigned(std::uint64_t line) {
+  // Asks again where there is no set yet: by chance more lines of a batch went to its set than that has ways.
+  bool assign_at_last(std::uint64_t line) {
     constexpr int most_times = 2;
     for (int time = 0; time < most_times && !set_of_.contains(line); ++time) {
       Lines run;
@@ -217,11 +217,12 @@ class OuterIndexSearch {
 
 OuterIndexFit find_outer_index(Interrogator& device, std::uint64_t granule_bytes, const std::vector<Overfull>& sets) {
   OuterIndexFit fit = OuterIndexSearch(device, granule_bytes, sets, 1).run();
-  // Parts of the nearer level may be of use to lines of a place only, and keep a few from anywhere.
-  if (const std::uint64_t run_lines = OuterLaps(device, granule_bytes).lines_past_nearer_level(); !fit.fit) {
-    fit = OuterIndexSearch(device, granule_bytes, sets, run_lines).run();
+  if (fit.fit) {
+    return fit;
   }
-  return fit;
+  // Parts of the nearer level may be of use to lines of a place only, and keep a few from anywhere.
+  return OuterIndexSearch(device, granule_bytes, sets, OuterLaps(device, granule_bytes).lines_past_nearer_level())
+      .run();
 }
 
 }  // namespace gpuinfer::infer

@@ -189,6 +189,18 @@ class WaySet : public Set {
   std::vector<std::uint64_t> line_in_;
 };
 
+// Any way may be the victim.
+class RandomSet final : public WaySet {
+ public:
+  RandomSet(std::size_t ways, std::mt19937_64& random) : WaySet(ways), random_(&random) {}
+
+ private:
+  void touch(std::size_t /*way*/) override {}
+  std::size_t victim() override { return (*random_)() % ways(); }
+
+  std::mt19937_64* random_;
+};
+
 // A binary tree of bits, each pointing to the half that was not touched last; a power of two of ways.
 class TreePlruSet final : public WaySet {
  public:

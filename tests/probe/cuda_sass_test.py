@@ -8,11 +8,12 @@ usage: cuda_sass_test.py [LIBRARY PLAY_BANK RUN_CODE RUN_IMMEDIATES]     (exit s
 In every kernel that plays accesses, for every architecture in LIBRARY and in the image PLAY_BANK: the clock, the one
 load of the path, the store of its value, the clock, in this order; nothing else that touches memory and no work on the
 address between the clocks; the latency stored after them, in a loop. Outside the timed region of the kernels in LIBRARY
-nothing goes through L1 but the store of those that store as well and one look-up of a texture, and its lines are dropped in one place only. PLAY_BANK reads no parameter as it plays. In the image RUN_CODE: as many clocks as pieces
-and one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES: as many
-clocks, and the address of one constant for each piece. In the kernels
-of LIBRARY that many threads run: as many loads and stores as their elements under way ask for, of the size and the path
-that they are said to have, and no others.
+nothing goes through L1 but the store of those that store as well and one look-up of a texture, and its lines are
+dropped in one place only. PLAY_BANK reads no parameter as it plays. In the image RUN_CODE: as many clocks as pieces and
+one more, as many multiplications as a piece has, and no more code than the pieces are said to have. In RUN_IMMEDIATES:
+as many clocks, and the address of one constant for each piece. In the kernels of LIBRARY that many threads run: as many
+loads and stores as their elements under way ask for, of the size and the path that they are said to have, and no
+others.
 """
 
 import os

@@ -80,7 +80,8 @@ TEST(Prediction, WhatChanceKeepsForAWhileIsNoOldLine) {
 class KeptBesideChance final : public foreign::Cache {
  public:
   KeptBesideChance(std::size_t sets, std::size_t ways, std::mt19937_64& random)
-      : kept_(sets), others_(sets, [&, ways](std::size_t) { return std::make_unique<Drawing>(ways, random); }) {}
+      : kept_(sets),
+        others_(sets, [&, ways](std::size_t) { return std::make_unique<foreign::RandomSet>(ways, random); }) {}
 
   unsigned load(std::uint64_t address) override {
     const std::uint64_t line = address / line_bytes;
@@ -93,17 +94,6 @@ class KeptBesideChance final : public foreign::Cache {
   }
 
  private:
-  class Drawing final : public foreign::WaySet {
-   public:
-    Drawing(std::size_t ways, std::mt19937_64& random) : WaySet(ways), random_(&random) {}
-
-   private:
-    void touch(std::size_t /*way*/) override {}
-    std::size_t victim() override { return (*random_)() % ways(); }
-
-    std::mt19937_64* random_;
-  };
-
   std::vector<std::optional<std::uint64_t>> kept_;
   foreign::SetArray others_;
 };

@@ -36,22 +36,11 @@ TEST(StochasticFit, NamesTheLawAndHowWellItIsKnown) {
   }
 }
 
-class Drawing final : public foreign::WaySet {
- public:
-  Drawing(std::size_t ways, std::mt19937_64& random) : WaySet(ways), random_(&random) {}
-
- private:
-  void touch(std::size_t /*way*/) override {}
-  std::size_t victim() override { return (*random_)() % ways(); }
-
-  std::mt19937_64* random_;
-};
-
 TEST(StochasticFit, ASetThatRepeatsIsNotByChance) {
   std::mt19937_64 random(3);
   const foreign::MakeSet make = [&](std::size_t set) -> std::unique_ptr<foreign::Set> {
     if (set == 0) {
-      return std::make_unique<Drawing>(4, random);
+      return std::make_unique<foreign::RandomSet>(4, random);
     }
     return std::make_unique<foreign::OrderedSet>(4, foreign::fifo);
   };

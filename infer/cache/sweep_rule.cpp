@@ -59,34 +59,74 @@ AccessSequence even_lines(const Interrogator& device, RandomLines& lines, const 
   return drawn;
 }
 
-// Just as many lines of the first bank as it has room for, only one of them in its first set, which the pointer comes
-// by first: a hit of that one finds it next to go. None where sets have too few ways.
-std::optional<RandomRun> ask_first_set(Interrogator& device, model::Random& random, const RandomLines& lines,
-                                       const TagStore& tags, const SweepOrder& order,
-                                       const model::IndexFunction& index) {
-  const std::uint32_t sets = tags.sets.names.sets();
-  const std::uint32_t others = sets / order.banks() - 1;
-  const auto room = static_cast<std::uint32_t>(order.lines_of_bank) - 1;
-  if (others == 0 || room > others * tags.ways) {
+// Just as many lines of the first bank as it has room for, by sets: so many of the first set, which the pointer comes
+// by first, so many of the last, of which one more line is drawn, and the others of the sets in between. None where
+// sets have too few ways, or the buffer has too few lines of some.
+std::optional<std::vector<Offsets>> fill_first_bank(const Interrogator& device, model::Random& random,
+                                                    const RandomLines& lines, const TagStore& tags,
+                                                    const SweepOrder& order, const model::IndexFunction& index,
+                                                    std::uint32_t of_first, std::uint32_t of_last) {
+  const std::uint32_t sets = tags.sets.names.sets() / order.banks();
+  const std::uint64_t at_ends = of_first + of_last;
+  if (sets < 3 || at_ends > order.lines_of_bank || order.lines_of_bank - at_ends > (sets - 2) * tags.ways) {
     return std::nullopt;
   }
-  std::vector<std::uint32_t> wanted(sets);
-  wanted.front() = 1;
-  for (std::uint32_t line = 0; line < room; ++line) {
-    ++wanted[1 + line % others];
+  std::vector<std::uint32_t> wanted(tags.sets.names.sets());
+  wanted[0] = of_first;
+  wanted[sets - 1] = of_last + 1;
+  for (std::uint64_t line = 0; line < order.lines_of_bank - at_ends; ++line) {
+    ++wanted[1 + line % (sets - 2)];
   }
-  AccessSequence warm;
-  AccessSequence first;
-  for (const Offsets& of_set : LinesOfSets(device, index, lines.line_bytes()).draw(wanted, random)) {
-    first = warm.empty() ? of_set : first;
-    warm.insert(warm.end(), of_set.begin(), of_set.end());
+  std::vector<Offsets> drawn = LinesOfSets(device, index, lines.line_bytes()).draw(wanted, random);
+  drawn.resize(sets);
+  for (std::size_t set = 0; set < sets; ++set) {
+    if (drawn[set].size() != wanted[set]) {
+      return std::nullopt;
+    }
   }
-  if (first.size() != 1) {
-    return std::nullopt;
+  return drawn;
+}
+
+AccessSequence joined(std::span<const Offsets> of_sets) {
+  AccessSequence offsets;
+  for (const Offsets& of_set : of_sets) {
+    offsets.insert(offsets.end(), of_set.begin(), of_set.end());
   }
-  RandomRun run{.question = device.question(std::move(warm), model::repeated(first, 2)), .readings = {}};
+  return offsets;
+}
+
+RandomRun ask_run(Interrogator& device, AccessSequence warm, AccessSequence record) {
+  RandomRun run{.question = device.question(std::move(warm), std::move(record)), .readings = {}};
   run.readings = device.ask_voted({&run.question, 1}, device.votes_needed()).front();
   return run;
+}
+
+// The pointer finds the one line of the first set next to go when that is hit in a full store.
+std::optional<RandomRun> ask_hit_in_front(Interrogator& device, model::Random& random, const RandomLines& lines,
+                                          const TagStore& tags, const SweepOrder& order,
+                                          const model::IndexFunction& index) {
+  auto of_sets = fill_first_bank(device, random, lines, tags, order, index, 1, 0);
+  if (!of_sets) {
+    return std::nullopt;
+  }
+  of_sets->back().pop_back();
+  return ask_run(device, joined(*of_sets), model::repeated(of_sets->front(), 2));
+}
+
+// One line too many for the last set, of a full store: then all that were there before, those first that the pointer
+// comes by first.
+std::optional<RandomRun> ask_replacement(Interrogator& device, model::Random& random, const RandomLines& lines,
+                                         const TagStore& tags, const SweepOrder& order,
+                                         const model::IndexFunction& index) {
+  auto of_sets = fill_first_bank(device, random, lines, tags, order, index, 1, tags.ways);
+  if (!of_sets) {
+    return std::nullopt;
+  }
+  AccessSequence record{of_sets->back().back()};
+  of_sets->back().pop_back();
+  AccessSequence warm = joined(*of_sets);
+  record.insert(record.end(), warm.begin(), warm.end());
+  return ask_run(device, std::move(warm), std::move(record));
 }
 
 // Numbers of lines that the store may hold, as many in each bank.
@@ -157,19 +197,20 @@ std::size_t wrong_readings(const model::CacheDescription& cache, const RandomRun
   return wrong;
 }
 
-// Hits that find their own line next to go are rare among random loads where banks have many sets.
-void rule_out_by_first_sets(Interrogator& device, const RandomLines& lines, const TagStore& tags,
-                            const SweepOrder& order, model::CacheDescription swept, std::vector<SweepRule>& left) {
+// Hits that find their own line next to go are rare among random loads where banks have many sets, and so are full sets
+// where the pointer takes many lines.
+void rule_out_by_full_bank(Interrogator& device, const RandomLines& lines, const TagStore& tags,
+                           const SweepOrder& order, model::CacheDescription swept, std::vector<SweepRule>& left) {
   constexpr std::size_t looks = 8;
   model::Random random = stream(device.settings(), "lines of the first set");
   std::vector<RandomRun> runs;
   try {
-    while (runs.size() < looks) {
-      std::optional<RandomRun> run = ask_first_set(device, random, lines, tags, order, *swept.index);
-      if (!run) {
-        return;
+    for (const auto ask : {ask_hit_in_front, ask_replacement}) {
+      for (std::size_t look = 0; look < looks; ++look) {
+        if (std::optional<RandomRun> run = ask(device, random, lines, tags, order, *swept.index)) {
+          runs.push_back(*std::move(run));
+        }
       }
-      runs.push_back(*std::move(run));
     }
   } catch (const QuestionRefused&) {  // as recordings do
     return;
@@ -248,7 +289,7 @@ SweepRule find_sweep_rule(Interrogator& device, RandomLines& lines, const StoreS
     });
   }
   if (left.size() > 1) {
-    rule_out_by_first_sets(device, lines, tags, order, swept, left);
+    rule_out_by_full_bank(device, lines, tags, order, swept, left);
   }
   left = joined_alike(std::move(left), tags.ways);
   device.learned(left.empty() ? "no numbers explain them" : "so many are left", before, left.size());

@@ -153,6 +153,35 @@ TEST_F(StoreStages, ADescriptionExplainsItsOwnRunButForMisreads) {
   EXPECT_TRUE(explains(truth_, run, address));
 }
 
+// Where a pointer takes many lines, sets of a full store are hardly ever full.
+TEST(SweepRule, AFullSetOfAFullStoreIsAskedForOneMoreLine) {
+  const model::CacheDescription truth =
+      swept_cache(6, {{5, 9, 14}, {6, 10, 13}, {7, 12}, {8, 11, 15}, {9, 16}, {10, 14}, {11, 13}},
+                  {.banks = 1, .lines_on_hit = 1, .lines_on_replacement = 1, .lines_on_fill = 3}, 205, 732, 732);
+  model::CacheDescription known = truth;
+  known.replacement.reset();
+  known.sweep.reset();
+  known.carveouts.clear();
+  SweepOrder order;
+  order.position_rows = {1, 2, 4, 8, 16, 32, 64};
+  order.lines_of_bank = 205;
+  order.most_at_once = 3;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto device = device_of(truth);
+    Settings settings;
+    settings.seed = seed;
+    Interrogator interrogator = calibrated(*device, settings);
+    RandomLines lines(interrogator.buffer(), line_bytes, model::Random(seed));
+    const TagStore tags{
+        .sets = {.bits = bits_of_buffer(interrogator, line_bytes), .names = std::get<model::XorIndex>(*truth.index)},
+        .ways = 6,
+        .policies = {*truth.replacement},
+        .policy_details = {}};
+    const StoreSize smallest{.carveout_kb = 8, .onset_lines = 200};
+    EXPECT_EQ(find_sweep_rule(interrogator, lines, smallest, tags, order, known).sweep, *truth.sweep) << seed;
+  }
+}
+
 TEST(SweepRule, AllNumbersUpToEightArePossible) {
   SweepOrder order;
   order.bank_rows = {1, 2};

@@ -56,7 +56,8 @@ void check_victims_under_strides(Interrogator& asker, const model::CacheDescript
   constexpr std::array<double, 2> rarer_than{0.01, 1e-4};
   const LinesOfSets lines(asker, *cache.index, *cache.line_bytes);
   std::vector<std::uint32_t> wanted = *cache.ways;
-  std::ranges::transform(wanted, wanted.begin(), [](std::uint32_t ways) { return ways + 1; });
+  std::ranges::transform(wanted, wanted.begin(),
+                         [&](std::uint32_t ways) { return lines_for_fresh_victims(asker, *cache.replacement, ways); });
   model::Random random = stream(asker.settings(), "victims under strides");
   asker.inquire("victims among lines that lie 2, 4, 8, .. lines apart", "lines of one set are all alike");
   for (unsigned exponent = 1;; ++exponent) {

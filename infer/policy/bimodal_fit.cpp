@@ -261,8 +261,7 @@ class CoinSearch {
       : device_(device), sets_(sets), experiment_(device, sets, stream(device.settings(), "walks of a coin")) {
     const std::vector<Replacement> policies = model::coin_policies(2);
     for (std::size_t number = 0; number < policies.size(); ++number) {
-      // Which line lies in which way only shows where a set fills from empty.
-      if (!device.starts_flooded() || !CoinSet(policies[number], 1).depends_on_ways()) {
+      if (experiment_.knows_ways() || !CoinSet(policies[number], 1).depends_on_ways()) {
         fitted_.push_back({.number = number,
                            .policy = policies[number],
                            .chance = 0.1,
@@ -489,6 +488,10 @@ double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictC
   CoinExperiment experiment(device, sets, stream(device.settings(), "fresh walks of a coin", device.questions_asked()));
   experiment.set_turns(static_cast<std::size_t>(std::clamp(static_cast<double>(model::one_in(policy)), 6.0, 40.0)));
   return experiment.fit(experiment.ask(answers, true), policy);
+}
+
+std::uint32_t lines_to_follow(const Interrogator& device, const Replacement& policy, std::uint32_t ways) {
+  return device.starts_flooded() && CoinSet(policy, 1).depends_on_ways() ? 2 * ways : ways + 1;
 }
 
 bool new_lines_stay_at_times(Interrogator& device, const ConflictClass& set, const Replacement& policy) {

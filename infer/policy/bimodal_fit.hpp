@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace gpuinfer::infer {
 
 // The bimodal policies that explain fresh answers of all `sets`, which have more than one way each, and none of whose
 // rivals explains the answers 10^6 times better; of a device that starts from a flood, only those in which no line has
-// a way of its own. None: no coin shows, or it is not theirs. Adds `one_in_interval_95_percent` to the details.
+// a way of its own, unless each set has two lines for each of its ways. None: no coin shows, or it is not theirs. Adds
+// `one_in_interval_95_percent` to the details.
 [[nodiscard]] std::optional<ReplacementFit> fit_bimodal(Interrogator& device,
                                                         const std::vector<const ConflictClass*>& sets,
                                                         model::EvidenceDetails details = {});
@@ -25,6 +27,10 @@ namespace gpuinfer::infer {
 // ones, because what happens within an answer hangs together.
 [[nodiscard]] double fresh_bimodal_fit(Interrogator& device, const std::vector<const ConflictClass*>& sets,
                                        const model::Replacement& policy, std::size_t answers);
+
+// How many lines of a set fresh_bimodal_fit() takes to follow the policy.
+[[nodiscard]] std::uint32_t lines_to_follow(const Interrogator& device, const model::Replacement& policy,
+                                            std::uint32_t ways);
 
 // True where new lines that evict each other in turn under `policy`, which is deterministic, stay now and then.
 // Where they do not under `policy`, nothing is asked.

@@ -15,7 +15,14 @@ namespace gpuinfer::infer {
 CoinExperiment::CoinExperiment(Interrogator& device, const std::vector<const ConflictClass*>& sets,
                                model::Random random)
     : device_(&device), sets_(&sets), random_(random), rates_{.of_hits = device.classifier().hit_misread_rate(),
-                                                              .of_misses = device.classifier().miss_misread_rate()} {}
+                                                              .of_misses = device.classifier().miss_misread_rate()},
+      knows_ways_(!device.starts_flooded() || std::ranges::all_of(sets, [](const ConflictClass* set) {
+        return set->lines.size() >= std::size_t{2} * set->ways;
+      })) {}
+
+std::vector<model::CoinSet::Line> CoinExperiment::warm_of(const ConflictClass& set) const {
+  return device_->starts_flooded() && knows_ways_ ? hits_that_number_ways(set.ways) : hits_that_forget(set.ways);
+}
 
 model::Question CoinExperiment::question_of(const ConflictClass& set, const CoinWalk& walk) const {
   return device_->question_unflooded(offsets_of(set, walk.warm), offsets_of(set, walk.record));
@@ -33,9 +40,10 @@ std::vector<CoinAnswer> CoinExperiment::ask(std::size_t answers, bool some_from_
   for (std::size_t i = 0; i < answers; ++i) {
     const std::size_t number = next_set_++ % sets_->size();
     const ConflictClass& set = *(*sets_)[number];
+    const bool from_empty = some_from_empty && empty_is_known && random_.below(4) == 0;
     asked.push_back({.set = number,
                      .walk = draw_walk(set.ways, set.lines.size(), turns_,
-                                       some_from_empty && empty_is_known && random_.below(4) == 0, random_),
+                                       from_empty ? std::vector<model::CoinSet::Line>{} : warm_of(set), random_),
                      .readings = {},
                      .usable_accesses = {}});
     batch.push_back(question_of(set, asked.back().walk));
@@ -51,9 +59,9 @@ std::vector<CoinAnswer> CoinExperiment::ask(std::size_t answers, bool some_from_
 
 bool CoinExperiment::answers_repeat(std::size_t walks) {
   const ConflictClass& set = *sets_->front();
-  CoinWalk walk = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
+  CoinWalk walk = draw_walk(set.ways, set.lines.size(), turns_, warm_of(set), random_);
   for (std::size_t i = 1; i < walks; ++i) {
-    const CoinWalk more = draw_walk(set.ways, set.lines.size(), turns_, false, random_);
+    const CoinWalk more = draw_walk(set.ways, set.lines.size(), turns_, {}, random_);
     walk.record.insert(walk.record.end(), more.record.begin(), more.record.end());
   }
   return repeats(*device_, question_of(set, walk));

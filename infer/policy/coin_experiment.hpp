@@ -33,6 +33,9 @@ class CoinExperiment {
 
   void set_turns(std::size_t turns) { turns_ = turns; }
 
+  // Whether it is known which line lies in which way when the rounds of a walk begin.
+  [[nodiscard]] bool knows_ways() const { return knows_ways_; }
+
   // What a flood leaves, the first accesses of a walk evict.
   [[nodiscard]] model::Question question_of(const ConflictClass& set, const CoinWalk& walk) const;
 
@@ -69,6 +72,9 @@ class CoinExperiment {
   static constexpr std::size_t simulated = 4;
   static constexpr std::size_t statistics = 7;
 
+  // Accesses of a set that leave it in a state that is known.
+  [[nodiscard]] std::vector<model::CoinSet::Line> warm_of(const ConflictClass& set) const;
+
   [[nodiscard]] double fit(const std::vector<CoinAnswer>& answers, const model::Replacement& policy,
                            MisreadRates rates) const;
 
@@ -86,6 +92,7 @@ class CoinExperiment {
   const std::vector<const ConflictClass*>* sets_;
   model::Random random_;
   MisreadRates rates_;
+  bool knows_ways_;
   std::size_t turns_ = 12;
   std::size_t next_set_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 namespace gpuinfer::infer {
 
@@ -42,13 +43,25 @@ void meet_again(std::uint32_t ways, std::uint64_t turns, model::Random& random, 
 
 constexpr std::uint32_t newcomers_to_meet = 5;
 
+void hit_until_forgotten(std::uint32_t first, std::uint32_t count, std::vector<Line>& accesses) {
+  for (std::uint32_t line = first; line < first + count; ++line) {
+    accesses.insert(accesses.end(), 1 + hits_to_forget, static_cast<Line>(line));
+  }
+}
+
 }  // namespace
 
 std::vector<Line> hits_that_forget(std::uint32_t ways) {
   std::vector<Line> accesses;
-  for (std::uint32_t line = 0; line < ways; ++line) {
-    accesses.insert(accesses.end(), 1 + hits_to_forget, static_cast<Line>(line));
-  }
+  hit_until_forgotten(0, ways, accesses);
+  return accesses;
+}
+
+std::vector<Line> hits_that_number_ways(std::uint32_t ways) {
+  std::vector<Line> accesses;
+  hit_until_forgotten(ways, ways, accesses);
+  hit_until_forgotten(ways, ways, accesses);
+  hit_until_forgotten(0, ways, accesses);
   return accesses;
 }
 
@@ -56,11 +69,9 @@ std::size_t least_length(std::uint32_t ways, std::size_t turns) {
   return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
 }
 
-CoinWalk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool from_empty, model::Random& random) {
-  CoinWalk walk;
-  if (!from_empty) {
-    walk.warm = hits_that_forget(ways);
-  }
+CoinWalk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, std::vector<Line> warm,
+                   model::Random& random) {
+  CoinWalk walk{.warm = std::move(warm), .record = {}};
   const std::size_t known = std::min<std::size_t>(lines, 60000);
   const auto one_of = [&](std::size_t first, std::size_t count) {
     return static_cast<Line>(first + random.below(count));

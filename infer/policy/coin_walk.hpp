@@ -25,14 +25,18 @@ struct CoinWalk {
 // lines are in the set afterwards, whatever was in it before.
 [[nodiscard]] std::vector<model::CoinSet::Line> hits_that_forget(std::uint32_t ways);
 
+// The same, with line i in way i of a set that chooses by way, whatever was in it before: as many others come first,
+// and once more, as lines that are hit stay then while strangers go. From these on, BRRIP takes way after way.
+[[nodiscard]] std::vector<model::CoinSet::Line> hits_that_number_ways(std::uint32_t ways);
+
 // Accesses of a walk whose lines take `turns`, at least. The longer they do, the longer the walk: no round is much of
 // it, and the coins of its start, which nothing shows, are few among all.
 [[nodiscard]] std::size_t least_length(std::uint32_t ways, std::size_t turns);
 
 // Rounds over `lines` numbers, more than `ways`: some lines are accessed, and so protected from going next; then two
-// lines take turns, at most so often. Or lines that came once are met again.
-[[nodiscard]] CoinWalk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns, bool from_empty,
-                                 model::Random& random);
+// lines take turns, at most so often. Or lines that came once are met again. `warm` comes before.
+[[nodiscard]] CoinWalk draw_walk(std::uint32_t ways, std::size_t lines, std::size_t turns,
+                                 std::vector<model::CoinSet::Line> warm, model::Random& random);
 
 // Of the lines of a set, the offsets in bytes.
 [[nodiscard]] model::AccessSequence offsets_of(const ConflictClass& set,

@@ -30,4 +30,8 @@ struct ReplacementFit {
 [[nodiscard]] double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const model::Replacement& policy,
                                        std::size_t wanted);
 
+// How many lines of a set fresh_victims_fit() takes.
+[[nodiscard]] std::uint32_t lines_for_fresh_victims(const Interrogator& device, const model::Replacement& policy,
+                                                    std::uint32_t ways);
+
 }  // namespace gpuinfer::infer

@@ -475,4 +475,8 @@ double fresh_victims_fit(Interrogator& device, const ConflictClass& set, const R
   return fit_of(device, observe_victims(device, set, wanted), policy, set.ways);
 }
 
+std::uint32_t lines_for_fresh_victims(const Interrogator& device, const Replacement& policy, std::uint32_t ways) {
+  return model::tosses_coin(policy) ? lines_to_follow(device, policy, ways) : ways + 1;
+}
+
 }  // namespace gpuinfer::infer

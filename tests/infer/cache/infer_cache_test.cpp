@@ -21,6 +21,7 @@
 #include "tests/infer/finding_check.hpp"
 #include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
+#include "tests/infer/without_starts.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -444,6 +445,19 @@ TEST(InferCache, RandomCachesAreNeverTakenForOthers) {
   }
   std::cout << found_whole << " of " << caches << " found whole\n";
   EXPECT_GE(found_whole * 20, caches * 19);
+}
+
+TEST(InferCache, ACoinIsFoundInSetsThatCannotBeEmptied) {
+  const model::Replacement coin{
+      .policy = "brrip", .parameters = {{"bits", std::int64_t{1}}, {"one_in", std::int64_t{4}}}, .equivalent = {}};
+  const model::CacheDescription cache =
+      cache_of(std::vector<std::uint32_t>(4, 10), model::BitsIndex{.bits = {5, 6}}, coin);
+  WithoutStarts device(device_of(cache), {model::StartState::clean, model::StartState::invalidated});
+  device.say_buffer_has(1U << 16U);
+  const CacheFinding finding = infer_cache(device, "L1tex", {});
+  EXPECT_EQ(finding.cache.ways, cache.ways) << text_of(finding);
+  ASSERT_TRUE(finding.cache.replacement) << text_of(finding);
+  EXPECT_EQ(finding.cache.replacement->parameters, coin.parameters) << text_of(finding);
 }
 
 }  // namespace

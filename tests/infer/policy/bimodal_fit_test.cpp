@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <random>
 
+#include "infer/policy/coin_walk.hpp"
+#include "model/policy_traits.hpp"
 #include "tests/infer/cases.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
+#include "tests/infer/without_starts.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -62,6 +65,60 @@ TEST(BimodalFit, TellsTheFrontFromOtherPlaces) {
     Sets sets(std::make_unique<foreign::Device>(make, foreign::two_levels), 1, ways, 1);
     const auto fit = fit_bimodal(sets.device(), {&sets.classes().front()});
     EXPECT_EQ(fit.has_value(), place == 0) << "place " << place;
+  }
+}
+
+model::Replacement brrip(std::int64_t bits, const char* promotion, std::int64_t one_in) {
+  return {.policy = "brrip",
+          .parameters = {{"bits", bits}, {"promotion", std::string(promotion)}, {"one_in", one_in}},
+          .equivalent = {}};
+}
+
+void access(model::CoinSet& set, model::CoinSet::Line line, bool is_the_one) {
+  if (const auto place = set.find(line)) {
+    set.hit(*place);
+  } else {
+    set.miss(line, is_the_one);
+  }
+}
+
+// Strangers in any state, some of them hit; how the coins fall meanwhile does not matter.
+TEST(BimodalFit, WaysAreNumberedWhateverWasInThem) {
+  constexpr std::uint32_t ways = 6;
+  std::mt19937_64 random(1);
+  for (const model::Replacement& policy : {brrip(1, "hit", 2), brrip(2, "hit", 2), brrip(3, "hit", 2),
+                                           brrip(2, "frequency", 2), brrip(3, "frequency", 2)}) {
+    model::CoinSet numbered(policy, ways);
+    for (const model::CoinSet::Line line : hits_that_forget(ways)) {
+      access(numbered, line, false);
+    }
+    for (int start = 0; start < 200; ++start) {
+      model::CoinSet set(policy, ways);
+      for (std::uint32_t loads = 0; loads < 60; ++loads) {
+        access(set, static_cast<model::CoinSet::Line>(random() % (3 * ways)), random() % 2 == 0);
+      }
+      for (const model::CoinSet::Line line : hits_that_number_ways(ways)) {
+        access(set, line, random() % 2 == 0);
+      }
+      ASSERT_EQ(set, numbered) << model::to_text(policy);
+    }
+  }
+}
+
+TEST(BimodalFit, FindsCoinsAfterAFlood) {
+  constexpr std::uint32_t ways = 20;
+  for (const model::Replacement& policy :
+       cases<model::Replacement>(1, {brrip(1, "hit", 4), brrip(2, "frequency", 8), bip(4)})) {
+    SCOPED_TRACE(model::to_text(policy));
+    auto device =
+        std::make_unique<WithoutStarts>(sets_of(2, ways, policy, 1, {.jitter_cycles = 3, .misread_probability = 0.002}),
+                                        std::vector{model::StartState::clean, model::StartState::invalidated});
+    Sets sets(std::move(device), 2, ways, 1);
+    const auto fit = fit_bimodal(sets.device(), {&sets.classes()[0], &sets.classes()[1]});
+    ASSERT_TRUE(fit);
+    ASSERT_EQ(fit->candidates.size(), 1U);
+    EXPECT_EQ(fit->candidates.front().policy, policy.policy);
+    EXPECT_EQ(model::one_in(fit->candidates.front()), model::one_in(policy));
   }
 }
 

@@ -16,9 +16,8 @@ CoinExperiment::CoinExperiment(Interrogator& device, const std::vector<const Con
                                model::Random random)
     : device_(&device), sets_(&sets), random_(random), rates_{.of_hits = device.classifier().hit_misread_rate(),
                                                               .of_misses = device.classifier().miss_misread_rate()},
-      knows_ways_(!device.starts_flooded() || std::ranges::all_of(sets, [](const ConflictClass* set) {
-        return set->lines.size() >= std::size_t{2} * set->ways;
-      })) {}
+      knows_ways_(!device.starts_flooded() ||
+                  std::ranges::all_of(sets, [](const ConflictClass* set) { return numbers_ways(*set); })) {}
 
 std::vector<model::CoinSet::Line> CoinExperiment::warm_of(const ConflictClass& set) const {
   return device_->starts_flooded() && knows_ways_ ? hits_that_number_ways(set.ways) : hits_that_forget(set.ways);

@@ -65,6 +65,8 @@ std::vector<Line> hits_that_number_ways(std::uint32_t ways) {
   return accesses;
 }
 
+bool numbers_ways(const ConflictClass& set) { return set.lines.size() >= std::size_t{2} * set.ways; }
+
 std::size_t least_length(std::uint32_t ways, std::size_t turns) {
   return std::max({std::size_t{160}, std::size_t{3} * ways, 12 * turns});
 }

@@ -29,6 +29,9 @@ struct CoinWalk {
 // and once more, as lines that are hit stay then while strangers go. From these on, BRRIP takes way after way.
 [[nodiscard]] std::vector<model::CoinSet::Line> hits_that_number_ways(std::uint32_t ways);
 
+// Whether it has as many lines as that takes.
+[[nodiscard]] bool numbers_ways(const ConflictClass& set);
+
 // Accesses of a walk whose lines take `turns`, at least. The longer they do, the longer the walk: no round is much of
 // it, and the coins of its start, which nothing shows, are few among all.
 [[nodiscard]] std::size_t least_length(std::uint32_t ways, std::size_t turns);

@@ -11,6 +11,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "infer/policy/coin_walk.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "model/random.hpp"
 
@@ -115,7 +116,9 @@ model::Question walk_over(const Interrogator& device, const ConflictClass& set, 
   for (const std::uint32_t line : long_walk(frame, draw).record) {
     record.push_back(set.lines[line]);
   }
-  return device.question({}, std::move(record));
+  return device.starts_flooded() && numbers_ways(set)
+             ? device.question_unflooded(offsets_of(set, hits_that_number_ways(set.ways)), std::move(record))
+             : device.question({}, std::move(record));
 }
 
 bool repeats(Interrogator& device, const model::Question& question) {

@@ -10,7 +10,8 @@
 // Whether the same question has the same answer: always, by chance, or depending on when it is asked.
 namespace gpuinfer::infer {
 
-// A long random walk over the lines of one set, another one for each `draw`.
+// A long random walk over the lines of one set, another one for each `draw`. A flood may leave a set much as the
+// question before did; hits then bring it in line.
 [[nodiscard]] model::Question walk_over(const Interrogator& device, const ConflictClass& set, std::uint64_t draw);
 
 // True when the question, asked six times on end, is answered the same way each time, as far as misreads let it.

@@ -13,6 +13,7 @@
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "infer/cache/granularity.hpp"
 #include "infer/policy/bimodal_fit.hpp"
@@ -821,6 +822,32 @@ TEST(ReplacementFit, CoinsThatRarelyShowAreNoticed) {
     Sets sets(1, 8, policy, 1);
     EXPECT_EQ(new_lines_stay_at_times(sets.device(), sets.classes().front(), none), policy == coin);
   }
+}
+
+// Under LIP, lines that were hit stay through every flood.
+TEST(Repeatability, AWalkAfterAFloodDoesNotDependOnWhatWasThereBefore) {
+  constexpr std::uint32_t ways = 8;
+  auto device = std::make_unique<WithoutStarts>(
+      sets_of(4, ways, replacement("lip"), 1, {.jitter_cycles = 2}),
+      std::vector{model::StartState::clean, model::StartState::invalidated, model::StartState::flooded});
+  Sets sets(std::move(device), 1, ways, 1);
+  sets.device().set_line(line_bytes);
+  const std::vector<std::uint64_t>& lines = sets.classes().front().lines;
+  const model::Question walk = walk_over(sets.device(), sets.classes().front(), 7);
+  std::set<std::vector<Reading>> answers;
+  for (const std::size_t first : {2 * ways, 0U, ways}) {
+    AccessSequence before;
+    for (std::size_t line = first; line < first + ways; ++line) {
+      before.insert(before.end(), 2, lines[line]);
+    }
+    const std::vector<model::Question> batch{sets.device().question_unflooded(before, {before.back()}), walk};
+    std::vector<Reading> readings;
+    for (const float latency : sets.device().latencies(batch).back()) {
+      readings.push_back(sets.device().classifier().read(latency));
+    }
+    answers.insert(std::move(readings));
+  }
+  EXPECT_EQ(answers.size(), 1U);
 }
 
 TEST(Repeatability, CoinsShowBehindMisreads) {

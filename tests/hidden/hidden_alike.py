@@ -11,6 +11,7 @@ import json
 import re
 from collections import deque
 from dataclasses import dataclass
+from itertools import chain, combinations
 from random import Random
 
 from hidden_permutations import goes_on_alike
@@ -309,8 +310,8 @@ def are_mirrored(found, true, ways):
 
 
 def is_kept_for_ever(policy, ways, begin):
-    """Whether in some state that `begin` leads to some line stays as long as it is not hit; False, too, where the states
-    are too many to be followed."""
+    """Whether in some state that `begin` leads to some lines stay as long as none of them is hit; False, too, where the
+    states are too many to be followed. In a set of many ways, single lines alone."""
     after = {}  # state: (victim, state after a miss, states after hits)
     waiting = [begin]
     while waiting:
@@ -328,13 +329,14 @@ def is_kept_for_ever(policy, ways, begin):
             hits.append(policy.state())
         after[state] = (victim, missed, hits)
         waiting += [missed, *hits]
-    for way in range(ways):
-        keeping = {state for state, (victim, _, _) in after.items() if victim != way}
+    most_strangers = ways - 1 if ways <= EXACT_WAYS else 1
+    for strangers in chain(*(combinations(range(ways), count) for count in range(1, most_strangers + 1))):
+        keeping = {state for state, (victim, _, _) in after.items() if victim not in strangers}
         while True:
             kept = set()
             for state in keeping:
                 _, missed, hits = after[state]
-                if keeping.issuperset((missed, *hits[:way], *hits[way + 1 :])):
+                if keeping.issuperset((missed, *(hits[way] for way in range(ways) if way not in strangers))):
                     kept.add(state)
             if kept == keeping:
                 break

@@ -256,6 +256,9 @@ class NoCleanStart(unittest.TestCase):
         self.assertTrue(keeps_strangers({"policy": "mru", "of": "fill"}, 56))
         two_of_three = {"hits": [[0, 1, 0], [0, 1, 1]], "victims": [0, 1], "misses": [1, 0]}
         self.assertTrue(keeps_strangers({"policy": "automaton", **two_of_three}, 3))
+        # Misses take the last way only, until one of two lines is hit, each of which would go if the other was.
+        pair_stays = {"hits": [[1, 1, 0], [0, 0, 1], [0, 0, 2]], "victims": [2, 1, 0], "misses": [0, 2, 0]}
+        self.assertTrue(keeps_strangers({"policy": "automaton", **pair_stays}, 3))
         for name in ("lru", "lip", "nru", "srrip", "random"):
             self.assertFalse(keeps_strangers({"policy": name}, 3))
 

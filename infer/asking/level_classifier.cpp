@@ -325,11 +325,11 @@ void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::
   const double quick = next_level[std::clamp(slow_hits, fewest_of_a_component / 2, next_level.size() - 1)];
   const Component& level = *std::ranges::min_element(
       misses_, {}, [quick](const Component& component) { return std::abs(component.mean - quick); });
-  const auto [low, high] = reach_of_level(misses_, level);
+  const auto reach = reach_of_level(misses_, level);
   std::vector<double> of_level;
   const auto take_from = [&](const std::vector<float>& sample) {
     std::ranges::copy_if(sample, std::back_inserter(of_level),
-                         [&](double value) { return low < value && value < high; });
+                         [&](double value) { return reach.first < value && value < reach.second; });
   };
   take_from(misses);
   take_from(next_level);

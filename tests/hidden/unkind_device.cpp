@@ -19,7 +19,7 @@
 // sector that is missed and leaves the order of the lines as it is.
 //
 // With --play, sequences of offsets come as JSON lists, one a line; each is played from power-on without noise, and
-// what comes out is one character for each access: '.' for a hit, 'M' for a miss.
+// what comes out is one character for each access: '.' for a hit, 'M' for a miss, 'n' for what a nearer level answers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -576,7 +576,8 @@ class Device {
     power_on();
     std::string outcomes;
     for (const std::uint64_t offset : offsets) {
-      outcomes += load(offset) >= miss_cycles_ ? 'M' : '.';
+      const double cycles = load(offset);
+      outcomes += cycles >= miss_cycles_ ? 'M' : near_ && cycles == near_cycles_ ? 'n' : '.';
     }
     return outcomes;
   }

@@ -128,7 +128,7 @@ class OuterIndexSearch {
   bool assign_from_everywhere(std::size_t count) {
     Lines lines;
     for (std::size_t tried = 0; tried < 4 * count && lines.size() < count; ++tried) {
-      const std::uint64_t first = random_.below(laps_.lines_of_buffer() - run_lines_ + 1);
+      const std::uint64_t first = run_of(random_.below(laps_.all_lines()));
       for (std::uint64_t line = first; line < first + run_lines_; ++line) {
         if (!set_of_.contains(line) && std::ranges::find(lines, line) == lines.end()) {
           lines.push_back(line);
@@ -139,12 +139,21 @@ class OuterIndexSearch {
     return std::ranges::all_of(lines, [&](std::uint64_t line) { return assign_at_last(line); });
   }
 
+  // The first line of a run in which the line is, of neighbours; where too few lie before aligned_start(), of others.
+  [[nodiscard]] std::uint64_t run_of(std::uint64_t line) const {
+    const bool is_before_start = line >= laps_.lines_of_buffer();
+    if (is_before_start && laps_.all_lines() - laps_.lines_of_buffer() >= run_lines_) {
+      return std::min(line, laps_.all_lines() - run_lines_);
+    }
+    return std::min(is_before_start ? 0 : line, laps_.lines_of_buffer() - run_lines_);
+  }
+
   // Asks again where there is no set yet: by chance more lines of a batch went to its set than that has ways.
   bool assign_at_last(std::uint64_t line) {
     constexpr int most_times = 2;
     for (int time = 0; time < most_times && !set_of_.contains(line); ++time) {
       Lines run;
-      const std::uint64_t first = std::min(line, laps_.lines_of_buffer() - run_lines_);
+      const std::uint64_t first = run_of(line);
       for (std::uint64_t each = first; each < first + run_lines_; ++each) {
         run.push_back(each);
       }

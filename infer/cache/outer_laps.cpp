@@ -22,11 +22,13 @@ constexpr std::size_t least_misses = recorded_laps - 1;
 
 OuterLaps::OuterLaps(Interrogator& device, std::uint64_t granule_bytes)
     : device_(&device), granule_bytes_(granule_bytes), start_(aligned_start(device)),
-      lines_of_buffer_((device.buffer().bytes - start_) / granule_bytes) {}
+      lines_of_buffer_((device.buffer().bytes - start_) / granule_bytes), lines_before_(start_ / granule_bytes) {}
 
-model::Address OuterLaps::address_of(std::uint64_t line) const {
-  return device_->address_of(start_ + line * granule_bytes_);
+std::uint64_t OuterLaps::offset_of(std::uint64_t line) const {
+  return line < lines_of_buffer_ ? start_ + line * granule_bytes_ : start_ - (all_lines() - line) * granule_bytes_;
 }
+
+model::Address OuterLaps::address_of(std::uint64_t line) const { return device_->address_of(offset_of(line)); }
 
 bool OuterLaps::go_far_beyond_nearer_level(std::size_t lines) const {
   constexpr std::uint64_t much_more = 3;
@@ -40,8 +42,7 @@ std::uint64_t OuterLaps::lines_past_nearer_level() const {
 
 Missing OuterLaps::missing(const Lines& lines) {
   AccessSequence lap;
-  std::ranges::transform(lines, std::back_inserter(lap),
-                         [&](std::uint64_t line) { return start_ + line * granule_bytes_; });
+  std::ranges::transform(lines, std::back_inserter(lap), [&](std::uint64_t line) { return offset_of(line); });
   const model::Question question =
       device_->question(model::repeated(lap, warm_laps), model::repeated(lap, recorded_laps));
   const std::vector<model::Question> questions(times_, question);

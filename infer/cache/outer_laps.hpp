@@ -24,7 +24,9 @@ class OuterLaps {
  public:
   OuterLaps(Interrogator& device, std::uint64_t granule_bytes);
 
+  // From aligned_start() on. Numbers beyond are those of the whole lines before it, in the order of their addresses.
   [[nodiscard]] std::uint64_t lines_of_buffer() const { return lines_of_buffer_; }
+  [[nodiscard]] std::uint64_t all_lines() const { return lines_of_buffer_ + lines_before_; }
   [[nodiscard]] model::Address address_of(std::uint64_t line) const;
 
   // Whether so many lines are much more than the nearer level keeps.
@@ -46,10 +48,13 @@ class OuterLaps {
   Missing missing_in_order(const Lines& lines);
 
  private:
+  [[nodiscard]] std::uint64_t offset_of(std::uint64_t line) const;
+
   Interrogator* device_;
   std::uint64_t granule_bytes_;
   std::uint64_t start_;
   std::uint64_t lines_of_buffer_;
+  std::uint64_t lines_before_;
   unsigned times_ = 1;
   std::size_t torn_ = 0;
 };

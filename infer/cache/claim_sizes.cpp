@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "infer/asking/stream.hpp"
+#include "infer/cache/conclude.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/latency_levels.hpp"
 #include "infer/cache/lines_present.hpp"
 #include "infer/cache/outer_index.hpp"
+#include "infer/cache/outer_policy.hpp"
 #include "infer/cache/outer_sets.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "infer/cache/whole_lines.hpp"
@@ -254,6 +256,18 @@ void claim_outer_index(Interrogator& asker, const std::vector<Overfull>& sets, C
   });
 }
 
+void claim_outer_replacement(Interrogator& asker, CacheClaims& claims) {
+  asker.report("replacement policy", 0.7);
+  claims.replacement = counted(asker, [&]() -> Claim<model::Replacement> {
+    try {
+      return claim_outer_policy(asker, claimed_cache(claims));
+    } catch (const QuestionRefused& refused) {
+      asker.learned("not recorded");
+      return {.reason = std::string("the device refused a question: ") + refused.what()};
+    }
+  });
+}
+
 }  // namespace
 
 void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
@@ -283,6 +297,7 @@ void claim_outer_sets(Interrogator& asker, CacheClaims& claims) {
       claim_outer_index(asker, fit.sets, claims);
       if (claims.index.value) {
         claim_onset_of_sets(asker, fit, claims);
+        claim_outer_replacement(asker, claims);
       }
     } catch (const QuestionRefused&) {
       asker.learned("not recorded");

@@ -97,16 +97,6 @@ void check_lines_side_by_side(Interrogator& asker, const model::CacheDescription
   }
 }
 
-std::string share_text(std::pair<double, double> share) {
-  return "between one in " + model::whole_text(1 / share.second) + " and one in " + model::whole_text(1 / share.first) +
-         " fills";
-}
-
-bool departs(const Interrogator& asker, const DepartureTally& tally) {
-  return misreads_are_independent(asker.classifier()) && tally.events() > 0 &&
-         tally.departures_below() > 1 / static_cast<double>(asker.settings().fills_to_test);
-}
-
 // A recording holds no answers to these questions: then the sequences before say how rare a departure may be.
 void exclude_departures(Interrogator& asker, const model::CacheDescription& cache, DepartureTally& tally,
                         Verification& verification) {
@@ -157,15 +147,6 @@ void check_that_it_lasts(Interrogator& asker, const model::CacheDescription& cac
     verification.contradicted = true;
   }
   asker.learned(verification.holds ? "it is as it was" : verification.reason);
-}
-
-// Sets and index are proven, and the policy is none that is known.
-void describe_departing(const DepartureTally& tally, Claim<model::Replacement>& claim) {
-  const auto [fewest, most] = tally.departing_share();
-  claim.reason = "it does as " + model::to_text(*claim.value) + " but for " + share_text({fewest, most});
-  claim.details.deterministic.emplace();
-  claim.details.mostly = {.policy = *claim.value, .departs = {fewest, most}};
-  claim.value.reset();
 }
 
 Verification verify_all(Interrogator& asker, const model::Answerer& device, const FoundSets& sets,

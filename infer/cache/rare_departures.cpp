@@ -223,6 +223,8 @@ std::pair<double, double> DepartureTally::departing_share() const {
   return {low, std::min(1.0, high / std::max(visible, low))};
 }
 
+double fills_that_exclude(double share) { return most_expected(0, excluded_at) / (as_visible * share); }
+
 model::DepartureBound bound_of(double departures_below) {
   const double scale = std::pow(10, 2 - std::floor(std::log10(departures_below)));
   return {.departures_below = std::min(1.0, std::ceil(departures_below * scale) / scale), .at = excluded_at};
@@ -301,8 +303,7 @@ class RareDepartureSearch {
 
   std::optional<std::string> run() {
     const double wanted = 1 / static_cast<double>(device_.settings().fills_to_test);
-    // With a visible share of one half, and nothing seen.
-    const auto planned = static_cast<std::size_t>(std::ceil(2 * most_expected(0, excluded_at) / wanted));
+    const auto planned = static_cast<std::size_t>(std::ceil(fills_that_exclude(wanted)));
     const std::size_t before = device_.accesses_asked();
     constexpr std::size_t kinds = 2;  // of in_use()
     for (std::size_t asked = 0; asked < kinds || device_.accesses_asked() - before < planned / 2; ++asked) {
@@ -507,6 +508,24 @@ class RareDepartureSearch {
 std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
                                              DepartureTally& tally) {
   return RareDepartureSearch(device, cache, tally).run();
+}
+
+bool departs(const Interrogator& asker, const DepartureTally& tally) {
+  return misreads_are_independent(asker.classifier()) && tally.events() > 0 &&
+         tally.departures_below() > 1 / static_cast<double>(asker.settings().fills_to_test);
+}
+
+std::string share_text(std::pair<double, double> share) {
+  return "between one in " + model::whole_text(1 / share.second) + " and one in " + model::whole_text(1 / share.first) +
+         " fills";
+}
+
+void describe_departing(const DepartureTally& tally, Claim<model::Replacement>& claim) {
+  const auto [fewest, most] = tally.departing_share();
+  claim.reason = "it does as " + model::to_text(*claim.value) + " but for " + share_text({fewest, most});
+  claim.details.deterministic.emplace();
+  claim.details.mostly = {.policy = *claim.value, .departs = {fewest, most}};
+  claim.value.reset();
 }
 
 }  // namespace gpuinfer::infer

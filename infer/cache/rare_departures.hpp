@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/claim.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/fresh_questions.hpp"
+#include "model/replacement.hpp"
 
 // A device may do as a deterministic description says but for one fill in hundreds, by chance, by a counter, or by the
 // line that comes. Misreads look like that in a sum over all accesses. They come one by one, though, and elsewhere when
@@ -46,6 +48,8 @@ class DepartureTally {
   [[nodiscard]] double odd_lines_below(double confidence = excluded_at) const;
 
   [[nodiscard]] std::size_t fills() const { return fills_; }
+  // Loads that speak against the prediction, misreads among them.
+  [[nodiscard]] std::size_t mispredicted() const { return mispredicted_; }
   // Stretches of loads of one set that show other lines than are predicted, beyond what misreads explain.
   [[nodiscard]] std::size_t events() const { return events_; }
   // So many of the fills departed, with 95 %.
@@ -74,6 +78,9 @@ class DepartureTally {
 // The share of odd lines that is excluded where none of those `tested` of `all` lines was one.
 [[nodiscard]] double odd_lines_below(double tested, double all, double confidence = excluded_at);
 
+// So many fills exclude departures more frequent than `share`, where none shows.
+[[nodiscard]] double fills_that_exclude(double share);
+
 // The bound that a policy, an index or sets were tested to, in three digits.
 [[nodiscard]] model::DepartureBound bound_of(double departures_below);
 
@@ -93,5 +100,14 @@ class DepartureTally {
 // QuestionRefused, as recordings do.
 [[nodiscard]] std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
                                                            DepartureTally& tally);
+
+// Whether it does, and more often than once in settings().fills_to_test fills.
+[[nodiscard]] bool departs(const Interrogator& asker, const DepartureTally& tally);
+
+// "between one in 30 and one in 20 fills"
+[[nodiscard]] std::string share_text(std::pair<double, double> share);
+
+// Of a policy under proven sets and index, from which the device departs: the claim loses its value and says how often.
+void describe_departing(const DepartureTally& tally, Claim<model::Replacement>& claim);
 
 }  // namespace gpuinfer::infer

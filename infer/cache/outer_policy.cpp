@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "infer/cache/outer_policy.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "infer/asking/conflict_class.hpp"
+#include "infer/asking/stream.hpp"
+#include "infer/cache/fresh_questions.hpp"
+#include "infer/cache/granularity.hpp"
+#include "infer/cache/past_nearer_level.hpp"
+#include "infer/cache/rare_departures.hpp"
+#include "infer/policy/replacement_fit.hpp"
+#include "model/device_description.hpp"
+
+namespace gpuinfer::infer {
+
+namespace {
+
+// The others are those whose lines drive lines out of the nearer level.
+constexpr std::size_t most_sets_asked = 32;
+constexpr std::size_t sets_of_an_asked_one = 2;
+
+// Of the questions themselves, without the loads in between, which are many times as many.
+constexpr std::size_t most_asked_accesses = 40'000;
+
+constexpr std::size_t laps_to_settle = 6;
+constexpr std::size_t loads_of_a_sequence = 384;
+
+// It departs: no more loads than are asked exclude what was seen so often.
+constexpr std::size_t enough_events = 16;
+
+constexpr std::uint64_t histories_of_a_set = 48;  // large ones have many states
+
+// Who asks for the level tells how far it is.
+Settings silent(Settings settings) {
+  settings.on_progress = [](const Progress&) {};
+  return settings;
+}
+
+Settings limited(Settings settings) {
+  settings.budget_accesses = most_asked_accesses;
+  return settings;
+}
+
+// Sets drawn at random, each with some of its lines, which may be anywhere.
+std::vector<ConflictClass> drawn_sets(const Interrogator& asker, const model::IndexFunction& index,
+                                      const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
+                                      model::Random& random) {
+  const std::uint64_t start = aligned_start(asker);
+  std::vector<ConflictClass> sets(ways.size());
+  for (std::uint64_t offset = start; offset + line_bytes <= asker.buffer().bytes; offset += line_bytes) {
+    sets[model::set_of(index, asker.address_of(offset))].lines.push_back(offset);
+  }
+  for (std::size_t set = 0; set < sets.size(); ++set) {
+    sets[set].ways = ways[set];
+    random.shuffle(sets[set].lines);
+    sets[set].lines.resize(std::min<std::size_t>(sets[set].lines.size(), 2 * std::size_t{ways[set]} + 2));
+  }
+  std::erase_if(sets, [](const ConflictClass& set) { return set.lines.size() <= set.ways; });
+  random.shuffle(sets);
+  sets.resize(std::min({sets.size(), most_sets_asked, ways.size() / sets_of_an_asked_one}));
+  return sets;
+}
+
+std::vector<bool> sets_of(const std::vector<ConflictClass>& drawn, const Interrogator& asker,
+                          const model::IndexFunction& index) {
+  std::vector<bool> is_asked(model::sets(index));
+  for (const ConflictClass& set : drawn) {
+    is_asked[model::set_of(index, asker.address_of(set.lines.front()))] = true;
+  }
+  return is_asked;
+}
+
+Interrogator interrogator_of(PastNearerLevel& level, const Interrogator& device, const Settings& settings) {
+  Asker asker(level, device.target(), settings);
+  asker.choose_start();
+  return {std::move(asker), device.classifier()};
+}
+
+class OuterPolicy {
+ public:
+  OuterPolicy(Interrogator& asker, model::CacheDescription cache)
+      : asker_(&asker), cache_(std::move(cache)), settings_(silent(asker.settings())), limited_(limited(settings_)),
+        random_(stream(asker.settings(), "policy of an outer level")),
+        sets_(drawn_sets(asker, *cache_.index, *cache_.ways, *cache_.line_bytes, random_)),
+        level_(asker, *cache_.index, *cache_.line_bytes, sets_of(sets_, asker, *cache_.index)),
+        inner_(interrogator_of(level_, asker, settings_)) {}
+
+  Claim<model::Replacement> claim() {
+    const std::size_t drawn = sets_.size();
+    leave_out_shared_sets();
+    asker_->learned(std::to_string(sets_.size()) + " of " + std::to_string(drawn) + " sets keep them all");
+    if (4 * sets_.size() < 3 * drawn || sets_.size() < 2) {
+      return {.reason = "many sets lose lines for which they have room"};
+    }
+    asker_->inquire("experiments on single sets, with loads of other sets after each access",
+                    "what drives a line out of the nearer level lets the next access to it get to this one");
+    // Some sets take no part in finding the policy. What the probe itself loads at times may lie in some.
+    const auto half = sets_.begin() + static_cast<std::ptrdiff_t>(sets_.size() / 2);
+    ReplacementFit fit = fit_of({sets_.begin(), half});
+    std::vector<ConflictClass> fresh(half, sets_.end());
+    if (fit.candidates.empty()) {
+      fit = fit_of(fresh);
+      fresh.assign(sets_.begin(), half);
+    }
+    asker_->learned(fit.candidates.size() == 1 ? "left: " + model::to_text(fit.candidates.front()) : fit.reason);
+    Claim<model::Replacement> claim{.reason = fit.reason, .details = std::move(fit.details)};
+    if (fit.candidates.size() != 1) {
+      claim.alternatives = std::move(fit.candidates);
+      return claim;
+    }
+    if (!model::is_deterministic(fit.candidates.front())) {
+      claim.reason = "it is by chance, which fresh loads of single sets do not prove";
+      claim.alternatives = std::move(fit.candidates);
+      return claim;
+    }
+    claim.value = std::move(fit.candidates.front());
+    hold_to_fresh_loads(std::move(fresh), claim);
+    return claim;
+  }
+
+ private:
+  // Whether laps over as many lines as it has ways miss. From the state that they were in before, some policies first
+  // drive out lines for which there is room.
+  bool loses_lines(const ConflictClass& set, std::size_t laps) {
+    const AccessSequence lap(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(set.ways));
+    const std::vector<Reading> readings =
+        inner_.ask(model::repeated(lap, std::max(laps_to_settle, laps)), model::repeated(lap, laps));
+    return std::ranges::find(readings, Reading::miss) != readings.end();
+  }
+
+  void leave_out_shared_sets() {
+    constexpr std::size_t laps = 18;
+    std::erase_if(sets_, [&](const ConflictClass& set) { return loses_lines(set, laps); });
+  }
+
+  // What the probe loads by the way, such as code, may come so seldom that only more laps meet it.
+  bool is_shared(const ConflictClass& set) {
+    constexpr int most_times = 3;
+    for (int time = 0; time < most_times; ++time) {
+      if (loses_lines(set, 2 * loads_of_a_sequence / set.ways)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  ReplacementFit fit_of(const std::vector<ConflictClass>& sets) {
+    ReplacementFit fit;
+    Interrogator finding = interrogator_of(level_, *asker_, limited_);
+    try {
+      fit = fit_replacement(finding, sets);
+    } catch (const AskingEnded& ended) {
+      asker_->check_limits(0);
+      fit.reason = ended.what();
+    }
+    return fit;
+  }
+
+  // Each load is judged by itself, as votes would hide that a fill departs.
+  void hold_to_fresh_loads(std::vector<ConflictClass> sets, Claim<model::Replacement>& claim) {
+    asker_->inquire("random loads of single sets, and laps over one line more than they have ways",
+                    "only what predicts answers that took no part in the fit is resolved");
+    cache_.replacement = claim.value;
+    DepartureTally tally(inner_, cache_);
+    const double wanted = 1 / static_cast<double>(inner_.settings().fills_to_test);
+    const auto most_loads = static_cast<std::size_t>(8 * fills_that_exclude(wanted));
+    std::optional<std::string> contradiction;
+    std::size_t loads = 0;
+    const std::size_t fewest_sets = sets.size() / 2;
+    for (bool in_laps = false;
+         !contradiction && loads < most_loads && tally.departures_below() > wanted && tally.events() < enough_events;
+         in_laps = !in_laps) {
+      const std::size_t place = random_.below(sets.size());
+      const FreshQuestion fresh = fresh_loads_of(sets[place], in_laps);
+      const auto predicted = predicted_misses(inner_, cache_, fresh, histories_of_a_set);
+      const Answers answers = ask_times(inner_, {&fresh, 1}, 1);
+      const DepartureTally before = tally;
+      tally.add(fresh, predicted, answers.front(), random_);
+      contradiction = contradiction_that_repeats(inner_, cache_, fresh, predicted, answers);
+      if ((contradiction || tally.events() > before.events()) && sets.size() > fewest_sets && is_shared(sets[place])) {
+        contradiction.reset();
+        tally = before;
+        sets.erase(sets.begin() + static_cast<std::ptrdiff_t>(place));
+        continue;
+      }
+      loads += predicted.size();
+    }
+    claim.details.fresh_set_loads = loads;
+    claim.details.fresh_set_loads_wrong = tally.mispredicted();
+    claim.details.fresh_set_misses = tally.fills();
+    claim.trials = loads;
+    judge(tally, contradiction, claim);
+    asker_->learned(claim.value ? std::to_string(loads - tally.mispredicted()) + " of " + std::to_string(loads) +
+                                      " loads are as predicted"
+                                : claim.reason);
+  }
+
+  void judge(const DepartureTally& tally, const std::optional<std::string>& contradiction,
+             Claim<model::Replacement>& claim) const {
+    const double below = tally.departures_below();
+    if (contradiction) {
+      claim.reason = model::to_text(*claim.value) + ": " + *contradiction;
+      claim.value.reset();
+    } else if (departs(inner_, tally)) {
+      describe_departing(tally, claim);
+    } else if (below > 1 / static_cast<double>(inner_.settings().fills_to_test)) {
+      claim.reason = "fresh loads exclude no departures from " + model::to_text(*claim.value) + " below one in " +
+                     model::whole_text(1 / below) + " fills";
+      claim.value.reset();
+    } else {
+      claim.reason.clear();
+      claim.stands_alone = true;
+      claim.bound = bound_of(below);
+    }
+  }
+
+  FreshQuestion fresh_loads_of(const ConflictClass& set, bool in_laps) {
+    std::vector<std::uint32_t> asked(cache_.ways->size());
+    asked[model::set_of(*cache_.index, asker_->address_of(set.lines.front()))] =
+        set.ways + 1 + (in_laps ? 0 : static_cast<std::uint32_t>(random_.below(1 + set.ways / 2)));
+    Pool pool = pool_of_lines(inner_, cache_, asked, everywhere, random_);
+    const Offsets lines = pool.all();
+    AccessSequence record;
+    for (std::size_t i = 0; i < loads_of_a_sequence; ++i) {
+      record.push_back(lines[in_laps ? i % lines.size() : random_.below(lines.size())]);
+    }
+    return question_over(inner_, std::move(pool), std::move(record));
+  }
+
+  Interrogator* asker_;
+  model::CacheDescription cache_;
+  Settings settings_;
+  Settings limited_;
+  model::Random random_;
+  std::vector<ConflictClass> sets_;
+  PastNearerLevel level_;
+  Interrogator inner_;
+};
+
+}  // namespace
+
+Claim<model::Replacement> claim_outer_policy(Interrogator& asker, const model::CacheDescription& cache) {
+  asker.inquire("laps over lines for which a set has room", "sets that lose some of them hold something else as well");
+  return OuterPolicy(asker, cache).claim();
+}
+
+}  // namespace gpuinfer::infer

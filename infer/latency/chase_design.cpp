@@ -172,6 +172,13 @@ void ChaseDesigner::find_pages(const model::BufferFacts& buffer) {
     throw InputError("paths." + path_name_ + ": the buffer of " + std::to_string(buffer.bytes) +
                      " bytes has no whole page that the description covers; describe more of the index");
   }
+  if (!path_.tlbs.empty() && is_whole(named_.caches.at(path_.tlbs.back()))) {
+    const CacheDescription& last = named_.caches.at(path_.tlbs.back());
+    pages_of_set_.resize(last.ways->size());
+    for (const std::uint64_t page : pages_) {
+      pages_of_set_[model::set_of(*last.index, aligned_down(address_ + page, *last.line_bytes))].push_back(page);
+    }
+  }
 }
 
 std::optional<AccessPattern> ChaseDesigner::pattern_of(const AccessClass& access) {
@@ -236,27 +243,50 @@ std::uint64_t ChaseDesigner::new_line(std::uint64_t page) {
   return line;
 }
 
+std::vector<std::uint64_t> ChaseDesigner::choose_pages(Pages kind, std::size_t count) {
+  std::vector<std::uint64_t> chosen;
+  switch (kind) {
+    case Pages::neighbours: {
+      const auto first = static_cast<std::ptrdiff_t>(random_.below(pages_.size() - count + 1));
+      chosen.assign(pages_.begin() + first, pages_.begin() + first + static_cast<std::ptrdiff_t>(count));
+      random_.shuffle(chosen);
+      break;
+    }
+    case Pages::from_everywhere: {
+      std::unordered_set<std::uint64_t> different;
+      while (different.size() < count) {
+        const std::uint64_t page = pages_[random_.below(pages_.size())];
+        if (different.insert(page).second) {
+          chosen.push_back(page);
+        }
+      }
+      break;
+    }
+    case Pages::of_few_sets: {
+      std::vector<std::size_t> order(pages_of_set_.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      random_.shuffle(order);
+      for (const std::size_t set : order) {
+        chosen.insert(chosen.end(), pages_of_set_[set].begin(), pages_of_set_[set].end());
+        if (chosen.size() >= count) {
+          break;
+        }
+      }
+      chosen.resize(count);
+      random_.shuffle(chosen);
+      break;
+    }
+  }
+  return chosen;
+}
+
 ChaseDesigner::Part ChaseDesigner::laps(const Laps& laps) {
   const auto around = [this](unsigned log) {
     return (std::size_t{1} << log) + static_cast<std::size_t>(random_.below(std::uint64_t{1} << log));
   };
   const std::size_t pages = std::min(around(laps.log_pages), pages_.size());
   const std::size_t lines = around(laps.log_lines);
-  std::vector<std::uint64_t> chosen;
-  if (laps.anywhere) {
-    std::unordered_set<std::uint64_t> different;
-    while (different.size() < pages) {
-      const std::uint64_t page = pages_[random_.below(pages_.size())];
-      if (different.insert(page).second) {
-        chosen.push_back(page);
-      }
-    }
-  } else {
-    const auto first = static_cast<std::ptrdiff_t>(random_.below(pages_.size() - pages + 1));
-    chosen.assign(pages_.begin() + first, pages_.begin() + first + static_cast<std::ptrdiff_t>(pages));
-    random_.shuffle(chosen);
-  }
-
+  const std::vector<std::uint64_t> chosen = choose_pages(laps.pages, pages);
   AccessSequence lap(pages * lines);
   for (std::size_t page = 0; page < pages; ++page) {
     for (std::size_t line = 0; line < lines; ++line) {
@@ -285,9 +315,11 @@ void ChaseDesigner::try_laps(const std::function<void()>& check_limits) {
       check_limits();
       put_into(StartState::clean);
       for (const bool page_by_page : {true, false}) {
-        for (const bool anywhere : {true, false}) {
-          Laps tried{
-              .log_pages = log_pages, .log_lines = log_lines, .page_by_page = page_by_page, .anywhere = anywhere};
+        for (const Pages pages : {Pages::from_everywhere, Pages::neighbours, Pages::of_few_sets}) {
+          if (pages == Pages::of_few_sets && pages_of_set_.empty()) {
+            continue;
+          }
+          Laps tried{.log_pages = log_pages, .log_lines = log_lines, .page_by_page = page_by_page, .pages = pages};
           const AccessSequence sequence = laps(tried).offsets;
           const std::vector<std::optional<AccessClass>> played = play(sequence, others);
           for (std::size_t i = 1; i < played.size(); ++i) {
@@ -385,6 +417,10 @@ bool ChaseDesigner::needs_controls() const { return path_.caches.size() > 1 && !
 bool ChaseDesigner::is_control(const AccessClass& access) const {
   return needs_controls() && access.cache && *access.cache > 0 && !access.far &&
          access.translation == model::Translation::first_tlb;
+}
+
+bool ChaseDesigner::walks_to_memory(AccessPattern pattern) {
+  return pattern == AccessPattern::P5 || pattern == AccessPattern::P6;
 }
 
 bool ChaseDesigner::meets(AccessPattern pattern) const { return meets_.at(static_cast<std::size_t>(pattern)); }

@@ -61,6 +61,8 @@ class ChaseDesigner {
   [[nodiscard]] bool meets(model::AccessPattern pattern) const;
   // Whether P1 is no control of P2 and P3, since its data lies in another cache; see Chase::controls.
   [[nodiscard]] bool needs_controls() const;
+  // Whether it includes a walk of page tables to data that no cache has.
+  [[nodiscard]] static bool walks_to_memory(model::AccessPattern pattern);
   [[nodiscard]] std::string said_of(model::AccessPattern pattern) const;  // data in L2, translation in L1TLB
 
   // A sequence that was never designed before, to be asked from this start, and before the next one is designed. Each
@@ -70,12 +72,18 @@ class ChaseDesigner {
  private:
   static constexpr std::size_t patterns_count = model::pattern_names.size();
 
+  enum class Pages {
+    neighbours,
+    from_everywhere,
+    of_few_sets,  // of the last TLB, which then has no room for them while a data cache still does
+  };
+
   // Laps over `pages` pages with `lines` new lines in each: there, there again, and to other new lines of the pages.
   struct Laps {
     unsigned log_pages = 0;
     unsigned log_lines = 0;
     bool page_by_page = true;
-    bool anywhere = false;                        // pages from everywhere, instead of neighbours
+    Pages pages = Pages::neighbours;
     std::array<double, patterns_count> yields{};  // per access
   };
 
@@ -93,6 +101,7 @@ class ChaseDesigner {
   };
 
   [[nodiscard]] Part laps(const Laps& laps);
+  [[nodiscard]] std::vector<std::uint64_t> choose_pages(Pages kind, std::size_t count);
   [[nodiscard]] std::uint64_t new_line(std::uint64_t page);
   [[nodiscard]] const Laps& laps_for(std::size_t pattern);
   void put_into(model::StartState start);
@@ -113,7 +122,8 @@ class ChaseDesigner {
   model::Address address_ = {};
   std::uint64_t page_bytes_ = 0;
   std::uint64_t line_bytes_ = 0;
-  std::vector<std::uint64_t> pages_;  // offsets
+  std::vector<std::uint64_t> pages_;                      // offsets
+  std::vector<std::vector<std::uint64_t>> pages_of_set_;  // of the last TLB; none where its index is not known
   std::unordered_set<std::uint64_t> loaded_lines_;
   std::vector<Laps> laps_;
   std::array<bool, patterns_count> meets_{};

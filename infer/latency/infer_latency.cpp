@@ -307,6 +307,7 @@ class LatencyInference {
   void settle(AccessPattern pattern) {
     const auto number = static_cast<std::size_t>(pattern);
     const std::string leaf = latency_leaves.at(number);
+    keep_first_walks(pattern);
     Group group = groups_[0].at(number);
     const std::size_t in_first = group.size();
     group.insert(group.end(), groups_[1].at(number).begin(), groups_[1].at(number).end());
@@ -333,6 +334,24 @@ class LatencyInference {
     leaves_[leaf].experiments = device_.questions_asked();
     cycles_.at(number) = bulk.middle;
     deviations_.at(number) = {.deviation = bulk.deviation, .accesses = static_cast<double>(group.size())};
+  }
+
+  // Page tables are data, too: those that were walked lately lie in a cache, as the data of such an access must not.
+  void keep_first_walks(AccessPattern pattern) {
+    if (!ChaseDesigner::walks_to_memory(pattern)) {
+      return;
+    }
+    std::array<Group, rounds> first_walks;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      std::ranges::copy_if(groups_.at(round).at(static_cast<std::size_t>(pattern)),
+                           std::back_inserter(first_walks.at(round)),
+                           [](const Access& access) { return !access.recency.page; });
+    }
+    if (std::ranges::all_of(first_walks, [](const Group& group) { return group.size() >= fewest_accesses; })) {
+      for (std::size_t round = 0; round < rounds; ++round) {
+        groups_.at(round).at(static_cast<std::size_t>(pattern)) = std::move(first_walks.at(round));
+      }
+    }
   }
 
   [[nodiscard]] static std::optional<std::string> why_no_group(const Group& group, std::size_t in_first,

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -422,6 +423,7 @@ class ForeignPath final : public model::Answerer {
       [](std::uint64_t, bool data, bool first_tlb, bool second_tlb) {
         return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : 90);
       };
+  std::function<void()> on_start = [] {};
   bool starts_clean = true;
   bool refuses = false;
   std::size_t questions_left = 1'000'000;
@@ -441,6 +443,7 @@ class ForeignPath final : public model::Answerer {
         data_.clear();
         first_tlb_.clear();
         second_tlb_.clear();
+        on_start();
       }
       for (const std::uint64_t offset : question.warm) {
         static_cast<void>(load(offset));
@@ -533,6 +536,19 @@ TEST(InferLatency, ForeignPathWithTwoKindsOfWalks) {
     return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : walk);
   };
   expect_nothing_wrong(infer_the_path(device, ForeignPath::described()), {200, 220, {}, 500, {}, {}});
+}
+
+// A page table that was walked once lies in a cache from then on.
+TEST(InferLatency, ForeignPathWhereTablesThatWereWalkedAreNear) {
+  ForeignPath device;
+  std::set<std::uint64_t> walked;
+  device.cycles_of = [&walked](std::uint64_t offset, bool data, bool first_tlb, bool second_tlb) {
+    const bool walks = !first_tlb && !second_tlb;
+    const bool is_first = walks && walked.insert(offset / ForeignPath::page_bytes).second;
+    return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : is_first ? 400 : 90);
+  };
+  device.on_start = [&walked] { walked.clear(); };
+  expect_found(infer_the_path(device, ForeignPath::described()), {200, 220, 290, 500, 900, {}});
 }
 
 // The first TLB costs nothing, so nothing shows that it is there.

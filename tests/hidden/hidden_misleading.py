@@ -11,7 +11,7 @@ import pathlib
 import yaml
 
 from hidden_draw import draw_noise, draw_xor, log_uniform
-from hidden_judge import LEAVES, WRONG, is_known
+from hidden_judge import LEAVES, WRONG, is_hit_alone, is_known
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "adversarial"
 SOUND_LEAVES = ("latency_cycles", "line_bytes", "sector_bytes")
@@ -184,7 +184,7 @@ def judge_misleading(profile, target, spec):
         value, known = cache.get(leaf), evidence.get(leaf, {})
         if known.get("status") != "resolved":
             open_leaves[leaf] = known.get("status", "absent")
-            if is_known(value):
+            if is_known(value) and not is_hit_alone(leaf, value):
                 wrong[leaf] = f"is {open_leaves[leaf]} and yet has the value {value}"
         elif leaf == "onset_bytes" and leaf not in truth:
             continue  # whatever holds contiguous bytes

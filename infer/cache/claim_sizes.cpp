@@ -242,6 +242,11 @@ void claim_outer_index(Interrogator& asker, const std::vector<Overfull>& sets, C
     const OuterIndexFit found = find_outer_index(asker, sector_bytes, sets);
     if (!found.fit) {
       asker.learned(found.reason);
+      if (found.meets_other_sets) {
+        const std::string reason = found.reason + " that was counted";
+        claims.ways = {.alternatives = {*claims.ways.value}, .reason = reason, .questions = claims.ways.questions};
+        claims.capacity_bytes = {.reason = reason};
+      }
       return {.reason = found.reason};
     }
     asker.learned(std::to_string(found.lines) + " lines go where " + model::to_flow_yaml(found.fit->index) + " says");

@@ -49,13 +49,13 @@ class OuterIndexSearch {
     batch_lines_ = std::max(run_lines_, std::max<std::size_t>(8, (lines - sets_.size()) / 4) / run_lines_ * run_lines_);
     constexpr std::size_t to_fit = 48;
     if (!assign_from_everywhere(to_fit)) {
-      return {.fit = {}, .reason = "some lines behave as those of no set"};
+      return {.fit = {}, .reason = "some lines behave as those of no set", .meets_other_sets = true};
     }
     std::uint64_t window = window_lines();
     std::optional<IndexFit> fit = fit_to(window);
     while (!(fit && fit->extrapolates) && window < std::min(laps_.lines_of_buffer(), widest_window_lines)) {
       if (!widen(std::min({2 * window, laps_.lines_of_buffer(), widest_window_lines}))) {
-        return {.fit = {}, .reason = "some lines of a window behave as those of no set"};
+        return {.fit = {}, .reason = "some lines of a window behave as those of no set", .meets_other_sets = true};
       }
       window = window_lines();
       fit = fit_to(window);
@@ -65,7 +65,7 @@ class OuterIndexSearch {
     }
     constexpr std::size_t to_predict = 64;
     if (!assign_from_everywhere(to_predict)) {
-      return {.fit = {}, .reason = "some lines behave as those of no set"};
+      return {.fit = {}, .reason = "some lines behave as those of no set", .meets_other_sets = true};
     }
     if (fit->extrapolates && !is_predicted(*fit)) {
       return {.fit = {}, .reason = "the function that some lines suggest does not hold for others"};

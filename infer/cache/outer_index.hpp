@@ -18,6 +18,7 @@ struct OuterIndexFit {
   std::optional<IndexFit> fit;  // names are places in the sets that were given; none: `reason` says why
   std::size_t lines = 0;        // whose sets were found
   std::string reason;
+  bool meets_other_sets = false;  // some lines behave as those of none of the sets, which are then not all there are
 };
 
 // The index of a level behind a nearer one, all `sets` of which are known. To which of them a line goes is told by

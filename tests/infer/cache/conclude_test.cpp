@@ -209,7 +209,7 @@ TEST(Conclude, ValuesThatCannotHoldTogetherAreLeftOpen) {
   using Break = void (*)(CacheClaims&);
   const std::map<std::set<std::string>, Break> broken{
       {{"capacity_bytes", "onset_bytes"}, [](CacheClaims& claims) { claims.onset_bytes.value = 4128; }},
-      {{"capacity_bytes", "resident_bytes"},
+      {{"capacity_bytes", "resident_bytes", "ways"},
        [](CacheClaims& claims) {
          claims.resident_bytes->value = std::array{6000.0, 7000.0};
        }},

@@ -65,8 +65,9 @@ Claim<model::Replacement> replacement_of(Interrogator& asker, const std::vector<
 }
 
 // Counts the sets where no policy predicts what they do.
-void count_sets(Interrogator& asker, Conflicts& conflicts, FoundSets& sets, CacheClaims& claims, const Doubts& doubts) {
-  check_without_policy(asker, conflicts, *claims.line_bytes.value, *claims.sector_bytes.value, sets);
+void count_sets(Interrogator& asker, Conflicts& conflicts, const Offsets& contradicting, FoundSets& sets,
+                CacheClaims& claims, const Doubts& doubts) {
+  check_without_policy(asker, conflicts, *claims.line_bytes.value, *claims.sector_bytes.value, contradicting, sets);
   claim_sets(sets, claims);
   claims.sets_are_counted = !sets.refuted() && !doubts.contains(Doubt::levels_unclear);
 }
@@ -94,8 +95,9 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   }
   claims.replacement = counted_as_trials(asker, [&] { return replacement_of(asker, sets->single_sets); });
   asker.report("verification on fresh sequences", 0.9);
+  Offsets contradicting;
   if (claims.index.value && claims.replacement.value && !doubts.contains(Doubt::undescribed)) {
-    prove(asker, device, *sets, claims, doubts);
+    contradicting = prove(asker, device, *sets, claims, doubts);
   } else {
     predict_as_well_as_possible(asker, claims, doubts);
   }
@@ -103,7 +105,7 @@ void explain_by_sets(Interrogator& asker, const model::Answerer& device, Conflic
   // lines stay for ever, though, and take room from all others.
   if (sets->index.value && !sets->packings.failed() && claims.predicted_trials == 0 &&
       !(claims.replacement.value && asker.starts_flooded())) {
-    count_sets(asker, conflicts, *sets, claims, doubts);
+    count_sets(asker, conflicts, contradicting, *sets, claims, doubts);
   }
 }
 

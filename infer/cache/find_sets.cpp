@@ -224,10 +224,33 @@ Offsets crowded_lines(const Interrogator& asker, const IndexFunction& index, con
   return lines;
 }
 
+// Packings of lines from everywhere may have left out the one that lies elsewhere, which this sequence loads.
+bool are_where_index_says(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes, const Offsets& places,
+                          FoundSets& sets) {
+  if (places.empty()) {
+    return true;
+  }
+  asker.inquire("packings of the lines of the sequence that was not predicted",
+                "one of them may lie in another set than the index says");
+  PackingCheck check;
+  try {
+    check = check_packings_of(asker, conflicts, *sets.index.value, *sets.ways.value, line_bytes, places);
+  } catch (const QuestionRefused&) {
+    asker.learned("not recorded");
+    return true;
+  }
+  asker.learned(check.failed() ? "refuted: sets that have room miss, or full ones do not" : "all are where it says");
+  if (check.failed()) {
+    check += sets.packings;
+    take(check, sets);
+  }
+  return !check.failed();
+}
+
 }  // namespace
 
 void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
-                          std::uint64_t sector_bytes, FoundSets& sets) {
+                          std::uint64_t sector_bytes, const Offsets& contradicting, FoundSets& sets) {
   constexpr std::size_t fewest = 20;
   constexpr std::size_t most = 4000;
   // A line of another set makes one of the two overflow or have room, but where a surplus hides it.
@@ -239,11 +262,9 @@ void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64
   const std::size_t first = sets.packings.packings;
   PackingCheck all = check_packings(asker, conflicts, *sets.index.value, *sets.ways.value, line_bytes, first,
                                     std::max(first, std::clamp(wanted, fewest, most)), true);
-  all.packings += first;
-  all.full_that_missed += sets.packings.full_that_missed;
-  all.surplus_that_fitted += sets.packings.surplus_that_fitted;
+  all += sets.packings;
   take(all, sets);
-  if (all.failed()) {
+  if (all.failed() || !are_where_index_says(asker, conflicts, line_bytes, contradicting, sets)) {
     return;
   }
   asker.inquire("few lines loaded over and over while others pass, one line more than a set has ways",

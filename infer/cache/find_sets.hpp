@@ -34,9 +34,10 @@ struct FoundSets {
                                   ConflictClass first, std::uint64_t line_bytes, std::size_t onset_lines);
 
 // Without a policy that predicts, only many packings and crowds, and lines that stay whole, can say whether the sets
-// are what they seem.
+// are what they seem. `contradicting`: places in lines that a policy in these sets did not predict, one of which may
+// lie in another set.
 void check_without_policy(Interrogator& asker, Conflicts& conflicts, std::uint64_t line_bytes,
-                          std::uint64_t sector_bytes, FoundSets& sets);
+                          std::uint64_t sector_bytes, const Offsets& contradicting, FoundSets& sets);
 
 // Whether the index says of every line of the buffer to which set it goes.
 [[nodiscard]] bool covers_buffer(const model::IndexFunction& index, const model::BufferFacts& buffer);

@@ -169,7 +169,7 @@ class OuterPolicy {
     DepartureTally tally(inner_, cache_);
     const double wanted = 1 / static_cast<double>(inner_.settings().fills_to_test);
     const auto most_loads = static_cast<std::size_t>(8 * fills_that_exclude(wanted));
-    std::optional<std::string> contradiction;
+    std::optional<Contradiction> contradiction;
     std::size_t loads = 0;
     const std::size_t fewest_sets = sets.size() / 2;
     for (bool in_laps = false;
@@ -208,11 +208,11 @@ class OuterPolicy {
            tally.mispredicted() > loads_of_an_event * (tally.events() + 1);
   }
 
-  void judge(const DepartureTally& tally, const std::optional<std::string>& contradiction,
+  void judge(const DepartureTally& tally, const std::optional<Contradiction>& contradiction,
              Claim<model::Replacement>& claim) const {
     const double below = tally.departures_below();
     if (contradiction) {
-      claim.reason = model::to_text(*claim.value) + ": " + *contradiction;
+      claim.reason = model::to_text(*claim.value) + ": " + contradiction->sentence;
       claim.value.reset();
     } else if (shows_too_little(tally)) {
       claim.reason = "it does as " + model::to_text(*claim.value) +

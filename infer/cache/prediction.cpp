@@ -427,7 +427,8 @@ void look_closer(Interrogator& device, const model::CacheDescription& cache,
     if (auto contradiction = contradiction_that_repeats(device, cache, questions[q], predictions[q], votes)) {
       result.holds = false;
       result.contradicted = true;
-      result.reason = *std::move(contradiction);
+      result.reason = std::move(contradiction->sentence);
+      result.contradicting_lines = std::move(contradiction->lines);
       return;
     }
   }

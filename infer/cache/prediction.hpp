@@ -18,6 +18,7 @@ struct Verification {
   std::size_t trials = 0;
   std::vector<std::uint32_t> odd_sets;  // sets that were predicted worse than the rest
   std::string reason;                   // when it does not hold
+  Offsets contradicting_lines;          // of a sequence in which a load does otherwise each time
 };
 
 // Asks fresh random sequences over all lines that `cache` can index, 1.2 to 3 times its capacity, and compares with its

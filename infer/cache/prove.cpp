@@ -102,7 +102,7 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
                         Verification& verification) {
   asker.inquire("chases over one line more than each set has ways, and sets that are full of lines in use",
                 "one fill in hundreds may do otherwise, which a sum over all loads hides among misreads");
-  std::optional<std::string> contradiction;
+  std::optional<Contradiction> contradiction;
   bool is_refused = false;
   bool departs_again = false;
   try {
@@ -121,8 +121,9 @@ void exclude_departures(Interrogator& asker, const model::CacheDescription& cach
   }
   const double below = tally.departures_below();
   if (contradiction) {
-    fail(verification, *std::move(contradiction));
+    fail(verification, std::move(contradiction->sentence));
     verification.contradicted = true;
+    verification.contradicting_lines = std::move(contradiction->lines);
   } else if (departs(asker, tally)) {
     asker.learned("it does so but for " + share_text(tally.departing_share()));
     return;
@@ -183,16 +184,16 @@ Verification verify_all(Interrogator& asker, const model::Answerer& device, cons
 
 }  // namespace
 
-void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& sets, CacheClaims& claims,
-           Doubts& doubts) {
+Offsets prove(Interrogator& asker, const model::Answerer& device, const FoundSets& sets, CacheClaims& claims,
+              Doubts& doubts) {
   if (asker.starts_flooded() && !covers_buffer(*claims.index.value, asker.buffer())) {
     doubts[Doubt::unproven] =
         "the flood before each question goes beyond what is known of the index, so nothing can be predicted";
-    return;
+    return {};
   }
   const model::CacheDescription cache = claimed_cache(claims);
   DepartureTally tally(asker, cache);
-  const Verification verification = verify_all(asker, device, sets, cache, tally);
+  Verification verification = verify_all(asker, device, sets, cache, tally);
   claims.prediction = verification.evidence;
   if (verification.holds) {
     claims.predicted_trials = verification.trials;
@@ -206,7 +207,7 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
       }
     }
     claims.index.bound = claims.ways.bound = bound_of(odd_lines_below);
-    return;
+    return {};
   }
   claims.replacement.details.deterministic.emplace();
   doubts[Doubt::unproven] = doubts[Doubt::mispredicted] = verification.reason;
@@ -216,6 +217,7 @@ void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& 
   if (verification.levels_in_doubt) {
     doubts[Doubt::levels_unclear] = verification.reason;
   }
+  return std::move(verification.contradicting_lines);
 }
 
 void predict_as_well_as_possible(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {

@@ -11,9 +11,10 @@ namespace gpuinfer::infer {
 
 // Puts a description with sets, index and policy to the test: fresh random sequences, packings, victims of a random
 // policy, the size that contiguous lines showed. It adds `prediction`, and `predicted_trials` if all of it holds, else
-// doubts. `device`: what may have touched its answers is looked up there.
-void prove(Interrogator& asker, const model::Answerer& device, const FoundSets& sets, CacheClaims& claims,
-           Doubts& doubts);
+// doubts. `device`: what may have touched its answers is looked up there. Returns a place in each line of a sequence in
+// which a load does otherwise each time, none without one.
+[[nodiscard]] Offsets prove(Interrogator& asker, const model::Answerer& device, const FoundSets& sets,
+                            CacheClaims& claims, Doubts& doubts);
 
 // Where the policy or the sets are not known, how far the plainest assumptions go: the sets as found, else a single
 // one, with each deterministic policy that needs no parameters. It proves nothing; latencies that belong to no level

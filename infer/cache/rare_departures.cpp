@@ -238,12 +238,22 @@ bool are_played_back(const std::vector<float>& a, const std::vector<float>& b) {
   return a == b && std::set<float>(a.begin(), a.end()).size() > latencies_without_noise;
 }
 
+// One in each line that is loaded.
+Offsets places_in_lines(const Interrogator& device, std::uint64_t line_bytes, const AccessSequence& loads) {
+  Offsets places;
+  std::set<std::uint64_t> lines;
+  std::ranges::copy_if(loads, std::back_inserter(places), [&](std::uint64_t offset) {
+    return lines.insert(device.address_of(offset) / line_bytes).second;
+  });
+  return places;
+}
+
 }  // namespace
 
-std::optional<std::string> contradiction_that_repeats(Interrogator& device, const model::CacheDescription& cache,
-                                                      const FreshQuestion& fresh,
-                                                      std::span<const std::optional<bool>> predicted,
-                                                      const Answers& answers) {
+std::optional<Contradiction> contradiction_that_repeats(Interrogator& device, const model::CacheDescription& cache,
+                                                        const FreshQuestion& fresh,
+                                                        std::span<const std::optional<bool>> predicted,
+                                                        const Answers& answers) {
   constexpr std::size_t most_times = 8;
   constexpr std::size_t fewest_times = 3;
   if (!misreads_are_independent(device.classifier())) {
@@ -278,9 +288,11 @@ std::optional<std::string> contradiction_that_repeats(Interrogator& device, cons
     }
     const auto found = std::ranges::find_if(open, speaks_against);
     if (time + 1 >= fewest_times && found != open.end()) {
-      return "load " + std::to_string(*found + 1) + " of a sequence of " + std::to_string(predicted.size()) +
-             (*predicted[*found] ? " hits" : " misses") + " each of " + std::to_string(time + 1) +
-             " times, and is predicted to " + (*predicted[*found] ? "miss" : "hit");
+      return Contradiction{.sentence = "load " + std::to_string(*found + 1) + " of a sequence of " +
+                                       std::to_string(predicted.size()) + (*predicted[*found] ? " hits" : " misses") +
+                                       " each of " + std::to_string(time + 1) + " times, and is predicted to " +
+                                       (*predicted[*found] ? "miss" : "hit"),
+                           .lines = places_in_lines(device, *cache.line_bytes, fresh.question.record)};
     }
     if (open.empty()) {
       return std::nullopt;
@@ -301,7 +313,7 @@ class RareDepartureSearch {
     place_ = order_.size();
   }
 
-  std::optional<std::string> run() {
+  std::optional<Contradiction> run() {
     const double wanted = 1 / static_cast<double>(device_.settings().fills_to_test);
     const auto planned = static_cast<std::size_t>(std::ceil(fills_that_exclude(wanted)));
     const std::size_t before = device_.accesses_asked();
@@ -313,7 +325,7 @@ class RareDepartureSearch {
     }
     const std::size_t fills_before = tally_.fills();
     // What departs by a counter that a clean start sets back does so late, and may show in another set only.
-    const auto long_chases = [&]() -> std::optional<std::string> {
+    const auto long_chases = [&]() -> std::optional<Contradiction> {
       // Of single sets, in each of which it shows once at most, and not always.
       constexpr std::size_t single_sets = 3;
       for (std::size_t time = 0; time <= single_sets; ++time) {
@@ -352,7 +364,7 @@ class RareDepartureSearch {
   }
 
  private:
-  std::optional<std::string> judge(const FreshQuestion& fresh) {
+  std::optional<Contradiction> judge(const FreshQuestion& fresh) {
     const std::vector<std::optional<bool>> predicted = predicted_misses(device_, cache_, fresh, histories);
     const Answers answers = ask_times(device_, {&fresh, 1}, 1);
     tally_.add(fresh, predicted, answers.front(), random_);
@@ -505,8 +517,8 @@ class RareDepartureSearch {
 
 }  // namespace
 
-std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
-                                             DepartureTally& tally) {
+std::optional<Contradiction> search_departures(Interrogator& device, const model::CacheDescription& cache,
+                                               DepartureTally& tally) {
   return RareDepartureSearch(device, cache, tally).run();
 }
 

@@ -84,22 +84,28 @@ class DepartureTally {
 // The bound that a policy, an index or sets were tested to, in three digits.
 [[nodiscard]] model::DepartureBound bound_of(double departures_below);
 
+// A load that a device answers otherwise than is predicted whenever it is asked.
+struct Contradiction {
+  std::string sentence;
+  Offsets lines;  // a place in each that the question records
+};
+
 // A load that was read otherwise than `predicted` in each of these answers to the question, and is so again whenever
 // the question is asked, which misreads are not; and which no more of what may have been there before explains. Asks
 // only while there may be one.
-[[nodiscard]] std::optional<std::string> contradiction_that_repeats(Interrogator& device,
-                                                                    const model::CacheDescription& cache,
-                                                                    const FreshQuestion& fresh,
-                                                                    std::span<const std::optional<bool>> predicted,
-                                                                    const Answers& answers);
+[[nodiscard]] std::optional<Contradiction> contradiction_that_repeats(Interrogator& device,
+                                                                      const model::CacheDescription& cache,
+                                                                      const FreshQuestion& fresh,
+                                                                      std::span<const std::optional<bool>> predicted,
+                                                                      const Answers& answers);
 
 // Asks where departures show, and adds what is learned to `tally`: chases over one line more than each set has ways,
 // where every line that stays makes others hit; and sets that are full of lines in use but for one way, where whatever
 // comes in unseen pushes one of these out. Goes on until departures more frequent than once in settings().fills_to_test
 // fills are excluded, or asking on is not worth its loads. Returns a load that does otherwise each time. Throws
 // QuestionRefused, as recordings do.
-[[nodiscard]] std::optional<std::string> search_departures(Interrogator& device, const model::CacheDescription& cache,
-                                                           DepartureTally& tally);
+[[nodiscard]] std::optional<Contradiction> search_departures(Interrogator& device, const model::CacheDescription& cache,
+                                                             DepartureTally& tally);
 
 // Whether it does, and more often than once in settings().fills_to_test fills.
 [[nodiscard]] bool departs(const Interrogator& asker, const DepartureTally& tally);

@@ -130,6 +130,32 @@ std::optional<std::vector<std::uint32_t>> find_ways(Interrogator& device, Confli
   return fits;
 }
 
+PackingCheck& PackingCheck::operator+=(const PackingCheck& more) {
+  packings += more.packings;
+  full_that_missed += more.full_that_missed;
+  surplus_that_fitted += more.surplus_that_fitted;
+  return *this;
+}
+
+namespace {
+
+PackingCheck check_packing(Conflicts& conflicts, const std::vector<Offsets>& groups,
+                           const std::vector<std::uint32_t>& ways) {
+  const std::vector<bool> overflows = conflicts.overflows(groups);
+  bool full_missed = false;
+  bool surplus_fitted = false;
+  for (std::size_t set = 0; set < groups.size(); ++set) {
+    const bool has_surplus = groups[set].size() > ways[set];
+    full_missed = full_missed || (overflows[set] && !has_surplus);
+    surplus_fitted = surplus_fitted || (!overflows[set] && has_surplus);
+  }
+  return {.packings = 1,
+          .full_that_missed = full_missed ? std::size_t{1} : 0,
+          .surplus_that_fitted = surplus_fitted ? std::size_t{1} : 0};
+}
+
+}  // namespace
+
 PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::IndexFunction& index,
                             const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes, std::size_t first,
                             std::size_t last, bool stop_at_failure) {
@@ -145,17 +171,40 @@ PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const mo
     const std::vector<Offsets> groups =
         packing % 2 == 0 ? lines.draw(wanted, random)
                          : lines.draw_strided(wanted, static_cast<unsigned>(packing / 2 % strides), random);
-    const std::vector<bool> overflows = conflicts.overflows(groups);
-    bool full_missed = false;
-    bool surplus_fitted = false;
-    for (std::size_t set = 0; set < groups.size(); ++set) {
-      const bool has_surplus = groups[set].size() > ways[set];
-      full_missed = full_missed || (overflows[set] && !has_surplus);
-      surplus_fitted = surplus_fitted || (!overflows[set] && has_surplus);
+    check += check_packing(conflicts, groups, ways);
+  }
+  return check;
+}
+
+PackingCheck check_packings_of(Interrogator& device, Conflicts& conflicts, const model::IndexFunction& index,
+                               const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
+                               const Offsets& places) {
+  constexpr int times = 3;
+  std::vector<Offsets> of_sets(ways.size());
+  for (const std::uint64_t place : places) {
+    of_sets[model::set_of(index, aligned_down(device.address_of(place), line_bytes))].push_back(place);
+  }
+  PackingCheck check;
+  for (const std::size_t surplus : {0U, 1U}) {
+    bool all_taken = false;
+    for (std::size_t packing = 0; !all_taken; ++packing) {
+      all_taken = true;
+      std::vector<Offsets> groups(ways.size());
+      for (std::size_t set = 0; set < ways.size(); ++set) {
+        const Offsets& lines = of_sets[set];
+        const std::size_t size = std::min(ways[set] + surplus, lines.size());
+        // The last ones fill up with lines that were taken before.
+        const std::size_t first = std::min(packing * size, lines.size() - size);
+        all_taken = all_taken && first + size == lines.size();
+        groups[set].assign(lines.begin() + static_cast<std::ptrdiff_t>(first),
+                           lines.begin() + static_cast<std::ptrdiff_t>(first + size));
+      }
+      PackingCheck once = check_packing(conflicts, groups, ways);
+      for (int time = 1; time < times && once.failed(); ++time) {
+        once = check_packing(conflicts, groups, ways);
+      }
+      check += once;
     }
-    ++check.packings;
-    check.full_that_missed += full_missed ? 1U : 0U;
-    check.surplus_that_fitted += surplus_fitted ? 1U : 0U;
   }
   return check;
 }

@@ -55,12 +55,19 @@ struct PackingCheck {
   std::size_t surplus_that_fitted = 0;  // packings with a set that has one line too many and did not miss
 
   [[nodiscard]] bool failed() const { return full_that_missed + surplus_that_fitted > 0; }
+  PackingCheck& operator+=(const PackingCheck& more);
 };
 
 // Packings `first` to `last`, the last one not included; ends at the first one that fails when `stop_at_failure`.
 [[nodiscard]] PackingCheck check_packings(Interrogator& device, Conflicts& conflicts, const model::IndexFunction& index,
                                           const std::vector<std::uint32_t>& ways, std::uint64_t line_bytes,
                                           std::size_t first, std::size_t last, bool stop_at_failure);
+
+// Packings of the lines at these places alone: each of them is in one that just fills its sets, and in one with a line
+// too many in each set that has so many of them. Such a packing fails if it does so each of a few times.
+[[nodiscard]] PackingCheck check_packings_of(Interrogator& device, Conflicts& conflicts,
+                                             const model::IndexFunction& index, const std::vector<std::uint32_t>& ways,
+                                             std::uint64_t line_bytes, const Offsets& places);
 
 // Walks over one line more of a set than it has ways. A few of them are loaded over and over while the others pass:
 // where a nearer cache, as fast as this one, hides that from the one behind it, all of them stay, and these are not the

@@ -89,18 +89,41 @@ TEST(FindSets, PackingsRefuteSetsOfAnotherSizeWhereNoPolicyPredicts) {
   OneSetKnown cache(std::vector<std::uint32_t>(4, 4), model::BitsIndex{{5, 6}});
   FoundSets sets = cache.find();
   FoundSets right = sets;
-  check_without_policy(cache.asker, cache.conflicts, line_bytes, line_bytes, right);
+  check_without_policy(cache.asker, cache.conflicts, line_bytes, line_bytes, {}, right);
   EXPECT_FALSE(right.refuted());
   EXPECT_GT(right.packings.packings, sets.packings.packings);
   EXPECT_TRUE(right.ways.bound);
   for (const std::uint32_t wrong : {3U, 5U}) {
     FoundSets otherwise = sets;
     otherwise.ways.value = std::vector<std::uint32_t>{4, 4, wrong, 4};
-    check_without_policy(cache.asker, cache.conflicts, line_bytes, line_bytes, otherwise);
+    check_without_policy(cache.asker, cache.conflicts, line_bytes, line_bytes, {}, otherwise);
     EXPECT_TRUE(otherwise.refuted()) << wrong;
     EXPECT_TRUE(otherwise.packings.failed()) << wrong;
     EXPECT_FALSE(otherwise.ways.bound) << wrong;
   }
+}
+
+TEST(FindSets, PackingsOfCertainLinesShowTheOneInAnotherSet) {
+  constexpr std::uint64_t odd_line = 337;
+  model::TableIndex with_odd_line{.granule_bytes = line_bytes, .sets_of = {}, .range_bytes = {}};
+  for (std::uint32_t line = 0; line < 1024; ++line) {
+    with_odd_line.sets_of.push_back((line + (line == odd_line ? 1 : 0)) % 4);
+  }
+  const std::vector<std::uint32_t> ways(4, 3);
+  OneSetKnown cache(ways, with_odd_line);
+  const auto check = [&](std::uint64_t first_line, std::uint64_t step) {
+    constexpr std::uint64_t lines = 26;
+    Offsets places;
+    for (std::uint64_t line = first_line; line < first_line + lines * step; line += step) {
+      places.push_back(line * line_bytes);
+    }
+    return check_packings_of(cache.asker, cache.conflicts, model::BitsIndex{{5, 6}}, ways, line_bytes, places);
+  };
+  EXPECT_FALSE(check(odd_line + 1, 1).failed());
+  EXPECT_GT(check(odd_line - 20, 1).full_that_missed, 0U);
+  constexpr std::uint64_t of_one_set = 4;
+  EXPECT_FALSE(check(odd_line + of_one_set, of_one_set).failed());
+  EXPECT_GT(check(odd_line - 5 * of_one_set, of_one_set).surplus_that_fitted, 0U);
 }
 
 TEST(FindSets, OnlyATableMayLeaveLinesOut) {

@@ -223,6 +223,38 @@ TEST(ForeignDevice, OneSetOfManyThatDoesOtherwise) {
   EXPECT_EQ(finding.cache.capacity_bytes, 512U * 4 * 32);
 }
 
+// One line of the buffer goes to the next set.
+class OddLine final : public foreign::Cache {
+ public:
+  explicit OddLine(std::uint64_t odd_line) : odd_line_(odd_line) {}
+
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / line_bytes;
+    return lines_.load_in((line + (line == odd_line_ ? 1 : 0)) % sets, line) ? 0 : 1;
+  }
+
+ private:
+  static constexpr std::uint64_t sets = 4;
+  std::uint64_t odd_line_;
+  foreign::SetArray lines_{foreign::ordered_sets(sets, 5, foreign::lru)};
+};
+
+// Sequences to the test of the policy meet these lines, and packings of lines from everywhere did not. A line that
+// nothing meets the bound has to allow.
+TEST(ForeignDevice, OneLineInAnotherSetIsNotExcluded) {
+  constexpr std::uint64_t lines = 1024;
+  for (const std::uint64_t odd_line : {525U, 569U, 963U}) {
+    SCOPED_TRACE(odd_line);
+    Device device([=] { return std::make_unique<OddLine>(odd_line); }, foreign::two_levels, lines * line_bytes);
+    const CacheFinding finding = infer_cache(device, "L1tex", Settings{});
+    for (const char* leaf : {"index", "ways"}) {
+      const model::LeafEvidence& evidence = finding.evidence.leaves.at(leaf);
+      EXPECT_TRUE(!is_resolved(finding, leaf) || (evidence.bound && evidence.bound->departures_below >= 1.0 / lines))
+          << text_of(finding);
+    }
+  }
+}
+
 TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
   for (const std::size_t period : {1000U, 10000U}) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {

@@ -283,7 +283,8 @@ std::vector<Prediction> PolicyOnSet::predict(const std::vector<SetLines>& primer
 // All pairs of states that the same accesses lead to, as in model::compare(), but from any two states.
 class PolicyOnSet::Bisimulation {
  public:
-  Bisimulation(bool invalidates, std::size_t most_pairs) : invalidates_(invalidates), most_pairs_(most_pairs) {}
+  // `limits` outlives it.
+  Bisimulation(bool invalidates, const FollowLimits& limits) : invalidates_(invalidates), limits_(&limits) {}
 
   // As PolicyOnSet::accesses_alike(), of two states. What was found alike before is not followed again. When too many
   // pairs were followed in vain, everything else counts as different.
@@ -292,7 +293,7 @@ class PolicyOnSet::Bisimulation {
     waiting_.clear();
     depth_limit_.reset();
     parting_.reset();
-    if (a.line_in.size() != b.line_in.size() || followed_in_vain_ > most_pairs_) {
+    if (a.line_in.size() != b.line_in.size() || followed_in_vain_ > limits_->most_pairs) {
       return 0;
     }
     Pair begin{.a = a.machine, .b = b.machine, .way_in_b = {}};
@@ -303,7 +304,11 @@ class PolicyOnSet::Bisimulation {
       }
       begin.way_in_b.push_back(static_cast<std::uint32_t>(found - b.line_in.begin()));
     }
+    constexpr std::size_t pairs_between_checks = 64;
     for (reach(std::move(begin)); !waiting_.empty() && !depth_limit_; waiting_.pop_front()) {
+      if (++followed_ % pairs_between_checks == 0) {
+        limits_->check_limits();
+      }
       if (!follow(waiting_.front())) {
         followed_in_vain_ += met_.size();
         parting_ = std::move(waiting_.front().inputs);
@@ -334,7 +339,7 @@ class PolicyOnSet::Bisimulation {
     if (alike_.contains(key) || met_.contains(key)) {
       return;
     }
-    if (alike_.size() + met_.size() == most_pairs_) {
+    if (alike_.size() + met_.size() == limits_->most_pairs) {
       depth_limit_ = depth_limit_.value_or(static_cast<unsigned>(pair.inputs.size()));
     } else {
       met_.insert(std::move(key));
@@ -376,8 +381,9 @@ class PolicyOnSet::Bisimulation {
   }
 
   bool invalidates_;
-  std::size_t most_pairs_;
+  const FollowLimits* limits_;
   std::size_t followed_in_vain_ = 0;
+  std::size_t followed_ = 0;
   std::set<std::vector<std::uint32_t>> alike_;
   std::set<std::vector<std::uint32_t>> met_;
   std::deque<Pair> waiting_;
@@ -409,8 +415,8 @@ const std::multimap<Outcomes, const PolicyOnSet::State*>& PolicyOnSet::by_walk()
   return by_walk_;
 }
 
-std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const {
-  Bisimulation bisimulation(invalidates_, most_pairs);
+std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, const FollowLimits& limits) const {
+  Bisimulation bisimulation(invalidates_, limits);
   std::optional<unsigned> fewest;
   for (const auto& [walked, theirs] : other.by_walk()) {
     const auto [first, last] = by_walk().equal_range(walked);
@@ -433,8 +439,8 @@ std::optional<unsigned> PolicyOnSet::accesses_alike(const PolicyOnSet& other, st
   return fewest;
 }
 
-std::optional<PolicyQuestion> PolicyOnSet::difference(const PolicyOnSet& other, std::size_t most_pairs) const {
-  Bisimulation bisimulation(invalidates_, most_pairs);
+std::optional<PolicyQuestion> PolicyOnSet::difference(const PolicyOnSet& other, const FollowLimits& limits) const {
+  Bisimulation bisimulation(invalidates_, limits);
   for (const auto& [walked, theirs] : other.by_walk()) {
     const auto [first, last] = by_walk().equal_range(walked);
     if (first == last) {
@@ -499,7 +505,7 @@ std::optional<PolicyQuestion> PolicyOnSet::question_of(State state, const std::v
 }
 
 std::optional<unsigned> PolicyOnSet::accesses_mirrored(const model::Replacement& a, const model::Replacement& b,
-                                                       std::uint32_t ways, std::size_t most_pairs) {
+                                                       std::uint32_t ways, const FollowLimits& limits) {
   constexpr unsigned passes = 8;
   const SetLines lines = first_lines(ways);
   State forwards{.machine = model::SetMachine(a, ways), .line_in = {}, .way_of = {}};
@@ -512,7 +518,7 @@ std::optional<unsigned> PolicyOnSet::accesses_mirrored(const model::Replacement&
       backwards.load(line);
     }
   }
-  return Bisimulation(false, most_pairs).accesses_alike(forwards, backwards);
+  return Bisimulation(false, limits).accesses_alike(forwards, backwards);
 }
 
 bool is_saturated(std::span<const Prediction> predictions) {

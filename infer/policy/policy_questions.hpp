@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -59,6 +60,13 @@ struct PolicyQuestion {
 // By access: whether it misses.
 using Outcomes = std::vector<bool>;
 
+// How far states of two policies are followed. `check_limits` is called every few milliseconds, and throws when it
+// takes too long.
+struct FollowLimits {
+  std::size_t most_pairs = 0;
+  std::function<void()> check_limits = [] {};
+};
+
 // What a policy may answer, and in how many of its sampled states it does.
 struct Prediction {
   Outcomes missed;
@@ -90,20 +98,21 @@ class PolicyOnSet {
 
   // Whether for every sampled state of `other` one of this policy goes on alike, whatever is asked: with the same lines
   // in the set, and the same ones replaced for ever. Ways are told apart by their lines alone, unless a set can be
-  // invalidated and fills them in order. None: no sequence ever tells them apart. Else more than `most_pairs` pairs of
-  // states are met, and so many accesses do not tell them apart; zero: some state of `other` has no such state.
-  [[nodiscard]] std::optional<unsigned> accesses_alike(const PolicyOnSet& other, std::size_t most_pairs) const;
+  // invalidated and fills them in order. None: no sequence ever tells them apart. Else more than limits.most_pairs
+  // pairs of states are met, and so many accesses do not tell them apart; zero: some state of `other` has no such
+  // state.
+  [[nodiscard]] std::optional<unsigned> accesses_alike(const PolicyOnSet& other, const FollowLimits& limits) const;
 
   // A question that some state of `other` answers otherwise than those of this policy that it was compared with, where
   // accesses_alike() is zero. Primed only where a set can be invalidated. None: lines decide that nobody asks about.
-  [[nodiscard]] std::optional<PolicyQuestion> difference(const PolicyOnSet& other, std::size_t most_pairs) const;
+  [[nodiscard]] std::optional<PolicyQuestion> difference(const PolicyOnSet& other, const FollowLimits& limits) const;
 
   // As accesses_alike(), of two policies the second of which counts the ways from the other end, in states in which
   // every line was hit. In sets that cannot be emptied, ways have no numbers, so nothing tells mirrored policies apart
   // there.
   [[nodiscard]] static std::optional<unsigned> accesses_mirrored(const model::Replacement& a,
                                                                  const model::Replacement& b, std::uint32_t ways,
-                                                                 std::size_t most_pairs);
+                                                                 const FollowLimits& limits);
 
  private:
   struct State {

@@ -324,12 +324,13 @@ void PolicySearch::join_indistinguishable() {
 // True when that ruled out something.
 bool PolicySearch::tell_apart(Hypothesis& a, Hypothesis& b) {
   const std::size_t before = alive_.size();
+  const FollowLimits limits = follow_limits();
   for (const auto& [ways, frame] : frames_) {
     const PolicyOnSet& of_a = on_set(a, ways);
     const PolicyOnSet& of_b = on_set(b, ways);
-    std::optional<PolicyQuestion> question = of_a.difference(of_b, most_pairs_compared);
+    std::optional<PolicyQuestion> question = of_a.difference(of_b, limits);
     if (!question) {
-      question = of_b.difference(of_a, most_pairs_compared);
+      question = of_b.difference(of_a, limits);
     }
     if (!question) {
       continue;
@@ -346,21 +347,24 @@ bool PolicySearch::tell_apart(Hypothesis& a, Hypothesis& b) {
   return alive_.size() < before;
 }
 
+FollowLimits PolicySearch::follow_limits() const {
+  return {.most_pairs = most_pairs_compared, .check_limits = [this] { device_->check_limits(0); }};
+}
+
 // None: nothing ever tells them apart. Zero: they are not alike.
-std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
-                                                     std::size_t most_pairs) const {
+std::optional<unsigned> PolicySearch::accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways) const {
+  const FollowLimits limits = follow_limits();
   if (start_ == SetStart::flooded) {
     if (model::are_mirrored(a.policy, b.policy)) {
       return std::nullopt;
     }
-    const std::optional<unsigned> mirrored = PolicyOnSet::accesses_mirrored(a.policy, b.policy, ways, most_pairs);
+    const std::optional<unsigned> mirrored = PolicyOnSet::accesses_mirrored(a.policy, b.policy, ways, limits);
     if (mirrored != 0U) {
       return mirrored;
     }
   }
-  const std::optional<unsigned> there = on_set(a, ways).accesses_alike(on_set(b, ways), most_pairs);
-  const std::optional<unsigned> back =
-      there == 0U ? there : on_set(b, ways).accesses_alike(on_set(a, ways), most_pairs);
+  const std::optional<unsigned> there = on_set(a, ways).accesses_alike(on_set(b, ways), limits);
+  const std::optional<unsigned> back = there == 0U ? there : on_set(b, ways).accesses_alike(on_set(a, ways), limits);
   return there && back ? std::min(there, back) : there ? there : back;
 }
 
@@ -368,7 +372,7 @@ bool PolicySearch::are_indistinguishable(Hypothesis& a, Hypothesis& b) {
   constexpr unsigned shallow = 3;
   std::optional<unsigned> depth;
   for (const auto& [ways, frame] : frames_) {
-    const std::optional<unsigned> alike = accesses_alike(a, b, ways, most_pairs_compared);
+    const std::optional<unsigned> alike = accesses_alike(a, b, ways);
     if (alike && *alike <= shallow) {
       return false;
     }

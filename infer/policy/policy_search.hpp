@@ -98,8 +98,8 @@ class PolicySearch {
   [[nodiscard]] const ConflictClass& first_of(std::uint32_t ways) const;
   void join_alike();
   void join_indistinguishable();
-  [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways,
-                                                       std::size_t most_pairs) const;
+  [[nodiscard]] std::optional<unsigned> accesses_alike(Hypothesis& a, Hypothesis& b, std::uint32_t ways) const;
+  [[nodiscard]] FollowLimits follow_limits() const;
   [[nodiscard]] bool are_indistinguishable(Hypothesis& a, Hypothesis& b);
   bool tell_apart(Hypothesis& a, Hypothesis& b);
   [[nodiscard]] AccessSequence context_for(const ConflictClass& set, bool thrashes) const;

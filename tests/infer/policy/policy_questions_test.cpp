@@ -4,6 +4,7 @@
 // What would prove the choice of questions wrong: policies that behave differently and are left together; more than
 // three sequences on average; or a prediction that is not what a simulated set does.
 #include "infer/policy/policy_questions.hpp"
+#include "infer/asking/ending.hpp"
 
 #include <gtest/gtest.h>
 
@@ -189,13 +190,25 @@ TEST(PolicyQuestions, PoliciesAreMirrored) {
   };
   const model::Replacement plru{.policy = "plru", .parameters = {}, .equivalent = {}};
   for (const std::uint32_t ways : {3U, 6U}) {
-    EXPECT_EQ(PolicyOnSet::accesses_mirrored(plru, policy("plru", "order", "reversed"), ways, most_pairs),
-              std::nullopt);
-    EXPECT_NE(PolicyOnSet::accesses_mirrored(policy("qlru", "variant", "H20_M1_R0_U0"),
-                                             policy("qlru", "variant", "H20_M1_R2_U0"), ways, most_pairs),
-              0U);
+    EXPECT_EQ(
+        PolicyOnSet::accesses_mirrored(plru, policy("plru", "order", "reversed"), ways, {.most_pairs = most_pairs}),
+        std::nullopt);
+    EXPECT_NE(
+        PolicyOnSet::accesses_mirrored(policy("qlru", "variant", "H20_M1_R0_U0"),
+                                       policy("qlru", "variant", "H20_M1_R2_U0"), ways, {.most_pairs = most_pairs}),
+        0U);
   }
-  EXPECT_EQ(PolicyOnSet::accesses_mirrored(plru, plru, 6, most_pairs), 0U);
+  EXPECT_EQ(PolicyOnSet::accesses_mirrored(plru, plru, 6, {.most_pairs = most_pairs}), 0U);
+}
+
+// Policies of large sets have more states than there is time for.
+TEST(PolicyQuestions, StatesAreFollowedWhileThereIsTime) {
+  const model::Replacement plru{.policy = "plru", .parameters = {}, .equivalent = {}};
+  const model::Replacement reversed{
+      .policy = "plru", .parameters = {{"order", std::string("reversed")}}, .equivalent = {}};
+  const FollowLimits limits{.most_pairs = std::size_t{1} << 16U,
+                            .check_limits = [] { throw AskingEnded("it is over"); }};
+  EXPECT_THROW(static_cast<void>(PolicyOnSet::accesses_mirrored(plru, reversed, 63, limits)), AskingEnded);
 }
 
 // Of a set that cannot be emptied nobody knows the order of the ways, so one that searches them from the other end is
@@ -212,9 +225,9 @@ TEST(PolicyQuestions, OnlyWaysThatCanBeNamedTellMirroredPoliciesApart) {
     const PolicyOnSet backwards(qlru("H00_M0_R2_U0"), frame, start, many_histories);
     const PolicyOnSet other(qlru("H00_M1_R2_U0"), frame, start, many_histories);
     const std::optional<unsigned> expected = start == SetStart::flooded ? std::nullopt : std::optional(0U);
-    EXPECT_EQ(forwards.accesses_alike(backwards, most_pairs), expected);
-    EXPECT_EQ(backwards.accesses_alike(forwards, most_pairs), expected);
-    EXPECT_EQ(forwards.accesses_alike(other, most_pairs), 0U);
+    EXPECT_EQ(forwards.accesses_alike(backwards, {.most_pairs = most_pairs}), expected);
+    EXPECT_EQ(backwards.accesses_alike(forwards, {.most_pairs = most_pairs}), expected);
+    EXPECT_EQ(forwards.accesses_alike(other, {.most_pairs = most_pairs}), 0U);
   }
 }
 

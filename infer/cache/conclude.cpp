@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -167,6 +168,18 @@ void suppose_capacity(CacheFinding& finding) {
   }
 }
 
+bool are_close(std::uint64_t a, std::uint64_t b) {
+  constexpr double least_ratio = 0.9;
+  return static_cast<double>(std::min(a, b)) >= least_ratio * static_cast<double>(std::max(a, b));
+}
+
+std::optional<std::uint64_t> bytes_counted(const CacheClaims& claims) {
+  if (!claims.ways.value || !claims.line_bytes.value || claims.store_lines) {
+    return std::nullopt;
+  }
+  return std::reduce(claims.ways.value->begin(), claims.ways.value->end(), std::uint64_t{0}) * *claims.line_bytes.value;
+}
+
 struct Conflict {
   std::vector<std::string_view> leaves;
   std::string sentence;
@@ -175,9 +188,10 @@ struct Conflict {
 std::string bytes_text(double bytes) { return model::whole_text(bytes) + " bytes"; }
 
 // Values that cannot hold together, however well each of them was tested.
-// `contiguous_bytes`: that fit, at one base at least.
-std::vector<Conflict> conflicts_of(const model::CacheDescription& cache,
-                                   std::optional<std::uint64_t> contiguous_bytes) {
+// `contiguous_bytes`: that fit, at one base at least. `counted_bytes`: that sets hold which were counted, proven or
+// not.
+std::vector<Conflict> conflicts_of(const model::CacheDescription& cache, std::optional<std::uint64_t> contiguous_bytes,
+                                   std::optional<std::uint64_t> counted_bytes) {
   // Lines that a nearer level keeps are resident, too, and those of sets that few loads meet may not be.
   constexpr double most_resident = 1.25;
   // Random loads fill a cache but for the sets that few of them meet.
@@ -199,6 +213,14 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache,
                      .sentence = "of a single set " + bytes_text(static_cast<double>(*contiguous_bytes)) +
                                  " in a row fit and no more, and its capacity is " +
                                  bytes_text(static_cast<double>(*cache.capacity_bytes))});
+  }
+  // Lines that something takes away now and then make nearly full sets look like a smaller cache that is always full.
+  if (cache.capacity_bytes && !cache.ways && counted_bytes && *counted_bytes != *cache.capacity_bytes &&
+      are_close(*counted_bytes, *cache.capacity_bytes)) {
+    found.push_back(
+        {.leaves = {"capacity_bytes"},
+         .sentence = "random loads find room for " + bytes_text(static_cast<double>(*cache.capacity_bytes)) +
+                     ", and sets were counted that hold " + bytes_text(static_cast<double>(*counted_bytes))});
   }
   if (cache.capacity_bytes && cache.resident_bytes) {
     if (cache.resident_bytes->front() > most_resident * static_cast<double>(*cache.capacity_bytes)) {
@@ -228,7 +250,7 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache,
 
 // Opens all leaves of each conflict.
 void open_conflicts(const CacheClaims& claims, CacheFinding& finding) {
-  for (const Conflict& conflict : conflicts_of(finding.cache, claims.onset_bytes.value)) {
+  for (const Conflict& conflict : conflicts_of(finding.cache, claims.onset_bytes.value, bytes_counted(claims))) {
     for_each_claim(claims,
                    [&]<class Value, class Member>(std::string_view leaf, const Claim<Value>& claim, Member member) {
                      if (std::ranges::find(conflict.leaves, leaf) == conflict.leaves.end()) {

@@ -28,8 +28,8 @@ void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims)
 // By another array, where no set is looked into.
 void confirm_onset_elsewhere(Interrogator& asker, Conflicts& conflicts, const CacheClaims& claims, Doubts& doubts);
 
-// Line, ways, capacity and index of a level behind a nearer one, in which lines of one set, and whoever follows a
-// single line, would be found; and the onset that follows from them.
+// Line, ways, capacity, index and policy of a level behind a nearer one, in which lines of one set, and whoever follows
+// a single line, would be found; and the onset that follows from them.
 void claim_outer_sets(Interrogator& asker, CacheClaims& claims);
 
 void claim_line(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts);

@@ -197,51 +197,46 @@ std::vector<Conflict> conflicts_of(const model::CacheDescription& cache, std::op
   // Random loads fill a cache but for the sets that few of them meet.
   constexpr double least_resident = 0.85;
   std::vector<Conflict> found;
-  const auto check = [&](bool holds, std::string_view first, std::string_view second, std::string sentence) {
+  const auto check = [&](bool holds, std::vector<std::string_view> leaves, std::string sentence) {
     if (!holds) {
-      found.push_back({.leaves = {first, second}, .sentence = std::move(sentence)});
+      found.push_back({.leaves = std::move(leaves), .sentence = std::move(sentence)});
     }
   };
-  if (cache.capacity_bytes && cache.onset_bytes) {
-    check(*cache.onset_bytes <= *cache.capacity_bytes, "capacity_bytes", "onset_bytes",
-          bytes_text(static_cast<double>(*cache.onset_bytes)) + " in a row fit, and the capacity is " +
-              bytes_text(static_cast<double>(*cache.capacity_bytes)));
-  }
-  if (cache.capacity_bytes && cache.ways && cache.ways->size() == 1 && contiguous_bytes &&
-      *contiguous_bytes < *cache.capacity_bytes) {
-    found.push_back({.leaves = {"capacity_bytes", "ways"},
-                     .sentence = "of a single set " + bytes_text(static_cast<double>(*contiguous_bytes)) +
-                                 " in a row fit and no more, and its capacity is " +
-                                 bytes_text(static_cast<double>(*cache.capacity_bytes))});
-  }
-  // Lines that something takes away now and then make nearly full sets look like a smaller cache that is always full.
-  if (cache.capacity_bytes && !cache.ways && counted_bytes && *counted_bytes != *cache.capacity_bytes &&
-      are_close(*counted_bytes, *cache.capacity_bytes)) {
-    found.push_back(
-        {.leaves = {"capacity_bytes"},
-         .sentence = "random loads find room for " + bytes_text(static_cast<double>(*cache.capacity_bytes)) +
-                     ", and sets were counted that hold " + bytes_text(static_cast<double>(*counted_bytes))});
-  }
-  if (cache.capacity_bytes && cache.resident_bytes) {
-    if (cache.resident_bytes->front() > most_resident * static_cast<double>(*cache.capacity_bytes)) {
-      found.push_back({.leaves = {"capacity_bytes", "ways", "resident_bytes"},
-                       .sentence = "random loads find " + bytes_text(cache.resident_bytes->front()) +
-                                   " or more, and the capacity is " +
-                                   bytes_text(static_cast<double>(*cache.capacity_bytes))});
+  if (cache.capacity_bytes) {
+    const auto capacity = static_cast<double>(*cache.capacity_bytes);
+    const std::string capacity_text = bytes_text(capacity);
+    if (cache.onset_bytes) {
+      check(
+          *cache.onset_bytes <= *cache.capacity_bytes, {"capacity_bytes", "onset_bytes"},
+          bytes_text(static_cast<double>(*cache.onset_bytes)) + " in a row fit, and the capacity is " + capacity_text);
     }
-    if (cache.resident_bytes->back() < least_resident * static_cast<double>(*cache.capacity_bytes)) {
-      found.push_back({.leaves = {"capacity_bytes", "ways", "resident_bytes"},
-                       .sentence = "random loads find no more than " + bytes_text(cache.resident_bytes->back()) +
-                                   ", and the capacity is " + bytes_text(static_cast<double>(*cache.capacity_bytes))});
+    if (cache.ways && cache.ways->size() == 1 && contiguous_bytes) {
+      check(*contiguous_bytes >= *cache.capacity_bytes, {"capacity_bytes", "ways"},
+            "of a single set " + bytes_text(static_cast<double>(*contiguous_bytes)) +
+                " in a row fit and no more, and its capacity is " + capacity_text);
+    }
+    // Lines that something takes away now and then make nearly full sets look like a smaller cache that is always full.
+    if (!cache.ways && counted_bytes) {
+      check(*counted_bytes == *cache.capacity_bytes || !are_close(*counted_bytes, *cache.capacity_bytes),
+            {"capacity_bytes"},
+            "random loads find room for " + capacity_text + ", and sets were counted that hold " +
+                bytes_text(static_cast<double>(*counted_bytes)));
+    }
+    if (cache.resident_bytes) {
+      const auto [fewest, most] = *cache.resident_bytes;
+      check(fewest <= most_resident * capacity, {"capacity_bytes", "ways", "resident_bytes"},
+            "random loads find " + bytes_text(fewest) + " or more, and the capacity is " + capacity_text);
+      check(most >= least_resident * capacity, {"capacity_bytes", "ways", "resident_bytes"},
+            "random loads find no more than " + bytes_text(most) + ", and the capacity is " + capacity_text);
     }
   }
   if (cache.ways && cache.index) {
-    check(model::sets(*cache.index) == cache.ways->size(), "ways", "index",
+    check(model::sets(*cache.index) == cache.ways->size(), {"ways", "index"},
           "the index has " + std::to_string(model::sets(*cache.index)) + " sets, and " +
               std::to_string(cache.ways->size()) + " have ways");
   }
   if (cache.line_bytes && cache.sector_bytes) {
-    check(*cache.line_bytes % *cache.sector_bytes == 0, "line_bytes", "sector_bytes",
+    check(*cache.line_bytes % *cache.sector_bytes == 0, {"line_bytes", "sector_bytes"},
           "a line of " + std::to_string(*cache.line_bytes) + " bytes has no whole number of sectors of " +
               std::to_string(*cache.sector_bytes));
   }

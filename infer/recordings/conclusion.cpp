@@ -209,15 +209,16 @@ std::optional<IndexFit> conclude_index(const Explanation& explanation, const std
     leaves["index"].details.lines_assigned = decided.size();
     return std::nullopt;
   };
-  if (!leaves.cache().line_bytes) {
-    return give_up(
-        {"where lines may be smaller, lower bits of the address may take part", leaves["line_bytes"].decided_by}, {});
-  }
   if (decided.empty()) {
     return give_up({"no line is certain to be in its set", longer_walk}, {});
   }
   const std::size_t window = contiguous_first(decided, best.line_bytes);
   std::optional<IndexFit> fit = fit_index(decided, window, best.line_bytes, best.split.sets());
+  if (!leaves.cache().line_bytes) {
+    const IndexDoubt doubt{"where lines may be smaller, lower bits of the address may take part",
+                           leaves["line_bytes"].decided_by};
+    return give_up(doubt, fit ? std::vector{model::to_flow_yaml(fit->index)} : std::vector<std::string>{});
+  }
   if (!fit) {
     return give_up({"no index function puts every line in its set", longer_walk}, {});
   }

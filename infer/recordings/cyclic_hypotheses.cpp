@@ -336,7 +336,7 @@ void settle_all(const std::vector<Hypothesis>& survivors, const FillFates& fates
 
 }  // namespace
 
-void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings, const Scorer& scorer,
+bool explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
   settings.on_progress({.finding = "hypotheses", .done = 0.3, .questions = 0, .accesses = 0});
   const auto survivors = survivors_of(all_hypotheses(all, leaves.cache().latency_cycles), all, settings, scorer);
@@ -347,9 +347,10 @@ void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Setting
                                   "in some laps and hit in others"
                                 : "no bit-field index with equal sets explains the recordings",
                             "an inference on the device itself, which asks for what is missing");
-  } else {
-    settle_all(survivors, fates, all, leaves);
+    return false;
   }
+  settle_all(survivors, fates, all, leaves);
+  return true;
 }
 
 }  // namespace gpuinfer::infer

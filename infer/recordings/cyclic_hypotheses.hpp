@@ -12,8 +12,8 @@ namespace gpuinfer::infer {
 // every deterministic policy without parameters is simulated on all recordings. A leaf is resolved when all hypotheses
 // that explain every recording have the same value and every set is seen to overflow; otherwise it is ambiguous, with
 // the values that are left and the experiment that decides. Writes capacity_bytes, line_bytes, ways, index, replacement
-// and exercised_bits.
-void explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings, const Scorer& scorer,
-                    const RecordedLeaves& leaves);
+// and exercised_bits. False: nothing explains every recording.
+[[nodiscard]] bool explain_cyclic(const ReadTraces& all, const FillFates& fates, const Settings& settings,
+                                  const Scorer& scorer, const RecordedLeaves& leaves);
 
 }  // namespace gpuinfer::infer

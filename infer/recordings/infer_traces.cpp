@@ -151,20 +151,22 @@ void leave_unexplained(const std::string& why, const RecordedLeaves& leaves) {
 void explain_traces(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
   const bool has_random_sequences = !std::ranges::all_of(all.traces, &ReadTrace::is_cyclic);
-  const RandomOutcome outcome =
-      has_random_sequences ? infer_random_sequences(all, settings, scorer, leaves) : RandomOutcome::too_short;
-  if (outcome == RandomOutcome::described) {
+  const Outcome outcome =
+      has_random_sequences ? infer_random_sequences(all, settings, scorer, leaves) : Outcome::too_short;
+  if (outcome == Outcome::described) {
     return;
   }
   const FillFates fates = fates_of(all);
   state_fates(fates, all, leaves);
   const bool has_warm_chases =
       std::ranges::any_of(all.traces, [](const ReadTrace& read) { return read.is_warm && read.is_cyclic; });
-  if (outcome == RandomOutcome::unexplained) {
+  if (outcome == Outcome::unexplained) {
     return;
   }
   if (has_warm_chases) {
-    explain_cyclic(all, fates, settings, scorer, leaves);
+    if (!explain_cyclic(all, fates, settings, scorer, leaves) && !has_random_sequences) {
+      static_cast<void>(infer_growing_chases(all, settings, scorer, leaves));
+    }
     if (has_random_sequences) {
       doubt_description(leaves);
     }

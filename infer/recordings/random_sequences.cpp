@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -11,9 +12,11 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/recordings/conclusion.hpp"
+#include "infer/recordings/growing_chases.hpp"
 #include "infer/recordings/index_space.hpp"
 #include "infer/recordings/misread_check.hpp"
 #include "infer/recordings/trace_fit.hpp"
+#include "model/description_yaml.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -283,32 +286,96 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
   return true;
 }
 
+// Caches of lines of one to eight fills, by what arrays that grow line by line show.
+Fits fits_by_growth(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                    const RecordedLeaves& leaves) {
+  const std::vector<Played> training = played(all, Part::first_two_thirds);
+  Fits found;
+  for (std::uint64_t fills = 1; fills <= most_fills_per_line; fills *= 2) {
+    check_time(settings);
+    const std::uint64_t line_bytes = fills * all.fill.bytes;
+    const std::optional<Growth> growth = growth_of(all, line_bytes);
+    if (!growth) {
+      continue;
+    }
+    const LineSplit& split = growth->split;
+    leaves.log("chases over arrays that grow by a line of " + std::to_string(line_bytes) + " bytes",
+               "what begins to miss with a new line lies in its set",
+               std::to_string(split.lines.size()) + " lines in " + std::to_string(split.sets()) + " sets");
+    const SetSimulation simulation(training, line_bytes, all.fill.bytes);
+    if (auto fit = fit_recordings({&split, 1}, simulation, Care::thorough, scorer, [&] { check_time(settings); })) {
+      found.judged = simulation.judged();
+      found.fills = split.lines.size() * fills;
+      found.fits.push_back(std::move(*fit));
+    }
+  }
+  std::ranges::stable_sort(found.fits, {}, &TraceFit::wrong);
+  return found;
+}
+
+// What growing arrays show of sets that overflow, whatever the policy.
+void state_growth(const ReadTraces& all, const RecordedLeaves& leaves) {
+  const std::optional<Growth> growth = growth_of(all, all.fill.bytes);
+  if (!growth || !std::ranges::all_of(growth->ways, [](const auto& ways) { return ways.has_value(); })) {
+    return;
+  }
+  std::vector<std::uint32_t> ways;
+  std::ranges::transform(growth->ways, std::back_inserter(ways), [](const auto& of_set) { return *of_set; });
+  leaves.open("ways", EvidenceStatus::ambiguous,
+              "every set overflows with one line more than these, under a policy that nothing explains",
+              device_experiment, {model::to_flow_yaml(ways)});
+  auto& details = leaves["index"].details;
+  details.sets = growth->split.sets();
+  details.lines_assigned = growth->split.lines.size();
+}
+
+// Whether the best of them explains the recordings; what follows from it.
+Outcome describe(Fits found, const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                 const RecordedLeaves& leaves) {
+  const std::vector<Played> played_all = played(all, Part::all);
+  if (!predicts_the_rest(found, played_all, all, settings, scorer, leaves)) {
+    return found.is_enough() ? Outcome::unexplained : Outcome::too_short;
+  }
+  settings.on_progress({.finding = "alternatives", .done = 0.7, .questions = 0, .accesses = 0});
+  const std::string longer_walk = found.longer_walk();
+  const Explanation explanation = explain(std::move(found.fits), played_all, all, scorer);
+  conclude(explanation, all, longer_walk, scorer, leaves);
+  return Outcome::described;
+}
+
 }  // namespace
 
-RandomOutcome infer_random_sequences(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
-                                     const RecordedLeaves& leaves) {
+Outcome infer_random_sequences(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                               const RecordedLeaves& leaves) {
   if (answers_differ(all, leaves)) {
     doubt_sectors(leaves);
-    return RandomOutcome::unexplained;
+    return Outcome::unexplained;
   }
   Fits found = find_fits(all, settings, scorer, leaves);
   if (found.fits.empty()) {
     leaves.open_description(EvidenceStatus::unknown,
                             "the recordings hold too many lines, or too few misses, to look for sets",
                             few_lines_experiment);
-    return RandomOutcome::too_short;
+    return Outcome::too_short;
   }
-  const std::vector<Played> played_all = played(all, Part::all);
-  if (!predicts_the_rest(found, played_all, all, settings, scorer, leaves)) {
-    if (found.is_enough()) {
-      doubt_sectors(leaves);
-    }
-    return found.is_enough() ? RandomOutcome::unexplained : RandomOutcome::too_short;
+  const Outcome outcome = describe(std::move(found), all, settings, scorer, leaves);
+  if (outcome == Outcome::unexplained) {
+    doubt_sectors(leaves);
   }
-  settings.on_progress({.finding = "alternatives", .done = 0.7, .questions = 0, .accesses = 0});
-  const Explanation explanation = explain(std::move(found.fits), played_all, all, scorer);
-  conclude(explanation, all, found.longer_walk(), scorer, leaves);
-  return RandomOutcome::described;
+  return outcome;
+}
+
+Outcome infer_growing_chases(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                             const RecordedLeaves& leaves) {
+  Fits found = fits_by_growth(all, settings, scorer, leaves);
+  if (found.fits.empty()) {
+    return Outcome::too_short;
+  }
+  const Outcome outcome = describe(std::move(found), all, settings, scorer, leaves);
+  if (outcome != Outcome::described) {
+    state_growth(all, leaves);
+  }
+  return outcome;
 }
 
 }  // namespace gpuinfer::infer

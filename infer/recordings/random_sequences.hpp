@@ -7,7 +7,7 @@
 
 namespace gpuinfer::infer {
 
-enum class RandomOutcome {
+enum class Outcome {
   described,    // a description predicts accesses that took no part in finding it
   unexplained,  // none does, though there is enough to find one
   too_short,    // there may be one
@@ -24,7 +24,12 @@ enum class RandomOutcome {
 //      An index function must say in fewer bits, by 20, what set each line is in.
 // Otherwise the leaf is ambiguous, or unknown, with the experiment that would decide it. Writes the leaves
 // capacity_bytes, line_bytes, ways, index, replacement, and takes sector_bytes back where nothing explains the misses.
-[[nodiscard]] RandomOutcome infer_random_sequences(const ReadTraces& all, const Settings& settings,
-                                                   const Scorer& scorer, const RecordedLeaves& leaves);
+[[nodiscard]] Outcome infer_random_sequences(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                                             const RecordedLeaves& leaves);
+
+// The same from cyclic chases over arrays that grow line by line, which show which lines share a set
+// (infer/recordings/growing_chases.hpp).
+[[nodiscard]] Outcome infer_growing_chases(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
+                                           const RecordedLeaves& leaves);
 
 }  // namespace gpuinfer::infer

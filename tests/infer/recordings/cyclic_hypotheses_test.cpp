@@ -24,7 +24,7 @@ void explain(RecordedCache& recorded) {
   const RecordedLeaves leaves = recorded.leaves();
   const FillFates fates = fates_of(recorded.all);
   state_fates(fates, recorded.all, leaves);
-  explain_cyclic(recorded.all, fates, {}, score_in_turn, leaves);
+  static_cast<void>(explain_cyclic(recorded.all, fates, {}, score_in_turn, leaves));
 }
 
 bool has_named(const RecordedCache& recorded, const char* leaf, const std::string& value) {

@@ -32,7 +32,7 @@ TEST(RandomSequences, DescribeTheCacheThatWasRecorded) {
   RecordedCache recorded(cache);
   recorded.play({}, random_walk(32, 12'000));
   const RecordedLeaves leaves = recorded.leaves();
-  EXPECT_EQ(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), RandomOutcome::described);
+  EXPECT_EQ(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), Outcome::described);
   for (const char* leaf : {"capacity_bytes", "line_bytes", "ways", "replacement"}) {
     EXPECT_EQ(recorded.status(leaf), model::EvidenceStatus::resolved) << leaf;
   }
@@ -45,7 +45,7 @@ TEST(RandomSequences, TooFewAccessesAreTooShort) {
   RecordedCache recorded(some_cache(2, 4, "lru"));
   recorded.play({}, random_walk(32, 60));
   const RecordedLeaves leaves = recorded.leaves();
-  EXPECT_EQ(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), RandomOutcome::too_short);
+  EXPECT_EQ(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), Outcome::too_short);
   EXPECT_EQ(recorded.finding.cache.ways, std::nullopt);
   EXPECT_EQ(recorded.finding.cache.replacement, std::nullopt);
 }
@@ -59,7 +59,7 @@ TEST(RandomSequences, CoinsAreNoCache) {
     reading = random() % 2 == 0 ? Reading::miss : Reading::hit;
   }
   const RecordedLeaves leaves = recorded.leaves();
-  EXPECT_NE(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), RandomOutcome::described);
+  EXPECT_NE(infer_random_sequences(recorded.all, {}, score_in_turn, leaves), Outcome::described);
   EXPECT_EQ(recorded.finding.cache.ways, std::nullopt);
   EXPECT_EQ(recorded.finding.cache.index, std::nullopt);
 }

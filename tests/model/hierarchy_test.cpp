@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <list>
+#include <optional>
+#include <set>
 
 #include "model/errors.hpp"
 #include "model/random.hpp"
@@ -154,8 +156,10 @@ TEST(Hierarchy, TheWindowOutlivesAnInvalidation) {
 
 // The chase with which the authors show all patterns at once (supplement, section 5.2,
 // Pattern_design_kepler_Maxwell.txt): up to 1568 MB in steps of 32 MB, on to 1599 MB in steps of 1 MB, from the second
-// element on in steps of 32 MB again, and round and round in the line where that ends. Its 65 pages fill the second TLB
-// if the array begins seven pages after that of the sheet from which the map of the TLB is.
+// element on in steps of 32 MB again, and round and round in the line where that ends. Of its 65 pages, 13 are not in
+// the second TLB any more when they come again, as measured (pattern_demo_Kepler.xlsx), if the array begins eight pages
+// after that of the sheet from which the map of the TLB is. Where the window of page tables changes as well, no pattern
+// is met.
 TEST(Hierarchy, KeplerRunsThePatternChaseOfTheAuthors) {
   using enum AccessPattern;
   const AccessSequence chase = non_uniform_stride(std::array{
@@ -166,18 +170,22 @@ TEST(Hierarchy, KeplerRunsThePatternChaseOfTheAuthors) {
   });
   const DeviceDescription device = configured_device("gtx780");
   const PathLatencies latencies(device, "global");
-  AccessSequence seven_pages_on = chase;
-  std::ranges::transform(chase, seven_pages_on.begin(), [](std::uint64_t at) { return at + 7 * large_page_bytes; });
-  const auto classes = Path(device, "global").classes({}, seven_pages_on);
+  AccessSequence eight_pages_on = chase;
+  std::ranges::transform(chase, eight_pages_on.begin(), [](std::uint64_t at) { return at + 8 * large_page_bytes; });
+  const auto classes = Path(device, "global").classes({}, eight_pages_on);
+  const std::set<std::uint64_t> walked{192, 288, 480, 640, 864, 928, 1152, 1376, 1440};
+  const std::set<std::uint64_t> walked_in_another_window{0, 576, 1088, 1536};
   for (std::size_t i = 0; i < chase.size(); ++i) {
     const std::uint64_t at_megabyte = chase[i] / megabyte;
-    AccessPattern expected = P1;
+    std::optional<AccessPattern> expected = P1;
     if (i < 50) {
       expected = i != 0 && at_megabyte % 512 == 0 ? P6 : P5;
     } else if (i < 81) {
       expected = at_megabyte % 2 == 0 ? P5 : P4;
+    } else if (i < 131 && walked_in_another_window.contains(at_megabyte)) {
+      expected = std::nullopt;
     } else if (i < 131) {
-      expected = P2;
+      expected = walked.contains(at_megabyte) ? P3 : P2;
     }
     EXPECT_EQ(latencies.of(classes[i]).pattern, expected) << "access " << i << " at " << chase[i];
   }

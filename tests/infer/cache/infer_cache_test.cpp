@@ -134,7 +134,7 @@ TEST(InferCache, MissesOfLevelsThatDifferHaveNoMedian) {
 TEST(InferCache, TextureCaches) {
   expect_texture_cache("gtx560ti", 96, 240, 470);
   expect_texture_cache("gtx780", 96, 110, 220);
-  expect_texture_cache("gtx980", 192, 110, 220);
+  expect_texture_cache("gtx980", 192, 98, 230);
 }
 
 TEST(InferCache, FermisDataCache) {

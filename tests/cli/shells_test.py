@@ -111,10 +111,10 @@ class Completion(Shells):
         self.assertEqual(words("gpuinfer --format "), {"yaml", "json"})
         self.assertEqual(words("gpuinfer --budget "), set())
         # Bash replaces what follows the colon.
-        self.assertEqual(words("gpuinfer --device virtual:gtx56"), {"gtx560ti"})
+        self.assertEqual(words("gpuinfer --device virtual:gtx10"), {"gtx1080"})
         self.assertEqual(words("gpuinfer --device recorded:ru"), {"run one.h5"})
         self.assertEqual(words("gpuinfer -o small"), {"small.yaml"})
-        self.assertEqual(words("gpuinfer show gtx56"), {"gtx560ti"})
+        self.assertEqual(words("gpuinfer show gtx10"), {"gtx1080"})
         self.assertEqual(words("gpuinfer show sma"), {"small.yaml"})
         self.assertEqual(words("gpuinfer show gtx780 -o sma"), {"small.yaml"})
         self.assertEqual(words("gpuinfer --report sma"), {"small.yaml"})

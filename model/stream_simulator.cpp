@@ -11,9 +11,26 @@ namespace gpuinfer::model {
 
 namespace {
 
-bool holds(const DeviceDescription& device, const std::string& cache, std::uint64_t bytes) {
+std::uint64_t capacity_of(const DeviceDescription& device, const std::string& cache) {
   const auto found = device.caches.find(cache);
-  return found != device.caches.end() && found->second.capacity_bytes.value_or(0) >= bytes;
+  return found == device.caches.end() ? 0 : found->second.capacity_bytes.value_or(0);
+}
+
+bool holds(const DeviceDescription& device, const std::string& cache, std::uint64_t bytes) {
+  const std::uint64_t capacity_bytes = capacity_of(device, cache);
+  return capacity_bytes != 0 && capacity_bytes >= bytes;
+}
+
+// The share of a copy that L2 holds where it holds not all of it. Going round, nothing is found again; of a single pass
+// as much as fits was there before, which is why what L2 saves stays where it is past its capacity (Lashgar, Salehi,
+// Baniasadi 2015, section 3.3).
+double share_in_l2(const DeviceDescription& device, const Stream& stream) {
+  const std::uint64_t moved_bytes = bytes_moved(stream);
+  const bool is_one_pass = moved_bytes <= 2 * stream.dataset_bytes;
+  const bool has_l2 = device.bandwidth.contains("L2_copy") && device.bandwidth.at("L2_copy").best;
+  return stream.work == StreamWork::copy && is_one_pass && has_l2 && !stream.drops_l2
+             ? std::min(1.0, static_cast<double>(capacity_of(device, "L2")) / static_cast<double>(moved_bytes))
+             : 0;
 }
 
 // What one SM loads: all of the dataset, or the parts of its blocks.
@@ -82,7 +99,12 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   const bool is_own =
       memory == "L1" || memory == "texture" || memory == "shared" || memory == "shared_store" || memory == "constant";
   const double latency_cycles = is_own ? 30 : 250;
-  const double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
+  double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
+  if (memory == "DRAM_copy") {
+    if (const double share = share_in_l2(device, stream); share > 0) {
+      limit = 1 / (share / bandwidth_of(device, "L2_copy", stream.element_bits).bytes_per_second + (1 - share) / limit);
+    }
+  }
   const double bytes_per_second = std::min(limit, outstanding_bytes * clock_hz / latency_cycles);
   const double seconds = static_cast<double>(bytes_moved(stream)) / bytes_per_second;
   return {.cycles = seconds * clock_hz, .seconds = seconds};

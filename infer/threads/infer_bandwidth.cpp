@@ -403,36 +403,134 @@ void begin(const Stage& stage, const Memory& memory) {
   stage.streams.device().report(memory.name, static_cast<double>(begun) / static_cast<double>(memories.size()));
 }
 
-// Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
-// Baniasadi 2015, section 3.1): what that saves grows until L2 is full.
-void state_l2_saving(const Stage& stage, const Memory& cache, std::uint64_t largest_bytes) {
-  constexpr std::uint64_t smallest_bytes = 64U << 10U;
-  constexpr std::uint64_t most_bytes = 512U << 20U;
-  constexpr std::uint32_t runs = 5;
-  stage.streams.device().inquire("copies of one element by each thread, in L2 or driven out of it before",
-                                 "what L2 saves grows with the dataset until L2 is full");
-  model::BySize saved;
-  std::string text;
-  try {
-    for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
-      Stream stream = stage.streams.stream_of(cache, bytes);
-      stream.element_bits = 64;
-      stream.elements_in_flight = 1;
-      stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
-      stream.elements_per_thread = 1;
-      stream.runs = runs;
-      const double in_l2 = std::ranges::min(stage.streams.time_of(stream).seconds);
-      stream.drops_l2 = true;
-      const double dropped = std::ranges::min(stage.streams.time_of(stream).seconds);
-      saved.emplace_back(bytes, std::round((dropped - in_l2) * 1e8) / 1e2);
-      text += (text.empty() ? "" : ", ") + model::to_text(bytes) + ": " + model::to_text(saved.back().second);
-    }
-    stage.leaves[cache.name].details.microseconds_saved_by_l2_by_bytes = std::move(saved);
-    stage.streams.device().learned("L2 saves microseconds, by bytes: " + text);
-  } catch (const QuestionRefused& refused) {
-    stage.streams.device().learned(std::string("refused: ") + refused.what());
+// What it helps that a dataset is in L2, by its size: (bytes, seconds), ascending.
+using Savings = std::vector<std::pair<double, double>>;
+
+// The squares that a ramp which ends at `full_bytes` leaves over.
+double squares_left_by_ramp(const Savings& savings, double full_bytes) {
+  const auto count = static_cast<double>(savings.size());
+  double mean_x = 0;
+  double mean_y = 0;
+  for (const auto& [bytes, seconds] : savings) {
+    mean_x += std::min(bytes, full_bytes) / count;
+    mean_y += seconds / count;
   }
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  for (const auto& [bytes, seconds] : savings) {
+    const double x = std::min(bytes, full_bytes) - mean_x;
+    const double y = seconds - mean_y;
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+  }
+  return xx > 0 && xy > 0 ? std::max(0.0, yy - xy * xy / xx) : yy;
 }
+
+// Between which sizes what L2 saves stops growing: all at which a ramp may end by an F test, with a step on either
+// side. None where no ramp with a level end explains it.
+std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
+  constexpr double parameters = 3;
+  constexpr double unlikely_ratio = 10;    // of F, with one degree of freedom: 1 in 200
+  constexpr double least_explained = 0.9;  // of the squares
+  std::vector<double> left;
+  for (const auto& [bytes, seconds] : savings) {
+    left.push_back(squares_left_by_ramp(savings, bytes));
+  }
+  const double all = squares_left_by_ramp(savings, savings.front().first);
+  const double clock_step_squares = 1e-16 * static_cast<double>(savings.size());  // of 10 ns
+  const double least = std::ranges::min(left);
+  const double most =
+      (least + clock_step_squares) * (1 + unlikely_ratio / (static_cast<double>(savings.size()) - parameters));
+  if (least > (1 - least_explained) * all || left.back() <= most) {
+    return std::nullopt;
+  }
+  const auto may_end = [most](double squares) { return squares <= most; };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(left, may_end) - left.begin());
+  const auto last =
+      left.size() - 1 - static_cast<std::size_t>(std::find_if(left.rbegin(), left.rend(), may_end) - left.rbegin());
+  return model::BytePair{static_cast<std::uint64_t>(savings[first == 0 ? 0 : first - 1].first),
+                         static_cast<std::uint64_t>(savings[std::min(last + 1, savings.size() - 1)].first)};
+}
+
+// Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
+// Baniasadi 2015, section 3.3): what that saves grows until L2 is full.
+class L2Saving {
+ public:
+  L2Saving(const Stage& stage, const Memory& cache) : stage_(&stage), cache_(&cache) {}
+
+  void state(std::uint64_t largest_bytes) const {
+    constexpr std::uint64_t smallest_bytes = 64U << 10U;
+    constexpr std::uint64_t most_bytes = 512U << 20U;
+    Asker& device = stage_->streams.device();
+    device.inquire("copies of one element by each thread, in L2 or driven out of it before",
+                   "what L2 saves grows with the dataset until L2 is full");
+    try {
+      Savings savings;
+      model::BySize saved;
+      std::string text;
+      for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
+        savings.emplace_back(bytes, seconds_saved(bytes, 0));
+        saved.emplace_back(bytes, std::round(savings.back().second * 1e8) / 1e2);
+        text += (text.empty() ? "" : ", ") + model::to_text(bytes) + ": " + model::to_text(saved.back().second);
+      }
+      stage_->leaves[cache_->name].details.microseconds_saved_by_l2_by_bytes = std::move(saved);
+      device.learned("L2 saves microseconds, by bytes: " + text);
+      state_end(savings);
+    } catch (const QuestionRefused& refused) {
+      device.learned(std::string("refused: ") + refused.what());
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t element_bits = 64;
+
+  [[nodiscard]] double seconds_saved(std::uint64_t bytes, std::uint64_t part_bytes) const {
+    constexpr std::uint32_t runs = 5;
+    Stream stream = stage_->streams.stream_of(*cache_, bytes);
+    stream.element_bits = element_bits;
+    stream.elements_in_flight = 1;
+    stream.part_bytes = part_bytes;
+    stream.blocks = static_cast<std::uint32_t>(bytes * 8 / stream.element_bits / stream.block_threads);
+    stream.elements_per_thread = 1;
+    stream.runs = runs;
+    const double in_l2 = std::ranges::min(stage_->streams.time_of(stream).seconds);
+    stream.drops_l2 = true;
+    return std::ranges::min(stage_->streams.time_of(stream).seconds) - in_l2;
+  }
+
+  // Asks again in finer steps where doublings show that it stops growing.
+  void state_end(const Savings& doublings) const {
+    constexpr double nearly = 0.9;
+    constexpr std::uint64_t steps = 32;
+    const std::uint64_t part_bytes = usual_shape.block_threads * (element_bits / 8);
+    Asker& device = stage_->streams.device();
+    const double most = std::ranges::max(doublings, {}, &Savings::value_type::second).second;
+    const auto level =
+        std::ranges::find_if(doublings, [most](const auto& each) { return most > 0 && each.second >= nearly * most; });
+    if (level == doublings.end() || level == doublings.begin() || std::next(level) == doublings.end()) {
+      device.learned("no size at which what L2 saves stops growing");
+      return;
+    }
+    const auto before = static_cast<std::uint64_t>(std::prev(level)->first);
+    const std::uint64_t end = 8 * before;
+    const std::uint64_t step = std::max(part_bytes, (end - before / 2) / steps / part_bytes * part_bytes);
+    Savings savings;
+    for (std::uint64_t bytes = before / 2; bytes <= end; bytes += step) {
+      savings.emplace_back(bytes, seconds_saved(bytes, part_bytes));
+    }
+    stage_->leaves[cache_->name].details.interval_bytes = end_of_ramp(savings);
+    const auto& stops = stage_->leaves[cache_->name].details.interval_bytes;
+    device.learned(stops ? "it stops growing between " + model::to_text((*stops)[0]) + " and " +
+                               model::to_text((*stops)[1]) + " bytes"
+                         : "it does not grow and then stay: between runs something else changes, such as what has to "
+                           "be written back");
+  }
+
+  const Stage* stage_;
+  const Memory* cache_;
+};
 
 std::string_view words_of(StreamWork work) {
   switch (work) {
@@ -476,7 +574,7 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
     stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =
         by_dataset(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
   } else if (cache.work == StreamWork::copy) {
-    state_l2_saving(stage, cache, largest_bytes);
+    L2Saving(stage, cache).state(largest_bytes);
   }
   begin(stage, memory);
   stage.streams.device().inquire("the same from the largest dataset", "it does not fit any cache");

@@ -315,7 +315,7 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("median_of_all", &Details::median_of_all, real, "of latencies that all belong to one level, in cycles"),
       leaf("interval_bytes", &Details::interval_bytes, two_counts,
            "of a capacity that averages tell: an array in which nearly every load hits, and one in which nearly none "
-           "does"),
+           "does; of copies: between which sizes of the dataset what L2 saves stops growing"),
       leaf("apart", &Details::apart, names, "of `shared_with`: paths that do not find the lines"),
       leaf("parts", &Details::parts, count, "of `partitions`: how many parts, where their homes are not told"),
       leaf("asked", &Details::asked, count, "of `sms`: how many SMs were asked"),

@@ -164,6 +164,37 @@ TEST(InferBandwidth, CopiesShowWhatL2Saves) {
   EXPECT_EQ(by_bytes.at(1048576), 15.73);
   EXPECT_EQ(by_bytes.at(2097152), 15.73);
   EXPECT_EQ(by_bytes.at(4194304), 15.73);
+  const auto& stops = finding.evidence.leaves.at("L2_copy").details.interval_bytes;
+  ASSERT_TRUE(stops);
+  EXPECT_LT((*stops)[0], 1048576U);
+  EXPECT_GT((*stops)[1], 1048576U);
+  EXPECT_LT((*stops)[1] - (*stops)[0], 524288U);
+}
+
+// A copy needs room for what it loads and for what it stores.
+TEST(InferBandwidth, CopiesStopGainingWhereL2IsFull) {
+  for (const auto& [name, capacity_kb] : {std::pair{"gtx480", 768U}, {"gtx660", 384U}, {"gtx960", 1024U}}) {
+    const auto device = probe::open_virtual(model::read_description("configs/devices/" + std::string(name) + ".yaml"),
+                                            "virtual:" + std::string(name), 1);
+    const BandwidthFinding finding = infer(*device);
+    const auto& stops = finding.evidence.leaves.at("L2_copy").details.interval_bytes;
+    ASSERT_TRUE(stops) << name;
+    EXPECT_LE(2 * (*stops)[0], capacity_kb << 10U) << name;
+    EXPECT_GE(2 * (*stops)[1], capacity_kb << 10U) << name;
+  }
+}
+
+// Past L2, what the run before stored has to be written back: no ramp with a level end, and so no end of it.
+TEST(InferBandwidth, WhatDoesNotGrowAndThenStayHasNoEnd) {
+  Streams device([](const Stream& stream) {
+    const auto bytes = static_cast<double>(model::bytes_moved(stream));
+    const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, 2.0 * (1U << 20U));
+    const double written_back = stream.drops_l2 ? 0 : std::max(0.0, bytes - 2.0 * (1U << 20U));
+    return (bytes - in_l2 + written_back) / 100e9 + in_l2 / 400e9;
+  });
+  EXPECT_FALSE(infer(device).evidence.leaves.at("L2_copy").details.interval_bytes);
+  Streams without([](const Stream& stream) { return plain_law(stream); });
+  EXPECT_FALSE(infer(without).evidence.leaves.at("L2_copy").details.interval_bytes);
 }
 
 // All of what is its own, and of what is shared as much as it can ask for.

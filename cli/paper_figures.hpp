@@ -36,6 +36,8 @@ struct ThreadLatencyFigure {
   std::uint32_t loads_per_thread;
   std::uint32_t threads_per_line;
 };
+// Bytes of a copy that L2 spares memory, by those that are loaded and stored.
+struct CopyFigure {};
 // Gigabytes per second out of caches, by the size of the dataset. So many threads fill an SM: CUDA C Programming Guide,
 // table of compute capabilities.
 struct DatasetFigure {
@@ -53,7 +55,7 @@ struct KernelTable {};
 struct PaperFigure {
   std::string_view name;
   std::string_view shows;
-  std::variant<CacheMapFigure, CachePatternFigure, MissRateFigure, BankConflictFigure, ThreadLatencyFigure,
+  std::variant<CacheMapFigure, CachePatternFigure, MissRateFigure, BankConflictFigure, ThreadLatencyFigure, CopyFigure,
                DatasetFigure, TrafficFigure, ElementFigure, KernelTable>
       made;
 };
@@ -76,6 +78,7 @@ inline constexpr std::array paper_figures{
     PaperFigure{"mei2017:10", "map of L1D", CacheMapFigure{"L1D"}},
     PaperFigure{"mei2017:11", "miss rates of L1D", MissRateFigure{"L1D", 16384, 24576, 128}},
     PaperFigure{"lashgar2015:1", "1 load per thread", ThreadLatencyFigure{1, 1}},
+    PaperFigure{"lashgar2015:2", "copies in L2 and past it", CopyFigure{}},
     PaperFigure{"lashgar2015:3", "1 load per thread", ThreadLatencyFigure{1, 1}},
     PaperFigure{"lashgar2015:4", "2 loads per thread", ThreadLatencyFigure{2, 1}},
     PaperFigure{"lashgar2015:5", "1 load per thread, 2 threads on a line", ThreadLatencyFigure{1, 2}},

@@ -162,6 +162,23 @@ struct Drawing {
     return rows.text();
   }
 
+  // The paper prints where what L2 saves stops growing, and no times. So this is how much of a copy L2 holds.
+  std::string operator()(const CopyFigure& /*copies*/) const {
+    const auto capacity_bytes = cache_of("L2").capacity_bytes;
+    if (!capacity_bytes) {
+      throw InputError(file + ": caches.L2.capacity_bytes is null and the figure needs it; give it a value");
+    }
+    FigureRows rows = this->rows("data_bytes", "kilobytes_in_l2");
+    constexpr std::uint64_t step_bytes = 64U << 10U;
+    constexpr std::uint64_t most_bytes = 4U << 20U;
+    constexpr double kilobyte = 1024;
+    for (std::uint64_t bytes = step_bytes; bytes <= most_bytes; bytes += step_bytes) {
+      rows.add("kilobytes_in_l2", bytes, static_cast<double>(std::min(bytes, *capacity_bytes)) / kilobyte);
+    }
+    rows.add("saving_stops_kilobytes", std::nullopt, static_cast<double>(*capacity_bytes) / kilobyte);
+    return rows.text();
+  }
+
   std::string operator()(const DatasetFigure& figure_of) const {
     const Grid grid = grid_of(device, file, figure_of.threads_of_sm);
     struct Series {

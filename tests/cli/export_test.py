@@ -585,7 +585,7 @@ class OtherFormats(ExportTest):
                         Cache(value, name)
 
     def test_tuner_leaves_the_rest_to_its_template(self):
-        names = options_of(self.export("k20", "accelsim-tuner").stdout.split("\n", 1)[1])
+        names = options_of(self.export("gtx780-8byte-banks", "accelsim-tuner").stdout.split("\n", 1)[1])
         self.assertIn("-gpgpu_n_clusters", names)
         self.assertNotIn("-gpgpu_cache:dl2", names)
 

@@ -5,6 +5,7 @@
 
 import csv
 import io
+import json
 import pathlib
 import re
 import shlex
@@ -74,6 +75,59 @@ class Figures(harness.ProgramTest):
                 points = self.published(device, f"lashgar2015:{figure}", "cycles")
                 self.assertEqual(points, {("threads_before_jump", ""): (jump, printed)})
 
+    def test_copies_gain_until_l2_is_full(self):
+        for device, capacity in (("m2070", 786432), ("k20", 1572864)):
+            rows = self.rows(device, "lashgar2015:2")
+            in_l2 = {int(row["data_bytes"]): 1024 * float(row["kilobytes_in_l2"]) for row in rows if row["data_bytes"]}
+            self.assertEqual([size for size in in_l2 if in_l2[size] == size], [s for s in in_l2 if s <= capacity])
+            self.assertEqual((rows[-1]["kilobytes_in_l2"], rows[-1]["published"]), (str(capacity >> 10),) * 2)
+
+    def test_maps_of_the_l2_tlbs_are_one_rule(self):
+        def bucket(page):
+            return page and page % 8 ^ bucket(page // 8)
+
+        for device, first in (("gtx560ti", 0), ("gtx780", 1), ("gtx980", 36)):
+            text = (ROOT / f"configs/devices/{device}.yaml").read_text(encoding="utf-8")
+            sets = [int(number) for number in re.findall(r"sets_of: \[([^\]]*)\]", text)[-1].split(",")]
+            of_bucket = {}
+            for page, number in enumerate(sets):
+                of_bucket.setdefault(bucket(page + first), set()).add(number)
+            self.assertEqual(len(of_bucket), 8)
+            self.assertTrue(all(len(numbers) == 1 for numbers in of_bucket.values()), device)
+            self.assertEqual(len(set.union(*of_bucket.values())), 7)
+
+    def test_latencies_of_the_gtx980(self):
+        done = self.expect(0, "--target", "Latency", "--device", "virtual:gtx980", "--quiet")
+        (found,) = re.findall(r"^memory_latency_cycles: \{(.*)\}", done.stdout, re.MULTILINE)
+        cycles = {name: float(value) for name, value in re.findall(r"(P\d): ([0-9.]+)", found)}
+        for name, printed in {"P1": 229.7, "P2": 240.8, "P3": 304.6, "P4": 399.1, "P5": 2447, "P6": 2765.7}.items():
+            self.assertAlmostEqual(cycles[name], printed, delta=1.5)
+
+    def test_fermis_l1_of_48_kilobytes(self):
+        done = self.expect(0, "--target", "L1D", "--device", "virtual:gtx560ti-48kb-l1", "--quiet")
+        self.assertIn("ways: {sets: 64, each: 6}", done.stdout)
+
+    def test_averages_of_outer_caches_and_tlbs(self):
+        for device, target, capacity, within in (
+            ("gtx560ti", "L2", 512 << 10, 0.02),
+            ("gtx780", "L2", 1536 << 10, 0.02),
+            ("gtx980", "L2", 2048 << 10, 0.02),
+            ("gtx560ti", "L1TLB", 32 << 20, 0.001),
+            ("gtx780", "L2TLB", 130 << 20, 0.001),
+            ("gtx980", "L2TLB", 130 << 20, 0.001),
+        ):
+            with self.subTest(device=device, target=target):
+                done = self.run_program(
+                    "--target", target, "--device", f"virtual:{device}", "--method", "average", "--format", "json", "--quiet"
+                )
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+                methods = json.loads(done.stdout)[0]["methods"]
+                for method in methods.values():
+                    self.assertAlmostEqual(method["capacity_bytes"] / capacity, 1, delta=within)
+                if target == "L2TLB":
+                    self.assertEqual(methods["wong"]["sets"], 7)
+                    self.assertAlmostEqual(methods["wong"]["line_bytes"] / (2 << 20), 1, delta=0.05)
+
     def test_bandwidths_by_dataset(self):
         for device, figure in (("gtx480", 3), ("gtx660", 4), ("gtx960", 5)):
             points = self.published(device, f"konstantinidis2016:{figure}", "gb_per_second")
@@ -135,7 +189,7 @@ class Figures(harness.ProgramTest):
         self.assertEqual(len(above), 22 + 5)
 
     def test_what_is_no_figure_of_a_device_is_refused(self):
-        self.assertIn("lashgar2015:10", self.expect(2, "simulate", "k20", "--figure", "lashgar2015:2").stderr)
+        self.assertIn("lashgar2015:10", self.expect(2, "simulate", "k20", "--figure", "lashgar2015:11").stderr)
         self.assertIn("outstanding", self.expect(2, "simulate", "gtx780", "--figure", "lashgar2015:3").stderr)
         self.assertIn("gtx480", self.expect(2, "simulate", "gtx780", "--figure", "konstantinidis2016:table4").stderr)
         self.assertIn("--target", self.expect(2, "simulate", "k20", "--target=L2", "--figure=lashgar2015:8").stderr)

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <iostream>
 #include <list>
@@ -84,7 +85,7 @@ class Departing final : public model::Answerer {
   std::uint64_t recorded_ = 0;
   model::Random random_;
   model::DeviceFacts facts_;
-  std::array<std::list<std::uint64_t>, sets> lines_;
+  std::array<std::list<std::uint64_t>, set_count> lines_;
   std::uint64_t fills_ = 0;
 };
 

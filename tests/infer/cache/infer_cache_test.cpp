@@ -97,7 +97,7 @@ TEST(InferCache, TwoCachesBehindOneLatencyAreNotTheLargerOne) {
 // the clock. Taking it for a drift loses the levels in the middle of a run. GPUINFER_TEST_PLACES says how many devices.
 TEST(InferCache, PlacesOfTheNextLevelLoseNoLevel) {
   const char* count = std::getenv("GPUINFER_TEST_PLACES");
-  const std::uint64_t devices = count == nullptr ? 20 : std::stoull(count);
+  const std::uint64_t devices = count == nullptr ? 8 : std::stoull(count);
   model::CacheDescription cache = cache_of({4, 4, 4, 4}, model::BitsIndex{.bits = {7, 8}}, replacement("lru"));
   cache.latency_cycles = {.hit = 34, .miss = 268};
   for (std::uint64_t seed = 1; seed <= devices; ++seed) {
@@ -424,7 +424,7 @@ TEST(InferCache, RandomCachesAreNeverTakenForOthers) {
   const char* chosen = std::getenv("GPUINFER_TEST_SEED");
   const std::uint64_t seed = chosen == nullptr ? 20160906 : std::stoull(chosen);
   const char* count = std::getenv("GPUINFER_TEST_CACHES");
-  const int caches = count == nullptr ? 6 : std::stoi(count);
+  const int caches = count == nullptr ? 4 : std::stoi(count);
   std::cout << "seed " << seed << " (GPUINFER_TEST_SEED)\n";
   model::Random random(seed);
   int found_whole = 0;

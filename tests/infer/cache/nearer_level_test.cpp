@@ -346,7 +346,7 @@ TEST(NearerLevel, SetsThatAreNotAlikeOrNotFilledInTurnAreCountedAsTheyAre) {
       {"any victim", {NearerSets(ways, modulo_set, NearerSets::Victim::any), std::nullopt}},
       {"sets of 4 and 6 ways", {larger, fours_and_sixes}},
       {"two buckets in one set",
-       {NearerSets(4 * near_entries, merged), std::vector<std::uint32_t>(7, 4 * near_entries)}},
+       {NearerSets(2 * near_entries, merged), std::vector<std::uint32_t>(7, 2 * near_entries)}},
       {"two in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 2 % sets; }), alike}},
       {"a hash", {NearerSets(ways, [](std::uint64_t page) { return (page ^ page / sets) % sets; }), alike}},
       {"three in a row to a set", {NearerSets(ways, [](std::uint64_t page) { return page / 3 % sets; }), alike}}};

@@ -13,6 +13,7 @@
 #include "infer/cache/full_set_witness.hpp"
 #include "infer/cache/granularity.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/noisy_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
@@ -296,7 +297,7 @@ TEST(Partitioner, LinesThatWereOverlookedAreNotLookedForFurtherOut) {
   random.shuffle(table.sets_of);
   const std::size_t onset = lines_that_fit(table, ways);
   const auto device = device_of(cache_of(std::vector<std::uint32_t>(sets, ways), table, qlru("H11_M3_R2_U0")));
-  for (std::uint64_t conflicts_seed = seed; conflicts_seed < seed + 3; ++conflicts_seed) {
+  for (const std::uint64_t conflicts_seed : cases<std::uint64_t>(1, {seed, seed + 1, seed + 2})) {
     const Settings settings;
     Interrogator interrogator = calibrated(*device, settings);
     ASSERT_TRUE(interrogator.classifier().levels_are_apart());

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "infer/policy/replacement_fit.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 
@@ -104,8 +105,9 @@ TEST(StochasticFit, VictimsSpeakForTheirLawWhereMisreadsAreRarerThanTheySeemed) 
   const model::Replacement fermi{.policy = "fermi",
                                  .parameters = {{"favoured_way", std::int64_t{41}}, {"others", std::string("random")}},
                                  .equivalent = {}};
-  int tried = 0;
-  for (std::uint64_t seed = 1; tried < 3; ++seed) {
+  const std::size_t wanted = cases<std::size_t>(1, {1, 3}).back();
+  std::size_t tried = 0;
+  for (std::uint64_t seed = 1; tried < wanted; ++seed) {
     Sets sets(1, 62, fermi, seed, {.jitter_cycles = 2, .misread_probability = misreads});
     const LevelClassifier& seen = sets.device().classifier();
     if (std::min(seen.hit_misread_share(), seen.miss_misread_share()) > 1.15 * misreads) {

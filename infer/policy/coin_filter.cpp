@@ -52,7 +52,9 @@ ExplainedByCoins CoinFilter::explain(const CoinWalk& walk, const std::vector<Rea
 void CoinFilter::start(const std::vector<model::CoinSet::Line>& warm) {
   paths_.reserve(most_of_one * most_kept);
   paths_.assign(1, {});
-  sets_.assign(most_of_one * most_kept * numbers_, 0);
+  // The others are written before they are read.
+  sets_.resize(most_of_one * most_kept * numbers_);
+  std::fill_n(set_of(0), numbers_, 0);
   lines_ = 0;
   for (const model::CoinSet::Line line : warm) {
     if (const auto place = rule_.find(set_of(0), lines_, line)) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -36,11 +37,11 @@ auto counted(const RunLog& log, Stage stage) {
   return claim;
 }
 
-// The same of a stage each question of which could have refuted the value.
+// The same of a stage each question of which could have refuted the value, or more than these where the stage says so.
 template <class Stage>
 auto counted_as_trials(const RunLog& log, Stage stage) {
   auto claim = counted(log, std::move(stage));
-  claim.trials = claim.questions;
+  claim.trials = std::max(claim.trials, claim.questions);
   return claim;
 }
 

@@ -38,6 +38,9 @@ inline constexpr double departure_log_ratio = 14;
 // be. Three readings of crisp levels say as much, five where one in fifty is misread.
 inline constexpr double repeated_log_ratio = 20.7;
 
+// What fewer trials than eight could have refuted is not resolved, by Laplace's rule of succession.
+inline constexpr double least_confidence = 0.9;
+
 // A policy of which less frequent departures are excluded is not resolved, unless misreads hide them.
 inline constexpr double most_departures = 1.0 / 200;
 

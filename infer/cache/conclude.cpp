@@ -6,10 +6,12 @@
 #include <array>
 #include <concepts>
 #include <numeric>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "infer/asking/leaves.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "model/description/sections.hpp"
 #include "model/index_function.hpp"
@@ -130,18 +132,32 @@ class Judge {
       evidence.reason = sentences_of(open, doubts_) + (claim.tested.empty() ? "" : "; " + claim.tested);
       return judgement;
     }
+    const std::size_t trials = trials_of(rule, claim.trials);
+    if (claim.reason.empty() && confidence_after(trials) < least_confidence) {
+      evidence.status = EvidenceStatus::ambiguous;
+      evidence.reason = "no more than " + std::to_string(trials) + " trials could have refuted it";
+      return judgement;
+    }
     judgement.keeps_value = true;
     evidence.status = claim.reason.empty() ? EvidenceStatus::resolved : EvidenceStatus::ambiguous;
     evidence.reason = claim.reason;
     if (evidence.status == EvidenceStatus::resolved) {
-      evidence.confidence =
-          confidence_after(rule.is_predicted && is_predicted_ ? claims_.predicted_trials : claim.trials);
+      evidence.confidence = confidence_after(trials);
       evidence.bound = claim.bound;
     }
     return judgement;
   }
 
  private:
+  // Sets that fill as they should are also of lines of that size.
+  [[nodiscard]] std::size_t trials_of(const Rule& rule, std::size_t of_claim) const {
+    if (rule.is_predicted && is_predicted_) {
+      return claims_.predicted_trials;
+    }
+    const bool sets_stand = claims_.ways.value && claims_.ways.stands_alone;
+    return rule.is_counted && sets_stand ? std::max(of_claim, claims_.ways.trials) : of_claim;
+  }
+
   [[nodiscard]] unsigned seen_of(unsigned which) const {
     unsigned seen = 0;
     for (const auto& [doubt, sentence] : doubts_) {

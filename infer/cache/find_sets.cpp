@@ -44,7 +44,9 @@ std::string tested_by(const PackingCheck& check) {
 
 void take(const PackingCheck& packings, FoundSets& sets) {
   sets.packings = packings;
-  sets.ways.trials = sets.index.trials = packings.packings;
+  // Each set of a packing could have refuted them.
+  const std::size_t trials = packings.packings * (sets.ways.value ? sets.ways.value->size() : 1);
+  sets.ways.trials = sets.index.trials = trials;
   sets.ways.tested = sets.index.tested = tested_by(packings);
 }
 

@@ -113,7 +113,7 @@ std::uint64_t lines_that_fit(Interrogator& device, std::uint32_t carveout_kb, st
 std::array<double, 2> find_resident_bytes(Interrogator& device, std::uint64_t lines, std::uint64_t line_bytes,
                                           std::optional<std::uint32_t> carveout_kb) {
   constexpr std::size_t walks = 4;
-  constexpr std::size_t recorded = 1U << 14U;
+  constexpr std::size_t recorded = loads_of_resident_bytes / walks;
   constexpr std::uint64_t laps = 4;
   model::Random random = stream(device.settings(), "resident bytes", carveout_kb.value_or(0));
   const AccessSequence all = first_lines(lines, line_bytes);
@@ -222,6 +222,7 @@ Sharing find_sharing(Interrogator& device, std::uint64_t line_bytes) {
     const auto is_nearer_to_hits = [&](float cycles) { return std::abs(cycles - hit) < std::abs(cycles - miss); };
     const auto nearer =
         static_cast<std::uint64_t>(std::count_if(answers[2].begin(), answers[2].end(), is_nearer_to_hits));
+    sharing.loads += lines;
     constexpr std::uint64_t strays = 1;
     const bool controls_hold = std::all_of(answers[0].begin(), answers[0].end(), is_nearer_to_hits) &&
                                std::none_of(answers[1].begin(), answers[1].end(), is_nearer_to_hits);

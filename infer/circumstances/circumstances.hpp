@@ -15,6 +15,9 @@
 // What the circumstances of a question change about a cache: the carve-out, the path of the loads before, the SM.
 namespace gpuinfer::infer {
 
+// So many random loads tell what is present.
+inline constexpr std::size_t loads_of_resident_bytes = std::size_t{1} << 16U;
+
 // What is present on average while uniformly random lines of the first so many are loaded: an interval that is wrong
 // once in a million times, by chance or by misreads. Such a load hits with the probability that its line is present,
 // whatever was loaded before and whatever the policy, so the share of hits times the lines is the mean of what is
@@ -43,6 +46,7 @@ struct Sharing {
   std::vector<std::string> shared_with;
   std::vector<std::string> apart;
   std::vector<std::string> in_doubt;  // their answers are neither those of hits nor those of misses
+  std::size_t loads = 0;              // that tell
 };
 
 // Which other paths find the lines that this one brought.

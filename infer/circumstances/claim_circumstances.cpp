@@ -109,6 +109,7 @@ std::string resident(Interrogator& asker, Bytes line_bytes, Claim<std::array<dou
     return "the buffer is too small to evict what is present";
   }
   claim.value = bytes;
+  claim.trials = loads_of_resident_bytes;
   return model::whole_text(bytes[0]) + " to " + model::whole_text(bytes[1]) + " bytes";
 }
 
@@ -154,6 +155,7 @@ std::string sharing(Interrogator& asker, Bytes line_bytes, Claim<std::vector<std
     return "neither hits nor misses through " + sharing.in_doubt.front();
   }
   claim.value = sharing.shared_with;
+  claim.trials = sharing.loads;
   claim.details.apart = sharing.apart;
   return model::to_flow_yaml(sharing.shared_with) + " find them";
 }

@@ -175,9 +175,32 @@ TEST(Conclude, ConfidenceCountsTheTrialsThatCouldHaveRefuted) {
   EXPECT_EQ(conclude(claimed(Proof::counted_sets), {}).evidence.leaves.at("ways").confidence, 0.9);
 }
 
+TEST(Conclude, FewTrialsResolveNothing) {
+  CacheClaims claims = claimed(Proof::none);
+  for_each_claim(claims, [](std::string_view /*leaf*/, auto& claim, auto /*member*/) {
+    claim.trials = 7;
+    claim.stands_alone = true;
+  });
+  const CacheFinding finding = conclude(claims, {});
+  for (const auto& [leaf, evidence] : finding.evidence.leaves) {
+    EXPECT_EQ(evidence.status, EvidenceStatus::ambiguous) << leaf;
+    EXPECT_EQ(evidence.reason, "no more than 7 trials could have refuted it") << leaf;
+  }
+  EXPECT_FALSE(finding.cache.ways || finding.cache.line_bytes || finding.cache.replacement);
+}
+
+// Packings of lines that are too long or too short would not fit.
+TEST(Conclude, SetsThatStandAreOfLinesOfThatSize) {
+  CacheClaims claims = claimed(Proof::none);
+  claims.line_bytes.trials = 7;
+  claims.line_bytes.stands_alone = claims.ways.stands_alone = true;
+  claims.ways.trials = 98;
+  EXPECT_EQ(conclude(claims, {}).evidence.leaves.at("line_bytes").confidence, 0.99);
+}
+
 TEST(Conclude, ReasonsOfTheStagesStand) {
   CacheClaims claims;
-  claims.onset_bytes.value = 4096;
+  claims.onset_bytes = {.value = 4096, .trials = 8};
   claims.ways.reason = "sets are uneven";
   claims.replacement.alternatives = {{.policy = "lru", .parameters = {}, .equivalent = {}},
                                      {.policy = "fifo", .parameters = {}, .equivalent = {}}};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "model/description/evidence.hpp"
@@ -111,7 +112,7 @@ std::size_t name_columns(const LeafValues& values) {
 
 std::string leaf_lines(std::string_view leaf, std::size_t name_letters, const std::string& value,
                        const model::LeafEvidence& evidence, std::size_t columns, const Ink& ink) {
-  const std::string confidence = evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "";
+  const std::string confidence = evidence.confidence ? confidence_text(*evidence.confidence) : "";
   const std::string status = fmt::format("{:<9}", to_string(evidence.status));
   const auto begun = [&](const std::string& word) {
     return fmt::format("  {:<{}}  {}  {:<8}  ", leaf, name_letters, word, confidence);
@@ -137,22 +138,8 @@ std::string what_is_missing(const model::LeafEvidence& evidence, std::size_t col
 }
 
 std::string prediction_line(const model::PredictionEvidence& prediction, std::size_t columns) {
-  std::string line =
-      fmt::format("{} fresh accesses in {} sequences", grouped(prediction.accesses), prediction.sequences);
-  if (prediction.agreement) {
-    line += fmt::format(", agreement {:.6g}", *prediction.agreement);
-  }
-  if (prediction.voted_agreement) {
-    line += fmt::format(", voted {:.6g}", *prediction.voted_agreement);
-  }
-  if (prediction.p_value) {
-    line += fmt::format(", p {:.3g}", *prediction.p_value);
-  }
-  if (prediction.outliers > 0) {
-    line += fmt::format(", {} outliers", prediction.outliers);
-  }
   const std::string begun = "  prediction        ";
-  return continued(begun, begun.size(), line, columns);
+  return continued(begun, begun.size(), prediction_text(prediction), columns);
 }
 
 std::string table_of(LeafValues values, const model::CacheEvidence& evidence, std::size_t columns, const Ink& ink) {
@@ -204,6 +191,32 @@ std::string wrapped(std::string_view text, const std::string& indent, std::size_
     end_line();
   }
   return lines;
+}
+
+std::string confidence_text(double confidence) {
+  constexpr double most_told = 0.9999;
+  return confidence > most_told ? fmt::format(">{}", most_told) : fmt::format("{:.4g}", confidence);
+}
+
+std::string prediction_text(const model::PredictionEvidence& prediction) {
+  const std::string loads = grouped(prediction.accesses);
+  std::string text = prediction.agreement
+                         ? fmt::format("{} of {} held-out loads predicted",
+                                       grouped(static_cast<std::uint64_t>(std::llround(
+                                           *prediction.agreement * static_cast<double>(prediction.accesses)))),
+                                       loads)
+                         : loads + " held-out loads";
+  text += fmt::format(" in {} random sequences", prediction.sequences);
+  if (prediction.voted_agreement) {
+    text += fmt::format(", voted {:.6g}", *prediction.voted_agreement);
+  }
+  if (prediction.p_value) {
+    text += fmt::format(", p {:.3g}", *prediction.p_value);
+  }
+  if (prediction.outliers > 0) {
+    text += fmt::format(", {} outliers left out", grouped(prediction.outliers));
+  }
+  return text;
 }
 
 std::string leaf_table(const model::DeviceDescription& profile, const std::string& section, std::size_t columns,

@@ -24,6 +24,11 @@ using LeafValues = std::vector<model::LeafValue>;
 [[nodiscard]] LeafValues leaf_values(const model::DeviceDescription& profile, const std::string& section,
                                      const model::Sections<model::DeviceDescription>& all = model::sections());
 
+// How sure a leaf is. Digits beyond the fourth say less than what was predicted.
+[[nodiscard]] std::string confidence_text(double confidence);
+// Such as "373,918 of 373,918 held-out loads predicted in 113 random sequences, voted 1".
+[[nodiscard]] std::string prediction_text(const model::PredictionEvidence& prediction);
+
 // Leaf, status, confidence, value; below it what else is known, and what is missing. `section`: of which `profile` has
 // evidence. Leaves without evidence are left out.
 // In lines of at most `columns`.

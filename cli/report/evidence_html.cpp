@@ -36,7 +36,7 @@ std::string row_of(const std::string& leaf, const std::optional<std::string>& va
       "<tr><th scope=\"row\">{}</th><td>{}</td><td><span class=\"badge {}\">{}</span></td><td>{}</td><td>{}</td>"
       "<td>{}</td></tr>\n",
       escaped(leaf), escaped(value.value_or(is_resolved ? "none" : "not known")), to_string(evidence.status),
-      to_string(evidence.status), evidence.confidence ? fmt::format("{:.6g}", *evidence.confidence) : "",
+      to_string(evidence.status), evidence.confidence ? escaped(confidence_text(*evidence.confidence)) : "",
       evidence.experiments > 0 ? grouped(evidence.experiments) : "", what_else(evidence));
 }
 
@@ -66,20 +66,7 @@ std::string leaves_html(const model::DeviceDescription& profile, const std::stri
 }
 
 std::string prediction_html(const model::PredictionEvidence& prediction) {
-  std::string text = fmt::format("<p>Held-out validation: {} accesses in {} random sequences",
-                                 grouped(prediction.accesses), prediction.sequences);
-  if (prediction.agreement) {
-    text += fmt::format(", a share of {:.6g} predicted", *prediction.agreement);
-  }
-  if (prediction.voted_agreement) {
-    text += fmt::format(", {:.6g} after votes", *prediction.voted_agreement);
-  }
-  if (prediction.p_value) {
-    text += fmt::format(", p {:.3g}", *prediction.p_value);
-  }
-  if (prediction.outliers > 0) {
-    text += fmt::format(", {} outliers left out", grouped(prediction.outliers));
-  }
+  std::string text = "<p>Held-out validation: " + escaped(prediction_text(prediction));
   if (prediction.assuming) {
     text += ", assuming " + escaped(*prediction.assuming) + " (illustration only)";
   }

@@ -26,6 +26,22 @@ TEST(LeafTable, ValuesOfManyPartsAreATable) {
             "                                         100 KB: 156 KiB   228 KB: 28 KiB\n");
 }
 
+TEST(LeafTable, WhatWasPredictedIsCounted) {
+  model::DeviceDescription profile = with_carveouts();
+  model::CacheEvidence& evidence = profile.evidence["L1tex"];
+  evidence.leaves["carveouts"].confidence = 0.999997;
+  model::PredictionEvidence& prediction = evidence.prediction.emplace();
+  prediction.agreement = 0.5;
+  prediction.accesses = 373'918;
+  prediction.sequences = 113;
+  prediction.outliers = 43;
+  const std::string table = leaf_table(profile, "L1tex", 120);
+  EXPECT_NE(table.find(">0.9999"), std::string::npos) << table;
+  EXPECT_NE(table.find("186,959 of 373,918 held-out loads predicted in 113 random sequences, 43 outliers left out"),
+            std::string::npos)
+      << table;
+}
+
 TEST(LeafTable, AListInTheDetailsIsATable) {
   model::DeviceDescription profile = with_carveouts();
   model::EvidenceDetails& details = profile.evidence["L1tex"].leaves["carveouts"].details;

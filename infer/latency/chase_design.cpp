@@ -72,6 +72,10 @@ CacheDescription large_stand_in(const CacheDescription& cache, std::uint64_t lar
   return least_recently_used(line_bytes, std::vector<std::uint32_t>(sets_without_end, 64));
 }
 
+bool is_walk(const AccessClass& access) {
+  return access.translation == model::Translation::walk || access.translation == model::Translation::walk_with_switch;
+}
+
 unsigned log2_of(std::uint64_t number) { return static_cast<unsigned>(std::bit_width(number)) - 1; }
 
 }  // namespace
@@ -86,6 +90,7 @@ ChaseDesigner::ChaseDesigner(const DeviceDescription& known, const std::string& 
   path_ = described->second;
   complete(known);
   find_pages(buffer);
+  expect_recent_pages(buffer.nearer_bytes.value_or(0));
   try_laps(check_limits);
 }
 
@@ -181,6 +186,14 @@ void ChaseDesigner::find_pages(const model::BufferFacts& buffer) {
   }
 }
 
+// TLBs were seen to find the last few pages that were loaded, even those for which their sets have no room.
+void ChaseDesigner::expect_recent_pages(std::uint64_t nearer_bytes) {
+  if (const std::uint64_t pages = nearer_bytes / page_bytes_; pages > 0) {
+    recent_pages_ =
+        model::CacheSimulator::make(least_recently_used(page_bytes_, {static_cast<std::uint32_t>(pages)}), 0);
+  }
+}
+
 std::optional<AccessPattern> ChaseDesigner::pattern_of(const AccessClass& access) {
   const auto known = std::ranges::find(known_classes_, access, &Known::access);
   if (known != known_classes_.end()) {
@@ -206,6 +219,9 @@ void ChaseDesigner::put_into(StartState start) {
   for (model::HierarchySimulator& simulator : simulators_) {
     simulator.put_into(start);
   }
+  if (recent_pages_) {
+    recent_pages_->put_into(start);
+  }
   if (!model::may_hold_others(start)) {
     loaded_lines_.clear();
   }
@@ -222,9 +238,16 @@ std::vector<std::optional<AccessClass>> ChaseDesigner::play(const AccessSequence
       agree[j] = agree[j] != 0 && agreed[j] == classes[j] ? 1 : 0;
     }
   }
+  std::vector<model::Outcome> of_pages(offsets.size(), model::Outcome::line_miss);
+  if (recent_pages_) {
+    recent_pages_->play(addresses, of_pages);
+  }
+  const auto is_sure = [&](std::size_t j) {
+    return agree[j] != 0 && (!is_walk(agreed[j]) || model::is_miss(of_pages[j]));
+  };
   std::vector<std::optional<AccessClass>> played(offsets.size());
   for (std::size_t j = 0; j < offsets.size(); ++j) {
-    if (agree[j] != 0) {
+    if (is_sure(j)) {
       played[j] = agreed[j];
     }
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 
 #include "model/access_sequence.hpp"
 #include "model/answerer.hpp"
+#include "model/cache_simulator.hpp"
 #include "model/device_description.hpp"
 #include "model/hierarchy.hpp"
 #include "model/random.hpp"
@@ -110,6 +112,7 @@ class ChaseDesigner {
                                                                     std::size_t step);
   [[nodiscard]] std::optional<model::AccessPattern> pattern_of(const model::AccessClass& access);
   [[nodiscard]] bool is_control(const model::AccessClass& access) const;
+  void expect_recent_pages(std::uint64_t nearer_bytes);
 
   std::string path_name_;
   model::PathDescription path_;
@@ -118,6 +121,7 @@ class ChaseDesigner {
   std::vector<model::DeviceDescription> completed_;
   // From the description with the least of everything that is not known to the one with the most of it.
   std::vector<model::HierarchySimulator> simulators_;
+  std::unique_ptr<model::CacheSimulator> recent_pages_;  // null: none may be kept but by the TLBs
   std::vector<Known> known_classes_;
   model::Address address_ = {};
   std::uint64_t page_bytes_ = 0;

@@ -205,8 +205,13 @@ class LatencyInference {
 
  private:
   void design() {
+    model::BufferFacts buffer = device_.buffer();
+    const auto path = known_->paths.find(path_);
+    if (path != known_->paths.end() && !path->second.tlbs.empty()) {
+      buffer.nearer_bytes = device_.facts().buffer_of(path->second.tlbs.back()).nearer_bytes;
+    }
     try {
-      chases_.emplace(*known_, path_, device_.buffer(), stream(device_.settings(), "chases"),
+      chases_.emplace(*known_, path_, buffer, stream(device_.settings(), "chases"),
                       [this] { device_.check_limits(0); });
     } catch (const InputError& error) {
       leaves_.give_up_rest(std::string("nothing to design sequences from: ") + error.what());

@@ -14,6 +14,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -428,6 +429,18 @@ class ForeignPath final : public model::Answerer {
   bool refuses = false;
   std::size_t questions_left = 1'000'000;
 
+  // The second TLB has so many sets for half of the buffer, and finds so many of the last pages whatever their sets
+  // have room for.
+  void split_second_tlb(std::size_t sets, std::size_t ways, std::size_t pages_beside) {
+    facts_.buffer.bytes = 2 * sets * ways * page_bytes;
+    second_tlb_.assign(sets, RecentlyUsed(ways));
+    beside_second_tlb_.emplace(pages_beside);
+  }
+  void say_nearer_bytes(std::uint64_t bytes) {
+    facts_.own_buffers["L2TLB"] = facts_.buffer;
+    facts_.own_buffers["L2TLB"].nearer_bytes = bytes;
+  }
+
   const model::DeviceFacts& facts() const override { return facts_; }
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
@@ -442,7 +455,10 @@ class ForeignPath final : public model::Answerer {
       if (question.state != model::StartState::keep) {
         data_.clear();
         first_tlb_.clear();
-        second_tlb_.clear();
+        std::ranges::for_each(second_tlb_, &RecentlyUsed::clear);
+        if (beside_second_tlb_) {
+          beside_second_tlb_->clear();
+        }
         on_start();
       }
       for (const std::uint64_t offset : question.warm) {
@@ -478,14 +494,21 @@ class ForeignPath final : public model::Answerer {
     const bool data = data_.touch(offset / 64);
     const std::uint64_t page = offset / page_bytes;
     const bool first = first_tlb_.touch(page);
-    const bool second = first || second_tlb_.touch(page);
+    const bool second = first || look_up_second(page);
     return cycles_of(offset, data, first, second) + jitter_(random_);
+  }
+
+  bool look_up_second(std::uint64_t page) {
+    const bool has_it = second_tlb_[page % second_tlb_.size()].touch(page);
+    const bool was_recent = beside_second_tlb_ && beside_second_tlb_->touch(page);
+    return has_it || was_recent;
   }
 
   model::DeviceFacts facts_;
   RecentlyUsed data_{4096};
   RecentlyUsed first_tlb_{8};
-  RecentlyUsed second_tlb_{64};
+  std::vector<RecentlyUsed> second_tlb_{RecentlyUsed(64)};
+  std::optional<RecentlyUsed> beside_second_tlb_;
   std::mt19937 random_{9};
   std::normal_distribution<double> jitter_{0, 1.5};
 };
@@ -549,6 +572,30 @@ TEST(InferLatency, ForeignPathWhereTablesThatWereWalkedAreNear) {
   };
   device.on_start = [&walked] { walked.clear(); };
   expect_found(infer_the_path(device, ForeignPath::described()), {200, 220, 290, 500, 900, {}});
+}
+
+// Pages of few sets of the second TLB are not walked as long as they are few, which is nothing that sets and ways say.
+TEST(InferLatency, ForeignPathWhereTheLastPagesAreFoundBesideTheSecondTlb) {
+  constexpr std::uint32_t sets = 512;
+  constexpr std::uint32_t ways = 8;
+  constexpr std::size_t pages_beside = 22;
+  DeviceDescription known = ForeignPath::described();
+  known.caches["L2TLB"].ways = std::vector<std::uint32_t>(sets, ways);
+  known.caches["L2TLB"].index = model::ModuloIndex{.granule_bytes = ForeignPath::page_bytes, .sets_count = sets};
+  for (const bool says_so : {false, true}) {
+    ForeignPath device;
+    device.split_second_tlb(sets, ways, pages_beside);
+    if (says_so) {
+      device.say_nearer_bytes(32 * ForeignPath::page_bytes);
+    }
+    const LatencyFinding finding = infer_the_path(device, known);
+    if (says_so) {
+      expect_found(finding, foreign_cycles);
+    } else {
+      expect_nothing_wrong(finding, {200, 220, 290, 500, 590, {}});
+      EXPECT_EQ(status(finding, 2), EvidenceStatus::ambiguous) << text_of(finding);
+    }
+  }
 }
 
 // The first TLB costs nothing, so nothing shows that it is there.

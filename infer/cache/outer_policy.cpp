@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -87,7 +88,7 @@ class OuterPolicy {
       : asker_(&asker), cache_(std::move(cache)), settings_(silent(asker.settings())), limited_(limited(settings_)),
         random_(stream(asker.settings(), "policy of an outer level")),
         sets_(drawn_sets(asker, *cache_.index, *cache_.ways, *cache_.line_bytes, random_)),
-        level_(asker, *cache_.index, *cache_.line_bytes, sets_of(sets_, asker, *cache_.index)),
+        is_asked_(sets_of(sets_, asker, *cache_.index)), level_(asker, *cache_.index, *cache_.line_bytes, is_asked_),
         inner_(interrogator_of(level_, asker, settings_)) {}
 
   Claim<model::Replacement> claim() {
@@ -124,29 +125,53 @@ class OuterPolicy {
   }
 
  private:
-  // Whether laps over as many lines as it has ways miss. From the state that they were in before, some policies first
-  // drive out lines for which there is room.
-  bool loses_lines(const ConflictClass& set, std::size_t laps) {
-    const AccessSequence lap(set.lines.begin(), set.lines.begin() + static_cast<std::ptrdiff_t>(set.ways));
-    const std::vector<Reading> readings =
-        inner_.ask(model::repeated(lap, std::max(laps_to_settle, laps)), model::repeated(lap, laps));
+  // Whether laps over as many lines as it has ways miss, `before` them lines of other sets. From the state that they
+  // were in, some policies first drive out lines for which there is room.
+  bool loses_lines(std::span<const std::uint64_t> lines, std::size_t laps, const AccessSequence& before = {}) {
+    const AccessSequence lap(lines.begin(), lines.end());
+    AccessSequence warm = model::repeated(lap, std::max(laps_to_settle, laps));
+    warm.insert(warm.end(), before.begin(), before.end());
+    const std::vector<Reading> readings = inner_.ask(warm, model::repeated(lap, laps));
     return std::ranges::find(readings, Reading::miss) != readings.end();
   }
 
   void leave_out_shared_sets() {
     constexpr std::size_t laps = 18;
-    std::erase_if(sets_, [&](const ConflictClass& set) { return loses_lines(set, laps); });
+    std::erase_if(sets_,
+                  [&](const ConflictClass& set) { return loses_lines(std::span(set.lines).first(set.ways), laps); });
   }
 
-  // What the probe loads by the way, such as code, may come so seldom that only more laps meet it.
-  bool is_shared(const ConflictClass& set) {
+  // What the probe loads by the way, such as code, may come but once in a sequence, when lines of some place were
+  // loaded for the last time. So lines from everywhere come before, as before a sequence that is judged, and the laps
+  // are over lines of that one.
+  bool is_shared(const ConflictClass& set, const AccessSequence& judged) {
     constexpr int most_times = 3;
+    AccessSequence lines;
+    for (const std::uint64_t line : judged) {
+      if (lines.size() < set.ways && std::ranges::find(lines, line) == lines.end()) {
+        lines.push_back(line);
+      }
+    }
     for (int time = 0; time < most_times; ++time) {
-      if (loses_lines(set, 2 * loads_of_a_sequence / set.ways)) {
+      if (loses_lines(lines, 2 * loads_of_a_sequence / set.ways, lines_that_nobody_asks_about())) {
         return true;
       }
     }
     return false;
+  }
+
+  AccessSequence lines_that_nobody_asks_about() {
+    constexpr int most_lines = 128;
+    const std::uint64_t start = aligned_start(*asker_);
+    const std::uint64_t lines_of_buffer = (asker_->buffer().bytes - start) / *cache_.line_bytes;
+    AccessSequence lines;
+    for (int i = 0; i < most_lines; ++i) {
+      const std::uint64_t line = start + random_.below(lines_of_buffer) * *cache_.line_bytes;
+      if (!is_asked_[model::set_of(*cache_.index, asker_->address_of(line))]) {
+        lines.push_back(line);
+      }
+    }
+    return lines;
   }
 
   ReplacementFit fit_of(const std::vector<ConflictClass>& sets) {
@@ -171,7 +196,8 @@ class OuterPolicy {
     const auto most_loads = static_cast<std::size_t>(8 * fills_that_exclude(wanted));
     std::optional<Contradiction> contradiction;
     std::size_t loads = 0;
-    const std::size_t fewest_sets = sets.size() / 2;
+    const std::size_t all_sets = sets.size();
+    const std::size_t fewest_sets = all_sets / 2;
     for (bool in_laps = false;
          !contradiction && loads < most_loads && tally.departures_below() > wanted && tally.events() < enough_events;
          in_laps = !in_laps) {
@@ -182,7 +208,8 @@ class OuterPolicy {
       const DepartureTally before = tally;
       tally.add(fresh, predicted, answers.front(), random_);
       contradiction = contradiction_that_repeats(inner_, cache_, fresh, predicted, answers);
-      if ((contradiction || tally.events() > before.events()) && sets.size() > fewest_sets && is_shared(sets[place])) {
+      if ((contradiction || tally.events() > before.events()) && sets.size() > fewest_sets &&
+          is_shared(sets[place], fresh.question.record)) {
         contradiction.reset();
         tally = before;
         sets.erase(sets.begin() + static_cast<std::ptrdiff_t>(place));
@@ -195,9 +222,14 @@ class OuterPolicy {
     claim.details.fresh_set_misses = tally.fills();
     claim.trials = loads;
     judge(tally, contradiction, claim);
-    asker_->learned(claim.value ? std::to_string(loads - tally.mispredicted()) + " of " + std::to_string(loads) +
-                                      " loads are as predicted"
-                                : claim.reason);
+    const std::string left_out =
+        sets.size() == all_sets ? ""
+                                : "; " + std::to_string(all_sets - sets.size()) + " of " + std::to_string(all_sets) +
+                                      " sets lose lines for which they have room, and are left out";
+    asker_->learned((claim.value ? std::to_string(loads - tally.mispredicted()) + " of " + std::to_string(loads) +
+                                       " loads are as predicted"
+                                 : claim.reason) +
+                    left_out);
   }
 
   // In sets of few ways a fill that departs shows in one load, which is a misread as well as not where there are such.
@@ -250,6 +282,7 @@ class OuterPolicy {
   Settings limited_;
   model::Random random_;
   std::vector<ConflictClass> sets_;
+  std::vector<bool> is_asked_;
   PastNearerLevel level_;
   Interrogator inner_;
 };

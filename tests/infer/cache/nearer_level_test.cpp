@@ -34,6 +34,8 @@ class NearerSets {
   NearerSets(std::size_t ways, SetOf set_of, Victim victim = Victim::oldest)
       : ways_(ways), set_of_(std::move(set_of)), victim_(victim) {}
   void make_every_other_set_larger() { more_ways_ = 2; }
+  // Hits change nothing in every so manieth set, where others go by the oldest.
+  void make_some_sets_first_in(std::uint64_t one_in) { first_in_one_in_ = one_in; }
   // The line that was evicted last stays beside the sets.
   void keep_a_victim() { keeps_victim_ = true; }
   // One line in so many that miss takes no place in a full set, by chance.
@@ -48,7 +50,8 @@ class NearerSets {
     const auto found = std::find(set.begin(), set.end(), tag);
     const bool has_tag = found != set.end();
     const bool hits = has_tag && !present_.insert(entry).second;
-    if (has_tag && victim_ != Victim::oldest) {
+    const bool is_first_in = first_in_one_in_ && number % *first_in_one_in_ == 0;
+    if (has_tag && (victim_ != Victim::oldest || is_first_in)) {
       return hits;
     }
     if (has_tag) {
@@ -88,6 +91,7 @@ class NearerSets {
   bool keeps_victim_ = false;
   std::optional<std::uint64_t> victim_kept_;
   std::optional<std::uint64_t> bypassed_one_in_;
+  std::optional<std::uint64_t> first_in_one_in_;
   std::uint64_t entries_of_tag_ = 1;
   std::unordered_set<std::uint64_t> present_;
   model::Random random_{5};
@@ -101,6 +105,7 @@ constexpr std::size_t near_entries = 16;
 constexpr std::size_t sets = 64;
 constexpr std::size_t ways = 4;
 constexpr std::uint32_t sms = 12;
+constexpr std::size_t loads_until_leaving = 2500;
 
 std::uint64_t modulo_set(std::uint64_t page) { return page % sets; }
 
@@ -132,6 +137,10 @@ class TwoTlbs final : public model::Answerer {
   // Loads from this page on need code, the page of which lies in the second TLB as well.
   void load_code_from(std::uint64_t page) { first_page_with_code_ = page; }
 
+  // Each eighth of the buffer is loaded by a kernel of its own, which leaves so many loads after its last one; the code
+  // that it leaves by lies in the second TLB as well.
+  void leave_after(std::size_t loads) { loads_until_leaving_ = loads; }
+
   const model::DeviceFacts& facts() const override { return facts_; }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
@@ -147,12 +156,16 @@ class TwoTlbs final : public model::Answerer {
         walked_.clear();
       }
       const std::uint32_t sm = number_of(question.circumstances.unit.value_or(model::ComputeUnit{}));
+      const std::multimap<std::size_t, std::uint64_t> leaving = leaving_kernels(question);
       std::vector<float> cycles;
-      for (const std::uint64_t offset : question.warm) {
-        static_cast<void>(load(offset, sm));
-      }
-      for (const std::uint64_t offset : question.record) {
-        cycles.push_back(load(offset, sm));
+      for (std::size_t i = 0; i < question.warm.size() + question.record.size(); ++i) {
+        const auto [first, last] = leaving.equal_range(i);
+        std::for_each(first, last, [&](const auto& kernel) { run_code_of(kernel.second, sm); });
+        const bool is_warm = i < question.warm.size();
+        const float taken = load(is_warm ? question.warm[i] : question.record[i - question.warm.size()], sm);
+        if (!is_warm) {
+          cycles.push_back(taken);
+        }
       }
       answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
     }
@@ -160,6 +173,34 @@ class TwoTlbs final : public model::Answerer {
   }
 
  private:
+  static constexpr std::uint64_t kernels = 8;
+
+  // By the number of the load that it leaves before.
+  [[nodiscard]] std::multimap<std::size_t, std::uint64_t> leaving_kernels(const model::Question& question) const {
+    std::multimap<std::size_t, std::uint64_t> leaving;
+    if (loads_until_leaving_) {
+      std::map<std::uint64_t, std::size_t> last_loads;
+      std::size_t load = 0;
+      for (const auto* part : {&question.warm, &question.record}) {
+        for (const std::uint64_t offset : *part) {
+          last_loads[offset / (facts_.buffer.bytes / kernels)] = load++;
+        }
+      }
+      for (const auto& [kernel, last] : last_loads) {
+        leaving.emplace(last + *loads_until_leaving_, kernel);
+      }
+    }
+    return leaving;
+  }
+
+  void run_code_of(std::uint64_t kernel, std::uint32_t sm) {
+    constexpr std::uint64_t pages_of_code = 2;
+    constexpr std::uint64_t first_page_of_code = 1ULL << 20U;
+    for (std::uint64_t page = 0; page < pages_of_code; ++page) {
+      static_cast<void>(second_[group_of_(sm)].load(first_page_of_code + pages_of_code * kernel + page));
+    }
+  }
+
   float load(std::uint64_t offset, std::uint32_t sm) {
     const model::Address address = facts_.buffer.address + offset;
     double cycles = near_cycles_;
@@ -179,6 +220,7 @@ class TwoTlbs final : public model::Answerer {
   model::Random random_;
   double near_cycles_ = 283;
   std::optional<std::uint64_t> first_page_with_code_;
+  std::optional<std::size_t> loads_until_leaving_;
   model::DeviceFacts facts_;
   std::function<std::size_t(std::uint32_t)> group_of_;
   std::vector<NearerSets> first_;
@@ -319,6 +361,32 @@ TEST(NearerLevel, APolicyThatDepartsByChanceIsDescribedByHowOften) {
   EXPECT_EQ(mostly->policy, model::plain<model::Lru>());
   EXPECT_LT(mostly->departs[0], 1.0 / one_in);
   EXPECT_GT(mostly->departs[1], 1.0 / one_in);
+}
+
+// It comes to a quarter of the sets, once in a sequence, and to none of laps over few lines alone.
+TEST(NearerLevel, SetsToWhichCodeComesLateAreLeftOutOfThePolicy) {
+  TwoTlbs device(
+      NearerSets(ways, modulo_set), [](std::uint32_t) { return 0; }, 20261128);
+  device.leave_after(loads_until_leaving);
+  const CacheFinding found = infer_cache(device, "L2TLB", Settings{});
+  EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+  EXPECT_EQ(found.cache.replacement, model::plain<model::Lru>()) << found.evidence.leaves.at("replacement").reason;
+  EXPECT_TRUE(std::ranges::any_of(found.evidence.inquiries, [](const model::Inquiry& inquiry) {
+    return inquiry.learned.find("are left out") != std::string::npos;
+  }));
+}
+
+// They have room for as many lines as all others, so there is no reason to leave them out.
+TEST(NearerLevel, SetsOfAnotherPolicyAreNotLeftOut) {
+  constexpr std::uint64_t one_in = 8;
+  NearerSets second(ways, modulo_set);
+  second.make_some_sets_first_in(one_in);
+  TwoTlbs device(
+      second, [](std::uint32_t) { return 0; }, 20261128);
+  device.leave_after(loads_until_leaving);
+  const CacheFinding found = infer_cache(device, "L2TLB", quick());
+  EXPECT_FALSE(found.cache.replacement);
+  EXPECT_NE(found.evidence.leaves.at("replacement").status, EvidenceStatus::resolved);
 }
 
 TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {

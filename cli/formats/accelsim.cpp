@@ -229,6 +229,16 @@ std::vector<GpgpusimOption> options_of_device(const model::DeviceDescription& pr
     add("-gpgpu_registers_per_block", std::to_string(std::min(limits->registers, max_registers_per_block)),
         "registers " + what);
     add("-gpgpu_num_sched_per_core", std::to_string(limits->schedulers), "warp schedulers " + what);
+    // Schedulers with units of their own are as many as the first width says (shader.cc, create_front_pipeline).
+    const std::string sub_cores = "-gpgpu_sub_core_model";
+    const auto width =
+        model::number_from<unsigned>(split(value_of(values, "-gpgpu_pipeline_widths") + ',', ',').front());
+    if (value_of(values, sub_cores) == "1" && width && *width != limits->schedulers) {
+      add(sub_cores, "0", "the schedulers have all units in common",
+          {{.where = sub_cores,
+            .what = fmt::format("the pipelines of the base are for {} schedulers, and these are {}", *width,
+                                limits->schedulers)}});
+    }
   }
   const auto l2 = profile.caches.find("L2");
   if (simulator > 1 && l2 != profile.caches.end() && l2->second.partitions && !l2->second.partitions->sms.empty()) {

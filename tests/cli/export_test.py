@@ -199,9 +199,9 @@ class ExportTest(harness.ProgramTest):
         (folder / "trace.config").write_text("-trace_opcode_latency_initiation_int 2,2\n")
         return str(folder)
 
-    def over_base(self, profiles, *options):
+    def over_base(self, profiles, *options, base=BASE):
         done = self.expect(
-            0, "export", *map(str, profiles), "--to", "accelsim", "--format=json", "--base", self.base(), *options
+            0, "export", *map(str, profiles), "--to", "accelsim", "--format=json", "--base", self.base(base), *options
         )  # fmt: skip
         return json.loads(done.stdout)["text"]
 
@@ -537,6 +537,14 @@ class Accelsim(ExportTest):
         recorded = json.loads(self.export(harness.recorded("L2"), "json").stdout)["caches"]["L2"]["capacity_bytes"]
         exported = Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 96
         self.assertLess(abs(exported - recorded), 0.01 * recorded)
+
+    def test_schedulers_share_the_pipelines_of_a_base_with_more(self):
+        """Accel-Sim asserts that schedulers with units of their own are as many as the pipelines are wide."""
+        base = BASE + "-gpgpu_sub_core_model 1\n-gpgpu_pipeline_widths 4,4,4,4,4,4,4,4,4,4,8,4,4\n"
+        for device, schedulers, sub_cores in (("gtx480", "2", "0"), ("gtx980", "4", "1")):
+            values = self.options_over_base(self.over_base([device], base=base))
+            found = [values["-gpgpu_num_sched_per_core"], values["-gpgpu_sub_core_model"]]
+            self.assertEqual(found, [schedulers, sub_cores], device)
 
     def test_halves_of_the_l2(self):
         option = "-gpgpu_chiplet_interleave"

@@ -316,6 +316,7 @@ class Fitting {
     if (whole_.index) {
       return;
     }
+    stands_in_for_index_ = true;
     GpgpusimCache& cache = result_.cache;
     const bool has_polynomial = std::ranges::find(polynomials, cache.sets, &Polynomial::sets) != polynomials.end();
     cache.index = shipped_.index == 'P' && !has_polynomial ? 'X' : shipped_.index;
@@ -331,6 +332,9 @@ class Fitting {
   }
 
   [[nodiscard]] std::vector<char> index_candidates() const {
+    if (stands_in_for_index_) {
+      return {result_.cache.index};
+    }
     const std::uint64_t sets = result_.cache.sets;
     std::vector<char> candidates{'L', 'X'};
     if (std::ranges::find(polynomials, sets, &Polynomial::sets) != polynomials.end()) {
@@ -430,7 +434,7 @@ class Fitting {
     if (whole_.fill.fetch_bytes) {
       lose(".fill", fmt::format("a miss brings its sector and not the {} B around it", *whole_.fill.fetch_bytes));
     }
-    if (!same_index(cache)) {
+    if (!stands_in_for_index_ && !same_index(cache)) {
       lose(".index", change_of_index(words_of(*whole_.index), words_of(cache, result_.parts)));
     }
     if (!counted.empty()) {
@@ -480,6 +484,7 @@ class Fitting {
   CacheClues clues_;
   GpgpusimCache shipped_;
   std::uint64_t most_parts_;
+  bool stands_in_for_index_ = false;
   CacheDescription whole_;  // with a stand-in for every leaf that a simulation needs
   GpgpusimFit result_;
 };

@@ -224,7 +224,10 @@ class Module {
 
   void add_memory() {
     const auto clock_mhz = told_number(profile_, "memory_clock_mhz");
-    add("num_l2_partitions", std::nullopt, "caches.L2", shipped_l2_partitions);
+    const auto l2 = profile_.caches.find("L2");
+    const auto slices = l2 == profile_.caches.end() ? std::nullopt : l2->second.slices;
+    add("num_l2_partitions", slices ? std::optional<double>(*slices) : std::nullopt, "caches.L2.slices",
+        shipped_l2_partitions);
     add("num_dram_channels", std::nullopt, "device", shipped_dram_channels);
     add("dram_th_bandwidth", bytes_per_second(profile_, "DRAM_load"), "bandwidth.DRAM_load",
         shipped_dram_bytes_per_second);

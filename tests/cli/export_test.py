@@ -746,6 +746,8 @@ class OtherFormats(ExportTest):
         told = json.loads(self.export(harness.recorded("Bandwidth"), "json").stdout)["bandwidth"]["DRAM_load"]
         self.assertEqual(uarch["dram_th_bandwidth"], told["bytes_per_second"])
         self.assertEqual([uarch["compute_capabilty"], uarch["clockspeed"]], [90, 1980000000])
+        uarch, _, _ = self.ppt_gpu(self.export(harness.recorded("L2"), "ppt-gpu").stdout)
+        self.assertEqual(uarch["num_l2_partitions"], 94)
         self.assertEqual(limits["max_active_blocks_per_SM"], 32)
         # Of one set that takes all lines, PPT-GPU divides by zero.
         one_set = {"capacity_bytes": 4096, "line_bytes": 128, "ways": [32], "index": "{kind: bits, bits: []}"}

@@ -138,7 +138,8 @@ std::optional<double> dram_cycles(const OptionValues& values, const std::optiona
   return found == 2 ? std::optional(cycles * clocks->front() / clocks->back()) : std::nullopt;
 }
 
-GpgpusimBase base_of(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks) {
+GpgpusimBase base_of(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks,
+                     unsigned simulator) {
   GpgpusimBase base;
   base.is_whole = true;
   const auto channels = model::number_from<std::uint64_t>(value_of(values, "-gpgpu_n_mem"));
@@ -146,6 +147,14 @@ GpgpusimBase base_of(const OptionValues& values, const std::optional<std::array<
   if (channels && parts && *channels > 0 && *parts > 0) {
     base.parts = *channels * *parts;
     base.parts_of_channel = *parts;
+  }
+  // Accel-Sim 2 deals channels out to the parts of a chip. Accel-Sim 1 divides by any number of them, unless the
+  // mapping names the bits that choose one.
+  const std::string mapping = value_of(values, "-gpgpu_mem_addr_mapping");
+  base.takes_any_channels = simulator == 1 && (mapping.empty() || mapping.starts_with("dramid@"));
+  if (!values.empty()) {
+    const std::string indexing = value_of(values, "-gpgpu_memory_partition_indexing");
+    base.partition_indexing = model::number_from<std::uint64_t>(indexing).value_or(0);
   }
   for (const auto& [name, value] : values) {
     if (name.find("cache:") != std::string::npos) {
@@ -283,8 +292,9 @@ class Configuration {
 
   AccelsimConfiguration write() {
     const OptionValues values = values_of(lines_);
-    const GpgpusimBase simulated = base_of(values, new_clocks(profile_, values));
-    options_ = options_of_device(profile_, values, base_ ? base_->simulator : 1);
+    const unsigned simulator = base_ ? base_->simulator : 1;
+    const GpgpusimBase simulated = base_of(values, new_clocks(profile_, values), simulator);
+    options_ = options_of_device(profile_, values, simulator);
     GpgpusimOptions known = gpgpusim_options(profile_, simulated);
     for (GpgpusimOption& option : known.options) {
       if (option.is_known) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -59,6 +60,18 @@ bool has_sizes(const DeviceDescription& profile, const std::string& target) {
   }
   const CacheDescription likely = supposed(*cache, evidence_of(profile, target)).cache;
   return likely.ways || likely.capacity_bytes || likely.onset_bytes;
+}
+
+// Of sets and of sub-partitions (hashing.cc).
+constexpr bool has_polynomial(std::uint64_t count) { return count == 16 || count == 32 || count == 64; }
+
+// Whether `-gpgpu_memory_partition_indexing` takes so many channels: 1 is an XOR, 2 a polynomial (addrdec.cc,
+// addrdec_tlx).
+bool indexing_takes(std::uint64_t indexing, std::uint64_t channels, std::uint64_t parts_of_channel) {
+  if (indexing == 2) {
+    return has_polynomial(std::bit_ceil(channels) * parts_of_channel);
+  }
+  return indexing != 1 || std::has_single_bit(channels);
 }
 
 // Builds the lines, cache after cache.
@@ -417,18 +430,25 @@ class Builder {
       return {.cache = before, .parts = base_.parts, .losses = {nothing_known("-gpgpu_cache:dl2", "L2")}};
     }
     CacheDescription cache = known == nullptr ? CacheDescription{} : *known;
-    if (std::has_single_bit(base_.parts)) {
-      return fit("caches.L2", cache, clues_of_l2, before, base_.parts);
+    const std::uint64_t parts = slices_as_parts() ? *cache.slices : base_.parts;
+    if (std::has_single_bit(parts)) {
+      return fit("caches.L2", cache, clues_of_l2, before, parts);
     }
     // One of them by itself: which lines are at home in it, the simulator's own mapping says.
     for (auto* const bytes : {&cache.capacity_bytes, &cache.onset_bytes, &clues_of_l2.capacity_bytes}) {
-      *bytes = *bytes ? std::optional(**bytes / base_.parts) : std::nullopt;
+      *bytes = *bytes ? std::optional(**bytes / parts) : std::nullopt;
     }
-    cache.ways.reset();
+    cache.ways = slices_as_parts() ? cache.slice_ways : std::nullopt;
     cache.index.reset();
     GpgpusimFit part = fit("caches.L2", cache, clues_of_l2, before, 1);
-    part.parts = base_.parts;
+    part.parts = parts;
     return part;
+  }
+
+  // Whether the sub-partitions can be as many as the slices.
+  [[nodiscard]] bool slices_as_parts() const {
+    const CacheDescription* const l2 = cache_of(profile_, "L2");
+    return l2 != nullptr && l2->slices.value_or(0) > 0 && base_.takes_any_channels;
   }
 
   void add_l2(const GpgpusimFit& l2) {
@@ -438,12 +458,32 @@ class Builder {
         fmt::format("{}, of each of {} sub-partitions; {} B in all", what_of("L2", is_known), l2.parts,
                     l2.cache.bytes() * l2.parts),
         l2.losses, is_known);
-    const std::uint64_t parts_of_channel = std::min(l2.parts, base_.parts_of_channel);
-    add("-gpgpu_n_mem", std::to_string(l2.parts / parts_of_channel), "a stand-in: channels of memory",
-        {{.where = "-gpgpu_n_mem", .what = "not known; as shipped, so that dl2 is right in all"}}, is_known);
+    add_parts(l2.parts, is_known);
+    add_latencies_behind_l1(cache);
+  }
+
+  void add_parts(std::uint64_t parts, bool is_known) {
+    const CacheDescription* const l2 = cache_of(profile_, "L2");
+    const bool are_slices = slices_as_parts() && parts == *l2->slices;
+    const std::uint64_t parts_of_channel = std::gcd(parts, base_.parts_of_channel);
+    const std::uint64_t channels = parts / parts_of_channel;
+    if (are_slices) {
+      add("-gpgpu_n_mem", std::to_string(channels),
+          fmt::format("channels of memory for {} slices of the L2, of each {}", parts, parts_of_channel));
+    } else {
+      const std::string why = l2 != nullptr && l2->slices
+                                  ? fmt::format("{} slices became {} sub-partitions, as shipped", *l2->slices, parts)
+                                  : "not known; as shipped, so that dl2 is right in all";
+      add("-gpgpu_n_mem", std::to_string(channels), "a stand-in: channels of memory",
+          {{.where = "-gpgpu_n_mem", .what = why}}, is_known);
+    }
     add("-gpgpu_n_sub_partition_per_mchannel", std::to_string(parts_of_channel), "a stand-in: sub-partitions of each",
         {{.where = "-gpgpu_n_sub_partition_per_mchannel", .what = "not known; as shipped"}}, is_known);
-    add_latencies_behind_l1(cache);
+    if (parts != base_.parts && !indexing_takes(base_.partition_indexing, channels, parts_of_channel)) {
+      add("-gpgpu_memory_partition_indexing", "0",
+          fmt::format("channels take turns: the hash of the base is not for {} of them", channels),
+          {{.where = "caches.L2.slice_index", .what = "no option; the channels take turns"}}, is_known);
+    }
   }
 
   void add_latencies_behind_l1(const CacheDescription* l2) {

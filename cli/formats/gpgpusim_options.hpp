@@ -31,6 +31,10 @@ struct GpgpusimOptions {
 struct GpgpusimBase {
   std::uint64_t parts = 64;  // sub-partitions of the L2, in all
   std::uint64_t parts_of_channel = 2;
+  // Whether channels may be of any number; else it has to stay.
+  bool takes_any_channels = true;
+  // How a hash deals lines out to parts: `-gpgpu_memory_partition_indexing`.
+  std::uint64_t partition_indexing = 2;
   // Of the cache options, by name, those that the base has in a form that is known here; others as in SM7_QV100.
   std::map<std::string, GpgpusimCache> caches = {};
   // Cycles of an SM between a miss in L2 and its answer besides `-dram_latency`, where they are known.

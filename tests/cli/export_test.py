@@ -515,7 +515,7 @@ class Accelsim(ExportTest):
         self.assertEqual([values[f"-gpgpu_compute_capability_{part}"] for part in ("major", "minor")], ["9", "0"])
         self.assertEqual(values["-gpgpu_shader_core_pipeline"], "2048:32")
         self.assertEqual(values["-gpgpu_perfect_inst_const_cache"], "0")
-        self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 64, 62914560)
+        self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 94, 61603840)
         constant = Cache(values["-gpgpu_const_cache:l1"], "-gpgpu_const_cache:l1")
         self.assertEqual((constant.sets, constant.line, constant.ways), (8, 64, 4))
 
@@ -545,6 +545,35 @@ class Accelsim(ExportTest):
             values = self.options_over_base(self.over_base([device], base=base))
             found = [values["-gpgpu_num_sched_per_core"], values["-gpgpu_sub_core_model"]]
             self.assertEqual(found, [schedulers, sub_cores], device)
+
+    def test_slices_of_the_l2_are_sub_partitions(self):
+        h200 = harness.recorded("L2")
+        l2 = json.loads(self.export(h200, "json").stdout)["caches"]["L2"]
+        hashed, indexing = "-gpgpu_memory_partition_indexing 2\n", "-gpgpu_memory_partition_indexing"
+        mapping = "-gpgpu_mem_addr_mapping {}00000000.00000000.00000000.00000000.0000RRRR.RRRRRRRR.RBBBCCCC.BCCSSSSS\n"
+        for text, channels, partition_indexing in (
+            (BASE, 47, None),
+            (BASE + hashed, 47, "0"),
+            (BASE + mapping.format("dramid@8;") + hashed.replace("2", "4"), 47, "4"),
+            (BASE + mapping.format("") + hashed, 32, "2"),  # bits of the address choose the channel
+        ):
+            with self.subTest(text.removeprefix(BASE)):
+                values = self.options_over_base(self.over_base([h200], base=text))
+                parts = [values["-gpgpu_n_mem"], values["-gpgpu_n_sub_partition_per_mchannel"]]
+                self.assertEqual(parts, [str(channels), "2"])
+                self.assertEqual(values.get(indexing), partition_indexing)
+                cache = Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2")
+                if channels == 47:
+                    self.assertEqual(l2["slices"] * cache.bytes, l2["capacity_bytes"])
+        fragment = options_of(self.export(h200, "gpgpusim", "--quiet").stdout)
+        self.assertEqual([fragment["-gpgpu_n_mem"], fragment[indexing]], ["47", "0"])
+
+    def test_slices_in_a_power_of_two(self):
+        file = self.cache_file(target="L2", capacity_bytes=2**20, line_bytes=128, ways=[8] * 1024, slices=32)
+        values = options_of(self.export(file, "gpgpusim", "--quiet").stdout)
+        self.assertEqual([values["-gpgpu_n_mem"], values["-gpgpu_n_sub_partition_per_mchannel"]], ["16", "2"])
+        self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 32, 2**20)
+        self.assertNotIn("-gpgpu_memory_partition_indexing", values)
 
     def test_halves_of_the_l2(self):
         option = "-gpgpu_chiplet_interleave"

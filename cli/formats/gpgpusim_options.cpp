@@ -28,6 +28,8 @@ using model::DeviceDescription;
 
 constexpr std::uint64_t kb = 1024;
 constexpr std::uint32_t lanes = 32;
+constexpr std::uint64_t line_of_sectored = 128;
+constexpr std::uint64_t request_of_sectored = 32;
 
 // As Accel-Sim ships them in SM7_QV100.
 constexpr GpgpusimCache shipped_dl1{'S', 4, 128, 64, 'L', 'T', 'm', 'L', 'L', 'A', 512, 8, "16:0,32"};
@@ -81,7 +83,8 @@ class Builder {
       : profile_(profile), base_(base), l1_target_(first_level(profile)) {}
 
   GpgpusimOptions run() {
-    const GpgpusimFit l2 = fit_l2();
+    GpgpusimFit l2 = fit_l2();
+    take_long_requests(l2);
     l2_in_sectors_ = l2.cache.type == 'S';
     add_l1();
     const CacheDescription* const instructions = instruction_cache();
@@ -89,7 +92,7 @@ class Builder {
     add_read_only("-gpgpu_cache:il1", "Instruction", instructions, shipped_il1);
     add_texture();
     add_read_only("-gpgpu_const_cache:l1", "ConstL1", constants, shipped_constant);
-    if (instructions != nullptr || constants != nullptr) {
+    if (simulates_instructions()) {
       add("-gpgpu_perfect_inst_const_cache", "0",
           "il1 and the constant cache are simulated, or their lines do nothing");
     }
@@ -346,13 +349,25 @@ class Builder {
                               best.element_bits, nearest)}});
   }
 
-  // What fits into the fastest level of straight-line code, as a cache.
-  const CacheDescription* instruction_cache() {
+  // What fits into the fastest level of straight-line code.
+  [[nodiscard]] std::optional<std::uint64_t> instruction_bytes() const {
     const auto code = profile_.code.find("Instruction");
-    if (code == profile_.code.end() || !code->second.levels || !code->second.levels->front().fits_bytes) {
+    if (code == profile_.code.end() || !code->second.levels) {
+      return std::nullopt;
+    }
+    return code->second.levels->front().fits_bytes;
+  }
+
+  // il1 and the constant cache have one switch.
+  [[nodiscard]] bool simulates_instructions() const {
+    return instruction_bytes() || cache_of(profile_, "ConstL1") != nullptr;
+  }
+
+  const CacheDescription* instruction_cache() {
+    instructions_.onset_bytes = instruction_bytes();
+    if (!instructions_.onset_bytes) {
       return nullptr;
     }
-    instructions_.onset_bytes = code->second.levels->front().fits_bytes;
     return &instructions_;
   }
 
@@ -373,14 +388,17 @@ class Builder {
         fitted.losses, cache != nullptr || waits_otherwise);
   }
 
-  void add_texture() {
-    std::string target = "L1tex";
-    for (const char* const other : {"Texture", "L1tex", "ReadOnly"}) {
-      if (has_sizes(profile_, other)) {
-        target = other;
-        break;
+  [[nodiscard]] std::string texture_target() const {
+    for (const char* const target : {"Texture", "L1tex", "ReadOnly"}) {
+      if (has_sizes(profile_, target)) {
+        return target;
       }
     }
+    return "L1tex";
+  }
+
+  void add_texture() {
+    const std::string target = texture_target();
     texture_target_ = target;
     add_read_only("-gpgpu_tex_cache:l1", target, cache_of(profile_, target), shipped_texture);
     const CacheDescription* const cache = cache_of(profile_, target);
@@ -443,6 +461,44 @@ class Builder {
     GpgpusimFit part = fit("caches.L2", cache, clues_of_l2, before, 1);
     part.parts = parts;
     return part;
+  }
+
+  // What the caches before the L2 ask for at once, at most. An L1 in sectors asks for one of them.
+  [[nodiscard]] std::uint64_t longest_request() const {
+    std::uint64_t longest = request_of_sectored;
+    const CacheDescription* const l1 = cache_of(profile_, l1_target_);
+    if (l1 != nullptr && l1->line_bytes) {
+      const bool in_sectors = *l1->line_bytes == line_of_sectored && l1->sector_bytes.value_or(0) < line_of_sectored;
+      longest = in_sectors ? longest : *l1->line_bytes;
+    }
+    const CacheDescription* const texture = cache_of(profile_, texture_target());
+    if (texture != nullptr) {
+      longest = std::max(longest, texture->line_bytes.value_or(0));
+    }
+    return simulates_instructions() ? std::max(longest, line_of_sectored) : longest;
+  }
+
+  // An L2 in lines asserts that no request is longer than one (gpu-cache.cc, data_cache::access). An L2 in sectors
+  // breaks them up.
+  void take_long_requests(GpgpusimFit& l2) const {
+    GpgpusimCache& cache = l2.cache;
+    if (cache.type == 'S' || cache.line_bytes >= std::min(longest_request(), line_of_sectored)) {
+      return;
+    }
+    const std::uint64_t bytes = cache.bytes();
+    const std::uint64_t before = cache.line_bytes;
+    cache.type = 'S';
+    cache.line_bytes = line_of_sectored;
+    cache.sets = std::max<std::uint64_t>(1, cache.sets * before / line_of_sectored);
+    cache.ways = std::max<std::uint64_t>(1, bytes / (cache.sets * line_of_sectored));
+    cache.write_allocate = cache.write_allocate == 'W' ? 'L' : cache.write_allocate;
+    cache.index = cache.index == 'L' || (cache.index == 'P' && has_polynomial(cache.sets)) ? cache.index : 'X';
+    l2.losses.push_back(
+        {.where = "caches.L2.line_bytes",
+         .what =
+             fmt::format("{} B became 128 B in sectors of 32 B, since the simulator takes no request that is longer "
+                         "than a line, and those of other caches are of {} B",
+                         before, longest_request())});
   }
 
   // Whether the sub-partitions can be as many as the slices.

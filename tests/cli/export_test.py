@@ -234,17 +234,17 @@ class Gpgpusim(ExportTest):
                 self.assertEqual(option in options, target in caches, (profile.name, option))
 
     def test_mshrs_fit_every_line(self):
-        for l2 in (32, 128):
+        for l2_sector in (32, 128):
             for target in ("L1D", "L1tex", "ConstL1"):
                 for line in (32, 64, 128, 256):
                     for sector in (32, line):
-                        with self.subTest(l2=l2, target=target, line=line, sector=sector):
+                        with self.subTest(l2_sector=l2_sector, target=target, line=line, sector=sector):
                             cache = {"capacity_bytes": 8192, "line_bytes": line, "sector_bytes": sector}
                             file = pathlib.Path(self.cache_file(target=target, **cache))
-                            l2_text = f"  L2: {{capacity_bytes: 2097152, line_bytes: {l2}, sector_bytes: 32}}\n"
-                            file.write_text(file.read_text() + l2_text)
+                            l2 = f"  L2: {{capacity_bytes: 2097152, line_bytes: 128, sector_bytes: {l2_sector}}}\n"
+                            file.write_text(file.read_text() + l2)
                             found = caches_of(self.export(file, "gpgpusim", "--quiet").stdout)
-                            self.assertEqual(found["-gpgpu_cache:dl2"].type, "S" if l2 == 128 else "N")
+                            self.assertEqual(found["-gpgpu_cache:dl2"].type, "S" if l2_sector == 32 else "N")
                             sizes = [each.bytes for name, each in found.items() if name != "-gpgpu_cache:dl2"]
                             self.assertIn(8192, sizes)
 
@@ -538,14 +538,6 @@ class Accelsim(ExportTest):
         exported = Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 96
         self.assertLess(abs(exported - recorded), 0.01 * recorded)
 
-    def test_schedulers_share_the_pipelines_of_a_base_with_more(self):
-        """Accel-Sim asserts that schedulers with units of their own are as many as the pipelines are wide."""
-        base = BASE + "-gpgpu_sub_core_model 1\n-gpgpu_pipeline_widths 4,4,4,4,4,4,4,4,4,4,8,4,4\n"
-        for device, schedulers, sub_cores in (("gtx480", "2", "0"), ("gtx980", "4", "1")):
-            values = self.options_over_base(self.over_base([device], base=base))
-            found = [values["-gpgpu_num_sched_per_core"], values["-gpgpu_sub_core_model"]]
-            self.assertEqual(found, [schedulers, sub_cores], device)
-
     def test_slices_of_the_l2_are_sub_partitions(self):
         h200 = harness.recorded("L2")
         l2 = json.loads(self.export(h200, "json").stdout)["caches"]["L2"]
@@ -574,6 +566,27 @@ class Accelsim(ExportTest):
         self.assertEqual([values["-gpgpu_n_mem"], values["-gpgpu_n_sub_partition_per_mchannel"]], ["16", "2"])
         self.assertEqual(Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2").bytes * 32, 2**20)
         self.assertNotIn("-gpgpu_memory_partition_indexing", values)
+
+    def test_schedulers_share_the_pipelines_of_a_base_with_more(self):
+        """Accel-Sim asserts that schedulers with units of their own are as many as the pipelines are wide."""
+        base = BASE + "-gpgpu_sub_core_model 1\n-gpgpu_pipeline_widths 4,4,4,4,4,4,4,4,4,4,8,4,4\n"
+        for device, schedulers, sub_cores in (("gtx480", "2", "0"), ("gtx980", "4", "1")):
+            values = self.options_over_base(self.over_base([device], base=base))
+            found = [values["-gpgpu_num_sched_per_core"], values["-gpgpu_sub_core_model"]]
+            self.assertEqual(found, [schedulers, sub_cores], device)
+
+    def test_requests_fit_the_lines_of_the_l2(self):
+        constants = "  ConstL1: {capacity_bytes: 2048, line_bytes: 64}\n"  # with il1, which asks for 128 B
+        for line, sets, others, kind in (
+            (32, 8192, constants, "S"), (64, 4096, constants, "S"), (128, 2048, constants, "N"), (32, 8192, "", "N"),
+        ):  # fmt: skip
+            with self.subTest(line=line, others=others):
+                leaves = {"capacity_bytes": 2**20, "line_bytes": line, "sector_bytes": line, "ways": [4] * sets}
+                file = pathlib.Path(self.cache_file("L2", **leaves))
+                file.write_text(file.read_text() + others)
+                values = options_of(self.export(file, "gpgpusim", "--quiet").stdout)
+                cache = Cache(values["-gpgpu_cache:dl2"], "-gpgpu_cache:dl2")
+                self.assertEqual([cache.type, cache.line, cache.bytes * 64], [kind, max(line, 128) if others else line, 2**20])
 
     def test_halves_of_the_l2(self):
         option = "-gpgpu_chiplet_interleave"

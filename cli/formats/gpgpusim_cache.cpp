@@ -318,8 +318,7 @@ class Fitting {
     }
     stands_in_for_index_ = true;
     GpgpusimCache& cache = result_.cache;
-    const bool has_polynomial = std::ranges::find(polynomials, cache.sets, &Polynomial::sets) != polynomials.end();
-    cache.index = shipped_.index == 'P' && !has_polynomial ? 'X' : shipped_.index;
+    cache.index = shipped_.index == 'P' && !has_polynomial(cache.sets) ? 'X' : shipped_.index;
     if (whole_.ways->size() == cache.sets * result_.parts && whole_.line_bytes == cache.line_bytes) {
       whole_.index = described(cache, result_.parts).index;
     } else {
@@ -337,7 +336,7 @@ class Fitting {
     }
     const std::uint64_t sets = result_.cache.sets;
     std::vector<char> candidates{'L', 'X'};
-    if (std::ranges::find(polynomials, sets, &Polynomial::sets) != polynomials.end()) {
+    if (has_polynomial(sets)) {
       candidates.push_back('P');
     }
     if (result_.parts == 1 && (sets == 32 || sets == 64)) {
@@ -490,6 +489,10 @@ class Fitting {
 };
 
 }  // namespace
+
+bool has_polynomial(std::uint64_t sets) {
+  return std::ranges::find(polynomials, sets, &Polynomial::sets) != polynomials.end();
+}
 
 std::string to_text(const GpgpusimCache& cache) {
   return fmt::format("{}:{}:{}:{},{}:{}:{}:{}:{},{}:{}:{},{}", cache.type, cache.sets, cache.line_bytes, cache.ways,

@@ -37,6 +37,9 @@ struct GpgpusimCache {
 
 [[nodiscard]] std::string to_text(const GpgpusimCache& cache);
 
+// Whether the simulator has a polynomial hash into so many sets, or sub-partitions.
+[[nodiscard]] bool has_polynomial(std::uint64_t sets);
+
 // None where the text has another form. `queues` looks into the text.
 [[nodiscard]] std::optional<GpgpusimCache> gpgpusim_cache_from(std::string_view text);
 

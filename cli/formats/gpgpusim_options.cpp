@@ -64,9 +64,6 @@ bool has_sizes(const DeviceDescription& profile, const std::string& target) {
   return likely.ways || likely.capacity_bytes || likely.onset_bytes;
 }
 
-// Of sets and of sub-partitions (hashing.cc).
-constexpr bool has_polynomial(std::uint64_t count) { return count == 16 || count == 32 || count == 64; }
-
 // Whether `-gpgpu_memory_partition_indexing` takes so many channels: 1 is an XOR, 2 a polynomial (addrdec.cc,
 // addrdec_tlx).
 bool indexing_takes(std::uint64_t indexing, std::uint64_t channels, std::uint64_t parts_of_channel) {

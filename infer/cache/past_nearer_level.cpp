@@ -51,25 +51,26 @@ std::vector<model::Answer> PastNearerLevel::ask(std::span<const model::Question>
 // The lines next to it on both sides, as parts of the nearer level may be of use to lines of a place only, and it may
 // be the last of these.
 const AccessSequence& PastNearerLevel::others_after(std::uint64_t offset) {
-  const auto [found, is_new] = others_.try_emplace(offset);
-  if (is_new) {
-    const std::uint64_t bytes = device_->buffer().bytes;
-    const std::uint64_t wanted = OuterLaps(*device_, line_bytes_).lines_past_nearer_level();
-    const auto add = [&](std::uint64_t other) {
-      if (!is_asked_[model::set_of(index_, aligned_down(device_->address_of(other), line_bytes_))]) {
-        found->second.push_back(other);
-      }
-    };
-    for (std::uint64_t away = line_bytes_; away < bytes && found->second.size() < wanted; away += line_bytes_) {
-      if (away < bytes - offset) {
-        add(offset + away);
-      }
-      if (away <= offset) {
-        add(offset - away);
-      }
+  if (const auto known = others_.find(offset); known != others_.end()) {
+    return known->second;
+  }
+  AccessSequence& others = others_[offset];
+  const std::uint64_t bytes = device_->buffer().bytes;
+  const std::uint64_t wanted = OuterLaps(*device_, line_bytes_).lines_past_nearer_level();
+  const auto add = [&](std::uint64_t other) {
+    if (!is_asked_[model::set_of(index_, aligned_down(device_->address_of(other), line_bytes_))]) {
+      others.push_back(other);
+    }
+  };
+  for (std::uint64_t away = line_bytes_; away < bytes && others.size() < wanted; away += line_bytes_) {
+    if (away < bytes - offset) {
+      add(offset + away);
+    }
+    if (away <= offset) {
+      add(offset - away);
     }
   }
-  return found->second;
+  return others;
 }
 
 AccessSequence PastNearerLevel::with_others(const AccessSequence& sequence) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -34,6 +35,12 @@ constexpr double smallest_share_of_echoes = 0.002;
 constexpr std::size_t fewest_of_a_component = 8;
 constexpr std::size_t most_components = 4;
 constexpr double most_misreads = 1.0 / 3;
+
+// A log likelihood ratio of which chance gives one in twenty thousand.
+constexpr double surely_better = 10;
+
+// Levels that overlap less are told apart well enough by the widths of their parts.
+constexpr double share_worth_a_closer_look = 0.005;
 
 constexpr std::size_t whole_cycles = 4096;
 
@@ -208,6 +215,10 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
   add_next_level(next_level);
   find_strays(hits, misses);
   fit_levels(hits, misses, next_level);
+  measure_overlap();
+  if (std::max(overlap(), unexplained_misreads()) > share_worth_a_closer_look) {
+    try_common_noise(hits, misses, next_level);
+  }
   settle_miss_median(misses, next_level, evicted.size());
   measure_overlap();
   tabulate();
@@ -263,8 +274,15 @@ std::vector<float> LevelClassifier::from_next_level(std::span<const float> evict
 
 void LevelClassifier::add_next_level(const std::vector<float>& next_level) {
   constexpr double weight_beside_first_touches = 0.1;
+  constexpr double most_of_a_delay = 0.125;  // of what most misses take longer
   if (next_level.size() >= fewest_of_a_component) {
+    const double slowest_hit = std::ranges::max_element(hits_, {}, &Component::mean)->mean;
+    const double gap = median({next_level.begin(), next_level.end()}) - slowest_hit;
     for (const Component& part : find_components(next_level)) {
+      // Misses beside a hit delay it a little at times.
+      if (part.weight < most_misreads && part.mean - slowest_hit < most_of_a_delay * gap) {
+        continue;
+      }
       misses_.push_back(part);
       misses_.back().weight *= weight_beside_first_touches;
     }
@@ -289,6 +307,94 @@ void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vect
   refine(hits_, misses_, strays_, samples);
   misread_hits_ = (1 - of_hits.hit_share) * of_hits.size();
   misread_misses_ = of_misses.hit_share * of_misses.size();
+}
+
+double LevelClassifier::log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
+                                       double share_of_other) const {
+  return std::accumulate(sample.counted.begin(), sample.counted.end(), 0.0, [&](double sum, const auto& entry) {
+    const double x = entry.first;
+    return sum + entry.second * std::log((1 - share_of_other) * density(level, x) + share_of_other * density(other, x) +
+                                         stray_density + density(strays_, x));
+  });
+}
+
+// What latencies of one place are made of where its parts overlap: a part is split as long as that explains the sample
+// better than three more parameters do by chance (Schwarz 1978).
+LevelClassifier::Mixture LevelClassifier::find_noise(const std::vector<float>& values) {
+  const Mixture none;
+  std::array<Sample, 1> whole{Sample(values, 1.0)};
+  const auto likelihood = [&](const Mixture& mixture) {
+    return std::accumulate(
+        whole.front().counted.begin(), whole.front().counted.end(), 0.0, [&](double sum, const auto& entry) {
+          return sum + entry.second * std::log(density(mixture, static_cast<double>(entry.first)) + stray_density);
+        });
+  };
+  const double price = 1.5 * std::log(whole.front().size()) + surely_better;
+  Mixture found = find_components(values);
+  while (!found.empty() && found.size() < most_components) {
+    Mixture best = found;
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      for (const double reach : {1.0, 2.0}) {  // in deviations: a part within, and one beside
+        for (const double side : {-1.0, 1.0}) {
+          Mixture split = found;
+          Component& part = split[k];
+          Component beside = part;
+          beside.mean += side * reach * part.deviation;
+          beside.deviation = part.deviation = std::max(smallest_deviation_cycles, part.deviation / 2);
+          beside.weight = part.weight /= 2;
+          split.push_back(beside);
+          Mixture nothing;
+          refine(split, nothing, none, whole);
+          if (likelihood(split) > likelihood(best)) {
+            best = std::move(split);
+          }
+        }
+      }
+    }
+    if (likelihood(best) < likelihood(found) + price) {
+      break;
+    }
+    found = std::move(best);
+  }
+  return found;
+}
+
+// What delays a load does not know whether it hits. So where levels overlap, misses that are spread as the hits are,
+// only later, tell the spread of both from misreads.
+void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std::vector<float>& misses,
+                                       const std::vector<float>& next_level) {
+  constexpr double step_cycles = 0.25;
+  constexpr int steps_each_way = 16;
+  const Mixture noise = find_noise(hits);
+  if (noise.empty()) {
+    return;
+  }
+  const Sample of_hits(hits, 1.0);
+  const Sample of_misses(misses, 0.0);
+  const Sample of_next_level(next_level, 0.0);
+  const auto of_both = [&](const Mixture& hit, const Mixture& miss, double misread_hits, double misread_misses) {
+    return log_likelihood(of_hits, hit, miss, misread_hits) + log_likelihood(of_misses, miss, hit, misread_misses) +
+           log_likelihood(of_next_level, miss, hit, misread_misses);
+  };
+  const double gap = miss_median_ - hit_median_;
+  Mixture misses_then;
+  double likelihood = -std::numeric_limits<double>::infinity();
+  for (int step = -steps_each_way; step <= steps_each_way; ++step) {
+    Mixture later = noise;
+    for (Component& component : later) {
+      component.mean += gap + step * step_cycles;
+    }
+    if (const double so = of_both(noise, later, 0, 0); so > likelihood) {
+      likelihood = so;
+      misses_then = std::move(later);
+    }
+  }
+  const double apart = of_both(hits_, misses_, misread_hits_ / of_hits.size(), misread_misses_ / of_misses.size());
+  if (likelihood > apart + surely_better) {
+    hits_ = noise;
+    misses_ = std::move(misses_then);
+    fit_levels(hits, misses, next_level);
+  }
 }
 
 // What a level takes whose parts differ in distance less than they spread: from the component on, as far as others of

@@ -18,7 +18,8 @@ enum class Reading : std::uint8_t { hit, miss, unclear };
 // Tells a hit from a miss by its latency. Hits and misses may each come from several banks or levels and are mixtures
 // of normal distributions, fitted together to accesses known to be hits and accesses known to be misses; a share of
 // either really belongs to the other (misreads). The levels may overlap: then a single latency says little, and
-// log_ratio() says how much. What lies far from all levels (a timer interrupt, another tenant) says nothing.
+// log_ratio() says how much. Overlapping levels whose misses are spread as the hits are, only later, are fitted with
+// one noise. What lies far from all levels (a timer interrupt, another tenant) says nothing.
 class LevelClassifier {
  public:
   // Samples in cycles, at least 8 of the first two; up to a third of either may really belong to the other (misreads).
@@ -152,6 +153,8 @@ class LevelClassifier {
 
   [[nodiscard]] static double density(const Mixture& mixture, double x);
   [[nodiscard]] static double density(const Mixture& mixture, const Shift& shift, double x);
+  [[nodiscard]] double log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
+                                      double share_of_other) const;
   static void refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples);
   static void add_components(Mixture& found, std::vector<float> values, double least_share);
   [[nodiscard]] static Mixture find_components(std::vector<float> values);
@@ -163,6 +166,9 @@ class LevelClassifier {
   void find_levels(const std::vector<float>& hits, const std::vector<float>& misses);
   [[nodiscard]] std::vector<float> from_next_level(std::span<const float> evicted) const;
   void add_next_level(const std::vector<float>& next_level);
+  [[nodiscard]] static Mixture find_noise(const std::vector<float>& values);
+  void try_common_noise(const std::vector<float>& hits, const std::vector<float>& misses,
+                        const std::vector<float>& next_level);
   void find_strays(const std::vector<float>& hits, const std::vector<float>& misses);
   void fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
                   const std::vector<float>& next_level);

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/random.hpp"
@@ -19,6 +20,8 @@ constexpr std::size_t sample_size = 2000;
 
 class Samples {
  public:
+  explicit Samples(std::uint64_t seed = 11) : random_(seed) {}
+
   std::vector<float> normal(double mean, double deviation, std::size_t count = sample_size) {
     std::vector<float> sample;
     for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +41,7 @@ class Samples {
   }
 
  private:
-  model::Random random_{11};
+  model::Random random_;
 };
 
 std::vector<float> joined(std::vector<float> a, const std::vector<float>& b) {
@@ -90,6 +93,21 @@ TEST(LevelClassifier, EchoesOfHitsAreNoMisreads) {
   EXPECT_EQ(classifier.read(453), Reading::unclear);
   EXPECT_EQ(classifier.read(235), Reading::miss);
   EXPECT_EQ(classifier.read(250), Reading::miss);
+}
+
+// Where most loads hit and some miss, one hit in thirty has to wait a little.
+TEST(LevelClassifier, HitsThatWaitForMissesAreNoLevel) {
+  Samples samples;
+  const std::vector<float> hits = samples.normal(113, 0.4, 8000);
+  const std::vector<float> misses = samples.normal(322, 14);
+  const std::vector<float> evicted =
+      joined(joined(samples.normal(113, 0.4, 6000), samples.normal(117.5, 0.8, 200)), samples.normal(322, 14, 2000));
+  const LevelClassifier classifier(hits, misses, evicted);
+  for (const float cycles : {113.0F, 114.0F, 116.0F, 118.0F, 119.0F}) {
+    EXPECT_NE(classifier.read(cycles), Reading::miss) << cycles;
+    EXPECT_LE(classifier.log_ratio(cycles), 0) << cycles;
+  }
+  EXPECT_EQ(classifier.read(322), Reading::miss);
 }
 
 TEST(LevelClassifier, ADriftingLevelTakesTheOtherAlong) {
@@ -332,6 +350,46 @@ TEST(LevelClassifier, DelaysAsLongAsAMissAreNoMisreads) {
                    .misreads_are_too_frequent());
   EXPECT_TRUE(LevelClassifier(samples.with_some_of(hits, samples.normal(376, 6, many), 0.03), delayed_misses, {})
                   .misreads_are_too_frequent());
+}
+
+// A TLB adds ten cycles to a load that spreads over a dozen, an eighth of which something delays by six: whether the
+// load hits or not. What is misread then is as likely a miss, or half so, by these numbers.
+TEST(LevelClassifier, NoiseOfBothLevelsIsNoMisreads) {
+  constexpr double delay_cycles = 6.2;
+  constexpr double delay_deviation = 0.7;
+  for (unsigned run = 0; run < 20; ++run) {
+    Samples samples(100 + run);
+    const double deviation = 1.2 + 0.1 * (run % 10);
+    const double delayed = 0.05 + 0.01 * (run % 10);
+    const auto noisy = [&](double cycles, std::size_t count) {
+      return samples.with_some_of(samples.normal(cycles, deviation, count),
+                                  samples.normal(cycles + delay_cycles, delay_deviation, count), delayed);
+    };
+    const auto density = [&](double cycles) {
+      const auto normal = [](double z) { return std::exp(-z * z / 2); };
+      return (1 - delayed) / deviation * normal(cycles / deviation) +
+             delayed / delay_deviation * normal((cycles - delay_cycles) / delay_deviation);
+    };
+    const LevelClassifier classifier(noisy(286, 17000), noisy(296, 512), {});
+    EXPECT_TRUE(classifier.levels_are_apart()) << run;
+    EXPECT_FALSE(classifier.misreads_are_too_frequent()) << run << ": " << classifier.unexplained_misreads();
+    EXPECT_LT(classifier.unexplained_misreads(), 0.005) << run;
+    const std::vector<float> hits = noisy(286, 20000);
+    const auto misread = std::ranges::count_if(hits, [&](float cycles) { return classifier.log_ratio(cycles) > 0; });
+    const auto unclear =
+        std::ranges::count_if(hits, [&](float cycles) { return 2 * density(cycles - 296) > density(cycles - 286); });
+    EXPECT_LE(misread, unclear) << run;
+  }
+}
+
+// The same levels, but the eighth are misses: nothing comes as much later when it misses.
+TEST(LevelClassifier, MisreadsAreNoNoiseOfBothLevels) {
+  Samples samples;
+  const std::vector<float> misses = samples.normal(296, 1.6, 17000);
+  const LevelClassifier classifier(samples.with_some_of(samples.normal(286, 1.6, 17000), misses, 0.12),
+                                   samples.normal(296, 1.6, 512), {});
+  EXPECT_TRUE(classifier.misreads_are_too_frequent());
+  EXPECT_NEAR(classifier.unexplained_misreads(), 0.12, 0.01);
 }
 
 TEST(LevelClassifier, HitsMayComeFromSeveralBanks) {

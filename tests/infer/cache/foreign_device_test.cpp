@@ -109,7 +109,7 @@ TEST(ForeignDevice, NoCleanStart) {
   // What these sets do is as the names say, and it need not be found out from a flood; but nothing else may be said.
   using Case = std::pair<model::Replacement, foreign::MakeSet>;
   const std::vector<Case> policies = cases<Case>(
-      2, {{{.policy = "plru", .parameters = {}, .equivalent = {}},
+      1, {{{.policy = "plru", .parameters = {}, .equivalent = {}},
            [](std::size_t) { return std::make_unique<foreign::TreePlruSet>(8); }},
           {{.policy = "nru",
             .parameters = {{"clear", std::string("on_access")}, {"keep_last", std::string("true")}},

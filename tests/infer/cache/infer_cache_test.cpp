@@ -75,7 +75,7 @@ void expect_texture_cache(const std::string& name, std::uint32_t ways, double hi
 // What the nearer one holds stays, however many lines of a set of the other pass. Lines packed once just fill the
 // larger.
 TEST(InferCache, TwoCachesBehindOneLatencyAreNotTheLargerOne) {
-  for (const char* policy : {"lru", "fifo"}) {
+  for (const char* policy : cases<const char*>(1, {"lru", "fifo"})) {
     for (const std::uint64_t seed : cases<std::uint64_t>(1, {1, 2, 3, 4})) {
       SCOPED_TRACE(std::string(policy) + ", seed " + std::to_string(seed));
       model::CacheDescription cache = cache_of({2, 2, 2, 2}, model::BitsIndex{.bits = {5, 6}}, replacement(policy));
@@ -329,8 +329,8 @@ TEST(InferCache, SmallCachesThatAreOftenMisread) {
       cache_of(std::vector<std::uint32_t>(7, 3), table, replacement("lip")),
       cache_of({14}, model::BitsIndex{}, replacement("fifo"))};
   for (const model::CacheDescription& cache : caches) {
-    for (const double misreads : {0.001, 0.002, 0.01}) {
-      for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    for (const double misreads : cases<double>(2, {0.01, 0.001, 0.002})) {
+      for (const std::uint64_t seed : cases<std::uint64_t>(1, {1, 2})) {
         const auto device = device_of(cache, {.jitter_cycles = 4, .misread_probability = misreads}, seed);
         const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
         EXPECT_TRUE(finding.all_resolved()) << misreads << " seed " << seed << '\n' << text_of(finding);

@@ -155,7 +155,7 @@ TEST(Conflicts, LinesThatFitAreNotTakenForOneThatAlwaysMisses) {
 }
 
 TEST(Onset, ThatLinesFitIsShownOnlyOfTheLargestArray) {
-  for (const noisy::Policy policy : {noisy::Policy::lru, noisy::Policy::random}) {
+  for (const noisy::Policy policy : cases(1, std::vector{noisy::Policy::lru, noisy::Policy::random})) {
     constexpr std::size_t ways = 1300;
     noisy::Device device(ways, policy, {.misreads = 0.015}, seed);
     const Settings settings;

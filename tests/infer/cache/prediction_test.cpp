@@ -17,6 +17,7 @@
 #include "infer/cache/granularity.hpp"
 #include "model/access_sequence.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/cases.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/virtual_cache.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -41,7 +42,8 @@ Verification verify_flooded(const model::CacheDescription& cache, const model::N
 TEST(Prediction, OfLargeSetsAfterAFlood) {
   const model::CacheDescription cache =
       cache_of(std::vector<std::uint32_t>(4, 51), model::BitsIndex{.bits = {5, 6}}, replacement("nru"));
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  const std::uint64_t seeds = cases<std::uint64_t>(1, {4, 12}).back();
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const Verification verification = verify_flooded(cache, {}, seed);
     EXPECT_TRUE(verification.holds) << "seed " << seed << ": " << verification.reason;
     EXPECT_EQ(*verification.evidence.agreement, 1) << "seed " << seed;
@@ -70,7 +72,7 @@ TEST(Prediction, WhatChanceKeepsForAWhileIsNoOldLine) {
   const model::Replacement coin{.policy = "bip", .parameters = {{"one_in", std::int64_t{16}}}, .equivalent = {}};
   const model::CacheDescription cache = cache_of({42, 40, 71, 38, 25, 42, 54, 49, 60, 31, 34, 37, 61, 41, 23, 64},
                                                  model::BitsIndex{.bits = {5, 6, 7, 8}}, coin);
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (const std::uint64_t seed : cases<std::uint64_t>(1, {1, 2, 3, 4})) {
     const Verification verification = verify_flooded(cache, {}, seed, 1U << 19U);
     EXPECT_TRUE(verification.holds) << "seed " << seed << ": " << verification.reason;
   }

@@ -18,6 +18,7 @@
 #include "model/errors.hpp"
 #include "model/random.hpp"
 #include "probe/virtual_device.hpp"
+#include "tests/infer/cases.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -163,7 +164,8 @@ TEST(InferCode, LevelsOfVirtualDevices) {
   const std::uint64_t seed = 41;
   std::cout << "seed " << seed << '\n';
   model::Random random(seed);
-  for (int i = 0; i < 40; ++i) {
+  const int devices = cases<int>(1, {10, 40}).back();
+  for (int i = 0; i < devices; ++i) {
     model::CodeDescription code{.piece_bytes = 256U << random.below(4), .levels = std::vector<CodeLevel>{}};
     double cycles = 50 + static_cast<double>(random.below(100));
     std::uint64_t pieces = 0;

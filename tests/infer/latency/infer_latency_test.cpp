@@ -202,7 +202,7 @@ DeviceDescription random_device(model::Random& random) {
 TEST(InferLatency, RandomDevices) {
   constexpr std::uint64_t seed = 30;
   const char* const wanted = std::getenv("GPUINFER_TEST_CACHES");
-  const unsigned devices = wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : 4;
+  const unsigned devices = wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : 2;
   model::Random random(seed);
   std::size_t resolved = 0;
   std::size_t there = 0;
@@ -267,7 +267,7 @@ std::string mistake(DeviceDescription& known, model::Random& random) {
 TEST(InferLatency, RandomDevicesThatAreKnownWrongly) {
   constexpr std::uint64_t seed = 40;
   const char* const wanted = std::getenv("GPUINFER_TEST_CACHES");
-  const unsigned devices = wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : 3;
+  const unsigned devices = wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : 2;
   model::Random random(seed);
   for (unsigned trial = 0; trial < devices; ++trial) {
     const DeviceDescription truth = random_device(random);

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "model/policy_classes.hpp"
+#include "tests/infer/cases.hpp"
 
 namespace gpuinfer::infer {
 namespace {
@@ -69,7 +70,7 @@ void follow_all(const std::vector<model::Replacement>& policies, const SetFrame&
 }
 
 TEST(PolicyQuestions, ThreeSequencesNameAPolicyOnAverage) {
-  for (const std::uint32_t ways : {4U, 8U}) {
+  for (const std::uint32_t ways : cases<std::uint32_t>(1, {4, 8})) {
     const std::vector<model::Replacement> policies = model::guessed_policies({ways});
     Tally tally;
     follow_all(policies, frame_of(ways, std::size_t{4} * ways, SetStart::empty, streams), 0, 0, tally);

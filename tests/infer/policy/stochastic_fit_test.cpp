@@ -88,7 +88,7 @@ class SparingLinesThatWereHit final : public foreign::Set {
 };
 
 TEST(StochasticFit, SeesThatLinesWhichWereHitAreSpared) {
-  for (const std::size_t ways : {5U, 16U}) {
+  for (const std::size_t ways : cases<std::size_t>(1, {5, 16})) {
     std::mt19937_64 random(ways);
     const auto make = [&] {
       return std::make_unique<foreign::SetArray>(

@@ -75,7 +75,7 @@ TEST(ValidateChance, TrueDescriptionsAreRefusedOnceInAHundred) {
 
 TEST(ValidateChance, EqualSharesAreNotUnequalOnes) {
   model::Random random(fresh_seed());
-  for (const bool is_cyclic : {true, false}) {
+  for (const bool is_cyclic : cases<bool>(1, {true, false})) {
     // Under random loads all shares miss as often, and lines that miss twice in a row tell them apart.
     const Recorded recorded =
         record(cache_of_four_ways(weighted(fermi_weights)), 640, is_cyclic, 0, random, is_cyclic ? 12'000 : 60'000);

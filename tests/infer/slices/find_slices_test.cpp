@@ -152,7 +152,7 @@ std::size_t number_from(const char* variable, std::size_t otherwise) {
 
 // None is wrong, and nearly all are told.
 TEST(FindSlices, RandomDevices) {
-  const std::size_t devices = number_from("GPUINFER_TEST_SLICES", 4);
+  const std::size_t devices = number_from("GPUINFER_TEST_SLICES", 2);
   const std::uint64_t first_seed = number_from("GPUINFER_TEST_SEED", 1);
   std::size_t told = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + devices; ++seed) {

@@ -413,7 +413,7 @@ TEST(InferOutstanding, RandomTablesAreNeverTakenForOthers) {
   const char* chosen = std::getenv("GPUINFER_TEST_SEED");
   const std::uint64_t seed = chosen == nullptr ? 2015 : std::stoull(chosen);
   const char* count = std::getenv("GPUINFER_TEST_TABLES");
-  const int tables = count == nullptr ? 20 : std::stoi(count);
+  const int tables = count == nullptr ? 10 : std::stoi(count);
   std::cout << "seed " << seed << " (GPUINFER_TEST_SEED)\n";
   model::Random random(seed);
   int kinds = 0;

@@ -29,8 +29,9 @@ class Figures(harness.ProgramTest):
 
     def published(self, device, figure, y):
         """(series, x): simulated and published value, of points that the paper prints."""
-        x = list(self.rows(device, figure)[0])[1]
-        return {(row["series"], row[x]): (row[y], row["published"]) for row in self.rows(device, figure) if row["published"]}
+        rows = self.rows(device, figure)
+        x = list(rows[0])[1]
+        return {(row["series"], row[x]): (row[y], row["published"]) for row in rows if row["published"]}
 
     def test_bank_conflicts(self):
         points = self.published("gtx560ti", "mei2014:5", "cycles")

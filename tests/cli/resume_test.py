@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """resume_test.py GPUINFER: what an interrupted run has learned is not lost.
 
-GPUINFER_TEST_KILLS says how many runs are killed (default 6), GPUINFER_TEST_SEED at which moments.
+GPUINFER_TEST_KILLS says how many runs are killed (default 3), GPUINFER_TEST_SEED at which moments.
 """
 
 import os
@@ -18,7 +18,7 @@ import unittest
 
 import harness
 
-KILLS = int(os.environ.get("GPUINFER_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("GPUINFER_TEST_KILLS", "3"))
 SEED = int(os.environ.get("GPUINFER_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 
 # Loads and workloads, disturbed by chance.

@@ -60,6 +60,25 @@ struct StreamShape {
   bool operator==(const StreamShape&) const = default;
 };
 
+// What one block of so many warps draws that asks for so many elements of each thread before it waits.
+struct SurfacePoint {
+  std::uint32_t warps = 0;
+  std::uint32_t elements = 0;
+  double gb_per_second = 0;
+  double cycles = 0;  // of a round: from when a thread asks for its elements until it has them all
+
+  bool operator==(const SurfacePoint&) const = default;
+};
+
+// The others rest.
+struct OneSmSurface {
+  std::string work;
+  std::uint32_t element_bits = 0;
+  std::vector<SurfacePoint> points;
+
+  bool operator==(const OneSmSurface&) const = default;
+};
+
 struct StoredBytes {
   std::uint64_t l2 = 0;
   std::uint64_t dram = 0;
@@ -170,6 +189,7 @@ struct EvidenceDetails {
   std::optional<double> spread;
   std::optional<double> asked_again_gb_per_second;
   std::optional<double> one_sm_gb_per_second;
+  std::optional<OneSmSurface> one_sm_surface;
   BySize gb_per_second_by_dataset;
   BySize gb_per_second_by_dataset_of_all_blocks;
   ByName gb_per_second_by_shape;

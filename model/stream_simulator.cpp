@@ -79,6 +79,32 @@ ElementBandwidth bandwidth_of(const DeviceDescription& device, const std::string
   return *own;
 }
 
+// From when a load is asked for until it is there, where nothing else is under way: as described, and where that is not
+// known, about as on most GPUs.
+double latency_of(const DeviceDescription& device, const std::string& memory) {
+  constexpr double usual_of_sm = 30;
+  constexpr double usual_beyond = 250;
+  const auto of_cache = [&](const std::string& cache) -> std::optional<double> {
+    const auto found = device.caches.find(cache);
+    return found == device.caches.end() ? std::nullopt : found->second.latency_cycles.hit;
+  };
+  if (memory == "shared" || memory == "shared_store") {
+    return (device.shared_memory ? device.shared_memory->latency_cycles.broadcast : std::nullopt).value_or(usual_of_sm);
+  }
+  if (memory == "constant") {
+    return of_cache("ConstL1").value_or(usual_of_sm);
+  }
+  if (memory == "texture" || memory == "L1") {
+    return of_cache(memory == "L1" && device.caches.contains("L1D") ? "L1D" : "L1tex").value_or(usual_of_sm);
+  }
+  const auto l2 = device.caches.find("L2");
+  if (l2 == device.caches.end()) {
+    return usual_beyond;
+  }
+  const LatencyCycles& cycles = l2->second.latency_cycles;
+  return (memory.starts_with("L2") ? cycles.hit : cycles.miss).value_or(usual_beyond);
+}
+
 }  // namespace
 
 StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
@@ -93,19 +119,19 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   constexpr double most_threads_of_sm = 2048;
   const double sms = std::min<double>(sm_count, stream.blocks);
   const double threads = std::min(static_cast<double>(stream.blocks) * stream.block_threads, sms * most_threads_of_sm);
-  const double outstanding_bytes = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte;
-  // An SM draws on its own memory alone, and on what all share as far as its outstanding loads go. Latencies are about
-  // those of most GPUs.
+  // Loaded and stored in a round.
+  const double round_bytes = threads * stream.elements_in_flight * stream.element_bits / bits_of_byte *
+                             static_cast<double>(accesses_of_element(stream));
+  // An SM draws on its own memory alone, and on what all share as far as its outstanding loads go.
   const bool is_own =
       memory == "L1" || memory == "texture" || memory == "shared" || memory == "shared_store" || memory == "constant";
-  const double latency_cycles = is_own ? 30 : 250;
   double limit = is_own ? peak.bytes_per_second * sms / sm_count : peak.bytes_per_second;
   if (memory == "DRAM_copy") {
     if (const double share = share_in_l2(device, stream); share > 0) {
       limit = 1 / (share / bandwidth_of(device, "L2_copy", stream.element_bits).bytes_per_second + (1 - share) / limit);
     }
   }
-  const double bytes_per_second = std::min(limit, outstanding_bytes * clock_hz / latency_cycles);
+  const double bytes_per_second = std::min(limit, round_bytes * clock_hz / latency_of(device, memory));
   const double seconds = static_cast<double>(bytes_moved(stream)) / bytes_per_second;
   return {.cycles = seconds * clock_hz, .seconds = seconds};
 }

@@ -167,14 +167,14 @@ std::uint64_t matrix_bytes(const KernelRun& run) {
   return std::uint64_t{run.size} * run.size * KernelRun::element_bytes;
 }
 
+std::uint64_t accesses_of_element(const Stream& stream) {
+  constexpr std::uint64_t of_swap = 4;  // two elements
+  return stream.work == StreamWork::copy ? 2 : stream.work == StreamWork::swap ? of_swap : 1;
+}
+
 std::uint64_t bytes_moved(const Stream& stream) {
-  std::uint64_t accesses = 1;
-  if (stream.work == StreamWork::copy) {
-    accesses = 2;
-  } else if (stream.work == StreamWork::swap) {
-    accesses = 4;
-  }
-  return accesses * stream.element_bits / 8 * stream.elements_per_thread * stream.block_threads * stream.blocks;
+  return accesses_of_element(stream) * stream.element_bits / 8 * stream.elements_per_thread * stream.block_threads *
+         stream.blocks;
 }
 
 std::optional<std::string> why_malformed(const Workload& workload) {

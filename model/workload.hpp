@@ -83,6 +83,9 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
+// How often each element is loaded or stored.
+[[nodiscard]] std::uint64_t accesses_of_element(const Stream& stream);
+
 // Loaded and stored by one run.
 [[nodiscard]] std::uint64_t bytes_moved(const Stream& stream);
 

@@ -134,6 +134,42 @@ std::vector<Series> told_bandwidths(const model::CacheEvidence& evidence) {
   return all;
 }
 
+// What one SM draws and how long its threads wait, by warps, a line for each number of elements.
+void keep_surfaces(std::vector<Figure>& figures, const model::CacheEvidence& evidence) {
+  for (const std::string_view name : model::bandwidth_names) {
+    const auto leaf = evidence.leaves.find(std::string(name));
+    if (leaf == evidence.leaves.end() || !leaf->second.details.one_sm_surface) {
+      continue;
+    }
+    const model::OneSmSurface& surface = *leaf->second.details.one_sm_surface;
+    std::map<std::uint32_t, Series> drawn;
+    std::map<std::uint32_t, Series> waited;
+    for (const model::SurfacePoint& point : surface.points) {
+      const Series empty{.name = fmt::format("{} element{} each", point.elements, point.elements == 1 ? "" : "s"),
+                         .shape = Series::Shape::line,
+                         .role = Role::other,
+                         .points = {}};
+      const auto warps = static_cast<double>(point.warps);
+      drawn.try_emplace(point.elements, empty).first->second.points.push_back({warps, point.gb_per_second});
+      waited.try_emplace(point.elements, empty).first->second.points.push_back({warps, point.cycles});
+    }
+    const auto keep_chart = [&](const std::string& title, const std::string& note, const std::string& y,
+                                std::map<std::uint32_t, Series>& by_elements) {
+      Chart chart{.x = {.title = "warps", .scale = Scale::log2}, .y = {.title = y}};
+      for (auto& [elements, series] : by_elements) {
+        chart.series.push_back(std::move(series));
+      }
+      keep(figures, chart_figure(title + ", " + bandwidth_words(name), note, std::move(chart)));
+    };
+    keep_chart("Throughput of one SM",
+               fmt::format("One block, elements of {} bits, while the other SMs rest.", surface.element_bits), "GB/s",
+               drawn);
+    keep_chart("Latency of several warps",
+               "From when a thread asks for all of its elements until it has them; level while nothing is full.",
+               "cycles", waited);
+  }
+}
+
 }  // namespace
 
 std::vector<Figure> shared_memory_figures(const model::SharedMemoryDescription& shared_memory,
@@ -278,6 +314,7 @@ std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwid
     figure->table = std::move(table);
     figures.push_back(std::move(*figure));
   }
+  keep_surfaces(figures, evidence);
   return figures;
 }
 

@@ -245,6 +245,22 @@ Map<StreamShape> stream_shape() {
                  leaf("blocks", &StreamShape::blocks, small, "how many blocks").needed()}};
 }
 
+Map<SurfacePoint> surface_point() {
+  return {
+      .leaves = {leaf("warps", &SurfacePoint::warps, small, "of the block").needed(),
+                 leaf("elements", &SurfacePoint::elements, small, "that a thread asks for before it waits").needed(),
+                 leaf("gb_per_second", &SurfacePoint::gb_per_second, real, "what the SM draws").needed(),
+                 leaf("cycles", &SurfacePoint::cycles, real, "until a thread has all of them").needed()}};
+}
+
+Map<OneSmSurface> one_sm_surface() {
+  return {
+      .leaves = {
+          leaf("work", &OneSmSurface::work, Text{}, "what is done with the elements").needed(),
+          leaf("element_bits", &OneSmSurface::element_bits, small, "their size").needed(),
+          leaf("points", &OneSmSurface::points, List<Map<SurfacePoint>>{.item = surface_point()}, "by both").needed()}};
+}
+
 Map<StoredBytes> stored_bytes() {
   return {.leaves = {leaf("L2", &StoredBytes::l2, count, "through L2").needed(),
                      leaf("DRAM", &StoredBytes::dram, count, "to memory").needed()}};
@@ -372,6 +388,9 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("spread", &Details::spread, real, "how far the runs of what was timed differ"),
       leaf("asked_again_gb_per_second", &Details::asked_again_gb_per_second, real, "what a fresh round gave"),
       leaf("one_sm_gb_per_second", &Details::one_sm_gb_per_second, real, "what one SM draws while the others rest"),
+      leaf("one_sm_surface", &Details::one_sm_surface, one_sm_surface(),
+           "what one block draws and how long a thread waits, by warps and by elements that a thread asks for at once "
+           "(Mei & Chu 2017, section 6.1, of shared memory)"),
       leaf("gb_per_second_by_dataset", &Details::gb_per_second_by_dataset, Curve{},
            "`[bytes, GB/s]` by the size of the dataset"),
       leaf("gb_per_second_by_dataset_of_all_blocks", &Details::gb_per_second_by_dataset_of_all_blocks, Curve{},

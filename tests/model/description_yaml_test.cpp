@@ -61,6 +61,10 @@ EvidenceDetails every_detail() {
   details.knees = {{.loads = 1, .threads_per_line = 2, .from_l2 = false, .threads = {3, 4}, .cycles = {5, 6}}};
   details.one_load_cycles = {.from_l2 = 200, .beyond_l2 = 600};
   details.stream = {.dataset_bytes = 4096, .work = "copy", .elements_in_flight = 8, .block_threads = 256, .blocks = 2};
+  details.one_sm_surface = {
+      .work = "copy",
+      .element_bits = 32,
+      .points = {{.warps = 1, .elements = 8, .gb_per_second = 4.25, .cycles = 190}, {.warps = 32, .elements = 8}}};
   details.gb_per_second_by_dataset = details.gb_per_second_by_dataset_of_all_blocks = {{8192, 717.5}, {4096, 718}};
   details.cycles_saved_by_l2_by_bytes = details.microseconds_saved_by_l2_by_bytes = {{8192, 1}, {4096, -0.5}};
   details.gb_per_second_by_shape = {{"8 x 256", 3965}, {"4 x 512", 3969}};

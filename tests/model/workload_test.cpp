@@ -107,6 +107,29 @@ TEST(StreamSimulator, FewBytesUnderWayDoNotHideALatency) {
   EXPECT_DOUBLE_EQ(bytes_per_second(stream), 32 * 4 * 1e9 / 250);
 }
 
+// A copy brings twice as much in the time of a load: it stores as well.
+TEST(StreamSimulator, LatenciesAreThoseOfTheDescription) {
+  DeviceDescription device = two_levels();
+  device.shared_memory.emplace().latency_cycles.broadcast = 40;
+  device.caches["L1tex"].latency_cycles.hit = 100;
+  device.caches["L2"].latency_cycles = {.hit = 200, .miss = 500};
+  const auto cycles_of_round = [&](StreamPath path, StreamWork work, std::uint64_t dataset_bytes) {
+    return time_of(device, Stream{.path = path,
+                                  .work = work,
+                                  .dataset_bytes = dataset_bytes,
+                                  .block_threads = 32,
+                                  .blocks = 1,
+                                  .elements_per_thread = 10})
+               .cycles /
+           10;
+  };
+  EXPECT_DOUBLE_EQ(cycles_of_round(StreamPath::global_ca, StreamWork::load, 16384), 100);
+  EXPECT_DOUBLE_EQ(cycles_of_round(StreamPath::global_cg, StreamWork::load, 16384), 200);
+  EXPECT_DOUBLE_EQ(cycles_of_round(StreamPath::global_cg, StreamWork::load, 1U << 24U), 500);
+  EXPECT_DOUBLE_EQ(cycles_of_round(StreamPath::shared, StreamWork::copy, 0), 40);
+  EXPECT_DOUBLE_EQ(cycles_of_round(StreamPath::shared, StreamWork::swap, 0), 40);
+}
+
 TEST(StreamSimulator, ElementsHaveBandwidthsOfTheirOwn) {
   Stream stream{.path = StreamPath::shared,
                 .work = StreamWork::swap,

@@ -13,6 +13,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -110,11 +111,15 @@ class Streams final : public foreign::TimedDevice<Stream> {
   static constexpr double clock_hz = 1e9;
 
   void hide_sm_count() { facts_.sm_count.reset(); }
+  void refuse_where(std::function<bool(const Stream&)> condition) { refuses_ = std::move(condition); }
 
  protected:
   model::Timing timing_of(const Stream& stream) override {
     if (const auto reason = model::why_malformed(stream)) {
       return refused(*reason);
+    }
+    if (refuses_ && refuses_(stream)) {
+      return refused("not carried out");
     }
     const double seconds = law_(stream);
     return {.cycles = std::vector(stream.runs, seconds * clock_hz),
@@ -124,6 +129,7 @@ class Streams final : public foreign::TimedDevice<Stream> {
 
  private:
   Law law_;
+  std::function<bool(const Stream&)> refuses_;
 };
 
 double seconds_at(const Stream& stream, double gigabytes_per_second) {
@@ -211,6 +217,92 @@ TEST(InferBandwidth, OneSmHasItsShare) {
   };
   EXPECT_NEAR(of_one_sm("L1"), 200, 2);
   EXPECT_NEAR(of_one_sm("DRAM_load"), 60, 1);
+}
+
+const model::SurfacePoint* point_at(const BandwidthFinding& finding, const std::string& memory, std::uint32_t warps,
+                                    std::uint32_t elements) {
+  const auto& surface = finding.evidence.leaves.at(memory).details.one_sm_surface;
+  if (!surface) {
+    return nullptr;
+  }
+  const auto found = std::ranges::find_if(surface->points, [&](const model::SurfacePoint& point) {
+    return point.warps == warps && point.elements == elements;
+  });
+  return found == surface->points.end() ? nullptr : &*found;
+}
+
+// Each round takes a latency, or as long as the SM needs for its bytes; a run takes long to begin, and longer where its
+// data has to come first. What is under way over how long it takes is what comes.
+TEST(InferBandwidth, OneSmWaitsAsLongAsALatencyOrAPeakSays) {
+  constexpr double begin_seconds = 3e-6;
+  const auto latency_of = [](const Stream& stream) {
+    return stream.path == StreamPath::global_cg ? stream.drops_l2 ? 600e-9 : 200e-9 : 40e-9;
+  };
+  Streams device([&](const Stream& stream) {
+    const bool is_own = stream.path != StreamPath::global_cg;
+    const double of_one_sm = is_own ? 64e9 : 32e9;
+    const double of_all = is_own ? 16 * of_one_sm : stream.dataset_bytes <= (4U << 20U) ? 400e9 : 100e9;
+    const double rounds = double{1} * stream.elements_per_thread / stream.elements_in_flight;
+    const double first_pass =
+        stream.dataset_bytes <= (64U << 10U) ? 5e-12 * static_cast<double>(stream.dataset_bytes) : 0;
+    const double of_blocks =
+        static_cast<double>(model::bytes_moved(stream)) / std::min(of_all, of_one_sm * std::min(16U, stream.blocks));
+    return stream.blocks == 1 ? begin_seconds + first_pass + std::max(of_blocks, rounds * latency_of(stream))
+                              : of_blocks * (!is_own || stream.dataset_bytes <= (64U << 10U) ? 1 : 4);
+  });
+  const BandwidthFinding finding = infer(device);
+  for (const auto& [memory, latency, bytes_per_cycle] : {std::tuple{"L1", 40.0, 64.0},
+                                                         {"texture", 40.0, 64.0},
+                                                         {"constant", 40.0, 64.0},
+                                                         {"L2_load", 200.0, 32.0},
+                                                         {"DRAM_load", 600.0, 32.0}}) {
+    for (const std::uint32_t warps : {1U, 2U, 4U, 8U, 16U, 32U}) {
+      for (const std::uint32_t elements : {1U, 2U, 4U, 8U}) {
+        const auto* point = point_at(finding, memory, warps, elements);
+        ASSERT_TRUE(point) << memory << ' ' << warps << ' ' << elements;
+        const double bytes = 128.0 * warps * elements;
+        const double cycles = std::max(latency, bytes / bytes_per_cycle);
+        EXPECT_NEAR(point->cycles, cycles, cycles / 1000) << memory << ' ' << warps << ' ' << elements;
+        EXPECT_NEAR(point->gb_per_second, bytes / cycles, bytes / cycles / 100) << memory << ' ' << warps;
+      }
+    }
+  }
+  // A copy stores as much as it loads.
+  const auto* copies = point_at(finding, "shared", 1, 1);
+  ASSERT_TRUE(copies);
+  EXPECT_NEAR(copies->gb_per_second, 256.0 / 40, 0.1);
+  EXPECT_EQ(finding.evidence.leaves.at("shared").details.one_sm_surface->work, "copy");
+  // Nobody waits for stores, and a copy would wait for its load only.
+  EXPECT_FALSE(finding.evidence.leaves.at("L2_copy").details.one_sm_surface);
+}
+
+// Recordings from before anybody asked, or blocks that are too large.
+TEST(InferBandwidth, WhatIsRefusedIsLeftOutOfTheSurface) {
+  Streams old([](const Stream& stream) { return plain_law(stream); });
+  old.refuse_where([](const Stream& stream) { return stream.blocks == 1; });
+  const BandwidthFinding nothing = infer(old);
+  EXPECT_EQ(status(nothing, "L1"), EvidenceStatus::resolved);
+  EXPECT_FALSE(nothing.evidence.leaves.at("L1").details.one_sm_surface);
+  Streams small([](const Stream& stream) { return plain_law(stream); });
+  small.refuse_where([](const Stream& stream) {
+    return stream.blocks == 1 && (stream.element_bits == 32 || stream.block_threads == 1024);
+  });
+  const BandwidthFinding finding = infer(small);
+  EXPECT_EQ(finding.evidence.leaves.at("L1").details.one_sm_surface->element_bits, 64U);
+  EXPECT_TRUE(point_at(finding, "L1", 16, 8));
+  EXPECT_FALSE(point_at(finding, "L1", 32, 1));
+}
+
+// The latencies of the description come out.
+TEST(InferBandwidth, SurfacesOfAPublishedGpuBeginAtItsLatencies) {
+  model::DeviceDescription description = model::read_description("configs/devices/gtx960.yaml");
+  description.caches.at("L2").latency_cycles = {.hit = 210, .miss = 370};
+  const auto device = probe::open_virtual(description, "virtual:gtx960", 1);
+  const BandwidthFinding finding = infer(*device);
+  ASSERT_TRUE(point_at(finding, "L2_load", 1, 1));
+  EXPECT_NEAR(point_at(finding, "L2_load", 1, 1)->cycles, 210, 1);
+  ASSERT_TRUE(point_at(finding, "DRAM_load", 1, 8));
+  EXPECT_NEAR(point_at(finding, "DRAM_load", 1, 8)->cycles, 370, 1);
 }
 
 TEST(InferBandwidth, APeakThatStillRisesIsNone) {

@@ -114,8 +114,19 @@ std::vector<ListedDevice> list_virtual() {
   std::vector<ListedDevice> devices;
   for (const std::string& name : described_device_names()) {
     const std::string address = "virtual:" + name;
-    const auto device = open_device({.device = parse_device(address)});
-    devices.push_back({address, device->facts().name, device->facts().targets});
+    const model::DeviceDescription description = read_profile(profile_file(name));
+    try {
+      const auto device = probe::open_virtual(description, address, DeviceRequest{}.seed);
+      devices.push_back({address, device->facts().name, device->facts().targets});
+    } catch (const InputError& incomplete) {
+      // A paper that gives no latencies describes a device all the same.
+      const std::string why = incomplete.what();
+      const std::string before = address + ": ";
+      devices.push_back({.address = address,
+                         .what = description.device.name +
+                                 ", answers nothing: " + (why.starts_with(before) ? why.substr(before.size()) : why),
+                         .targets = {}});
+    }
   }
   return devices;
 }

@@ -102,10 +102,13 @@ std::string sets_text(const std::vector<std::uint32_t>& ways) {
 }
 
 std::string prefetch_text(const model::Fill& fill) {
+  if (fill.lines_ahead() == 0) {
+    return "none";
+  }
   const char* const after = fill.prefetch_on == model::PrefetchOn::miss     ? "a miss"
                             : fill.prefetch_on == model::PrefetchOn::access ? "every access"
                                                                             : "two steps of one width";
-  return fmt::format("{} lines after {}", fill.prefetch_lines, after);
+  return fmt::format("{} lines after {}", fill.lines_ahead(), after);
 }
 
 // 12 KiB, largest conflict-free footprint 11 KiB; of an L1 with carve-outs what it has by each, of translations how
@@ -378,7 +381,7 @@ std::vector<SheetRow> cache_sheet(const std::string& target, const CacheDescript
     sheet.gap();
   }
   sheet.add("policy", policy_text(cache), cache.replacement ? Tone::plain : Tone::missing);
-  if (cache.fill.prefetch_lines > 0) {
+  if (cache.fill.prefetch_lines) {
     sheet.add("prefetch", prefetch_text(cache.fill));
   }
   if (cache.sweep && cache.store_lines) {

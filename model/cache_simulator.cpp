@@ -79,7 +79,7 @@ class SimulatorOf final : public TagArray {
     for (std::size_t first = 0; first < addresses.size(); first += most) {
       const auto part = addresses.subspan(first, std::min(most, addresses.size() - first));
       Outcome* const out = outcomes.empty() ? unasked.data() : outcomes.data();
-      if (fill_.prefetch_lines != 0 || !written_.empty()) {
+      if (fill_.lines_ahead() != 0 || !written_.empty()) {
         play_one_by_one(part, out);
       } else if (decoder_.is_sectored()) {
         play_loads<true>(part, out, [this](std::uint64_t address) { return decoder_.line_number(address); });
@@ -311,7 +311,7 @@ class SimulatorOf final : public TagArray {
   void prefetch_after(std::uint32_t id, std::uint64_t offset, Outcome outcome) {
     const std::uint64_t number = table_.number_of(id);
     const std::int64_t step = step_of_prefetch(number, outcome);
-    for (unsigned ahead = 1; step != 0 && ahead <= fill_.prefetch_lines; ++ahead) {
+    for (unsigned ahead = 1; step != 0 && ahead <= fill_.lines_ahead(); ++ahead) {
       const std::int64_t further = static_cast<std::int64_t>(number) + ahead * step;
       if (further < 0) {
         return;

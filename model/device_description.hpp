@@ -37,9 +37,11 @@ enum class PrefetchOn { miss, access, stride };
 
 // What a miss brings.
 struct Fill {
-  unsigned prefetch_lines = 0;  // how many lines further come along
+  std::optional<unsigned> prefetch_lines;  // how many lines further come along; not known: taken for none
   PrefetchOn prefetch_on = PrefetchOn::miss;
   std::optional<std::uint64_t> fetch_bytes;  // aligned block of a line that a missed sector brings; none: the sector
+
+  [[nodiscard]] unsigned lines_ahead() const { return prefetch_lines.value_or(0); }
 
   bool operator==(const Fill&) const = default;
 };

@@ -138,7 +138,7 @@ std::unique_ptr<CacheSimulator> with_victim_lines(std::unique_ptr<CacheSimulator
   if (description.sector_bytes != description.line_bytes) {
     throw InputError("victim_lines: can be simulated of lines without sectors only; remove it or sector_bytes");
   }
-  if (description.fill.prefetch_lines != 0) {
+  if (description.fill.lines_ahead() != 0) {
     throw InputError("victim_lines: cannot be simulated together with prefetch_lines; remove one of them");
   }
   return std::make_unique<WithVictimLines>(std::move(cache), *description.line_bytes, *description.victim_lines);

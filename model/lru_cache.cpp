@@ -386,7 +386,7 @@ std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache) {
 
 std::unique_ptr<CacheSimulator> lru_cache(const CacheDescription& cache) {
   const auto stores = store_rule(cache);
-  if (cache.fill.prefetch_lines != 0 || cache.ways->empty() || (stores && stores->leaves_traces())) {
+  if (cache.fill.lines_ahead() != 0 || cache.ways->empty() || (stores && stores->leaves_traces())) {
     return nullptr;
   }
   const auto [fewest, most] = std::minmax_element(cache.ways->begin(), cache.ways->end());

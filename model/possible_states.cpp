@@ -327,7 +327,7 @@ std::unique_ptr<PossibleStates> PossibleStates::make(const CacheDescription& cac
                                                      std::size_t most_states) {
   // For its checks.
   static_cast<void>(CacheSimulator::make(cache, 0));
-  if (!is_deterministic(*cache.replacement) || cache.fill.prefetch_lines != 0 || cache.victim_lines || cache.twin ||
+  if (!is_deterministic(*cache.replacement) || cache.fill.lines_ahead() != 0 || cache.victim_lines || cache.twin ||
       cache.sweep) {
     return nullptr;
   }

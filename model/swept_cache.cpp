@@ -189,7 +189,7 @@ std::unique_ptr<CacheSimulator> with_sweep(std::unique_ptr<TagArray> tags, const
   if (description.victim_lines || description.twin) {
     throw InputError("sweep: cannot be simulated together with victim_lines or a twin; remove one of them");
   }
-  if (description.fill.prefetch_lines != 0) {
+  if (description.fill.lines_ahead() != 0) {
     throw InputError("sweep: cannot be simulated together with prefetch_lines; remove one of them");
   }
   return std::make_unique<SweptCache>(std::move(tags), description);

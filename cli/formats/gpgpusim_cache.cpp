@@ -421,8 +421,8 @@ class Fitting {
     if (!is_policy(whole_, policy)) {
       lose(".replacement", fmt::format("{} became {}", model::to_flow_yaml(*whole_.replacement), policy));
     }
-    if (whole_.fill.prefetch_lines > 0) {
-      lose(".fill", fmt::format("the prefetch of {} lines is left out", whole_.fill.prefetch_lines));
+    if (whole_.fill.lines_ahead() > 0) {
+      lose(".fill", fmt::format("the prefetch of {} lines is left out", whole_.fill.lines_ahead()));
     }
     if (whole_.victim_lines) {
       lose(".victim_lines", fmt::format("the {} lines that are kept of victims are left out", *whole_.victim_lines));

@@ -30,6 +30,7 @@ struct CacheClaims {
   Claim<model::LatencyCycles> latency_cycles = {};
   std::optional<Claim<std::uint64_t>> store_lines = {};
   std::optional<Claim<model::Sweep>> sweep = {};
+  std::optional<Claim<model::Fill>> fill = {};
   std::optional<Claim<model::Store>> store = {};
   // Of `store`, what is not known; evidence alone speaks of it.
   std::map<std::string, Claim<model::FlowYaml>> of_store = {};
@@ -72,6 +73,7 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   };
   visit_made("store_lines", claims.store_lines, &Cache::store_lines);
   visit_made("sweep", claims.sweep, &Cache::sweep);
+  visit_made("fill", claims.fill, &Cache::fill);
   visit_made("store", claims.store, &Cache::store);
   for (auto& [leaf, claim] : claims.of_store) {
     visit(leaf, claim, nullptr);

@@ -37,7 +37,7 @@ std::optional<LevelClassifier> claim_latency(Asker& asker, Spans spans, CacheCla
   return std::move(levels.classifier);
 }
 
-bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
+FillGranularity claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   asker.report("fill granularity", 0.03);
   asker.inquire("a second load at growing distances from one that missed, and a cold walk",
                 "loads inside one fill cannot say anything about room");
@@ -55,7 +55,7 @@ bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts) {
   if (claims.sector_bytes.value) {
     asker.set_fill_granularity(*claims.sector_bytes.value);
   }
-  return fill.runs_ahead;
+  return fill;
 }
 
 namespace {

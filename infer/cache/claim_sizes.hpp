@@ -20,8 +20,8 @@ namespace gpuinfer::infer {
 [[nodiscard]] std::optional<LevelClassifier> claim_latency(Asker& asker, Spans spans, CacheClaims& claims,
                                                            std::vector<Warning>& warnings);
 
-// True where a prefetch runs ahead of ascending misses.
-bool claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts);
+// As it was found.
+FillGranularity claim_sector(Interrogator& asker, CacheClaims& claims, Doubts& doubts);
 
 void claim_onset(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims);
 

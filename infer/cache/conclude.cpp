@@ -57,6 +57,7 @@ constexpr std::array rules{
     Rule{"replacement", true, false, bits(unproven, undescribed, disturbed), bits(contradicted)},
     Rule{"store_lines", true, false, bits(unproven, disturbed), 0},
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
+    Rule{"fill", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"store", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
 };

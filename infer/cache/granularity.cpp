@@ -454,14 +454,16 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   const std::uint64_t span_bytes = std::min(device.buffer().bytes - start, 12 * reach);
   const Offsets begins = entries_of(device, start, span_bytes, step, walk);
   if (begins.size() < 4) {
-    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
+    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule", .may_prefetch = true};
   }
   std::uint64_t spacing = begins[2] - begins[1];
   for (std::size_t i = 2; i < begins.size(); ++i) {
     spacing = std::min(spacing, begins[i] - begins[i - 1]);
   }
   if (!gaps_are_explained(device, begins, spacing)) {
-    return {.sector_bytes = {}, .reason = "the misses of a cold walk are not evenly spaced: fills differ in size"};
+    return {.sector_bytes = {},
+            .reason = "the misses of a cold walk are not evenly spaced: fills differ in size",
+            .may_prefetch = true};
   }
   if (device.address_of(begins[1]) % spacing != 0) {
     return {.sector_bytes = {}, .reason = "fill granules do not begin at multiples of their size"};
@@ -471,7 +473,7 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   // after.
   const std::optional<std::uint64_t> between = between_neighbours(begins, spacing);
   if (!between) {
-    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule"};
+    return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule", .may_prefetch = true};
   }
   const std::uint64_t first = *between;
   const std::uint64_t last = first + spacing - model::load_bytes;
@@ -481,10 +483,13 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   const auto checked = device.ask_voted(checks, device.votes_needed());
   if (checked[0][0] != Reading::hit || checked[1][0] != Reading::hit || checked[2][0] != Reading::miss ||
       checked[3][0] != Reading::miss) {
+    if (any_is_present(device, {first + spacing, first - model::load_bytes})) {
+      return {.sector_bytes = {},
+              .reason = "no flood evicts the lines that were asked about, so nothing shows what a miss brings"};
+    }
     return {.sector_bytes = {},
-            .reason = any_is_present(device, {first + spacing, first - model::load_bytes})
-                          ? "no flood evicts the lines that were asked about, so nothing shows what a miss brings"
-                          : "a miss brings more than the aligned block it lies in: a prefetch is at work"};
+            .reason = "a miss brings more than the aligned block it lies in: a prefetch is at work",
+            .may_prefetch = true};
   }
   return {.sector_bytes = spacing, .reason = {}};
 }
@@ -518,6 +523,7 @@ FillGranularity find_fill_granularity(Interrogator& device) {
   }
   FillGranularity fill = look_at_fills(device, Walk::downwards);
   fill.runs_ahead = fill.sector_bytes.has_value();
+  fill.may_prefetch = fill.may_prefetch || fill.runs_ahead;
   return fill;
 }
 

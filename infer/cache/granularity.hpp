@@ -39,6 +39,8 @@ struct FillGranularity {
   std::string reason;  // why there is none
   // Some misses of an ascending walk bring what lies ahead as well, those of a descending one not.
   bool runs_ahead = false;
+  // Something was present that was not loaded, or a cold walk did not miss where it might.
+  bool may_prefetch = false;
 };
 
 // How many bytes one miss brings: cold walks inside and around one granule.

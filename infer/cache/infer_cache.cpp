@@ -18,6 +18,7 @@
 #include "infer/cache/explain_by_sets.hpp"
 #include "infer/cache/explain_by_store.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/prefetch.hpp"
 #include "infer/cache/prove.hpp"
 #include "infer/cache/stores.hpp"
 #include "infer/circumstances/circumstances.hpp"
@@ -36,8 +37,10 @@ bool claims_nothing(const CacheClaims& claims) {
   return nothing;
 }
 
-void claim_fills(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
-  if (claim_sector(asker, claims, doubts)) {
+// Whether there may be a prefetch.
+bool claim_fills(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims, Doubts& doubts) {
+  const FillGranularity fill = claim_sector(asker, claims, doubts);
+  if (fill.runs_ahead) {
     conflicts.go_downwards();
   }
   if (!claims.sector_bytes.value) {
@@ -45,6 +48,7 @@ void claim_fills(Interrogator& asker, Conflicts& conflicts, CacheClaims& claims,
   } else if (asker.starts_flooded()) {
     doubts[Doubt::started_flooded] = "no question began with an empty cache";
   }
+  return fill.may_prefetch;
 }
 
 // Onset and line, as far as there are any; behind a nearer level, all that hits and misses tell. Needs sector_bytes.
@@ -139,7 +143,7 @@ class CacheInference {
       if (auto classifier = claim_latency(asker(), spans_, claims_, ending_.warnings)) {
         Asker before = std::move(asker());
         auto& [reader, conflicts] = asker_.emplace<Reader>(std::move(before), *std::move(classifier));
-        claim_fills(reader, conflicts, claims_, doubts_);
+        may_prefetch_ = claim_fills(reader, conflicts, claims_, doubts_);
       } else {
         doubts_.try_emplace(Doubt::unproven, claims_.latency_cycles.reason);
       }
@@ -249,6 +253,7 @@ class CacheInference {
       });
       attempt([&] { claim_circumstances(known->asker, claims_, ending_.warnings); });
       attempt([&] { claim_stores(known->asker, claims_); });
+      attempt([&] { claim_prefetch(known->asker, claims_, may_prefetch_); });
     }
   }
 
@@ -301,6 +306,7 @@ class CacheInference {
       Asker before = std::move(known->asker);
       asker_.emplace<Asker>(std::move(before));
     }
+    may_prefetch_ = false;
     claims_ = {};
     doubts_ = doubts_at_first();
     ending_.warnings.clear();
@@ -331,6 +337,7 @@ class CacheInference {
   std::variant<Asker, Reader> asker_;
   Spans spans_ = Spans::coarse;
   StoreEvidence store_ = StoreEvidence::none;
+  bool may_prefetch_ = false;
   CacheClaims claims_;
   Doubts doubts_ = doubts_at_first();
   Ending ending_;

@@ -167,7 +167,7 @@ Leaf<CacheDescription> replacement_leaf(std::string_view meaning) {
 Map<Fill> fill() {
   return {.leaves = {
               leaf("prefetch_lines", &Fill::prefetch_lines, codec::Whole<unsigned>{.most = max_prefetch_lines},
-                   "how many further lines come along"),
+                   "how many further lines come along; not known: virtual devices take it for none"),
               leaf("prefetch_on", &Fill::prefetch_on,
                    codec::Words<PrefetchOn>{.words = {{"miss", PrefetchOn::miss},
                                                       {"access", PrefetchOn::access},
@@ -420,7 +420,7 @@ const Leaves<CacheDescription>& cache_leaves() {
       leaf("ways", &Cache::ways, codec::Ways{}, "one number for each set that the index makes"),
       index_leaf("address to set; exercised_bits are the address bits that took part, others are not spoken of"),
       replacement_leaf("the policy and its parameters; `equivalent` lists policies that behave alike with these ways"),
-      leaf("fill", &Cache::fill, fill(), "of virtual devices: what comes along with a miss").sparse(),
+      leaf("fill", &Cache::fill, fill(), "what comes along with what is loaded").sparse(),
       leaf("store", &Cache::store, store(), "what a store does").sparse(),
       leaf_of_evidence<Cache>("store.granule_bytes", {}),
       leaf_of_evidence<Cache>("store.fetches", {}),

@@ -21,7 +21,7 @@ bool is_small(const model::DeviceDescription& device) {
   std::uint64_t lines = 0;
   for (const auto& [name, cache] : device.caches) {
     lines += cache.ways ? std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0}) : 0;
-    lines += cache.fill.prefetch_lines;
+    lines += cache.fill.lines_ahead();
   }
   return lines <= most_lines_played;
 }

@@ -17,6 +17,7 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "adversarial
 SOUND_LEAVES = ("latency_cycles", "line_bytes", "sector_bytes")
 GEOMETRY = (*SOUND_LEAVES, "capacity_bytes", "ways", "index")
 NO_NOISE = {"jitter_cycles": 0, "outlier_probability": 0, "outlier_cycles": 0, "misread_probability": 0}
+NO_PREFETCH = {"prefetch_lines": 0}
 # Any two of them differ in sets of two ways and more.
 POLICIES = ("lru", "fifo", "lip", "random")
 
@@ -94,7 +95,10 @@ def draw_prefetcher(rng, most_lines):
     spec = sound_cache(rng, most_lines, rng.choice(("lru", "plru") if on == "pair" else ("lru", "lru", "fifo", "plru")))
     spec["prefetch"] = {"on": on, "lines": rng.randint(1, 3)}
     line = spec["line_bytes"]
-    return knowing(spec, LEAVES, sector_bytes=[line, 2 * line] if on == "pair" else [line])
+    # A pair may be taken for a fill of its size, ahead of which nothing comes.
+    rule = {"prefetch_lines": spec["prefetch"]["lines"]} | ({} if on == "miss" else {"prefetch_on": on})
+    fill = [NO_PREFETCH if on == "pair" else rule]
+    return knowing(spec, LEAVES, sector_bytes=[line, 2 * line] if on == "pair" else [line], fill=fill)
 
 
 def draw_changing_policy(rng, most_lines):
@@ -160,13 +164,14 @@ def described_device(name):
     description = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     (cache,) = description["caches"].values()
     noise = description["noise"]
+    fill = cache.get("fill", NO_PREFETCH)
     spec = cache | {"noise": noise, "buffer_bytes": 1 << 33, "address_of_buffer": 0, "refused_states": [], "category": name}
     if cache["replacement"]["policy"] in ("set_duelling", "alternating"):
         return knowing(spec, GEOMETRY)
     if "victim_lines" in cache:
         held = (sum(cache["ways"]) + cache["victim_lines"]) * cache["line_bytes"]
         return knowing(spec, SOUND_LEAVES, capacity_bytes=[held], onset_bytes=[held])
-    return knowing(spec, SOUND_LEAVES if "twin" in cache else LEAVES)
+    return knowing(spec, SOUND_LEAVES if "twin" in cache else LEAVES, fill=[fill])
 
 
 def moving_bits(spec):
@@ -195,6 +200,13 @@ def judge_misleading(profile, target, spec):
                 wrong[leaf] = f"{value} instead of {truth[leaf]}"
         elif problem := WRONG[leaf](value, spec, cache, known):
             wrong[leaf] = problem
+    # Not every cache is asked for it.
+    value, known = cache.get("fill"), evidence.get("fill", {})
+    if known.get("status") == "resolved":
+        if value not in truth.get("fill", [NO_PREFETCH]):
+            wrong["fill"] = f"{value} instead of {truth.get('fill', [NO_PREFETCH])}"
+    elif value is not None:
+        wrong["fill"] = f"is {known.get('status', 'absent')} and yet has the value {value}"
     exercised = set((cache.get("index") or {}).get("exercised_bits") or [])
     if not exercised <= moving_bits(spec):
         wrong["exercised_bits"] = f"{sorted(exercised - moving_bits(spec))} never changed"

@@ -204,7 +204,9 @@ def draw_partitioned(rng, most_lines):
 def draw_prefetching(rng, most_lines):
     spec = sets_cache(rng, most_lines, rng.choice(("lru", "fifo", "plru")), least_sets=2)
     trigger = rng.choice(({"one_in_misses": rng.choice(RARE)}, {"one_in_misses": 1, "after_ascending": rng.randint(1, 3)}))
-    return spec | trigger | {"structure": "prefetching", "departures": {"replacement": 1 / trigger["one_in_misses"]}}
+    departures = dict.fromkeys(("replacement", "fill"), 1 / trigger["one_in_misses"])
+    truth = {"truth": spec["truth"] | {"fill": []}}
+    return spec | trigger | truth | {"structure": "prefetching", "departures": departures}
 
 
 def draw_changing(rng, most_lines):

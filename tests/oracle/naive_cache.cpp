@@ -62,7 +62,7 @@ AccessEvent NaiveCache::access(std::uint64_t address, AccessKind kind) {
   if (kind == AccessKind::store && (!*cache_.store->allocate || (cache_.store->evicts && !event.way))) {
     return event;
   }
-  for (std::uint64_t next = 1; next <= cache_.fill.prefetch_lines; ++next) {
+  for (std::uint64_t next = 1; next <= cache_.fill.lines_ahead(); ++next) {
     const auto step = step_of_prefetch(address / *cache_.line_bytes, event.outcome);
     const bool is_below_zero = step && (*step >> 63U) != 0 && address / *cache_.line_bytes < next * (0 - *step);
     if (step && !is_below_zero) {

@@ -346,7 +346,7 @@ void add_sweep(CacheDescription& cache, Dice& dice) {
 
 // In some of them, what lies beside a cache and answers as fast.
 void add_second_cache(CacheDescription& cache, Dice& dice) {
-  if (cache.sector_bytes == cache.line_bytes && cache.fill.prefetch_lines == 0 && dice.one_in(2)) {
+  if (cache.sector_bytes == cache.line_bytes && cache.fill.lines_ahead() == 0 && dice.one_in(2)) {
     cache.victim_lines = dice.between(1, 12);
   }
   const auto* table = std::get_if<model::TableIndex>(&*cache.index);

@@ -36,7 +36,7 @@ LineNumbers random_lines(const CacheDescription& cache, Dice& dice) {
   const auto* table = std::get_if<model::TableIndex>(&*cache.index);
   if (table != nullptr && table->range_bytes) {
     const std::uint64_t first = (table->origin + *cache.line_bytes - 1) / *cache.line_bytes;
-    const std::uint64_t end = (table->origin + *table->range_bytes) / *cache.line_bytes - cache.fill.prefetch_lines;
+    const std::uint64_t end = (table->origin + *table->range_bytes) / *cache.line_bytes - cache.fill.lines_ahead();
     return contiguous(first, std::min<std::size_t>(count, end - first), 1);
   }
   if (dice.one_in(2)) {

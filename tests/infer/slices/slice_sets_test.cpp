@@ -113,16 +113,16 @@ std::vector<std::uint64_t> sectors_of(std::size_t lines, std::uint64_t line_byte
   return sectors;
 }
 
-struct Asked {
+struct AskedSlice {
   FoundSliceSets found;
   LruPrediction prediction;
 };
 
-Asked asked(SliceDevice& device, const Slice& slice, std::size_t lines_of_set = 0) {
+AskedSlice asked(SliceDevice& device, const Slice& slice, std::size_t lines_of_set = 0) {
   Settings settings;
   Asker asker(device, "L2", settings);
   const std::size_t lines = (lines_of_set == 0 ? 4 * slice.ways + 24 : lines_of_set) * slice.sets;
-  Asked result{.found = find_slice_sets(asker, view, sectors_of(lines, slice.line_bytes), SliceDevice::sector_bytes),
+  AskedSlice result{.found = find_slice_sets(asker, view, sectors_of(lines, slice.line_bytes), SliceDevice::sector_bytes),
                .prediction = {}};
   if (result.found.sets) {
     result.prediction = predict_lru(asker, view, *result.found.sets);
@@ -148,7 +148,7 @@ TEST(SliceSets, AreFoundWithWaysLinesAndPolicy) {
   for (const Slice& slice : {Slice{}, Slice{.sets = 53, .ways = 16, .other_ways = 16, .line_bytes = 64},
                              Slice{.sets = 3, .ways = 8, .other_ways = 8, .line_bytes = 256}}) {
     SliceDevice device(slice, 1);
-    const Asked result = asked(device, slice);
+    const AskedSlice result = asked(device, slice);
     expect_found(device, slice, result.found);
     EXPECT_EQ(result.prediction.as_predicted, result.prediction.accesses);
     EXPECT_GT(5 * result.prediction.misses, result.prediction.accesses);
@@ -176,7 +176,7 @@ TEST(SliceSets, AreFoundWhileOthersLoadAndLoadsAreMisread) {
 TEST(SliceSets, OfFifoAreFoundAndNotPredicted) {
   const Slice slice{.leaves = Leaves::first_in};
   SliceDevice device(slice, 3);
-  const Asked result = asked(device, slice);
+  const AskedSlice result = asked(device, slice);
   if (result.found.sets) {
     EXPECT_LT(100 * result.prediction.as_predicted, 99 * result.prediction.accesses);
   }
@@ -223,7 +223,7 @@ TEST(SliceSets, OfRandomSlices) {
                 .misreads = random.below(2) == 0 ? 0 : 0.0002 * random.unit()};
     slice.other_ways = slice.ways;
     SliceDevice device(slice, seed);
-    const Asked result = asked(device, slice);
+    const AskedSlice result = asked(device, slice);
     if (result.found.sets) {
       expect_found(device, slice, result.found);
       ++told;

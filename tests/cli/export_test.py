@@ -676,7 +676,8 @@ class OtherFormats(ExportTest):
                 self.assertTrue(tables)
                 self.assertEqual({len(re.split(r"(?<!\\)\|", line)) for line in tables}, {6})
                 self.assertEqual([line for line in lines if not re.match(r"$|#|\|", line)], [])
-        text = self.export(harness.recorded("L1tex"), "markdown").stdout
+        profile = self.write("profile.yaml", harness.with_ambiguous_onset(harness.recorded("L1tex").read_text()))
+        text = self.export(profile, "markdown").stdout
         self.assertRegex(text, r"\| onset_bytes \| not known; alternatives: \d+; .*\| ambiguous \|")
         self.assertRegex(text, r"\| line_bytes \| 128 B \| resolved \| 0\.99")
 

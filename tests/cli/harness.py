@@ -3,6 +3,7 @@
 """Runs the program that the command line of a test names first."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,19 @@ def changed(text, changes):
             raise ValueError(f"{old!r} is not in {text!r}")
         text = text.replace(old, new)
     return text
+
+
+def with_ambiguous_onset(profile):
+    """The text of the H200's profile as if another array of so many bytes had not fitted its first TLB."""
+    leaf = r"(?m)^(  L1TLB:\n(?:    .*\n)*?    onset_bytes: )"
+    for value, other in (
+        (r"\d+$", "null"),
+        (r"\{status: resolved.*$", '{status: ambiguous, alternatives: [268435456], reason: "the onset depends on the base address"}'),
+    ):
+        profile, count = re.subn(leaf + value, rf"\g<1>{other}", profile)
+        if count != 1:
+            raise ValueError(f"{count} leaves are as {value}")
+    return profile
 
 
 class ProgramTest(unittest.TestCase):

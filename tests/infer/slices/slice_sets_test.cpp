@@ -122,8 +122,9 @@ AskedSlice asked(SliceDevice& device, const Slice& slice, std::size_t lines_of_s
   Settings settings;
   Asker asker(device, "L2", settings);
   const std::size_t lines = (lines_of_set == 0 ? 4 * slice.ways + 24 : lines_of_set) * slice.sets;
-  AskedSlice result{.found = find_slice_sets(asker, view, sectors_of(lines, slice.line_bytes), SliceDevice::sector_bytes),
-               .prediction = {}};
+  AskedSlice result{
+      .found = find_slice_sets(asker, view, sectors_of(lines, slice.line_bytes), SliceDevice::sector_bytes),
+      .prediction = {}};
   if (result.found.sets) {
     result.prediction = predict_lru(asker, view, *result.found.sets);
   }

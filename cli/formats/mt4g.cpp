@@ -90,6 +90,13 @@ class Mt4gWriter {
     return number.value_or(0);
   }
 
+  Json divisor(const std::optional<unsigned>& number, const char* where) {
+    if (!number) {
+      lose(where, "not known; 1 stands in, since sys-sage divides by it");
+    }
+    return number.value_or(1);
+  }
+
   Json compute() {
     const auto limit = [&](unsigned SmLimits::*member) {
       return limits_ == nullptr ? std::nullopt : std::optional(limits_->*member);
@@ -97,8 +104,8 @@ class Mt4gWriter {
     return {{"maxBlocksPerMultiProcessor", count(limit(&SmLimits::max_blocks), "device.compute_capability")},
             {"maxThreadsPerBlock", max_threads_per_block},
             {"maxThreadsPerMultiProcessor", count(limit(&SmLimits::max_threads), "device.compute_capability")},
-            {"multiProcessorCount", count(profile_.device.sm_count, "device.sm_count")},
-            {"numberOfCoresPerMultiProcessor", count(limit(&SmLimits::fp32_units), "device.compute_capability")},
+            {"multiProcessorCount", divisor(profile_.device.sm_count, "device.sm_count")},
+            {"numberOfCoresPerMultiProcessor", divisor(limit(&SmLimits::fp32_units), "device.compute_capability")},
             {"regsPerBlock", max_registers_per_block},
             {"regsPerMultiProcessor", count(limit(&SmLimits::registers), "device.compute_capability")},
             {"warpSize", warp_threads}};

@@ -732,6 +732,22 @@ TEST(Bandwidth, OneSmIsACurveOfItsOwn) {
   EXPECT_EQ(series_named(figures[0], "global_ca load").points.size(), 3U);
 }
 
+TEST(Bandwidth, SurfacesAreLinesByWarpsForEachNumberOfElements) {
+  model::CacheEvidence evidence;
+  evidence.leaves["L1"].details.one_sm_surface =
+      model::OneSmSurface{.work = "load",
+                          .element_bits = 32,
+                          .points = {{.warps = 1, .elements = 1, .gb_per_second = 3.8, .cycles = 67},
+                                     {.warps = 1, .elements = 2, .gb_per_second = 7, .cycles = 72},
+                                     {.warps = 2, .elements = 1, .gb_per_second = 7.5, .cycles = 68}}};
+  const std::vector<Figure> figures = bandwidth_figures({}, evidence, {});
+  ASSERT_EQ(figures.size(), 2U);
+  EXPECT_EQ(series_named(figures[0], "1 element each").points, (Points{{1, 3.8}, {2, 7.5}}));
+  EXPECT_EQ(series_named(figures[0], "2 elements each").points, (Points{{1, 7}}));
+  EXPECT_EQ(series_named(figures[1], "1 element each").points, (Points{{1, 67}, {2, 68}}));
+  EXPECT_EQ(series_named(figures[1], "2 elements each").points, (Points{{1, 72}}));
+}
+
 TEST(Bandwidth, ComesFromTheEvidenceWhereNothingIsRecorded) {
   model::CacheEvidence evidence;
   EXPECT_TRUE(bandwidth_figures({}, evidence, {}).empty());

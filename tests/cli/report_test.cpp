@@ -819,7 +819,7 @@ TEST(Fleet, CountsWhatDeviates) {
   const std::string page = fleet_page(fleet, {});
   EXPECT_NE(page.find("2 devices"), std::string::npos);
   EXPECT_NE(page.find("1 deviations"), std::string::npos);
-  EXPECT_NE(page.find("<td>L1tex.ways</td><td>[4]</td><td>[3]</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>L1tex.ways<td>[4]<td>[3]"), std::string::npos);
 }
 
 TEST(Comparison, ListsWhatDiffersFromTheFirst) {
@@ -832,7 +832,7 @@ TEST(Comparison, ListsWhatDiffersFromTheFirst) {
   one.caches["L2"] = small_cache();
   one.shared_memory.emplace().banks = 32;
   const std::string page = comparison_page({{.name = "One", .profile = &one}, {.name = "Two", .profile = &two}});
-  EXPECT_NE(page.find("<td>L1tex.line_bytes</td><td>32</td><td>64</td><td>differs</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>L1tex.line_bytes<td>32<td>64<td>differs"), std::string::npos);
   EXPECT_NE(page.find("<p>Of One alone, not of Two: L2, shared_memory.</p>"), std::string::npos);
   EXPECT_EQ(page.find("Of Two alone"), std::string::npos);
 }

@@ -172,9 +172,9 @@ class Report(harness.ProgramTest):
         self.expect(0, "survey", "--target", "L1tex", "--devices", devices, "-o", "fleet.yaml")
         page = self.expect(0, "report", "fleet.yaml").stdout
         self.assertIn("fleet of 3 devices", page)
-        self.assertIn("<td>L1tex.line_bytes</td>", page)
-        self.assertIn('<th scope="col">leaves that deviate</th>', page)
-        self.assertNotIn('<th scope="col">failure</th>', page)
+        self.assertIn("<td>L1tex.line_bytes<td>", page)
+        self.assertIn('<th scope="col">leaves that deviate', page)
+        self.assertNotIn('<th scope="col">failure', page)
 
     def test_a_whole_gpu_is_small_and_soon_there(self):
         files = [str(each) for each in sorted(RECORDED.glob("*.yaml"))]

@@ -220,7 +220,6 @@ LevelClassifier::LevelClassifier(std::span<const float> known_hits, std::span<co
     try_common_noise(hits, misses, next_level);
   }
   settle_miss_median(misses, next_level, evicted.size());
-  measure_overlap();
   tabulate();
   count_misreads(hits, misses);
   count_delays(misses);
@@ -310,11 +309,11 @@ void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vect
 }
 
 double LevelClassifier::log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
-                                       double share_of_other) const {
+                                       double share_of_other, const Mixture& strays) {
   return std::accumulate(sample.counted.begin(), sample.counted.end(), 0.0, [&](double sum, const auto& entry) {
     const double x = entry.first;
     return sum + entry.second * std::log((1 - share_of_other) * density(level, x) + share_of_other * density(other, x) +
-                                         stray_density + density(strays_, x));
+                                         stray_density + density(strays, x));
   });
 }
 
@@ -323,12 +322,7 @@ double LevelClassifier::log_likelihood(const Sample& sample, const Mixture& leve
 LevelClassifier::Mixture LevelClassifier::find_noise(const std::vector<float>& values) {
   const Mixture none;
   std::array<Sample, 1> whole{Sample(values, 1.0)};
-  const auto likelihood = [&](const Mixture& mixture) {
-    return std::accumulate(
-        whole.front().counted.begin(), whole.front().counted.end(), 0.0, [&](double sum, const auto& entry) {
-          return sum + entry.second * std::log(density(mixture, static_cast<double>(entry.first)) + stray_density);
-        });
-  };
+  const auto likelihood = [&](const Mixture& mixture) { return log_likelihood(whole.front(), mixture, none, 0, none); };
   const double price = 1.5 * std::log(whole.front().size()) + surely_better;
   Mixture found = find_components(values);
   while (!found.empty() && found.size() < most_components) {
@@ -373,8 +367,9 @@ void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std
   const Sample of_misses(misses, 0.0);
   const Sample of_next_level(next_level, 0.0);
   const auto of_both = [&](const Mixture& hit, const Mixture& miss, double misread_hits, double misread_misses) {
-    return log_likelihood(of_hits, hit, miss, misread_hits) + log_likelihood(of_misses, miss, hit, misread_misses) +
-           log_likelihood(of_next_level, miss, hit, misread_misses);
+    return log_likelihood(of_hits, hit, miss, misread_hits, strays_) +
+           log_likelihood(of_misses, miss, hit, misread_misses, strays_) +
+           log_likelihood(of_next_level, miss, hit, misread_misses, strays_);
   };
   const double gap = miss_median_ - hit_median_;
   Mixture misses_then;
@@ -394,6 +389,7 @@ void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std
     hits_ = noise;
     misses_ = std::move(misses_then);
     fit_levels(hits, misses, next_level);
+    measure_overlap();
   }
 }
 

@@ -153,8 +153,8 @@ class LevelClassifier {
 
   [[nodiscard]] static double density(const Mixture& mixture, double x);
   [[nodiscard]] static double density(const Mixture& mixture, const Shift& shift, double x);
-  [[nodiscard]] double log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
-                                      double share_of_other) const;
+  [[nodiscard]] static double log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
+                                             double share_of_other, const Mixture& strays);
   static void refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples);
   static void add_components(Mixture& found, std::vector<float> values, double least_share);
   [[nodiscard]] static Mixture find_components(std::vector<float> values);

@@ -64,6 +64,11 @@ class Starts {
   Reach reach_beyond_nearer(Reach reach) { return std::exchange(reach_, reach); }
   [[nodiscard]] Reach reach_beyond_nearer() const { return reach_; }
 
+  // Loads that are known to hit go over so many lines in turn: one, loaded again and again, where no more are known to
+  // fit together.
+  void hit_in_turn(std::size_t lines) { lines_hit_in_turn_ = lines; }
+  [[nodiscard]] std::size_t lines_hit_in_turn() const { return lines_hit_in_turn_; }
+
   // From here on only the first so many bytes of the buffer are asked about.
   void stay_within(std::uint64_t bytes) { buffer_.bytes = std::min(buffer_.bytes, bytes); }
 
@@ -99,6 +104,7 @@ class Starts {
   Primer primer_;
   model::Circumstances circumstances_;
   Reach reach_ = Reach::wide;
+  std::size_t lines_hit_in_turn_ = 1;
   std::uint64_t flood_stride_bytes_ = 32;
   std::uint64_t flood_block_bytes_ = 4096;
   unsigned flood_repeats_ = 1;

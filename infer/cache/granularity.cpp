@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "infer/asking/statistics.hpp"
@@ -125,9 +126,16 @@ std::vector<model::Question> known_hits(const Asker& device, std::size_t loads) 
   // Hits in a nearer level are hits, too, but few.
   const auto& nearer_bytes = device.buffer().nearer_bytes;
   const std::size_t near_loads = nearer_bytes ? loads / 8 : loads;
+  const std::size_t in_turn = device.lines_hit_in_turn();
   for (std::uint64_t i = 0; i < in_places; ++i) {
-    const std::uint64_t offset = anywhere_after((i * 7 % places) * stride, stride, random);
-    questions.push_back(device.question({offset, offset}, AccessSequence(near_loads / in_places, offset)));
+    Offsets lines;
+    for (std::uint64_t k = 0; k < in_turn; ++k) {
+      lines.push_back(anywhere_after(((i + k) * 7 % places) * stride, stride, random));
+    }
+    AccessSequence laps = model::repeated(lines, near_loads / in_places / in_turn + 1);
+    laps.resize(near_loads / in_places);
+    // Once more than one of them has to be loaded to stay, for each that may have to give way before.
+    questions.push_back(device.question(model::repeated(lines, 1 + in_turn), std::move(laps)));
   }
   if (nearer_bytes) {
     const Reach reach = device.reach_beyond_nearer();
@@ -305,6 +313,49 @@ bool hit_more_often(const std::vector<float>& first_touches, const LevelClassifi
          binomial_upper_tail(hits, first_touches.size(), classifier.miss_misread_rate()) < by_chance;
 }
 
+// Whether so many lines hit in turn. Half of all misses take longer than their median, and hardly any hit.
+bool lines_hit_in_turn(Asker& asker, const LevelClassifier& classifier) {
+  constexpr double most_misses = 0.05;
+  constexpr double most_misses_of_a_line = 0.25;
+  const std::size_t lines = asker.lines_hit_in_turn();
+  double loads = 0;
+  double slow_loads = 0;
+  bool each_hits = true;
+  for (const std::vector<float>& answer : asker.latencies(known_hits(asker, 4 * hit_looks))) {
+    std::vector<double> slow_of_line(lines);
+    for (std::size_t i = 0; i < answer.size(); ++i) {
+      const bool is_slow =
+          answer[i] >= classifier.miss_median_cycles() && classifier.read(answer[i]) != Reading::unclear;
+      slow_of_line[i % lines] += is_slow ? 1 : 0;
+    }
+    const double laps = static_cast<double>(answer.size()) / static_cast<double>(lines);
+    each_hits = each_hits && 2 * std::ranges::max(slow_of_line) <= most_misses_of_a_line * laps;
+    loads += static_cast<double>(answer.size());
+    slow_loads += std::reduce(slow_of_line.begin(), slow_of_line.end());
+  }
+  return each_hits && 2 * slow_loads <= most_misses * loads;
+}
+
+// Where levels overlap, much depends on how latencies are spread, and lines in turn may be answered a little later, or
+// less evenly, than one again and again. So hits are looked at in laps, over the most lines that hit in turn.
+void look_at_hits_in_turn(Asker& asker, const LevelClassifier& classifier) {
+  constexpr double overlap_worth_a_closer_look = 1e-3;
+  if (asker.buffer().nearer_bytes || !classifier.levels_are_apart() ||
+      classifier.overlap() < overlap_worth_a_closer_look) {
+    return;
+  }
+  try {
+    for (const std::size_t lines : {8U, 4U, 2U}) {
+      asker.hit_in_turn(lines);
+      if (lines_hit_in_turn(asker, classifier)) {
+        return;
+      }
+    }
+  } catch (const QuestionRefused&) {  // as recordings do
+  }
+  asker.hit_in_turn(1);
+}
+
 bool tells_levels(const LevelClassifier& classifier) {
   return classifier.levels_are_apart() && !classifier.misreads_are_too_frequent();
 }
@@ -354,6 +405,7 @@ LevelClassifier calibrate(Asker& asker, Spans spans) {
   }
   // Where readings were wrong, it must be known well how often, to tell that from rare real misses.
   if (!is_crisp(classifier)) {
+    look_at_hits_in_turn(asker, classifier);
     looks.look_longer();
     classifier = looks.fit();
     if (asker.reach_beyond_nearer() == Reach::wide && asker.buffer().nearer_bytes && !tells_levels(classifier)) {

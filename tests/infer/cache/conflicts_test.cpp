@@ -10,10 +10,14 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
 #include "tests/infer/calibrated.hpp"
+#include "tests/infer/foreign_device.hpp"
 #include "tests/infer/noisy_device.hpp"
 
 namespace gpuinfer::infer {
@@ -132,6 +136,38 @@ TEST(Conflicts, TooManyMisreadsAreSaidToBeTooMany) {
     print("misreads beyond 2 %", Policy::lru, tally);
     EXPECT_EQ(tally.unknown, tally.runs) << misreads;
     EXPECT_EQ(tally.falsely_overflow + tally.falsely_fit, 0U) << misreads;
+  }
+}
+
+// One set, whose lines answer a little quicker, and more evenly, while the same one is loaded again and again.
+class QuickRepeats final : public foreign::Cache {
+ public:
+  explicit QuickRepeats(std::size_t ways) : set_(ways, foreign::lru) {}
+
+  unsigned load(std::uint64_t address) override {
+    const std::uint64_t line = address / line_bytes;
+    const bool is_repeat = std::exchange(last_, line) == line;
+    return !set_.load(line) ? 2U : is_repeat ? 0U : 1U;
+  }
+
+ private:
+  foreign::OrderedSet set_;
+  std::optional<std::uint64_t> last_;
+};
+
+// Calibration loads single lines again and again; laps do not, and meet latencies between the levels more often.
+TEST(Conflicts, HitsThatWaitLongerInLapsAreNoMisses) {
+  const std::vector<foreign::Level> levels{{.cycles = 281.8, .deviation_cycles = 1.5},
+                                           {.cycles = 283.1, .deviation_cycles = 2.8},
+                                           {.cycles = 293, .deviation_cycles = 2.7}};
+  foreign::Device device([] { return std::make_unique<QuickRepeats>(16); }, levels, 1U << 17U);
+  const Settings settings;
+  Interrogator interrogator = calibrated(device, settings);
+  ASSERT_TRUE(interrogator.classifier().levels_are_apart());
+  Conflicts conflicts(interrogator, 1);
+  for (int time = 0; time < 20; ++time) {
+    EXPECT_FALSE(conflicts.overflow(lines(16)));
+    EXPECT_TRUE(conflicts.overflow(lines(17)));
   }
 }
 

@@ -13,11 +13,15 @@ std::string not_offered(const std::string& target, const std::string& source) {
 
 std::map<StartState, std::string> refused_states(const std::set<StartState>& reached, const std::string& target,
                                                  const std::string& source) {
+  std::string offered;
+  for (const StartState state : reached) {
+    offered += (offered.empty() ? "`" : ", `") + std::string(to_string(state)) + "`";
+  }
   std::map<StartState, std::string> refusals;
   for (const StartState state : {StartState::clean, StartState::invalidated, StartState::flooded, StartState::keep}) {
     if (!reached.contains(state)) {
       refusals[state] = target + " on " + source + " does not support start state `" + std::string(to_string(state)) +
-                        "`; ask with another";
+                        "`; ask with " + (offered.empty() ? "another target" : offered);
     }
   }
   return refusals;

@@ -3,6 +3,7 @@
 #include "infer/cache/rare_departures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numeric>
@@ -16,6 +17,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/policy/policy_questions.hpp"
+#include "model/access_sequence.hpp"
 #include "model/index_function.hpp"
 
 namespace gpuinfer::infer {
@@ -360,7 +362,11 @@ class RareDepartureSearch {
         return found;
       }
     }
-    return std::nullopt;
+    try {
+      return judge(long_stays());
+    } catch (const QuestionRefused&) {  // by a recording, of which all that is above has been answered
+      return std::nullopt;
+    }
   }
 
  private:
@@ -501,6 +507,33 @@ class RareDepartureSearch {
     if (record.empty()) {
       record = pool.all();
     }
+    return question_over(device_, std::move(pool), std::move(record));
+  }
+
+  // Longer than all other sequences, and in between one line is loaded again and again: what ages while others are
+  // loaded, or changes after so many loads from a clean start, shows here.
+  FreshQuestion long_stays() {
+    constexpr std::array<std::size_t, 4> stays{256, 1024, 4096, 8192};
+    constexpr std::size_t fewest_loads = std::size_t{1} << 15U;
+    model::Random random = stream(device_.settings(), "long stays");
+    std::vector<std::uint32_t> asked(order_.size());
+    for (const std::uint32_t set : next_sets(most_chased_ways)) {
+      const std::uint32_t ways = (*cache_.ways)[set];
+      asked[set] = ways + (ways + 1) / 2;
+    }
+    Pool pool = pool_of_lines(device_, cache_, asked, everywhere, random);
+    const Offsets lines = pool.all();
+    AccessSequence record;
+    const auto walk = [&](std::size_t loads) {
+      for (const std::uint32_t line : model::returning_walk(static_cast<std::uint32_t>(lines.size()), loads, random)) {
+        record.push_back(lines[line]);
+      }
+    };
+    for (const std::size_t stay : stays) {
+      walk(2 * lines.size());
+      record.insert(record.end(), stay, record.back());
+    }
+    walk(std::max(2 * lines.size(), fewest_loads - std::min(fewest_loads, record.size())));
     return question_over(device_, std::move(pool), std::move(record));
   }
 

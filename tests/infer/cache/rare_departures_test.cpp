@@ -10,7 +10,9 @@
 #include <array>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <list>
+#include <unordered_map>
 
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/infer_cache.hpp"
@@ -34,6 +36,9 @@ class Departing final : public model::Answerer {
     facts_.targets = {"L1tex"};
     facts_.buffer = {.bytes = 1U << 18U, .address = model::Address{0}, .raster = {}, .nearer_bytes = {}};
   }
+
+  // A line that was not loaded for so many loads of any lines is gone.
+  void forget_lines_after(std::uint64_t loads) { loads_until_forgotten_ = loads; }
 
   // So many loads are read right.
   void misread_only_after(std::uint64_t loads) { read_right_ = loads; }
@@ -64,6 +69,9 @@ class Departing final : public model::Answerer {
   bool misses(std::uint64_t offset) {
     const std::uint64_t line = offset / line_bytes;
     std::list<std::uint64_t>& set = lines_.at(line % set_count);
+    ++loads_;
+    std::erase_if(set, [&](std::uint64_t each) { return loads_ - last_load_[each] > loads_until_forgotten_; });
+    last_load_[line] = loads_;
     const auto found = std::find(set.begin(), set.end(), line);
     const bool is_miss = found == set.end();
     if (is_miss && departs_(++fills_, line, random_)) {
@@ -83,6 +91,9 @@ class Departing final : public model::Answerer {
   double misread_share_;
   std::uint64_t read_right_ = 0;
   std::uint64_t recorded_ = 0;
+  std::uint64_t loads_until_forgotten_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t loads_ = 0;
+  std::unordered_map<std::uint64_t, std::uint64_t> last_load_;  // by line
   model::Random random_;
   model::DeviceFacts facts_;
   std::array<std::list<std::uint64_t>, set_count> lines_;
@@ -159,6 +170,17 @@ TEST(RareDepartures, AreNotMadeOfMisreadsThatCalibrationDidNotMeet) {
     settings.seed = seed;
     const CacheFinding finding = infer_cache(device, "L1tex", settings);
     EXPECT_TRUE(is_resolved(finding, "replacement")) << "seed " << seed << '\n' << text_of(finding);
+  }
+}
+
+// Random loads of a small cache come back to each line long before.
+TEST(RareDepartures, LinesThatAreForgottenWhileOthersAreLoadedContradict) {
+  for (const std::uint64_t loads : {500U, 5000U}) {
+    Departing device(never, 0, 1);
+    device.forget_lines_after(loads);
+    const CacheFinding finding = infer_cache(device, "L1tex", {});
+    EXPECT_FALSE(is_resolved(finding, "replacement")) << loads << '\n' << text_of(finding);
+    EXPECT_TRUE(is_resolved(finding, "ways"));
   }
 }
 

@@ -30,11 +30,6 @@ constexpr std::uint64_t more_histories = 500;
 // A fill that is left out of a simulation shows more than most other departures do.
 constexpr double as_visible = 0.5;
 
-// The largest mean of a Poisson distribution that leaves so few events plausible.
-double most_expected(std::size_t events, double confidence) {
-  return boost::math::gamma_p_inv(static_cast<double>(events) + 1, confidence);
-}
-
 // What an access says for "loads go either way here" against "loads go as predicted", by its log likelihood ratio.
 double either_way(double against_prediction) { return std::log(0.5 + 0.5 * std::exp(against_prediction)); }
 
@@ -75,6 +70,10 @@ double against_prediction(std::optional<bool> is_miss, double log_ratio) {
 }
 
 }  // namespace
+
+double most_expected(std::size_t events, double confidence) {
+  return boost::math::gamma_p_inv(static_cast<double>(events) + 1, confidence);
+}
 
 bool misreads_are_independent(const LevelClassifier& classifier) {
   constexpr double most_overlap = 1e-3;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -13,9 +14,12 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/asking/thresholds.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/cache/conclude.hpp"
+#include "infer/cache/granularity.hpp"
 #include "infer/cache/mixed_questions.hpp"
+#include "infer/cache/rare_departures.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -40,12 +44,12 @@ std::uint64_t histories_of(const CacheDescription& cache, std::uint64_t where_ch
 
 // Of a few sets, which such a walk fills in a few hundred accesses.
 FreshQuestion question_over_sets(const Interrogator& device, const CacheDescription& cache, std::size_t sets,
-                                 double footprint, std::size_t accesses, model::Random& random) {
+                                 double footprint, std::size_t accesses, StrideExponent lying, model::Random& random) {
   std::vector<std::uint32_t> order(cache.ways->size());
   std::iota(order.begin(), order.end(), 0U);
   random.shuffle(order);
   order.resize(std::min(order.size(), sets));
-  Pool pool = pool_of_sets(device, cache, footprint, order, everywhere, random);
+  Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
   const std::size_t lines = pool.all().size();
   return mixed_question(device, cache, std::move(pool), std::max(accesses, 10 * lines), random);
 }
@@ -140,8 +144,9 @@ class RuleSearch {
     std::size_t most_pairs = 0;
     for (const double footprint : footprints) {
       const std::size_t sets = 1 + random_.below(2);
-      Candidate candidate{.question = question_over_sets(*device_, *cache_, sets, footprint, accesses, random_),
-                          .predicted = {}};
+      Candidate candidate{
+          .question = question_over_sets(*device_, *cache_, sets, footprint, accesses, everywhere, random_),
+          .predicted = {}};
       for (const Hypothesis& each : alive_) {
         candidate.predicted.push_back(
             predicted_loads(*device_, with_rule(*cache_, each.rule), candidate.question, histories_of(*cache_, 100)));
@@ -313,12 +318,106 @@ FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription
     }
   };
   for (const double footprint : footprints) {
-    judge(question_over_sets(device, cache, sets, footprint, accesses, random));
+    // Side by side, too: what a store does to the line next to it shows there only.
+    for (const StrideExponent lying : {everywhere, side_by_side}) {
+      judge(question_over_sets(device, cache, sets, footprint, accesses, lying, random));
+    }
     if (cache.sweep) {
       judge(mixed_question(device, cache, pool_of_store(device, cache, footprint, random), accesses, random));
     }
   }
   return check;
+}
+
+// What single answers to many sequences say of stores that do otherwise now and then, by chance or by a counter.
+struct StoreTally {
+  std::size_t judged = 0;       // loads
+  std::size_t wrong = 0;        // of them
+  std::size_t misses = 0;       // of them, predicted ones
+  double stores_that_show = 0;  // had they done otherwise
+
+  // With 99 %, more frequent departures are excluded.
+  [[nodiscard]] double departures_below() const {
+    return stores_that_show == 0 ? 1 : std::min(1.0, most_expected(wrong, excluded_at) / stores_that_show);
+  }
+};
+
+// How a store might do otherwise: as if there were none, or as a load.
+enum class OtherwiseAs : std::uint8_t { nothing, load };
+
+// Whether a load shows that the recorded access `place`, a store, did otherwise.
+bool shows(const Interrogator& device, const CacheDescription& cache, const FreshQuestion& fresh, std::size_t place,
+           OtherwiseAs otherwise, const Predicted& predicted) {
+  FreshQuestion other = fresh;
+  std::vector<std::uint32_t>& stores = other.question.circumstances.stores;
+  const auto number = static_cast<std::uint32_t>(fresh.question.warm.size() + place);
+  stores.erase(std::ranges::lower_bound(stores, number));
+  if (otherwise == OtherwiseAs::nothing) {
+    other.question.record.erase(other.question.record.begin() + static_cast<std::ptrdiff_t>(place));
+    for (std::uint32_t& store : stores) {
+      store -= store > number ? 1U : 0U;
+    }
+  }
+  Predicted departing = predicted_loads(device, cache, other, 1);
+  if (otherwise == OtherwiseAs::nothing) {
+    departing.insert(departing.begin() + static_cast<std::ptrdiff_t>(place), PredictedLoad{});
+  }
+  departing[place] = {};
+  return differ(predicted, departing);
+}
+
+// Asks until departures more frequent than once in settings().fills_to_test stores are excluded, or that is not worth
+// its accesses.
+StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
+  constexpr std::array footprints{1.2, 1.5, 2.0, 3.0};
+  constexpr std::size_t accesses = 1000;
+  constexpr std::size_t most_sets = 4;
+  constexpr std::size_t tried_of_question = 4;
+  model::Random random = stream(device.settings(), "rare departures of stores");
+  const auto wanted = static_cast<double>(device.settings().fills_to_test);
+  const std::size_t most_accesses = 40 * device.settings().fills_to_test;
+  StoreTally tally;
+  std::size_t asked = 0;
+  for (std::size_t number = 0; asked < most_accesses && tally.departures_below() * wanted > 1; ++number) {
+    const FreshQuestion fresh =
+        question_over_sets(device, cache, 1 + random.below(most_sets), footprints[number % footprints.size()], accesses,
+                           number % 2 == 0 ? everywhere : side_by_side, random);
+    const Predicted predicted = predicted_loads(device, cache, fresh, histories_of(cache, 1));
+    const std::vector<float> cycles = ask_times(device, {&fresh, 1}, 1).front();
+    asked += cycles.size();
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      const Reading reading = device.classifier().read(cycles[i]);
+      if (predicted[i].misses && reading != Reading::unclear) {
+        ++tally.judged;
+        tally.misses += *predicted[i].misses ? 1U : 0U;
+        tally.wrong += *predicted[i].misses != (reading == Reading::miss) ? 1U : 0U;
+      }
+    }
+    const std::vector<std::uint32_t>& stores = fresh.question.circumstances.stores;
+    double shown = 0;
+    for (std::size_t i = 0; i < tried_of_question && !stores.empty(); ++i) {
+      const std::size_t place = stores[random.below(stores.size())] - fresh.question.warm.size();
+      shown += shows(device, cache, fresh, place, i % 2 == 0 ? OtherwiseAs::nothing : OtherwiseAs::load, predicted)
+                   ? 1.0 / tried_of_question
+                   : 0;
+    }
+    tally.stores_that_show += shown * static_cast<double>(stores.size());
+  }
+  return tally;
+}
+
+// Empty: misreads explain what is read otherwise.
+std::string departures_of(const Interrogator& device, const StoreTally& tally) {
+  const LevelClassifier& classifier = device.classifier();
+  const double share_of_misses =
+      static_cast<double>(tally.misses) / static_cast<double>(std::max<std::size_t>(1, tally.judged));
+  const double misread =
+      share_of_misses * classifier.miss_misread_bound() + (1 - share_of_misses) * classifier.hit_misread_bound();
+  if (tally.wrong == 0 || binomial_upper_tail(tally.wrong, tally.judged, misread) > least_p_value) {
+    return {};
+  }
+  return "of " + std::to_string(tally.judged) + " loads in fresh sequences of loads and stores " +
+         std::to_string(tally.wrong) + " are not predicted, now these and now those: some stores do otherwise";
 }
 
 template <class Value>
@@ -383,6 +482,17 @@ std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>&
     claim.alternatives = rules;
     return "of " + std::to_string(check.accesses) + " loads in fresh sequences of loads and stores " +
            std::to_string(wrong) + " are not predicted";
+  }
+  if (model::is_deterministic(*cache.replacement) && misreads_are_independent(device.classifier())) {
+    const StoreTally tally = tally_stores(device, with_rule(cache, rules.front()));
+    if (tally.wrong > 0) {
+      look_at_misreads(device);  // which may be more frequent than was known
+    }
+    if (std::string departures = departures_of(device, tally); !departures.empty()) {
+      claim.alternatives = rules;
+      return departures;
+    }
+    claim.bound = bound_of(tally.departures_below());
   }
   const FoundWrite found = find_write(device, cache, rules.front());
   Store rule = rules.front();

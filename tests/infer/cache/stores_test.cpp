@@ -8,6 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
+
 #include "infer/cache/infer_cache.hpp"
 #include "model/cache_simulator.hpp"
 #include "tests/infer/calibrated.hpp"
@@ -110,10 +114,13 @@ TEST(InferStores, WhatThePolicyDoesNotHeedStaysOpen) {
   }
 }
 
-// Every other stretch of 64 bytes is loaded where it should be stored to.
+// Some places are loaded where they should be stored to.
 class SomeStoresAreLoads final : public model::Answerer {
  public:
-  explicit SomeStoresAreLoads(std::unique_ptr<model::Answerer> device) : device_(std::move(device)) {}
+  using IsLoad = std::function<bool(std::uint64_t offset)>;
+
+  SomeStoresAreLoads(std::unique_ptr<model::Answerer> device, IsLoad is_load)
+      : device_(std::move(device)), is_load_(std::move(is_load)) {}
   [[nodiscard]] const model::DeviceFacts& facts() const override { return device_->facts(); }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Question> changed(questions.begin(), questions.end());
@@ -121,7 +128,7 @@ class SomeStoresAreLoads final : public model::Answerer {
       std::erase_if(question.circumstances.stores, [&](std::uint32_t number) {
         const std::size_t warm = question.warm.size();
         const std::uint64_t offset = number < warm ? question.warm[number] : question.record[number - warm];
-        return (offset & 64U) != 0;
+        return is_load_(offset);
       });
     }
     return device_->ask(changed);
@@ -129,15 +136,98 @@ class SomeStoresAreLoads final : public model::Answerer {
 
  private:
   std::unique_ptr<model::Answerer> device_;
+  IsLoad is_load_;
 };
 
 TEST(InferStores, StoresThatFollowNoRuleStayOpen) {
   for (const Store& rule : {passing(true), allocating(false, 4, true), allocating(true, 32, false)}) {
-    SomeStoresAreLoads device(device_of(sectored_cache("lru", rule), noise));
+    SomeStoresAreLoads device(device_of(sectored_cache("lru", rule), noise),
+                              [](std::uint64_t offset) { return (offset & 64U) != 0; });
     const CacheFinding finding = infer_cache(device, "L1tex", {});
     EXPECT_FALSE(is_resolved(finding, "store")) << text_of(finding);
     EXPECT_FALSE(finding.cache.store);
     EXPECT_TRUE(is_resolved(finding, "replacement")) << "loads do as before";
+  }
+}
+
+TEST(InferStores, StoresThatDoOtherwiseNowAndThenStayOpen) {
+  for (const unsigned one_in : {50U, 500U}) {
+    model::Random random(20261128);
+    SomeStoresAreLoads device(device_of(sectored_cache("lru", passing(true))),
+                              [&](std::uint64_t) { return random.below(one_in) == 0; });
+    const CacheFinding finding = infer_cache(device, "L1tex", {});
+    EXPECT_FALSE(is_resolved(finding, "store")) << one_in << '\n' << text_of(finding);
+    EXPECT_TRUE(is_resolved(finding, "replacement"));
+  }
+}
+
+TEST(InferStores, ARuleIsTestedToTheBoundThatIsAskedFor) {
+  const CacheFinding finding = infer_cache(*device_of(sectored_cache("lru", passing(true))), "L1tex", {});
+  ASSERT_TRUE(is_resolved(finding, "store"));
+  const auto& bound = finding.evidence.leaves.at("store").bound;
+  ASSERT_TRUE(bound);
+  EXPECT_LE(bound->departures_below, 1.0 / 2000);
+}
+
+// LRU in two sets of two ways. A store moves its line to the front where it is there, and drops the other line of an
+// aligned pair, which lies in the other set.
+class StoresDropTheNextLine final : public model::Answerer {
+ public:
+  StoresDropTheNextLine() {
+    facts_.name = "tested";
+    facts_.targets = facts_.stored_targets = {"L1tex"};
+    facts_.buffer = {.bytes = 1U << 16U, .address = model::Address{0}, .raster = {}, .nearer_bytes = {}};
+  }
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
+  [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
+    std::vector<model::Answer> answers;
+    for (const model::Question& question : questions) {
+      if (question.state == model::StartState::clean) {
+        sets_ = {};
+      }
+      const std::vector<model::AccessKind> kinds = model::kinds_of(question);
+      std::vector<float> cycles;
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        const std::size_t warm = question.warm.size();
+        const float taken = access(i < warm ? question.warm[i] : question.record[i - warm], kinds[i]);
+        if (i >= warm) {
+          cycles.push_back(taken);
+        }
+      }
+      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+    }
+    return answers;
+  }
+
+ private:
+  static constexpr std::size_t ways = 2;
+
+  float access(std::uint64_t offset, model::AccessKind kind) {
+    const std::uint64_t line = offset / line_bytes;
+    std::vector<std::uint64_t>& set = sets_[line % sets_.size()];
+    const bool is_miss = std::erase(set, line) == 0;
+    if (kind == model::AccessKind::store) {
+      std::erase(sets_[(line ^ 1U) % sets_.size()], line ^ 1U);
+    }
+    if (!is_miss || kind == model::AccessKind::load) {
+      set.insert(set.begin(), line);
+      set.resize(std::min(set.size(), ways));
+    }
+    return is_miss ? 220 : 100;
+  }
+
+  model::DeviceFacts facts_;
+  std::array<std::vector<std::uint64_t>, 2> sets_;
+};
+
+TEST(InferStores, StoresThatReachTheNextLineStayOpen) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Settings settings;
+    settings.seed = seed;
+    StoresDropTheNextLine device;
+    const CacheFinding finding = infer_cache(device, "L1tex", settings);
+    EXPECT_FALSE(is_resolved(finding, "store")) << text_of(finding);
+    EXPECT_TRUE(is_resolved(finding, "replacement")) << text_of(finding);
   }
 }
 

@@ -3,6 +3,8 @@
 #include "infer/cache/outer_policy.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,9 +14,12 @@
 #include "infer/asking/stream.hpp"
 #include "infer/cache/fresh_questions.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/outer_laps.hpp"
 #include "infer/cache/past_nearer_level.hpp"
 #include "infer/cache/rare_departures.hpp"
+#include "infer/cache/set_map.hpp"
 #include "infer/policy/replacement_fit.hpp"
+#include "model/access_sequence.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
@@ -35,6 +40,9 @@ constexpr std::size_t loads_of_a_sequence = 384;
 constexpr std::size_t enough_events = 16;
 
 constexpr std::uint64_t histories_of_a_set = 48;  // large ones have many states
+
+// A few sets may be odd because something else lies in them, or because the nearer level keeps lines of theirs.
+constexpr std::size_t one_of_sets_may_be_odd = 4;
 
 // Who asks for the level tells how far it is.
 Settings silent(Settings settings) {
@@ -74,6 +82,59 @@ std::vector<bool> sets_of(const std::vector<ConflictClass>& drawn, const Interro
     is_asked[model::set_of(index, asker.address_of(set.lines.front()))] = true;
   }
   return is_asked;
+}
+
+// Lines of all sets, or of as many as may be asked of, drawn at random; each comes back when at least half of the
+// others were loaded in between, which drive it out of the nearer level. So each load gets to the level behind, and no
+// loads in between, as PastNearerLevel has them, hide what lies beside that level.
+struct LateReturns {
+  AccessSequence warm;
+  AccessSequence record;
+};
+
+std::optional<LateReturns> drawn_late_returns(Interrogator& asker, const model::CacheDescription& cache,
+                                              model::Random& random) {
+  constexpr std::size_t most_lines = 8192;
+  constexpr std::size_t times_each_before = 4;
+  constexpr std::size_t times_each = 16;
+  constexpr std::size_t times_each_of_few = 64;
+  constexpr std::size_t loads_of_few = std::size_t{1} << 16U;
+  std::vector<std::uint32_t> order(cache.ways->size());
+  std::iota(order.begin(), order.end(), 0U);
+  random.shuffle(order);
+  std::vector<std::uint32_t> wanted(cache.ways->size());
+  std::size_t lines_wanted = 0;
+  for (const std::uint32_t set : order) {
+    const std::uint32_t ways = (*cache.ways)[set];
+    const std::uint32_t lines = ways + 1 + static_cast<std::uint32_t>(random.below(1 + ways / 2));
+    if (lines_wanted > 0 && lines_wanted + lines > most_lines) {
+      break;
+    }
+    wanted[set] = lines;
+    lines_wanted += lines;
+  }
+  Offsets by_recency;  // the one that came last at the end
+  for (const Offsets& of_set : LinesOfSets(asker, *cache.index, *cache.line_bytes).draw(wanted, random)) {
+    by_recency.insert(by_recency.end(), of_set.begin(), of_set.end());
+  }
+  random.shuffle(by_recency);
+  const std::size_t half = by_recency.size() / 2;
+  if (half < 2 * OuterLaps(asker, *cache.line_bytes).lines_past_nearer_level()) {
+    return std::nullopt;
+  }
+  const auto walk = [&](std::size_t loads) {
+    AccessSequence sequence(loads);
+    for (std::uint64_t& offset : sequence) {
+      const auto place = by_recency.begin() + static_cast<std::ptrdiff_t>(random.below(by_recency.size() - half));
+      offset = *place;
+      std::rotate(place, place + 1, by_recency.end());
+    }
+    return sequence;
+  };
+  AccessSequence warm = walk(times_each_before * by_recency.size());
+  const std::size_t loads =
+      std::clamp(loads_of_few, times_each * by_recency.size(), times_each_of_few * by_recency.size());
+  return LateReturns{.warm = std::move(warm), .record = walk(loads)};
 }
 
 Interrogator interrogator_of(PastNearerLevel& level, const Interrogator& device, const Settings& settings) {
@@ -217,6 +278,14 @@ class OuterPolicy {
       }
       loads += predicted.size();
     }
+    if (!contradiction && !departs(inner_, tally)) {
+      claim.reason = contradiction_of_late_returns();
+    }
+    if (!claim.reason.empty()) {
+      claim.value.reset();
+      asker_->learned(claim.reason);
+      return;
+    }
     claim.details.fresh_set_loads = loads;
     claim.details.fresh_set_loads_wrong = tally.mispredicted();
     claim.details.fresh_set_misses = tally.fills();
@@ -230,6 +299,108 @@ class OuterPolicy {
                                        " loads are as predicted"
                                  : claim.reason) +
                     left_out);
+  }
+
+  // Sets of which at least two loads are read otherwise than predicted each time that the sequence is asked.
+  std::map<std::uint32_t, AccessSequence> odd_sets(const LateReturns& returns) {
+    constexpr std::size_t times = 3;
+    PastNearerLevel level(*asker_, *cache_.index, *cache_.line_bytes, std::vector<bool>(cache_.ways->size(), true));
+    Interrogator all_sets = interrogator_of(level, *asker_, settings_);
+    const FreshQuestion fresh{.primer = {}, .question = all_sets.question_unflooded(returns.warm, returns.record)};
+    const auto predicted = predicted_misses(all_sets, cache_, fresh, histories_of_a_set);
+    std::vector<std::size_t> wrong(predicted.size());
+    for (const std::vector<float>& cycles : ask_times(all_sets, {&fresh, 1}, times)) {
+      const std::vector<Reading> readings = all_sets.classifier().readings(cycles);
+      for (std::size_t i = 0; i < readings.size(); ++i) {
+        wrong[i] += is_wrong(predicted[i], readings[i]) ? 1U : 0U;
+      }
+    }
+    std::map<std::uint32_t, AccessSequence> odd;
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+      if (wrong[i] == times) {
+        odd[set_of(returns.record[i])].push_back(returns.record[i]);
+      }
+    }
+    std::erase_if(odd, [](const auto& entry) { return entry.second.size() == 1; });
+    return odd;
+  }
+
+  [[nodiscard]] std::uint32_t set_of(std::uint64_t offset) const {
+    return model::set_of(*cache_.index, asker_->address_of(offset));
+  }
+
+  // All sets at once, without others in between: what lies beside the level, such as lines that had to go and still
+  // hit, shows in many sets; a set of another policy shows by itself, and is asked by itself then. Empty: neither does.
+  std::string contradiction_of_late_returns() {
+    constexpr std::size_t most_odd_sets = 8;
+    model::Random random = stream(settings_, "late returns to an outer level");
+    try {
+      const auto returns = drawn_late_returns(*asker_, cache_, random);
+      if (!returns) {
+        return {};
+      }
+      const auto odd = odd_sets(*returns);
+      std::vector<bool> is_loaded(cache_.ways->size());
+      for (const std::uint64_t offset : returns->record) {
+        is_loaded[set_of(offset)] = true;
+      }
+      const auto loaded = static_cast<std::size_t>(std::ranges::count(is_loaded, true));
+      if (one_of_sets_may_be_odd * odd.size() > loaded) {
+        return model::to_text(cache_.replacement.value()) + ": " + std::to_string(odd.size()) + " of " +
+               std::to_string(loaded) + " sets do otherwise when no other loads are in between";
+      }
+      std::size_t asked = 0;
+      for (const auto& [set, unused] : odd) {
+        if (asked++ < most_odd_sets && is_otherwise_by_itself(set, random)) {
+          return model::to_text(cache_.replacement.value()) + ": a set does otherwise than the rest";
+        }
+      }
+    } catch (const QuestionRefused&) {
+      return {};  // by a recording
+    }
+    return {};
+  }
+
+  bool is_otherwise_by_itself(std::uint32_t set, model::Random& random) {
+    std::vector<bool> is_asked(cache_.ways->size());
+    is_asked[set] = true;
+    PastNearerLevel level(*asker_, *cache_.index, *cache_.line_bytes, is_asked);
+    Interrogator by_itself = interrogator_of(level, *asker_, settings_);
+    std::vector<std::uint32_t> lines(cache_.ways->size());
+    lines[set] = (*cache_.ways)[set] + 1;
+    Pool pool = pool_of_lines(by_itself, cache_, lines, everywhere, random);
+    const Offsets all = pool.all();
+    const FreshQuestion fresh =
+        question_over(by_itself, std::move(pool), model::random_walk(all, loads_of_a_sequence, random));
+    const auto predicted = predicted_misses(by_itself, cache_, fresh, histories_of_a_set);
+    const Answers answers = ask_times(by_itself, {&fresh, 1}, 1);
+    // A line that something else brings now and then costs a few loads each time, another policy a share of all.
+    const std::size_t wrong_by_strangers = 2 * (*cache_.ways)[set];
+    return wrong_loads(by_itself, predicted, answers.front()) > wrong_by_strangers &&
+           contradiction_that_repeats(by_itself, cache_, fresh, predicted, answers).has_value() &&
+           !is_shared_by_itself(by_itself, all);
+  }
+
+  static std::size_t wrong_loads(const Interrogator& device, const std::vector<std::optional<bool>>& predicted,
+                                 const std::vector<float>& cycles) {
+    const std::vector<Reading> readings = device.classifier().readings(cycles);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      wrong += is_wrong(predicted[i], readings[i]) ? 1U : 0U;
+    }
+    return wrong;
+  }
+
+  static bool is_wrong(std::optional<bool> predicted, Reading reading) {
+    return predicted && reading != Reading::unclear && (reading == Reading::miss) != *predicted;
+  }
+
+  // Whether something else lies in the set, for whose lines it has room.
+  bool is_shared_by_itself(Interrogator& by_itself, const Offsets& lines) {
+    const AccessSequence fitting(lines.begin(), lines.end() - 1);
+    const AccessSequence laps = model::repeated(fitting, laps_to_settle + 18);
+    const std::vector<Reading> readings = by_itself.ask(laps, laps);
+    return std::ranges::find(readings, Reading::miss) != readings.end();
   }
 
   // In sets of few ways a fill that departs shows in one load, which is a misread as well as not where there are such.

@@ -62,7 +62,8 @@ const AccessSequence& PastNearerLevel::others_after(std::uint64_t offset) {
       others.push_back(other);
     }
   };
-  for (std::uint64_t away = line_bytes_; away < bytes && others.size() < wanted; away += line_bytes_) {
+  const bool has_others = std::ranges::find(is_asked_, false) != is_asked_.end();
+  for (std::uint64_t away = line_bytes_; has_others && away < bytes && others.size() < wanted; away += line_bytes_) {
     if (away < bytes - offset) {
       add(offset + away);
     }

@@ -20,7 +20,8 @@ namespace gpuinfer::infer {
 class PastNearerLevel final : public model::Answerer {
  public:
   // `device` outlives it and keeps count and limits. `index`: of the level that is asked about, whose lines have
-  // `line_bytes`. `is_asked`: by set, whether questions may be about it.
+  // `line_bytes`. `is_asked`: by set, whether questions may be about it; where they may be about all, no others come,
+  // and whoever asks sees to it that no line comes back soon.
   PastNearerLevel(Interrogator& device, model::IndexFunction index, std::uint64_t line_bytes,
                   std::vector<bool> is_asked);
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "infer/cache/infer_cache.hpp"
@@ -387,6 +388,20 @@ TEST(NearerLevel, SetsOfAnotherPolicyAreNotLeftOut) {
   const CacheFinding found = infer_cache(device, "L2TLB", quick());
   EXPECT_FALSE(found.cache.replacement);
   EXPECT_NE(found.evidence.leaves.at("replacement").status, EvidenceStatus::resolved);
+}
+
+// Half of the sets are asked about by themselves at most, and this one may be none of them.
+TEST(NearerLevel, ASingleSetOfAnotherPolicyIsNotOverlooked) {
+  NearerSets second(ways, modulo_set);
+  second.make_some_sets_first_in(sets);
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    Settings settings = quick();
+    settings.seed = seed;
+    const CacheFinding found = found_of(
+        second, [](std::uint32_t) { return 0; }, settings);
+    EXPECT_EQ(found.cache.ways, std::vector<std::uint32_t>(sets, ways));
+    EXPECT_FALSE(found.cache.replacement) << seed;
+  }
 }
 
 TEST(NearerLevel, SetsThatForgetTheirFirstLineAreCounted) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "model/json_text.hpp"
 #include "model/printable.hpp"
 
 namespace gpuinfer::cli {
@@ -48,7 +49,7 @@ void emit(YAML::Emitter& out, const Document& node) {
   } else if (node.is_null()) {
     out << YAML::Null;
   } else {
-    out << node.dump();
+    out << model::json_text(node);
   }
 }
 
@@ -56,7 +57,7 @@ void emit(YAML::Emitter& out, const Document& node) {
 
 std::string to_text(const Document& document, Format format) {
   if (format == Format::json) {
-    return with_escapes(document.dump(2, ' ', false, Document::error_handler_t::replace)) + '\n';
+    return with_escapes(model::json_text(document, {.indent = 2, .replaces_bytes = true})) + '\n';
   }
   YAML::Emitter out;
   emit(out, document);

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "model/printable.hpp"
 #include "model/yaml_limits.hpp"
 
@@ -148,7 +149,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 std::string quoted(const std::string& text) {
-  return with_escapes(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return with_escapes(json_text(nlohmann::json(text), {.replaces_bytes = true}));
 }
 
 // Text that is not UTF-8, or holds what YAML does not allow, could not be written back as it was read.
@@ -159,7 +160,7 @@ void check_characters(std::string_view yaml, const std::string& file) {
     const std::string text(yaml.substr(begin, end - begin));
     const bool control =
         std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' && c != '\t' && c != '\r'; });
-    if (control || nlohmann::json::parse(quoted(text)).get<std::string>() != text) {
+    if (control || parse_json(quoted(text)).get<std::string>() != text) {
       throw InputError(file + ":" + std::to_string(line) + ": holds bytes that are not UTF-8 text; remove them");
     }
     begin = end + 1;
@@ -241,7 +242,7 @@ nlohmann::ordered_json json_of(const YamlNode& node) {
     case YamlNode::Kind::null:
       return nullptr;
     case YamlNode::Kind::plain: {
-      auto value = nlohmann::ordered_json::parse(node.text, nullptr, false);
+      auto value = parse_ordered_json(node.text);
       return value.is_number() || value.is_boolean() ? value : nlohmann::ordered_json(node.text);
     }
     case YamlNode::Kind::quoted:
@@ -335,7 +336,7 @@ std::string flow_list(const std::vector<std::string>& items) {
 }
 
 std::string to_json(const YamlNode& node) {
-  return with_escapes(json_of(node).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) + "\n";
+  return with_escapes(json_text(json_of(node), {.indent = 2, .replaces_bytes = true})) + "\n";
 }
 
 }  // namespace gpuinfer::model

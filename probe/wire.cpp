@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "model/printable.hpp"
 #include "probe/disturbance_json.hpp"
 #include "probe/input_limits.hpp"
@@ -104,7 +105,7 @@ std::uint32_t narrowed(std::uint64_t number, const char* key) {
 }
 
 // Texts come from anywhere and need not be UTF-8.
-std::string line_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string line_of(const json& object) { return model::json_text(object, {.replaces_bytes = true}); }
 
 model::BufferFacts buffer_of(const json& object) {
   model::BufferFacts buffer{.bytes = whole_member(object, "buffer_bytes"),
@@ -144,7 +145,7 @@ json parse_object(const std::string& line) {
     throw InputError("lists and objects are nested more than " + std::to_string(most_json_depth) +
                      " deep; send what the protocol has");
   }
-  json object = json::parse(line, nullptr, false);
+  json object = model::parse_json(line);
   if (!object.is_object()) {
     constexpr std::size_t shown = 60;
     throw InputError(printable("'" + line.substr(0, shown) + "' is no JSON object; send one on each line"));

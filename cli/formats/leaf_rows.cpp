@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model/json_text.hpp"
 #include "model/number_text.hpp"
 #include "model/yaml_tree.hpp"
 
@@ -17,11 +18,11 @@ using Json = nlohmann::ordered_json;
 
 // Of YAML on one line.
 std::string value_text(const std::string& yaml) {
-  const Json value = Json::parse(model::to_json(model::parse_yaml(yaml, "value")));
+  const Json value = model::parse_ordered_json(model::to_json(model::parse_yaml(yaml, "value")));
   if (value.is_null()) {
     return "";
   }
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : model::json_text(value);
 }
 
 class Rows {

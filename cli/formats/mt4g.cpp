@@ -8,6 +8,7 @@
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/format.hpp"
 #include "model/description_yaml.hpp"
+#include "model/json_text.hpp"
 #include "model/printable.hpp"
 
 namespace gpuinfer::cli {
@@ -50,7 +51,7 @@ Json value_of(const Json& value, const char* unit) { return {{"unit", unit}, {"v
 class Mt4gWriter {
  public:
   explicit Mt4gWriter(const model::DeviceDescription& profile)
-      : profile_(profile), limits_(sm_limits(profile)), whole_(Json::parse(model::to_json(profile))) {}
+      : profile_(profile), limits_(sm_limits(profile)), whole_(model::parse_ordered_json(model::to_json(profile))) {}
 
   Exported write() {
     Json document;
@@ -63,7 +64,7 @@ class Mt4gWriter {
         document["gpuinfer"][key] = section;
       }
     }
-    exported_.text = with_escapes(document.dump(2)) + '\n';
+    exported_.text = with_escapes(model::json_text(document, {.indent = 2})) + '\n';
     return std::move(exported_);
   }
 

@@ -12,6 +12,7 @@
 #include "cli/formats/device_facts.hpp"
 #include "cli/formats/format.hpp"
 #include "cli/leaf_table.hpp"
+#include "model/json_text.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::cli {
@@ -39,7 +40,7 @@ constexpr SmLimits unknown_sm{{}, "Volta", 64, 64, 32, 16, 8, 32, 4, 4, 1, 2048,
 
 // A JSON text in ASCII is one of Python too.
 std::string string_literal(const std::string& text) {
-  return nlohmann::json(on_one_line(text)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return model::json_text(nlohmann::json(on_one_line(text)), {.is_ascii = true, .replaces_bytes = true});
 }
 
 // The instructions that PPT-GPU has a table for, and their latencies.

@@ -13,6 +13,7 @@
 #include "model/description/tree.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "model/number_text.hpp"
 #include "model/yaml_tree.hpp"
 
@@ -38,7 +39,7 @@ model::FlowYaml flow(const Document& node) {
   if (node.is_string()) {
     return model::to_yaml_scalar(node.get<std::string>());
   }
-  return node.is_number_float() ? model::to_text(node.get<double>()) : node.dump();
+  return node.is_number_float() ? model::to_text(node.get<double>()) : model::json_text(node);
 }
 
 bool is_list_of_maps(const Document& value) { return value.is_array() && !value.empty() && value.front().is_object(); }
@@ -50,7 +51,7 @@ class FleetStream {
 
   void value(const std::string& key, const Document& value) {
     begin(key);
-    *out_ << (is_yaml() ? " " + flow(value) : " " + value.dump()) << (is_yaml() ? "\n" : "");
+    *out_ << (is_yaml() ? " " + flow(value) : " " + model::json_text(value)) << (is_yaml() ? "\n" : "");
   }
 
   void profile(const model::DeviceDescription& profile) {
@@ -77,7 +78,7 @@ class FleetStream {
         *out_ << (any ? "" : "\n");
         entry_in_yaml(entry);
       } else {
-        *out_ << (any ? ",\n    " : " [\n    ") << entry.dump();
+        *out_ << (any ? ",\n    " : " [\n    ") << model::json_text(entry);
       }
       any = true;
     });

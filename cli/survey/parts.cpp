@@ -8,6 +8,7 @@
 
 #include "cli/file_text.hpp"
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "probe/output_file.hpp"
 
 namespace fs = std::filesystem;
@@ -32,7 +33,7 @@ void write_whole(const fs::path& file, const std::string& text) {
 SurveyFacts facts_in(const fs::path& file) {
   const auto text = file_text(file);
   try {
-    return nlohmann::json::parse(text.value_or("")).get<SurveyFacts>();
+    return model::parse_json(text.value_or("")).get<SurveyFacts>();
   } catch (const nlohmann::json::exception&) {
     throw InputError(file.string() + ": does not say of which survey it is; remove its folder to begin anew");
   }
@@ -70,7 +71,7 @@ Parts::Parts(const std::optional<std::string>& fleet, bool resume, const SurveyF
   if (error) {
     throw InputError(folder_->string() + ": cannot be made; name a file in a folder that exists and may be written to");
   }
-  write_whole(facts, nlohmann::json(survey).dump(2) + '\n');
+  write_whole(facts, model::json_text(nlohmann::json(survey), {.indent = 2}) + '\n');
 }
 
 fs::path Parts::file_of(const Task& task) const { return *folder_ / (task.key + ".json"); }

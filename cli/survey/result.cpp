@@ -17,6 +17,7 @@
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
 #include "model/fnv.hpp"
+#include "model/json_text.hpp"
 #include "model/number_text.hpp"
 #include "model/yaml_tree.hpp"
 
@@ -190,12 +191,12 @@ std::string to_text(const Result& result) {
     object["profile"] = result.profile;
   }
   // What another process says need not be UTF-8.
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return model::json_text(object, {.replaces_bytes = true});
 }
 
 Result parse_result(const std::string& text, const std::string& from) {
   try {
-    const json object = json::parse(text);
+    const json object = model::parse_json(text);
     // get() would convert what is not a whole number.
     const auto whole = [&object](const char* key) { return object.at(key).get_ref<const json::number_unsigned_t&>(); };
     Result result;

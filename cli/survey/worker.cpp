@@ -12,6 +12,7 @@
 #include "cli/exit_status.hpp"
 #include "cli/survey/result.hpp"
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 
 namespace gpuinfer::cli::survey {
 
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 json parsed(const std::string& text) {
-  json object = json::parse(text, nullptr, false);
+  json object = model::parse_json(text);
   if (!object.is_object()) {
     throw Error(
         "a rank of the survey sent a message that this version does not know; start the same version everywhere");
@@ -35,7 +36,8 @@ std::string to_text(const Hello& hello) {
   for (const OwnGpu& gpu : hello.gpus) {
     gpus.push_back({{"device", gpu.address}, {"id", gpu.id}});
   }
-  return json{{"kind", "hello"}, {"host", hello.host}, {"gpus", std::move(gpus)}, {"cores", hello.cores}}.dump();
+  return model::json_text(
+      json{{"kind", "hello"}, {"host", hello.host}, {"gpus", std::move(gpus)}, {"cores", hello.cores}});
 }
 
 Hello parse_hello(const std::string& text) {
@@ -52,7 +54,7 @@ std::string to_text(const Order& order) {
   if (order.seed) {
     object["seed"] = *order.seed;
   }
-  return object.dump();
+  return model::json_text(object);
 }
 
 Order parse_order(const std::string& text) {
@@ -66,7 +68,7 @@ Order parse_order(const std::string& text) {
 
 std::string kind_of(const std::string& text) { return parsed(text).at("kind"); }
 
-std::string letter_of_kind(const std::string& kind) { return json{{"kind", kind}}.dump(); }
+std::string letter_of_kind(const std::string& kind) { return model::json_text(json{{"kind", kind}}); }
 
 Worker::Worker(const Request& request, Team& team) : request_(&request), team_(&team), host_(name_of_host()) {
   Hello hello{.host = host_, .gpus = {}, .cores = std::max(1U, std::thread::hardware_concurrency())};

@@ -7,6 +7,7 @@
 
 #include "model/description/evidence.hpp"
 #include "model/description/values.hpp"
+#include "model/json_text.hpp"
 
 namespace gpuinfer::model {
 
@@ -18,12 +19,12 @@ using Json = nlohmann::ordered_json;
 std::string laid_out(const Json& value, std::size_t indent, std::size_t columns_before) {
   constexpr std::size_t columns = 120;
   if (!value.is_structured()) {
-    return value.dump();
+    return json_text(value);
   }
   const bool is_map = value.is_object();
   std::vector<std::pair<std::string, const Json*>> items;
   for (const auto& [key, item] : value.items()) {
-    items.emplace_back(is_map ? words::together({Json(key).dump(), ": "}) : "", &item);
+    items.emplace_back(is_map ? words::together({json_text(Json(key)), ": "}) : "", &item);
   }
   std::string line;
   for (const auto& [key, item] : items) {
@@ -84,7 +85,7 @@ void add_rows(std::string& table, const std::string& prefix, const std::vector<L
 }  // namespace
 
 std::string json_schema(const Sections<DeviceDescription>& all) {
-  return laid_out(Json::parse(to_json(parse_yaml(schema::text(schema_of_all(all)), "schema"))), 0, 0) + "\n";
+  return laid_out(parse_ordered_json(to_json(parse_yaml(schema::text(schema_of_all(all)), "schema"))), 0, 0) + "\n";
 }
 
 std::string leaf_tables(const Sections<DeviceDescription>& all) {

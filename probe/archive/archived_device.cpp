@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "model/json_text.hpp"
 #include "probe/archive.hpp"
 #include "probe/archive/read.hpp"
 #include "probe/wire.hpp"
@@ -132,7 +133,7 @@ class ArchivedDevice final : public RecordedDevice {
       : path_(std::move(path)), contents_(read_contents(path_)) {
     contents_.facts.targets = contents_.answered_targets;
     for (const TimedWorkload& each : contents_.timed) {
-      timings_[wire::to_json(each.workload).dump()].recorded.push_back(&each.timing);
+      timings_[model::json_text(wire::to_json(each.workload))].recorded.push_back(&each.timing);
     }
     contents_.facts.source = source;
   }
@@ -141,7 +142,7 @@ class ArchivedDevice final : public RecordedDevice {
 
   bool holds(const model::Question& question) override { return recorded(question.target).hold(question); }
   bool holds(const model::Workload& workload) const override {
-    return timings_.contains(wire::to_json(workload).dump());
+    return timings_.contains(model::json_text(wire::to_json(workload)));
   }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
@@ -188,7 +189,7 @@ class ArchivedDevice final : public RecordedDevice {
   }
 
   model::Timing timing(const model::Workload& workload) {
-    const auto found = timings_.find(wire::to_json(workload).dump());
+    const auto found = timings_.find(model::json_text(wire::to_json(workload)));
     if (found == timings_.end()) {
       return {.cycles = {},
               .seconds = {},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "probe/archive/format.hpp"
 #include "probe/disturbance_json.hpp"
 #include "probe/wire.hpp"
@@ -90,10 +91,10 @@ void write_facts(const hdf5::Handle& file, const model::DeviceFacts& facts) {
   }
   hdf5::write_attribute(file, "targets", facts.targets);
   if (const nlohmann::json heeded = wire::heeded_by(facts); !heeded.empty()) {
-    hdf5::write_attribute(file, heeded_attribute, heeded.dump());
+    hdf5::write_attribute(file, heeded_attribute, model::json_text(heeded));
   }
   if (facts.latency_path) {
-    hdf5::write_attribute(file, latency_path_attribute, wire::to_json(*facts.latency_path).dump());
+    hdf5::write_attribute(file, latency_path_attribute, model::json_text(wire::to_json(*facts.latency_path)));
   }
   write_buffer(file, facts.buffer);
   if (!facts.own_buffers.empty()) {
@@ -117,7 +118,7 @@ std::vector<model::Disturbance> read_disturbances(const hdf5::Handle& file) {
     return {};
   }
   std::string text = hdf5::read_string_attribute(provenance, disturbances_attribute);
-  const auto list = nlohmann::json::parse(text, nullptr, false);
+  const auto list = model::parse_json(text);
   if (!list.is_array()) {
     return {{.kind = model::Disturbance::Kind::other, .sentence = std::move(text)}};
   }

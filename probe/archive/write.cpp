@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "probe/archive.hpp"
 #include "probe/archive/facts.hpp"
 #include "probe/archive/format.hpp"
@@ -85,7 +86,7 @@ struct LaunchGroup {
     questions.push_back({.launch = launch, .warm = warm, .record = record, .latency_begin = latency_cycles.size()});
     targets.push_back(question.target);
     states.emplace_back(to_string(question.state));
-    circumstances.push_back(wire::to_json(question.circumstances).dump());
+    circumstances.push_back(model::json_text(wire::to_json(question.circumstances)));
     latency_cycles.insert(latency_cycles.end(), answer.latency_cycles.begin(), answer.latency_cycles.end());
   }
 };
@@ -101,7 +102,7 @@ void append(TimingsGroup& to, const model::Workload& workload, const model::Timi
       to.counted.push_back((*timing.counted).*count);
     }
   }
-  to.workloads.push_back(wire::to_json(workload).dump());
+  to.workloads.push_back(model::json_text(wire::to_json(workload)));
   to.not_counted.push_back(timing.why_not_counted);
   to.run_begins.push_back(to.cycles.size());
   to.cycles.insert(to.cycles.end(), timing.cycles.begin(), timing.cycles.end());
@@ -220,7 +221,7 @@ class Hdf5Writer final : public ArchiveWriter {
   }
 
   void add_disturbances(const std::vector<model::Disturbance>& disturbances) override {
-    add_provenance(disturbances_attribute, nlohmann::json(disturbances).dump());
+    add_provenance(disturbances_attribute, model::json_text(nlohmann::json(disturbances)));
   }
 
   void add_provenance(const std::string& name, const std::string& value) override {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "model/printable.hpp"
 #include "probe/disturbance_json.hpp"
 #include "probe/keep/sqlite.hpp"
@@ -44,7 +45,7 @@ void require(bool holds) {
   }
 }
 
-std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string text_of(const json& value) { return model::json_text(value, {.replaces_bytes = true}); }
 
 // Each offset by its distance from the one before, at first from 0: twice the distance, or twice what it goes back less
 // 1, as 7 bits in each byte, the lowest first, bit 7 set in all but the last.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "model/errors.hpp"
+#include "model/json_text.hpp"
 #include "probe/wire.hpp"
 
 namespace gpuinfer::probe {
@@ -46,8 +47,8 @@ bool differs_in_address(const std::string& name, const RunFacts& begun, const Ru
       before->second == after->second) {
     return false;
   }
-  json facts_before = json::parse(before->second, nullptr, false);
-  json facts_after = json::parse(after->second, nullptr, false);
+  json facts_before = model::parse_json(before->second);
+  json facts_after = model::parse_json(after->second);
   if (!facts_before.is_object() || !facts_after.is_object()) {
     return false;
   }
@@ -63,7 +64,7 @@ RunFacts run_facts_of(const model::DeviceFacts& facts) {
   constexpr std::array<std::string_view, 8> changing{"sm_clock_mhz", "memory_clock_mhz", "watched",
                                                      "disturbances", "resumed",          "host",
                                                      "clock_cycles", "clock_step_ticks"};
-  const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
+  const auto text = [](const json& value) { return model::json_text(value, {.replaces_bytes = true}); };
   RunFacts run{{"device", facts.name},
                {"source", facts.source},
                {"compute_capability", facts.compute_capability.value_or("none")},

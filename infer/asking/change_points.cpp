@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -95,8 +94,7 @@ std::optional<Step> step_after(std::size_t last_before, std::size_t window, std:
       noise > 0 && chi_square_upper_tail(misfit * static_cast<double>(freedom) / noise, freedom) > unlikely;
   const std::size_t certainty = is_noise ? x.size() : freedom;
   const double deviations = deviations_with(is_noise ? noise : std::max(misfit, noise));
-  const boost::math::students_t distribution(static_cast<double>(certainty));
-  const double p_value = std::isinf(deviations) ? 0 : 2 * cdf(complement(distribution, deviations));
+  const double p_value = std::isinf(deviations) ? 0 : 2 * student_upper_tail(deviations, certainty);
   return p_value <= significance ? std::optional(Step{last_before, height, p_value}) : std::nullopt;
 }
 

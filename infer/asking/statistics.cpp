@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
+#include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numeric>
@@ -56,6 +58,22 @@ double chi_square_upper_tail(double value, std::size_t degrees_of_freedom) {
     return 1.0;
   }
   return cdf(complement(boost::math::chi_squared(static_cast<double>(degrees_of_freedom)), value));
+}
+
+double student_upper_tail(double value, std::size_t degrees_of_freedom) {
+  return cdf(complement(boost::math::students_t(static_cast<double>(degrees_of_freedom)), value));
+}
+
+double student_quantile(double probability, std::size_t degrees_of_freedom) {
+  return quantile(boost::math::students_t(static_cast<double>(degrees_of_freedom)), probability);
+}
+
+double fisher_upper_tail(double value, double freedom_above, double freedom_below) {
+  return cdf(complement(boost::math::fisher_f(freedom_above, freedom_below), value));
+}
+
+double poisson_mean_limit(std::size_t count, double confidence) {
+  return boost::math::gamma_p_inv(static_cast<double>(count) + 1, confidence);
 }
 
 double same_distribution(std::span<const std::size_t> a, std::span<const std::size_t> b) {

@@ -30,6 +30,18 @@ struct Spread {
 // P(chi-square with that many degrees of freedom >= value); 1 without degrees of freedom.
 [[nodiscard]] double chi_square_upper_tail(double value, std::size_t degrees_of_freedom);
 
+// P(X >= value) for X ~ Student's t with that many degrees of freedom.
+[[nodiscard]] double student_upper_tail(double value, std::size_t degrees_of_freedom);
+
+// Where Student's t stays below with this probability.
+[[nodiscard]] double student_quantile(double probability, std::size_t degrees_of_freedom);
+
+// P(X >= value) for X ~ Fisher's F, a ratio of two variances with so many degrees of freedom.
+[[nodiscard]] double fisher_upper_tail(double value, double freedom_above, double freedom_below);
+
+// The largest mean of a Poisson distribution that leaves so few events plausible.
+[[nodiscard]] double poisson_mean_limit(std::size_t count, double confidence);
+
 // Pearson's test that two samples, counted in the same cells, come from one distribution. Cells that hold fewer than
 // ten of both together are pooled.
 [[nodiscard]] double same_distribution(std::span<const std::size_t> a, std::span<const std::size_t> b);

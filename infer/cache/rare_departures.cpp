@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -70,10 +69,6 @@ double against_prediction(std::optional<bool> is_miss, double log_ratio) {
 }
 
 }  // namespace
-
-double most_expected(std::size_t events, double confidence) {
-  return boost::math::gamma_p_inv(static_cast<double>(events) + 1, confidence);
-}
 
 bool misreads_are_independent(const LevelClassifier& classifier) {
   constexpr double most_overlap = 1e-3;
@@ -192,7 +187,7 @@ double DepartureTally::departures_below() const {
   // Either count may be the better one, so each gets half of what 99 % leave.
   constexpr double each = 1 - (1 - excluded_at) / 2;
   const auto bound = [&](std::size_t seen, double fills) {
-    return fills == 0 ? 1 : std::min(1.0, most_expected(seen, each) / (as_visible * fills));
+    return fills == 0 ? 1 : std::min(1.0, poisson_mean_limit(seen, each) / (as_visible * fills));
   };
   return std::min(bound(events_, fills_that_show_), bound(mispredicted_, fills_that_mispredict_));
 }
@@ -224,7 +219,7 @@ std::pair<double, double> DepartureTally::departing_share() const {
   return {low, std::min(1.0, high / std::max(visible, low))};
 }
 
-double fills_that_exclude(double share) { return most_expected(0, excluded_at) / (as_visible * share); }
+double fills_that_exclude(double share) { return poisson_mean_limit(0, excluded_at) / (as_visible * share); }
 
 model::DepartureBound bound_of(double departures_below) {
   const double scale = std::pow(10, 2 - std::floor(std::log10(departures_below)));

@@ -78,9 +78,6 @@ class DepartureTally {
 // The share of odd lines that is excluded where none of those `tested` of `all` lines was one.
 [[nodiscard]] double odd_lines_below(double tested, double all, double confidence = excluded_at);
 
-// The largest mean of a Poisson distribution that leaves so few events plausible.
-[[nodiscard]] double most_expected(std::size_t events, double confidence);
-
 // So many fills exclude departures more frequent than `share`, where none shows.
 [[nodiscard]] double fills_that_exclude(double share);
 

@@ -338,7 +338,7 @@ struct StoreTally {
 
   // With 99 %, more frequent departures are excluded.
   [[nodiscard]] double departures_below() const {
-    return stores_that_show == 0 ? 1 : std::min(1.0, most_expected(wrong, excluded_at) / stores_that_show);
+    return stores_that_show == 0 ? 1 : std::min(1.0, poisson_mean_limit(wrong, excluded_at) / stores_that_show);
   }
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -137,8 +136,7 @@ bool differs_by_visit(const Group& group, double centre, double deviation) {
   const double mean_size = (count - squared_counts / count) / (groups - 1);
   const double of_visits = (variance_between - variance_within) / mean_size;
   return of_visits > std::max(least_variance, least_share * variance_within) &&
-         cdf(complement(boost::math::fisher_f(groups - 1, count - groups), variance_between / variance_within)) <
-             wrong_verdict;
+         fisher_upper_tail(variance_between / variance_within, groups - 1, count - groups) < wrong_verdict;
 }
 
 // The two halves of a group that fell apart, if one did (Otsu's threshold).

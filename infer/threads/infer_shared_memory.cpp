@@ -5,7 +5,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <array>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -113,7 +112,7 @@ StraightLine line_through(const std::vector<DegreeLatency>& points) {
   if (count > 2) {
     const double variance = (cycles - factors * solution).squaredNorm() / static_cast<double>(count - 2);
     const double error = std::sqrt(variance * covariances(1, 1));
-    const double deviations = quantile(boost::math::students_t(static_cast<double>(count - 2)), 0.975);
+    const double deviations = student_quantile(0.975, points.size() - 2);
     line.per_way_interval = {line.per_way - deviations * error, line.per_way + deviations * error};
   }
   return line;

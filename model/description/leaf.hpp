@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -126,67 +127,95 @@ template <class Codec>
   return facts;
 }
 
-// What the functions of a row do, behind one boundary for all members of a part: else each of hundreds of rows would
-// have functions of its own to copy and destroy them.
-template <class Part>
-class LeafAccess {
+// What a codec does, behind one boundary for whatever it is a codec of, which stands where the pointers say: hundreds
+// of rows with functions of a type of their own would cost the compiler much.
+class ValueAccess {
  public:
-  virtual ~LeafAccess() = default;
-  LeafAccess(const LeafAccess&) = delete;
-  LeafAccess& operator=(const LeafAccess&) = delete;
+  virtual ~ValueAccess() = default;
+  ValueAccess(const ValueAccess&) = delete;
+  ValueAccess& operator=(const ValueAccess&) = delete;
 
-  virtual void read(const Place& place, Part& part) const = 0;
-  [[nodiscard]] virtual std::string write(const Part& part) const = 0;
-  [[nodiscard]] virtual bool is_default(const Part& part) const = 0;
-  [[nodiscard]] virtual std::optional<std::string> text(const Part& part) const = 0;
+  virtual void read(const Place& place, void* value) const = 0;
+  [[nodiscard]] virtual std::string write(const void* value) const = 0;
+  [[nodiscard]] virtual bool is_default(const void* value, const void* of_usual_part) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> text(const void* value) const = 0;
+  [[nodiscard]] virtual LeafFacts facts() const = 0;
 
  protected:
-  LeafAccess() = default;
+  ValueAccess() = default;
 };
 
-template <class Part, class Value, class Codec>
-class MemberAccess final : public LeafAccess<Part> {
+template <class Value, class Codec>
+class CodecAccess final : public ValueAccess {
  public:
-  MemberAccess(Value Part::*member, Codec codec) : member_(member), codec_(std::move(codec)) {}
+  explicit CodecAccess(Codec codec) : codec_(std::move(codec)) {}
 
-  void read(const Place& place, Part& part) const override { part.*member_ = codec_.read(place); }
-  [[nodiscard]] std::string write(const Part& part) const override { return codec_.write(part.*member_); }
-  [[nodiscard]] bool is_default(const Part& part) const override { return part.*member_ == Part{}.*member_; }
-  [[nodiscard]] std::optional<std::string> text(const Part& part) const override { return codec_.text(part.*member_); }
+  void read(const Place& place, void* value) const override { *static_cast<Value*>(value) = codec_.read(place); }
+  [[nodiscard]] std::string write(const void* value) const override { return codec_.write(of(value)); }
+  [[nodiscard]] bool is_default(const void* value, const void* of_usual_part) const override {
+    return of(value) == of(of_usual_part);
+  }
+  [[nodiscard]] std::optional<std::string> text(const void* value) const override { return codec_.text(of(value)); }
+  [[nodiscard]] LeafFacts facts() const override { return codec_.facts(); }
 
  private:
-  Value Part::*member_;
+  [[nodiscard]] static const Value& of(const void* value) { return *static_cast<const Value*>(value); }
+
   Codec codec_;
 };
 
-// Of a member that need not be known.
-template <class Part, class Value, class Codec>
-class MemberAccess<Part, std::optional<Value>, Codec> final : public LeafAccess<Part> {
+// Of what need not be known.
+template <class Value, class Codec>
+class CodecAccess<std::optional<Value>, Codec> final : public ValueAccess {
  public:
-  MemberAccess(std::optional<Value> Part::*member, Codec codec) : member_(member), codec_(std::move(codec)) {}
+  explicit CodecAccess(Codec codec) : codec_(std::move(codec)) {}
 
-  void read(const Place& place, Part& part) const override { part.*member_ = codec_.read(place); }
-  [[nodiscard]] std::string write(const Part& part) const override {
-    return part.*member_ ? codec_.write(*(part.*member_)) : "null";
+  void read(const Place& place, void* value) const override {
+    *static_cast<std::optional<Value>*>(value) = codec_.read(place);
   }
-  [[nodiscard]] bool is_default(const Part& part) const override { return !(part.*member_); }
-  [[nodiscard]] std::optional<std::string> text(const Part& part) const override {
-    return part.*member_ ? std::optional<std::string>(codec_.text(*(part.*member_))) : std::nullopt;
+  [[nodiscard]] std::string write(const void* value) const override {
+    return of(value) ? codec_.write(*of(value)) : "null";
   }
+  [[nodiscard]] bool is_default(const void* value, const void* /*of_usual_part*/) const override { return !of(value); }
+  [[nodiscard]] std::optional<std::string> text(const void* value) const override {
+    return of(value) ? std::optional<std::string>(codec_.text(*of(value))) : std::nullopt;
+  }
+  [[nodiscard]] LeafFacts facts() const override { return codec_.facts(); }
 
  private:
-  std::optional<Value> Part::*member_;
+  [[nodiscard]] static const std::optional<Value>& of(const void* value) {
+    return *static_cast<const std::optional<Value>*>(value);
+  }
+
   Codec codec_;
 };
 
+// What a `Part` is of which nothing is said.
 template <class Part>
-[[nodiscard]] Leaf<Part> leaf(LeafFacts facts, std::unique_ptr<const LeafAccess<Part>> of_member) {
-  const std::shared_ptr<const LeafAccess<Part>> access = std::move(of_member);
-  Leaf<Part> row(std::move(facts));
-  row.read = [access](const Place& place, Part& part) { access->read(place, part); };
-  row.write = [access](const Part& part) { return access->write(part); };
-  row.is_default = [access](const Part& part) { return access->is_default(part); };
-  row.text = [access](const Part& part) { return access->text(part); };
+[[nodiscard]] const Part& usual_part() {
+  static const Part part{};
+  return part;
+}
+
+// A row of the member that lies so many bytes behind the begin of its part.
+template <class Part>
+[[nodiscard]] Leaf<Part> leaf(std::string_view name, std::string_view meaning, std::ptrdiff_t offset,
+                              std::unique_ptr<const ValueAccess> of_member) {
+  const std::shared_ptr<const ValueAccess> access = std::move(of_member);
+  Leaf<Part> row(access->facts());
+  row.name = name;
+  row.meaning = meaning;
+  const auto member = [offset](const Part& part) -> const void* {
+    return reinterpret_cast<const std::byte*>(&part) + offset;
+  };
+  row.read = [access, offset](const Place& place, Part& part) {
+    access->read(place, reinterpret_cast<std::byte*>(&part) + offset);
+  };
+  row.write = [access, member](const Part& part) { return access->write(member(part)); };
+  row.is_default = [access, member](const Part& part) {
+    return access->is_default(member(part), member(usual_part<Part>()));
+  };
+  row.text = [access, member](const Part& part) { return access->text(member(part)); };
   return row;
 }
 
@@ -194,10 +223,10 @@ template <class Part>
 // facts() of all such values; Value is that in the optional of a member that need not be known.
 template <class Part, class Value, class Codec>
 [[nodiscard]] Leaf<Part> leaf(std::string_view name, Value Part::*member, Codec codec, std::string_view meaning = {}) {
-  LeafFacts facts = facts_of(name, codec, meaning);
-  // As what all rows have in common at once: pointers of a type of its own for each row cost the compiler much.
-  return leaf<Part>(std::move(facts), std::unique_ptr<const LeafAccess<Part>>(
-                                          new MemberAccess<Part, Value, Codec>(member, std::move(codec))));
+  const Part& part = usual_part<Part>();
+  const std::ptrdiff_t offset =
+      reinterpret_cast<const std::byte*>(&(part.*member)) - reinterpret_cast<const std::byte*>(&part);
+  return leaf<Part>(name, meaning, offset, std::make_unique<const CodecAccess<Value, Codec>>(std::move(codec)));
 }
 
 // A name that only evidence has.

@@ -35,12 +35,3 @@ function(gpuinfer_library name)
                                                    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/gpuinfer>")
   gpuinfer_warnings(gpuinfer_${name})
 endfunction()
-
-# gpuinfer_precompile(TARGET [HEADER...]): but for debugging, what nearly all files of a large target include is read once,
-# and these headers besides; that saves a seventh of what the compiler does. Files name what they use all the same.
-function(gpuinfer_precompile target)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <functional> <map> <memory> <numeric>
-                              <optional> <span> <string> <utility> <variant> <vector> ${ARGN})
-  endif()
-endfunction()

@@ -44,7 +44,7 @@ std::string capabilities_text(const std::vector<unsigned>& built_for) {
 Check program_check(const probe::CudaHealth& cuda) {
   if (!cuda.is_built_in) {
     return {Health::fail, "program", program_version() + ", built without CUDA",
-            "build it where nvcc is to ask GPUs; virtual and recorded devices work"};
+            "build it where nvcc and a GPU are, or for GPUINFER_GPUS=all; virtual and recorded devices work"};
   }
   return {Health::ok, "program",
           program_version() + ", built with CUDA " + cuda.runtime_version + " for compute capability " +
@@ -195,7 +195,12 @@ class GpuChecks {
     if (!(text >> major >> dot >> minor) || built_for.empty()) {
       return;
     }
-    if (major * 10 + minor < built_for.front()) {
+    const unsigned oldest = 75;  // of CUDA 13
+    if (major * 10 + minor < built_for.front() && major * 10 + minor >= oldest) {
+      add(Health::fail, "compute capability",
+          fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
+          fmt::format("build it where this GPU and nvcc are, or with GPUINFER_GPUS={}{}", major, minor));
+    } else if (major * 10 + minor < built_for.front()) {
       add(Health::fail, "compute capability",
           fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
           "GPUs before 7.5 cannot be reached with CUDA 13; build it with an older CUDA and "

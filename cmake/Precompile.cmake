@@ -1,4 +1,4 @@
-# But for debugging, what many files include is read once for all of them; that saves a sixth of what the compiler does.
+# But for debugging, what many files include is read once for all of them; that saves a seventh of what the compiler does.
 # Files name what they use all the same.
 set(GPUINFER_PRECOMPILED <algorithm> <array> <cmath> <functional> <map> <memory> <numeric> <optional> <span> <string>
                          <utility> <variant> <vector>)

@@ -226,8 +226,9 @@ TEST(InferCache, SecondLevelOfPascal) {
 }
 
 // Whatever the seed. What it costs is counted: nothing is asked twice where levels are crisp, and departures, odd lines
-// among them, are excluded last, but for one sequence that is asked again after them.
-TEST(InferCache, FortyOneThousandAccessesAreEnoughAndFiftyTwoToExcludeDepartures) {
+// among them, are excluded last, the latest of them by one sequence of 33,000 loads, but for one sequence that is asked
+// again after them.
+TEST(InferCache, FortyOneThousandAccessesAreEnoughAndEightyFiveToExcludeDepartures) {
   const Settings settings;
   std::vector<std::size_t> accesses;
   std::vector<std::size_t> for_departures;
@@ -245,7 +246,7 @@ TEST(InferCache, FortyOneThousandAccessesAreEnoughAndFiftyTwoToExcludeDepartures
   std::sort(accesses.begin(), accesses.end());
   EXPECT_LT(accesses[2], 41000U);
   std::sort(for_departures.begin(), for_departures.end());
-  EXPECT_LT(for_departures[2], 52000U);
+  EXPECT_LT(for_departures[2], 85000U);
 }
 
 TEST(InferCache, EveryStepIsExplained) {

@@ -110,11 +110,14 @@ has_nvcc() {
 # build_program: preset `release`, whose CUDA probe is for GPUs that were here when this folder was used, on whichever
 # machine, and for those of $GPUINFER_GPUS: each that comes adds its code, none takes that of others away.
 build_program() {
-  local cache=$root/build/release/CMakeCache.txt built wanted
+  local cache=$root/build/release/CMakeCache.txt built wanted here
   built=$(sed -n 's/^GPUINFER_GPUS:STRING=//p' "$cache" 2>/dev/null) || true
   wanted=all
   if [[ $built != all ]]; then
-    wanted=$(both "${built:-none}" "${GPUINFER_GPUS:-$(gpus_here)}")
+    here=${GPUINFER_GPUS:-$(gpus_here)}
+    # GPUs that do not answer now may be those that the folder is built for.
+    if [[ $here == all && -z ${GPUINFER_GPUS:-} && ${built:-none} != none ]]; then here=$built; fi
+    wanted=$(both "${built:-none}" "$here")
   fi
   if ! is_configured release; then
     configure release --fresh -D "GPUINFER_GPUS=$wanted"

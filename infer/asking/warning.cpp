@@ -35,7 +35,9 @@ std::string to_text(const Warning& warning) {
 }
 
 std::string observed(const TooManyMisreads& misreads) {
-  return "hits or misses are misread in " + std::to_string(100 * misreads.share) + " % of the accesses";
+  constexpr int digits = 3;
+  return "hits or misses are misread in " + model::to_text(model::rounded(100 * misreads.share, digits)) +
+         " % of the accesses";
 }
 
 std::string observed(const WrongPeak& peak) {

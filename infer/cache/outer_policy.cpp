@@ -21,6 +21,7 @@
 #include "infer/policy/replacement_fit.hpp"
 #include "model/access_sequence.hpp"
 #include "model/device_description.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 

@@ -18,6 +18,7 @@
 #include "infer/policy/policy_questions.hpp"
 #include "model/access_sequence.hpp"
 #include "model/index_function.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
 

@@ -189,18 +189,20 @@ class OuterPolicy {
  private:
   // Whether laps over as many lines as it has ways miss, `before` them lines of other sets. From the state that they
   // were in, some policies first drive out lines for which there is room.
-  bool loses_lines(std::span<const std::uint64_t> lines, std::size_t laps, const AccessSequence& before = {}) {
+  static bool loses_lines(Interrogator& level, std::span<const std::uint64_t> lines, std::size_t laps,
+                          const AccessSequence& before = {}) {
     const AccessSequence lap(lines.begin(), lines.end());
     AccessSequence warm = model::repeated(lap, std::max(laps_to_settle, laps));
     warm.insert(warm.end(), before.begin(), before.end());
-    const std::vector<Reading> readings = inner_.ask(warm, model::repeated(lap, laps));
+    const std::vector<Reading> readings = level.ask(warm, model::repeated(lap, laps));
     return std::ranges::find(readings, Reading::miss) != readings.end();
   }
 
   void leave_out_shared_sets() {
     constexpr std::size_t laps = 18;
-    std::erase_if(sets_,
-                  [&](const ConflictClass& set) { return loses_lines(std::span(set.lines).first(set.ways), laps); });
+    std::erase_if(sets_, [&](const ConflictClass& set) {
+      return loses_lines(inner_, std::span(set.lines).first(set.ways), laps);
+    });
   }
 
   // What the probe loads by the way, such as code, may come but once in a sequence, when lines of some place were
@@ -215,7 +217,7 @@ class OuterPolicy {
       }
     }
     for (int time = 0; time < most_times; ++time) {
-      if (loses_lines(lines, 2 * loads_of_a_sequence / set.ways, lines_that_nobody_asks_about())) {
+      if (loses_lines(inner_, lines, 2 * loads_of_a_sequence / set.ways, lines_that_nobody_asks_about())) {
         return true;
       }
     }
@@ -379,7 +381,7 @@ class OuterPolicy {
     const std::size_t wrong_by_strangers = 2 * (*cache_.ways)[set];
     return wrong_loads(by_itself, predicted, answers.front()) > wrong_by_strangers &&
            contradiction_that_repeats(by_itself, cache_, fresh, predicted, answers).has_value() &&
-           !is_shared_by_itself(by_itself, all);
+           !loses_lines(by_itself, std::span(all).first(all.size() - 1), laps_to_settle + 18);
   }
 
   static std::size_t wrong_loads(const Interrogator& device, const std::vector<std::optional<bool>>& predicted,
@@ -394,14 +396,6 @@ class OuterPolicy {
 
   static bool is_wrong(std::optional<bool> predicted, Reading reading) {
     return predicted && reading != Reading::unclear && (reading == Reading::miss) != *predicted;
-  }
-
-  // Whether something else lies in the set, for whose lines it has room.
-  bool is_shared_by_itself(Interrogator& by_itself, const Offsets& lines) {
-    const AccessSequence fitting(lines.begin(), lines.end() - 1);
-    const AccessSequence laps = model::repeated(fitting, laps_to_settle + 18);
-    const std::vector<Reading> readings = by_itself.ask(laps, laps);
-    return std::ranges::find(readings, Reading::miss) != readings.end();
   }
 
   // In sets of few ways a fill that departs shows in one load, which is a misread as well as not where there are such.

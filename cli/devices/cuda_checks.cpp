@@ -195,16 +195,15 @@ class GpuChecks {
     if (!(text >> major >> dot >> minor) || built_for.empty()) {
       return;
     }
-    const unsigned oldest = 75;  // of CUDA 13
-    if (major * 10 + minor < built_for.front() && major * 10 + minor >= oldest) {
+    const unsigned capability = major * 10 + minor;
+    constexpr unsigned oldest = 75;  // of CUDA 13
+    if (capability < built_for.front()) {
       add(Health::fail, "compute capability",
           fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
-          fmt::format("build it where this GPU and nvcc are, or with GPUINFER_GPUS={}{}", major, minor));
-    } else if (major * 10 + minor < built_for.front()) {
-      add(Health::fail, "compute capability",
-          fmt::format("{}, and this build is for {}", device.compute_capability, capabilities_text(built_for)),
-          "GPUs before 7.5 cannot be reached with CUDA 13; build it with an older CUDA and "
-          "-DCMAKE_CUDA_ARCHITECTURES of that GPU, which nobody has tried");
+          capability < oldest
+              ? "GPUs before 7.5 cannot be reached with CUDA 13; build it with an older CUDA and "
+                "-DCMAKE_CUDA_ARCHITECTURES of that GPU, which nobody has tried"
+              : fmt::format("build it where this GPU and nvcc are, or with GPUINFER_GPUS={}", capability));
     } else {
       add(Health::ok, "compute capability", device.compute_capability);
     }

@@ -136,4 +136,29 @@ StreamTime time_of(const DeviceDescription& device, const Stream& stream) {
   return {.cycles = seconds * clock_hz, .seconds = seconds};
 }
 
+CacheTraffic traffic_of(const DeviceDescription& device, const Stream& stream) {
+  constexpr std::uint64_t sector_bytes = 32;
+  CacheTraffic traffic;
+  if (stream.path == StreamPath::shared || stream.path == StreamPath::constant) {
+    return traffic;
+  }
+  const std::uint64_t moved_bytes = bytes_moved(stream);
+  const std::uint64_t stored_bytes = stream.work == StreamWork::load    ? 0
+                                     : stream.work == StreamWork::store ? moved_bytes
+                                                                        : moved_bytes / 2;
+  const std::uint64_t loaded_bytes = moved_bytes - stored_bytes;
+  traffic.l1_sectors = loaded_bytes / sector_bytes;
+  const std::string memory = memory_of(device, stream);
+  if (memory == "L1" || memory == "texture") {
+    return traffic;
+  }
+  traffic.l2_load_bytes = loaded_bytes;
+  traffic.l2_store_bytes = stored_bytes;
+  if (memory.starts_with("DRAM")) {
+    traffic.dram_load_bytes = loaded_bytes;
+    traffic.dram_store_bytes = stored_bytes;
+  }
+  return traffic;
+}
+
 }  // namespace gpuinfer::model

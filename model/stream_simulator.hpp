@@ -19,4 +19,7 @@ struct StreamTime {
 // that is not known for elements of this size.
 [[nodiscard]] StreamTime time_of(const DeviceDescription& device, const Stream& stream);
 
+// What a run moves on such a device: all that is loaded or stored comes out of the same memory.
+[[nodiscard]] CacheTraffic traffic_of(const DeviceDescription& device, const Stream& stream);
+
 }  // namespace gpuinfer::model

@@ -78,6 +78,7 @@ struct Stream {
   std::uint32_t blocks = 1;
   std::uint32_t elements_per_thread = 1;  // a multiple of elements_in_flight; pairs of elements, where they are swapped
   bool drops_l2 = false;                  // before each run, which leaves nothing of the dataset there
+  bool is_counted = false;                // in runs of their own, where the device can count
   std::uint32_t runs = 1;
 
   bool operator==(const Stream&) const = default;
@@ -159,7 +160,7 @@ using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
 // Whether its timing is in seconds as well.
 [[nodiscard]] bool has_seconds(const Workload& workload);
 
-// What a kernel moves through caches and memory while it runs.
+// What a stream or a kernel moves through caches and memory while it runs.
 struct CacheTraffic {
   std::uint64_t l1_sectors = 0;  // looked up by loads in the caches of the SMs, of 32 bytes
   std::uint64_t l2_load_bytes = 0;
@@ -174,7 +175,7 @@ struct CacheTraffic {
 struct Timing {
   std::vector<double> cycles;   // of the SM's clock
   std::vector<double> seconds;  // of streams and kernels only
-  // Of kernels that were to be counted, by counters of the device, or why they could not be.
+  // Of what was to be counted, by counters of the device, or why they could not be.
   std::optional<CacheTraffic> counted = {};
   std::string why_not_counted = {};
   std::optional<std::string> refusal = {};

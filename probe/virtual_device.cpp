@@ -431,6 +431,9 @@ class VirtualThreads {
     if (const auto* kernel = std::get_if<model::KernelRun>(&workload); kernel != nullptr && kernel->is_counted) {
       timing.counted = model::traffic_of(description_, *kernel);
     }
+    if (const auto* stream = std::get_if<model::Stream>(&workload); stream != nullptr && stream->is_counted) {
+      timing.counted = model::traffic_of(description_, *stream);
+    }
     return timing;
   }
 

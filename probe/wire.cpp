@@ -274,31 +274,33 @@ json to_json(const model::Workload& workload) {
               {"runs", loads.runs}};
     }
     json operator()(const model::Stream& stream) const {
-      return with_flag("drops_l2", stream.drops_l2,
-                       {{"path", to_string(stream.path)},
-                        {"work", to_string(stream.work)},
-                        {"element_bits", stream.element_bits},
-                        {"elements_in_flight", stream.elements_in_flight},
-                        {"dataset_bytes", stream.dataset_bytes},
-                        {"part_bytes", stream.part_bytes},
-                        {"block_threads", stream.block_threads},
-                        {"blocks", stream.blocks},
-                        {"elements_per_thread", stream.elements_per_thread},
-                        {"runs", stream.runs}});
+      json object{{"path", to_string(stream.path)},
+                  {"work", to_string(stream.work)},
+                  {"element_bits", stream.element_bits},
+                  {"elements_in_flight", stream.elements_in_flight},
+                  {"dataset_bytes", stream.dataset_bytes},
+                  {"part_bytes", stream.part_bytes},
+                  {"block_threads", stream.block_threads},
+                  {"blocks", stream.blocks},
+                  {"elements_per_thread", stream.elements_per_thread},
+                  {"runs", stream.runs}};
+      set_flag(object, "drops_l2", stream.drops_l2);
+      set_flag(object, "is_counted", stream.is_counted);
+      return object;
     }
     json operator()(const model::KernelRun& run) const {
-      return with_flag("is_counted", run.is_counted,
-                       {{"kernel", to_string(run.kernel)},
-                        {"variant", to_string(run.variant)},
-                        {"size", run.size},
-                        {"runs", run.runs}});
+      json object{{"kernel", to_string(run.kernel)},
+                  {"variant", to_string(run.variant)},
+                  {"size", run.size},
+                  {"runs", run.runs}};
+      set_flag(object, "is_counted", run.is_counted);
+      return object;
     }
     // Left out where it is false.
-    static json with_flag(const char* key, bool flag, json object) {
+    static void set_flag(json& object, const char* key, bool flag) {
       if (flag) {
         object[key] = true;
       }
-      return object;
     }
   };
   json object = std::visit(Members{}, workload);
@@ -344,6 +346,7 @@ model::Workload parse_workload(const json& object) {
                              .blocks = count("blocks"),
                              .elements_per_thread = count("elements_per_thread"),
                              .drops_l2 = object.contains("drops_l2") && flag("drops_l2"),
+                             .is_counted = object.contains("is_counted") && flag("is_counted"),
                              .runs = count("runs")};
   } else if (target == target_of(model::KernelRun{})) {
     const auto kernel = model::kernel_name_from(string_member(object, "kernel"));

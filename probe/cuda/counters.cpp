@@ -95,6 +95,7 @@ Counters::Counters() {
 }
 
 Counters::~Counters() {
+  rest();
   if (metrics_ == nullptr) {
     return;
   }
@@ -141,6 +142,20 @@ void Counters::choose_metrics() {
   call("cuptiProfilerHostGetConfigImage", image);
 }
 
+void Counters::rest() {
+  if (profiler_ == nullptr) {
+    return;
+  }
+  auto end = of_size<CUpti_RangeProfiler_Disable_Params>(CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE);
+  end.pRangeProfilerObject = profiler_;
+  profiler_ = nullptr;
+  try {
+    call("cuptiRangeProfilerDisable", end);
+  } catch (const Failure&) {
+    // What was counted is right all the same.
+  }
+}
+
 std::optional<model::CacheTraffic> Counters::traffic_of(const std::function<void()>& prepare,
                                                         const std::function<void()>& run) {
   if (!why_not_.empty()) {
@@ -161,35 +176,27 @@ std::optional<model::CacheTraffic> Counters::traffic_of(const std::function<void
 }
 
 std::vector<double> Counters::count(const std::function<void()>& prepare, const std::function<void()>& run) {
-  auto enable = of_size<CUpti_RangeProfiler_Enable_Params>(CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE);
-  enable.ctx = current_context();
-  call("cuptiRangeProfilerEnable", enable);
-  // Counting slows everything else down, so it ends with this function.
-  const auto disable = [this](CUpti_RangeProfiler_Object* enabled) {
-    auto end = of_size<CUpti_RangeProfiler_Disable_Params>(CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE);
-    end.pRangeProfilerObject = enabled;
-    try {
-      call("cuptiRangeProfilerDisable", end);
-    } catch (const Failure&) {
-      // What was counted is right all the same.
-    }
-  };
-  const std::unique_ptr<CUpti_RangeProfiler_Object, decltype(disable)> profiler(enable.pRangeProfilerObject, disable);
-  std::vector<std::uint8_t> data = room_for_counts(profiler.get());
-  configure(profiler.get(), data);
+  if (profiler_ == nullptr) {
+    auto enable = of_size<CUpti_RangeProfiler_Enable_Params>(CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE);
+    enable.ctx = current_context();
+    call("cuptiRangeProfilerEnable", enable);
+    profiler_ = enable.pRangeProfilerObject;
+  }
+  std::vector<std::uint8_t> data = room_for_counts();
+  configure(data);
   for (bool is_counted = false; !is_counted;) {
-    is_counted = count_once(profiler.get(), prepare, run);
+    is_counted = count_once(prepare, run);
   }
   auto decode = of_size<CUpti_RangeProfiler_DecodeData_Params>(CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
-  decode.pRangeProfilerObject = profiler.get();
+  decode.pRangeProfilerObject = profiler_;
   call("cuptiRangeProfilerDecodeData", decode);
   return values_of(data);
 }
 
-std::vector<std::uint8_t> Counters::room_for_counts(CUpti_RangeProfiler_Object* profiler) const {
+std::vector<std::uint8_t> Counters::room_for_counts() const {
   auto size =
       of_size<CUpti_RangeProfiler_GetCounterDataSize_Params>(CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
-  size.pRangeProfilerObject = profiler;
+  size.pRangeProfilerObject = profiler_;
   size.pMetricNames = names();
   size.numMetrics = metric_names.size();
   size.maxNumOfRanges = 1;
@@ -198,16 +205,16 @@ std::vector<std::uint8_t> Counters::room_for_counts(CUpti_RangeProfiler_Object* 
   std::vector<std::uint8_t> data(size.counterDataSize);
   auto clear = of_size<CUpti_RangeProfiler_CounterDataImage_Initialize_Params>(
       CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE);
-  clear.pRangeProfilerObject = profiler;
+  clear.pRangeProfilerObject = profiler_;
   clear.counterDataSize = data.size();
   clear.pCounterData = data.data();
   call("cuptiRangeProfilerCounterDataImageInitialize", clear);
   return data;
 }
 
-void Counters::configure(CUpti_RangeProfiler_Object* profiler, std::vector<std::uint8_t>& data) const {
+void Counters::configure(std::vector<std::uint8_t>& data) const {
   auto configure = of_size<CUpti_RangeProfiler_SetConfig_Params>(CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE);
-  configure.pRangeProfilerObject = profiler;
+  configure.pRangeProfilerObject = profiler_;
   configure.configSize = configuration_.size();
   configure.pConfig = configuration_.data();
   configure.counterDataImageSize = data.size();
@@ -221,22 +228,21 @@ void Counters::configure(CUpti_RangeProfiler_Object* profiler, std::vector<std::
   call("cuptiRangeProfilerSetConfig", configure);
 }
 
-bool Counters::count_once(CUpti_RangeProfiler_Object* profiler, const std::function<void()>& prepare,
-                          const std::function<void()>& run) const {
+bool Counters::count_once(const std::function<void()>& prepare, const std::function<void()>& run) const {
   prepare();
   auto start = of_size<CUpti_RangeProfiler_Start_Params>(CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
-  start.pRangeProfilerObject = profiler;
+  start.pRangeProfilerObject = profiler_;
   call("cuptiRangeProfilerStart", start);
   auto push = of_size<CUpti_RangeProfiler_PushRange_Params>(CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE);
-  push.pRangeProfilerObject = profiler;
+  push.pRangeProfilerObject = profiler_;
   push.pRangeName = "run";
   call("cuptiRangeProfilerPushRange", push);
   run();
   auto pop = of_size<CUpti_RangeProfiler_PopRange_Params>(CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE);
-  pop.pRangeProfilerObject = profiler;
+  pop.pRangeProfilerObject = profiler_;
   call("cuptiRangeProfilerPopRange", pop);
   auto stop = of_size<CUpti_RangeProfiler_Stop_Params>(CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE);
-  stop.pRangeProfilerObject = profiler;
+  stop.pRangeProfilerObject = profiler_;
   call("cuptiRangeProfilerStop", stop);
   return stop.isAllPassSubmitted != 0;
 }

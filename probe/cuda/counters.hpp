@@ -26,8 +26,11 @@ class Counters {
   // Why nothing can be counted; empty: it can.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
-  // What `run` moves, which is carried out as often as it takes to count all of it, each time after `prepare`. None
-  // when that fails: why_not() then tells.
+  // Ends counting, which slows everything else down.
+  void rest();
+
+  // Counts from here on what `run` moves, which is carried out as often as it takes to count all of it, each time after
+  // `prepare`. None when that fails: why_not() then tells.
   [[nodiscard]] std::optional<model::CacheTraffic> traffic_of(const std::function<void()>& prepare,
                                                               const std::function<void()>& run);
 
@@ -39,15 +42,15 @@ class Counters {
   void choose_metrics();
   // By metric.
   [[nodiscard]] std::vector<double> count(const std::function<void()>& prepare, const std::function<void()>& run);
-  [[nodiscard]] std::vector<std::uint8_t> room_for_counts(CUpti_RangeProfiler_Object* profiler) const;
-  void configure(CUpti_RangeProfiler_Object* profiler, std::vector<std::uint8_t>& data) const;
+  [[nodiscard]] std::vector<std::uint8_t> room_for_counts() const;
+  void configure(std::vector<std::uint8_t>& data) const;
   // Whether all was counted; as long as it was not, there is more to count in another run.
-  [[nodiscard]] bool count_once(CUpti_RangeProfiler_Object* profiler, const std::function<void()>& prepare,
-                                const std::function<void()>& run) const;
+  [[nodiscard]] bool count_once(const std::function<void()>& prepare, const std::function<void()>& run) const;
   [[nodiscard]] std::vector<double> values_of(const std::vector<std::uint8_t>& data) const;
 
   void* library_ = nullptr;
-  void* metrics_ = nullptr;  // of CUPTI
+  void* metrics_ = nullptr;                         // of CUPTI
+  CUpti_RangeProfiler_Object* profiler_ = nullptr;  // while it counts
   std::vector<std::uint8_t> configuration_;
   std::string why_not_;
 };

@@ -8,6 +8,8 @@ Counters::Counters() : why_not_("this program was built without CUPTI") {}
 
 Counters::~Counters() = default;
 
+void Counters::rest() {}
+
 std::optional<model::CacheTraffic> Counters::traffic_of(const std::function<void()>& /*prepare*/,
                                                         const std::function<void()>& /*run*/) {
   return std::nullopt;

@@ -83,6 +83,9 @@ std::vector<model::Timing> ThreadRunner::run(std::span<const model::Workload> wo
       timings.push_back(std::visit([this](const auto& each) { return run_alone(each); }, left.front()));
     }
   }
+  if (counters_) {
+    counters_->rest();
+  }
   return timings;
 }
 
@@ -145,13 +148,12 @@ model::Timing ThreadRunner::run_alone(const model::ConcurrentLoads& loads) {
   return {.cycles = {cycles, cycles + loads.runs}, .seconds = {}};
 }
 
-void ThreadRunner::time_all(model::Timing& timing, const std::string& what,
-                            const std::function<cudaError_t(SmTime*)>& launch) {
+void ThreadRunner::time_all(model::Timing& timing, const std::string& what, const Start& start) {
   constexpr double nanoseconds_of_second = 1e9;
   std::vector<SmTime> times(gpu_->sm_count());
   auto* const times_on_gpu = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
   gpu_->check(cudaMemcpy(times_on_gpu, times.data(), times_.bytes(), cudaMemcpyHostToDevice), "clear times");
-  gpu_->check(launch(times_on_gpu), "start " + what);
+  gpu_->check(start(times_on_gpu), "start " + what);
   gpu_->check(cudaMemcpy(times.data(), times_on_gpu, times_.bytes(), cudaMemcpyDeviceToHost), "finish " + what);
   unsigned long long cycles = 0;
   SmTime all;
@@ -176,17 +178,16 @@ model::Timing ThreadRunner::run_alone(const model::Stream& stream) {
                       .has_parts = stream.part_bytes != 0,
                       .rounds = stream.elements_per_thread / stream.elements_in_flight,
                       .times = nullptr};
-  model::Timing timing;
-  for (std::uint32_t run = 0; run < stream.runs; ++run) {
+  const auto prepare = [&] {
     if (stream.drops_l2) {
       gpu_->stream_through_l2();
     }
-    time_all(timing, "a stream", [&](SmTime* times) {
-      launch.times = times;
-      return cuda::stream(stream, launch);
-    });
-  }
-  return timing;
+  };
+  const auto start = [&](SmTime* times) {
+    launch.times = times;
+    return cuda::stream(stream, launch);
+  };
+  return time_runs("a stream", stream.runs, stream.is_counted, prepare, start);
 }
 
 model::Timing ThreadRunner::run_alone(const model::KernelRun& kernel) {
@@ -196,33 +197,41 @@ model::Timing ThreadRunner::run_alone(const model::KernelRun& kernel) {
                       .updated = loaded + memory_.bytes / 2,
                       .texture = bits == 0 ? 0 : texture_of(bits, 2 * matrix_bytes(kernel)).value_or(0),
                       .times = nullptr};
+  const auto start = [&](SmTime* times) {
+    launch.times = times;
+    return run_kernel(kernel, launch);
+  };
+  return time_runs(
+      "a kernel", kernel.runs, kernel.is_counted, [this] { gpu_->stream_through_l2(); }, start);
+}
+
+model::Timing ThreadRunner::time_runs(const std::string& what, std::uint32_t runs, bool is_counted,
+                                      const std::function<void()>& prepare, const Start& start) {
   model::Timing timing;
-  for (std::uint32_t run = 0; run < kernel.runs; ++run) {
-    gpu_->stream_through_l2();
-    time_all(timing, "a kernel", [&](SmTime* times) {
-      launch.times = times;
-      return run_kernel(kernel, launch);
-    });
+  for (std::uint32_t run = 0; run < runs; ++run) {
+    prepare();
+    time_all(timing, what, start);
   }
-  if (kernel.is_counted) {
-    count(timing, kernel, launch);
+  if (is_counted) {
+    count(timing, what, prepare, start);
   }
   return timing;
 }
 
-void ThreadRunner::count(model::Timing& timing, const model::KernelRun& kernel, KernelLaunch launch) {
+void ThreadRunner::count(model::Timing& timing, const std::string& what, const std::function<void()>& prepare,
+                         const Start& start) {
   if (!counters_) {
     counters_.emplace();
   }
-  launch.times = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
-  const auto finish = [this] { gpu_->check(cudaDeviceSynchronize(), "finish a kernel"); };
+  auto* const times = reinterpret_cast<SmTime*>(times_.address());  // NOLINT(performance-no-int-to-ptr)
+  const auto finish = [&] { gpu_->check(cudaDeviceSynchronize(), "finish " + what); };
   timing.counted = counters_->traffic_of(
       [&] {
-        gpu_->stream_through_l2();
+        prepare();
         finish();
       },
       [&] {
-        gpu_->check(run_kernel(kernel, launch), "start a kernel");
+        gpu_->check(start(times), "start " + what);
         finish();
       });
   timing.why_not_counted = counters_->why_not();

@@ -40,9 +40,13 @@ class ThreadRunner {
   [[nodiscard]] model::Timing run_alone(const model::KernelRun& kernel);
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::Stream& stream) const;
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::KernelRun& kernel) const;
-  void count(model::Timing& timing, const model::KernelRun& kernel, KernelLaunch launch);
-  // Adds the time of what `launch` starts, which tells it to the SMs' times that it is given. `what`: for errors.
-  void time_all(model::Timing& timing, const std::string& what, const std::function<cudaError_t(SmTime*)>& launch);
+  // Starts a launch that tells its time to the SMs' times that it is given.
+  using Start = std::function<cudaError_t(SmTime*)>;
+  // Each run comes after `prepare`. `what`: for errors.
+  [[nodiscard]] model::Timing time_runs(const std::string& what, std::uint32_t runs, bool is_counted,
+                                        const std::function<void()>& prepare, const Start& start);
+  void time_all(model::Timing& timing, const std::string& what, const Start& start);
+  void count(model::Timing& timing, const std::string& what, const std::function<void()>& prepare, const Start& start);
 
   Gpu* gpu_;
   Reach memory_;

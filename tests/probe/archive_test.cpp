@@ -447,7 +447,8 @@ const std::vector<model::Workload> some_workloads{
     model::Stream{.work = model::StreamWork::copy, .dataset_bytes = 12288, .part_bytes = 4096, .blocks = 3},
     model::KernelRun{.kernel = model::KernelName::syrk, .variant = model::KernelVariant::texture_vector, .size = 256},
     model::KernelRun{.size = 128, .is_counted = true},
-    model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 4096, .drops_l2 = true}};
+    model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 4096, .drops_l2 = true},
+    model::Stream{.dataset_bytes = 8192, .is_counted = true}};
 
 std::vector<model::Timing> some_timings() {
   return {{.cycles = {25.5, 26}, .seconds = {}, .refusal = {}},
@@ -462,7 +463,8 @@ std::vector<model::Timing> some_timings() {
                                           .l2_store_bytes = 3,
                                           .dram_load_bytes = 4,
                                           .dram_store_bytes = 1ULL << 40U}},
-          {.cycles = {7e6}, .seconds = {0.007}, .why_not_counted = "nobody may"}};
+          {.cycles = {7e6}, .seconds = {0.007}, .why_not_counted = "nobody may"},
+          {.cycles = {8e6}, .seconds = {0.008}, .counted = model::CacheTraffic{.l2_load_bytes = 5}}};
 }
 
 TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {

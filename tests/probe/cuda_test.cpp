@@ -479,6 +479,30 @@ TEST_F(WorkloadsOnGpu, CountsWhatKernelsMove) {
   EXPECT_NEAR(static_cast<double>(timing.counted->dram_load_bytes), 2 * matrix, 0.2 * matrix);
 }
 
+// Past L1, 16 passes of 4 MB, which come from memory where nothing of them is left in L2.
+TEST_F(WorkloadsOnGpu, CountsWhatStreamsMove) {
+  model::Stream stream{.path = model::StreamPath::global_cg,
+                       .dataset_bytes = 4U << 20U,
+                       .part_bytes = 64U << 10U,
+                       .blocks = 64,
+                       .elements_per_thread = 1024,
+                       .is_counted = true};
+  const auto bytes = static_cast<double>(model::bytes_moved(stream));
+  const model::Timing timing = time(stream);
+  ASSERT_FALSE(timing.refusal) << *timing.refusal;
+  if (!timing.counted) {
+    ASSERT_FALSE(timing.why_not_counted.empty());
+    GTEST_SKIP() << timing.why_not_counted;
+  }
+  EXPECT_NEAR(static_cast<double>(timing.counted->l2_load_bytes), bytes, 0.01 * bytes);
+  EXPECT_LT(static_cast<double>(timing.counted->dram_load_bytes), 0.1 * static_cast<double>(stream.dataset_bytes));
+  stream.drops_l2 = true;
+  const model::Timing dropped = time(stream);
+  ASSERT_TRUE(dropped.counted);
+  EXPECT_NEAR(static_cast<double>(dropped.counted->dram_load_bytes), static_cast<double>(stream.dataset_bytes),
+              0.2 * static_cast<double>(stream.dataset_bytes));
+}
+
 TEST_F(WorkloadsOnGpu, RefusesWhatItCannotCarryOut) {
   EXPECT_TRUE(time(model::strided(2, 4, 1)).refusal);
   EXPECT_TRUE(time(model::Stream{.dataset_bytes = 1ULL << 40U}).refusal);

@@ -79,6 +79,16 @@ struct OneSmSurface {
   bool operator==(const OneSmSurface&) const = default;
 };
 
+// Shares of the bytes that a stream loads.
+struct ServedShares {
+  std::uint64_t dataset_bytes = 0;
+  double l1 = 0;
+  double l2 = 0;
+  double dram = 0;
+
+  bool operator==(const ServedShares&) const = default;
+};
+
 struct StoredBytes {
   std::uint64_t l2 = 0;
   std::uint64_t dram = 0;
@@ -190,6 +200,7 @@ struct EvidenceDetails {
   std::optional<double> asked_again_gb_per_second;
   std::optional<double> one_sm_gb_per_second;
   std::optional<OneSmSurface> one_sm_surface;
+  std::vector<ServedShares> served_by_dataset;
   BySize gb_per_second_by_dataset;
   BySize gb_per_second_by_dataset_of_all_blocks;
   ByName gb_per_second_by_shape;

@@ -96,7 +96,7 @@ std::vector<Series> recorded_bandwidths(const std::vector<probe::TimedWorkload>&
   std::map<std::string, std::map<std::uint64_t, double>> best;
   for (const probe::TimedWorkload& each : timed) {
     const auto* stream = std::get_if<model::Stream>(&each.workload);
-    if (stream == nullptr || stream->dataset_bytes == 0 || each.timing.seconds.empty()) {
+    if (stream == nullptr || stream->dataset_bytes == 0 || stream->is_counted || each.timing.seconds.empty()) {
       continue;
     }
     if (const double seconds = infer::median(each.timing.seconds); seconds > 0) {
@@ -132,6 +132,31 @@ std::vector<Series> told_bandwidths(const model::CacheEvidence& evidence) {
     all.push_back(std::move(series));
   }
   return all;
+}
+
+// Which level serves how much, over the size of the dataset.
+void keep_served(std::vector<Figure>& figures, const model::CacheEvidence& evidence) {
+  const auto l1 = evidence.leaves.find("L1");
+  if (l1 == evidence.leaves.end()) {
+    return;
+  }
+  Chart chart{.x = {.title = "dataset, bytes", .scale = Scale::log2, .unit = AxisUnit::bytes},
+              .y = {.title = "served, % of the bytes"}};
+  for (const auto& [name, share] : {std::pair{"L1", &model::ServedShares::l1},
+                                    {"L2", &model::ServedShares::l2},
+                                    {"memory", &model::ServedShares::dram}}) {
+    Series series{.name = name, .shape = Series::Shape::line, .role = Role::other, .points = {}};
+    for (const model::ServedShares& each : l1->second.details.served_by_dataset) {
+      constexpr double percent = 100;
+      series.points.push_back({static_cast<double>(each.dataset_bytes), percent * each.*share});
+    }
+    if (!series.points.empty()) {
+      chart.series.push_back(std::move(series));
+    }
+  }
+  keep(figures, chart_figure("Bytes served by each level",
+                             "Loads that may hit L1, each block in a part of its own; counted by the device.",
+                             std::move(chart)));
 }
 
 // What one SM draws and how long its threads wait, by warps, a line for each number of elements.
@@ -314,6 +339,7 @@ std::vector<Figure> bandwidth_figures(const model::BandwidthDescription& bandwid
     figure->table = std::move(table);
     figures.push_back(std::move(*figure));
   }
+  keep_served(figures, evidence);
   keep_surfaces(figures, evidence);
   return figures;
 }

@@ -273,6 +273,56 @@ class Streams {
   std::uint32_t sms_;
 };
 
+// Of what the longer of two runs moves more than the shorter one: the first pass does not count.
+model::ServedShares share_of_levels(const Stream& shorter, const model::CacheTraffic& few, const Stream& longer,
+                                    const model::CacheTraffic& many) {
+  using model::CacheTraffic;
+  constexpr int digits = 3;
+  const double moved = static_cast<double>(bytes_moved(longer)) - static_cast<double>(bytes_moved(shorter));
+  const auto share_of = [&](std::uint64_t CacheTraffic::*loaded, std::uint64_t CacheTraffic::*stored) {
+    const auto sum = [&](const CacheTraffic& traffic) {
+      return static_cast<double>(traffic.*loaded) + static_cast<double>(traffic.*stored);
+    };
+    return std::clamp((sum(many) - sum(few)) / moved, 0.0, 1.0);
+  };
+  const double past_l1 = share_of(&CacheTraffic::l2_load_bytes, &CacheTraffic::l2_store_bytes);
+  const double past_l2 = std::min(past_l1, share_of(&CacheTraffic::dram_load_bytes, &CacheTraffic::dram_store_bytes));
+  return {.dataset_bytes = longer.dataset_bytes,
+          .l1 = rounded(1 - past_l1, digits),
+          .l2 = rounded(past_l1 - past_l2, digits),
+          .dram = rounded(past_l2, digits)};
+}
+
+// By the device's counters, of streams of which each block keeps to a part of its own. They are asked for at once, as
+// beginning to count takes long. Throws Undecided where the device counts nothing.
+std::vector<model::ServedShares> served_shares(const Streams& streams, const std::vector<Stream>& asked) {
+  constexpr std::uint64_t enough_bytes = 64U << 20U;  // for what else is under way not to matter
+  constexpr std::uint64_t times_as_long = 3;
+  std::vector<Stream> runs;  // a shorter and a longer one of each
+  for (Stream stream : asked) {
+    stream.is_counted = true;
+    const std::uint64_t passes = std::max<std::uint64_t>(2, enough_bytes / stream.dataset_bytes);
+    const std::uint64_t elements_of_pass =
+        stream.part_bytes / (std::uint64_t{stream.block_threads} * stream.element_bits / 8);
+    for (const std::uint64_t count : {passes, times_as_long * passes}) {
+      stream.elements_per_thread = static_cast<std::uint32_t>(count * elements_of_pass);
+      runs.push_back(stream);
+    }
+  }
+  const std::vector<model::Timing> timings =
+      streams.device().time(std::vector<model::Workload>(runs.begin(), runs.end()));
+  std::vector<model::ServedShares> shares;
+  for (std::size_t i = 0; i < runs.size(); i += 2) {
+    for (const model::Timing& timing : {timings[i], timings[i + 1]}) {
+      if (!timing.counted) {
+        throw Undecided(timing.why_not_counted.empty() ? "the device has no counters" : timing.why_not_counted);
+      }
+    }
+    shares.push_back(share_of_levels(runs[i], *timings[i].counted, runs[i + 1], *timings[i + 1].counted));
+  }
+  return shares;
+}
+
 model::BySize by_dataset(const std::vector<Flow>& flows) {
   model::BySize points;
   for (const Flow& flow : flows) {
@@ -503,6 +553,85 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
     stage.best.emplace_back(&memory, best);
   }
 }
+
+// Which share of the loaded bytes L1, L2 and memory serve, by the size of a dataset of which each block keeps to a part
+// of its own (Konstantinidis & Cotronis 2016, figure 6), as far as the device counts.
+class ServedByLevel {
+ public:
+  explicit ServedByLevel(const Stage& stage) : stage_(&stage) {}
+
+  void state(std::uint64_t largest_bytes) const {
+    Asker& device = stage_->streams.device();
+    model::EvidenceDetails& details = stage_->leaves[l1.name].details;
+    device.inquire("the device's counters, while each block loads a part of its own from datasets of every size",
+                   "what fits a level is served by it, and the rest by what is behind it");
+    try {
+      details.served_by_dataset = shares_up_to(largest_bytes);
+      device.learned(details.served_by_dataset.empty()
+                         ? "the device has too little memory for such datasets"
+                         : "shares of datasets of up to " +
+                               model::to_text(details.served_by_dataset.back().dataset_bytes) + " bytes");
+    } catch (const QuestionRefused& refused) {
+      device.learned(std::string("refused: ") + refused.what());
+    } catch (const Undecided& none) {
+      details.not_counted.emplace_back(none.what());
+      device.learned(none.what());
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t element_bits = 32;
+  static constexpr std::uint32_t block_threads = 256;
+  static constexpr std::uint32_t blocks_of_sm = 2;
+
+  // Until memory serves nearly all. Each twice the one before it, and half as much again between two that differ: parts
+  // are powers of two.
+  [[nodiscard]] std::vector<model::ServedShares> shares_up_to(std::uint64_t largest_bytes) const {
+    constexpr std::size_t at_once = 4;
+    constexpr double nearly_all = 0.95;
+    constexpr double nearly_same = 0.01;
+    std::vector<model::ServedShares> shares;
+    std::uint64_t part_bytes = std::uint64_t{block_threads} * element_bits / 8;
+    while (shares.empty() || shares.back().dram < nearly_all) {
+      std::vector<Stream> streams;
+      for (; streams.size() < at_once && stream_of(part_bytes, blocks_of_sm).dataset_bytes <= largest_bytes;
+           part_bytes *= 2) {
+        streams.push_back(stream_of(part_bytes, blocks_of_sm));
+      }
+      if (streams.empty()) {
+        break;
+      }
+      std::ranges::move(served_shares(stage_->streams, streams), std::back_inserter(shares));
+    }
+    const auto first_of_memory = std::ranges::find_if(shares, [](const auto& each) { return each.dram >= nearly_all; });
+    shares.erase(first_of_memory == shares.end() ? shares.end() : std::next(first_of_memory), shares.end());
+    std::vector<Stream> between;
+    for (std::size_t i = 1; i < shares.size(); ++i) {
+      const auto& [bytes, of_l1, of_l2, of_memory] = shares[i - 1];
+      if (std::abs(of_l1 - shares[i].l1) > nearly_same || std::abs(of_memory - shares[i].dram) > nearly_same) {
+        between.push_back(stream_of(bytes / (blocks_of_sm * stage_->streams.sms()), blocks_of_sm + 1));
+      }
+    }
+    if (!between.empty()) {
+      std::ranges::move(served_shares(stage_->streams, between), std::back_inserter(shares));
+      std::ranges::sort(shares, {}, &model::ServedShares::dataset_bytes);
+    }
+    return shares;
+  }
+
+  [[nodiscard]] Stream stream_of(std::uint64_t part_bytes, std::uint32_t blocks) const {
+    Stream stream = stage_->streams.stream_of(l1, 0);
+    stream.element_bits = element_bits;
+    stream.elements_in_flight = 1;
+    stream.block_threads = block_threads;
+    stream.blocks = blocks * stage_->streams.sms();
+    stream.part_bytes = part_bytes;
+    stream.dataset_bytes = part_bytes * stream.blocks;
+    return stream;
+  }
+
+  const Stage* stage_;
+};
 
 // After all peaks: whoever stops early has those.
 void state_surfaces(const Stage& stage) {
@@ -766,6 +895,7 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, bool tak
     find_on_chip(stage, shared_store, {shared_store}, "what threads store to shared memory");
   }
   state_surfaces(stage);
+  ServedByLevel(stage).state(largest_bytes);
   device.report("done", 1.0);
 }
 

@@ -261,6 +261,15 @@ Map<OneSmSurface> one_sm_surface() {
           leaf("points", &OneSmSurface::points, List<Map<SurfacePoint>>{.item = surface_point()}, "by both").needed()}};
 }
 
+Map<ServedShares> served_shares() {
+  return {
+      .leaves = {leaf("dataset_bytes", &ServedShares::dataset_bytes, count, "of all blocks, each in a part of its own")
+                     .needed(),
+                 leaf("L1", &ServedShares::l1, real, "served by L1").needed(),
+                 leaf("L2", &ServedShares::l2, real, "by L2").needed(),
+                 leaf("DRAM", &ServedShares::dram, real, "by memory").needed()}};
+}
+
 Map<StoredBytes> stored_bytes() {
   return {.leaves = {leaf("L2", &StoredBytes::l2, count, "through L2").needed(),
                      leaf("DRAM", &StoredBytes::dram, count, "to memory").needed()}};
@@ -391,6 +400,9 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("one_sm_surface", &Details::one_sm_surface, one_sm_surface(),
            "what one block draws and how long a thread waits, by warps and by elements that a thread asks for at once "
            "(Mei & Chu 2017, section 6.1, of shared memory)"),
+      leaf("served_by_dataset", &Details::served_by_dataset, List<Map<ServedShares>>{.item = served_shares()},
+           "which share of the loaded bytes each level serves, by counters of the device (Konstantinidis & Cotronis "
+           "2016, figure 6)"),
       leaf("gb_per_second_by_dataset", &Details::gb_per_second_by_dataset, Curve{},
            "`[bytes, GB/s]` by the size of the dataset"),
       leaf("gb_per_second_by_dataset_of_all_blocks", &Details::gb_per_second_by_dataset_of_all_blocks, Curve{},

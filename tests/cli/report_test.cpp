@@ -748,6 +748,17 @@ TEST(Bandwidth, SurfacesAreLinesByWarpsForEachNumberOfElements) {
   EXPECT_EQ(series_named(figures[1], "2 elements each").points, (Points{{1, 72}}));
 }
 
+TEST(Bandwidth, ServedSharesAreALineForEachLevel) {
+  model::CacheEvidence evidence;
+  evidence.leaves["L1"].details.served_by_dataset = {{.dataset_bytes = 4096, .l1 = 1},
+                                                     {.dataset_bytes = 8192, .l1 = 0.25, .l2 = 0.5, .dram = 0.25}};
+  const std::vector<Figure> figures = bandwidth_figures({}, evidence, {});
+  ASSERT_EQ(figures.size(), 1U);
+  EXPECT_EQ(series_named(figures[0], "L1").points, (Points{{4096, 100}, {8192, 25}}));
+  EXPECT_EQ(series_named(figures[0], "L2").points, (Points{{4096, 0}, {8192, 50}}));
+  EXPECT_EQ(series_named(figures[0], "memory").points, (Points{{4096, 0}, {8192, 25}}));
+}
+
 TEST(Bandwidth, ComesFromTheEvidenceWhereNothingIsRecorded) {
   model::CacheEvidence evidence;
   EXPECT_TRUE(bandwidth_figures({}, evidence, {}).empty());

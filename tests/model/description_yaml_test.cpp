@@ -65,6 +65,7 @@ EvidenceDetails every_detail() {
       .work = "copy",
       .element_bits = 32,
       .points = {{.warps = 1, .elements = 8, .gb_per_second = 4.25, .cycles = 190}, {.warps = 32, .elements = 8}}};
+  details.served_by_dataset = {{.dataset_bytes = 4096, .l1 = 0.5, .l2 = 0.25, .dram = 0.25}, {.dataset_bytes = 8192}};
   details.gb_per_second_by_dataset = details.gb_per_second_by_dataset_of_all_blocks = {{8192, 717.5}, {4096, 718}};
   details.cycles_saved_by_l2_by_bytes = details.microseconds_saved_by_l2_by_bytes = {{8192, 1}, {4096, -0.5}};
   details.gb_per_second_by_shape = {{"8 x 256", 3965}, {"4 x 512", 3969}};

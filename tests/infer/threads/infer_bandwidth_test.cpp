@@ -101,6 +101,7 @@ TEST(InferBandwidth, ACacheThatIsNoFasterThanTheNextIsNotKnown) {
 class Streams final : public foreign::TimedDevice<Stream> {
  public:
   using Law = std::function<double(const Stream&)>;
+  using Counter = std::function<model::CacheTraffic(const Stream&)>;
 
   explicit Streams(Law law) : law_(std::move(law)) {
     facts_.sm_count = sms;
@@ -112,6 +113,7 @@ class Streams final : public foreign::TimedDevice<Stream> {
 
   void hide_sm_count() { facts_.sm_count.reset(); }
   void refuse_where(std::function<bool(const Stream&)> condition) { refuses_ = std::move(condition); }
+  void count_by(Counter counter) { counter_ = std::move(counter); }
 
  protected:
   model::Timing timing_of(const Stream& stream) override {
@@ -124,11 +126,12 @@ class Streams final : public foreign::TimedDevice<Stream> {
     const double seconds = law_(stream);
     return {.cycles = std::vector(stream.runs, seconds * clock_hz),
             .seconds = std::vector(stream.runs, seconds),
-            .refusal = {}};
+            .counted = stream.is_counted && counter_ ? std::optional(counter_(stream)) : std::nullopt};
   }
 
  private:
   Law law_;
+  Counter counter_;
   std::function<bool(const Stream&)> refuses_;
 };
 
@@ -274,6 +277,43 @@ TEST(InferBandwidth, OneSmWaitsAsLongAsALatencyOrAPeakSays) {
   EXPECT_EQ(finding.evidence.leaves.at("shared").details.one_sm_surface->work, "copy");
   // Nobody waits for stores, and a copy would wait for its load only.
   EXPECT_FALSE(finding.evidence.leaves.at("L2_copy").details.one_sm_surface);
+}
+
+// An L1 of 64 KB for each of 16 SMs that keeps a third of twice that, an L2 of 4 MB. The first pass comes from memory,
+// and something else loads a little all the time.
+TEST(InferBandwidth, CountersTellWhichLevelServesADataset) {
+  Streams device(plain_law);
+  device.count_by([](const Stream& stream) -> model::CacheTraffic {
+    const std::uint64_t passes = model::bytes_moved(stream) / stream.dataset_bytes;
+    const std::uint64_t of_sm = stream.dataset_bytes / Streams::sms;
+    const std::uint64_t kept = of_sm <= (64U << 10U) ? 3 : of_sm <= (128U << 10U) ? 1 : 0;
+    const std::uint64_t of_others = 40000;
+    const std::uint64_t loaded = stream.dataset_bytes * (3 + (passes - 1) * (3 - kept)) / 3;
+    const bool is_in_l2 = stream.dataset_bytes <= (4U << 20U);
+    return {.l2_load_bytes = loaded, .dram_load_bytes = is_in_l2 ? stream.dataset_bytes + of_others : loaded};
+  });
+  const BandwidthFinding finding = infer(device);
+  const auto& served = finding.evidence.leaves.at("L1").details.served_by_dataset;
+  ASSERT_GT(served.size(), 10U);
+  EXPECT_EQ(served.front().dataset_bytes, std::uint64_t{32} << 10U);
+  EXPECT_EQ(served.back().dataset_bytes, std::uint64_t{8} << 20U);
+  for (const model::ServedShares& each : served) {
+    const std::uint64_t of_sm = each.dataset_bytes / Streams::sms;
+    const double l1 = of_sm <= (64U << 10U) ? 1 : of_sm <= (128U << 10U) ? 1.0 / 3 : 0;
+    const double dram = each.dataset_bytes <= (4U << 20U) ? 0 : 1;
+    EXPECT_NEAR(each.l1, l1, 2e-3) << each.dataset_bytes;
+    EXPECT_NEAR(each.l2, 1 - l1 - dram, 2e-3) << each.dataset_bytes;
+    EXPECT_NEAR(each.dram, dram, 2e-3) << each.dataset_bytes;
+  }
+}
+
+TEST(InferBandwidth, WhatIsNotCountedIsTold) {
+  Streams device(plain_law);
+  const BandwidthFinding finding = infer(device);
+  const model::EvidenceDetails& details = finding.evidence.leaves.at("L1").details;
+  EXPECT_TRUE(details.served_by_dataset.empty());
+  ASSERT_EQ(details.not_counted.size(), 1U);
+  EXPECT_EQ(status(finding, "L1"), EvidenceStatus::resolved);
 }
 
 // Recordings from before anybody asked, or blocks that are too large.

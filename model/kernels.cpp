@@ -251,25 +251,58 @@ void play_first_levels(const DeviceDescription& device, std::uint32_t sms, const
   traffic.l2_load_bytes = std::max(program.loaded_bytes(), of_all_sms(&Count::missed_bytes));
 }
 
-// What all loads together bring from memory.
-std::uint64_t play_second_level(std::uint64_t capacity_bytes, std::uint64_t line_bytes, std::uint64_t sector_bytes,
-                                std::uint32_t sms, const KernelProgram& program,
-                                const std::function<void()>& at_times) {
-  constexpr std::uint64_t enough_accesses = 8'000'000;
-  const std::uint32_t blocks_of_round = std::min(sms * resident_blocks, program.blocks());
-  LruCache cache(capacity_bytes, line_bytes, sector_bytes);
-  Seen seen(std::size_t{blocks_of_round} * KernelRun::block_warps);
-  Coalescer coalescer;
-  std::uint64_t bytes = 0;
-  std::uint64_t bytes_of_round = 0;
-  std::uint64_t accesses = 0;
-  std::uint32_t begin = 0;
-  for (std::uint32_t round = 0; begin < program.blocks() && (round < fewest_rounds || accesses < enough_accesses);
-       ++round) {
-    const std::uint32_t end = std::min(begin + blocks_of_round, program.blocks());
-    bytes_of_round = 0;
+// What all programs one after another load of memory, through an L2.
+class SecondLevel {
+ public:
+  SecondLevel(std::uint64_t capacity_bytes, std::uint64_t line_bytes, std::uint64_t sector_bytes, std::uint32_t sms,
+              const std::function<void()>& at_times)
+      : cache_(capacity_bytes, line_bytes, sector_bytes), sector_bytes_(sector_bytes), sms_(sms), at_times_(&at_times) {
+  }
+
+  // Bytes; of the rounds that are not played as much as of the last one that is.
+  std::uint64_t play(const KernelProgram& program) {
+    const std::uint32_t blocks_of_round = round_of(program);
+    std::uint64_t bytes = 0;
+    std::uint64_t bytes_of_round = 0;
+    std::uint64_t accesses = 0;
+    std::uint32_t begin = 0;
+    for (std::uint32_t round = 0; begin < program.blocks() && (round < fewest_rounds || accesses < enough_accesses);
+         ++round) {
+      const std::uint32_t end = std::min(begin + blocks_of_round, program.blocks());
+      bytes_of_round = play_round(program, begin, end, accesses);
+      bytes += bytes_of_round;
+      begin = end;
+    }
+    return bytes + scaled(bytes_of_round, static_cast<double>(program.blocks() - begin) / blocks_of_round);
+  }
+
+  // Its last rounds, for what they leave.
+  void play_end(const KernelProgram& program) {
+    const std::uint32_t blocks_of_round = round_of(program);
+    const std::uint64_t accesses_of_round = std::uint64_t{blocks_of_round} * KernelRun::block_warps * program.steps();
+    const std::uint64_t rounds = std::max<std::uint64_t>(fewest_rounds, enough_accesses / accesses_of_round);
+    const std::uint64_t played = std::min<std::uint64_t>(program.blocks(), rounds * blocks_of_round);
+    std::uint64_t accesses = 0;
+    for (std::uint32_t begin = program.blocks() - static_cast<std::uint32_t>(played); begin < program.blocks();
+         begin += blocks_of_round) {
+      play_round(program, begin, std::min(begin + blocks_of_round, program.blocks()), accesses);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t enough_accesses = 8'000'000;
+
+  [[nodiscard]] std::uint32_t round_of(const KernelProgram& program) const {
+    return std::min(sms_ * resident_blocks, program.blocks());
+  }
+
+  // Bytes; counts accesses.
+  std::uint64_t play_round(const KernelProgram& program, std::uint32_t begin, std::uint32_t end,
+                           std::uint64_t& accesses) {
+    Seen seen(std::size_t{end - begin} * KernelRun::block_warps);
+    std::uint64_t bytes = 0;
     for (std::uint32_t step = 0; step < program.steps(); ++step) {
-      at_times();
+      (*at_times_)();
       seen.forget();
       for (std::uint32_t block = begin; block < end; ++block) {
         for (std::uint32_t warp = 0; warp < KernelRun::block_warps; ++warp) {
@@ -279,20 +312,24 @@ std::uint64_t play_second_level(std::uint64_t capacity_bytes, std::uint64_t line
           if (!access || !seen.add(access->address)) {
             continue;
           }
-          for (const std::uint64_t sector : coalescer.sectors_of(*access)) {
+          for (const std::uint64_t sector : coalescer_.sectors_of(*access)) {
             ++accesses;
-            if (!cache.load(sector) && !access->is_store) {
-              bytes_of_round += sector_bytes;
+            if (!cache_.load(sector) && !access->is_store) {
+              bytes += sector_bytes_;
             }
           }
         }
       }
     }
-    bytes += bytes_of_round;
-    begin = end;
+    return bytes;
   }
-  return bytes + scaled(bytes_of_round, static_cast<double>(program.blocks() - begin) / blocks_of_round);
-}
+
+  LruCache cache_;
+  Coalescer coalescer_;
+  std::uint64_t sector_bytes_;
+  std::uint32_t sms_;
+  const std::function<void()>* at_times_;
+};
 
 }  // namespace
 
@@ -335,7 +372,9 @@ void KernelProgram::describe() {
                store};
       return;
     case KernelName::gemm:
-    case KernelName::mm3:
+    case KernelName::mm3_kernel1:
+    case KernelName::mm3_kernel2:
+    case KernelName::mm3_kernel3:
       loop_ = {{.place = Place::row_of_i}};
       for (std::uint32_t k = 0; k < elements_; ++k) {
         loop_.push_back({.matrix = Matrix::second, .place = Place::column_of_j, .k = k});
@@ -351,7 +390,7 @@ void KernelProgram::describe() {
                {.place = Place::row_of_j}};
       break;
   }
-  tail_ = run_.kernel == KernelName::mm3 ? std::vector{store} : std::vector{load, store};
+  tail_ = is_mm3(run_.kernel) ? std::vector{store} : std::vector{load, store};
 }
 
 std::uint64_t KernelProgram::address_of(Matrix matrix) const {
@@ -455,7 +494,9 @@ std::uint64_t KernelProgram::loaded_bytes() const {
     case KernelName::syr2k:
       return 3 * all;
     case KernelName::fdtd_step2:
-    case KernelName::mm3:
+    case KernelName::mm3_kernel1:
+    case KernelName::mm3_kernel2:
+    case KernelName::mm3_kernel3:
     case KernelName::syrk:
       break;
   }
@@ -472,7 +513,7 @@ std::uint64_t KernelProgram::touched_bytes() const {
   if (run_.kernel == KernelName::fdtd_step1) {
     return 2 * all;
   }
-  return run_.kernel == KernelName::mm3 ? 3 * all : loaded_bytes();
+  return is_mm3(run_.kernel) ? 3 * all : loaded_bytes();
 }
 
 std::map<std::string, std::uint64_t> KernelTraffic::by_level() const {
@@ -501,17 +542,30 @@ KernelTraffic traffic_of(const DeviceDescription& device, const KernelRun& run, 
   play_first_levels(device, sms, program, at_times, traffic);
   const std::uint64_t l2_bytes = needed_bytes(device, "L2");
   const CacheDescription& l2 = device.caches.at("L2");
-  traffic.dram_load_bytes = program.loaded_bytes();
-  if (program.touched_bytes() <= l2_bytes) {
+  // What the third kernel of 3MM loads was stored just before.
+  const bool loads_what_is_left = run.kernel == KernelName::mm3_kernel3;
+  traffic.dram_load_bytes = loads_what_is_left ? 0 : program.loaded_bytes();
+  const bool fits = (loads_what_is_left ? 2 : 1) * program.touched_bytes() <= l2_bytes;
+  if (!fits || loads_what_is_left) {
+    traffic.assuming.push_back("L2 keeps the lines that were used last, " + to_text(l2_bytes) + " bytes in any places");
+  }
+  if (fits) {
     return traffic;
   }
   const std::uint64_t sector_bytes = l2.sector_bytes.value_or(Coalescer::sector_bytes);
   const std::uint64_t line_bytes = std::max(sector_bytes, l2.line_bytes.value_or(usual_line_bytes));
-  traffic.dram_load_bytes =
-      std::max(traffic.dram_load_bytes, play_second_level(l2_bytes, line_bytes, sector_bytes, sms, program, at_times));
-  traffic.dram_store_bytes =
-      scaled(program.stored_bytes(), 1 - static_cast<double>(l2_bytes) / static_cast<double>(program.touched_bytes()));
-  traffic.assuming.push_back("L2 keeps the lines that were used last, " + to_text(l2_bytes) + " bytes in any places");
+  SecondLevel level(l2_bytes, line_bytes, sector_bytes, sms, at_times);
+  if (loads_what_is_left) {
+    KernelRun before = run;
+    for (const std::uint64_t i : {0U, 1U}) {
+      before.kernel = i == 0 ? KernelName::mm3_kernel1 : KernelName::mm3_kernel2;
+      const std::uint64_t loaded = (3 + 2 * i) * bytes;
+      level.play_end(KernelProgram(before, {.loaded = {loaded, loaded + bytes}, .updated = i * bytes}));
+    }
+  }
+  traffic.dram_load_bytes = std::max(traffic.dram_load_bytes, level.play(program));
+  const double kept = static_cast<double>(l2_bytes) / static_cast<double>(program.touched_bytes());
+  traffic.dram_store_bytes = scaled(program.stored_bytes(), std::max(0.0, 1 - kept));
   return traffic;
 }
 

@@ -21,7 +21,8 @@
 //   fdtd_step2  ex[i][j] -= (hz[i][j] - hz[i][j-1]) / 2, from column 1 on
 //   fdtd_step3  hz[i][j] -= 0.7 (ex[i][j+1] - ex[i][j] + ey[i+1][j] - ey[i][j]), but for the last row and column
 //   gemm        c[i][j] = beta c[i][j] + sum over k of alpha a[i][k] b[k][j]
-//   mm3         c[i][j] = sum over k of a[i][k] b[k][j]
+//   mm3_kernel1, mm3_kernel2, mm3_kernel3
+//               c[i][j] = sum over k of a[i][k] b[k][j], where a and b of the third are c of the first and the second
 //   syrk        c[i][j] = beta c[i][j] + sum over k of alpha a[i][k] a[j][k]
 //   syr2k       c[i][j] = beta c[i][j] + sum over k of alpha (a[i][k] b[j][k] + b[i][k] a[j][k])
 // Blocks have 32 x 8 threads. A thread has one result, and sums in a register; it loads c when the sum is done. With

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"S
 constexpr std::string_view texel_target = "Texture2D";
 constexpr std::array<std::string_view, 4> work_names{"load", "copy", "swap", "store"};
 constexpr std::array<std::string_view, kernel_names.size()> kernel_words{
-    "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3", "syrk", "syr2k"};
+    "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3_kernel1", "mm3_kernel2", "mm3_kernel3", "syrk", "syr2k"};
 constexpr std::array<std::string_view, kernel_variants.size()> variant_words{"plain", "texture_scalar",
                                                                              "texture_vector"};
 
@@ -129,7 +129,9 @@ std::size_t loads_of_result(const KernelRun& run) {
     case KernelName::gemm:
     case KernelName::syrk:
       return std::size_t{2} * run.size + 1;
-    case KernelName::mm3:
+    case KernelName::mm3_kernel1:
+    case KernelName::mm3_kernel2:
+    case KernelName::mm3_kernel3:
       return std::size_t{2} * run.size;
     case KernelName::syr2k:
       break;
@@ -153,7 +155,9 @@ std::string_view to_string(StreamWork work) { return work_names.at(static_cast<s
 std::optional<StreamWork> stream_work_from(std::string_view name) { return word_from<StreamWork>(work_names, name); }
 
 std::string_view to_string(KernelName name) { return kernel_words.at(static_cast<std::size_t>(name)); }
-std::optional<KernelName> kernel_name_from(std::string_view name) { return word_from<KernelName>(kernel_words, name); }
+std::optional<KernelName> kernel_name_from(std::string_view name) {
+  return name == "mm3" ? std::optional(KernelName::mm3_kernel1) : word_from<KernelName>(kernel_words, name);
+}
 std::string_view to_string(KernelVariant variant) { return variant_words.at(static_cast<std::size_t>(variant)); }
 std::optional<KernelVariant> kernel_variant_from(std::string_view name) {
   return word_from<KernelVariant>(variant_words, name);
@@ -165,6 +169,13 @@ std::string name_of(KernelName kernel, KernelVariant variant) {
 
 std::uint64_t matrix_bytes(const KernelRun& run) {
   return std::uint64_t{run.size} * run.size * KernelRun::element_bytes;
+}
+
+std::uint64_t loaded_room_bytes(const KernelRun& run) {
+  const std::uint64_t matrices = run.kernel == KernelName::mm3_kernel3   ? 6
+                                 : run.kernel == KernelName::mm3_kernel2 ? 4
+                                                                         : 2;
+  return matrices * matrix_bytes(run);
 }
 
 std::uint64_t accesses_of_element(const Stream& stream) {

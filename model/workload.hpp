@@ -91,11 +91,22 @@ struct Stream {
 [[nodiscard]] std::uint64_t bytes_moved(const Stream& stream);
 
 // Kernels of the benchmarks FDTD-2D, GEMM, 3MM, SYRK and SYR2K (Konstantinidis & Cotronis 2016, section V).
-enum class KernelName : std::uint8_t { fdtd_step1, fdtd_step2, fdtd_step3, gemm, mm3, syrk, syr2k };
-inline constexpr std::array kernel_names{KernelName::fdtd_step1, KernelName::fdtd_step2, KernelName::fdtd_step3,
-                                         KernelName::gemm,       KernelName::mm3,        KernelName::syrk,
-                                         KernelName::syr2k};
+enum class KernelName : std::uint8_t {
+  fdtd_step1,
+  fdtd_step2,
+  fdtd_step3,
+  gemm,
+  mm3_kernel1,
+  mm3_kernel2,
+  mm3_kernel3,
+  syrk,
+  syr2k
+};
+inline constexpr std::array kernel_names{KernelName::fdtd_step1,  KernelName::fdtd_step2,  KernelName::fdtd_step3,
+                                         KernelName::gemm,        KernelName::mm3_kernel1, KernelName::mm3_kernel2,
+                                         KernelName::mm3_kernel3, KernelName::syrk,        KernelName::syr2k};
 [[nodiscard]] std::string_view to_string(KernelName name);
+// `mm3`, as older recordings have it, is the first of three.
 [[nodiscard]] std::optional<KernelName> kernel_name_from(std::string_view name);
 
 // How matrices that a kernel only loads are loaded: ld.global, or texture fetches of 1 or 4 elements.
@@ -109,6 +120,10 @@ inline constexpr std::array kernel_variants{KernelVariant::plain, KernelVariant:
   return kernel == KernelName::fdtd_step1 || kernel == KernelName::fdtd_step2 || kernel == KernelName::fdtd_step3;
 }
 
+[[nodiscard]] constexpr bool is_mm3(KernelName kernel) {
+  return kernel == KernelName::mm3_kernel1 || kernel == KernelName::mm3_kernel2 || kernel == KernelName::mm3_kernel3;
+}
+
 // What a vector fetch brings, and how many neighbouring results a thread has.
 inline constexpr std::uint32_t vector_elements = 4;
 [[nodiscard]] constexpr std::uint32_t results_of_thread(KernelName kernel, KernelVariant variant) {
@@ -119,8 +134,9 @@ inline constexpr std::uint32_t vector_elements = 4;
 
 [[nodiscard]] std::string name_of(KernelName kernel, KernelVariant variant);  // gemm.plain
 
-// A kernel on square matrices of 4-byte elements, each run with nothing of them in any cache; what it loads and stores
-// is said in model/kernels.hpp. A run has the cycles of the SM that took longest and the seconds of all together.
+// A kernel on square matrices of 4-byte elements, each run with nothing of them in any cache but what the kernels of
+// 3MM before it left there; what it loads and stores is said in model/kernels.hpp. A run has the cycles of the SM that
+// took longest and the seconds of all together.
 struct KernelRun {
   static constexpr std::uint32_t smallest_size = 64;
   static constexpr std::uint32_t largest_size = 4096;
@@ -139,6 +155,8 @@ struct KernelRun {
 
 // Of one matrix.
 [[nodiscard]] std::uint64_t matrix_bytes(const KernelRun& run);
+// Where matrices lie that it loads, or the kernels of 3MM before it.
+[[nodiscard]] std::uint64_t loaded_room_bytes(const KernelRun& run);
 
 using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
 

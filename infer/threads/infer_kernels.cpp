@@ -275,8 +275,7 @@ void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, co
 }
 
 void find(const Asked& asked, Row row) {
-  // Three matrices, of which two are loaded from one half of the memory.
-  while (2 * matrix_bytes(row.run) > asked.device.buffer().bytes && row.run.size > KernelRun::smallest_size) {
+  while (loaded_room_bytes(row.run) > asked.device.buffer().bytes && row.run.size > KernelRun::smallest_size) {
     row.run.size /= 2;
   }
   const KernelTraffic simulated = traffic_of(asked.known, asked, row);

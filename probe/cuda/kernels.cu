@@ -189,7 +189,7 @@ __device__ void sum_products(const Device& device, Place at) {
     }
   }
   char* const result = result_address(device, at.row, at.column);
-  if constexpr (kernel == KernelName::mm3) {
+  if constexpr (kernel == KernelName::mm3_kernel1) {
     store(result, sum);
   } else {
     store(result, of_old * load_element(result) + of_sum * sum);
@@ -210,7 +210,7 @@ __device__ void sum_products_by_four(const Device& device, Place at) {
     sum = sum + a.x * b0 + a.y * b1 + a.z * b2 + a.w * b3;
   }
   char* const result = result_address(device, at.row, at.column);
-  if constexpr (kernel == KernelName::mm3) {
+  if constexpr (kernel == KernelName::mm3_kernel1) {
     store(result, sum);
   } else {
     store(result, of_old * load_elements(result) + of_sum * sum);
@@ -290,8 +290,10 @@ MatrixKernel kernel_of(const KernelRun& run) {
       return kernel_of<KernelName::fdtd_step3>(run.variant);
     case KernelName::gemm:
       return kernel_of<KernelName::gemm>(run.variant);
-    case KernelName::mm3:
-      return kernel_of<KernelName::mm3>(run.variant);
+    case KernelName::mm3_kernel1:
+    case KernelName::mm3_kernel2:
+    case KernelName::mm3_kernel3:
+      return kernel_of<KernelName::mm3_kernel1>(run.variant);  // of other matrices
     case KernelName::syrk:
       return kernel_of<KernelName::syrk>(run.variant);
     case KernelName::syr2k:

@@ -23,7 +23,7 @@ namespace gpuinfer::probe::cuda {
 class ThreadRunner {
  public:
   // `gpu` stays with the caller. Streams and kernels load from the first half of `memory`, which is all zeros, and
-  // store zeros to the second half; other loads go to its begin. Throws DeviceError.
+  // store zeros, the timed ones to the second half; other loads go to its begin. Throws DeviceError.
   ThreadRunner(Gpu& gpu, const Reach& memory);
 
   // One timing for each. Throws DeviceError.
@@ -40,6 +40,8 @@ class ThreadRunner {
   [[nodiscard]] model::Timing run_alone(const model::KernelRun& kernel);
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::Stream& stream) const;
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::KernelRun& kernel) const;
+  // The kernels of 3MM that come before this one.
+  void run_before(const model::KernelRun& kernel);
   // Starts a launch that tells its time to the SMs' times that it is given.
   using Start = std::function<cudaError_t(SmTime*)>;
   // Each run comes after `prepare`. `what`: for errors.

@@ -852,7 +852,7 @@ TEST(Kernels, StandUnderTheLevelThatHoldsThemBack) {
   const model::KernelResults kernels{
       {"gemm.plain", {.size = 256, .seconds = 0.002, .level_bytes = {}, .dominant = "L1", .share = 0.5}},
       {"syrk.plain", {.size = 256, .seconds = 0.004, .level_bytes = {}, .dominant = "L2", .share = 0.25}},
-      {"mm3.plain", {.size = 256, .seconds = 0, .level_bytes = {}, .dominant = "", .share = 0}}};
+      {"mm3_kernel1.plain", {.size = 256, .seconds = 0, .level_bytes = {}, .dominant = "", .share = 0}}};
   const std::vector<Figure> figures = kernel_figures(kernels);
   ASSERT_EQ(figures.size(), 1U);
   EXPECT_EQ(figures[0].chart->categories, (std::vector<std::string>{"gemm.plain", "syrk.plain"}));

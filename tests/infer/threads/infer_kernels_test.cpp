@@ -328,7 +328,7 @@ TEST(InferKernels, ARefusedKernelLeavesTheOthers) {
   device.refuse("gemm.texture_vector");
   const KernelFinding finding = infer(device, known);
   EXPECT_EQ(status(finding, "gemm.texture_vector"), EvidenceStatus::unknown);
-  EXPECT_EQ(status(finding, "mm3.texture_vector"), EvidenceStatus::resolved);
+  EXPECT_EQ(status(finding, "mm3_kernel1.texture_vector"), EvidenceStatus::resolved);
 }
 
 TEST(InferKernels, KeepsWhatWasKnownWhenTheDeviceFails) {

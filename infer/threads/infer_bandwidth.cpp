@@ -800,6 +800,34 @@ std::string_view words_of(StreamWork work) {
   return "stores";
 }
 
+// Those of these flows that go on to memory with half of their bytes at most, by the device's counters, so that memory
+// does not bound them; none where it counts nothing.
+std::vector<Flow> served_by_l2(const Streams& streams, const std::vector<Flow>& by_size) {
+  constexpr double half = 0.5;
+  Asker& device = streams.device();
+  device.inquire("the device's counters, by the size of the dataset",
+                 "what goes no further than L2 is what L2 gives, however fast memory is");
+  std::vector<Flow> served;
+  try {
+    std::vector<Stream> asked;
+    std::ranges::transform(by_size, std::back_inserter(asked), &Flow::stream);
+    const std::vector<model::ServedShares> shares = served_shares(streams, asked);
+    for (std::size_t i = 0; i < by_size.size(); ++i) {
+      if (shares[i].l2 >= half) {
+        served.push_back(by_size[i]);
+      }
+    }
+    device.learned(served.empty() ? "memory serves all sizes"
+                                  : "L2 serves datasets of up to " +
+                                        model::to_text(served.back().stream.dataset_bytes) + " bytes");
+  } catch (const QuestionRefused& refused) {
+    device.learned(std::string("refused: ") + refused.what());
+  } catch (const Undecided& none) {
+    device.learned(none.what());
+  }
+  return served;
+}
+
 // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
 // several SMs ask for at a time may be fetched for all of them at once.
 void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
@@ -818,12 +846,16 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   }
   const Flow& last = by_size.back();
   const Flow& before_last = by_size[by_size.size() - 2];
-  const std::vector<Flow> of_cache =
+  std::vector<Flow> of_cache =
       stage.streams.by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
-  settle(stage, cache, of_cache, by_size,
-         best_of(of_cache).bytes_per_second > (1 + 3 * same_peak) * last.bytes_per_second
-             ? ""
-             : "no size of the dataset gives more than memory does");
+  bool is_cache = best_of(of_cache).bytes_per_second > (1 + 3 * same_peak) * last.bytes_per_second;
+  if (!is_cache) {
+    if (const std::vector<Flow> served = served_by_l2(stage.streams, by_size); !served.empty()) {
+      of_cache = stage.streams.by_shape_in_parts(cache, largest_of_the_best(served).stream.dataset_bytes);
+      is_cache = true;
+    }
+  }
+  settle(stage, cache, of_cache, by_size, is_cache ? "" : "no size of the dataset gives more than memory does");
   if (cache.work == StreamWork::load) {
     stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =
         by_dataset(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));

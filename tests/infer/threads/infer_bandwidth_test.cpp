@@ -307,6 +307,32 @@ TEST(InferBandwidth, CountersTellWhichLevelServesADataset) {
   }
 }
 
+// L2 and memory take stores equally fast.
+TEST(InferBandwidth, CountersTellThatL2TakesStores) {
+  const auto law = [](const Stream& stream) {
+    return stream.work == StreamWork::store && stream.path == StreamPath::global_cg ? seconds_at(stream, 400)
+                                                                                    : plain_law(stream);
+  };
+  Streams blind(law);
+  EXPECT_EQ(status(infer(blind), "L2_store"), EvidenceStatus::unknown);
+  for (const bool goes_on : {false, true}) {
+    Streams device(law);
+    device.count_by([goes_on](const Stream& stream) -> model::CacheTraffic {
+      const std::uint64_t bytes = model::bytes_moved(stream);
+      const bool is_store = stream.work == StreamWork::store;
+      const std::uint64_t to_memory = goes_on || stream.dataset_bytes > (4U << 20U) ? bytes : 0;
+      return {.l2_load_bytes = is_store ? 0 : bytes,
+              .l2_store_bytes = is_store ? bytes : 0,
+              .dram_load_bytes = is_store ? 0 : to_memory,
+              .dram_store_bytes = is_store ? to_memory : 0};
+    });
+    const BandwidthFinding finding = infer(device);
+    EXPECT_EQ(status(finding, "L2_store"), goes_on ? EvidenceStatus::unknown : EvidenceStatus::resolved);
+    EXPECT_NEAR(bytes_per_second(finding, "L2_store"), goes_on ? 0 : 400e9, 1e9);
+    EXPECT_EQ(status(finding, "DRAM_store"), EvidenceStatus::resolved);
+  }
+}
+
 TEST(InferBandwidth, WhatIsNotCountedIsTold) {
   Streams device(plain_law);
   const BandwidthFinding finding = infer(device);

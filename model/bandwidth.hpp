@@ -45,6 +45,14 @@ inline constexpr std::array<std::string_view, 11> bandwidth_names{"L1",        "
                                                                   "constant",  "L2_load",   "L2_copy",   "L2_store",
                                                                   "DRAM_load", "DRAM_copy", "DRAM_store"};
 
-using BandwidthDescription = std::map<std::string, Bandwidth>;  // by one of these names
+// By one of these names.
+struct BandwidthDescription : std::map<std::string, Bandwidth> {
+  // Of copies of one element by each thread: between which sizes of the dataset what L2 saves stops growing (Lashgar,
+  // Salehi, Baniasadi 2015, section 3.3).
+  std::optional<std::array<double, 2>> copy_knee_bytes;
+  std::vector<std::string> assumed;  // names of those of a virtual device that no source gives
+
+  bool operator==(const BandwidthDescription&) const = default;
+};
 
 }  // namespace gpuinfer::model

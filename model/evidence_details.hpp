@@ -50,6 +50,15 @@ struct OneLoadCycles {
   bool operator==(const OneLoadCycles&) const = default;
 };
 
+// What a knee of copies is of L2.
+struct KneeOfL2 {
+  std::uint64_t capacity_bytes = 0;
+  RealInterval share{};
+  bool is_half = false;  // whether it may be half of the capacity
+
+  bool operator==(const KneeOfL2&) const = default;
+};
+
 struct StreamShape {
   std::uint64_t dataset_bytes = 0;
   std::string work;
@@ -205,6 +214,7 @@ struct EvidenceDetails {
   BySize gb_per_second_by_dataset_of_all_blocks;
   ByName gb_per_second_by_shape;
   BySize microseconds_saved_by_l2_by_bytes;
+  std::optional<KneeOfL2> of_l2;
   std::optional<double> seconds;
   std::optional<double> seconds_again;
   ByName shares;

@@ -71,12 +71,18 @@ class Rows {
         row.confidence = entry->second.confidence ? model::to_text(*entry->second.confidence) : "";
       }
     }
-    const auto cache = profile_.caches.find(section);
-    if (row.status.empty() && cache != profile_.caches.end() &&
-        std::ranges::find(cache->second.assumed, leaf) != cache->second.assumed.end()) {
+    if (row.status.empty() && std::ranges::find(assumed_of(section), leaf) != assumed_of(section).end()) {
       row.status = "assumed";
     }
     rows_.push_back(std::move(row));
+  }
+
+  [[nodiscard]] const std::vector<std::string>& assumed_of(const std::string& section) const {
+    const auto cache = profile_.caches.find(section);
+    static const std::vector<std::string> nothing;
+    return section == "bandwidth"           ? profile_.bandwidth.assumed
+           : cache != profile_.caches.end() ? cache->second.assumed
+                                            : nothing;
   }
 
   const model::DeviceDescription& profile_;

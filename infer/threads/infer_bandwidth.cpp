@@ -18,6 +18,7 @@
 #include "infer/asking/leaves.hpp"
 #include "model/bandwidth.hpp"
 #include "model/number_text.hpp"
+#include "model/provenance.hpp"
 #include "model/workload.hpp"
 
 namespace gpuinfer::infer {
@@ -388,6 +389,7 @@ struct Stage {
   Leaves& leaves;
   BandwidthFinding& finding;
   std::vector<std::pair<const Memory*, Flow>>& best;  // of the memories that are known to have answered
+  std::optional<std::uint64_t> l2_bytes = {};         // what L2 holds, where that is known
 };
 
 // More than any cache holds, as far as there is memory.
@@ -708,6 +710,8 @@ std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
                          static_cast<std::uint64_t>(savings[std::min(last + 1, savings.size() - 1)].first)};
 }
 
+constexpr const char* copy_knee = "copy_knee_bytes";
+
 // Each thread copies one element, with the dataset in L2 as far as it fits, or with nothing of it (Lashgar, Salehi,
 // Baniasadi 2015, section 3.3): what that saves grows until L2 is full.
 class L2Saving {
@@ -715,25 +719,14 @@ class L2Saving {
   L2Saving(const Stage& stage, const Memory& cache) : stage_(&stage), cache_(&cache) {}
 
   void state(std::uint64_t largest_bytes) const {
-    constexpr std::uint64_t smallest_bytes = 64U << 10U;
-    constexpr std::uint64_t most_bytes = 512U << 20U;
+    stage_->leaves.begin(copy_knee, "its copies were not all asked for");
     Asker& device = stage_->streams.device();
     device.inquire("copies of one element by each thread, in L2 or driven out of it before",
                    "what L2 saves grows with the dataset until L2 is full");
     try {
-      Savings savings;
-      model::BySize saved;
-      std::string text;
-      for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
-        savings.emplace_back(bytes, seconds_saved(bytes, 0));
-        saved.emplace_back(bytes, std::round(savings.back().second * 1e8) / 1e2);
-        text += (text.empty() ? "" : ", ") + model::to_text(bytes) + ": " + model::to_text(saved.back().second);
-      }
-      stage_->leaves[cache_->name].details.microseconds_saved_by_l2_by_bytes = std::move(saved);
-      device.learned("L2 saves microseconds, by bytes: " + text);
-      state_end(savings);
+      device.learned(settle(doublings(largest_bytes)));
     } catch (const QuestionRefused& refused) {
-      device.learned(std::string("refused: ") + refused.what());
+      device.learned(leave_open(std::string("the device refused a question: ") + refused.what()));
     }
   }
 
@@ -754,32 +747,111 @@ class L2Saving {
     return std::ranges::min(stage_->streams.time_of(stream).seconds) - in_l2;
   }
 
-  // Asks again in finer steps where doublings show that it stops growing.
-  void state_end(const Savings& doublings) const {
-    constexpr double nearly = 0.9;
-    constexpr std::uint64_t steps = 32;
-    const std::uint64_t part_bytes = usual_shape.block_threads * (element_bits / 8);
-    Asker& device = stage_->streams.device();
-    const double most = std::ranges::max(doublings, {}, &Savings::value_type::second).second;
-    const auto level =
-        std::ranges::find_if(doublings, [most](const auto& each) { return most > 0 && each.second >= nearly * most; });
-    if (level == doublings.end() || level == doublings.begin() || std::next(level) == doublings.end()) {
-      device.learned("no size at which what L2 saves stops growing");
-      return;
+  [[nodiscard]] Savings doublings(std::uint64_t largest_bytes) const {
+    constexpr std::uint64_t smallest_bytes = 64U << 10U;
+    constexpr std::uint64_t most_bytes = 512U << 20U;
+    Savings savings;
+    model::BySize& saved = stage_->leaves[copy_knee].details.microseconds_saved_by_l2_by_bytes;
+    for (std::uint64_t bytes = smallest_bytes; bytes <= std::min(largest_bytes, most_bytes); bytes *= 2) {
+      savings.emplace_back(bytes, seconds_saved(bytes, 0));
+      saved.emplace_back(bytes, microseconds(savings.back().second));
     }
-    const auto before = static_cast<std::uint64_t>(std::prev(level)->first);
-    const std::uint64_t end = 8 * before;
-    const std::uint64_t step = std::max(part_bytes, (end - before / 2) / steps / part_bytes * part_bytes);
+    return savings;
+  }
+
+  // From half of `before`, the largest doubling before those that gain no more, to well past them.
+  [[nodiscard]] Savings steps(std::uint64_t before, std::uint64_t largest_bytes) const {
+    constexpr std::uint64_t most_steps = 32;
+    const std::uint64_t part_bytes = usual_shape.block_threads * (element_bits / 8);
+    const std::uint64_t end = std::min(8 * before, largest_bytes);
+    const std::uint64_t step = std::max(part_bytes, (end - before / 2) / most_steps / part_bytes * part_bytes);
     Savings savings;
     for (std::uint64_t bytes = before / 2; bytes <= end; bytes += step) {
       savings.emplace_back(bytes, seconds_saved(bytes, part_bytes));
     }
-    stage_->leaves[cache_->name].details.interval_bytes = end_of_ramp(savings);
-    const auto& stops = stage_->leaves[cache_->name].details.interval_bytes;
-    device.learned(stops ? "it stops growing between " + model::to_text((*stops)[0]) + " and " +
-                               model::to_text((*stops)[1]) + " bytes"
-                         : "it does not grow and then stay: between runs something else changes, such as what has to "
-                           "be written back");
+    return savings;
+  }
+
+  // Asks in finer steps where doublings show that it stops growing, and once more. Returns what was learned.
+  [[nodiscard]] std::string settle(const Savings& doublings) const {
+    constexpr double nearly = 0.9;
+    if (doublings.size() < 3) {
+      return leave_open("the device has too little memory for copies");
+    }
+    const double most = std::ranges::max(doublings, {}, &Savings::value_type::second).second;
+    if (most <= 0) {
+      return leave_open("L2 saves copies nothing" + costs(doublings));
+    }
+    const auto level =
+        std::ranges::find_if(doublings, [most](const auto& each) { return each.second >= nearly * most; });
+    if (level == doublings.begin()) {
+      return leave_open("what L2 saves copies does not grow" + costs(doublings));
+    }
+    if (std::next(level) == doublings.end()) {
+      return leave_open("what L2 saves copies still grows at the largest dataset" + costs(doublings));
+    }
+    const auto before = static_cast<std::uint64_t>(std::prev(level)->first);
+    const auto largest_bytes = static_cast<std::uint64_t>(doublings.back().first);
+    const auto first = end_of_ramp(steps(before, largest_bytes));
+    if (!first) {
+      return leave_open(
+          "what L2 saves copies does not grow and then stay: something else changes between runs, such as what has to "
+          "be "
+          "written back" +
+          costs(doublings));
+    }
+    const auto again = end_of_ramp(steps(before, largest_bytes));
+    if (!again || (*again)[0] > (*first)[1] || (*first)[0] > (*again)[1]) {
+      const std::string text = leave_open(again ? "two rounds of the same copies stop gaining at other sizes"
+                                                : "a second round of the same copies does not grow and then stay",
+                                          EvidenceStatus::ambiguous);
+      stage_->leaves[copy_knee].alternatives.push_back(interval_text(*first));
+      if (again) {
+        stage_->leaves[copy_knee].alternatives.push_back(interval_text(*again));
+      }
+      return text;
+    }
+    return resolve({std::min((*first)[0], (*again)[0]), std::max((*first)[1], (*again)[1])}) + costs(doublings);
+  }
+
+  [[nodiscard]] std::string resolve(const model::BytePair& knee) const {
+    const model::RealInterval bytes{static_cast<double>(knee[0]), static_cast<double>(knee[1])};
+    stage_->finding.bandwidth.copy_knee_bytes = bytes;
+    std::string text =
+        "it stops growing between " + model::to_text(knee[0]) + " and " + model::to_text(knee[1]) + " bytes";
+    if (const auto l2_bytes = stage_->l2_bytes) {
+      const auto capacity = static_cast<double>(*l2_bytes);
+      const bool is_half = bytes[0] <= capacity / 2 && capacity / 2 <= bytes[1];
+      stage_->leaves[copy_knee].details.of_l2 = {.capacity_bytes = *l2_bytes,
+                                                 .share = {rounded(bytes[0] / capacity), rounded(bytes[1] / capacity)},
+                                                 .is_half = is_half};
+      text += (is_half ? ", and half of L2, which holds " : ", which contradicts an L2 that holds ") +
+              model::to_text(*l2_bytes) + (is_half ? ", is there" : "");
+    }
+    stage_->leaves.resolve(copy_knee);
+    return text;
+  }
+
+  [[nodiscard]] std::string leave_open(const std::string& reason,
+                                       EvidenceStatus status = EvidenceStatus::unknown) const {
+    stage_->leaves.leave_open(copy_knee, status, reason);
+    return reason;
+  }
+
+  // What is worse with the dataset in L2; empty: nothing.
+  [[nodiscard]] static std::string costs(const Savings& savings) {
+    const auto first = std::ranges::find_if(savings, [](const auto& each) { return microseconds(each.second) < 0; });
+    if (first == savings.end()) {
+      return "";
+    }
+    const double most = -std::ranges::min(savings, {}, &Savings::value_type::second).second;
+    return "; it costs up to " + model::to_text(microseconds(most)) + " microseconds, at " +
+           model::to_text(static_cast<std::uint64_t>(first->first)) + " bytes first";
+  }
+
+  [[nodiscard]] static double microseconds(double seconds) { return std::round(seconds * 1e8) / 1e2; }
+  [[nodiscard]] static std::string interval_text(const model::BytePair& bytes) {
+    return "[" + model::to_text(bytes[0]) + ", " + model::to_text(bytes[1]) + "]";
   }
 
   const Stage* stage_;
@@ -904,7 +976,16 @@ bool takes_stores_alone(model::Answerer& device) {
   return !device.time({&store, 1}).front().refusal;
 }
 
-void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, bool takes_stores) {
+// As it was found out, or as the device says.
+std::optional<std::uint64_t> capacity_of_l2(const model::DeviceDescription& known, const model::DeviceFacts& facts) {
+  const auto l2 = known.caches.find("L2");
+  return l2 != known.caches.end() && l2->second.capacity_bytes
+             ? l2->second.capacity_bytes
+             : model::told<std::uint64_t>(facts.provenance, "L2", model::l2_fact);
+}
+
+void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, const model::DeviceDescription& known,
+              bool takes_stores) {
   const std::optional<std::uint32_t> sms = device.facts().sm_count;
   if (!sms) {
     leaves.give_up_rest("the device does not say how many SMs it has, so nobody knows how many blocks keep it busy");
@@ -912,7 +993,11 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, bool tak
   }
   const Streams streams(device, *sms);
   std::vector<std::pair<const Memory*, Flow>> best;
-  const Stage stage{.streams = streams, .leaves = leaves, .finding = finding, .best = best};
+  const Stage stage{.streams = streams,
+                    .leaves = leaves,
+                    .finding = finding,
+                    .best = best,
+                    .l2_bytes = capacity_of_l2(known, device.facts())};
   const std::uint64_t largest_bytes = device.buffer().bytes;
   find_of_memory(stage, l2_load, dram_load, largest_bytes);
   find_of_memory(stage, l2_copy, dram_copy, largest_bytes);
@@ -933,11 +1018,12 @@ void find_all(Asker& device, Leaves& leaves, BandwidthFinding& finding, bool tak
 
 }  // namespace
 
-BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target, const Settings& settings) {
+BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& target,
+                                 const model::DeviceDescription& known, const Settings& settings) {
   Asker interrogator(device, target, settings);
   BandwidthFinding finding;
   const bool takes_stores = takes_stores_alone(device);
-  std::vector<const char*> names;
+  std::vector<const char*> names{copy_knee};
   for (const Memory* memory : memories) {
     if (takes_stores || memory->work != StreamWork::store) {
       names.push_back(memory->name);
@@ -945,7 +1031,7 @@ BandwidthFinding infer_bandwidth(model::Answerer& device, const std::string& tar
     }
   }
   Leaves leaves(interrogator, finding, names);
-  static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding, takes_stores); }));
+  static_cast<void>(leaves.go_through([&] { find_all(interrogator, leaves, finding, known, takes_stores); }));
   leaves.close();
   return finding;
 }

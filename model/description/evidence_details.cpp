@@ -230,6 +230,14 @@ Map<KneeOfLoads> knee() {
                  leaf("variance", &KneeOfLoads::variance, real, "of three points around it").needed()}};
 }
 
+Map<KneeOfL2> of_l2() {
+  return {.leaves = {leaf("capacity_bytes", &KneeOfL2::capacity_bytes, count, "what L2 holds").needed(),
+                     leaf("share", &KneeOfL2::share, interval, "the knee over that").needed(),
+                     leaf("is_half", &KneeOfL2::is_half, truth(),
+                          "whether one half is among them, as it has to be; else one of the two is wrong")
+                         .needed()}};
+}
+
 Map<OneLoadCycles> one_load_cycles() {
   return {.leaves = {leaf("from_l2", &OneLoadCycles::from_l2, real, "of a line in L2").needed(),
                      leaf("beyond_l2", &OneLoadCycles::beyond_l2, real, "of a line in memory").needed()}};
@@ -340,7 +348,7 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("median_of_all", &Details::median_of_all, real, "of latencies that all belong to one level, in cycles"),
       leaf("interval_bytes", &Details::interval_bytes, two_counts,
            "of a capacity that averages tell: an array in which nearly every load hits, and one in which nearly none "
-           "does; of copies: between which sizes of the dataset what L2 saves stops growing"),
+           "does"),
       leaf("apart", &Details::apart, names, "of `shared_with`: paths that do not find the lines"),
       leaf("parts", &Details::parts, count, "of `partitions`: how many parts, where their homes are not told"),
       leaf("asked", &Details::asked, count, "of `sms`: how many SMs were asked"),
@@ -410,7 +418,10 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("gb_per_second_by_shape", &Details::gb_per_second_by_shape, Table<std::string>{},
            "by blocks per SM x threads per block"),
       leaf("microseconds_saved_by_l2_by_bytes", &Details::microseconds_saved_by_l2_by_bytes, Table<std::uint64_t>{},
-           "of copies: what it helps that the dataset is in L2, by its size (Lashgar et al. 2015, section 3.1)"),
+           "of copies: what it helps that the dataset is in L2, by its size; negative where it costs (Lashgar et al. "
+           "2015, "
+           "section 3.1)"),
+      leaf("of_l2", &Details::of_l2, of_l2(), "of a knee of copies: what it is of L2, where its capacity is known"),
       leaf("seconds", &Details::seconds, real, "of a kernel: its best run"),
       leaf("seconds_again", &Details::seconds_again, real, "the same of a second round"),
       leaf("shares", &Details::shares, Table<std::string>{}, "the shares of all peaks"),

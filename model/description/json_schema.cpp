@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "model/description/evidence.hpp"
 #include "model/description/values.hpp"
@@ -97,16 +98,20 @@ std::string leaf_tables(const Sections<DeviceDescription>& all) {
     const std::string target = section.target.empty() ? "" : words::together({"; target `", section.target, "`"});
     text += words::together({text.empty() ? "" : "\n", "### `", section.key, "`\n\n", section.meaning, target,
                              "\n\n| leaf | unit | meaning |\n|---|---|---|\n"});
-    // The leaves of a table are names; what stands under each of them is the same.
-    const bool is_table = section.facts.front().meaning.empty();
-    if (is_table) {
+    // The leaves of a table are names; what stands under each of them is the same. Others have a meaning of their own.
+    std::vector<LeafFacts> rows = section.facts;
+    const auto others = std::ranges::find_if(rows, [](const LeafFacts& each) { return !each.meaning.empty(); });
+    if (others != rows.begin()) {
       std::string names;
-      for (const LeafFacts& each : section.facts) {
-        names += words::together({names.empty() ? "`" : ", `", each.name, "`"});
+      for (auto each = rows.begin(); each != others; ++each) {
+        names += words::together({names.empty() ? "`" : ", `", each->name, "`"});
       }
       text += words::together({"| ", names, " | | a map of what follows |\n"});
+      const std::vector<LeafFacts> parts = rows.front().parts;
+      rows.erase(rows.begin(), others);
+      rows.insert(rows.begin(), parts.begin(), parts.end());
     }
-    add_rows(text, "", is_table ? section.facts.front().parts : section.facts);
+    add_rows(text, "", rows);
   }
   return text;
 }

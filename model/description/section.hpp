@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -158,12 +159,13 @@ template <class Description, class Part>
   return section;
 }
 
-// One value under each of some names, which are its leaves.
-template <class Description, class Value, class Codec>
+// One value under each of some names, which are its leaves; `beside`: leaves of the whole `Table`, a map by these
+// names.
+template <class Description, class Table, class Codec>
 [[nodiscard]] Section<Description> table_section(std::string_view key, std::string_view target,
                                                  std::string_view of_what, std::string_view meaning,
-                                                 std::map<std::string, Value> Description::*member,
-                                                 std::vector<std::string_view> names, Codec codec) {
+                                                 Table Description::*member, std::vector<std::string_view> names,
+                                                 Codec codec, Leaves<Table> beside = {}) {
   Section<Description> section;
   section.key = key;
   section.meaning = meaning;
@@ -172,27 +174,43 @@ template <class Description, class Value, class Codec>
   for (const std::string_view name : names) {
     section.facts.push_back(facts_of(name, codec, {}));
   }
-  section.leaves = names;
+  const auto rows = std::make_shared<const std::vector<LeafFacts>>(section.facts);
+  const auto others = std::make_shared<const Leaves<Table>>(std::move(beside));
+  std::ranges::copy(*others, std::back_inserter(section.facts));
+  for (const LeafFacts& each : section.facts) {
+    section.leaves.push_back(each.name);
+  }
   section.schema = {{"type", "object"},
-                    {"propertyNames", schema::text({{"enum", schema::word_list(names)}})},
+                    {"propertyNames", schema::text({{"enum", schema::word_list(section.leaves)}})},
                     {"additionalProperties", schema::text(codec.facts().schema)}};
-  section.read = [=](const Place& place, Description& description) {
-    place.allow(names);
+  if (!others->empty()) {
+    const schema::Object of_others = schema_of(facts_of(*others));
+    section.schema.push_back(*std::ranges::find(of_others, "properties", &schema::Object::value_type::first));
+  }
+  section.read = [=, allowed = section.leaves](const Place& place, Description& description) {
+    place.allow(allowed);
     for (const auto& [name, value] : place.entries()) {
-      (description.*member).emplace(name, codec.read(value));
+      const auto other = std::ranges::find(*others, name, &Leaf<Table>::name);
+      if (other != others->end() && !value.is_null()) {
+        other->read(value, description.*member);
+      } else if (other == others->end()) {
+        (description.*member).emplace(name, codec.read(value));
+      }
     }
   };
   section.write = [=](const Description& description) {
-    std::string text = (description.*member).empty() ? "" : std::string(key) + ":\n";
+    std::string text;
     for (const auto& [name, value] : description.*member) {
       text += "  " + to_yaml_scalar(name) + ": " + codec.write(value) + "\n";
     }
-    return text;
+    for (const auto& [name, value] : written_leaves(description.*member, *others)) {
+      text += "  " + name + ": " + value + "\n";
+    }
+    return text.empty() ? "" : std::string(key) + ":\n" + text;
   };
   section.names = [=](const Description& description) {
-    return (description.*member).empty() ? std::vector<std::string>{} : std::vector{std::string(key)};
+    return description.*member == Table{} ? std::vector<std::string>{} : std::vector{std::string(key)};
   };
-  const auto rows = std::make_shared<const std::vector<LeafFacts>>(section.facts);
   section.values = [=](const Description& description, std::string_view /*name*/) {
     std::vector<LeafValue> values;
     for (const LeafFacts& row : *rows) {
@@ -204,11 +222,12 @@ template <class Description, class Value, class Codec>
       }
       values.push_back(std::move(value));
     }
+    std::ranges::move(values_of(description.*member, *others), std::back_inserter(values));
     return values;
   };
   section.keep_only = [=](Description& description, const std::function<bool(std::string_view)>& is_kept) {
     if (!is_kept(key)) {
-      (description.*member).clear();
+      description.*member = {};
     }
   };
   return section;

@@ -154,6 +154,14 @@ struct BestAndOthers {
   }
 };
 
+codec::List<codec::Words<std::string>> bandwidth_name_list() {
+  codec::Words<std::string> words{.words = {}, .refusal = "is not a bandwidth"};
+  for (const std::string_view name : bandwidth_names) {
+    words.words.emplace_back(name, name);
+  }
+  return {.item = words};
+}
+
 // Of all kernels in all variants: gemm.plain.
 const std::vector<std::string_view>& kernel_result_names() {
   static const std::vector<std::string> names = [] {
@@ -313,9 +321,25 @@ Section<DeviceDescription> outstanding_section() {
 }
 
 Section<DeviceDescription> bandwidth_section() {
-  return table_section("bandwidth", "Bandwidth", "bandwidth", "the most that comes out of each memory",
-                       &DeviceDescription::bandwidth,
-                       std::vector<std::string_view>(bandwidth_names.begin(), bandwidth_names.end()), BestAndOthers{});
+  using Bandwidths = BandwidthDescription;
+  return table_section(
+      "bandwidth", "Bandwidth", "bandwidth", "the most that comes out of each memory", &DeviceDescription::bandwidth,
+      std::vector<std::string_view>(bandwidth_names.begin(), bandwidth_names.end()), BestAndOthers{},
+      Leaves<Bandwidths>{leaf("copy_knee_bytes", &Bandwidths::copy_knee_bytes, codec::Interval{},
+                              "of copies of one element by each thread: between which sizes of the dataset what L2 "
+                              "saves stops growing; half of L2, as a copy needs room for what it loads and for what it "
+                              "stores (Lashgar et al. 2015, section 3.3)")
+                             .sparse()
+                             .in_words([](const Bandwidths& bandwidths) {
+                               return bandwidths.copy_knee_bytes
+                                          ? std::optional(words::bytes(*bandwidths.copy_knee_bytes))
+                                          : std::nullopt;
+                             }),
+                         leaf("assumed", &Bandwidths::assumed, bandwidth_name_list(),
+                              "of virtual devices: bandwidths that no source gives")
+                             .sparse()
+                             .given()
+                             .compared_by(Sameness::given)});
 }
 
 Section<DeviceDescription> kernels_section() {

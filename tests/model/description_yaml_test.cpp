@@ -60,6 +60,7 @@ EvidenceDetails every_detail() {
   details.access_class = "data in L2, translation in L2TLB";
   details.knees = {{.loads = 1, .threads_per_line = 2, .from_l2 = false, .threads = {3, 4}, .cycles = {5, 6}}};
   details.one_load_cycles = {.from_l2 = 200, .beyond_l2 = 600};
+  details.of_l2 = {.capacity_bytes = 786432, .share = {0.25, 0.75}, .is_half = true};
   details.stream = {.dataset_bytes = 4096, .work = "copy", .elements_in_flight = 8, .block_threads = 256, .blocks = 2};
   details.one_sm_surface = {
       .work = "copy",
@@ -180,6 +181,8 @@ DeviceDescription everything() {
       .best = ElementBandwidth{.element_bits = 64, .bytes_per_second = 1.34e12, .elements_per_sm_clock = 15.9},
       .by_element_bits = {{.element_bits = 32, .bytes_per_second = 1e12, .elements_per_sm_clock = 16}}};
   description.bandwidth["DRAM_load"];
+  description.bandwidth.copy_knee_bytes = {360448, 475136};
+  description.bandwidth.assumed = {"L1"};
   description.kernels["gemm.plain"] = {.size = 1024,
                                        .seconds = 4.3e-4,
                                        .level_bytes = {{"L1", 8'594'128'896}, {"L2", 3'000'000}},

@@ -30,9 +30,10 @@ SCHEMA = json.loads((ROOT / "configs" / "schema" / "gpuinfer-1.schema.json").rea
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 EVERY_KEY = list(yaml.safe_load_all((HERE / "every_key.yaml").read_text()))
 KERNEL = next(iter(next(each for each in EVERY_KEY if "kernels" in each)["kernels"].values()))
+BANDWIDTH = SCHEMA["properties"]["bandwidth"]
 # All the names that the schema has for bandwidths, kernels and evidence.
 EVERY_NAME = [
-    {"schema": "gpuinfer/1", "bandwidth": {name: {} for name in SCHEMA["properties"]["bandwidth"]["propertyNames"]["enum"]}},
+    {"schema": "gpuinfer/1", "bandwidth": dict.fromkeys(BANDWIDTH["propertyNames"]["enum"], {}) | dict.fromkeys(BANDWIDTH["properties"])},
     {"schema": "gpuinfer/1", "kernels": {name: KERNEL for name in SCHEMA["properties"]["kernels"]["propertyNames"]["enum"]}},
     {
         "schema": "gpuinfer/1",

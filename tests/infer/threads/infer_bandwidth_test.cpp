@@ -31,7 +31,9 @@ using model::Stream;
 using model::StreamPath;
 using model::StreamWork;
 
-BandwidthFinding infer(model::Answerer& device) { return infer_bandwidth(device, "Bandwidth", Settings{}); }
+BandwidthFinding infer(model::Answerer& device, const model::DeviceDescription& known = {}) {
+  return infer_bandwidth(device, "Bandwidth", known, Settings{});
+}
 
 EvidenceStatus status(const BandwidthFinding& finding, const std::string& memory) {
   return finding.evidence.leaves.at(memory).status;
@@ -112,6 +114,7 @@ class Streams final : public foreign::TimedDevice<Stream> {
   static constexpr double clock_hz = 1e9;
 
   void hide_sm_count() { facts_.sm_count.reset(); }
+  void say(const std::string& name, const std::string& value) { facts_.provenance[name] = value; }
   void refuse_where(std::function<bool(const Stream&)> condition) { refuses_ = std::move(condition); }
   void count_by(Counter counter) { counter_ = std::move(counter); }
 
@@ -159,51 +162,151 @@ TEST(InferBandwidth, WhatSeveralSmsFetchAtATimeIsNotTakenForL2) {
   EXPECT_NEAR(bytes_per_second(finding, "DRAM_load"), 100e9, 1e9);
 }
 
+const model::LeafEvidence& knee_of(const BandwidthFinding& finding) {
+  return finding.evidence.leaves.at("copy_knee_bytes");
+}
+
+void expect_knee(const BandwidthFinding& finding, double bytes, const std::string& where) {
+  EXPECT_EQ(knee_of(finding).status, EvidenceStatus::resolved) << where << ' ' << knee_of(finding).reason;
+  ASSERT_TRUE(finding.bandwidth.copy_knee_bytes) << where;
+  const auto [low, high] = *finding.bandwidth.copy_knee_bytes;
+  EXPECT_LE(low, bytes) << where;
+  EXPECT_GE(high, bytes) << where;
+  EXPECT_LT(high - low, bytes / 2) << where;
+}
+
+void expect_no_knee(const BandwidthFinding& finding, EvidenceStatus status, const std::string& reason) {
+  EXPECT_EQ(knee_of(finding).status, status);
+  EXPECT_FALSE(finding.bandwidth.copy_knee_bytes);
+  EXPECT_FALSE(knee_of(finding).details.of_l2);
+  EXPECT_NE(knee_of(finding).reason.find(reason), std::string::npos) << knee_of(finding).reason;
+}
+
+// Of one pass, `l2_bytes` of what is loaded and stored are in L2.
+double copy_seconds(const Stream& stream, double l2_bytes) {
+  const auto bytes = static_cast<double>(model::bytes_moved(stream));
+  const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, l2_bytes);
+  return (bytes - in_l2) / 100e9 + in_l2 / 400e9;
+}
+
+// A copy of one element by each thread.
+bool is_single_copy(const Stream& stream) {
+  return stream.work == StreamWork::copy && stream.elements_per_thread == 1 && stream.elements_in_flight == 1;
+}
+
 // What L2 saves stops growing where it is full: 1 MB of what is loaded and as much that is stored.
 TEST(InferBandwidth, CopiesShowWhatL2Saves) {
-  Streams device([](const Stream& stream) {
-    const auto bytes = static_cast<double>(model::bytes_moved(stream));
-    const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, 2.0 * (1U << 20U));
-    return (bytes - in_l2) / 100e9 + in_l2 / 400e9;
-  });
+  Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
   const BandwidthFinding finding = infer(device);
-  const auto& saved = finding.evidence.leaves.at("L2_copy").details.microseconds_saved_by_l2_by_bytes;
+  const auto& saved = knee_of(finding).details.microseconds_saved_by_l2_by_bytes;
   const std::map<std::uint64_t, double> by_bytes(saved.begin(), saved.end());
   EXPECT_EQ(by_bytes.at(524288), 7.86);
   EXPECT_EQ(by_bytes.at(1048576), 15.73);
   EXPECT_EQ(by_bytes.at(2097152), 15.73);
   EXPECT_EQ(by_bytes.at(4194304), 15.73);
-  const auto& stops = finding.evidence.leaves.at("L2_copy").details.interval_bytes;
-  ASSERT_TRUE(stops);
-  EXPECT_LT((*stops)[0], 1048576U);
-  EXPECT_GT((*stops)[1], 1048576U);
-  EXPECT_LT((*stops)[1] - (*stops)[0], 524288U);
+  expect_knee(finding, 1 << 20U, "2 MB");
+  EXPECT_FALSE(knee_of(finding).details.of_l2);
 }
 
 // A copy needs room for what it loads and for what it stores.
 TEST(InferBandwidth, CopiesStopGainingWhereL2IsFull) {
-  for (const auto& [name, capacity_kb] : {std::pair{"gtx480", 768U}, {"gtx660", 384U}, {"gtx960", 1024U}}) {
-    const auto device = probe::open_virtual(model::read_description("configs/devices/" + std::string(name) + ".yaml"),
-                                            "virtual:" + std::string(name), 1);
-    const BandwidthFinding finding = infer(*device);
-    const auto& stops = finding.evidence.leaves.at("L2_copy").details.interval_bytes;
-    ASSERT_TRUE(stops) << name;
-    EXPECT_LE(2 * (*stops)[0], capacity_kb << 10U) << name;
-    EXPECT_GE(2 * (*stops)[1], capacity_kb << 10U) << name;
+  for (const std::string name : {"gtx480", "gtx660", "gtx960", "m2070", "k20"}) {
+    const model::DeviceDescription description = model::read_description("configs/devices/" + name + ".yaml");
+    const auto device = probe::open_virtual(description, "virtual:" + name, 1);
+    const std::uint64_t capacity = description.caches.at("L2").capacity_bytes.value_or(0);
+    model::DeviceDescription known;
+    known.caches["L2"].capacity_bytes = capacity;
+    const BandwidthFinding finding = infer(*device, known);
+    expect_knee(finding, static_cast<double>(capacity) / 2, name);
+    const auto& of_l2 = knee_of(finding).details.of_l2;
+    ASSERT_TRUE(of_l2) << name;
+    EXPECT_EQ(of_l2->capacity_bytes, capacity) << name;
+    EXPECT_TRUE(of_l2->is_half) << name;
+    EXPECT_LE(of_l2->share[0], 0.5) << name;
+    EXPECT_GE(of_l2->share[1], 0.5) << name;
   }
 }
 
+// The evidence says where the capacity that is known of L2, or that the device tells, is another one.
+TEST(InferBandwidth, AKneeMayContradictL2) {
+  Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
+  device.say("l2_bytes", "8388608");
+  const auto& told = knee_of(infer(device)).details.of_l2;
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->capacity_bytes, 8388608U);
+  EXPECT_FALSE(told->is_half);
+  EXPECT_NEAR(told->share[0], 0.125, 0.03);
+  // What was found out goes first.
+  model::DeviceDescription known;
+  known.caches["L2"].capacity_bytes = 2097152;
+  EXPECT_TRUE(knee_of(infer(device, known)).details.of_l2->is_half);
+}
+
 // Past L2, what the run before stored has to be written back: no ramp with a level end, and so no end of it.
-TEST(InferBandwidth, WhatDoesNotGrowAndThenStayHasNoEnd) {
+TEST(InferBandwidth, WhatDoesNotGrowAndThenStayHasNoKnee) {
   Streams device([](const Stream& stream) {
-    const auto bytes = static_cast<double>(model::bytes_moved(stream));
-    const double in_l2 = stream.drops_l2 ? 0 : std::min(bytes, 2.0 * (1U << 20U));
-    const double written_back = stream.drops_l2 ? 0 : std::max(0.0, bytes - 2.0 * (1U << 20U));
-    return (bytes - in_l2 + written_back) / 100e9 + in_l2 / 400e9;
+    const double past = std::max(0.0, static_cast<double>(model::bytes_moved(stream)) - (2 << 20U));
+    return copy_seconds(stream, 2 << 20U) + (stream.drops_l2 ? 0 : past / 100e9);
   });
-  EXPECT_FALSE(infer(device).evidence.leaves.at("L2_copy").details.interval_bytes);
-  Streams without([](const Stream& stream) { return plain_law(stream); });
-  EXPECT_FALSE(infer(without).evidence.leaves.at("L2_copy").details.interval_bytes);
+  const BandwidthFinding finding = infer(device);
+  expect_no_knee(finding, EvidenceStatus::unknown, "does not grow and then stay");
+  expect_no_knee(finding, EvidenceStatus::unknown, "; it costs up to ");
+  expect_no_knee(finding, EvidenceStatus::unknown, " microseconds, at 2097152 bytes first");
+  EXPECT_LT(knee_of(finding).details.microseconds_saved_by_l2_by_bytes.back().second, 0);
+}
+
+TEST(InferBandwidth, WithoutAGainThereIsNoKnee) {
+  Streams without(plain_law);
+  expect_no_knee(infer(without), EvidenceStatus::unknown, "L2 saves copies nothing");
+  Streams cost([](const Stream& stream) { return plain_law(stream) * (stream.drops_l2 ? 1 : 2); });
+  expect_no_knee(infer(cost), EvidenceStatus::unknown, "L2 saves copies nothing; it costs up to ");
+  Streams level([](const Stream& stream) { return plain_law(stream) + (stream.drops_l2 ? 1e-5 : 0); });
+  expect_no_knee(infer(level), EvidenceStatus::unknown, "what L2 saves copies does not grow");
+  Streams growing([](const Stream& stream) { return plain_law(stream) * (stream.drops_l2 ? 2 : 1); });
+  expect_no_knee(infer(growing), EvidenceStatus::unknown, "still grows at the largest dataset");
+}
+
+TEST(InferBandwidth, RefusedCopiesLeaveTheKneeOpen) {
+  Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
+  device.refuse_where(is_single_copy);
+  const BandwidthFinding finding = infer(device);
+  expect_no_knee(finding, EvidenceStatus::unknown, "the device refused a question: ");
+  EXPECT_EQ(status(finding, "DRAM_copy"), EvidenceStatus::resolved);
+}
+
+// The finer steps are asked for twice, the only copies of one element in parts.
+TEST(InferBandwidth, RoundsWithOtherKneesAreAmbiguous) {
+  std::map<std::pair<std::uint64_t, bool>, int> rounds;
+  Streams device([&](const Stream& stream) {
+    const bool is_step = is_single_copy(stream) && stream.part_bytes != 0;
+    const bool is_second = is_step && rounds[{stream.dataset_bytes, stream.drops_l2}]++ > 0;
+    return copy_seconds(stream, is_second ? 4 << 20U : 2 << 20U);
+  });
+  const BandwidthFinding finding = infer(device);
+  expect_no_knee(finding, EvidenceStatus::ambiguous, "two rounds");
+  EXPECT_EQ(knee_of(finding).alternatives.size(), 2U);
+}
+
+// Capacities and noise at random: a knee that is resolved is that of L2.
+TEST(InferBandwidth, KneesOfRandomDevicesAreNeverWrong) {
+  constexpr unsigned devices = 200;
+  constexpr unsigned first_seed = 20261128;
+  unsigned resolved = 0;
+  for (unsigned seed = first_seed; seed < first_seed + devices; ++seed) {
+    std::mt19937_64 random(seed);
+    const double l2_bytes = std::exp(std::uniform_real_distribution(std::log(3e5), std::log(2e8))(random));
+    const double noise = std::exp(std::uniform_real_distribution(std::log(1e-5), std::log(1e-2))(random));
+    Streams device([&](const Stream& stream) {
+      return copy_seconds(stream, l2_bytes) * (1 + std::abs(std::normal_distribution(0.0, noise)(random)));
+    });
+    const BandwidthFinding finding = infer(device);
+    if (const auto& knee = finding.bandwidth.copy_knee_bytes) {
+      ++resolved;
+      EXPECT_LE((*knee)[0], l2_bytes / 2) << seed;
+      EXPECT_GE((*knee)[1], l2_bytes / 2) << seed;
+    }
+  }
+  EXPECT_GT(resolved, devices * 6 / 10);
 }
 
 // All of what is its own, and of what is shared as much as it can ask for.

@@ -38,6 +38,8 @@ struct ThreadLatencyFigure {
 };
 // Bytes of a copy that L2 spares memory, by those that are loaded and stored.
 struct CopyFigure {};
+// Gigabytes per second of copies past L2, by blocks: series by elements that a thread asks for at once x threads.
+struct CopyRateFigure {};
 // Gigabytes per second out of caches, by the size of the dataset. So many threads fill an SM: CUDA C Programming Guide,
 // table of compute capabilities.
 struct DatasetFigure {
@@ -56,7 +58,7 @@ struct PaperFigure {
   std::string_view name;
   std::string_view shows;
   std::variant<CacheMapFigure, CachePatternFigure, MissRateFigure, BankConflictFigure, ThreadLatencyFigure, CopyFigure,
-               DatasetFigure, TrafficFigure, ElementFigure, KernelTable>
+               CopyRateFigure, DatasetFigure, TrafficFigure, ElementFigure, KernelTable>
       made;
 };
 
@@ -77,6 +79,7 @@ inline constexpr std::array paper_figures{
     PaperFigure{"mei2017:9", "miss rates of L2TLB", MissRateFigure{"L2TLB", 134217728, 150994944, 2097152}},
     PaperFigure{"mei2017:10", "map of L1D", CacheMapFigure{"L1D"}},
     PaperFigure{"mei2017:11", "miss rates of L1D", MissRateFigure{"L1D", 16384, 24576, 128}},
+    PaperFigure{"mei2017:section5.1", "copies of global memory", CopyRateFigure{}},
     PaperFigure{"lashgar2015:1", "1 load per thread", ThreadLatencyFigure{1, 1}},
     PaperFigure{"lashgar2015:2", "copies in L2 and past it", CopyFigure{}},
     PaperFigure{"lashgar2015:3", "1 load per thread", ThreadLatencyFigure{1, 1}},

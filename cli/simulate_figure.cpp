@@ -179,6 +179,36 @@ struct Drawing {
     return rows.text();
   }
 
+  // As the authors' sheets have it: elements of 32 bits, 64 Mi of them, and up to ten blocks for each SM.
+  std::string operator()(const CopyRateFigure& /*copies*/) const {
+    constexpr std::uint64_t dataset_bytes = 256U << 20U;
+    constexpr std::uint32_t element_bytes = 4;
+    constexpr std::uint32_t most_elements = 16;
+    constexpr std::uint32_t steps_of_sm = 4;
+    constexpr std::uint32_t most_steps = 40;
+    const std::uint32_t sms = grid_of(device, file, later_threads_of_sm).sms();
+    FigureRows rows = this->rows("blocks", "gb_per_second");
+    for (std::uint32_t elements = 1; elements <= most_elements; ++elements) {
+      for (std::uint32_t threads = model::warp_lanes; threads <= model::most_block_threads; threads *= 2) {
+        for (std::uint32_t step = 1; step <= most_steps; ++step) {
+          const std::uint32_t blocks = std::max(1U, step * sms / steps_of_sm);
+          const std::uint64_t bytes_of_round = std::uint64_t{element_bytes} * elements * threads * blocks;
+          const auto rounds = static_cast<std::uint32_t>((dataset_bytes + bytes_of_round - 1) / bytes_of_round);
+          rows.add(fmt::format("{} x {}", elements, threads), blocks,
+                   gigabytes_per_second({.path = model::StreamPath::global_cg,
+                                         .work = model::StreamWork::copy,
+                                         .elements_in_flight = elements,
+                                         .dataset_bytes = dataset_bytes,
+                                         .block_threads = threads,
+                                         .blocks = blocks,
+                                         .elements_per_thread = rounds * elements,
+                                         .drops_l2 = true}));
+        }
+      }
+    }
+    return rows.text();
+  }
+
   std::string operator()(const DatasetFigure& figure_of) const {
     const Grid grid = grid_of(device, file, figure_of.threads_of_sm);
     struct Series {

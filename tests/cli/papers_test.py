@@ -189,6 +189,22 @@ class Figures(harness.ProgramTest):
         self.assertEqual(sum(column == "load" and level == "L2" for _, level, column in above), 22)
         self.assertEqual(len(above), 22 + 5)
 
+    # Of copies with little under way what chases measured says what comes, and the largest is the peak.
+    def test_copies_of_global_memory(self):
+        for device, latency_seconds, sms in (("gtx560ti", 639 / 1.645e9, 8), ("gtx780", 371 / 863e6, 12), ("gtx980", 399.1 / 1.126e9, 16)):
+            rows = {(row["series"], int(row["blocks"])): row for row in self.rows(device, "mei2017:section5.1")}
+            self.assertEqual(len(rows), 16 * 6 * 40)
+            for elements, blocks in ((1, sms // 4), (1, sms), (2, sms)):
+                per_round = blocks * 32 * elements * 8
+                simulated = float(rows[f"{elements} x 32", blocks]["gb_per_second"])
+                self.assertAlmostEqual(simulated / (per_round / latency_seconds / GIGA), 1, delta=0.01)
+            printed = [row for row in rows.values() if row["published"]]
+            self.assertEqual(len(printed), 2)
+            for row in printed:
+                self.assertAlmostEqual(float(row["gb_per_second"]) / float(row["published"]), 1, delta=0.08)
+            self.assertEqual(max(float(row["gb_per_second"]) for row in rows.values()), max(float(row["published"]) for row in printed))
+        self.assertIn("DRAM_copy", self.expect(2, "simulate", "gtx780-sectored", "--figure", "mei2017:section5.1").stderr)
+
     def test_what_is_no_figure_of_a_device_is_refused(self):
         self.assertIn("lashgar2015:10", self.expect(2, "simulate", "k20", "--figure", "lashgar2015:11").stderr)
         self.assertIn("outstanding", self.expect(2, "simulate", "gtx780", "--figure", "lashgar2015:3").stderr)

@@ -152,10 +152,8 @@ class L2Saving {
     const auto largest_bytes = static_cast<std::uint64_t>(doublings.back().first);
     const auto first = end_of_ramp(steps(before, largest_bytes));
     if (!first) {
-      return leave_open(
-          "what L2 saves copies does not grow and then stay: something else changes between runs, such as what has to "
-          "be written back" +
-          costs(doublings));
+      return leave_open("what L2 saves copies does not grow and then stay, perhaps for what has to be written back" +
+                        costs(doublings));
     }
     const auto again = end_of_ramp(steps(before, largest_bytes));
     if (!again || (*again)[0] > (*first)[1] || (*first)[0] > (*again)[1]) {

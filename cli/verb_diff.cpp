@@ -39,7 +39,7 @@ Syntax diff_syntax() {
       "evidence has (without one:\nequal values). A leaf that only one of them knows is `less certain`. The exit "
       "status is "
       "1 when something differs;\nwhat is only less certain, and what is said of the devices, their noise and the "
-      "provenance, does not count.",
+      "provenance, does not count. The paths of virtual devices are not compared.",
       {"gpuinfer diff monday.yaml tuesday.yaml                      two runs on one GPU",
        "gpuinfer diff gtx780 gtx980 --target L1tex                  two published GPUs",
        "gpuinfer diff fleet.yaml                                    which devices of a fleet deviate",

@@ -3,6 +3,8 @@
 #include "infer/comparing/cache_sameness.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <string>
@@ -47,7 +49,7 @@ std::vector<std::uint64_t> common_addresses(const CacheDescription& first, const
                                             std::uint64_t bits) {
   constexpr std::size_t contiguous = std::size_t{1} << 16U;
   constexpr std::size_t random_ones = std::size_t{1} << 16U;
-  constexpr std::uint64_t widest_bits = (std::uint64_t{1} << 40U) - 1;
+  constexpr std::uint64_t widest_bits = (std::uint64_t{1} << 57U) - 1;  // of virtual addresses
   constexpr std::uint64_t unknown_line_bytes = 32;
   const std::uint64_t line_bytes = std::min(first.line_bytes.value_or(second.line_bytes.value_or(unknown_line_bytes)),
                                             second.line_bytes.value_or(~std::uint64_t{0}));
@@ -77,14 +79,19 @@ std::string sets_text(const std::vector<std::uint32_t>& ways) {
 }
 
 // The probabilities of the ways to be replaced, as intervals: as measured where that was, else as they are stated.
-std::optional<std::vector<Interval>> victim_probabilities(const Replacement& replacement,
-                                                          const LeafEvidence* evidence) {
+std::optional<std::vector<Interval>> victim_probabilities(const CacheDescription& cache, const LeafEvidence* evidence) {
+  const Replacement& replacement = *cache.replacement;
   std::vector<Interval> intervals;
   if (evidence != nullptr && !evidence->details.victim_probability_intervals.empty()) {
     for (const auto& [least, most] : evidence->details.victim_probability_intervals) {
       intervals.push_back({.least = least, .most = most});
     }
     return intervals;
+  }
+  if (replacement.policy == "random" && cache.ways &&
+      std::ranges::adjacent_find(*cache.ways, std::not_equal_to<>()) == cache.ways->end()) {
+    const double each = 1.0 / cache.ways->front();
+    return std::vector(cache.ways->front(), Interval{.least = each, .most = each});
   }
   const auto weights = replacement.parameters.find("victim_weights");
   const auto* list =
@@ -99,11 +106,16 @@ std::optional<std::vector<Interval>> victim_probabilities(const Replacement& rep
   return intervals;
 }
 
-Judgement judge_chances(const Replacement& first, const LeafEvidence* first_evidence, const Replacement& second,
-                        const LeafEvidence* second_evidence) {
+Judgement judge_chances(const CacheDescription& first, const LeafEvidence* first_evidence,
+                        const CacheDescription& second, const LeafEvidence* second_evidence) {
   const auto a = victim_probabilities(first, first_evidence);
   const auto b = victim_probabilities(second, second_evidence);
-  if (first.policy != second.policy || !a || !b || a->size() != b->size()) {
+  const auto is_of_weights = [](const CacheDescription& cache) {
+    return cache.replacement->policy == "random" || cache.replacement->policy == "weighted_random";
+  };
+  const bool are_alike =
+      first.replacement->policy == second.replacement->policy || (is_of_weights(first) && is_of_weights(second));
+  if (!are_alike || !a || !b || a->size() != b->size()) {
     return different();
   }
   // Proportions written with few digits.
@@ -126,9 +138,41 @@ std::string sequence_text(const std::vector<std::uint32_t>& lines) {
   return text + (lines.size() > most_lines ? " ..." : "");
 }
 
-}  // namespace
+// Whether a pointer that goes from set to set takes the sets of both in one order, wherever it begins in a bank:
+// address bits that nobody knows add a number to those of the sets.
+bool are_swept_alike(const CacheDescription& first, const CacheDescription& second,
+                     const std::vector<std::uint64_t>& addresses) {
+  const std::uint32_t banks = first.sweep->banks;
+  const std::uint32_t sets = model::sets(*first.index);
+  if (second.sweep->banks != banks || model::sets(*second.index) != sets || sets % banks != 0) {
+    return false;
+  }
+  const std::uint32_t sets_of_bank = sets / banks;
+  struct Other {
+    std::uint32_t bank = 0;
+    std::uint32_t further = 0;
+    std::uint32_t flipped = 0;
+    bool is_further = true;
+    bool is_flipped = true;
+  };
+  std::map<std::uint32_t, Other> others;  // by bank
+  return std::ranges::all_of(addresses, [&](std::uint64_t number) {
+    const std::uint32_t a = set_of(*first.index, model::Address{number});
+    const std::uint32_t b = set_of(*second.index, model::Address{number});
+    const std::uint32_t place = a % sets_of_bank;
+    const std::uint32_t other_place = b % sets_of_bank;
+    const std::uint32_t further = (other_place + sets_of_bank - place) % sets_of_bank;
+    const std::uint32_t flipped = place ^ other_place;
+    const Other begun{.bank = b / sets_of_bank, .further = further, .flipped = flipped};
+    Other& other = others.try_emplace(a / sets_of_bank, begun).first->second;
+    other.is_further = other.is_further && other.further == further;
+    other.is_flipped = other.is_flipped && other.flipped == flipped;
+    return other.bank == begun.bank && (other.is_further || other.is_flipped);
+  });
+}
 
-Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
+// Whether both split the addresses alike.
+Judgement judge_splits(const CacheDescription& first, const CacheDescription& second) {
   const std::uint64_t bits = exercised_mask(first) & exercised_mask(second);
   const bool took_other_parts = first.exercised_bits != second.exercised_bits;
   const auto a = parities(*first.index);
@@ -144,6 +188,18 @@ Judgement judge_indices(const CacheDescription& first, const CacheDescription& s
   return same_partition(*first.index, *second.index, addresses)
              ? same("on " + std::to_string(addresses.size()) + " addresses")
              : different("the addresses are split differently");
+}
+
+}  // namespace
+
+Judgement judge_indices(const CacheDescription& first, const CacheDescription& second) {
+  Judgement judgement = judge_splits(first, second);
+  if (judgement.verdict == Verdict::same && first.sweep && second.sweep &&
+      !are_swept_alike(first, second,
+                       common_addresses(first, second, exercised_mask(first) & exercised_mask(second)))) {
+    return different("the addresses are split alike, but the pointer takes the sets in another order");
+  }
+  return judgement;
 }
 
 Judgement judge_ways(const CacheDescription& first, const CacheDescription& second) {
@@ -175,8 +231,14 @@ Judgement judge_policies(const CacheDescription& first, const LeafEvidence* firs
   if (to_text(a) == to_text(b)) {
     return same();
   }
+  const auto leaves_no_choice = [](const CacheDescription& cache) {
+    return cache.ways && std::ranges::all_of(*cache.ways, [](std::uint32_t ways) { return ways == 1; });
+  };
+  if (leaves_no_choice(first) && leaves_no_choice(second)) {
+    return same("sets of one way leave no choice");
+  }
   if (!is_deterministic(a) || !is_deterministic(b)) {
-    return is_deterministic(a) == is_deterministic(b) ? judge_chances(a, first_evidence, b, second_evidence)
+    return is_deterministic(a) == is_deterministic(b) ? judge_chances(first, first_evidence, second, second_evidence)
                                                       : different("only one of them is random");
   }
   std::set<std::uint32_t> ways_of_sets;

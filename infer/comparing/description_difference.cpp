@@ -257,6 +257,16 @@ bool is_counted(const LeafEvidence* evidence) {
   return evidence != nullptr && evidence->details.simulated_over_counted.has_value();
 }
 
+// A word that need not stand does where it is another than usual, if anything is known beside it; a number or a list
+// that does not is not known.
+bool is_otherwise_in(const LeafFacts& row, const LeafFacts& part, const YamlNode& with, const YamlNode& without) {
+  const YamlNode* const value = find(with, part.name);
+  const bool is_known_without = std::ranges::any_of(
+      row.parts, [&](const LeafFacts& other) { return !other.is_sparse && !is_null(find(without, other.name)); });
+  return part.is_sparse && value != nullptr && value->kind == YamlNode::Kind::plain && !number(value) &&
+         find(without, part.name) == nullptr && is_known_without;
+}
+
 Judgement judge_parts(const LeafFacts& row, const YamlNode& first, const YamlNode& second, const Evidences& evidences) {
   const auto main = std::ranges::find_if(row.parts, &LeafFacts::stands_for_all);
   if (main != row.parts.end()) {
@@ -266,7 +276,14 @@ Judgement judge_parts(const LeafFacts& row, const YamlNode& first, const YamlNod
       return judge_nodes(*main, *a, *b, evidences);
     }
   }
-  return judge_maps(first, second, by_rows(row, evidences));
+  Judgement judgement = judge_maps(first, second, by_rows(row, evidences));
+  for (const LeafFacts& part : row.parts) {
+    if (is_otherwise_in(row, part, first, second) || is_otherwise_in(row, part, second, first)) {
+      judgement.verdict = Verdict::differs;
+      add(judgement.note, std::string(part.name));
+    }
+  }
+  return judgement;
 }
 
 Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second, const Evidences& evidences) {
@@ -362,15 +379,6 @@ bool is_an_alternative(const LeafFacts& row, const YamlNode& value, const CacheD
 const CacheDescription* cache_of(const model::DeviceDescription& description, const std::string& section) {
   const auto found = description.caches.find(section);
   return found == description.caches.end() ? nullptr : &found->second;
-}
-
-// How much was set aside as shared memory when a section was found out, of those that say it.
-std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description, const std::string& section) {
-  const CacheDescription* const cache = cache_of(description, section);
-  if (cache != nullptr && cache->carveout_kb) {
-    return cache->carveout_kb;
-  }
-  return model::told<std::uint32_t>(description.device.provenance, section, model::carveout_fact);
 }
 
 // A leaf of the cache at that carve-out; null where the cache does not say.
@@ -536,6 +544,20 @@ class Comparison {
 };
 
 }  // namespace
+
+bool are_otherwise_in_a_word(const LeafFacts& row, const YamlNode& first, const YamlNode& second) {
+  return std::ranges::any_of(row.parts, [&](const LeafFacts& part) {
+    return is_otherwise_in(row, part, first, second) || is_otherwise_in(row, part, second, first);
+  });
+}
+
+std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description, const std::string& section) {
+  const CacheDescription* const cache = cache_of(description, section);
+  if (cache != nullptr && cache->carveout_kb) {
+    return cache->carveout_kb;
+  }
+  return model::told<std::uint32_t>(description.device.provenance, section, model::carveout_fact);
+}
 
 std::vector<LeafDifference> differences(const model::DeviceDescription& first, const model::DeviceDescription& second,
                                         const model::Sections<model::DeviceDescription>& all) {

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "infer/comparing/judgement.hpp"
 #include "model/description/sections.hpp"
+#include "model/yaml_tree.hpp"
 
 // What two device descriptions say differently. What means the same counts as the same: index functions that split the
 // addresses alike, where the bits that took part allow to tell; policies that no sequence of accesses tells apart;
@@ -30,5 +33,14 @@ struct LeafDifference {
 [[nodiscard]] std::vector<LeafDifference> differences(
     const model::DeviceDescription& first, const model::DeviceDescription& second,
     const model::Sections<model::DeviceDescription>& all = model::sections());
+
+// Whether one of two values of a leaf in parts has a word that need not stand where the other, of which anything is
+// known, has none: it says something else than usual.
+[[nodiscard]] bool are_otherwise_in_a_word(const model::LeafFacts& row, const model::YamlNode& first,
+                                           const model::YamlNode& second);
+
+// How much was set aside as shared memory when a section was found out, of those that say it.
+[[nodiscard]] std::optional<std::uint32_t> carveout_of(const model::DeviceDescription& description,
+                                                       const std::string& section);
 
 }  // namespace gpuinfer::infer

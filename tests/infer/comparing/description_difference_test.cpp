@@ -90,6 +90,63 @@ TEST(DescriptionDifference, SetNumbersAreOnlyNames) {
 }
 
 // The order of rows and terms, a constant, and weights that differ by the modulo are names, too.
+TEST(DescriptionDifference, HighAddressBitsAreTold) {
+  const auto hash = [](const std::string& bit) {
+    return "{kind: hash, rows: [[6, " + bit +
+           "], [7]], constant: 0, terms: [{modulo: 1, shift: 6, weights: [], rows: []}]}";
+  };
+  EXPECT_EQ(index_verdict(hash("45"), hash("46")), Verdict::differs);
+  EXPECT_EQ(index_verdict(hash("45"), hash("45")), Verdict::same);
+}
+
+// A pointer goes from set to set, wherever it begins.
+TEST(DescriptionDifference, TheOrderOfSetsTellsWhereAPointerSweepsThem) {
+  const auto swept = [](const std::string& index) {
+    return Parts{
+        .index = index,
+        .more =
+            "    store_lines: 12\n    sweep: {banks: 1, lines_on_hit: 0, lines_on_replacement: 1, lines_on_fill: 1}\n"};
+  };
+  const Parts usual = swept("{kind: bits, bits: [6, 7]}");
+  EXPECT_EQ(verdict_of("index", usual, swept("{kind: bits, bits: [7, 6]}")), Verdict::differs);
+  EXPECT_EQ(verdict_of("index", usual, swept("{kind: xor, rows: [[6], [6, 7]], constant: 0}")), Verdict::differs);
+  EXPECT_EQ(verdict_of("index", usual, swept("{kind: xor, rows: [[6], [7]], constant: 2}")), Verdict::same);
+  EXPECT_EQ(verdict_of("index", usual, swept("{kind: table, granule_bytes: 64, sets_of: [1, 2, 3, 0]}")),
+            Verdict::same);
+}
+
+TEST(DescriptionDifference, APartThatDoesNotStandIsWhatItIsThen) {
+  const auto with = [](const std::string& more) { return Parts{.more = "    " + more + "\n"}; };
+  EXPECT_EQ(verdict_of("store", with("store: {allocate: true}"), with("store: {allocate: true, evicts: true}")),
+            Verdict::differs);
+  EXPECT_EQ(verdict_of("store", with("store: {allocate: true}"), with("store: {allocate: true, evicts: false}")),
+            Verdict::same);
+  EXPECT_EQ(
+      verdict_of("fill", with("fill: {prefetch_lines: 1}"), with("fill: {prefetch_lines: 1, prefetch_on: stride}")),
+      Verdict::differs);
+  EXPECT_EQ(verdict_of("fill", with("fill: {prefetch_lines: null, fetch_bytes: 64}"),
+                       with("fill: {prefetch_lines: 1, prefetch_on: stride}")),
+            Verdict::less_certain);
+  EXPECT_EQ(verdict_of("fill", with("fill: {prefetch_lines: 1}"), with("fill: {prefetch_lines: 1, fetch_bytes: 64}")),
+            Verdict::less_certain);
+}
+
+TEST(DescriptionDifference, ChanceThatMakesNoDifferenceIsNone) {
+  const auto drawn = [](const std::string& policy, const std::string& ways = "[4, 4, 4, 4]") {
+    return Parts{.ways = ways, .policy = policy};
+  };
+  EXPECT_EQ(verdict_of("replacement", drawn("{policy: random}"),
+                       drawn("{policy: weighted_random, victim_weights: [2, 2, 2, 2]}")),
+            Verdict::same);
+  EXPECT_EQ(verdict_of("replacement", drawn("{policy: random}"),
+                       drawn("{policy: weighted_random, victim_weights: [2, 2, 2, 3]}")),
+            Verdict::differs);
+  EXPECT_EQ(
+      verdict_of("replacement", drawn("{policy: random}", "[1, 1, 1, 1]"), drawn("{policy: lru}", "[1, 1, 1, 1]")),
+      Verdict::same);
+  EXPECT_EQ(verdict_of("replacement", drawn("{policy: random}"), drawn("{policy: bip, one_in: 16}")), Verdict::differs);
+}
+
 TEST(DescriptionDifference, HashesAreTheSameWhereTheySplitAlike) {
   const auto verdict = [](const std::string& a, const std::string& b) {
     const std::string ways = "{sets: 30, each: 1}";

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
+#include <map>
+#include <set>
 
 #include "cli/common_options.hpp"
 #include "cli/document.hpp"
@@ -26,9 +29,13 @@ Syntax validate_syntax() {
       "name of\na published device. Latencies that are neither a hit nor a miss (outliers), and accesses whose outcome "
       "depends on\nwhat came before the recording (open), are counted and not judged. The exit status is 1 when any "
       "other "
-      "access\ndiffers. A random policy is compared with 999 simulated runs: the misses of each set, the likelihood of "
-      "all, and the\nlines that miss twice in a row; the exit status is 1 when the recording is among the farthest 1 "
-      "%.",
+      "access\ndiffers, and 3 when none could be judged. A random policy is compared with 999 simulated runs: the "
+      "misses of each\nset, the likelihood of all, the lines that miss twice in a row, and what no chance touches; the "
+      "exit status is "
+      "1 when\nthe recording is among the farthest 1 %. Hits and misses are compared, and nothing else: the latencies "
+      "are "
+      "told "
+      "beside those of the profile, and\nrecordings with stores or contended loads are left out and counted.",
       {"gpuinfer validate profile.yaml run.h5                       a profile against a recording",
        "gpuinfer validate gtx560ti texture-*.txt --target L1tex     a published GPU against somebody's chases",
        "gpuinfer validate profile.yaml run.h5 -o report.json --format json"});
@@ -53,9 +60,40 @@ struct Comparison {
   infer::Agreement agreement;
 };
 
-std::vector<Comparison> comparisons(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
+// What was recorded of the targets that were asked for, and is no sequence of loads that a cache could be simulated on.
+struct LeftOut {
+  std::size_t traces = 0;  // with stores or contended loads
+  std::set<std::string> timed_targets;
+
+  [[nodiscard]] bool any() const { return traces > 0 || !timed_targets.empty(); }
+};
+
+// The latencies that were recorded of a cache, and those of the profile.
+struct Latencies {
+  model::LatencyCycles recorded;
+  model::LatencyCycles described;
+};
+
+struct Compared {
+  std::vector<Comparison> traces;
+  LeftOut left_out;
+  std::map<std::string, Latencies> latencies;  // by target
+};
+
+std::string text_of(const LeftOut& left_out) {
+  std::string text;
+  if (left_out.traces > 0) {
+    text = fmt::format("{} traces with stores or contended loads", left_out.traces);
+  }
+  for (const std::string& target : left_out.timed_targets) {
+    text += (text.empty() ? "" : ", ") + target;
+  }
+  return text;
+}
+
+Compared comparisons(const std::vector<std::string>& files, const std::vector<std::string>& asked) {
   const bool all = asked.empty() || std::find(asked.begin(), asked.end(), "all") != asked.end();
-  std::vector<Comparison> chosen;
+  Compared chosen;
   StepBar bar("validate", files.size());
   for (const std::string& file : files) {
     bar.doing("reading " + file);
@@ -65,17 +103,27 @@ std::vector<Comparison> comparisons(const std::vector<std::string>& files, const
                        ": holds sequences over one set, without addresses, which only `gpuinfer infer` explains");
     }
     name_target(recording, asked);
+    const auto is_asked = [&](std::string_view target) {
+      return all || std::ranges::find(asked, target) != asked.end();
+    };
+    std::ranges::copy_if(recording.timed_targets,
+                         std::inserter(chosen.left_out.timed_targets, chosen.left_out.timed_targets.end()), is_asked);
     const auto is_wanted = [&](std::string_view target, const model::Circumstances& circumstances) {
-      return (all || std::ranges::find(asked, target) != asked.end()) && !circumstances.contended_pairs &&
-             circumstances.stores.empty();
+      const bool is_simulated = !circumstances.contended_pairs && circumstances.stores.empty();
+      chosen.left_out.traces += is_asked(target) && !is_simulated ? 1U : 0U;
+      return is_asked(target) && is_simulated;
     };
     for_each_trace(recording, is_wanted, [&](const model::Trace& trace) {
       const model::Address address = recording.facts.buffer_of(trace.question.target).address;
-      chosen.push_back({.trace = trace, .address_of_buffer = address, .agreement = {}});
+      chosen.traces.push_back({.trace = trace, .address_of_buffer = address, .agreement = {}});
     });
     bar.step();
   }
-  if (chosen.empty()) {
+  if (chosen.traces.empty() && chosen.left_out.any()) {
+    throw InputError("all that is in the recordings is left out: " + text_of(chosen.left_out) +
+                     "; name recordings of loads");
+  }
+  if (chosen.traces.empty()) {
     throw InputError("--target: no trace of that load path is in the recordings; leave it out to take all that are");
   }
   return chosen;
@@ -90,15 +138,41 @@ const model::CacheDescription& cache_for(const model::DeviceDescription& profile
   return found->second;
 }
 
-void compare(std::vector<Comparison>& compared, const model::DeviceDescription& profile, const std::string& file,
-             std::uint64_t seed, const std::optional<std::size_t>& jobs) {
-  StepBar bar("validate", compared.size());
+// The profile's cache, and what tells its levels apart: its own latencies, else those of all recordings together.
+model::CacheDescription guided_cache(Compared& compared, const model::DeviceDescription& profile,
+                                     const std::string& file, const std::string& target) {
+  model::CacheDescription cache = cache_for(profile, file, target);
+  std::vector<const model::Trace*> traces;
+  for (const Comparison& each : compared.traces) {
+    if (each.trace.question.target == target) {
+      traces.push_back(&each.trace);
+    }
+  }
+  const model::LatencyCycles recorded = infer::recorded_levels(traces, cache.latency_cycles);
+  compared.latencies.emplace(target, Latencies{.recorded = recorded, .described = cache.latency_cycles});
+  if (!cache.latency_cycles.hit || !cache.latency_cycles.miss) {
+    cache.latency_cycles.hit = recorded.hit;
+    cache.latency_cycles.miss = recorded.miss;
+  }
+  return cache;
+}
+
+void compare(Compared& compared, const model::DeviceDescription& profile, const std::string& file, std::uint64_t seed,
+             const std::optional<std::size_t>& jobs) {
+  std::map<std::string, model::CacheDescription> caches;
+  for (const Comparison& each : compared.traces) {
+    const std::string& target = each.trace.question.target;
+    if (!caches.contains(target)) {
+      caches.emplace(target, guided_cache(compared, profile, file, target));
+    }
+  }
+  StepBar bar("validate", compared.traces.size());
   bar.doing("simulating the recorded sequences");
-  for_each_index(compared.size(), jobs, [&](std::size_t i) {
-    Comparison& each = compared[i];
-    const model::CacheDescription& cache = cache_for(profile, file, each.trace.question.target);
-    each.agreement = naming_cache(file, each.trace.question.target,
-                                  [&] { return infer::validate(cache, each.trace, each.address_of_buffer, seed); });
+  for_each_index(compared.traces.size(), jobs, [&](std::size_t i) {
+    Comparison& each = compared.traces[i];
+    const std::string& target = each.trace.question.target;
+    each.agreement = naming_cache(
+        file, target, [&] { return infer::validate(caches.at(target), each.trace, each.address_of_buffer, seed + i); });
     bar.step();
   });
 }
@@ -119,13 +193,21 @@ infer::Agreement total_of(const std::vector<Comparison>& compared) {
 
 // None: no recording is of a random policy.
 std::optional<double> p_value_of(const std::vector<Comparison>& compared) {
-  std::vector<double> p_values;
+  std::vector<const infer::ChanceAgreement*> recordings;
   for (const Comparison& each : compared) {
     if (each.agreement.chance) {
-      p_values.push_back(each.agreement.chance->p_value());
+      recordings.push_back(&*each.agreement.chance);
     }
   }
-  return p_values.empty() ? std::nullopt : std::optional(infer::combined_p_value(p_values));
+  return recordings.empty() ? std::nullopt : std::optional(infer::p_value_of_all(recordings));
+}
+
+bool is_any_judged(const std::vector<Comparison>& compared) {
+  return std::ranges::any_of(compared, [](const Comparison& each) {
+    const infer::Agreement& agreement = each.agreement;
+    return agreement.outliers + agreement.undetermined < agreement.accesses ||
+           (agreement.chance && agreement.chance->judged > 0);
+  });
 }
 
 bool differ(const std::vector<Comparison>& compared) {
@@ -163,19 +245,42 @@ std::string table_of_chance(const std::vector<Comparison>& compared) {
   if (!p_value) {
     return "";
   }
-  constexpr std::string_view columns = "{:>9} {:>9} {:>17} {:>8} {:>12} {:>9}  {}\n";
-  std::string text =
-      "\nA random policy, beside 999 simulated runs:\n" +
-      fmt::format(columns, "judged", "misses", "99 % of runs", "p (sets)", "p (likely)", "p (twice)", "trace");
+  constexpr std::string_view columns = "{:>9} {:>9} {:>17} {:>8} {:>12} {:>9} {:>17}  {}\n";
+  std::string text = "\nA random policy, beside 999 simulated runs:\n" +
+                     fmt::format(columns, "judged", "misses", "99 % of runs", "p (sets)", "p (likely)", "p (twice)",
+                                 "no chance, wrong", "trace");
   for (const Comparison& each : compared) {
     if (const auto& chance = each.agreement.chance) {
       const auto& [low, high] = chance->expected_misses;
       text += fmt::format(columns, chance->judged, chance->misses, fmt::format("{} to {}", low, high),
                           fmt::format("{:.3f}", chance->p_of_sets), fmt::format("{:.3f}", chance->p_of_likelihood),
-                          fmt::format("{:.3f}", chance->p_of_repeats), each.trace.name);
+                          fmt::format("{:.3f}", chance->p_of_repeats),
+                          fmt::format("{} of {}", chance->certain_otherwise, chance->certain), each.trace.name);
     }
   }
   return text + fmt::format("p of all: {:.4f}; a true profile is below 0.01 in one of a hundred\n", *p_value);
+}
+
+std::string cycles_text(const std::optional<double>& cycles) {
+  return cycles ? fmt::format("{:.6g}", *cycles) : "not known";
+}
+
+// What else there is to say, a line for each.
+std::string remarks(const Compared& compared) {
+  std::string text;
+  for (const auto& [target, latencies] : compared.latencies) {
+    const auto& [recorded, described] = latencies;
+    text += fmt::format("latencies of {}, not judged: hits {}, in the profile {}; misses {}, in the profile {}\n",
+                        target, cycles_text(recorded.hit), cycles_text(described.hit), cycles_text(recorded.miss),
+                        cycles_text(described.miss));
+  }
+  if (compared.left_out.any()) {
+    text += "left out: " + text_of(compared.left_out) + "\n";
+  }
+  if (!is_any_judged(compared.traces)) {
+    text += "nothing could be judged, so this says nothing of the profile\n";
+  }
+  return text;
 }
 
 Document chance_document(const infer::ChanceAgreement& chance) {
@@ -186,6 +291,9 @@ Document chance_document(const infer::ChanceAgreement& chance) {
   document["p_of_sets"] = chance.p_of_sets;
   document["p_of_likelihood"] = chance.p_of_likelihood;
   document["p_of_repeats"] = chance.p_of_repeats;
+  document["alike_in_all_runs"] = chance.certain;
+  document["of_these_otherwise"] = chance.certain_otherwise;
+  document["p_of_these"] = chance.p_of_certain;
   document["sets"] = Document::array();
   for (const infer::ChanceAgreement::SetMisses& each : chance.sets) {
     Document set;
@@ -210,7 +318,12 @@ Document agreement_document(const infer::Agreement& agreement) {
   return document;
 }
 
-Document comparison_report(const std::string& profile, const std::vector<Comparison>& compared) {
+Document levels_document(const model::LatencyCycles& levels) {
+  return {{"hit", value_or_null(levels.hit)}, {"miss", value_or_null(levels.miss)}};
+}
+
+Document comparison_report(const std::string& profile, const Compared& all) {
+  const std::vector<Comparison>& compared = all.traces;
   Document document;
   document["profile"] = profile;
   document["traces"] = Document::array();
@@ -227,6 +340,12 @@ Document comparison_report(const std::string& profile, const std::vector<Compari
   }
   document["total"] = agreement_document(total_of(compared));
   document["total"]["p_value_of_chance"] = value_or_null(p_value_of(compared));
+  document["latency_cycles"] = Document::object();
+  for (const auto& [target, latencies] : all.latencies) {
+    document["latency_cycles"][target] = {{"recorded", levels_document(latencies.recorded)},
+                                          {"profile", levels_document(latencies.described)}};
+  }
+  document["left_out"] = {{"traces", all.left_out.traces}, {"targets", all.left_out.timed_targets}};
   return document;
 }
 
@@ -246,18 +365,21 @@ ExitStatus verb_validate(Arguments arguments) {
   Output output(output_file);
 
   const model::DeviceDescription profile = read_profile(file);
-  std::vector<Comparison> compared = comparisons({operands.begin() + 1, operands.end()}, asked);
+  Compared compared = comparisons({operands.begin() + 1, operands.end()}, asked);
   compare(compared, profile, file, seed, parsed->count("jobs"));
 
   const bool wants_document = output_file || parsed->text("format");
   if (output_file || !wants_document) {
-    std::cout << table(compared) << table_of_chance(compared);
+    std::cout << table(compared.traces) << table_of_chance(compared.traces) << remarks(compared);
   }
   if (wants_document) {
     output.stream() << to_text(comparison_report(file, compared), format);
   }
   output.finish();
-  return differ(compared) ? ExitStatus::failure : ExitStatus::resolved;
+  if (differ(compared.traces)) {
+    return ExitStatus::failure;
+  }
+  return is_any_judged(compared.traces) ? ExitStatus::resolved : ExitStatus::unresolved;
 }
 
 }  // namespace gpuinfer::cli

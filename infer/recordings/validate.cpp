@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <bitset>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
+#include "infer/asking/statistics.hpp"
 #include "infer/recordings/trace_levels.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/possible_states.hpp"
@@ -186,6 +188,22 @@ double Agreement::share() const {
 Agreement validate(const model::CacheDescription& cache, const model::Trace& trace, model::Address address_of_buffer,
                    std::uint64_t seed) {
   return validate(cache, trace, read_levels(trace, cache.latency_cycles), address_of_buffer, seed);
+}
+
+model::LatencyCycles recorded_levels(std::span<const model::Trace* const> traces, const model::LatencyCycles& guide) {
+  constexpr std::size_t hardly_any = 8;
+  std::vector<float> latencies;
+  for (const model::Trace* const trace : traces) {
+    latencies.insert(latencies.end(), trace->latency_cycles.begin(), trace->latency_cycles.end());
+  }
+  const TraceLevels levels(latencies, guide);
+  const auto median_of = [&](Reading reading) -> std::optional<double> {
+    std::vector<double> read;
+    std::ranges::copy_if(latencies, std::back_inserter(read),
+                         [&](float latency) { return levels.read(latency) == reading; });
+    return read.size() < hardly_any ? std::nullopt : std::optional(median(std::move(read)));
+  };
+  return {.hit = median_of(Reading::hit), .miss = median_of(Reading::miss)};
 }
 
 std::vector<Reading> read_levels(const model::Trace& trace, const model::LatencyCycles& latency_cycles) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "infer/asking/level_classifier.hpp"
 #include "infer/recordings/validate_chance.hpp"
@@ -41,5 +43,10 @@ struct Agreement {
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
                                  const std::vector<Reading>& readings, model::Address address_of_buffer,
                                  std::uint64_t seed);
+
+// The levels of recordings of one cache, told apart in all of them together, with those of `guide` where it has them:
+// medians of what was read as a hit and as a miss; null: hardly anything was.
+[[nodiscard]] model::LatencyCycles recorded_levels(std::span<const model::Trace* const> traces,
+                                                   const model::LatencyCycles& guide);
 
 }  // namespace gpuinfer::infer

@@ -145,8 +145,9 @@ class MisreadShare {
 
 // What hits in every run, and what misses in every run, tells by how much of it was recorded otherwise how large the
 // share of misreads may be. Where little is certain that is hardly known, so each run has a share of its own.
-void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t seed) {
-  const std::vector<std::size_t> missing = missing_runs(runs);
+// `missing`: in how many runs each access misses.
+void add_misreads(std::vector<Run>& runs, const std::vector<std::size_t>& missing, const Run& recorded,
+                  std::uint64_t seed, ChanceAgreement& agreement) {
   for (const bool miss : {false, true}) {
     std::size_t certain = 0;
     std::size_t otherwise = 0;
@@ -156,6 +157,8 @@ void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t see
         otherwise += recorded[i] != miss ? 1U : 0U;
       }
     }
+    agreement.certain += certain;
+    agreement.certain_otherwise += otherwise;
     const MisreadShare known(otherwise, certain);
     model::Random random = model::RandomStreams(seed).random("misreads", miss);
     for (Run& run : runs) {
@@ -177,13 +180,14 @@ void add_misreads(std::vector<Run>& runs, const Run& recorded, std::uint64_t see
   }
 }
 
-// By run and set.
-std::vector<std::vector<double>> misses_of_sets(const std::vector<Run>& runs, const Judged& judged) {
+// By run and set, of the accesses that count.
+std::vector<std::vector<double>> misses_of_sets(const std::vector<Run>& runs, const Judged& judged,
+                                                const std::vector<bool>& counts) {
   std::vector<std::vector<double>> misses;
   for (const Run& run : runs) {
     std::vector<double>& of_sets = misses.emplace_back(judged.name_of_set.size());
     for (std::size_t i = 0; i < run.size(); ++i) {
-      of_sets[judged.set[i]] += run[i] ? 1 : 0;
+      of_sets[judged.set[i]] += counts[i] && run[i] ? 1 : 0;
     }
   }
   return misses;
@@ -206,11 +210,14 @@ std::vector<double> distances(const std::vector<std::vector<double>>& misses_of_
   return distances;
 }
 
-std::vector<double> likelihoods(const std::vector<Run>& runs) {
+std::vector<double> likelihoods(const std::vector<Run>& runs, const std::vector<bool>& counts) {
   const std::vector<std::size_t> missing = missing_runs(runs);
   const auto all = static_cast<double>(runs.size());
   std::vector<double> nats(runs.size());
   for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (!counts[i]) {
+      continue;
+    }
     const double miss = std::log((static_cast<double>(missing[i]) + 0.5) / (all + 1));
     const double hit = std::log((all - static_cast<double>(missing[i]) + 0.5) / (all + 1));
     for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -220,13 +227,13 @@ std::vector<double> likelihoods(const std::vector<Run>& runs) {
   return nats;
 }
 
-std::vector<double> repeats(const std::vector<Run>& runs, const Judged& judged) {
+std::vector<double> repeats(const std::vector<Run>& runs, const Judged& judged, const std::vector<bool>& counts) {
   std::vector<double> repeats;
   for (const Run& run : runs) {
     double repeated = 0;
     for (std::size_t i = 0; i < run.size(); ++i) {
       const auto& last = judged.last_of_line[i];
-      repeated += last && run[i] && run[*last] ? 1 : 0;
+      repeated += counts[i] && last && run[i] && run[*last] ? 1 : 0;
     }
     repeats.push_back(repeated);
   }
@@ -254,8 +261,24 @@ std::pair<double, double> middle_of(std::vector<double> values) {
 
 }  // namespace
 
+namespace {
+
+void put_p_values(ChanceAgreement& agreement) {
+  agreement.p_of_certain = binomial_upper_tail(agreement.certain_otherwise, agreement.certain, most_misread);
+  agreement.p_of_sets = share_above_last(agreement.of_runs.distance);
+  agreement.p_of_likelihood = share_beyond_last(agreement.of_runs.likelihood);
+  agreement.p_of_repeats = share_beyond_last(agreement.of_runs.repeats);
+}
+
+void add(std::vector<double>& sums, const std::vector<double>& values) {
+  sums.resize(std::max(sums.size(), values.size()));
+  std::ranges::transform(values, sums, sums.begin(), std::plus<>());
+}
+
+}  // namespace
+
 double ChanceAgreement::p_value() const {
-  return std::min(1.0, 3 * std::min({p_of_sets, p_of_likelihood, p_of_repeats}));
+  return std::min(1.0, 4 * std::min({p_of_sets, p_of_likelihood, p_of_repeats, p_of_certain}));
 }
 
 ChanceAgreement validate_chance(const model::CacheDescription& cache, const model::Trace& trace,
@@ -273,13 +296,19 @@ ChanceAgreement validate_chance(const model::CacheDescription& cache, const mode
     recorded.push_back(readings[place] == Reading::miss);
   }
   std::vector<Run> runs = simulate(cache, trace, judged, address_of_buffer, seed);
-  add_misreads(runs, recorded, seed);
+  const std::vector<std::size_t> missing = missing_runs(runs);
+  std::vector<bool> differs;
+  for (const std::size_t missed : missing) {
+    differs.push_back(missed > 0 && missed < runs.size());
+  }
+  add_misreads(runs, missing, recorded, seed, agreement);
   // The recorded run is one of all, and the last of them.
   runs.push_back(recorded);
-  const std::vector<std::vector<double>> misses = misses_of_sets(runs, judged);
-  agreement.p_of_sets = share_above_last(distances(misses));
-  agreement.p_of_likelihood = share_beyond_last(likelihoods(runs));
-  agreement.p_of_repeats = share_beyond_last(repeats(runs, judged));
+  const std::vector<std::vector<double>> misses = misses_of_sets(runs, judged, std::vector(recorded.size(), true));
+  agreement.of_runs = {.distance = distances(misses_of_sets(runs, judged, differs)),
+                       .likelihood = likelihoods(runs, differs),
+                       .repeats = repeats(runs, judged, differs)};
+  put_p_values(agreement);
 
   std::vector<double> all(runs.size());
   for (std::size_t set = 0; set < judged.name_of_set.size(); ++set) {
@@ -300,12 +329,19 @@ ChanceAgreement validate_chance(const model::CacheDescription& cache, const mode
   return agreement;
 }
 
-double combined_p_value(std::span<const double> p_values) {
-  double statistic = 0;
-  for (const double p_value : p_values) {
-    statistic -= 2 * std::log(p_value);
+double p_value_of_all(std::span<const ChanceAgreement* const> recordings) {
+  ChanceAgreement all;
+  for (const ChanceAgreement* const each : recordings) {
+    add(all.of_runs.distance, each->of_runs.distance);
+    add(all.of_runs.likelihood, each->of_runs.likelihood);
+    add(all.of_runs.repeats, each->of_runs.repeats);
+    all.certain += each->certain;
+    all.certain_otherwise += each->certain_otherwise;
   }
-  return chi_square_upper_tail(statistic, 2 * p_values.size());
+  if (!all.of_runs.distance.empty()) {
+    put_p_values(all);
+  }
+  return all.p_value();
 }
 
 }  // namespace gpuinfer::infer

@@ -32,8 +32,21 @@ struct ChanceAgreement {
   double p_of_sets = 1;        // misses of each set, by their distance from what is expected in deviations
   double p_of_likelihood = 1;  // of the misses at their places
   double p_of_repeats = 1;     // misses of lines that missed the last time, too
+  // Of accesses that are alike in all runs, which no chance touches: how many there are, and how many were recorded
+  // otherwise. More than misreads make are a failure.
+  std::size_t certain = 0;
+  std::size_t certain_otherwise = 0;
+  double p_of_certain = 1;
 
-  // Of all three together (Bonferroni).
+  // What the others are shares of, over the accesses in which runs differ: a number for each run, the recorded one
+  // last; none where nothing was judged.
+  struct OfRuns {
+    std::vector<double> distance;
+    std::vector<double> likelihood;
+    std::vector<double> repeats;
+  } of_runs;
+
+  // Of all four together (Bonferroni).
   [[nodiscard]] double p_value() const;
 };
 
@@ -45,7 +58,8 @@ struct ChanceAgreement {
                                               const std::vector<Reading>& readings, model::Address address_of_buffer,
                                               std::uint64_t seed);
 
-// Of independent p-values (Fisher 1925).
-[[nodiscard]] double combined_p_value(std::span<const double> p_values);
+// Of several recordings together: their runs are taken for the parts of long ones, so that what happens by chance in
+// few of them does not vanish among the others. Each has to be simulated with a seed of its own.
+[[nodiscard]] double p_value_of_all(std::span<const ChanceAgreement* const> recordings);
 
 }  // namespace gpuinfer::infer

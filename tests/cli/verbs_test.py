@@ -334,6 +334,28 @@ class Record(harness.ProgramTest):
         self.assertIsNone(report["traces"][0]["agreement"])
         self.assertEqual(sum(each["misses"] for each in report["traces"][0]["chance"]["sets"]), report["traces"][0]["chance"]["misses"])
 
+    def test_validate_says_what_it_did_not_judge(self):
+        probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml", "--sequence=cyclic:512,32,3", "--record=chase.h5")
+        self.expect(0, *probe)
+        other = self.write("other.yaml", harness.CACHE.replace("miss: 200", "miss: 180"))
+        self.assertIn("hits 30, in the profile 30; misses 200, in the profile 180", self.expect(0, "validate", other, "chase.h5").stdout)
+        done = self.expect(0, "validate", other, "chase.h5", "--format=json")
+        self.assertEqual(json.loads(done.stdout)["latency_cycles"]["L1tex"], {"recorded": {"hit": 30, "miss": 200}, "profile": {"hit": 30, "miss": 180}})
+        stores = "    store: {allocate: true, write: back, granule_bytes: 32, fetches: true, touches: true}\n"
+        self.write("stores.yaml", harness.CACHE + stores)
+        self.expect(3, "--target=L1tex", "--device=virtual:stores.yaml", "--record=run.h5", "-o", "profile.yaml")
+        self.assertRegex(self.expect(0, "validate", "stores.yaml", "run.h5").stdout, r"\nleft out: [1-9]\d* traces with stores or contended loads\n")
+
+    def test_validate_that_can_judge_nothing_says_so(self):
+        probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml", "--state=keep")
+        self.expect(0, *probe, "--sequence=cyclic:256,64", "--record=keep.h5")
+        self.assertIn("nothing could be judged", self.expect(3, "validate", self.small, "keep.h5").stdout)
+
+    def test_levels_that_the_profile_does_not_know_are_told_apart_in_all_recordings(self):
+        without = self.write("without.yaml", harness.CACHE.replace("{hit: 30, miss: 200}", "{hit: null, miss: null}"))
+        self.expect(0, "--target=L1tex", "--device=virtual:small.yaml", "--record=run.h5", "-o", "profile.yaml")
+        self.expect(0, "validate", without, "run.h5")
+
     def test_questions_of_an_archive_can_be_asked_again(self):
         probe = ("probe", "--target=L1tex", "--device=virtual:small.yaml")
         self.expect(0, *probe, "--sequence=cyclic:2K,32", "--record=first.h5")

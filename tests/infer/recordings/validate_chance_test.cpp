@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -143,10 +144,32 @@ TEST(ValidateChance, SaysWhichMissesOfASetAreExpected) {
   EXPECT_EQ(agreement.judged, 4000U);
 }
 
-TEST(ValidateChance, CombinesPValuesByFisher) {
-  EXPECT_NEAR(combined_p_value(std::vector{0.03}), 0.03, 1e-12);
-  // 0.05 twice: chi-square of -4 ln 0.05 = 11.98 with 4 degrees of freedom.
-  EXPECT_NEAR(combined_p_value(std::vector{0.05, 0.05}), 0.01748, 1e-4);
+// A recording in which two policies differ, among many that no chance changes anything in.
+double p_value_among_others(const model::CacheDescription& true_cache, const model::CacheDescription& described,
+                            std::size_t others) {
+  model::Random random(fresh_seed());
+  std::vector<ChanceAgreement> agreements;
+  for (std::size_t i = 0; i <= others; ++i) {
+    const bool is_telling = i == others / 2;
+    const Recorded recorded = record(true_cache, is_telling ? 640 : 256, true, 0, random, is_telling ? 4000 : 100);
+    agreements.push_back(validate_chance(described, recorded.trace, recorded.readings, model::Address{0}, i));
+  }
+  std::vector<const ChanceAgreement*> all;
+  for (const ChanceAgreement& each : agreements) {
+    all.push_back(&each);
+  }
+  return p_value_of_all(all);
+}
+
+TEST(ValidateChance, WhatFewRecordingsTellDoesNotVanishAmongOthers) {
+  const model::CacheDescription equal = cache_of_four_ways(replacement("random"));
+  const model::CacheDescription other = cache_of_four_ways(replacement("lip"));
+  EXPECT_LT(p_value_among_others(other, equal, 12), 0.01);
+  double largest = 0;
+  for (int again = 0; again < 3; ++again) {
+    largest = std::max(largest, p_value_among_others(equal, equal, 12));
+  }
+  EXPECT_GT(largest, 0.01);
 }
 
 }  // namespace

@@ -196,6 +196,13 @@ std::string_view words_of(StreamWork work) {
   return "stores";
 }
 
+// Whether datasets that L2 serves alone, by the device's counters, give as much as that, to ten per cent.
+bool l2_alone_gives(const Stage& stage, const std::vector<Flow>& by_size, double bytes_per_second) {
+  const std::vector<Flow> served = served_by_l2(stage.streams, by_size);
+  stage.streams.device().inquire("the fastest of these streams once more", "a peak comes again");
+  return !served.empty() && best_of(served).bytes_per_second >= (1 - 2 * same_peak) * bytes_per_second;
+}
+
 // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
 // several SMs ask for at a time may be fetched for all of them at once.
 void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memory, std::uint64_t largest_bytes) {
@@ -214,15 +221,10 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   }
   const Flow& last = by_size.back();
   const Flow& before_last = by_size[by_size.size() - 2];
-  std::vector<Flow> of_cache =
+  const std::vector<Flow> of_cache =
       stage.streams.by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
-  bool is_cache = best_of(of_cache).bytes_per_second > (1 + 3 * same_peak) * last.bytes_per_second;
-  if (!is_cache) {
-    if (const std::vector<Flow> served = served_by_l2(stage.streams, by_size); !served.empty()) {
-      of_cache = stage.streams.by_shape_in_parts(cache, largest_of_the_best(served).stream.dataset_bytes);
-      is_cache = true;
-    }
-  }
+  const double most = best_of(of_cache).bytes_per_second;
+  const bool is_cache = most > (1 + 3 * same_peak) * last.bytes_per_second || l2_alone_gives(stage, by_size, most);
   settle(stage, cache, of_cache, by_size, is_cache ? "" : "no size of the dataset gives more than memory does");
   if (cache.work == StreamWork::load) {
     stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =

@@ -146,7 +146,7 @@ void state_served(const Streams& streams, std::uint64_t largest_bytes, model::Ev
 }
 
 std::vector<Flow> served_by_l2(const Streams& streams, const std::vector<Flow>& by_size) {
-  constexpr double half = 0.5;
+  constexpr double nearly_all = 0.9;
   Asker& device = streams.device();
   device.inquire("the device's counters, by the size of the dataset",
                  "what goes no further than L2 is what L2 gives, however fast memory is");
@@ -156,7 +156,7 @@ std::vector<Flow> served_by_l2(const Streams& streams, const std::vector<Flow>& 
     std::ranges::transform(by_size, std::back_inserter(asked), &Flow::stream);
     const std::vector<model::ServedShares> shares = served_shares(streams, asked);
     for (std::size_t i = 0; i < by_size.size(); ++i) {
-      if (shares[i].l2 >= half) {
+      if (shares[i].l2 >= nearly_all) {
         served.push_back(by_size[i]);
       }
     }

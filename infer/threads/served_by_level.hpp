@@ -15,8 +15,8 @@ namespace gpuinfer::infer {
 // `not_counted`.
 void state_served(const Streams& streams, std::uint64_t largest_bytes, model::EvidenceDetails& details);
 
-// Those of these flows that go on to memory with half of their bytes at most, by the device's counters, so that memory
-// does not bound them; none where it counts nothing.
+// Those of these flows that L2 serves with next to nothing of memory, by the device's counters; none where it counts
+// nothing.
 [[nodiscard]] std::vector<Flow> served_by_l2(const Streams& streams, const std::vector<Flow>& by_size);
 
 }  // namespace gpuinfer::infer

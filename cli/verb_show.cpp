@@ -101,11 +101,11 @@ void show_code(const std::string& target, const model::CodeDescription& code) {
 void show_bandwidths(const model::DeviceDescription& profile) {
   constexpr double giga = 1e9;
   constexpr double bits_of_byte = 8;
-  std::cout << fmt::format("  {:<10}  {:>8}  {:>8}  {}\n", "", "GB/s", "B/clk/SM", "elements of");
+  std::cout << fmt::format("  {:<12}  {:>8}  {:>8}  {}\n", "", "GB/s", "B/clk/SM", "elements of");
   for (const auto& [name, level] : profile.bandwidth) {
     if (level.best) {
       const model::ElementBandwidth& best = *level.best;
-      std::cout << fmt::format("  {:<10}  {:>8}  {:>8.4g}  {} bits\n", name,
+      std::cout << fmt::format("  {:<12}  {:>8}  {:>8.4g}  {} bits\n", name,
                                grouped(static_cast<std::uint64_t>(best.bytes_per_second / giga)),
                                best.elements_per_sm_clock * best.element_bits / bits_of_byte, best.element_bits);
     }

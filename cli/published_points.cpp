@@ -11,8 +11,19 @@
 #include "cli/data_files.hpp"
 #include "cli/parts_between.hpp"
 #include "model/errors.hpp"
+#include "model/number_text.hpp"
 
 namespace gpuinfer::cli {
+
+namespace {
+
+// figure,device,series,x,value,source
+std::vector<std::vector<std::string>> published_points() {
+  constexpr std::size_t fields = 6;
+  return paper_rows("points.csv", fields);
+}
+
+}  // namespace
 
 std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::size_t fields) {
   const std::filesystem::path relative = std::filesystem::path("configs/papers") / name;
@@ -43,38 +54,53 @@ std::vector<std::vector<std::string>> paper_rows(const std::string& name, std::s
 
 FigureRows::FigureRows(std::string_view figure, const std::optional<std::string>& device, std::string_view x,
                        std::string_view y)
-    : csv_(fmt::format("series,{},{},published,source\n", x, y)) {
-  constexpr std::size_t fields = 6;
-  for (std::vector<std::string>& row : paper_rows("points.csv", fields)) {
+    : x_(x), y_(y) {
+  for (std::vector<std::string>& row : published_points()) {
     if (row[0] == figure && row[1] == device) {
       points_.push_back({.series = std::move(row[2]),
-                         .x = std::move(row[3]),
-                         .value = std::move(row[4]),
+                         .x = model::number_from<std::uint64_t>(row[3]),
+                         .y = std::nullopt,
+                         .published = std::move(row[4]),
                          .source = std::move(row[5])});
     }
   }
 }
 
 void FigureRows::add(std::string_view series, std::optional<std::uint64_t> x, std::optional<double> y) {
-  const std::string x_text = x ? std::to_string(*x) : "";
+  FigureRow row{.series = std::string(series), .x = x, .y = y, .published = {}, .source = {}};
   const auto point =
-      std::ranges::find_if(points_, [&](const Point& each) { return each.series == series && each.x == x_text; });
-  const bool is_published = point != points_.end();
-  fmt::format_to(std::back_inserter(csv_), "{},{},{},{},{}\n", series, x_text, y ? fmt::format("{:.6g}", *y) : "",
-                 is_published ? point->value : "", is_published ? point->source : "");
-  if (is_published) {
-    point->is_shown = true;
+      std::ranges::find_if(points_, [&](const FigureRow& each) { return each.series == series && each.x == x; });
+  if (point != points_.end()) {
+    row.published = point->published;
+    row.source = point->source;
+    points_.erase(point);
   }
+  rows_.push_back(std::move(row));
+}
+
+std::vector<FigureRow> FigureRows::rows() const {
+  std::vector<FigureRow> all = rows_;
+  std::ranges::copy(points_, std::back_inserter(all));
+  return all;
 }
 
 std::string FigureRows::text() const {
-  std::string csv = csv_;
-  for (const Point& each : points_) {
-    if (!each.is_shown) {
-      fmt::format_to(std::back_inserter(csv), "{},{},,{},{}\n", each.series, each.x, each.value, each.source);
-    }
+  std::string csv = fmt::format("series,{},{},published,source\n", x_, y_);
+  for (const FigureRow& row : rows()) {
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{}\n", row.series, row.x ? std::to_string(*row.x) : "",
+                   row.y ? fmt::format("{:.6g}", *row.y) : "", row.published, row.source);
   }
   return csv;
+}
+
+std::set<std::string> figures_published_of(const std::string& device) {
+  std::set<std::string> figures;
+  for (const std::vector<std::string>& row : published_points()) {
+    if (row[1] == device) {
+      figures.insert(row[0]);
+    }
+  }
+  return figures;
 }
 
 }  // namespace gpuinfer::cli

@@ -93,12 +93,13 @@ struct Drawing {
     return {figure.name, device.device.name, x, y};
   }
 
-  // As --map and --curve write it.
-  std::string operator()(const CacheMapFigure& /*map*/) const { return ""; }
-  std::string operator()(const CachePatternFigure& /*pattern*/) const { return ""; }
+  // As --map and --curve write it, and a table.
+  std::optional<FigureRows> operator()(const CacheMapFigure& /*map*/) const { return std::nullopt; }
+  std::optional<FigureRows> operator()(const CachePatternFigure& /*pattern*/) const { return std::nullopt; }
+  std::optional<FigureRows> operator()(const KernelTable& /*table*/) const { return std::nullopt; }
 
   // The miss rate of cyclic chases.
-  std::string operator()(const MissRateFigure& curve) const {
+  std::optional<FigureRows> operator()(const MissRateFigure& curve) const {
     const model::CacheDescription& cache = cache_of(curve.target);
     FigureRows rows = this->rows("array_bytes", "miss_rate");
     naming_cache(file, curve.target, [&] {
@@ -111,10 +112,10 @@ struct Drawing {
         rows.add("miss_rate", bytes, static_cast<double>(misses) / static_cast<double>(outcomes.size()));
       }
     });
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const BankConflictFigure& /*conflicts*/) const {
+  std::optional<FigureRows> operator()(const BankConflictFigure& /*conflicts*/) const {
     if (!device.shared_memory) {
       throw InputError(file + ": shared_memory is missing, and " + std::string(figure.name) + " is of it");
     }
@@ -126,10 +127,10 @@ struct Drawing {
                  return model::cycles_of(*device.shared_memory, model::strided(words * word_bytes, word_bytes, 1));
                }));
     }
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const ThreadLatencyFigure& loads) const {
+  std::optional<FigureRows> operator()(const ThreadLatencyFigure& loads) const {
     if (!device.outstanding) {
       throw InputError(file + ": outstanding is missing, and " + std::string(figure.name) + " is of it");
     }
@@ -159,11 +160,11 @@ struct Drawing {
       rows.add("variance", threads_at(i), variances.back());
     }
     rows.add("threads_before_jump", std::nullopt, jump_of(cycles));
-    return rows.text();
+    return rows;
   }
 
   // The paper prints where what L2 saves stops growing, and no times. So this is how much of a copy L2 holds.
-  std::string operator()(const CopyFigure& /*copies*/) const {
+  std::optional<FigureRows> operator()(const CopyFigure& /*copies*/) const {
     const auto capacity_bytes = cache_of("L2").capacity_bytes;
     if (!capacity_bytes) {
       throw InputError(file + ": caches.L2.capacity_bytes is null and the figure needs it; give it a value");
@@ -176,11 +177,11 @@ struct Drawing {
       rows.add("kilobytes_in_l2", bytes, static_cast<double>(std::min(bytes, *capacity_bytes)) / kilobyte);
     }
     rows.add("saving_stops_kilobytes", std::nullopt, static_cast<double>(*capacity_bytes) / kilobyte);
-    return rows.text();
+    return rows;
   }
 
   // As the authors' sheets have it: elements of 32 bits, 64 Mi of them, and up to ten blocks for each SM.
-  std::string operator()(const CopyRateFigure& /*copies*/) const {
+  std::optional<FigureRows> operator()(const CopyRateFigure& /*copies*/) const {
     constexpr std::uint64_t dataset_bytes = 256U << 20U;
     constexpr std::uint32_t element_bytes = 4;
     constexpr std::uint32_t most_elements = 16;
@@ -206,10 +207,10 @@ struct Drawing {
         }
       }
     }
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const DatasetFigure& figure_of) const {
+  std::optional<FigureRows> operator()(const DatasetFigure& figure_of) const {
     const Grid grid = grid_of(device, file, figure_of.threads_of_sm);
     struct Series {
       const char* name;
@@ -224,10 +225,10 @@ struct Drawing {
                  }));
       }
     }
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const TrafficFigure& figure_of) const {
+  std::optional<FigureRows> operator()(const TrafficFigure& figure_of) const {
     const Grid grid = grid_of(device, file, figure_of.threads_of_sm);
     FigureRows rows = this->rows("dataset_bytes", "percent_of_bytes");
     struct Series {
@@ -245,10 +246,10 @@ struct Drawing {
         rows.add(series.name, grid.datasets()[i], percent * served[i].*series.share);
       }
     }
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const ElementFigure& /*elements*/) const {
+  std::optional<FigureRows> operator()(const ElementFigure& /*elements*/) const {
     FigureRows rows = this->rows("element_bits", "gb_per_second");
     for (const std::string memory : {"shared", "constant"}) {
       for (const std::uint32_t bits : element_sizes_bits) {
@@ -257,10 +258,10 @@ struct Drawing {
         rows.add(memory, bits, known ? std::optional(known->bytes_per_second / giga) : std::nullopt);
       }
     }
-    return rows.text();
+    return rows;
   }
 
-  std::string operator()(const KernelTable& /*table*/) const {
+  [[nodiscard]] std::string kernel_table() const {
     constexpr std::size_t fields = 9;
     std::string csv =
         "kernel,variant,milliseconds,level,gb_per_second,percent_of_load_peak,percent_of_copy_peak,published_load,"
@@ -404,10 +405,18 @@ struct Drawing {
 
 }  // namespace
 
+std::optional<FigureRows> rows_of(const PaperFigure& figure, const model::DeviceDescription& device,
+                                  const std::string& file, std::uint64_t seed) {
+  return std::visit(Drawing{.figure = figure, .device = device, .file = file, .seed = seed}, figure.made);
+}
+
 void write_paper_figure(std::ostream& out, const PaperFigure& figure, const model::DeviceDescription& device,
                         const std::string& file, std::uint64_t seed) {
-  const Drawing drawing{.figure = figure, .device = device, .file = file, .seed = seed};
-  out << std::visit(drawing, figure.made);
+  if (std::holds_alternative<KernelTable>(figure.made)) {
+    out << Drawing{.figure = figure, .device = device, .file = file, .seed = seed}.kernel_table();
+  } else if (const auto rows = rows_of(figure, device, file, seed)) {
+    out << rows->text();
+  }
 }
 
 }  // namespace gpuinfer::cli

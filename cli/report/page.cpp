@@ -21,6 +21,7 @@
 #include "cli/report/key_figures.hpp"
 #include "cli/report/machine_drawing.hpp"
 #include "cli/report/overview_figures.hpp"
+#include "cli/report/paper_charts.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
 #include "cli/report/state_graph.hpp"
@@ -228,6 +229,18 @@ std::string section_html(const Section& section, const DeviceDescription& profil
          "</details>\n</details>\n";
 }
 
+// Empty where no paper says anything of this GPU.
+std::string papers_html(const DeviceDescription& profile) {
+  std::string text;
+  for (const Figure& figure : paper_charts(profile)) {
+    text += html_of("Papers", figure);
+  }
+  return text.empty() ? ""
+                      : "<details class=\"section\" id=\"papers\">\n<summary><h2>Papers</h2><p>what they print of this "
+                        "GPU, beside what its description says</p></summary>\n<div class=\"figures\">\n" +
+                            text + "</div>\n</details>\n";
+}
+
 std::string overview_html(const std::vector<NamedProfile>& profiles, const Measurements& measurements) {
   std::string text = "<section id=\"overview\" class=\"figures\">\n";
   for (const auto& figure : {footprint_figure(profiles, measurements), bandwidth_ladder(profiles)}) {
@@ -356,6 +369,11 @@ std::string page_of(const DeviceDescription& profile, const std::string& profile
   for (std::size_t i = 0; i < parts.size(); ++i) {
     links += link_to(parts[i].target, parts[i].name);
     sections += drawn[i];
+  }
+  if (const std::string papers = targets == described_targets(profile, profile_name, {}) ? papers_html(profile) : "";
+      !papers.empty()) {
+    links += link_to("papers", "Papers");
+    sections += papers;
   }
   return framed(profile.device.name, device_line(profile.device), links, sections,
                 "<p>" + escaped(sources_text(profile_name, measurements)) + "</p>" + provenance_html(profile.device));

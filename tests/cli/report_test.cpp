@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "cli/leaf_table.hpp"
+#include "cli/paper_figures.hpp"
+#include "cli/published_points.hpp"
 #include "cli/report/chart_drawing.hpp"
 #include "cli/report/evidence_html.hpp"
 #include "cli/report/figure.hpp"
@@ -17,11 +19,14 @@
 #include "cli/report/markup.hpp"
 #include "cli/report/overview_figures.hpp"
 #include "cli/report/page.hpp"
+#include "cli/report/paper_charts.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
 #include "cli/report/state_graph.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
+#include "cli/simulate_figure.hpp"
+#include "model/description_yaml.hpp"
 #include "model/random.hpp"
 #include "model/set_machine.hpp"
 
@@ -766,6 +771,50 @@ TEST(Bandwidth, ComesFromTheEvidenceWhereNothingIsRecorded) {
   const std::vector<Figure> figures = bandwidth_figures({}, evidence, {});
   ASSERT_EQ(figures.size(), 1U);
   EXPECT_EQ(series_named(figures[0], "L1").points, (Points{{4096, 718}, {8192, 717.5}}));
+}
+
+bool has(const Points& points, const std::array<double, 2>& point) {
+  return std::ranges::find(points, point) != points.end();
+}
+
+// What `simulate --figure` writes, and the points that the paper prints.
+TEST(PaperCharts, HoldTheRowsOfTheirFigures) {
+  for (const std::string name : {"gtx480", "gtx560ti", "k20"}) {
+    const auto profile = model::read_description("configs/devices/" + name + ".yaml");
+    const std::vector<Figure> charts = paper_charts(profile);
+    const std::set<std::string> published = figures_published_of(profile.device.name);
+    ASSERT_EQ(charts.size(), published.size()) << name;
+    for (const Figure& chart : charts) {
+      const std::string figure_name = chart.title.substr(0, chart.title.find(": "));
+      ASSERT_TRUE(published.contains(figure_name)) << figure_name;
+      const auto* figure = std::ranges::find(paper_figures, figure_name, &PaperFigure::name);
+      ASSERT_NE(figure, paper_figures.end()) << figure_name;
+      const auto rows = rows_of(*figure, profile, name, 1);
+      ASSERT_TRUE(rows) << figure_name;
+      std::map<std::string, Points> drawn;
+      for (const Series& series : chart.chart->series) {
+        drawn[series.name] = series.points;
+      }
+      for (const FigureRow& row : rows->rows()) {
+        if (!row.x) {
+          EXPECT_NE(chart.note.find(row.published), std::string::npos) << chart.note;
+          continue;
+        }
+        const auto x = static_cast<double>(*row.x);
+        if (!row.published.empty()) {
+          EXPECT_TRUE(has(drawn.at("published"), {x, std::stod(row.published)})) << figure_name;
+        }
+        std::string words = row.series;
+        std::ranges::replace(words, '_', ' ');
+        if (row.y && drawn.contains(words)) {
+          EXPECT_TRUE(has(drawn.at(words), {x, *row.y})) << figure_name << ' ' << x;
+        }
+      }
+    }
+  }
+  model::DeviceDescription unknown;
+  unknown.device.name = "A GPU of no paper";
+  EXPECT_TRUE(paper_charts(unknown).empty());
 }
 
 TEST(Ladder, HasTheBestOfEachMemoryTheFastestFirst) {

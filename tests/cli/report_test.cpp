@@ -26,6 +26,7 @@
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
 #include "cli/simulate_figure.hpp"
+#include "model/cache_simulator.hpp"
 #include "model/description_yaml.hpp"
 #include "model/random.hpp"
 #include "model/set_machine.hpp"

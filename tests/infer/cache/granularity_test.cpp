@@ -123,14 +123,15 @@ class SetsByBits final : public foreign::Cache {
 };
 
 TEST(FillGranularity, ASmallBufferHasRoomForAFlood) {
-  for (const auto& [low, high] : {std::pair{6U, 11U}, std::pair{7U, 10U}, std::pair{5U, 6U}}) {
-    foreign::Device device([&] { return std::make_unique<SetsByBits>(low, high); }, foreign::two_levels, 1U << 12U);
+  for (const auto& bits : {std::pair{6U, 11U}, std::pair{7U, 10U}, std::pair{5U, 6U}}) {
+    foreign::Device device([&] { return std::make_unique<SetsByBits>(bits.first, bits.second); }, foreign::two_levels,
+                           1U << 12U);
     device.refuse_clean_starts();
     const Settings settings;
     Interrogator interrogator = calibrated(device, settings);
     ASSERT_TRUE(interrogator.classifier().levels_are_apart());
     const FillGranularity fill = find_fill_granularity(interrogator);
-    EXPECT_EQ(fill.sector_bytes, line_bytes) << "bits " << low << ", " << high << ": " << fill.reason;
+    EXPECT_EQ(fill.sector_bytes, line_bytes) << "bits " << bits.first << ", " << bits.second << ": " << fill.reason;
   }
 }
 

@@ -844,7 +844,8 @@ TEST(Repeatability, AWalkAfterAFloodDoesNotDependOnWhatWasThereBefore) {
     }
     const std::vector<model::Question> batch{sets.device().question_unflooded(before, {before.back()}), walk};
     std::vector<Reading> readings;
-    for (const float latency : sets.device().latencies(batch).back()) {
+    const std::vector<std::vector<float>> latencies = sets.device().latencies(batch);
+    for (const float latency : latencies.back()) {
       readings.push_back(sets.device().classifier().read(latency));
     }
     answers.insert(std::move(readings));

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "model/access_sequence.hpp"
 #include "tests/oracle/naive_policies.hpp"
 
 namespace gpuinfer::oracle {

@@ -35,6 +35,9 @@ using model::Stream;
 using model::StreamPath;
 using model::StreamWork;
 
+// Beyond this a larger dataset of a cache is none any more.
+constexpr std::uint64_t largest_texture_bytes = 64ULL << 20U;
+
 // None: there is no such flow.
 template <class Condition>
 std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition condition) {

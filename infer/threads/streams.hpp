@@ -25,9 +25,7 @@ struct Shape {
 inline constexpr std::array<Shape, 5> shapes{{{256, 8}, {512, 4}, {1024, 2}, {1024, 1}, {256, 2}}};
 inline constexpr Shape usual_shape = shapes[2];
 
-// Beyond this a larger dataset of a cache is none any more.
 inline constexpr std::uint64_t smallest_dataset_bytes = 4096;
-inline constexpr std::uint64_t largest_texture_bytes = 64ULL << 20U;
 
 inline constexpr double same_peak = 0.05;  // what two measurements of one peak may differ by
 

@@ -27,14 +27,14 @@ std::string in_words(std::string name) {
 }
 
 // Sizes that go through more than three doublings.
-Axis x_axis(const FigureRows& rows) {
+Axis x_axis(const std::string& name, const std::vector<FigureRow>& rows) {
   constexpr double many_times = 8;
-  Axis axis{.title = in_words(rows.x())};
-  if (rows.x().ends_with("bytes")) {
+  Axis axis{.title = in_words(name)};
+  if (name.ends_with("bytes")) {
     axis.unit = AxisUnit::bytes;
     double least = 0;
     double most = 0;
-    for (const FigureRow& row : rows.rows()) {
+    for (const FigureRow& row : rows) {
       if (row.x && *row.x > 0) {
         least = least == 0 ? static_cast<double>(*row.x) : std::min(least, static_cast<double>(*row.x));
         most = std::max(most, static_cast<double>(*row.x));
@@ -51,14 +51,15 @@ std::string whole_series_text(const FigureRow& row) {
                      row.published.empty() ? "" : fmt::format(", published {} ({})", row.published, row.source));
 }
 
-std::optional<Figure> chart_of(const PaperFigure& figure, const FigureRows& rows) {
+std::optional<Figure> chart_of(const PaperFigure& figure, const FigureRows& said) {
   constexpr std::size_t most_series = 8;  // that one tells apart; of more those that the paper says something of
   std::map<std::string, Series> simulated;
   std::set<std::string> are_published;
   Series published{.name = "published", .shape = Series::Shape::points, .role = Role::measured, .points = {}};
   std::string note =
       "Lines: by the description. Points: as the paper prints them. Where they differ, docs/papers.md says why.";
-  for (const FigureRow& row : rows.rows()) {
+  const std::vector<FigureRow> rows = said.rows();
+  for (const FigureRow& row : rows) {
     if (!row.x) {
       note += whole_series_text(row);
       continue;
@@ -74,7 +75,7 @@ std::optional<Figure> chart_of(const PaperFigure& figure, const FigureRows& rows
       published.points.push_back({x, std::stod(row.published)});
     }
   }
-  Chart chart{.x = x_axis(rows), .y = {.title = in_words(rows.y())}};
+  Chart chart{.x = x_axis(said.x(), rows), .y = {.title = in_words(said.y())}};
   for (auto& [name, series] : simulated) {
     if (simulated.size() <= most_series || are_published.contains(name)) {
       chart.series.push_back(std::move(series));

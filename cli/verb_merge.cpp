@@ -10,15 +10,13 @@
 namespace gpuinfer::cli {
 
 Syntax merge_syntax() {
-  Syntax syntax("merge PROFILE... [-o gpu.yaml]",
-                "Makes one profile of several of one device: each value, with its evidence, is of the profile that "
-                "knows it, and of "
-                "the one\nthat has proven it where several do. What was found at two carve-outs is not put together, "
-                "and provenance "
-                "that\nsections do not share stands as SECTION.FACT. Profiles of two devices, and two values that "
-                "contradict, are an "
-                "error.",
-                {"gpuinfer merge L1tex.yaml L2.yaml -o gpu.yaml               two runs on one GPU"});
+  Syntax syntax(
+      "merge PROFILE... [-o gpu.yaml]",
+      "Makes one profile of several of one device: each value, with its evidence, is of the profile that "
+      "knows it, and of the one\nthat has proven it where several do. What was found at two carve-outs is not "
+      "put together, and provenance that\nsections do not share stands as SECTION.FACT. Profiles of two "
+      "devices, and two values that contradict, are an error.",
+      {"gpuinfer merge L1tex.yaml L2.yaml -o gpu.yaml               two runs on one GPU"});
   syntax.operands(ValueKind::descriptions);
   add_output_options(syntax);
   return syntax;

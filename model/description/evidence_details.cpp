@@ -419,8 +419,7 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "by blocks per SM x threads per block"),
       leaf("microseconds_saved_by_l2_by_bytes", &Details::microseconds_saved_by_l2_by_bytes, Table<std::uint64_t>{},
            "of copies: what it helps that the dataset is in L2, by its size; negative where it costs (Lashgar et al. "
-           "2015, "
-           "section 3.1)"),
+           "2015, section 3.1)"),
       leaf("of_l2", &Details::of_l2, of_l2(), "of a knee of copies: what it is of L2, where its capacity is known"),
       leaf("seconds", &Details::seconds, real, "of a kernel: its best run"),
       leaf("seconds_again", &Details::seconds_again, real, "the same of a second round"),

@@ -231,7 +231,8 @@ TEST(InferBandwidth, CopiesStopGainingWhereL2IsFull) {
 TEST(InferBandwidth, AKneeMayContradictL2) {
   Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
   device.say("l2_bytes", "8388608");
-  const auto& told = knee_of(infer(device)).details.of_l2;
+  const BandwidthFinding finding = infer(device);
+  const auto& told = knee_of(finding).details.of_l2;
   ASSERT_TRUE(told);
   EXPECT_EQ(told->capacity_bytes, 8388608U);
   EXPECT_FALSE(told->is_half);

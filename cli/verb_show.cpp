@@ -36,8 +36,8 @@ Syntax show_syntax() {
   syntax.flag("explain", "tell how they were found out as well");
   syntax.value(
       "output,o", ValueName("FILE.svg", ValueKind::written_files),
-      "draw the machine and the caches there: .svg, or .pdf or .png by way of rsvg-convert (default: the picture "
-      "in the terminal)");
+      "draw them there, and the machine above all of them: .svg, or .pdf or .png by way of rsvg-convert (default: the "
+      "picture in the terminal)");
   return syntax;
 }
 
@@ -133,7 +133,8 @@ ExitStatus verb_show(Arguments arguments) {
   const model::DeviceDescription profile = read_merged(files);
   const std::vector<std::string> targets = described_targets(profile, text_of_files(files), asked);
   if (format) {
-    output.stream() << report::picture_file(report::whole_picture(profile, targets), profile.device.name, *format);
+    output.stream() << report::picture_file(report::picture_of_profile(profile, targets, asked.empty()),
+                                            profile.device.name, *format);
     output.finish();
     return ExitStatus::resolved;
   }

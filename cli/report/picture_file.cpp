@@ -82,25 +82,32 @@ std::string converted(const std::string& svg, std::string_view options) {
 
 }  // namespace
 
-Drawing whole_picture(const model::DeviceDescription& profile, const std::vector<std::string>& targets) {
-  Drawing drawing;
-  drawing.text(0, 14, profile.device.name + " (" + profile.device.source + ")", bold);
-  add_below(drawing, machine_drawing(profile, levels_of(profile)));
+Drawing picture_of_profile(const model::DeviceDescription& profile, const std::vector<std::string>& targets,
+                           bool is_whole) {
+  Drawing parts;
   for (const std::string& target : targets) {
     if (const auto cache = profile.caches.find(target); cache != profile.caches.end()) {
       const auto evidence = profile.evidence.find(target);
       const SupposedCache likely =
           supposed(cache->second, evidence == profile.evidence.end() ? nullptr : &evidence->second);
-      add_below(drawing, cache_drawing(target, likely.cache));
-      add_below(drawing, set_map_figure(likely.cache));
+      add_below(parts, cache_drawing(target, likely.cache));
+      add_below(parts, set_map_figure(likely.cache));
       if (!likely.leaves.empty()) {
-        drawing.text(
-            0, drawing.height() + gap,
-            fmt::format("not proven, the only alternative of the evidence: {}", fmt::join(likely.leaves, ", ")), small);
+        parts.text(0, parts.height() + gap,
+                   fmt::format("not proven, the only alternative of the evidence: {}", fmt::join(likely.leaves, ", ")),
+                   small);
       }
     } else if (const auto texture = profile.textures.find(target); texture != profile.textures.end()) {
-      add_below(drawing, texel_figure(texture->second));
+      add_below(parts, texel_figure(texture->second));
     }
+  }
+  Drawing drawing;
+  drawing.text(0, 14, profile.device.name + " (" + profile.device.source + ")", bold);
+  if (is_whole || parts.height() == 0) {
+    add_below(drawing, machine_drawing(profile, levels_of(profile)));
+  }
+  if (parts.height() > 0) {
+    drawing.add(parts, 0, drawing.height());
   }
   return drawing;
 }

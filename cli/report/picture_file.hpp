@@ -11,8 +11,10 @@
 
 namespace gpuinfer::cli::report {
 
-// The machine, and below it each of these targets that is a cache or a texture, as pages draw it.
-[[nodiscard]] Drawing whole_picture(const model::DeviceDescription& profile, const std::vector<std::string>& targets);
+// Each of these targets that is a cache or a texture, as pages draw it. Above them the machine, where they are all that
+// there are (`is_whole`) or none of them is drawn.
+[[nodiscard]] Drawing picture_of_profile(const model::DeviceDescription& profile,
+                                         const std::vector<std::string>& targets, bool is_whole);
 
 enum class PictureFormat : std::uint8_t { svg, pdf, png };
 

@@ -215,8 +215,20 @@ class Picture(harness.ProgramTest):
                 self.assertEqual([each for each in picture.iter() if each.tag.endswith("script")], [])
 
     def test_the_one_in_the_documentation_is_of_today(self):
-        self.expect(0, "show", str(RECORDED / "h200.yaml"), "--target", "Shared", "-o", "h200.svg")
-        self.assertEqual((self.folder / "h200.svg").read_text(), (ROOT / "docs/figures/h200.svg").read_text(), "run scripts/plots")
+        # What has no drawing of its own is shown in the machine.
+        for target, name in (("Shared", "h200.svg"), ("L1tex", "h200-l1.svg")):
+            with self.subTest(name):
+                self.expect(0, "show", str(RECORDED / "h200.yaml"), "--target", target, "-o", name)
+                drawn = (ROOT / "docs/figures" / name).read_text()
+                self.assertEqual((self.folder / name).read_text(), drawn, "run scripts/plots")
+
+    def test_of_one_target_has_no_machine(self):
+        self.expect(0, "show", "gtx780", "--target", "L1tex", "-o", "one.svg")
+        self.expect(0, "show", "gtx780", "-o", "all.svg")
+        one, whole = ((self.folder / name).read_text() for name in ("one.svg", "all.svg"))
+        self.assertNotIn(">warps<", one)
+        self.assertIn(">warps<", whole)
+        self.assertIn(">index<", one)
 
     def test_has_the_lines_of_each_set(self):
         self.expect(0, "show", self.small, "-o", "picture.svg")
@@ -260,7 +272,7 @@ class Colours(harness.ProgramTest):
         self.assertNotIn("\x1b", plain)
         self.assertEqual(self.on_terminal(profile, NO_COLOR="1"), plain)
         coloured = self.on_terminal(profile)
-        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 283"):
+        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 285"):
             self.assertRegex(coloured, rf"\x1b\[\d+m{word}\x1b\[0m")
         self.assertEqual(re.sub(r"\x1b\[\d+m", "", coloured), plain)
 

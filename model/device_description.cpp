@@ -3,6 +3,8 @@
 #include "model/device_description.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 namespace gpuinfer::model {
 
@@ -42,6 +44,16 @@ CacheEvidence& CacheEvidence::operator=(CacheEvidence&&) noexcept = default;
 CacheEvidence::~CacheEvidence() = default;
 
 bool CacheEvidence::operator==(const CacheEvidence&) const = default;
+
+std::vector<double> cycles_to_slices(const SliceDistances& distances, ComputeUnit sm) {
+  const auto group = std::ranges::find_if(
+      distances.sms, [sm](const ComputeUnits& sms) { return std::ranges::find(sms, sm) != sms.end(); });
+  std::vector<double> cycles = distances.cycles.at(static_cast<std::size_t>(group - distances.sms.begin()));
+  const double mean = std::accumulate(cycles.begin(), cycles.end(), 0.0) / static_cast<double>(cycles.size());
+  const double more = distances.mean_cycles.at(number_of(sm)) - mean;
+  std::ranges::for_each(cycles, [more](double& of_slice) { of_slice += more; });
+  return cycles;
+}
 
 std::optional<CacheDescription> at_carveout(const CacheDescription& cache, std::uint32_t carveout_kb) {
   const auto carveout = std::ranges::find(cache.carveouts, carveout_kb, &Carveout::carveout_kb);

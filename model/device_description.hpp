@@ -119,6 +119,18 @@ struct SliceIndex {
   bool operator==(const SliceIndex&) const = default;
 };
 
+// How long SMs take for lines that are at home in each slice of an outer cache: hits of single loads.
+struct SliceDistances {
+  std::vector<ComputeUnits> sms;            // groups: two SMs of one differ by as many cycles at all slices
+  std::vector<std::vector<double>> cycles;  // of each group on average, to each slice
+  std::vector<double> mean_cycles;          // of each SM, to all slices on average
+
+  bool operator==(const SliceDistances&) const = default;
+};
+
+// What an SM of these groups takes to each slice.
+[[nodiscard]] std::vector<double> cycles_to_slices(const SliceDistances& distances, ComputeUnit sm);
+
 // The same cache while an SM sets aside so much of its memory as shared memory.
 struct Carveout {
   std::uint32_t carveout_kb = 0;             // as asked for
@@ -162,6 +174,7 @@ struct CacheDescription {
   std::optional<std::uint32_t> slices = {};  // how many
   std::optional<SliceIndex> slice_index = {};
   std::optional<std::vector<std::uint32_t>> slice_ways = {};  // of each set of one slice
+  std::optional<SliceDistances> slice_distances = {};
   std::vector<Carveout> carveouts;
   // Targets whose loads find the lines that loads of this one brought.
   std::optional<std::vector<std::string>> shared_with;

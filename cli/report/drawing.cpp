@@ -109,6 +109,10 @@ void Drawing::reach(double x, double y) {
   height_ = std::max(height_, y);
 }
 
+std::string cell_path(double x, double y, double width, double height) {
+  return fmt::format("M{:.2f} {:.2f}h{:.2f}v{:.2f}h-{:.2f}z", x, y, width, height, width);
+}
+
 void Drawing::box(double x, double y, double width, double height, const Paint& paint, double radius) {
   elements_ +=
       fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}{}/>\n", length(x), length(y), length(width),

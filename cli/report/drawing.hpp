@@ -62,6 +62,9 @@ inline constexpr Letters small_middle{.colour = Colour::faint, .height = 11, .an
 inline constexpr Letters small_end{.colour = Colour::faint, .height = 11, .anchor = Anchor::end};
 inline constexpr Letters middle{.anchor = Anchor::middle};
 
+// A box as a piece of a path, for many boxes of one colour.
+[[nodiscard]] std::string cell_path(double x, double y, double width, double height);
+
 // A vector picture in the making: SVG that needs no style sheet. Lengths are in CSS pixels; texts stand with their base
 // line at y.
 class Drawing {

@@ -24,6 +24,7 @@
 #include "cli/report/paper_charts.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
+#include "cli/report/slice_map.hpp"
 #include "cli/report/state_graph.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
@@ -78,6 +79,10 @@ std::vector<Figure> cache_figures(const std::string& target, const DeviceDescrip
   keep(figures, sm_map_figure("SMs that share one", cache.shared_by_sms));
   if (cache.partitions) {
     keep(figures, sm_map_figure("SMs near to each part", cache.partitions->sms));
+  }
+  keep(figures, slice_map_figure(cache));
+  if (cache.slice_distances) {
+    keep(figures, sm_map_figure("SMs at the same distances", cache.slice_distances->sms));
   }
   return figures;
 }

@@ -21,10 +21,6 @@ using model::CacheDescription;
 
 constexpr std::size_t most_sets_in_lanes = 64;
 
-std::string cell_path(double x, double y, double width, double height) {
-  return fmt::format("M{:.2f} {:.2f}h{:.2f}v{:.2f}h-{:.2f}z", x, y, width, height, width);
-}
-
 // Numbers along the upper edge, so many cells apart that they do not touch.
 void draw_line_numbers(Drawing& drawing, double x, double cell, std::uint64_t first, std::size_t lines) {
   std::size_t step = 1;

@@ -38,6 +38,7 @@ struct CacheClaims {
   std::optional<Claim<std::uint32_t>> slices = {};
   std::optional<Claim<model::SliceIndex>> slice_index = {};
   std::optional<Claim<std::vector<std::uint32_t>>> slice_ways = {};
+  std::optional<Claim<model::SliceDistances>> slice_distances = {};
   std::optional<Claim<std::vector<model::Carveout>>> carveouts = {};
   std::optional<Claim<std::vector<std::string>>> shared_with = {};
   std::optional<Claim<std::array<double, 2>>> resident_bytes = {};
@@ -82,6 +83,7 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   visit_made("slices", claims.slices, &Cache::slices);
   visit_made("slice_index", claims.slice_index, &Cache::slice_index);
   visit_made("slice_ways", claims.slice_ways, &Cache::slice_ways);
+  visit_made("slice_distances", claims.slice_distances, &Cache::slice_distances);
   visit_made("carveouts", claims.carveouts, &Cache::carveouts);
   visit_made("shared_with", claims.shared_with, &Cache::shared_with);
   visit_made("resident_bytes", claims.resident_bytes, &Cache::resident_bytes);

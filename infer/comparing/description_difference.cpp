@@ -176,6 +176,10 @@ Judgement judge_lists(const LeafFacts& row, const YamlNode& first, const YamlNod
                                : std::to_string(others) + " of " + std::to_string(first.items.size()) + " entries");
 }
 
+// Of tables that are the same, as Sameness::columns has it; none for all else.
+std::optional<Judgement> judge_tables(const LeafFacts& row, const YamlNode& first, const YamlNode& second,
+                                      const Evidences& evidences);
+
 // Of an index function inside another leaf.
 Judgement judge_index_nodes(const LeafFacts& row, const YamlNode& first, const YamlNode& second);
 
@@ -300,6 +304,11 @@ Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNod
   if (row.sameness == Sameness::index) {
     return judge_index_nodes(row, first, second);
   }
+  if (row.sameness == Sameness::columns) {
+    if (auto judgement = judge_tables(row, first, second, evidences)) {
+      return *std::move(judgement);
+    }
+  }
   if (first.kind == YamlNode::Kind::map && second.kind == YamlNode::Kind::map) {
     return row.sameness == Sameness::counted && is_counted(evidences.first) && is_counted(evidences.second)
                ? judge_counted(row, first, second)
@@ -315,6 +324,61 @@ Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNod
     return *a == *b ? same() : different(change(*a, *b));
   }
   return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
+}
+
+// Rows of numbers, all of one length; none: the node is something else.
+std::optional<std::vector<std::vector<double>>> table_of(const YamlNode& node) {
+  std::vector<std::vector<double>> table;
+  for (const YamlNode& row : node.items) {
+    std::vector<double>& numbers = table.emplace_back();
+    for (const YamlNode& item : row.items) {
+      const auto value = number(&item);
+      if (!value) {
+        return std::nullopt;
+      }
+      numbers.push_back(*value);
+    }
+    if (numbers.size() != table.front().size()) {
+      return std::nullopt;
+    }
+  }
+  return table.empty() || table.front().empty() ? std::nullopt : std::optional(table);
+}
+
+// A column is a number and, in its lowest bits, parities: so many that its count allows.
+std::optional<Judgement> judge_tables(const LeafFacts& row, const YamlNode& first, const YamlNode& second,
+                                      const Evidences& evidences) {
+  const auto a = table_of(first);
+  const auto b = table_of(second);
+  if (!a || !b || a->size() != b->size() || a->front().size() != b->front().size()) {
+    return std::nullopt;
+  }
+  const auto is_same = [&](double x, double y) {
+    return judge_timed(x, interval_of(row, x, evidences.first), y, interval_of(row, y, evidences.second)).verdict ==
+           Verdict::same;
+  };
+  const std::size_t columns = a->front().size();
+  for (std::size_t parities = 0; columns % (std::size_t{1} << parities) == 0; ++parities) {
+    const std::size_t numbers = columns >> parities;
+    const std::size_t flipped_at_most = (std::size_t{1} << parities) - 1;
+    for (std::size_t begin = 0; begin < numbers; ++begin) {
+      for (std::size_t flips = 0; flips <= flipped_at_most; ++flips) {
+        const auto renumbered = [&](std::size_t column) {
+          return ((column >> parities) + begin) % numbers << parities | ((column & flipped_at_most) ^ flips);
+        };
+        bool is_same_table = true;
+        for (std::size_t line = 0; is_same_table && line < a->size(); ++line) {
+          for (std::size_t column = 0; is_same_table && column < columns; ++column) {
+            is_same_table = is_same((*a)[line][column], (*b)[line][renumbered(column)]);
+          }
+        }
+        if (is_same_table) {
+          return begin == 0 && flips == 0 ? same() : same("but for the numbers of the columns");
+        }
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 const LeafEvidence* evidence_of(const model::DeviceDescription& description, const std::string& section,

@@ -3,13 +3,16 @@
 #include "infer/slices/claim_slices.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "infer/asking/ending.hpp"
 #include "infer/asking/gf2.hpp"
 #include "infer/slices/claim_slice_sets.hpp"
 #include "infer/slices/find_slices.hpp"
+#include "infer/slices/slice_distances.hpp"
 
 namespace gpuinfer::infer {
 
@@ -35,6 +38,49 @@ std::uint64_t home_mask_of(const CacheClaims& claims) {
   }
   const auto masks = model::parities((*claims.partitions->value)->index);
   return masks && masks->size() == 1 ? masks->front() : 0;
+}
+
+std::vector<std::vector<std::uint64_t>> lines_of(const Asker& device,
+                                                 const std::vector<std::vector<std::uint64_t>>& sectors,
+                                                 std::uint64_t line_bytes) {
+  std::vector<std::vector<std::uint64_t>> lines(sectors.size());
+  for (std::size_t slice = 0; slice < sectors.size(); ++slice) {
+    std::ranges::copy_if(sectors[slice], std::back_inserter(lines[slice]),
+                         [&](std::uint64_t sector) { return number_of(device.address_of(sector)) % line_bytes == 0; });
+  }
+  return lines;
+}
+
+// Where lines of all slices are known, and SMs can be chosen.
+void claim_distances(Interrogator& device, const std::vector<std::vector<std::uint64_t>>& sectors,
+                     CacheClaims& claims) {
+  if (!claims.slice_index->value || !claims.line_bytes.value || !device.facts().chooses_unit ||
+      !device.facts().sm_count) {
+    return;
+  }
+  device.report("distances of slices", 0.6);
+  device.inquire("lines of each slice, taken home by atomic additions and loaded by every SM",
+                 "how far each slice is from each SM");
+  auto& claim = claims.slice_distances.emplace();
+  const std::size_t questions_before = device.questions_asked();
+  FoundDistances found;
+  try {
+    found = find_slice_distances(device, lines_of(device, sectors, *claims.line_bytes.value));
+  } catch (const QuestionRefused& refused) {
+    found.reason = std::string("the device refused a question: ") + refused.what();
+  }
+  claim.questions = device.questions_asked() - questions_before;
+  claim.trials = found.fresh;
+  claim.stands_alone = true;
+  if (found.fresh > 0) {
+    claim.details.fresh_distances = found.fresh;
+    claim.details.fresh_distances_wrong = found.wrong;
+  }
+  device.learned(found.distances
+                     ? std::to_string(found.distances->sms.size()) + " groups of SMs, each at distances of its own"
+                     : found.reason);
+  claim.reason = std::move(found.reason);
+  claim.value = std::move(found.distances);
 }
 
 }  // namespace
@@ -88,6 +134,7 @@ void claim_slices(Interrogator& device, CacheClaims& claims) {
                                             (found.structure ? "" : ": " + claims.slice_index->reason)
                                       : claims.slices->reason);
   claim_slice_sets(device, found.sectors, claims);
+  claim_distances(device, found.sectors, claims);
 }
 
 }  // namespace gpuinfer::infer

@@ -115,7 +115,10 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
                            std::to_string(found.fresh.wrong) + " are otherwise than the index says");
   }
   found.count = count;
-  found.sectors = sectors_of(asker, lines, *slices);
+  std::vector<std::vector<std::uint64_t>> sectors = sectors_of(asker, lines, *slices);
+  for (const std::uint32_t slice : in_order_of_names(slices->structure, constants_of(neighbours))) {
+    found.sectors.push_back(std::move(sectors[slice]));
+  }
   found.structure = named_as_blocks_do(slices->structure, constants_of(neighbours));
 }
 

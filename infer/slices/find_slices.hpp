@@ -27,7 +27,8 @@ struct FoundSlices {
   std::size_t lines_elsewhere = 0;
   double apart_cycles = 0;
   double together_cycles = 0;
-  // Offsets of sectors, by slice: of all slices where the structure is known, else of one, and none where nothing is.
+  // Offsets of sectors, by slice: of all slices where the structure is known, in the order of their numbers from any
+  // one on; else of one, and none where nothing is known.
   std::vector<std::vector<std::uint64_t>> sectors = {};
 };
 

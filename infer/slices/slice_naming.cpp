@@ -55,4 +55,18 @@ SliceStructure named_as_blocks_do(SliceStructure structure, std::span<const Bloc
   return structure;
 }
 
+std::vector<std::uint32_t> in_order_of_names(const SliceStructure& structure,
+                                             std::span<const BlockConstants> neighbours) {
+  const std::uint64_t step = common_step(structure.modulo, neighbours);
+  const std::size_t rows = structure.row_masks.size();
+  std::vector<std::uint32_t> slices;
+  for (std::uint64_t named = 0; named < structure.modulo; ++named) {
+    const auto number = static_cast<std::uint32_t>(named * step % structure.modulo);
+    for (std::uint32_t row = 0; row < 1U << rows; ++row) {
+      slices.push_back(number << rows | row);
+    }
+  }
+  return slices;
+}
+
 }  // namespace gpuinfer::infer

@@ -323,6 +323,52 @@ Map<SliceIndex> slice_index() {
       }};
 }
 
+Map<SliceDistances> slice_distances() {
+  return {.leaves = {leaf("sms", &SliceDistances::sms, codec::SmLists{},
+                          "groups of SMs: those of one differ by as many cycles at all slices")
+                         .needed(),
+                     leaf("cycles", &SliceDistances::cycles,
+                          codec::List<codec::List<codec::Cycles>>{.item = {}, .separator = "; "},
+                          "of each group on average, to each slice in the order of their numbers, from any one on")
+                         .needed()
+                         .compared_by(Sameness::columns),
+                     leaf("mean_cycles", &SliceDistances::mean_cycles, codec::List<codec::Cycles>{},
+                          "of each SM, to all slices on average")
+                         .needed()},
+          .check =
+              [](const Place& place, const SliceDistances& distances) {
+                std::vector<std::uint32_t> sms;
+                for (const ComputeUnits& group : distances.sms) {
+                  const std::vector<std::uint32_t> numbers = numbers_of(group);
+                  sms.insert(sms.end(), numbers.begin(), numbers.end());
+                }
+                std::ranges::sort(sms);
+                if (sms != numbers_of(all_units(distances.mean_cycles.size()))) {
+                  place.need("sms").fail("does not name each SM that `mean_cycles` has once; correct it");
+                }
+                const auto has_other_length = [&](const std::vector<double>& row) {
+                  return row.size() != distances.cycles.front().size();
+                };
+                if (distances.cycles.size() != distances.sms.size() ||
+                    std::ranges::any_of(distances.cycles, has_other_length)) {
+                  place.need("cycles").fail("is no table of one row for each list of `sms`; correct it");
+                }
+              },
+          .words =
+              [](const SliceDistances& distances) {
+                double least = codec::max_cycles;
+                double most = 0;
+                for (const std::vector<double>& row : distances.cycles) {
+                  for (const double cycles : row) {
+                    least = std::min(least, cycles);
+                    most = std::max(most, cycles);
+                  }
+                }
+                return words::together({to_text(distances.sms.size()), " groups of SMs, ", to_text(least), " to ",
+                                        to_text(most), " cycles"});
+              }};
+}
+
 Map<Carveout> carveout() {
   return {
       .leaves = {leaf("carveout_kb", &Carveout::carveout_kb, kilobytes, "what is set aside").needed(),
@@ -455,6 +501,9 @@ const Leaves<CacheDescription>& cache_leaves() {
       leaf("slice_ways", &Cache::slice_ways, codec::Ways{}, "one number for each set of one slice")
           .sparse()
           .compared_by(Sameness::equality),
+      leaf("slice_distances", &Cache::slice_distances, slice_distances(),
+           "how long each SM takes for lines at home in each slice: hits of single loads")
+          .sparse(),
       leaf("carveouts", &Cache::carveouts, codec::List<Map<Carveout>>{.item = carveout(), .separator = "; "},
            "the same cache with each amount of shared memory set aside")
           .sparse(),

@@ -27,6 +27,7 @@ enum class Sameness : std::uint8_t {
   overlap,  // of intervals
   index,    // the same split of the addresses
   ways,     // of the same sets
+  columns,  // of a table whose columns have numbers that begin anywhere, and parities that may all be flipped
   policy,   // the same victims
   peak,     // as far as its measurement and the repetition of that spread
   time,     // as far as two processes spread around a run and its repetition

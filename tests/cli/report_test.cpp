@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -22,6 +24,7 @@
 #include "cli/report/paper_charts.hpp"
 #include "cli/report/policy_figures.hpp"
 #include "cli/report/set_map.hpp"
+#include "cli/report/slice_map.hpp"
 #include "cli/report/state_graph.hpp"
 #include "cli/report/thread_figures.hpp"
 #include "cli/report/trace_figures.hpp"
@@ -631,6 +634,27 @@ TEST(SmMap, HasEachSmInItsGroup) {
   EXPECT_NE(figure->note.find("2 groups"), std::string::npos);
   EXPECT_EQ(figure->table.rows.at(1), (std::vector<std::string>{"1", "1 3", "2"}));
   EXPECT_FALSE(sm_map_figure("", {}));
+}
+
+TEST(SliceMap, HasTheCyclesOfEachGroupNextToTheOneMostLikeIt) {
+  model::CacheDescription cache;
+  EXPECT_FALSE(slice_map_figure(cache));
+  const auto sm = [](std::uint32_t number) { return model::ComputeUnits{model::ComputeUnit{number}}; };
+  cache.slice_distances = {.sms = {sm(0), sm(1), sm(2)},
+                           .cycles = {{250, 300, 260}, {450, 500, 460}, {252, 300, 262}},
+                           .mean_cycles = {270, 470, 271}};
+  const auto figure = slice_map_figure(cache);
+  ASSERT_TRUE(figure);
+  EXPECT_EQ(figure->table.rows.at(1), (std::vector<std::string>{"1", "1", "470", "450 500 460"}));
+  EXPECT_NE(figure->note.find("in each of 3 slices"), std::string::npos);
+  EXPECT_NE(figure->note.find("270 to 470 cycles"), std::string::npos);
+  const std::string svg = figure->drawing->svg("");
+  EXPECT_LT(svg.find("group 0"), svg.find("group 2"));
+  EXPECT_LT(svg.find("group 2"), svg.find("group 1"));
+  // Nine cells of twelve shades; the legend says where each ends.
+  const std::regex cell("M[0-9.]+ ");
+  EXPECT_EQ(std::distance(std::sregex_iterator(svg.begin(), svg.end(), cell), std::sregex_iterator()), 9);
+  EXPECT_NE(svg.find("to 500"), std::string::npos);
 }
 
 // Each value lies where the axis says: the pixels of the path, read back by the numbers for pages.

@@ -111,6 +111,8 @@ EvidenceDetails every_detail() {
                             &details.blocks_asked,
                             &details.fresh_lines,
                             &details.fresh_lines_in_one_set,
+                            &details.fresh_distances,
+                            &details.fresh_distances_wrong,
                             &details.fresh_set_loads,
                             &details.fresh_set_misses,
                             &details.fresh_set_loads_wrong}) {

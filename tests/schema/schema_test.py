@@ -53,9 +53,9 @@ EVERY_NAME = [
 
 # Keys whose values must fit those of others, or one another, which a JSON schema cannot say.
 HANG_TOGETHER = {
-    "bits", "cache", "caches", "code", "fills", "fits_bytes", "hits", "level_bytes", "levels", "miss", "misses", "order",
-    "others", "resident_bytes", "rows", "sets_of", "terms", "textures", "tlbs", "translated_from", "victim_weights",
-    "victims", "ways", "weights",
+    "bits", "cache", "caches", "code", "cycles", "fills", "fits_bytes", "hits", "level_bytes", "levels", "mean_cycles", "miss",
+    "misses", "order", "others", "resident_bytes", "rows", "sets_of", "sms", "terms", "textures", "tlbs", "translated_from",
+    "victim_weights", "victims", "ways", "weights",
 }
 # The keys below these are names of the user's.
 NAMED = {"caches", "code", "level_bytes", "textures"}

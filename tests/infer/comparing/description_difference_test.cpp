@@ -194,6 +194,28 @@ TEST(DescriptionDifference, SlicesAreComparedWhereTheSetsOfAllAreNotKnown) {
   EXPECT_EQ(difference_of("slice_ways", sliced("[16, 16]"), sliced("[8, 8]")).verdict, Verdict::differs);
 }
 
+TEST(DescriptionDifference, DistancesOfSlicesAreTheSameWhateverTheirNumbers) {
+  const auto distant = [](const char* cycles) {
+    return described(
+        std::string("caches:\n  L2:\n    slice_distances: {sms: [[0], [1]], mean_cycles: [300, 300], cycles: ") +
+        cycles + "}\n");
+  };
+  // Three numbers and a parity below them.
+  const auto known = distant("[[200, 400, 220, 420, 260, 460], [500, 300, 520, 320, 560, 360]]");
+  const auto verdict = [&](const char* cycles) {
+    return difference_of("slice_distances", known, distant(cycles)).verdict;
+  };
+  EXPECT_EQ(verdict("[[201, 399, 220, 420, 260, 460], [500, 300, 520, 320, 560, 360]]"), Verdict::same);
+  EXPECT_EQ(verdict("[[220, 420, 260, 460, 200, 400], [520, 320, 560, 360, 500, 300]]"), Verdict::same)
+      << "numbers that begin elsewhere";
+  EXPECT_EQ(verdict("[[400, 200, 420, 220, 460, 260], [300, 500, 320, 520, 360, 560]]"), Verdict::same)
+      << "a parity that is flipped";
+  EXPECT_EQ(verdict("[[200, 400, 220, 420, 260, 480], [500, 300, 520, 320, 560, 360]]"), Verdict::differs);
+  EXPECT_EQ(verdict("[[220, 420, 260, 460, 200, 400], [500, 300, 520, 320, 560, 360]]"), Verdict::differs)
+      << "one row begins elsewhere";
+  EXPECT_EQ(verdict("[[200, 400, 220, 420], [500, 300, 520, 320]]"), Verdict::differs);
+}
+
 TEST(DescriptionDifference, AddressBitsAreComparedWithoutAnIndex) {
   const auto bits = [](const char* list) {
     return described(std::string("caches:\n  L2:\n    index: {kind: null, exercised_bits: ") + list + "}\n");

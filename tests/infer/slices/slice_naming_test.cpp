@@ -39,6 +39,18 @@ TEST(SliceNaming, KeepsNumbersThatCannotBeCountedInIt) {
   EXPECT_EQ(weights_named(7, {}), (Weights{1, 2, 4}));
 }
 
+TEST(SliceNaming, OrdersNumbersByTheNamesThatTheyGet) {
+  const auto ordered = [](std::size_t rows, const std::vector<BlockConstants>& blocks) {
+    return in_order_of_names({.row_masks = std::vector<std::uint64_t>(rows), .modulo = 7, .weights = {1, 2, 4}},
+                             blocks);
+  };
+  // A weight of 3 is named 1, so what was 3 comes next to what was 0.
+  const std::vector<BlockConstants> threes = neighbours({{0, 3}, {1, 4}, {5, 1}});
+  EXPECT_EQ(ordered(0, threes), (std::vector<std::uint32_t>{0, 3, 6, 2, 5, 1, 4}));
+  EXPECT_EQ(ordered(1, neighbours({{0, 1}})),
+            (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
+}
+
 TEST(SliceNaming, ADigitThatNearlyAllBlocksFlipCountsTheOtherWay) {
   std::vector<BlockConstants> blocks = neighbours({{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}, 0b010);
   EXPECT_EQ(weights_named(7, blocks), (Weights{1, 5, 4}));

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What would prove this wrong: another number of slices, sets or ways than the device has, a search for onset or sets
-// in arrays after slices have told them, or none where they have not.
+// in arrays after slices have told them, or none where they have not; groups of SMs other than those that have the same
+// distances, or distances of another slice.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iostream>
+#include <iterator>
 #include <list>
 #include <map>
 #include <utility>
@@ -28,9 +31,18 @@ class SlicedCache final : public model::Answerer {
 
   SlicedCache(foreign::HiddenSlices slices, bool any_line_leaves, std::uint64_t seed)
       : slices_(std::move(slices)), any_line_leaves_(any_line_leaves), seed_(seed), random_(seed),
-        pairs_(slices_, seed, {.jitter = 0.02}, 16ULL << 20U) {}
+        pairs_(slices_, seed, {.jitter = 0.02}, 16ULL << 20U), facts_(pairs_.facts()) {
+    facts_.sm_count = sms;
+    facts_.chooses_unit = true;
+  }
 
-  [[nodiscard]] const model::DeviceFacts& facts() const override { return pairs_.facts(); }
+  static constexpr std::uint32_t sms = 6;
+  // Even ones are farther from slices of higher numbers, odd ones nearer.
+  [[nodiscard]] static double distance_cycles(std::uint32_t sm, std::uint32_t slice) {
+    return sm % 2 == 0 ? 270 + slice : 290 - slice + sm / 2;
+  }
+
+  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
 
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
@@ -50,7 +62,10 @@ class SlicedCache final : public model::Answerer {
       }
       model::Answer& answer = answers.emplace_back();
       for (const std::uint64_t offset : question.record) {
-        answer.latency_cycles.push_back((load(offset) ? 280.0F : 700.0F) + static_cast<float>(random_.below(20)));
+        const std::uint32_t sm = number_of(question.circumstances.unit.value_or(model::ComputeUnit{0}));
+        const double hit_cycles = distance_cycles(sm, slices_(number_of(facts_.buffer.address + offset)));
+        answer.latency_cycles.push_back(
+            static_cast<float>((load(offset) ? hit_cycles : 700) + static_cast<double>(random_.below(4))));
       }
     }
     return answers;
@@ -88,6 +103,7 @@ class SlicedCache final : public model::Answerer {
   std::uint64_t seed_;
   model::Random random_;
   foreign::SlicedDevice pairs_;
+  model::DeviceFacts facts_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::list<Line>> present_;  // youngest first
 };
 
@@ -128,6 +144,24 @@ TEST(SlicedCache, IsToldByTheSetsOfItsSlicesAndByNoArrays) {
   EXPECT_NE(leaves.at("onset_bytes").reason.find("slices in which the pages"), std::string::npos)
       << leaves.at("onset_bytes").reason;
   EXPECT_FALSE(asked_for_arrays(finding));
+
+  ASSERT_TRUE(finding.cache.slice_distances) << leaves.at("slice_distances").reason;
+  const auto numbers = [](std::initializer_list<std::uint32_t> sms) {
+    model::ComputeUnits units;
+    std::ranges::transform(sms, std::back_inserter(units), [](std::uint32_t sm) { return model::ComputeUnit{sm}; });
+    return units;
+  };
+  EXPECT_EQ(finding.cache.slice_distances->sms,
+            (std::vector<model::ComputeUnits>{numbers({0, 2, 4}), numbers({1, 3, 5})}));
+  // Names of slices are the program's own: distances fall as they rise for the other SMs, wherever they stand.
+  const std::vector<double> even = cycles_to_slices(*finding.cache.slice_distances, model::ComputeUnit{0});
+  const std::vector<double> odd = cycles_to_slices(*finding.cache.slice_distances, model::ComputeUnit{3});
+  std::vector<double> sorted = even;
+  std::ranges::sort(sorted);
+  for (std::size_t slice = 0; slice < even.size(); ++slice) {
+    EXPECT_NEAR(sorted[slice], 271.5 + static_cast<double>(slice), 2);
+    EXPECT_NEAR(even[slice] + odd[slice], 564, 4);
+  }
 }
 
 TEST(SlicedCache, IsAskedForArraysWhereItsSlicesTellNoSets) {

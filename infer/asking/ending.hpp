@@ -30,6 +30,10 @@ inline void check_time(const Settings& settings) {
 // The device refused a question, in its own words.
 class QuestionRefused : public Error {
   using Error::Error;
+
+ public:
+  // Why a leaf that it was about is not known.
+  [[nodiscard]] std::string reason() const { return std::string("the device refused a question: ") + what(); }
 };
 
 // More questions would not decide it either, or would take too long.
@@ -57,7 +61,7 @@ std::optional<std::string> go_through(Ending& ending, KnowsNothing knows_nothing
   } catch (const Undecided& undecided) {
     return undecided.what();
   } catch (const QuestionRefused& refused) {
-    return std::string("the device refused a question: ") + refused.what();
+    return refused.reason();
   } catch (const DeviceError& failure) {
     if (knows_nothing()) {
       throw;

@@ -268,7 +268,7 @@ void claim_outer_replacement(Interrogator& asker, CacheClaims& claims) {
       return claim_outer_policy(asker, claimed_cache(claims));
     } catch (const QuestionRefused& refused) {
       asker.learned("not recorded");
-      return {.reason = std::string("the device refused a question: ") + refused.what()};
+      return {.reason = refused.reason()};
     }
   });
 }

@@ -21,7 +21,7 @@ SweptStoreFit search_store(Interrogator& asker, const CacheClaims& sizes) {
   try {
     return find_swept_store(asker, known);
   } catch (const QuestionRefused& refused) {
-    asker.learned(std::string("the device refused a question: ") + refused.what());
+    asker.learned(refused.reason());
     return {};
   }
 }

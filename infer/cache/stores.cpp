@@ -575,7 +575,7 @@ void claim_stores(Interrogator& device, CacheClaims& claims) {
       learned = "the latencies drift further than they can be followed";
     }
   } catch (const QuestionRefused& refused) {
-    learned = std::string("the device refused a question: ") + refused.what();
+    learned = refused.reason();
   }
   claims.store->questions = device.questions_asked() - questions_before;
   if (!claims.store->value) {

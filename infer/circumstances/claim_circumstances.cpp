@@ -44,7 +44,7 @@ void settle(Interrogator& asker, std::optional<Claim<Value>>& claim, const char*
       learned = "the latencies drift further than they can be followed";
     }
   } catch (const QuestionRefused& refused) {
-    learned = std::string("the device refused a question: ") + refused.what();
+    learned = refused.reason();
   }
   if (!claim->value) {
     claim->reason = learned;

@@ -208,7 +208,7 @@ void claim_slice_sets(Interrogator& device, const std::vector<std::vector<std::u
   try {
     SliceSetClaims(device, sectors, claims).claim();
   } catch (const QuestionRefused& refused) {
-    claims.slice_ways->reason = std::string("the device refused a question: ") + refused.what();
+    claims.slice_ways->reason = refused.reason();
     device.learned(claims.slice_ways->reason);
   }
 }

@@ -67,7 +67,7 @@ void claim_distances(Interrogator& device, const std::vector<std::vector<std::ui
   try {
     found = find_slice_distances(device, lines_of(device, sectors, *claims.line_bytes.value));
   } catch (const QuestionRefused& refused) {
-    found.reason = std::string("the device refused a question: ") + refused.what();
+    found.reason = refused.reason();
   }
   claim.questions = device.questions_asked() - questions_before;
   claim.trials = found.fresh;
@@ -104,7 +104,7 @@ void claim_slices(Interrogator& device, CacheClaims& claims) {
   try {
     found = find_slices(device, *claims.sector_bytes.value, home_mask_of(claims));
   } catch (const QuestionRefused& refused) {
-    found.why_no_count = found.why_no_structure = std::string("the device refused a question: ") + refused.what();
+    found.why_no_count = found.why_no_structure = refused.reason();
   }
   if (found.structure && !tells_parts(*found.structure, claims)) {
     found.structure.reset();

@@ -84,7 +84,7 @@ class L2Saving {
     try {
       device.learned(settle(doublings(largest_bytes)));
     } catch (const QuestionRefused& refused) {
-      device.learned(leave_open(std::string("the device refused a question: ") + refused.what()));
+      device.learned(leave_open(refused.reason()));
     }
   }
 

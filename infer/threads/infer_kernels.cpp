@@ -307,8 +307,7 @@ void find_all(const Asked& asked, const std::vector<Row>& rows) {
     try {
       find(asked, rows[i]);
     } catch (const QuestionRefused& refused) {
-      asked.leaves.leave_open(name, EvidenceStatus::unknown,
-                              std::string("the device refused a question: ") + refused.what());
+      asked.leaves.leave_open(name, EvidenceStatus::unknown, refused.reason());
     } catch (const Undecided& undecided) {
       asked.leaves.leave_open(name, EvidenceStatus::unknown, undecided.what());
     }

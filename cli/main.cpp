@@ -8,6 +8,7 @@
 #include "cli/printable_streams.hpp"
 #include "cli/program.hpp"
 #include "cli/warnings.hpp"
+#include "probe/output_file.hpp"
 
 int main(int argc, char** argv) {
   using gpuinfer::cli::ExitStatus;
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const ExitStatus status = gpuinfer::cli::run_program(arguments);
   if (!streams.stdout_is_whole() && status != ExitStatus::failure) {
-    gpuinfer::cli::note("stdout: could not be written whole; look for a full disk");
+    gpuinfer::cli::note(gpuinfer::probe::not_whole("stdout").what());
     return static_cast<int>(ExitStatus::failure);
   }
   return static_cast<int>(status);

@@ -69,8 +69,7 @@ std::ostream& Output::stream() {
 void Output::finish() {
   stream().flush();
   if (!stream()) {
-    throw Error((destination_ ? destination_->file.string() : std::string("stdout")) +
-                ": could not be written whole; look for a full disk");
+    throw probe::not_whole(destination_ ? destination_->file.string() : "stdout");
   }
   if (file_) {
     file_->publish();

@@ -67,6 +67,11 @@ fs::path open_name(const FileDescriptor& file) { return "/proc/self/fd/" + std::
 
 }  // namespace
 
+Error not_whole(const std::string& name, const std::string& why) {
+  return Error(name + ": could not be written whole" + (why.empty() ? "" : " (" + why + ")") +
+               "; look for a full disk");
+}
+
 Destination destination_of(const fs::path& name) {
   if (name.empty()) {
     throw InputError("a name of a file is empty; write one");
@@ -131,7 +136,7 @@ void OutputFile::keep_permissions() const {
 
 void OutputFile::bring_to_disk() const {
   if (fsync(open_.number()) != 0) {
-    throw not_whole(errno);
+    throw not_whole(file_.string(), reason(errno));
   }
 }
 
@@ -151,7 +156,7 @@ bool OutputFile::publish_as_new() {
     if (errno == EEXIST) {
       return false;
     }
-    throw not_whole(errno);
+    throw not_whole(file_.string(), reason(errno));
   }
   if (has_name()) {
     unlink(temporary_.c_str());
@@ -171,14 +176,10 @@ void OutputFile::publish() {
     });
   }
   if (!has_name() || rename(temporary_.c_str(), file_.c_str()) != 0) {
-    throw not_whole(errno);
+    throw not_whole(file_.string(), reason(errno));
   }
   temporary_.clear();
   bring_name_to_disk();
-}
-
-Error OutputFile::not_whole(int error) const {
-  return Error(file_.string() + ": could not be written whole (" + reason(error) + "); look for a full disk");
 }
 
 }  // namespace gpuinfer::probe

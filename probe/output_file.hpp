@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "probe/process.hpp"
 
@@ -17,6 +18,9 @@ struct Destination {
 // Throws InputError, so that nobody measures for nothing, where nothing of this name can be written: an empty name, a
 // folder, a circle of links, a folder that is missing or may not be written to.
 [[nodiscard]] Destination destination_of(const std::filesystem::path& name);
+
+// What is wrong where a file, or stdout, was not written to its end. `why`: in the words of the system, if it has any.
+[[nodiscard]] Error not_whole(const std::string& name, const std::string& why = {});
 
 // A file that takes its name when it is whole. Until then it has none, or, where the file system has no such files, one
 // of this process alone in the same folder. Whatever had the name before stays as it was until then; its owner and its
@@ -43,7 +47,6 @@ class OutputFile {
   void keep_permissions() const;
   void bring_to_disk() const;
   void bring_name_to_disk();
-  [[nodiscard]] Error not_whole(int error) const;
 
   std::filesystem::path file_;
   std::filesystem::path temporary_;  // empty: it has no name

@@ -25,7 +25,7 @@ void write_whole(const fs::path& file, const std::string& text) {
   stream << text;
   stream.close();
   if (!stream) {
-    throw Error(file.string() + ": could not be written whole; look for a full disk");
+    throw probe::not_whole(file.string());
   }
   output.publish();
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the program that the command line of a test names first."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -10,6 +11,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# How many times longer than else a program may take, and how many times as much memory: more than 1 under sanitizers.
+PATIENCE = int(os.environ.get("GPUINFER_TEST_PATIENCE", "1"))
 
 CACHE = """
 schema: gpuinfer/1

@@ -576,6 +576,28 @@ TEST(Machine, HasTheNumbersOfTheProfile) {
   EXPECT_NE(machine_drawing(profile, levels_of(profile)).svg("").find(">?<"), std::string::npos);
 }
 
+TEST(Machine, HasTheHalvesOfAnL2WithTheirSlices) {
+  model::DeviceDescription profile;
+  profile.caches["L1tex"] = small_cache();
+  model::CacheDescription& l2 = profile.caches["L2"];
+  l2 = small_cache();
+  l2.capacity_bytes = std::uint64_t{64} << 20U;
+  l2.partitions =
+      model::Partitions{.index = model::XorIndex{.row_masks = {1U << 12U}, .constant = 0}, .far_cycles = 170};
+  const auto slices_drawn = [&] {
+    const std::string svg = machine_drawing(profile, levels_of(profile)).svg("");
+    EXPECT_NE(svg.find(">+170 cycles<"), std::string::npos);
+    std::size_t count = 0;
+    for (std::size_t at = svg.find(">19 slices<"); at != std::string::npos; at = svg.find(">19 slices<", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(slices_drawn(), 0U);
+  l2.slices = 38;
+  EXPECT_EQ(slices_drawn(), 2U);
+}
+
 TEST(Machine, NamesTheUnitOfWaysOnce) {
   model::DeviceDescription profile;
   profile.caches["L1TLB"] = small_cache();

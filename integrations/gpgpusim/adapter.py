@@ -40,8 +40,8 @@ INSERTIONS = (
     ),
     (
         "gpu-cache.cc",
-        "  if (m_gpuinfer) m_gpuinfer->access(addr, mf->get_access_sector_mask(), mf->is_write(), time, status, "
-        "m_lines, idx);",
+        "  if (m_gpuinfer) m_gpuinfer->access(addr, mf->get_access_sector_mask(), mf->is_write(), "
+        "mf->get_inst().get_uid(), time, status, m_lines, idx);",
         "  switch (status) {\n    case HIT_RESERVED:",
     ),
     (

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gpuinfer.h"
 
@@ -197,8 +198,10 @@ class Configuration {
 
 class TagArray {
  public:
-  TagArray(const Configuration& configuration, const std::shared_ptr<Cache>& cache)
-      : configuration_(configuration), cache_(cache) {}
+  // `joins`: a load of a warp looks a line up once for all sectors that its lanes ask for, as the L1 of an SM does. The
+  // simulator asks for them one after the other.
+  TagArray(const Configuration& configuration, const std::shared_ptr<Cache>& cache, bool joins)
+      : configuration_(configuration), cache_(cache), joins_(joins), joined_(cache->lines()) {}
 
   // As tag_array::probe. `line` is set where the line is present.
   cache_request_status probe(new_addr_type address, const mem_access_sector_mask_t& sectors, bool is_write,
@@ -211,10 +214,10 @@ class TagArray {
       return MISS;
     }
     line = cache_->line_of(found);
-    if (found.outcome == GPUINFER_SECTOR_MISS) {
+    cache_block_t& block = *lines[line];
+    if (found.outcome == GPUINFER_SECTOR_MISS && !is_joined(block, line, address, sectors)) {
       return SECTOR_MISS;
     }
-    cache_block_t& block = *lines[line];
     const cache_block_state state = block.m_block_addr == address ? block.get_status(sectors) : VALID;
     if (state == RESERVED) {
       return HIT_RESERVED;
@@ -222,19 +225,27 @@ class TagArray {
     return state == MODIFIED && !is_write && !block.is_readable(sectors) ? SECTOR_MISS : HIT;
   }
 
-  // What tag_array::access does to the profile's cache, after a probe that gave `status`. `line` is where the line
-  // lies; tag_array sets the state of what lies there.
-  void access(new_addr_type address, const mem_access_sector_mask_t& sectors, bool is_write, unsigned time,
-              cache_request_status status, cache_block_t* const* lines, unsigned& line) {
+  // What tag_array::access does to the profile's cache, after a probe that gave `status`. `instruction`: of a warp, as
+  // the simulator numbers them; 0 for none. `line` is where the line lies; tag_array sets the state of what lies there.
+  void access(new_addr_type address, const mem_access_sector_mask_t& sectors, bool is_write, unsigned instruction,
+              unsigned time, cache_request_status status, cache_block_t* const* lines, unsigned& line) {
     if (configuration_.carveout() != opened_with_) {
       opened_with_ = configuration_.carveout();
       cache_->reopen(opened_with_);
     }
+    if (joins_ && looks_up_again(address, is_write ? 0 : instruction) && status != MISS) {
+      if (status == SECTOR_MISS) {
+        joined_[line].sectors |= sectors;
+      }
+      return;
+    }
     const bool is_known_store = is_write && cache_->geometry.knows_stores != 0;
     const bool leaves_it = is_write && !is_known_store && status != MISS && status != SECTOR_MISS;
     if (!leaves_it) {
+      const bool was_joined = !is_write && status != MISS && is_joined(*lines[line], line, address, sectors);
       const gpuinfer_access_result result =
-          cache_->access(first_byte(address, sectors), is_known_store ? GPUINFER_STORE : GPUINFER_LOAD);
+          cache_->access(was_joined ? joined_[line].first_byte : first_byte(address, sectors),
+                         is_known_store ? GPUINFER_STORE : GPUINFER_LOAD);
       if (result.way >= 0) {
         line = cache_->line_of(result);
       } else if (status == MISS) {
@@ -242,7 +253,11 @@ class TagArray {
       }
     }
     cache_block_t& block = *lines[line];
-    if (status != MISS && block.m_block_addr != address) {  // a prefetch of the profile brought the line
+    const bool was_prefetched = status != MISS && block.m_block_addr != address;  // by the profile
+    if (status == MISS || was_prefetched) {
+      joined_[line] = Joined(first_byte(address, sectors));
+    }
+    if (was_prefetched) {
       block.allocate(address, address, time, sectors);
       block.set_status(VALID, sectors);
     }
@@ -263,6 +278,27 @@ class TagArray {
   void invalidate() { cache_->invalidate(); }
 
  private:
+  // Sectors of a line that the profile's cache was not told of, and one of which it was.
+  struct Joined {
+    explicit Joined(uint64_t first = 0) : first_byte(first) {}
+
+    mem_access_sector_mask_t sectors;
+    uint64_t first_byte;
+  };
+
+  // Whether the access before this one was of the same instruction to the same line.
+  bool looks_up_again(new_addr_type address, unsigned instruction) {
+    const bool again = instruction != 0 && instruction == instruction_ && address == address_;
+    instruction_ = instruction;
+    address_ = address;
+    return again;
+  }
+
+  bool is_joined(const cache_block_t& block, unsigned line, new_addr_type address,
+                 const mem_access_sector_mask_t& sectors) const {
+    return block.m_block_addr == address && (joined_[line].sectors & sectors).any();
+  }
+
   // `address`: of a line.
   uint64_t first_byte(new_addr_type address, const mem_access_sector_mask_t& sectors) const {
     const bool is_sectored = cache_->geometry.sector_bytes < cache_->geometry.line_bytes;
@@ -276,6 +312,10 @@ class TagArray {
   const Configuration& configuration_;
   Carveout opened_with_;
   std::shared_ptr<Cache> cache_;
+  bool joins_;
+  std::vector<Joined> joined_;  // by line
+  unsigned instruction_ = 0;
+  new_addr_type address_ = 0;
 };
 
 inline std::shared_ptr<TagArray> Configuration::tag_array(int core, unsigned line_bytes, unsigned sector_bytes,
@@ -294,7 +334,7 @@ inline std::shared_ptr<TagArray> Configuration::tag_array(int core, unsigned lin
          ": a cache of a profile allocates on misses; write m for when lines are allocated");
   }
   const bool is_shared = core < 0;
-  return std::make_shared<TagArray>(*this, is_shared ? cache_ : std::make_shared<Cache>(*cache_));
+  return std::make_shared<TagArray>(*this, is_shared ? cache_ : std::make_shared<Cache>(*cache_), !is_shared);
 }
 
 }  // namespace gpuinfer_adapter

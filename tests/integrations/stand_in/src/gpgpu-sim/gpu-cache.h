@@ -51,6 +51,12 @@ struct cache_block_t {
   cache_block_state m_status[SECTOR_CHUNCK_SIZE];
 };
 
+struct warp_inst_t {
+  unsigned get_uid() const { return m_uid; }
+
+  unsigned m_uid;
+};
+
 struct mem_fetch {
   new_addr_type get_addr() const { return m_addr; }
   bool is_write() const { return m_is_write; }
@@ -58,8 +64,11 @@ struct mem_fetch {
     return mem_access_sector_mask_t().set(m_addr / SECTOR_SIZE % SECTOR_CHUNCK_SIZE);
   }
 
+  const warp_inst_t &get_inst() const { return m_inst; }
+
   new_addr_type m_addr;
   bool m_is_write;
+  warp_inst_t m_inst;
 };
 
 class cache_config {

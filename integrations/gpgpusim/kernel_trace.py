@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The gpuinfer authors
 # SPDX-License-Identifier: Apache-2.0
-"""kernel_trace.py KERNEL N FOLDER [--shared BYTES]: a trace for Accel-Sim of a kernel on N x N matrices of floats.
+"""kernel_trace.py KERNEL N FOLDER [options]: a trace for Accel-Sim of a kernel on N x N matrices of floats.
 
 KERNEL is gemm, c[i][j] += sum over k of a[i][k] b[k][j], or stencil, b[i][j] = the mean of a[i][j] and its four
 neighbours. Blocks have 32 x 8 threads, a thread has one result; N is a multiple of 32. The addresses are what the
-kernel's own formulas give. No tool and no GPU takes part. FOLDER gets kernel-1.traceg and kernelslist.g.
+kernel's own formulas give. No tool and no GPU takes part. FOLDER gets kernel-1.traceg and kernelslist.g. kernels.cu has
+the same kernels for a GPU, whose counters can be held against the simulation.
 """
 
 import argparse
@@ -17,8 +18,8 @@ MATRICES_AT = 0x7F5000000000
 
 
 class Matrix:
-    def __init__(self, number, size):
-        self.base = MATRICES_AT + number * size * size * FLOAT_BYTES
+    def __init__(self, number, size, first):
+        self.base = first + number * size * size * FLOAT_BYTES
         self.size = size
 
     def row(self, i, j):
@@ -35,8 +36,8 @@ class Matrix:
 ALL_LANES = 0xFFFFFFFF
 
 
-def gemm(n, i, j):
-    a, b, c = (Matrix(number, n) for number in range(3))
+def gemm(n, i, j, first):
+    a, b, c = (Matrix(number, n, first) for number in range(3))
     for k in range(n):
         yield True, ALL_LANES, a.one(i, k)
         yield True, ALL_LANES, b.row(k, j)
@@ -44,15 +45,15 @@ def gemm(n, i, j):
     yield False, ALL_LANES, c.row(i, j)
 
 
-def stencil(n, i, j):
+def stencil(n, i, j, first):
     """The border has no results."""
-    a, b = Matrix(0, n), Matrix(1, n)
+    a, b = Matrix(0, n, first), Matrix(1, n, first)
     lanes = ALL_LANES & ~(j == 0) & ~((j + BLOCK[0] == n) << (BLOCK[0] - 1))
-    first = max(j, 1)
+    left = max(j, 1)
     if 0 < i < n - 1:
-        for row, column in ((i, first), (i - 1, first), (i + 1, first), (i, first - 1), (i, first + 1)):
+        for row, column in ((i, left), (i - 1, left), (i + 1, left), (i, left - 1), (i, left + 1)):
             yield True, lanes, a.row(row, column)
-        yield False, lanes, b.row(i, first)
+        yield False, lanes, b.row(i, left)
 
 
 KERNELS = {"gemm": gemm, "stencil": stencil}
@@ -67,20 +68,24 @@ def instruction(number, is_load, lanes, at):
     return f"{place} 1 R{8 + number % 16} LDG.E 1 R2 {addresses} 0" if is_load else f"{place} 0 STG.E 2 R2 R4 {addresses} 0"
 
 
-def warp_lines(kernel, n, warp, i, j):
-    code = [instruction(number, *access) for number, access in enumerate(KERNELS[kernel](n, i, j))]
+def warp_lines(options, warp, i, j):
+    accesses = KERNELS[options.kernel](options.n, i, j, options.at)
+    code = [instruction(number, *access) for number, access in enumerate(accesses)]
     code.append(f"{16 * len(code):04x} ffffffff 0 EXIT 0 0 0")
     return [f"warp = {warp}", f"insts = {len(code)}", *code]
 
 
-def trace_lines(kernel, n, shared_bytes):
+def trace_lines(options):
     width, height = BLOCK
+    of_row = options.n // width
+    simulated, sms = options.sms
+    blocks = [block for block in range(of_row * (options.n // height)) if block % sms < simulated]
     yield from (
-        f"-kernel name = {kernel}",
+        f"-kernel name = {options.kernel}",
         "-kernel id = 1",
-        f"-grid dim = ({n // width},{n // height},1)",
+        f"-grid dim = ({len(blocks)},1,1)" if simulated < sms else f"-grid dim = ({of_row},{options.n // height},1)",
         f"-block dim = ({width},{height},1)",
-        f"-shmem = {shared_bytes}",
+        f"-shmem = {options.shared}",
         "-nregs = 32",
         "-binary version = 70",
         "-cuda stream id = 0",
@@ -91,13 +96,20 @@ def trace_lines(kernel, n, shared_bytes):
         "-enable lineinfo = 0",
         "#traces format",
     )
-    for y in range(n // height):
-        for x in range(n // width):
-            yield "#BEGIN_TB"
-            yield f"thread block = {x},{y},0"
-            for warp in range(height):
-                yield from warp_lines(kernel, n, warp, y * height + warp, x * width)
-            yield "#END_TB"
+    for number, block in enumerate(blocks):
+        y, x = divmod(block, of_row)
+        yield "#BEGIN_TB"
+        yield f"thread block = {number},0,0" if simulated < sms else f"thread block = {x},{y},0"
+        for warp in range(height):
+            yield from warp_lines(options, warp, y * height + warp, x * width)
+        yield "#END_TB"
+
+
+def some_of(text):
+    simulated, slash, sms = text.partition("/")
+    if not slash or not 0 < int(simulated) <= int(sms):
+        raise ValueError(text)
+    return int(simulated), int(sms)
 
 
 def main():
@@ -106,12 +118,20 @@ def main():
     parser.add_argument("n", type=int)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="shared memory of a block")
+    parser.add_argument("--at", type=lambda text: int(text, 16), default=MATRICES_AT, metavar="ADDRESS", help="of the first matrix")
+    parser.add_argument(
+        "--sms",
+        type=some_of,
+        default=(1, 1),
+        metavar="FEW/ALL",
+        help="only the blocks of FEW of ALL SMs, to which blocks are dealt out in turn; simulate FEW of them",
+    )
     options = parser.parse_args()
     if options.n <= 0 or options.n % BLOCK[0]:
         parser.error("N is a multiple of 32")
     options.folder.mkdir(parents=True, exist_ok=True)
     with (options.folder / "kernel-1.traceg").open("w") as file:
-        file.writelines(line + "\n" for line in trace_lines(options.kernel, options.n, options.shared))
+        file.writelines(line + "\n" for line in trace_lines(options))
     (options.folder / "kernelslist.g").write_text("kernel-1.traceg\n")
 
 

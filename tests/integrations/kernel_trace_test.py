@@ -16,11 +16,14 @@ FIRST = 0x7F5000000000
 
 
 class KernelTrace(unittest.TestCase):
+    def trace(self, kernel, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, SCRIPT, kernel, str(N), folder, *options], check=True)
+            return (pathlib.Path(folder) / "kernel-1.traceg").read_text().splitlines()
+
     def elements(self, kernel):
         """(opcode, matrix, row, column) -> how many lanes of how many blocks ask for it."""
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, SCRIPT, kernel, str(N), folder], check=True)
-            lines = (pathlib.Path(folder) / "kernel-1.traceg").read_text().splitlines()
+        lines = self.trace(kernel)
         found = collections.Counter()
         for line in lines:
             words = line.split()
@@ -49,6 +52,17 @@ class KernelTrace(unittest.TestCase):
                     expected["LDG", 0, row, column] += 1
                 expected["STG", 1, i, j] += 1
         self.assertEqual(self.elements("stencil"), expected)
+
+    def test_some_sms_have_their_blocks_at_another_address(self):
+        def blocks(lines):
+            begins = [number for number, line in enumerate(lines) if line == "#BEGIN_TB"]
+            return [lines[begin + 2 : lines.index("#END_TB", begin)] for begin in begins]
+
+        whole = blocks(self.trace("gemm"))
+        some = blocks(self.trace("gemm", "--sms", "2/5", "--at", "0x7f6000000000"))
+        moved = [[line.replace("0x7f50", "0x7f60") for line in block] for block in whole]
+        self.assertEqual(some, [block for number, block in enumerate(moved) if number % 5 < 2])
+        self.assertIn("-grid dim = (7,1,1)", self.trace("gemm", "--sms", "2/5"))
 
 
 if __name__ == "__main__":

@@ -121,8 +121,10 @@ std::optional<std::array<double, 4>> new_clocks(const model::DeviceDescription& 
 
 // What a read of a closed row takes besides -dram_latency, in cycles of an SM: chases in Accel-Sim 1.3 take tRCD, tCL
 // and so many cycles of the memory.
-std::optional<double> dram_cycles(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks) {
-  constexpr double other_memory_cycles = 11;
+std::optional<GpgpusimBase::DramCycles> dram_cycles(const OptionValues& values,
+                                                    const std::optional<std::array<double, 4>>& clocks) {
+  constexpr double other_memory_cycles = 5;
+  constexpr double memory_cycles_of_further_sector = 2;
   if (!clocks || value_of(values, "-gpgpu_simple_dram_model") == "1") {
     return std::nullopt;
   }
@@ -135,7 +137,12 @@ std::optional<double> dram_cycles(const OptionValues& values, const std::optiona
       found += number ? 1U : 0U;
     }
   }
-  return found == 2 ? std::optional(cycles * clocks->front() / clocks->back()) : std::nullopt;
+  if (found != 2) {
+    return std::nullopt;
+  }
+  const double sm_cycles = clocks->front() / clocks->back();
+  return GpgpusimBase::DramCycles{.sector = cycles * sm_cycles,
+                                  .further_sector = memory_cycles_of_further_sector * sm_cycles};
 }
 
 GpgpusimBase base_of(const OptionValues& values, const std::optional<std::array<double, 4>>& clocks,

@@ -83,6 +83,7 @@ class Builder {
     GpgpusimFit l2 = fit_l2();
     take_long_requests(l2);
     l2_in_sectors_ = l2.cache.type == 'S';
+    sectors_of_load_ = sectors_asked_by(l2.cache);
     add_l1();
     const CacheDescription* const instructions = instruction_cache();
     const CacheDescription* const constants = cache_of(profile_, "ConstL1");
@@ -178,6 +179,7 @@ class Builder {
     }
     add(name, to_text(l1.cache), what_of(target, cache != nullptr), l1.losses,
         cache != nullptr || (base_.is_whole && fits_outstanding()));
+    sectors_of_load_ = std::max(sectors_of_load_, sectors_asked_by(l1.cache));
     if (cache != nullptr) {
       add_carveouts(target, *cache, l1.cache, adaptive);
       add_latency("-gpgpu_l1_latency", cache->latency_cycles.hit, "a hit in " + target + " as timed", added_to_l1);
@@ -188,6 +190,11 @@ class Builder {
   }
 
   static std::string what_of(const std::string& target, bool is_there) { return is_there ? target : "a stand-in"; }
+
+  // What a miss of one lane asks for.
+  static std::uint64_t sectors_asked_by(const GpgpusimCache& cache) {
+    return cache.type == 'S' ? 1 : std::max<std::uint64_t>(1, cache.line_bytes / request_of_sectored);
+  }
 
   // So many cycles as timed, less those that the simulator adds.
   void add_latency(const std::string& name, const std::optional<double>& cycles, const std::string& what,
@@ -552,13 +559,18 @@ class Builder {
     }
     if (l2 != nullptr && l2->latency_cycles.hit && l2->latency_cycles.miss) {
       add_latency("-dram_latency", l2->latency_cycles.miss, "a miss in L2 as timed",
-                  *l2->latency_cycles.hit + base_.dram_cycles.value_or(0));
+                  *l2->latency_cycles.hit + dram_cycles_of_load());
       if (!base_.dram_cycles && !result_.options.empty() && result_.options.back().name == "-dram_latency") {
         result_.options.back().losses.push_back(
             {.where = "-dram_latency",
              .what = "the simulated memory takes its own time besides, which is not known here"});
       }
     }
+  }
+
+  [[nodiscard]] double dram_cycles_of_load() const {
+    const GpgpusimBase::DramCycles dram = base_.dram_cycles.value_or(GpgpusimBase::DramCycles{});
+    return dram.sector + dram.further_sector * static_cast<double>(sectors_of_load_ - 1);
   }
 
   void tell_what_has_no_option() {
@@ -598,6 +610,7 @@ class Builder {
   CacheDescription instructions_;
   std::string texture_target_;
   bool l2_in_sectors_ = true;
+  std::uint64_t sectors_of_load_ = 1;
   GpgpusimOptions result_;
 };
 

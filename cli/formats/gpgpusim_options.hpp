@@ -37,8 +37,13 @@ struct GpgpusimBase {
   std::uint64_t partition_indexing = 2;
   // Of the cache options, by name, those that the base has in a form that is known here; others as in SM7_QV100.
   std::map<std::string, GpgpusimCache> caches = {};
-  // Cycles of an SM between a miss in L2 and its answer besides `-dram_latency`, where they are known.
-  std::optional<double> dram_cycles = {};
+  // Cycles of an SM between a miss in L2 and its answer besides `-dram_latency`, where they are known: for a sector,
+  // and so many more for each further one.
+  struct DramCycles {
+    double sector = 0;
+    double further_sector = 0;
+  };
+  std::optional<DramCycles> dram_cycles = {};
   // The options take its place and are not laid over it: what is known in part is written, too.
   bool is_whole = false;
 };

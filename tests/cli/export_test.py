@@ -521,13 +521,14 @@ class Accelsim(ExportTest):
 
     def test_latencies_are_less_what_the_simulator_adds(self):
         """A chase in Accel-Sim 1.3 shows 4 cycles more than -gpgpu_l1_latency, and so on; tests/peers runs it."""
-        leaves = {"capacity_bytes": 16384, "line_bytes": 128, "latency_cycles": "{hit: 50, miss: 250}"}
-        file = pathlib.Path(self.cache_file(**leaves))
-        file.write_text(file.read_text() + "  L2: {capacity_bytes: 2097152, latency_cycles: {hit: 250, miss: 600}}\n")
-        values = self.options_over_base(self.over_base([file]))
-        memory = (12 + 12 + 11) * 1132 / 850
-        shown = [values["-gpgpu_l1_latency"], values["-gpgpu_l2_rop_latency"], values["-dram_latency"]]
-        self.assertEqual(shown, ["46", str(250 - 46 - 13), str(round(350 - memory))])
+        for sector_bytes, memory_cycles in ((32, 12 + 12 + 5), (128, 12 + 12 + 5 + 3 * 2)):
+            leaves = {"capacity_bytes": 16384, "line_bytes": 128, "sector_bytes": sector_bytes}
+            file = pathlib.Path(self.cache_file(**leaves, latency_cycles="{hit: 50, miss: 250}"))
+            file.write_text(file.read_text() + "  L2: {capacity_bytes: 2097152, latency_cycles: {hit: 250, miss: 600}}\n")
+            values = self.options_over_base(self.over_base([file]))
+            memory = memory_cycles * 1132 / 850
+            shown = [values["-gpgpu_l1_latency"], values["-gpgpu_l2_rop_latency"], values["-dram_latency"]]
+            self.assertEqual(shown, ["46", str(250 - 46 - 13), str(round(350 - memory))])
 
     def test_parts_that_are_no_power_of_two(self):
         base = self.base(BASE.replace("-gpgpu_n_mem 32", "-gpgpu_n_mem 48"))

@@ -181,6 +181,8 @@ class Builder {
         cache != nullptr || (base_.is_whole && fits_outstanding()));
     sectors_of_load_ = std::max(sectors_of_load_, sectors_asked_by(l1.cache));
     if (cache != nullptr) {
+      // All lines of a set may be dirty, and that not be the share of all lines from which on dirty ones may leave.
+      add("-gpgpu_l1_cache_write_ratio", "0", "dirty lines leave as others do, or a set that is full of them is stuck");
       add_carveouts(target, *cache, l1.cache, adaptive);
       add_latency("-gpgpu_l1_latency", cache->latency_cycles.hit, "a hit in " + target + " as timed", added_to_l1);
       add_banks();

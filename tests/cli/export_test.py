@@ -530,6 +530,12 @@ class Accelsim(ExportTest):
             shown = [values["-gpgpu_l1_latency"], values["-gpgpu_l2_rop_latency"], values["-dram_latency"]]
             self.assertEqual(shown, ["46", str(250 - 46 - 13), str(round(350 - memory))])
 
+    def test_a_set_full_of_dirty_lines_is_not_stuck(self):
+        base = BASE + "-gpgpu_l1_cache_write_ratio 25\n"
+        leaves = {"capacity_bytes": 16384, "line_bytes": 128, "sector_bytes": 32}
+        values = self.options_over_base(self.over_base([pathlib.Path(self.cache_file(**leaves))], base=base))
+        self.assertEqual(values["-gpgpu_l1_cache_write_ratio"], "0")
+
     def test_parts_that_are_no_power_of_two(self):
         base = self.base(BASE.replace("-gpgpu_n_mem 32", "-gpgpu_n_mem 48"))
         done = self.document(harness.recorded("L2"), "accelsim", "--base", base, "--simulator=2")

@@ -6,9 +6,12 @@ GPUINFER_PEERS names a folder with checkouts of sys-sage, mt4g and PPT-GPU; what
 need to run on this machine is built into the subfolder `built`.
 """
 
+import csv
 import json
 import os
 import pathlib
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +31,10 @@ def needs(name):
 
 
 def run(*command, **options):
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, **options).stdout
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600, **options)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)} ends with {done.returncode}: {done.stdout[-600:]}{done.stderr[-600:]}")
+    return done.stdout
 
 
 class PeerTest(harness.ProgramTest):
@@ -164,39 +170,60 @@ class PptGpu(PeerTest):
 
 @needs("built/accel-sim.out")
 class AccelSim(PeerTest):
+    """Loads of one lane, each of which waits for the one before it, in whole exported configurations."""
+
     BASES = (
         PEERS / "gpgpu-sim_distribution/configs/tested-cfgs/SM7_QV100/gpgpusim.config",
         PEERS / "accel-sim-framework/gpu-simulator/configs/tested-cfgs/SM7_QV100/trace.config",
     )
+    FIRST = 0x7F5000000000
+    SHARED = 0x7F0000000000
+    # Misses of loads do not depend on how long they take, on SMs that have nothing to do, nor on other caches.
+    SOON = (
+        "-gpgpu_kernel_launch_latency 0 -gpgpu_n_clusters 1 -gpgpu_l2_rop_latency 10 -dram_latency 10 "
+        "-gpgpu_perfect_inst_const_cache 1"
+    ).split()
+    OTHER_L2 = (
+        "-gpgpu_memory_partition_indexing 0 -gpgpu_n_mem 4 -gpgpu_cache:dl2 N:64:128:16,L:B:m:L:L,A:192:4,32:0,32"
+    ).split()
+    FIXED_L1 = "-gpgpu_adaptive_cache_config 0 -gpgpu_unified_l1d_size 0".split()
+    TINY_L1 = ["-gpgpu_cache:dl1", "S:1:128:2,L:T:m:L:L,A:512:8,16:0,32", *FIXED_L1]
 
-    def trace(self, name, opcode, addresses):
-        """One lane loads, each load from a register that the one before wrote, in a loop of 16 instructions."""
-        folder = self.folder / name
+    def trace(self, kernels):
+        """Kernels one after another: (opcode, addresses) or (opcode, addresses, bytes of shared memory of the block)."""
+        folder = self.folder / "trace"
         folder.mkdir(exist_ok=True)
-        code = [f"{16 * (i % 16):04x} 00000001 1 R4 {opcode} 1 R4 4 1 0x{at:x} 0 0" for i, at in enumerate(addresses)]
-        code.append("0100 ffffffff 0 EXIT 0 0 0")
-        head = ["kernel name = chase", "kernel id = 1", "grid dim = (1,1,1)", "block dim = (32,1,1)", "shmem = 1024"]
-        head += ["nregs = 16", "binary version = 70", "cuda stream id = 0", "shmem base_addr = 0x00007f0000000000"]
-        head += ["local mem base_addr = 0x00007e0000000000", "nvbit version = 1.5", "accelsim tracer version = 4"]
-        lines = [f"-{line}" for line in head] + ["-enable lineinfo = 0", "#traces format", "#BEGIN_TB", "thread block = 0,0,0"]
-        lines += ["warp = 0", f"insts = {len(code)}", *code, "#END_TB"]
-        (folder / "kernel-1.traceg").write_text("\n".join(lines) + "\n")
-        (folder / "kernelslist.g").write_text("kernel-1.traceg\n")
+        for number, (opcode, addresses, *shared) in enumerate(kernels, 1):
+            code = [f"{16 * (i % 16):04x} 00000001 1 R4 {opcode} 1 R4 4 1 0x{at:x} 0 0" for i, at in enumerate(addresses)]
+            code.append("0100 ffffffff 0 EXIT 0 0 0")
+            head = ["kernel name = chase", f"kernel id = {number}", "grid dim = (1,1,1)", "block dim = (32,1,1)"]
+            head += [f"shmem = {(shared or [1024])[0]}", "nregs = 16", "binary version = 70", "cuda stream id = 0"]
+            head += [f"shmem base_addr = 0x{self.SHARED:016x}", "local mem base_addr = 0x00007e0000000000"]
+            head += ["nvbit version = 1.5", "accelsim tracer version = 4", "enable lineinfo = 0"]
+            lines = [f"-{line}" for line in head] + ["#traces format", "#BEGIN_TB", "thread block = 0,0,0"]
+            lines += ["warp = 0", f"insts = {len(code)}", *code, "#END_TB"]
+            (folder / f"kernel-{number}.traceg").write_text("\n".join(lines) + "\n")
+        names = [f"kernel-{number}.traceg\n" for number in range(1, len(kernels) + 1)]
+        (folder / "kernelslist.g").write_text("".join(names))
         return folder / "kernelslist.g"
 
-    def simulated(self, configuration, trace, *options):
-        """Cycles, and what L1 missed."""
+    def simulated(self, configuration, kernels, *options):
+        """Of each kernel its cycles, and of all of them what loads missed in L1 and L2."""
         files = [word for name in ("gpgpusim", "trace") for word in ("-config", str(configuration / f"{name}.config"))]
-        text = run(str(BUILT / "accel-sim.out"), "-trace", str(trace), *files, *options, cwd=self.folder)
+        words = ["-trace", str(self.trace(kernels)), *files, *options]
+        folders = [str(pathlib.Path(self.program).parents[1] / "model"), os.environ.get("LD_LIBRARY_PATH", "")]  # libgpuinfer
+        environment = os.environ | {"LD_LIBRARY_PATH": ":".join(folders)}
+        text = run(str(BUILT / "accel-sim.out"), *words, cwd=self.folder, env=environment)
         self.assertIn("*** exit detected ***", text.splitlines()[-1])
-        values = dict(line.strip().split(" = ", 1) for line in text.splitlines() if " = " in line)
-        return int(values["gpu_sim_cycle"]), int(values.get("L1D_total_cache_misses", -1))
-
-    def cycles_of_a_load(self, configuration, opcode, addresses_of, loads, *options):
-        few, many = loads
-        first, _ = self.simulated(configuration, self.trace("few", opcode, addresses_of(few)), *options)
-        last, _ = self.simulated(configuration, self.trace("many", opcode, addresses_of(many)), *options)
-        return (last - first) / (many - few)
+        rows = [line.strip().split(" = ", 1) for line in text.splitlines() if " = " in line]
+        cycles = [int(row[1]) for row in rows if row[0] == "gpu_sim_cycle"]
+        self.assertEqual(len(cycles), len(kernels))
+        last = dict(rows)
+        missed = [
+            sum(int(last.get(f"{cache}_cache_stats_breakdown[GLOBAL_ACC_R][{kind}]", 0)) for kind in ("MISS", "SECTOR_MISS"))
+            for cache in ("Total_core", "L2")
+        ]
+        return cycles, *missed
 
     def configuration(self, *profiles):
         base = self.folder / "base"
@@ -207,36 +234,114 @@ class AccelSim(PeerTest):
         self.expect(0, "export", *words, "--to", "accelsim", "--quiet", "--base", str(base), "-o", "made")
         return self.folder / "made"
 
-    def test_every_profile_runs_to_its_end(self):
-        trace = self.trace("lap", "LDG.E", [0x7F5000000000 + 128 * (i % 4) for i in range(12)])
+    def outcomes(self, profile, target, addresses):
+        """(outcome, set) of each, as `gpuinfer simulate` has it; none where the profile lacks what that needs."""
+        file = self.write("sequence.csv", "offset\n" + "".join(f"{address}\n" for address in addresses))
+        done = self.run_program("simulate", str(profile), "--target", target, "--sequence", f"csv:{file}")
+        if done.returncode:
+            self.assertIn("a simulation needs it", done.stderr)
+            return None
+        rows = csv.DictReader(done.stdout.splitlines())
+        return [(row["outcome"], int(row["set"])) for row in rows]
+
+    def l1_of_loads(self, whole):
+        """The cache that loads pass through before the L2; none where they pass by it."""
+        capability = float(whole["device"].get("compute_capability") or 9)
+        target = "L1D" if "L1D" in whole["caches"] or capability < 4 else "L1tex"
+        path = whole.get("paths", {}).get("global", {}).get("caches")
+        return None if path is not None and target not in path else target
+
+    def latencies(self, whole):
+        """Level -> cycles, as far as the profile has them."""
+        target = self.l1_of_loads(whole)
+        l1, l2 = ((whole["caches"].get(name) or {}).get("latency_cycles") or {} for name in (target, "L2"))
+        shared = (whole.get("shared_memory") or {}).get("latency_cycles") or {}
+        known = {"L1": l1.get("hit"), "shared": shared.get("broadcast")}
+        if target is None or l1:  # else the L1 in front of it is that of the base
+            known |= {"L2": l2.get("hit") or l1.get("miss"), "memory": l2.get("miss")}
+        return {level: cycles for level, cycles in known.items() if cycles}
+
+    def test_every_profile_runs_to_its_end_with_its_latencies(self):
+        few, many = 10, 30
+        far = [self.FIRST + ((1 << 20) + 4224) * i for i in range(few + many)]  # each in a row of its own
+        # What `memory` loads is in the L2 then, and not in the L1, which is flushed after each kernel.
+        chases = {
+            "memory": ("LDG.E", far[:few], far[few:]),
+            "L2": ("LDG.E", far[:few], far[few:]),
+            "L1": ("LDG.E", far[:1] * few, far[:1] * many),
+            "shared": ("LDS", [self.SHARED] * few, [self.SHARED] * many),
+        }
+        kernels = [(opcode, addresses) for opcode, *both in chases.values() for addresses in both]
+        # Without what the code costs.
+        options = "-gpgpu_kernel_launch_latency 0 -gpgpu_perfect_inst_const_cache 1".split()
+        shown = {}
         for profile in PROFILES:
             with self.subTest(profile.name):
-                _, misses = self.simulated(self.configuration(profile), trace)
-                self.assertIn(misses, (-1, 4))  # no L1, or four lines that fit any
-        print(f"Accel-Sim: {len(PROFILES)} profiles run")
+                cycles, *_ = self.simulated(self.configuration(profile), kernels, *options)
+                pairs = zip(chases, cycles[::2], cycles[1::2], strict=True)
+                simulated = {level: (last - first) / (many - few) for level, first, last in pairs}
+                for level, measured in self.latencies(self.whole(profile)).items():
+                    shown[profile.name, level] = simulated[level]
+                    print(f"Accel-Sim: {profile.name} {level} {simulated[level]:.1f} cycles, profile {measured}")
+                    self.assertLess(abs(simulated[level] - measured), 0.02 * measured, level)
+        self.assertGreater(len(shown), 20)
+        print(f"Accel-Sim: {len(PROFILES)} profiles run, {len(shown)} latencies compared")
 
-    def test_the_h200_shows_the_latencies_of_its_profile(self):
-        profiles = sorted(ROOT.glob("data/h200/*.yaml"))
-        caches = {}
-        for profile in profiles:
-            caches |= self.whole(profile)["caches"]
-        configuration = self.configuration(*profiles)
-        base = 0x7F5000000000
-        # An L1 of two lines lets eight lines hit in L2.
-        no_l1 = ["-gpgpu_cache:dl1", "S:1:128:2,L:T:m:L:L,A:512:8,16:0,32", "-gpgpu_adaptive_cache_config", "0"]
-        no_l1 += ["-gpgpu_unified_l1d_size", "0"]
-        shared = self.whole(harness.recorded("Shared"))["shared_memory"]["latency_cycles"]["broadcast"]
-        l1, l2 = caches["L1tex"]["latency_cycles"], caches["L2"]["latency_cycles"]
-        chases = {
-            "L1": (l1["hit"], "LDG.E", lambda loads: [base] * loads, (50, 150), []),
-            "L2": (l2["hit"], "LDG.E", lambda loads: [base + 4096 * (i % 8) for i in range(loads)], (40, 80), no_l1),
-            "memory": (l2["miss"], "LDG.E", lambda loads: [base + 4096 * i for i in range(loads)], (30, 60), []),
-            "shared": (shared, "LDS", lambda loads: [0x7F0000000000] * loads, (50, 150), []),
-        }
-        for name, (measured, opcode, addresses_of, loads, options) in chases.items():
-            shown = self.cycles_of_a_load(configuration, opcode, addresses_of, loads, *options)
-            print(f"Accel-Sim: {name} {shown:.1f} cycles, measured {measured}")
-            self.assertLess(abs(shown - measured), 0.02 * measured, name)
+    def load_misses(self, profile, target, addresses, *options):
+        """As described, in the cache of the profile, and in the exported one."""
+        option, level = ("-gpgpu_cache:dl2", 2) if target == "L2" else ("-gpgpu_cache:dl1", 1)
+        configuration = self.configuration(profile)
+        exported = re.search(rf"(?m)^{option} (\S+)", (configuration / "gpgpusim.config").read_text()).group(1)
+        cache = self.whole(profile)["caches"][target]
+        _, sets, _, rest = exported.split(":", 3)
+        letter = "S" if cache["sector_bytes"] < cache["line_bytes"] else "N"  # the exported one may have other lines
+        own = f"gpuinfer:{profile}:{target},{letter}:{sets}:{cache['line_bytes']}:{rest}"
+        shared = (cache.get("carveout_kb", 5) - 4) << 10  # the next larger carve-out is that of the profile
+        kernels = [("LDG.E", addresses, shared)]
+        options = [*options, "-gpgpu_shmem_size", "233472"]  # there may be no more in the base than a smaller GPU has
+        described = sum(outcome != "hit" for outcome, _ in self.outcomes(profile, target, addresses))
+        runs = [self.simulated(configuration, kernels, *self.SOON, *options, option, text) for text in (own, exported)]
+        return described, *(found[level] for found in runs)
+
+    def addresses_of_l1(self, cache, draw):
+        """Sectors of somewhat more lines than it holds."""
+        held = cache.get("store_lines") or cache["capacity_bytes"] // cache["line_bytes"]
+        sectors = 5 * held // 4 * cache["line_bytes"] // cache["sector_bytes"]
+        return [self.FIRST + draw.randrange(sectors) * cache["sector_bytes"] for _ in range(max(400, 3 * held // 2))]
+
+    def addresses_of_l2(self, profile, cache, draw):
+        """Lines of two sets, somewhat more than they hold."""
+        ways = cache["ways"]["each"] if isinstance(cache["ways"], dict) else cache["ways"][0]
+        lines = [self.FIRST + draw.randrange(1 << 18) * cache["line_bytes"] for _ in range(1 << 17)]
+        by_set = {}
+        for line, (_, number) in zip(lines, self.outcomes(profile, "L2", lines), strict=True):
+            by_set.setdefault(number, set()).add(line)
+        fullest = sorted(by_set.values(), key=len)[-2:]
+        some = [line for lines in fullest for line in sorted(lines)[: 5 * ways // 4]]
+        self.assertEqual(len(some), 2 * (5 * ways // 4))
+        return [draw.choice(some) for _ in range(4 * len(some))]
+
+    def test_misses_are_as_described(self):
+        compared = 0
+        for profile in PROFILES:
+            whole = self.whole(profile)
+            caches = whole["caches"]
+            draw = random.Random(profile.name)
+            for target in (self.l1_of_loads(whole), "L2"):
+                if target not in caches or self.outcomes(profile, target, [0]) is None:
+                    continue
+                with self.subTest(profile.name, target=target):
+                    if target == "L2":
+                        addresses, options = self.addresses_of_l2(profile, caches[target], draw), self.TINY_L1
+                    else:
+                        addresses, options = self.addresses_of_l1(caches[target], draw), self.OTHER_L2
+                    described, own, exported = self.load_misses(profile, target, addresses, *options)
+                    print(f"Accel-Sim: {profile.name} {target}: of {len(addresses)} loads {described} miss as described, "
+                          f"{own} in the cache of the profile, {exported} in the exported one")  # fmt: skip
+                    self.assertTrue(0 < described < len(addresses))
+                    self.assertEqual(own, described)
+                    compared += 1
+        self.assertGreater(compared, 12)
 
 
 @needs("gpgpu-sim_distribution")

@@ -293,6 +293,8 @@ class AccelSim(PeerTest):
         configuration = self.configuration(profile)
         exported = re.search(rf"(?m)^{option} (\S+)", (configuration / "gpgpusim.config").read_text()).group(1)
         cache = self.whole(profile)["caches"][target]
+        if level == 1:
+            exported = re.sub(r",S:(\d+:\d+)", r",A:\1", exported)  # the MSHRs that any cache takes before OTHER_L2
         _, sets, _, rest = exported.split(":", 3)
         letter = "S" if cache["sector_bytes"] < cache["line_bytes"] else "N"  # the exported one may have other lines
         own = f"gpuinfer:{profile}:{target},{letter}:{sets}:{cache['line_bytes']}:{rest}"

@@ -81,7 +81,7 @@ class ProgramTest(unittest.TestCase):
 
     def run_program(self, *arguments, **options):
         return subprocess.run(
-            [self.program, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False, **options
+            [self.program, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120 * PATIENCE, check=False, **options
         )
 
     def expect(self, status, *arguments, **options):

@@ -39,7 +39,7 @@ class Mpi(harness.ProgramTest):
 
     def on_ranks(self, ranks, *arguments):
         command = [MPIEXEC, "-n", str(ranks), self.program, "infer", "--mpi", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120 * harness.PATIENCE, check=False)
 
     def test_the_number_of_ranks_does_not_show(self):
         for traces in (["walk.h5"], self.laps):

@@ -184,10 +184,11 @@ class Troubles(FleetTest):
             "virtual:noisy.yaml",
             "virtual:nowhere.yaml",
             "exec:kill -9 $PPID",
-            "exec:sleep 100",
+            "exec:sleep 1000",
             "virtual:noisy.yaml",
         ]
-        self.survey(1, "-o", "fleet.yaml", "--device-timeout", "5", "--jobs", "5", devices=devices)
+        seconds = str(5 * harness.PATIENCE)
+        self.survey(1, "-o", "fleet.yaml", "--device-timeout", seconds, "--jobs", "5", devices=devices)
         fleet = self.fleet()
         why = {one["id"]: one["why"] for one in fleet["failures"]}
         self.assertEqual(set(why), {1, 2, 3})

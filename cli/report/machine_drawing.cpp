@@ -249,7 +249,9 @@ void draw_outer(Drawing& drawing, const model::DeviceDescription& profile, const
       drawing.box(x, y + box_height / 2, l2_width, box_height / 2, cache_paint, round_corner);
       const std::uint32_t slices = cache->second.slices.value_or(0) / 2;
       const std::string of_half = slices > 0 ? fmt::format("{} slices", slices) : "";
-      drawing.text(x + 6, y + box_height / 2 - 21, of_half, small);
+      if (!of_half.empty()) {
+        drawing.text(x + 6, y + box_height / 2 - 21, of_half, small);
+      }
       drawing.text(x + 6, y + box_height / 2 - 8, "half near to this SM", small);
       draw_texts(drawing, x, y + box_height / 2, l2_width, box_height / 2,
                  {{"far half"},

@@ -38,6 +38,12 @@ Spread spread_of(std::span<const double> values) {
   return {.mean = mean, .deviation = std::sqrt(squares / count)};
 }
 
+double middle_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = values.size() / 4;
+  return spread_of(std::span(values).subspan(cut, values.size() - 2 * cut)).mean;
+}
+
 double binomial_upper_tail(std::size_t count, std::size_t trials, double probability) {
   if (count == 0) {
     return 1.0;

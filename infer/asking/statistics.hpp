@@ -21,6 +21,9 @@ struct Spread {
 
 [[nodiscard]] Spread spread_of(std::span<const double> values);  // values not empty
 
+// The mean of the middle half: not moved by outliers, and not by whole cycles as a median is. Values not empty.
+[[nodiscard]] double middle_mean(std::vector<double> values);
+
 // P(X >= count) for X ~ Binomial(trials, probability).
 [[nodiscard]] double binomial_upper_tail(std::size_t count, std::size_t trials, double probability);
 

@@ -6,11 +6,10 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numeric>
-#include <span>
 #include <utility>
 
 #include "infer/asking/pages.hpp"
+#include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "model/number_text.hpp"
 
@@ -33,17 +32,6 @@ constexpr double alike_cycles = 2;
 // many is not.
 constexpr double right_cycles = 4;
 constexpr std::size_t one_wrong_in = 100;
-
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Of the middle half.
-double middle_mean(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t quarter = values.size() / 4;
-  return mean_of(std::span(values).subspan(quarter, values.size() - 2 * quarter));
-}
 
 // Of lines close together, so that the translation of their addresses takes as long for all.
 std::vector<Lines> close_together(const std::vector<Lines>& lines) {
@@ -157,42 +145,38 @@ Group together(Group a, const Group& b) {
   return a;
 }
 
-struct Grouping {
-  std::vector<Group> groups;
-  double nearest_cycles = std::numeric_limits<double>::infinity();  // by which the two most alike groups differ
+// The two of several groups that are most alike.
+struct NearestPair {
+  std::size_t first = 0;
+  std::size_t second = 0;
+  double cycles = std::numeric_limits<double>::infinity();  // by which they differ; of a single group without end
 };
 
-// The two groups that are most alike become one as long as they are alike.
-Grouping grouped(const std::vector<Row>& rows) {
-  Grouping grouping;
-  for (std::uint32_t sm = 0; sm < rows.size(); ++sm) {
-    Row from_mean = rows[sm];
-    const double mean = mean_of(from_mean);
-    std::ranges::for_each(from_mean, [mean](double& cycles) { cycles -= mean; });
-    grouping.groups.push_back({.sms = {model::ComputeUnit{sm}}, .from_mean = std::move(from_mean)});
-  }
-  std::vector<Group>& groups = grouping.groups;
-  while (groups.size() > 1) {
-    std::pair<std::size_t, std::size_t> nearest;
-    grouping.nearest_cycles = std::numeric_limits<double>::infinity();
-    for (std::size_t a = 0; a < groups.size(); ++a) {
-      for (std::size_t b = a + 1; b < groups.size(); ++b) {
-        if (const double cycles = difference(groups[a], groups[b]); cycles < grouping.nearest_cycles) {
-          grouping.nearest_cycles = cycles;
-          nearest = {a, b};
-        }
+NearestPair nearest_pair(const std::vector<Group>& groups) {
+  NearestPair nearest;
+  for (std::size_t a = 0; a < groups.size(); ++a) {
+    for (std::size_t b = a + 1; b < groups.size(); ++b) {
+      if (const double cycles = difference(groups[a], groups[b]); cycles < nearest.cycles) {
+        nearest = {.first = a, .second = b, .cycles = cycles};
       }
     }
-    if (grouping.nearest_cycles > alike_cycles) {
-      break;
-    }
-    groups[nearest.first] = together(std::move(groups[nearest.first]), groups[nearest.second]);
-    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(nearest.second));
   }
-  if (groups.size() == 1) {
-    grouping.nearest_cycles = std::numeric_limits<double>::infinity();
+  return nearest;
+}
+
+std::vector<Group> groups_of(const std::vector<Row>& rows) {
+  std::vector<Group> groups;
+  for (std::uint32_t sm = 0; sm < rows.size(); ++sm) {
+    Row from_mean = rows[sm];
+    const double mean = spread_of(from_mean).mean;
+    std::ranges::for_each(from_mean, [mean](double& cycles) { cycles -= mean; });
+    groups.push_back({.sms = {model::ComputeUnit{sm}}, .from_mean = std::move(from_mean)});
   }
-  return grouping;
+  for (NearestPair pair = nearest_pair(groups); pair.cycles <= alike_cycles; pair = nearest_pair(groups)) {
+    groups[pair.first] = together(std::move(groups[pair.first]), groups[pair.second]);
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(pair.second));
+  }
+  return groups;
 }
 
 model::SliceDistances described(std::vector<Group> groups, const std::vector<Row>& rows) {
@@ -200,7 +184,7 @@ model::SliceDistances described(std::vector<Group> groups, const std::vector<Row
   for (Group& group : groups) {
     double mean = 0;
     for (const model::ComputeUnit sm : group.sms) {
-      mean += mean_of(rows[number_of(sm)]) / static_cast<double>(group.sms.size());
+      mean += spread_of(rows[number_of(sm)]).mean / static_cast<double>(group.sms.size());
     }
     Row& cycles = distances.cycles.emplace_back(std::move(group.from_mean));
     std::ranges::for_each(cycles, [mean](double& of_slice) { of_slice = std::round(of_slice + mean); });
@@ -208,7 +192,7 @@ model::SliceDistances described(std::vector<Group> groups, const std::vector<Row
     distances.sms.push_back(std::move(group.sms));
   }
   for (const Row& row : rows) {
-    distances.mean_cycles.push_back(std::round(mean_of(row)));
+    distances.mean_cycles.push_back(std::round(spread_of(row).mean));
   }
   return distances;
 }
@@ -236,17 +220,18 @@ FoundDistances find_slice_distances(Asker& device, const std::vector<Lines>& lin
   }
   DistanceTimer timer(device, std::move(close));
   const std::vector<Row> rows = timer.time(rounds_found);
-  Grouping grouping = grouped(rows);
-  if (grouping.nearest_cycles < 2 * alike_cycles) {
-    return {.reason = "distances of SMs differ by " + model::to_text(std::round(grouping.nearest_cycles * 10) / 10) +
+  std::vector<Group> groups = groups_of(rows);
+  if (const double cycles = nearest_pair(groups).cycles; cycles < 2 * alike_cycles) {
+    return {.reason = "distances of SMs differ by " + model::to_text(std::round(cycles * 10) / 10) +
                       " cycles, which are neither none nor clearly some"};
   }
-  model::SliceDistances distances = described(std::move(grouping.groups), rows);
+  model::SliceDistances distances = described(std::move(groups), rows);
   FoundDistances found{.fresh = rows.size() * lines.size(),
                        .wrong = count_wrong(distances, timer.time(rounds_checked))};
   if (found.wrong * one_wrong_in > found.fresh) {
     found.reason = "of " + std::to_string(found.fresh) + " pairs of an SM and a slice " + std::to_string(found.wrong) +
-                   " took more than 4 cycles more or less when they were timed again";
+                   " took more than " + model::to_text(right_cycles) +
+                   " cycles more or less when they were timed again";
     return found;
   }
   found.distances = std::move(distances);

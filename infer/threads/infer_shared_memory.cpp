@@ -48,13 +48,6 @@ constexpr double same_rate_share = 0.002;
 // Without the sign of a zero.
 double rounded_cycles(double cycles) { return std::round(cycles * 1000) / 1000 + 0.0; }
 
-// The mean of the middle half: not moved by outliers, and not by whole cycles as a median is.
-double middle_mean(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto cut = static_cast<std::ptrdiff_t>(values.size() / 4);
-  return spread_of(std::span(values.begin() + cut, values.end() - cut)).mean;
-}
-
 // Of a single value, from at least 16 of them; the one at either end is left out, and made up for.
 double deviation_of(std::vector<double> values) {
   constexpr double for_those_left_out = 1.3;

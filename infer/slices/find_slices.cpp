@@ -116,10 +116,11 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
   }
   found.count = count;
   std::vector<std::vector<std::uint64_t>> sectors = sectors_of(asker, lines, *slices);
-  for (const std::uint32_t slice : in_order_of_names(slices->structure, constants_of(neighbours))) {
+  const std::vector<BlockConstants> constants = constants_of(neighbours);
+  for (const std::uint32_t slice : in_order_of_names(slices->structure, constants)) {
     found.sectors.push_back(std::move(sectors[slice]));
   }
-  found.structure = named_as_blocks_do(slices->structure, constants_of(neighbours));
+  found.structure = named_as_blocks_do(slices->structure, constants);
 }
 
 void count_without_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock& block, FoundSlices& found) {

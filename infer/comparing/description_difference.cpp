@@ -3,6 +3,7 @@
 #include "infer/comparing/description_difference.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -326,9 +327,11 @@ Judgement judge_nodes(const LeafFacts& row, const YamlNode& first, const YamlNod
   return model::to_flow_yaml(first) == model::to_flow_yaml(second) ? same() : different();
 }
 
-// Rows of numbers, all of one length; none: the node is something else.
-std::optional<std::vector<std::vector<double>>> table_of(const YamlNode& node) {
-  std::vector<std::vector<double>> table;
+using Table = std::vector<std::vector<double>>;  // rows of one length
+
+// None: the node is something else.
+std::optional<Table> table_of(const YamlNode& node) {
+  Table table;
   for (const YamlNode& row : node.items) {
     std::vector<double>& numbers = table.emplace_back();
     for (const YamlNode& item : row.items) {
@@ -345,7 +348,35 @@ std::optional<std::vector<std::vector<double>>> table_of(const YamlNode& node) {
   return table.empty() || table.front().empty() ? std::nullopt : std::optional(table);
 }
 
-// A column is a number and, in its lowest bits, parities: so many that its count allows.
+// By which columns of another table get their numbers: a column is a number and, in its lowest bits, parities.
+struct Renumbering {
+  std::size_t parities = 0;  // how many
+  std::size_t begin = 0;     // of the numbers
+  std::size_t flips = 0;     // of the parities, a bit for each
+
+  [[nodiscard]] std::size_t operator()(std::size_t column, std::size_t columns) const {
+    const std::size_t number = ((column >> parities) + begin) % (columns >> parities);
+    const std::size_t parity_bits = column & ((std::size_t{1} << parities) - 1);
+    return number << parities | (parity_bits ^ flips);
+  }
+};
+
+// The first one that `is_right`, with as many parities as the number of columns allows; the one that leaves all as they
+// are is tried before the others.
+template <class IsRight>
+std::optional<Renumbering> find_renumbering(std::size_t columns, IsRight is_right) {
+  for (std::size_t parities = 0; columns % (std::size_t{1} << parities) == 0; ++parities) {
+    for (std::size_t begin = 0; begin < columns >> parities; ++begin) {
+      for (std::size_t flips = 0; flips < std::size_t{1} << parities; ++flips) {
+        if (const Renumbering renumbered{.parities = parities, .begin = begin, .flips = flips}; is_right(renumbered)) {
+          return renumbered;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Judgement> judge_tables(const LeafFacts& row, const YamlNode& first, const YamlNode& second,
                                       const Evidences& evidences) {
   const auto a = table_of(first);
@@ -353,32 +384,29 @@ std::optional<Judgement> judge_tables(const LeafFacts& row, const YamlNode& firs
   if (!a || !b || a->size() != b->size() || a->front().size() != b->front().size()) {
     return std::nullopt;
   }
-  const auto is_same = [&](double x, double y) {
-    return judge_timed(x, interval_of(row, x, evidences.first), y, interval_of(row, y, evidences.second)).verdict ==
-           Verdict::same;
-  };
   const std::size_t columns = a->front().size();
-  for (std::size_t parities = 0; columns % (std::size_t{1} << parities) == 0; ++parities) {
-    const std::size_t numbers = columns >> parities;
-    const std::size_t flipped_at_most = (std::size_t{1} << parities) - 1;
-    for (std::size_t begin = 0; begin < numbers; ++begin) {
-      for (std::size_t flips = 0; flips <= flipped_at_most; ++flips) {
-        const auto renumbered = [&](std::size_t column) {
-          return ((column >> parities) + begin) % numbers << parities | ((column & flipped_at_most) ^ flips);
-        };
-        bool is_same_table = true;
-        for (std::size_t line = 0; is_same_table && line < a->size(); ++line) {
-          for (std::size_t column = 0; is_same_table && column < columns; ++column) {
-            is_same_table = is_same((*a)[line][column], (*b)[line][renumbered(column)]);
-          }
-        }
-        if (is_same_table) {
-          return begin == 0 && flips == 0 ? same() : same("but for the numbers of the columns");
-        }
+  // There are `columns` renumberings for each number of parities. No cache has so many slices that it would take long.
+  constexpr std::size_t most_compared = std::size_t{1} << 25U;
+  const std::size_t renumberings = columns * static_cast<std::size_t>(std::countr_zero(columns) + 1);
+  if (renumberings > most_compared / (a->size() * columns)) {
+    return std::nullopt;
+  }
+  const auto is_same_by = [&](const Renumbering& renumbered) {
+    for (std::size_t i = 0; i < a->size() * columns; ++i) {
+      const double x = (*a)[i / columns][i % columns];
+      const double y = (*b)[i / columns][renumbered(i % columns, columns)];
+      if (judge_timed(x, interval_of(row, x, evidences.first), y, interval_of(row, y, evidences.second)).verdict !=
+          Verdict::same) {
+        return false;
       }
     }
+    return true;
+  };
+  const auto found = find_renumbering(columns, is_same_by);
+  if (!found) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return found->begin == 0 && found->flips == 0 ? same() : same("but for the numbers of the columns");
 }
 
 const LeafEvidence* evidence_of(const model::DeviceDescription& description, const std::string& section,

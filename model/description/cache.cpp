@@ -25,6 +25,7 @@ constexpr std::uint64_t max_sectors = 64;
 constexpr std::uint64_t max_prefetch_lines = 1024;
 constexpr std::uint64_t max_victim_lines = 1024;
 constexpr std::uint64_t max_swept_lines = 1024;
+constexpr std::size_t max_distances = 1024;  // groups of SMs, and slices
 constexpr codec::Whole<std::uint32_t, codec::Unit::kilobytes> kilobytes{.most = 1U << 20U};
 
 void check_ways_fit_index(const Place& place, const CacheDescription& cache) {
@@ -328,7 +329,8 @@ Map<SliceDistances> slice_distances() {
                           "groups of SMs: those of one differ by as many cycles at all slices")
                          .needed(),
                      leaf("cycles", &SliceDistances::cycles,
-                          codec::List<codec::List<codec::Cycles>>{.item = {}, .separator = "; "},
+                          codec::List<codec::List<codec::Cycles>>{
+                              .item = {.item = {}, .most = max_distances}, .most = max_distances, .separator = "; "},
                           "of each group on average, to each slice in the order of their numbers, from any one on")
                          .needed()
                          .compared_by(Sameness::columns),

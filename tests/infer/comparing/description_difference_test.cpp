@@ -216,6 +216,28 @@ TEST(DescriptionDifference, DistancesOfSlicesAreTheSameWhateverTheirNumbers) {
   EXPECT_EQ(verdict("[[200, 400, 220, 420], [500, 300, 520, 320]]"), Verdict::differs);
 }
 
+TEST(DescriptionDifference, TablesTooLargeForAnyCacheAreComparedAsTheyStand) {
+  // By all numberings this would take a quarter of a minute.
+  const auto wide = [](const char* last) {
+    std::string sms;
+    std::string rows;
+    std::string means;
+    for (int sm = 0; sm < 32; ++sm) {
+      sms += (sm == 0 ? "[" : ", [") + std::to_string(sm) + "]";
+      means += sm == 0 ? "200" : ", 200";
+      rows += sm == 0 ? "[" : "], [";
+      for (int slice = 1; slice < 1024; ++slice) {
+        rows += "200, ";
+      }
+      rows += sm == 31 ? last : "200";
+    }
+    return described("caches:\n  L2:\n    slice_distances: {sms: [" + sms + "], mean_cycles: [" + means +
+                     "], cycles: [" + rows + "]]}\n");
+  };
+  EXPECT_EQ(difference_of("slice_distances", wide("200"), wide("201")).verdict, Verdict::same);
+  EXPECT_EQ(difference_of("slice_distances", wide("200"), wide("300")).verdict, Verdict::differs);
+}
+
 TEST(DescriptionDifference, AddressBitsAreComparedWithoutAnIndex) {
   const auto bits = [](const char* list) {
     return described(std::string("caches:\n  L2:\n    index: {kind: null, exercised_bits: ") + list + "}\n");

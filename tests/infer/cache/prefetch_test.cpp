@@ -20,12 +20,12 @@ using model::EvidenceStatus;
 using model::Fill;
 using model::PrefetchOn;
 
-constexpr std::uint32_t l2_sets = 64;
+constexpr std::uint32_t l2_sets = 16;
 constexpr std::uint32_t l2_ways = 8;
 
 model::CacheDescription l2_with(const Fill& fill) {
   model::CacheDescription cache =
-      cache_of(std::vector<std::uint32_t>(l2_sets, l2_ways), model::BitsIndex{{5, 6, 7, 8, 9, 10}}, replacement("lru"));
+      cache_of(std::vector<std::uint32_t>(l2_sets, l2_ways), model::BitsIndex{{5, 6, 7, 8}}, replacement("lru"));
   cache.fill = fill;
   return cache;
 }
@@ -65,7 +65,7 @@ TEST(Prefetch, NextLinesAndStepsAreFound) {
 TEST(Prefetch, NextLinesOfSectorsAreFound) {
   model::CacheDescription cache = l2_with({.prefetch_lines = 2, .fetch_bytes = {}});
   cache.line_bytes = 4 * line_bytes;
-  cache.index = model::BitsIndex{{7, 8, 9, 10, 11, 12}};
+  cache.index = model::BitsIndex{{7, 8, 9, 10}};
   cache.capacity_bytes = *cache.capacity_bytes * 4;
   const CacheFinding finding = infer_l2(cache);
   EXPECT_EQ(of_fill(finding).status, EvidenceStatus::resolved) << of_fill(finding).reason;

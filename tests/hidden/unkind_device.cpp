@@ -685,6 +685,8 @@ void serve(Device& device, const Json& spec) {
 
 int main(int argument_count, char** arguments) {
   try {
+    // Questions are long; in step with C they would be read letter by letter.
+    std::ios::sync_with_stdio(false);
     const std::vector<std::string> texts(arguments + 1, arguments + argument_count);
     std::ifstream file(texts.at(0));
     const Json spec = Json::parse(file);

@@ -35,6 +35,7 @@ class StoringCache:
 
     def invalidate(self):
         self._sets = [[None] * ways for ways in self._cache["ways"]]
+        self._way_of = [{} for _ in self._sets]  # by number, of the lines that are present
 
     def play(self, offsets, stores=frozenset()):
         """HIT, MISS or DIRTY_MISS for each access; `stores`: the places of those that are stores."""
@@ -45,23 +46,21 @@ class StoringCache:
 
     def _find(self, address):
         number, which = self._line_and_set(address)
-        ways = self._sets[which]
-        for way, line in enumerate(ways):
-            if line is not None and line.number == number:
-                return number, ways, self.policies[which], way
-        return number, ways, self.policies[which], None
+        return number, which, self.policies[which], self._way_of[which].get(number)
 
-    @staticmethod
-    def _place(number, ways, policy):
+    def _place(self, number, which, policy):
         """The new line, and whether a dirty one went for it."""
+        ways, way_of = self._sets[which], self._way_of[which]
         if None in ways:
             way = ways.index(None)
             policy.fill(way)
         else:
             way = policy.replace()
-        was_dirty = ways[way] is not None and ways[way].dirty
-        ways[way] = Line(number)
-        return ways[way], was_dirty
+        gone, line = ways[way], Line(number)
+        if gone is not None:
+            del way_of[gone.number]
+        ways[way], way_of[number] = line, way
+        return line, gone is not None and gone.dirty
 
     def _words(self, address, block):
         """All words of the aligned block of the line around an address."""
@@ -70,13 +69,13 @@ class StoringCache:
         return range(first // WORD, (first + block) // WORD)
 
     def _load(self, address):
-        number, ways, policy, way = self._find(address)
+        number, which, policy, way = self._find(address)
         word = address % self._cache["line_bytes"] // WORD
         dirty = False
         if way is None:
-            line, dirty = self._place(number, ways, policy)
+            line, dirty = self._place(number, which, policy)
         else:
-            line = ways[way]
+            line = self._sets[which][way]
             policy.hit(way)
             if word in line.valid or self._is_whole(line, address):
                 return HIT
@@ -90,16 +89,17 @@ class StoringCache:
 
     def _store(self, address):
         rule = self._rule
-        number, ways, policy, way = self._find(address)
+        number, which, policy, way = self._find(address)
         if way is not None and rule["evicts"]:
-            ways[way] = None
+            self._sets[which][way] = None
+            del self._way_of[which][number]
             return HIT
         if way is None and not rule["allocate"]:
             return MISS
         if way is None:
-            line, _ = self._place(number, ways, policy)
+            line, _ = self._place(number, which, policy)
         else:
-            line = ways[way]
+            line = self._sets[which][way]
             if rule["touches"]:
                 policy.hit(way)
         line.dirty = line.dirty or rule["write"] == "back"

@@ -12,6 +12,7 @@
 #include "model/index/bits.hpp"
 #include "model/index/hash.hpp"
 #include "model/index/modulo.hpp"
+#include "model/index/quotient.hpp"
 #include "model/index/sum.hpp"
 #include "model/index/table.hpp"
 #include "model/index/xor.hpp"
@@ -20,7 +21,7 @@ namespace gpuinfer::model {
 
 // Address -> set number. Set numbers are only names: two functions are the same when they split addresses the same way.
 // A new kind is its file and a line here.
-using IndexFunction = std::variant<BitsIndex, XorIndex, ModuloIndex, SumIndex, TableIndex, HashIndex>;
+using IndexFunction = std::variant<BitsIndex, XorIndex, ModuloIndex, SumIndex, TableIndex, HashIndex, QuotientIndex>;
 
 // Calls visitor.operator()<Kind>() for each kind.
 template <class Visitor>

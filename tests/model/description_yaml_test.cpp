@@ -111,6 +111,8 @@ EvidenceDetails every_detail() {
                             &details.blocks_asked,
                             &details.fresh_lines,
                             &details.fresh_lines_in_one_set,
+                            &details.fresh_evictions,
+                            &details.fresh_evictions_wrong,
                             &details.fresh_distances,
                             &details.fresh_distances_wrong,
                             &details.fresh_set_loads,
@@ -422,6 +424,16 @@ TEST(DescriptionYaml, SingleLeavesHaveTheirFlowForm) {
                           .terms = {{.modulo = 9, .shift = 20, .weights = {1, 2}, .row_masks = {0x200, 0x400}}}})),
             "{kind: hash, rows: [[7, 8]], constant: 1, terms: [{modulo: 9, shift: 20, weights: [1, 2], rows: [[9], "
             "[10]]}]}");
+  EXPECT_EQ(to_flow_yaml(IndexFunction(QuotientIndex{.row_masks = {0x180},
+                                                     .divisor = 3,
+                                                     .shift = 20,
+                                                     .digit_masks = {0x200},
+                                                     .constant = 1,
+                                                     .beside_masks = {},
+                                                     .set = {.row_masks = {1}, .constant = 0, .terms = {}}})),
+            "{kind: quotient, rows: [[7, 8]], divisor: 3, shift: 20, digits: [[9]], constant: 1, beside: [], set: "
+            "{rows: [[0]], "
+            "constant: 0, terms: []}}");
   EXPECT_EQ(to_flow_yaml(Replacement{.policy = "weighted_random",
                                      .parameters = {{"victim_weights", std::vector<double>{1, 0.25}}},
                                      .equivalent = {}}),

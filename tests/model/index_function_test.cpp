@@ -97,7 +97,38 @@ TEST(IndexFunction, HashIsATupleOfParitiesAndTerms) {
             (std::numeric_limits<std::uint64_t>::max() % 7 + 6) % 7);
 }
 
+TEST(IndexFunction, QuotientNamesASliceAndASetInIt) {
+  // N = address / 16 with two parities below it, 3 parts by its remainder and 2 by a parity; of N / 3, with bit 0 below
+  // it, 5 sets.
+  const QuotientIndex index{.row_masks = {0b1000},
+                            .divisor = 3,
+                            .shift = 4,
+                            .digit_masks = {0b10, 0b110},
+                            .constant = 0,
+                            .beside_masks = {0b1},
+                            .set = {.row_masks = {}, .constant = 0, .terms = {{.modulo = 5, .shift = 0}}}};
+  EXPECT_EQ(sets(index), 2U * 3 * 5);
+  EXPECT_EQ(set_of(index, Address{0}), 0U);
+  EXPECT_EQ(set_of(index, Address{0b1000}), 1U);
+  EXPECT_EQ(set_of(index, Address{0b10}), 2U * (0 * 3 + 0) + 2U * (2 * 3));         // N = 3: remainder 0, quotient 1
+  EXPECT_EQ(set_of(index, Address{0b100}), 2U * 2);                                 // N = 2
+  EXPECT_EQ(set_of(index, Address{0b1}), 2U * (1 * 3));                             // N = 0, beside it 1
+  EXPECT_EQ(set_of(index, Address{7U << 4U | 0b1111}), 2U * (4 * 3 + 29 % 3) + 1);  // N = 29: 2 x 9 + 1 = 19
+  QuotientIndex flipped = index;
+  flipped.constant = 0b10;
+  EXPECT_EQ(flipped.set_of(Address{0}), index.set_of(Address{0b100}));
+}
+
 TEST(IndexFunction, SaysWhatItIs) {
+  EXPECT_EQ(to_text(IndexFunction(
+                QuotientIndex{.row_masks = {1},
+                              .divisor = 47,
+                              .shift = 21,
+                              .digit_masks = {2, 4},
+                              .constant = 0,
+                              .beside_masks = {8, 16, 32},
+                              .set = {.row_masks = {1, 2}, .constant = 0, .terms = {{.modulo = 5, .shift = 13}}}})),
+            "slice N mod 47 and 1 parity, set 5 x 4 by N / 47 and 3 parities, N 2 parities below address / 2,097,152");
   EXPECT_EQ(to_text(IndexFunction(BitsIndex{{7, 8}})), "address bits 7, 8");
   EXPECT_EQ(to_text(IndexFunction(ModuloIndex{.granule_bytes = 1024, .sets_count = 3})), "(address / 1,024) mod 3");
   EXPECT_EQ(to_text(IndexFunction(HashIndex{.row_masks = {1, 2},

@@ -3,6 +3,7 @@
 #include "tests/oracle/naive_index.hpp"
 
 #include <bitset>
+#include <vector>
 
 namespace gpuinfer::oracle {
 namespace {
@@ -77,6 +78,33 @@ std::uint32_t naive_set(const model::HashIndex& index, std::uint64_t address) {
   }
   for (std::size_t row = index.row_masks.size(); row > 0; --row) {
     set = 2 * set + (parity(index.row_masks[row - 1], address) != Bits(index.constant)[row - 1] ? 1 : 0);
+  }
+  return static_cast<std::uint32_t>(set);
+}
+
+// By long division, bit for bit.
+std::uint32_t naive_set(const model::QuotientIndex& index, std::uint64_t address) {
+  std::vector<bool> bits_of_number;  // the highest first
+  for (std::size_t bit = 64; bit > index.shift; --bit) {
+    bits_of_number.push_back(Bits(address)[bit - 1]);
+  }
+  for (std::size_t digit = index.digit_masks.size(); digit > 0; --digit) {
+    bits_of_number.push_back(parity(index.digit_masks[digit - 1], address) != Bits(index.constant)[digit - 1]);
+  }
+  std::uint64_t quotient = 0;
+  std::uint64_t rest = 0;
+  for (const bool bit : bits_of_number) {
+    rest = 2 * rest + (bit ? 1 : 0);
+    quotient = 2 * quotient + rest / index.divisor;
+    rest %= index.divisor;
+  }
+  std::uint64_t beside_quotient = quotient;
+  for (std::size_t i = index.beside_masks.size(); i > 0; --i) {
+    beside_quotient = 2 * beside_quotient + (parity(index.beside_masks[i - 1], address) ? 1 : 0);
+  }
+  std::uint64_t set = naive_set(index.set, beside_quotient) * std::uint64_t{index.divisor} + rest;
+  for (std::size_t row = index.row_masks.size(); row > 0; --row) {
+    set = 2 * set + (parity(index.row_masks[row - 1], address) ? 1 : 0);
   }
   return static_cast<std::uint32_t>(set);
 }

@@ -272,13 +272,29 @@ model::HashIndex random_hash(std::size_t most_set_bits, unsigned lowest, Dice& d
   return index;
 }
 
+// At most 2^most_set_bits sets.
+model::QuotientIndex random_quotient(std::size_t most_set_bits, unsigned lowest, Dice& dice) {
+  const std::size_t row_bits = dice.below(most_set_bits + 1);
+  const std::uint64_t room = std::uint64_t{1} << (most_set_bits - row_bits);
+  model::QuotientIndex index{.row_masks = random_xor(row_bits, lowest, dice).row_masks,
+                             .divisor = static_cast<std::uint32_t>(dice.between(1, room)),
+                             .shift = static_cast<std::uint32_t>(dice.between(std::max(lowest, 8U), 63)),
+                             .digit_masks = random_xor(dice.between(0, 5), lowest, dice).row_masks,
+                             .constant = 0,
+                             .beside_masks = random_xor(dice.between(0, 3), lowest, dice).row_masks,
+                             .set = {}};
+  index.constant = static_cast<std::uint32_t>(dice.below(std::uint64_t{1} << index.digit_masks.size()));
+  index.set = random_hash(static_cast<std::size_t>(std::bit_width(room / index.divisor)) - 1, 0, dice);
+  return index;
+}
+
 // `inside_lines`: the set may change from one byte of a line to the next.
 IndexFunction random_index(std::size_t most_set_bits, std::uint64_t line_bytes, bool inside_lines, Dice& dice) {
   const std::size_t set_bits = dice.between(0, most_set_bits);
   const std::uint64_t about = std::uint64_t{1} << set_bits;
   const auto sets = static_cast<std::uint32_t>(dice.between((about + 1) / 2, about));
   const unsigned lowest = inside_lines ? 0 : static_cast<unsigned>(std::bit_width(line_bytes - 1));
-  switch (dice.below(6)) {
+  switch (dice.below(7)) {
     case 0:
       return random_bits(set_bits, lowest, dice);
     case 1:
@@ -291,6 +307,8 @@ IndexFunction random_index(std::size_t most_set_bits, std::uint64_t line_bytes, 
           .sets_count = sets};
     case 4:
       return random_hash(most_set_bits, lowest, dice);
+    case 5:
+      return random_quotient(most_set_bits, lowest, dice);
     default:
       return random_table(sets, line_bytes, inside_lines, dice);
   }

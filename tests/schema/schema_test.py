@@ -53,7 +53,7 @@ EVERY_NAME = [
 
 # Keys whose values must fit those of others, or one another, which a JSON schema cannot say.
 HANG_TOGETHER = {
-    "bits", "cache", "caches", "code", "cycles", "fills", "fits_bytes", "hits", "level_bytes", "levels", "mean_cycles", "miss",
+    "bits", "cache", "caches", "code", "cycles", "digits", "fills", "fits_bytes", "hits", "level_bytes", "levels", "mean_cycles", "miss",
     "misses", "order", "others", "resident_bytes", "rows", "sets_of", "sms", "terms", "textures", "tlbs", "translated_from",
     "victim_weights", "victims", "ways", "weights",
 }

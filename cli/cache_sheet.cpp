@@ -38,7 +38,7 @@ char bit_role(unsigned bit, const CacheDescription& cache, std::uint64_t index_b
 // ways must be known; without index or line nothing is placed.
 std::vector<std::vector<std::uint64_t>> placed_lines(const CacheDescription& cache) {
   std::vector<std::vector<std::uint64_t>> placed(cache.ways->size());
-  if (!cache.index || !cache.line_bytes) {
+  if (!cache.index || !cache.line_bytes || has_index_of_blocks(cache)) {
     return placed;
   }
   const std::uint64_t first = covered(*cache.index).begin / *cache.line_bytes;
@@ -322,7 +322,7 @@ void add_sets(Sheet& sheet, const CacheDescription& cache) {
     row.beside.push_back({fmt::format("{} ways", ways)});
     sheet.add(std::move(row));
   }
-  if (cache.index && cache.line_bytes) {
+  if (cache.index && cache.line_bytes && !has_index_of_blocks(cache)) {
     sheet.add("", "number = line of a contiguous array that first occupies this way", Tone::note);
   }
 }

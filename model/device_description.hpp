@@ -187,6 +187,11 @@ struct CacheDescription {
   bool operator==(const CacheDescription&) const;
 };
 
+// The index is one of blocks, each of which adds what nobody knows: of lines of two of them it says nothing.
+[[nodiscard]] inline bool has_index_of_blocks(const CacheDescription& cache) {
+  return cache.index && cache.slice_index && cache.slice_index->block_bytes;
+}
+
 // The cache while so much is set aside as shared memory; none: the description does not say what it is like then.
 [[nodiscard]] std::optional<CacheDescription> at_carveout(const CacheDescription& cache, std::uint32_t carveout_kb);
 

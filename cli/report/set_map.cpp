@@ -129,7 +129,7 @@ Table set_table(const PlacedArray& array, const std::vector<std::uint32_t>& ways
 }  // namespace
 
 std::optional<PlacedArray> placed_array(const CacheDescription& cache, std::size_t most_lines) {
-  if (!cache.ways || !cache.index || !cache.line_bytes) {
+  if (!cache.ways || !cache.index || !cache.line_bytes || has_index_of_blocks(cache)) {
     return std::nullopt;
   }
   const std::size_t all_ways = std::accumulate(cache.ways->begin(), cache.ways->end(), std::size_t{0});
@@ -193,7 +193,7 @@ std::optional<Figure> lines_per_set_figure(const CacheDescription& cache) {
 }
 
 std::optional<Figure> stride_figure(const CacheDescription& cache) {
-  if (!cache.ways || !cache.index || !cache.line_bytes || cache.ways->size() < 2) {
+  if (!cache.ways || !cache.index || !cache.line_bytes || cache.ways->size() < 2 || has_index_of_blocks(cache)) {
     return std::nullopt;
   }
   constexpr std::uint64_t longest = std::uint64_t{64} << 20U;

@@ -267,7 +267,7 @@ std::uint32_t possible_beginnings(const model::CacheDescription& cache, model::A
 Agreement validate(const model::CacheDescription& described, const model::Trace& trace,
                    const std::vector<Reading>& readings, model::Address address_of_buffer, std::uint64_t seed) {
   const auto carved = in_circumstances(described, trace.question.circumstances);
-  if (!carved) {
+  if (!carved || has_index_of_blocks(*carved)) {
     Agreement open;
     open.accesses = readings.size();
     open.outliers = static_cast<std::size_t>(std::ranges::count(readings, Reading::unclear));

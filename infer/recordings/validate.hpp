@@ -32,8 +32,9 @@ struct Agreement {
 
 // Simulates the sequence of `trace` on `cache` and compares. Levels are told apart by the latencies of the trace
 // itself, with the description's latencies as a guide where it has them. Throws InputError when the description lacks a
-// leaf that a simulation needs. Where a pointer sweeps sets and addresses have bits above the exercised ones, the place
-// at which it begins is not known, and the one that agrees best is taken.
+// leaf that a simulation needs. Nothing is judged where the index is one of blocks. Where a pointer sweeps sets and
+// addresses have bits above the exercised ones, the place at which it begins is not known, and the one that agrees best
+// is taken.
 [[nodiscard]] Agreement validate(const model::CacheDescription& cache, const model::Trace& trace,
                                  model::Address address_of_buffer, std::uint64_t seed);
 

@@ -115,6 +115,16 @@ model::Trace with_history(const model::CacheDescription& cache, bool is_invalida
   return trace;
 }
 
+TEST_F(ValidateTextureCache, AnIndexOfBlocksJudgesNothing) {
+  trace_.latency_cycles[1234] = 1000;  // with any other index this would be a disagreement
+  cache_.slice_index = model::SliceIndex{.index = model::BitsIndex{.bits = {7}}, .block_bytes = 2U << 20U};
+  EXPECT_EQ(agreement().undetermined, 4095U);
+  EXPECT_EQ(agreement().outliers, 1U);
+  EXPECT_FALSE(agreement().first_disagreement.has_value());
+  cache_.slice_index->block_bytes.reset();
+  EXPECT_EQ(agreement().undetermined, 0U);
+}
+
 TEST(Validate, NoHistoryLooksLikeADisagreement) {
   const std::uint64_t first_seed = 6100;
   std::uint64_t seed = first_seed;

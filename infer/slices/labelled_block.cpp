@@ -16,7 +16,7 @@ namespace {
 LabelledBlock label_once(PairAsker& asker, BlockLines& lines, const std::vector<unsigned>& bits) {
   std::vector<std::uint32_t> left(std::size_t{1} << bits.size());
   LabelledBlock block{.offset = lines.block(0),
-                      .lines = {.bits = bits, .labels = std::vector<std::uint32_t>(left.size())},
+                      .lines = {.bits = bits, .labels = std::vector<std::optional<std::uint32_t>>(left.size())},
                       .members = {}};
   std::iota(left.begin(), left.end(), 0U);
   lines.random().shuffle(left);
@@ -54,7 +54,7 @@ using Slices = std::vector<std::vector<std::uint64_t>>;
 Slices slices_of(const LabelledBlock& block) {
   Slices slices(block.members.size());
   for (std::uint32_t place = 0; place < block.lines.labels.size(); ++place) {
-    slices[block.lines.labels[place]].push_back(block.line_at(place));
+    slices[block.lines.labels[place].value()].push_back(block.line_at(place));
   }
   return slices;
 }
@@ -85,17 +85,20 @@ std::optional<std::uint32_t> label_among_witnesses(PairAsker& asker, BlockLines&
 }
 
 // Each line is asked again with another of its slice, and where that is apart, with several of each slice.
-std::vector<std::uint32_t> confirmed_labels(PairAsker& asker, BlockLines& lines, const LabelledBlock& block) {
+std::vector<std::optional<std::uint32_t>> confirmed_labels(PairAsker& asker, BlockLines& lines,
+                                                           const LabelledBlock& block) {
   const Slices slices = slices_of(block);
-  std::vector<std::uint32_t> labels = block.lines.labels;
+  std::vector<std::optional<std::uint32_t>> labels = block.lines.labels;
   std::vector<Pair> pairs;
   for (std::uint32_t place = 0; place < labels.size(); ++place) {
-    pairs.push_back({any_of(slices[labels[place]], lines), block.line_at(place)});
+    pairs.push_back({any_of(slices[labels[place].value()], lines), block.line_at(place)});
   }
   const std::vector<bool> confirmed = asker.surely_together(pairs, 2);
   for (std::uint32_t place = 0; place < labels.size(); ++place) {
     if (!confirmed[place]) {
-      labels[place] = label_among_witnesses(asker, lines, slices, block, block.line_at(place)).value_or(labels[place]);
+      if (const auto label = label_among_witnesses(asker, lines, slices, block, block.line_at(place))) {
+        labels[place] = label;
+      }
     }
   }
   return labels;

@@ -148,7 +148,9 @@ class StructureSearch {
   explicit StructureSearch(const LabelledLines& lines)
       : lines_(&lines), all_(lines.bits.size()), places_(Place{1} << lines.bits.size()) {
     for (Place place = 0; place < places_; ++place) {
-      members_[lines.labels[place]].push_back(place);
+      if (const auto label = lines.labels[place]) {
+        members_[*label].push_back(place);
+      }
     }
   }
 
@@ -184,7 +186,7 @@ class StructureSearch {
 
   void find_rows() {
     for (Place d = 1; d < places_; ++d) {
-      if (shared_[d] == places_) {
+      if (shared_[d] != 0 && is_unseen(d)) {
         unseen_.add(d);
       }
       if (shared_[d] != 0) {
@@ -196,6 +198,19 @@ class StructureSearch {
     rows_ = kernel_.orthogonal_complement(every);
   }
 
+  // Lines that are so far apart always share a slice, and many are.
+  [[nodiscard]] bool is_unseen(Place d) const {
+    constexpr std::uint32_t one_in = 16;
+    for (const auto& [label, members] : members_) {
+      if (!std::ranges::all_of(members, [&, label = label](Place place) {
+            return lines_->labels[place ^ d].value_or(label) == label;
+          })) {
+        return false;
+      }
+    }
+    return shared_[d] >= places_ / one_in;
+  }
+
   // In each slice, to how many others `d` leads, up to three.
   [[nodiscard]] std::size_t most_led_to(Place d) const {
     std::size_t most = 0;
@@ -203,15 +218,15 @@ class StructureSearch {
       std::array<std::uint32_t, 2> seen{};
       std::size_t count = 0;
       for (const Place place : members) {
-        const std::uint32_t other = lines_->labels[place ^ d];
-        if (std::find(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), other) !=
-            seen.begin() + static_cast<std::ptrdiff_t>(count)) {
+        const std::optional<std::uint32_t> other = lines_->labels[place ^ d];
+        if (!other || std::find(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), *other) !=
+                          seen.begin() + static_cast<std::ptrdiff_t>(count)) {
           continue;
         }
         if (count == seen.size()) {
           return count + 1;
         }
-        seen[count] = other;
+        seen[count] = *other;
         ++count;
       }
       most = std::max(most, count);
@@ -446,9 +461,9 @@ class StructureSearch {
     std::map<std::uint32_t, std::uint32_t> label_of_slice;
     for (Place place = 0; place < places_; ++place) {
       const std::uint32_t slice = slice_of(structure, found.constants, address_bits(place));
-      const std::uint32_t label = lines_->labels[place];
-      if (slice_of_label.emplace(label, slice).first->second != slice ||
-          label_of_slice.emplace(slice, label).first->second != label) {
+      const std::optional<std::uint32_t> label = lines_->labels[place];
+      if (label && (slice_of_label.emplace(*label, slice).first->second != slice ||
+                    label_of_slice.emplace(slice, *label).first->second != *label)) {
         return {.reason = "parities and a number of digits do not tell all lines apart as they are"};
       }
     }

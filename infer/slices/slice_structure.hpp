@@ -16,8 +16,9 @@ namespace gpuinfer::infer {
 
 // Lines of an aligned block, by those of their address bits that were not seen to make no difference.
 struct LabelledLines {
-  std::vector<unsigned> bits;         // address bits, ascending; at most 16
-  std::vector<std::uint32_t> labels;  // of the 2^bits lines; bit i of a place stands for address bit bits[i]
+  std::vector<unsigned> bits;  // address bits, ascending; at most 16
+  // Of the 2^bits lines, none where it is not known; bit i of a place stands for address bit bits[i].
+  std::vector<std::optional<std::uint32_t>> labels;
 };
 
 // In its block, the line at a place of LabelledLines.
@@ -65,7 +66,7 @@ struct FoundStructure {
 // these, a d that toggles one digit leads from each slice to two at most, as does one that toggles all but one; only
 // the first never leads back. Differences of digits of lines that share a slice span the kernel of the weighted sum, so
 // their lattice has n as its determinant, and the weights are read off it. Each label is reproduced, or there is no
-// structure.
+// structure. Where labels are missing, differences are seen between the lines that have some.
 [[nodiscard]] FoundStructure find_structure(const LabelledLines& lines);
 
 // As an index function of addresses: `block_bytes` shifts the number by one from block to block, which is a naming.

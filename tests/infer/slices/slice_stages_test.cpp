@@ -50,7 +50,7 @@ TEST_F(SliceStages, LinesHaveOneLabelIfAndOnlyIfTheyShareASlice) {
   const LabelledBlock block = label_block(pairs_, lines_, true_bits_);
   EXPECT_EQ(block.members.size(), truth_.count());
   for (std::uint64_t place = 0; place < block.lines.labels.size(); ++place) {
-    EXPECT_EQ(true_slice(block.line_at(place)), true_slice(block.members[block.lines.labels[place]])) << place;
+    EXPECT_EQ(true_slice(block.line_at(place)), true_slice(block.members[block.lines.labels[place].value()])) << place;
   }
 }
 

@@ -171,6 +171,8 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> blocks_asked;
   std::optional<std::uint64_t> fresh_lines;
   std::optional<std::uint64_t> fresh_lines_in_one_set;
+  std::optional<std::uint64_t> fresh_evictions;
+  std::optional<std::uint64_t> fresh_evictions_wrong;
   std::optional<std::uint64_t> fresh_distances;
   std::optional<std::uint64_t> fresh_distances_wrong;
   std::optional<std::uint64_t> fresh_set_loads;

@@ -13,6 +13,7 @@
 #include "infer/asking/interrogator.hpp"
 #include "infer/cache/aliases.hpp"
 #include "infer/cache/claim_sizes.hpp"
+#include "infer/cache/claim_slice_stores.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
 #include "infer/cache/explain_by_sets.hpp"
@@ -154,7 +155,11 @@ class CacheInference {
     }
     if (has_slices_to_tell(known->asker)) {
       attempt([&] { claim_partitions(known->asker, claims_, 0.05); });
-      attempt([&] { claim_slices(known->asker, claims_); });
+      attempt([&] {
+        if (const auto slice = claim_slices(known->asker, claims_)) {
+          claim_slice_stores(known->asker, *slice, claims_);
+        }
+      });
     }
     if (claims_.sets_are_counted) {
       // It would take most of the loads, and tell of the pages of one array.
@@ -252,7 +257,11 @@ class CacheInference {
         }
       });
       attempt([&] { claim_circumstances(known->asker, claims_, ending_.warnings); });
-      attempt([&] { claim_stores(known->asker, claims_); });
+      attempt([&] {
+        if (!claims_.store) {
+          claim_stores(known->asker, claims_);
+        }
+      });
       attempt([&] { claim_prefetch(known->asker, claims_, may_prefetch_); });
     }
   }

@@ -3,6 +3,7 @@
 #include "infer/slices/claim_slice_sets.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -10,6 +11,9 @@
 #include <utility>
 
 #include "infer/asking/ending.hpp"
+#include "infer/asking/stream.hpp"
+#include "infer/slices/block_lines.hpp"
+#include "infer/slices/fresh_evictions.hpp"
 #include "infer/slices/slice_sets.hpp"
 #include "model/policies/lru.hpp"
 
@@ -22,26 +26,49 @@ using Sectors = std::vector<std::uint64_t>;
 // Lines that no set was found for, or that are missing where they are counted: one in so many at most.
 constexpr std::size_t rare = 100;
 
+// How many lines that took no part in finding an index lie in other sets than it says, of those that it speaks of.
+struct FreshLines {
+  std::size_t asked = 0;
+  std::size_t wrong = 0;
+};
+FreshLines held_against(const SetIndex& index, const SliceSets& sets) {
+  FreshLines fresh;
+  for (std::size_t set = 0; set < sets.sets.size(); ++set) {
+    std::optional<std::uint32_t> said;
+    for (const std::uint64_t line : sets.sets[set]) {
+      said = said ? said : index.set_of(line);
+    }
+    for (const std::uint64_t line : sets.fresh_of_sets[set]) {
+      const auto is = index.set_of(line);
+      fresh.asked += is ? 1U : 0U;
+      fresh.wrong += is && is != said ? 1U : 0U;
+    }
+  }
+  return fresh;
+}
+
 class SliceSetClaims {
  public:
-  SliceSetClaims(Interrogator& device, const std::vector<Sectors>& sectors, CacheClaims& claims)
-      : device_(&device), sectors_(&sectors), claims_(&claims), sector_bytes_(*claims.sector_bytes.value),
-        hit_cycles_(device.classifier().hit_median_cycles()), miss_cycles_(device.classifier().miss_median_cycles()) {
+  SliceSetClaims(Interrogator& device, const FoundSlices& slices, CacheClaims& claims)
+      : device_(&device), numbered_(&slices.numbered), sectors_(&slices.sectors), claims_(&claims),
+        sector_bytes_(*claims.sector_bytes.value), hit_cycles_(device.classifier().hit_median_cycles()),
+        miss_cycles_(device.classifier().miss_median_cycles()) {
     if (claims.partitions && claims.partitions->value && *claims.partitions->value) {
       partitions_ = **claims.partitions->value;
     }
   }
 
-  void claim() {
+  [[nodiscard]] std::optional<SortedSlice> claim() {
     auto& slice_ways = claims_->slice_ways.emplace();
     const std::size_t questions_before = device_->questions_asked();
     const SliceView view = view_of(sectors_->front());
-    FoundSliceSets found = find_slice_sets(*device_, view, without_strangers(sectors_->front(), view), sector_bytes_);
+    FoundSliceSets found =
+        find_slice_sets(*device_, view, without_strangers(some_of(sectors_->front()), view), sector_bytes_);
     slice_ways.questions = device_->questions_asked() - questions_before;
     if (!found.sets) {
       slice_ways.reason = std::move(found.reason);
       device_->learned(slice_ways.reason);
-      return;
+      return std::nullopt;
     }
     const SliceSets& sets = *found.sets;
     slice_ways.value.emplace(sets.sets.size(), sets.ways);
@@ -56,13 +83,26 @@ class SliceSetClaims {
                              .stands_alone = true,
                              .trials = sets.fresh_lines};
     }
-    if (claim_policy(view, sets)) {
+    const bool is_lru = claim_policy(view, sets);
+    if (is_lru) {
       learned += ", LRU in each; " + claim_capacity(sets);
     }
     device_->learned(learned);
+    if (!is_lru) {
+      return std::nullopt;
+    }
+    claim_index(sets);
+    SliceLines lines = one_of_each_line(without_strangers(sectors_->front(), view), sets.line_bytes);
+    return SortedSlice{.view = view, .sets = *std::move(found.sets), .lines = std::move(lines)};
   }
 
  private:
+  // From the first ones on, as many as sets are looked for in.
+  static Sectors some_of(const Sectors& sectors) {
+    constexpr std::size_t most_sectors = 24000;
+    return {sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(std::min(most_sectors, sectors.size()))};
+  }
+
   // Of the unit of which the slice is near, which finds lines there that atomic additions have just taken home.
   SliceView view_of(const Sectors& sectors) {
     constexpr std::size_t lines_asked = 64;
@@ -148,7 +188,7 @@ class SliceSetClaims {
     const std::size_t questions_before = device_->questions_asked();
     for (std::size_t slice = 0; slice < sectors_->size(); ++slice) {
       const SliceView view = view_of((*sectors_)[slice]);
-      const Sectors lines = without_strangers(one_of_each_line((*sectors_)[slice], sets.line_bytes), view);
+      const Sectors lines = without_strangers(one_of_each_line(some_of((*sectors_)[slice]), sets.line_bytes), view);
       // What others load meanwhile drives lines out, at one time and not at all times.
       constexpr int attempts = 3;
       std::size_t present = 0;
@@ -175,6 +215,84 @@ class SliceSetClaims {
     return std::to_string(sectors_->size()) + " slices keep " + std::to_string(lines_of_slice) + " lines each";
   }
 
+  void claim_index(const SliceSets& sets) {
+    device_->inquire("lines of many slices, and as many others as a set has ways",
+                     "which of them are evicted follows from the set that an index says of each");
+    const std::size_t questions_before = device_->questions_asked();
+    auto& claim = claims_->index;
+    try {
+      claim.reason = find_index(sets);
+    } catch (const QuestionRefused& refused) {
+      claim.reason = refused.reason();
+    }
+    claim.questions = device_->questions_asked() - questions_before;
+    device_->learned(claim.value ? to_text(*claim.value) : claim.reason);
+  }
+
+  // Why there is none.
+  [[nodiscard]] std::string find_index(const SliceSets& sets) {
+    constexpr std::size_t one_wrong_in = 1000;
+    if (!*numbered_) {
+      return "no number of a line shows in blocks of 2 MB of which slices are what is left when it is divided";
+    }
+    const FoundSetIndex found = find_set_index(**numbered_, sets.sets, sets.line_bytes);
+    if (!found.sets) {
+      return found.reason;
+    }
+    const auto is_refuted = [&](std::size_t wrong, std::size_t asked) {
+      return asked == 0 || wrong * one_wrong_in > asked;
+    };
+    const FreshLines lines = held_against(*found.sets, sets);
+    if (is_refuted(lines.wrong, lines.asked)) {
+      return "of " + std::to_string(lines.asked) + " fresh lines " + std::to_string(lines.wrong) +
+             " lie in other sets than the index says";
+    }
+    const FreshEvictions evictions = fresh_evictions(*found.sets, sets);
+    if (is_refuted(evictions.wrong, evictions.asked)) {
+      return "of " + std::to_string(evictions.asked) + " fresh sets of lines of all slices " +
+             std::to_string(evictions.wrong) + " evict otherwise than the index says";
+    }
+    claims_->index.value =
+        named_as_runs_do(found.sets->index, std::get<model::HashIndex>(claims_->slice_index->value->index));
+    claims_->index.stands_alone = true;
+    claims_->index.trials = evictions.asked;
+    claims_->index.details.fresh_evictions = evictions.asked;
+    claims_->index.details.fresh_evictions_wrong = evictions.wrong;
+    claims_->exercised_bits = bits_between(sets.line_bytes, BlockLines::block_bytes * found.sets->blocks.size());
+    return "";
+  }
+
+  // Address bits that differ between lines of an array of so many bytes.
+  [[nodiscard]] static std::vector<unsigned> bits_between(std::uint64_t line_bytes, std::uint64_t bytes) {
+    std::vector<unsigned> bits;
+    for (auto bit = static_cast<unsigned>(std::countr_zero(line_bytes)); (std::uint64_t{2} << bit) <= bytes; ++bit) {
+      bits.push_back(bit);
+    }
+    return bits;
+  }
+
+  // In slices other than the first, the sets of which are known.
+  [[nodiscard]] FreshEvictions fresh_evictions(const SetIndex& index, const SliceSets& sets) {
+    constexpr std::size_t slices_asked = 8;
+    constexpr std::size_t evictions_of_slice = 625;
+    model::Random random = stream(device_->settings(), "evictions in slices");
+    FreshEvictions all;
+    for (std::size_t i = 0; i < slices_asked && sectors_->size() > 1; ++i) {
+      const Sectors& sectors = (*sectors_)[1 + random.below(sectors_->size() - 1)];
+      LinesBySet lines;
+      for (const std::uint64_t line : one_of_each_line(sectors, sets.line_bytes)) {
+        if (const auto set = index.set_of(line)) {
+          lines[*set].push_back(line);
+        }
+      }
+      const FreshEvictions some =
+          ask_fresh_evictions(*device_, view_of(sectors), lines, sets.ways, evictions_of_slice, random);
+      all.asked += some.asked;
+      all.wrong += some.wrong;
+    }
+    return all;
+  }
+
   [[nodiscard]] Sectors one_of_each_line(const Sectors& sectors, std::uint64_t line_bytes) const {
     Sectors lines;
     std::set<std::uint64_t> seen;
@@ -187,6 +305,7 @@ class SliceSetClaims {
   }
 
   Interrogator* device_;
+  const std::optional<NumberedBlocks>* numbered_;
   const std::vector<Sectors>* sectors_;
   CacheClaims* claims_;
   std::uint64_t sector_bytes_;
@@ -197,19 +316,19 @@ class SliceSetClaims {
 
 }  // namespace
 
-void claim_slice_sets(Interrogator& device, const std::vector<std::vector<std::uint64_t>>& sectors,
-                      CacheClaims& claims) {
-  if (sectors.empty() || !claims.sector_bytes.value) {
-    return;
+std::optional<SortedSlice> claim_slice_sets(Interrogator& device, const FoundSlices& slices, CacheClaims& claims) {
+  if (slices.sectors.empty() || !claims.sector_bytes.value) {
+    return std::nullopt;
   }
   device.report("sets of a slice", 0.3);
   device.inquire("a line of a slice, others of the slice after it, and the line once more",
                  "the fewest others that drive it out are its set");
   try {
-    SliceSetClaims(device, sectors, claims).claim();
+    return SliceSetClaims(device, slices, claims).claim();
   } catch (const QuestionRefused& refused) {
     claims.slice_ways->reason = refused.reason();
     device.learned(claims.slice_ways->reason);
+    return std::nullopt;
   }
 }
 

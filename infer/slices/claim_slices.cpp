@@ -90,9 +90,9 @@ bool has_slices_to_tell(const Asker& device) {
   return std::ranges::find(targets, device.target()) != targets.end();
 }
 
-void claim_slices(Interrogator& device, CacheClaims& claims) {
+std::optional<SortedSlice> claim_slices(Interrogator& device, CacheClaims& claims) {
   if (!claims.sector_bytes.value || !has_slices_to_tell(device)) {
-    return;
+    return std::nullopt;
   }
   device.report("slices", 0.2);
   device.inquire("atomic additions of many SMs to two lines at once",
@@ -133,8 +133,9 @@ void claim_slices(Interrogator& device, CacheClaims& claims) {
   device.learned(claims.slices->value ? std::to_string(*claims.slices->value) + " slices" +
                                             (found.structure ? "" : ": " + claims.slice_index->reason)
                                       : claims.slices->reason);
-  claim_slice_sets(device, found.sectors, claims);
+  std::optional<SortedSlice> slice = claim_slice_sets(device, found, claims);
   claim_distances(device, found.sectors, claims);
+  return slice;
 }
 
 }  // namespace gpuinfer::infer

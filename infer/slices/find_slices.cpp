@@ -64,15 +64,25 @@ std::vector<std::uint64_t> sectors_with(PairAsker& asker, BlockLines& lines, std
   return sectors;
 }
 
-// By slice, of all blocks that tell what they add, up to so many.
-std::vector<std::vector<std::uint64_t>> sectors_of(PairAsker& asker, BlockLines& lines, const NamedSlices& slices) {
+// Blocks that tell what they add, up to so many from the first one on.
+std::vector<SlicedBlock> confirmed_blocks(PairAsker& asker, BlockLines& lines, const NamedSlices& slices) {
   constexpr std::uint64_t most_blocks = 128;
-  std::vector<std::vector<std::uint64_t>> sectors(slices.member_of_slice.size());
+  std::vector<SlicedBlock> blocks;
   for (std::uint64_t i = 0; i < std::min(most_blocks, lines.blocks()); ++i) {
     if (const auto block = confirmed_block_at(asker, lines, slices, lines.block(i))) {
-      for (std::uint64_t place = 0; place < BlockLines::block_bytes; place += lines.sector_bytes()) {
-        sectors[slice_of(slices.structure, block->constants, place)].push_back(block->offset + place);
-      }
+      blocks.push_back(*block);
+    }
+  }
+  return blocks;
+}
+
+// By slice.
+std::vector<std::vector<std::uint64_t>> sectors_of(const std::vector<SlicedBlock>& blocks, const NamedSlices& slices,
+                                                   std::uint64_t sector_bytes) {
+  std::vector<std::vector<std::uint64_t>> sectors(slices.member_of_slice.size());
+  for (const SlicedBlock& block : blocks) {
+    for (std::uint64_t place = 0; place < BlockLines::block_bytes; place += sector_bytes) {
+      sectors[slice_of(slices.structure, block.constants, place)].push_back(block.offset + place);
     }
   }
   return sectors;
@@ -115,7 +125,9 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
                            std::to_string(found.fresh.wrong) + " are otherwise than the index says");
   }
   found.count = count;
-  std::vector<std::vector<std::uint64_t>> sectors = sectors_of(asker, lines, *slices);
+  std::vector<SlicedBlock> blocks = confirmed_blocks(asker, lines, *slices);
+  std::vector<std::vector<std::uint64_t>> sectors = sectors_of(blocks, *slices, lines.sector_bytes());
+  found.numbered = numbered(slices->structure, std::move(blocks));
   const std::vector<BlockConstants> constants = constants_of(neighbours);
   for (const std::uint32_t slice : in_order_of_names(slices->structure, constants)) {
     found.sectors.push_back(std::move(sectors[slice]));

@@ -10,6 +10,7 @@
 
 #include "infer/asking/asker.hpp"
 #include "infer/slices/fresh_pairs.hpp"
+#include "infer/slices/slice_set_index.hpp"
 #include "infer/slices/slice_structure.hpp"
 
 namespace gpuinfer::infer {
@@ -30,6 +31,8 @@ struct FoundSlices {
   // Offsets of sectors, by slice: of all slices where the structure is known, in the order of their numbers from any
   // one on; else of one, and none where nothing is known.
   std::vector<std::vector<std::uint64_t>> sectors = {};
+  // The blocks that they are from, where lines have numbers that go on from block to block.
+  std::optional<NumberedBlocks> numbered = {};
 };
 
 // Stages that take values and give values:

@@ -285,8 +285,9 @@ Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint
   Partitioned partitioned{.known = {}, .sets = {}, .left = std::move(lines)};
   Lines& left = partitioned.left;
   std::size_t tried_in_vain = 0;
+  std::size_t most = at_once;  // fewer where lines that are left seem to be of few sets
   while (tried_in_vain < std::min(left.size(), 2 * at_once)) {
-    const auto count = static_cast<std::ptrdiff_t>(lines_asked_of(left.size(), ways));
+    const auto count = static_cast<std::ptrdiff_t>(std::min(most, lines_asked_of(left.size(), ways)));
     const Lines some(left.end() - count, left.end());
     left.erase(left.end() - count, left.end());
     std::vector<EvictionSet> sets = eviction_sets_of(player, some, left);
@@ -294,6 +295,7 @@ Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint
     sets = apart(player, std::move(sets));
     left.insert(left.begin(), some.begin(), some.end());
     tried_in_vain = sets.empty() ? tried_in_vain + some.size() : 0;
+    most = sets.empty() ? std::max<std::size_t>(1, some.size() / 2) : most;
     take_members(player, sets, partitioned);
     device.report("sets of a slice", 0.3 + 0.65 * static_cast<double>(partitioned.placed) /
                                                static_cast<double>(partitioned.placed + left.size()));
@@ -307,20 +309,26 @@ Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint
   return partitioned;
 }
 
-// How many of the lines, which took no part in finding the sets, lie in one of them and no other.
-std::size_t count_in_one_set(SlicePlayer& player, const std::vector<EvictionSet>& sets, const Lines& fresh) {
-  std::map<Line, std::size_t> times;
+// Which of the lines, that took no part in finding the sets, lie in one of them and no other; by set.
+std::vector<Lines> sorted_into(SlicePlayer& player, const std::vector<EvictionSet>& sets, const Lines& fresh) {
+  std::map<Line, std::vector<std::size_t>> sets_of;
   for (const auto& [line, set] : members_of_any(player, sets, fresh)) {
-    ++times[line];
+    sets_of[line].push_back(set);
   }
-  const auto in_one =
-      static_cast<std::size_t>(std::ranges::count_if(times, [](const auto& line) { return line.second == 1; }));
+  std::vector<Lines> sorted(sets.size());
+  std::size_t in_one = 0;
+  for (const auto& [line, numbers] : sets_of) {
+    if (numbers.size() == 1) {
+      sorted[numbers.front()].push_back(line);
+      ++in_one;
+    }
+  }
   const std::size_t elsewhere = fresh.size() - in_one;
   if (elsewhere * sets.size() * parts_of_set > fresh.size()) {
     throw NoSliceSets("of " + std::to_string(fresh.size()) + " fresh lines of a slice " + std::to_string(elsewhere) +
                       " lie in none or in several of " + std::to_string(sets.size()) + " sets");
   }
-  return in_one;
+  return sorted;
 }
 
 }  // namespace
@@ -339,17 +347,37 @@ FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector
     const Lines fresh(lines.end() - static_cast<std::ptrdiff_t>(fresh_count), lines.end());
     lines.resize(lines.size() - fresh_count);
     Partitioned partitioned = partition(device, player, std::move(lines), first.ways);
-    const std::size_t in_one_set = count_in_one_set(player, partitioned.known, fresh);
+    std::vector<Lines> fresh_of_sets = sorted_into(player, partitioned.known, fresh);
+    std::size_t in_one_set = 0;
+    for (const Lines& of_set : fresh_of_sets) {
+      in_one_set += of_set.size();
+    }
     return {.sets = SliceSets{.ways = first.ways,
                               .line_bytes = line_bytes,
                               .sets = std::move(partitioned.sets),
                               .lines_placed = partitioned.placed,
                               .lines_left = partitioned.left.size(),
                               .fresh_lines = fresh.size(),
-                              .fresh_in_one_set = in_one_set}};
+                              .fresh_in_one_set = in_one_set,
+                              .fresh_of_sets = std::move(fresh_of_sets)}};
   } catch (const NoSliceSets& missing) {
     return {.sets = {}, .reason = missing.what()};
   }
+}
+
+std::vector<SliceLines> members_among(Asker& device, const SliceView& view, std::span<const SliceLines> sets,
+                                      std::uint32_t ways, const SliceLines& lines) {
+  std::vector<EvictionSet> known;
+  for (const SliceLines& of_set : sets) {
+    known.push_back({.line = of_set.front(),
+                     .others = {of_set.begin() + 1, of_set.begin() + 1 + static_cast<std::ptrdiff_t>(ways)}});
+  }
+  SlicePlayer player(device, view);
+  std::vector<SliceLines> members(sets.size());
+  for (const auto& [line, set] : members_of(player, known, lines)) {
+    members[set].push_back(line);
+  }
+  return members;
 }
 
 LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets& sets) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ struct SliceSets {
   std::size_t lines_left = 0;   // that no set was found for
   std::size_t fresh_lines = 0;  // that took no part in finding sets, and were then placed
   std::size_t fresh_in_one_set = 0;
+  std::vector<std::vector<std::uint64_t>> fresh_of_sets = {};  // these, as `sets`
+};
+
+// Who asks about a slice, and what is known of its lines.
+struct SortedSlice {
+  SliceView view = {};
+  SliceSets sets = {};
+  SliceLines lines = {};  // all of the slice that are known: one offset of each, those of `sets` too
 };
 
 struct FoundSliceSets {
@@ -36,6 +45,11 @@ struct FoundSliceSets {
 // lines have to lie in one of them, and fresh lines in exactly one. Throws AskingEnded, QuestionRefused, DeviceError.
 [[nodiscard]] FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                              std::uint64_t sector_bytes);
+
+// Which of these lines lie in these sets, at most 32, of each of which more lines are known than it has ways; by set.
+[[nodiscard]] std::vector<SliceLines> members_among(Asker& device, const SliceView& view,
+                                                    std::span<const SliceLines> sets, std::uint32_t ways,
+                                                    const SliceLines& lines);
 
 // Random loads of lines of a few sets at a time, held against LRU with so many ways.
 struct LruPrediction {

@@ -367,6 +367,11 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "of `slice_ways`: lines of the slice that took no part in finding its sets"),
       leaf("fresh_lines_in_one_set", &Details::fresh_lines_in_one_set, count,
            "how many of them lie in one of these sets and in no other"),
+      leaf("fresh_evictions", &Details::fresh_evictions, count,
+           "of `index`: lines of slices that took no part in finding it, of each of which it was said whether others "
+           "evict it"),
+      leaf("fresh_evictions_wrong", &Details::fresh_evictions_wrong, count,
+           "how many of them are otherwise each of three times"),
       leaf("fresh_distances", &Details::fresh_distances, count,
            "of `slice_distances`: pairs of an SM and a slice that were timed again, on other lines"),
       leaf("fresh_distances_wrong", &Details::fresh_distances_wrong, count,

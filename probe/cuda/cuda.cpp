@@ -444,7 +444,7 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
     return std::ranges::find(targets, emptying, &Target::emptying) != targets.end();
   };
   if (any(Emptying::streaming)) {
-    const std::uint64_t bytes = std::bit_ceil(2 * gpu_.l2_bytes());
+    const std::uint64_t bytes = std::bit_ceil(4 * gpu_.l2_bytes());
     gpu_.allocate(l2_buffer_, bytes, bytes);
   }
   if (std::ranges::find(targets, LoadPath::texture_2d, &Target::path) != targets.end()) {

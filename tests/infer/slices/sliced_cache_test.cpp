@@ -3,9 +3,9 @@
 //
 // What would prove this wrong: another number of slices, sets or ways than the device has, an index that puts two lines
 // of a slice together that are in two sets or apart that are in one, or any index where there is none; another rule for
-// stores than the device has; a search for
-// onset or sets in arrays after slices have told them, or none where they have not; groups of SMs other than those that
-// have the same distances, or distances of another slice.
+// stores than the device has; a search for onset or sets in arrays after slices have told them, or none where they have
+// not; groups of SMs other than those that have the same distances, or distances of another slice; a profile whose
+// slices and sets do not fit together, so that nobody finds them on a device that is as it says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,9 @@
 #include <utility>
 
 #include "infer/cache/infer_cache.hpp"
+#include "infer/comparing/cache_sameness.hpp"
+#include "model/description_yaml.hpp"
+#include "probe/virtual_device.hpp"
 #include "tests/infer/slices/sliced_device.hpp"
 
 namespace gpuinfer::infer {
@@ -278,6 +281,16 @@ TEST(SlicedCache, IsAskedForStoresByLinesOfItsSets) {
   EXPECT_EQ(finding.cache.store->touches, true);
   EXPECT_FALSE(finding.cache.store->evicts);
   EXPECT_EQ(finding.cache.store->write, std::nullopt);  // no miss takes longer than another
+}
+
+TEST(SlicedCache, OfAnH200IsFoundOnADeviceThatIsAsItsProfileSays) {
+  const model::DeviceDescription profile = model::read_description("data/h200/h200.yaml");
+  const auto device = probe::open_virtual(profile, "virtual:h200", 1);
+  const CacheFinding finding = infer_cache(*device, "L2", Settings{});
+  ASSERT_TRUE(finding.cache.index) << finding.evidence.leaves.at("index").reason;
+  EXPECT_EQ(finding.cache.index, profile.caches.at("L2").index);
+  EXPECT_EQ(finding.cache.slice_index->index, profile.caches.at("L2").slice_index->index);
+  EXPECT_EQ(judge_indices(finding.cache, profile.caches.at("L2")).verdict, Verdict::same);
 }
 
 TEST(SlicedCache, IsAskedForArraysWhereItsSlicesTellNoSets) {

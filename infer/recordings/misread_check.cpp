@@ -13,8 +13,8 @@ namespace gpuinfer::infer {
 
 namespace {
 
-using Prediction = SetSimulation::Prediction;
-using PredictionsOfSets = std::vector<std::vector<Prediction>>;
+using SetPrediction = SetSimulation::Prediction;
+using PredictionsOfSets = std::vector<std::vector<SetPrediction>>;
 
 constexpr double uneven = 0.0025;  // p-value of how errors lie, in each of four respects
 
@@ -23,7 +23,7 @@ struct Misread {
   std::array<std::size_t, 2> wrong{};
   std::array<std::size_t, 2> judged{};
 
-  void add(const Prediction& prediction) {
+  void add(const SetPrediction& prediction) {
     ++judged.at(prediction.miss ? 1 : 0);
     wrong.at(prediction.miss ? 1 : 0) += prediction.is_wrong ? 1U : 0U;
   }
@@ -47,7 +47,7 @@ struct Misread {
 std::string doubt_by_set(const PredictionsOfSets& of_sets, const Misread& all, const std::string& of_all) {
   for (const auto& predictions : of_sets) {
     Misread of_set;
-    for (const Prediction& prediction : predictions) {
+    for (const SetPrediction& prediction : predictions) {
       of_set.add(prediction);
     }
     if (of_set.chance(all) * static_cast<double>(of_sets.size()) < uneven) {
@@ -60,7 +60,7 @@ std::string doubt_by_set(const PredictionsOfSets& of_sets, const Misread& all, c
 std::string doubt_by_line(const PredictionsOfSets& of_sets, const Misread& all, const std::string& of_all) {
   std::map<std::uint64_t, Misread> of_line;
   for (const auto& predictions : of_sets) {
-    for (const Prediction& prediction : predictions) {
+    for (const SetPrediction& prediction : predictions) {
       of_line[prediction.line].add(prediction);
     }
   }
@@ -87,17 +87,17 @@ std::string doubt_by_neighbours(const PredictionsOfSets& of_sets, const Misread&
 
 // A wrong policy, or room that is counted wrong, shows in lines that were loaded a certain time ago.
 std::string doubt_by_age(const PredictionsOfSets& of_sets, bool miss) {
-  std::vector<const Prediction*> by_age;
+  std::vector<const SetPrediction*> by_age;
   Misread all;
   for (const auto& predictions : of_sets) {
-    for (const Prediction& prediction : predictions) {
+    for (const SetPrediction& prediction : predictions) {
       if (prediction.miss == miss && prediction.age) {
         by_age.push_back(&prediction);
         all.add(prediction);
       }
     }
   }
-  std::ranges::stable_sort(by_age, {}, [](const Prediction* prediction) { return *prediction->age; });
+  std::ranges::stable_sort(by_age, {}, [](const SetPrediction* prediction) { return *prediction->age; });
   for (const std::size_t parts : {2U, 8U}) {
     for (std::size_t part = 0; part < parts; ++part) {
       Misread of_part;
@@ -124,7 +124,7 @@ std::string doubt_in_errors(const TraceFit& fit, const SetSimulation& simulation
   for (std::size_t set = 0; set < sets.size(); ++set) {
     at_times();
     of_sets.push_back(simulation.predictions(sets[set], {.ways = fit.ways[set], .policy = fit.policy}));
-    for (const Prediction& prediction : of_sets.back()) {
+    for (const SetPrediction& prediction : of_sets.back()) {
       all.add(prediction);
     }
   }

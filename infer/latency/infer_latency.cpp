@@ -175,7 +175,7 @@ std::optional<std::pair<double, double>> halves_of(std::vector<double> cycles) {
 }
 
 double rounded(double cycles) { return std::round(cycles * 100) / 100; }
-std::string text_of(double cycles) { return model::to_text(rounded(cycles)); }
+std::string rounded_text(double cycles) { return model::to_text(rounded(cycles)); }
 
 class LatencyInference {
  public:
@@ -362,11 +362,11 @@ class LatencyInference {
     constexpr std::size_t fewest_alike = 8;
     const std::vector<double> cycles = cycles_of(group);
     if (const auto halves = halves_of(cycles)) {
-      return "its accesses fall apart into some of " + text_of(halves->first) + " and some of " +
-             text_of(halves->second) + " cycles, so what is known of the caches and TLBs is not right";
+      return "its accesses fall apart into some of " + rounded_text(halves->first) + " and some of " +
+             rounded_text(halves->second) + " cycles, so what is known of the caches and TLBs is not right";
     }
     if (bulk.others > most_others) {
-      return text_of(100 * bulk.others) + " % of its accesses take some other time";
+      return rounded_text(100 * bulk.others) + " % of its accesses take some other time";
     }
     if (differs_by_visit(group, median(cycles), bulk.deviation)) {
       return std::string(
@@ -377,8 +377,8 @@ class LatencyInference {
     const double of_second = median({cycles.begin() + static_cast<std::ptrdiff_t>(in_first), cycles.end()});
     const double error = std::hypot(bulk.error_of_median(in_first), bulk.error_of_median(group.size() - in_first));
     if (std::abs(of_first - of_second) > clearly * error + rounding_cycles) {
-      return "sequences of a first design say " + text_of(of_first) + " cycles, those of a second one " +
-             text_of(of_second);
+      return "sequences of a first design say " + rounded_text(of_first) + " cycles, those of a second one " +
+             rounded_text(of_second);
     }
     const double of_all = median(cycles);
     std::map<Recency, std::vector<double>> alike;
@@ -389,7 +389,7 @@ class LatencyInference {
       const double of_some = median(some);
       if (some.size() >= fewest_alike &&
           std::abs(of_some - of_all) > clearly * bulk.error_of_median(some.size()) + rounding_cycles) {
-        return "some of its accesses take " + text_of(of_some) + " cycles and most " + text_of(of_all) +
+        return "some of its accesses take " + rounded_text(of_some) + " cycles and most " + rounded_text(of_all) +
                ", depending on how long ago the page and the line were loaded, so what is known of the caches and "
                "TLBs is not right";
       }
@@ -415,7 +415,7 @@ class LatencyInference {
           own.deviation / most.deviation >
               clearly_more + errors * std::sqrt(0.5 / own.accesses + 0.5 / most.accesses)) {
         leaves_.leave_open(latency_leaves.at(number), EvidenceStatus::ambiguous,
-                           "its accesses differ by more, " + text_of(own.deviation) +
+                           "its accesses differ by more, " + rounded_text(own.deviation) +
                                " cycles, than those of any other pattern, as those of several kinds do");
       }
     }
@@ -457,7 +457,7 @@ class LatencyInference {
                            "first TLB did not have it");
       } else if (const double translated = bulk_of(controls_).middle; *cycles < translated + rounding_cycles) {
         leaves_.leave_open(leaf, EvidenceStatus::ambiguous,
-                           "it takes no longer than " + text_of(translated) +
+                           "it takes no longer than " + rounded_text(translated) +
                                " cycles, as such data does with its translation in the first TLB, so what is known of "
                                "the TLBs is not right");
       }

@@ -43,7 +43,7 @@ AccessSequence offsets_in(const ConflictClass& set, const SetLines& lines) {
   return offsets;
 }
 
-std::string text_of(double bits) {
+std::string text_of_bits(double bits) {
   std::string text = std::to_string(std::round(bits * 10) / 10);
   return text.substr(0, text.find('.') + 2);
 }
@@ -280,7 +280,7 @@ void PolicySearch::narrow_on(const ConflictClass& set, QuestionPool pool_of, std
     }
     ask(set, ranked->question, {},
         "of " + count_of(pool.size(), "sequence") + " the one with most expected information for its accesses: " +
-            text_of(ranked->bits) + " bits from " + count_of(ranked->groups, "kind") + " of answer");
+            text_of_bits(ranked->bits) + " bits from " + count_of(ranked->groups, "kind") + " of answer");
   }
 }
 

@@ -184,7 +184,7 @@ struct Noise {
   }
 };
 
-std::string text_of(double cycles) { return model::to_text(rounded_cycles(cycles)); }
+std::string cycles_text_of(double cycles) { return model::to_text(rounded_cycles(cycles)); }
 
 // With the cycles of a word that all lanes load.
 std::pair<Noise, double> find_noise(Asker& device) {
@@ -204,7 +204,8 @@ std::pair<Noise, double> find_noise(Asker& device) {
   const double of_means = deviation_of(means);
   noise.launch_deviation = of_means > 2 * noise.error_of(runs) ? of_means : 0;
   const double free_cycles = middle_mean(means);
-  device.learned(text_of(free_cycles) + " cycles, of which a run differs by " + text_of(noise.run_deviation));
+  device.learned(cycles_text_of(free_cycles) + " cycles, of which a run differs by " +
+                 cycles_text_of(noise.run_deviation));
   return {noise, free_cycles};
 }
 
@@ -252,7 +253,7 @@ std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& strid
       pairs[i].conflicts = cost.shows_in(of_pairs[i]);
     }
     cost.answers = std::move(pairs);
-    device.learned("a conflict takes " + text_of(cost.way_cycles) + " cycles");
+    device.learned("a conflict takes " + cycles_text_of(cost.way_cycles) + " cycles");
     return cost;
   }
 }
@@ -269,14 +270,15 @@ std::vector<SharedLoads> strides_by_cycles(Asker& device, const Noise& noise, do
   }
   const std::vector<double> cycles = cycles_of(device, strides, runs);
   const auto [fastest, slowest] = std::ranges::minmax(cycles);
-  device.learned(text_of(fastest) + " to " + text_of(slowest) + " cycles");
+  device.learned(cycles_text_of(fastest) + " to " + cycles_text_of(slowest) + " cycles");
   if (free_cycles > fastest + noise.tolerance_of(fastest, runs)) {
-    throw Undecided("a word that all lanes load takes " + text_of(free_cycles) + " cycles, different words only " +
-                    text_of(fastest) + ", so there is no broadcast, which a description of banks takes for granted");
+    throw Undecided("a word that all lanes load takes " + cycles_text_of(free_cycles) +
+                    " cycles, different words only " + cycles_text_of(fastest) +
+                    ", so there is no broadcast, which a description of banks takes for granted");
   }
   if (slowest < free_cycles + noise.tolerance_of(slowest, runs)) {
     throw Undecided("no stride takes longer than a word that all lanes load, beyond the noise of " +
-                    text_of(noise.error_of(runs)) + " cycles: no conflicts were seen");
+                    cycles_text_of(noise.error_of(runs)) + " cycles: no conflicts were seen");
   }
   std::vector<std::size_t> order(strides.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -296,7 +298,7 @@ ConflictCost find_cost(Asker& device, const Noise& noise, double free_cycles) {
     }
   }
   throw Undecided("no two lanes of the slowest strides take longer than one word, beyond the noise of " +
-                  text_of(noise.error_of(most_runs)) + " cycles");
+                  cycles_text_of(noise.error_of(most_runs)) + " cycles");
 }
 
 std::uint32_t degree_of(const SharedLoads& loads, const Banks& banks) {
@@ -619,7 +621,7 @@ void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t ele
   }
   const std::optional<std::uint32_t> contiguous = timed.degree_that_takes(cycles.front() - usually_more);
   const std::string share = std::to_string(as_described) + " of " + std::to_string(loads.size());
-  asker.device.learned(share + " take as long as described, and " + text_of(usually_more) +
+  asker.device.learned(share + " take as long as described, and " + cycles_text_of(usually_more) +
                        " cycles more for the size");
   details = {.contiguous_cycles = rounded_cycles(cycles.front()),
              .contiguous_rows = contiguous,

@@ -26,7 +26,7 @@ SliceLine begin_of(const Interrogator& device, SliceLine sector, std::uint64_t l
   return sector - number_of(device.address_of(sector)) % line_bytes;
 }
 
-// Of so many sets by chance, all lines that are known.
+// Of so many sets by chance, all lines that are known; of none that hardly any are known of.
 std::vector<SliceLines> lines_of_any_sets(const Interrogator& device, const SliceSets& sets) {
   std::vector<std::size_t> order(sets.sets.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -41,6 +41,7 @@ std::vector<SliceLines> lines_of_any_sets(const Interrogator& device, const Slic
                              [&](SliceLine sector) { return begin_of(device, sector, sets.line_bytes); });
     }
   }
+  std::erase_if(chosen, [&](const SliceLines& lines) { return lines.size() <= sets.ways; });
   return chosen;
 }
 
@@ -93,9 +94,6 @@ SliceLines confirmed_lines(SlicePlayer& player, const SliceLines& lines, std::ui
 
 // As many lines of each set as the one with the fewest has, beside those that fill it. Empty where these are too few.
 std::vector<SliceSet> sets_of_cache(const std::vector<SliceLines>& of_sets, std::uint32_t ways) {
-  if (of_sets.empty()) {
-    return {};
-  }
   const std::size_t fewest = std::ranges::min(of_sets, {}, &SliceLines::size).size();
   const std::size_t least = 5 * std::size_t{ways} / 2;  // one and a half time as many as fit, and what fills it
   if (fewest < least) {
@@ -124,7 +122,12 @@ CacheClaims claims_of(const SliceAsCache& slice, const SliceSets& sets, std::siz
 // Why it is open, where it is.
 std::string claim_stores_of(Interrogator& device, const SortedSlice& known, CacheClaims& claims) {
   const SliceSets& sets = known.sets;
+  constexpr const char* few_are_known =
+      "what stores do shows in sets of many lines, and of sets of a slice few are known";
   std::vector<SliceLines> of_sets = lines_of_any_sets(device, sets);
+  if (of_sets.size() < 2) {
+    return few_are_known;
+  }
   const std::vector<SliceLines> more =
       members_among(device, known.view, of_sets, sets.ways, unsorted_lines(device, sets, known.lines));
   SlicePlayer player(device, known.view);
@@ -133,14 +136,14 @@ std::string claim_stores_of(Interrogator& device, const SortedSlice& known, Cach
     of_sets[set].insert(of_sets[set].end(), more[set].begin(), more[set].end());
     of_sets[set] = confirmed_lines(player, of_sets[set], sets.ways, random);
   }
-  const SliceLine waiting_line = of_sets.back().empty() ? 0 : of_sets.back().front();
+  const SliceLines waiting_set = std::move(of_sets.back());
   of_sets.pop_back();
   std::vector<SliceSet> cut = sets_of_cache(of_sets, sets.ways);
-  if (cut.empty()) {
-    return "what stores do shows in sets of many lines, and of sets of a slice few are known";
+  if (cut.empty() || waiting_set.empty()) {
+    return few_are_known;
   }
   const std::size_t count = cut.size();
-  SliceAsCache slice(device, known.view, std::move(cut), sets.line_bytes, waiting_line);
+  SliceAsCache slice(device, known.view, std::move(cut), sets.line_bytes, waiting_set.front());
   Settings settings = device.settings();
   settings.on_progress = [](const Progress&) {};
   Interrogator asker(Asker(slice, device.target(), settings), device.classifier());

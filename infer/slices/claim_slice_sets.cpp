@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -92,7 +91,7 @@ class SliceSetClaims {
       return std::nullopt;
     }
     claim_index(sets);
-    SliceLines lines = one_of_each_line(without_strangers(sectors_->front(), view), sets.line_bytes);
+    SliceLines lines = one_of_each_line(*device_, without_strangers(sectors_->front(), view), sets.line_bytes);
     return SortedSlice{.view = view, .sets = *std::move(found.sets), .lines = std::move(lines)};
   }
 
@@ -188,7 +187,8 @@ class SliceSetClaims {
     const std::size_t questions_before = device_->questions_asked();
     for (std::size_t slice = 0; slice < sectors_->size(); ++slice) {
       const SliceView view = view_of((*sectors_)[slice]);
-      const Sectors lines = without_strangers(one_of_each_line(some_of((*sectors_)[slice]), sets.line_bytes), view);
+      const Sectors lines =
+          without_strangers(one_of_each_line(*device_, some_of((*sectors_)[slice]), sets.line_bytes), view);
       // What others load meanwhile drives lines out, at one time and not at all times.
       constexpr int attempts = 3;
       std::size_t present = 0;
@@ -280,7 +280,7 @@ class SliceSetClaims {
     for (std::size_t i = 0; i < slices_asked && sectors_->size() > 1; ++i) {
       const Sectors& sectors = (*sectors_)[1 + random.below(sectors_->size() - 1)];
       LinesBySet lines;
-      for (const std::uint64_t line : one_of_each_line(sectors, sets.line_bytes)) {
+      for (const std::uint64_t line : one_of_each_line(*device_, sectors, sets.line_bytes)) {
         if (const auto set = index.set_of(line)) {
           lines[*set].push_back(line);
         }
@@ -291,17 +291,6 @@ class SliceSetClaims {
       all.wrong += some.wrong;
     }
     return all;
-  }
-
-  [[nodiscard]] Sectors one_of_each_line(const Sectors& sectors, std::uint64_t line_bytes) const {
-    Sectors lines;
-    std::set<std::uint64_t> seen;
-    for (const std::uint64_t sector : sectors) {
-      if (seen.insert(device_->address_of(sector) / line_bytes).second) {
-        lines.push_back(sector);
-      }
-    }
-    return lines;
   }
 
   Interrogator* device_;

@@ -135,18 +135,6 @@ std::uint64_t find_line_of_slice(const Asker& device, SlicePlayer& player, const
   return line_bytes;
 }
 
-// Of each line its first sector there.
-Lines one_of_each_line(const Asker& device, const Lines& sectors, std::uint64_t line_bytes) {
-  Lines lines;
-  std::set<std::uint64_t> seen;
-  for (const Line sector : sectors) {
-    if (seen.insert(device.address_of(sector) / line_bytes).second) {
-      lines.push_back(sector);
-    }
-  }
-  return lines;
-}
-
 // Without those whose line lies in the set of an earlier one.
 std::vector<EvictionSet> apart(SlicePlayer& player, std::vector<EvictionSet> sets) {
   std::vector<EvictionSet> kept;
@@ -332,6 +320,17 @@ std::vector<Lines> sorted_into(SlicePlayer& player, const std::vector<EvictionSe
 }
 
 }  // namespace
+
+SliceLines one_of_each_line(const Asker& device, const SliceLines& sectors, std::uint64_t line_bytes) {
+  Lines lines;
+  std::set<std::uint64_t> seen;
+  for (const Line sector : sectors) {
+    if (seen.insert(device.address_of(sector) / line_bytes).second) {
+      lines.push_back(sector);
+    }
+  }
+  return lines;
+}
 
 FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                std::uint64_t sector_bytes) {

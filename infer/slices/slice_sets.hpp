@@ -46,6 +46,9 @@ struct FoundSliceSets {
 [[nodiscard]] FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                              std::uint64_t sector_bytes);
 
+// Of each line its first sector there.
+[[nodiscard]] SliceLines one_of_each_line(const Asker& device, const SliceLines& sectors, std::uint64_t line_bytes);
+
 // Which of these lines lie in these sets, at most 32, of each of which more lines are known than it has ways; by set.
 [[nodiscard]] std::vector<SliceLines> members_among(Asker& device, const SliceView& view,
                                                     std::span<const SliceLines> sets, std::uint32_t ways,

@@ -25,10 +25,7 @@ std::uint32_t common_step(std::uint32_t modulo, std::span<const BlockConstants> 
 }
 
 void count_in(std::uint32_t step, SliceStructure& structure) {
-  std::uint64_t inverse = 1;
-  while (inverse * step % structure.modulo != 1 % structure.modulo) {
-    ++inverse;
-  }
+  const std::uint64_t inverse = inverse_of(step, structure.modulo);
   for (std::uint32_t& weight : structure.weights) {
     weight = static_cast<std::uint32_t>(weight * inverse % structure.modulo);
   }

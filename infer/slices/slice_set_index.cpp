@@ -96,10 +96,7 @@ model::HashIndex hash_of(const SliceStructure& structure, std::uint32_t digit_fl
     }
   }
   if (std::gcd(next_weight, std::uint64_t{term.modulo}) == 1) {
-    std::uint64_t factor = 1;
-    while (factor * next_weight % term.modulo != 1) {
-      ++factor;
-    }
+    const std::uint64_t factor = inverse_of(next_weight, term.modulo);
     for (std::uint32_t& weight : term.weights) {
       weight = static_cast<std::uint32_t>(weight * factor % term.modulo);
     }
@@ -201,10 +198,7 @@ bool hangs_on_quotient(const model::QuotientIndex& index) {
 // Blocks that follow on one another, if the number is `naming` more than the slice.
 std::vector<std::vector<SetIndex::Block>> runs_of(const NumberedBlocks& numbered, std::uint32_t naming) {
   const std::uint32_t modulo = numbered.structure.modulo;
-  std::uint64_t inverse = 1;
-  while (inverse * step_of_blocks(numbered.structure) % modulo != 1) {
-    ++inverse;
-  }
+  const std::uint64_t inverse = inverse_of(step_of_blocks(numbered.structure), modulo);
   std::vector<std::vector<SetIndex::Block>> runs;
   for (const SlicedBlock& block : numbered.blocks) {
     const std::uint64_t place = (std::uint64_t{block.constants.shift} + naming) * inverse % modulo;

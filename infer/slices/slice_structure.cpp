@@ -499,6 +499,14 @@ std::uint64_t address_of(std::uint64_t place, std::span<const unsigned> bits) {
   return address;
 }
 
+std::uint64_t inverse_of(std::uint64_t number, std::uint64_t modulo) {
+  std::uint64_t inverse = 1;
+  while (inverse * number % modulo != 1 % modulo) {
+    ++inverse;
+  }
+  return inverse;
+}
+
 BlockConstants constants_of(const SliceStructure& structure, std::uint32_t slice, std::uint32_t digit_flips) {
   const auto rows = structure.row_masks.size();
   std::uint64_t shift = slice >> rows;

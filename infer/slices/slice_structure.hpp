@@ -39,6 +39,9 @@ struct SliceStructure {
   bool operator==(const SliceStructure&) const = default;
 };
 
+// What has to be multiplied by `number` to give 1 modulo `modulo`: numbers without a common divisor.
+[[nodiscard]] std::uint64_t inverse_of(std::uint64_t number, std::uint64_t modulo);
+
 // What a block adds: slices are named (rows ^ row_flips, sum of weights of digits ^ digit_flips + shift mod modulo).
 struct BlockConstants {
   std::uint32_t row_flips = 0;

@@ -108,6 +108,7 @@ std::optional<SortedSlice> claim_slices(Interrogator& device, CacheClaims& claim
   }
   if (found.structure && !tells_parts(*found.structure, claims)) {
     found.structure.reset();
+    found.numbered.reset();
     found.count.reset();
     found.why_no_count = found.why_no_structure = "lines of one slice have their homes in different parts";
   }

@@ -91,7 +91,7 @@ class SliceSetClaims {
       return std::nullopt;
     }
     claim_index(sets);
-    SliceLines lines = one_of_each_line(*device_, without_strangers(sectors_->front(), view), sets.line_bytes);
+    SliceLines lines = one_of_each_line(*device_, sectors_->front(), sets.line_bytes);
     return SortedSlice{.view = view, .sets = *std::move(found.sets), .lines = std::move(lines)};
   }
 

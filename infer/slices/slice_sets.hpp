@@ -31,7 +31,7 @@ struct SliceSets {
 struct SortedSlice {
   SliceView view = {};
   SliceSets sets = {};
-  SliceLines lines = {};  // all of the slice that are known: one offset of each, those of `sets` too
+  SliceLines lines = {};  // said to be of the slice: one offset of each, those of `sets` too
 };
 
 struct FoundSliceSets {

@@ -12,8 +12,8 @@ namespace gpuinfer::infer {
 namespace {
 
 // At the smallest size every line of a full store is followed, each by some ten questions that load all lines before
-// it: the asking grows with the square of the lines, and 1,024 take some ten million loads each time.
-constexpr std::uint64_t most_lines_of_smallest = 1024;
+// it: the asking grows with the square of the lines, and 1,200 take some 16 million loads each time.
+constexpr std::uint64_t most_lines_of_smallest = 1536;
 
 // At the largest only lines of samples of one size are followed, so the asking grows with the lines.
 constexpr std::uint64_t most_lines_of_largest = 8192;

@@ -271,11 +271,13 @@ SweepRule find_sweep_rule(Interrogator& device, RandomLines& lines, const StoreS
                           const SweepOrder& order, const model::CacheDescription& cache) {
   constexpr std::size_t most_runs = 8;
   constexpr std::size_t fewest_runs = 2;
-  constexpr std::size_t accesses = 2000;
+  constexpr std::size_t fewest_accesses = 2000;
   const Under small(device, smallest.circumstances());
   device.inquire("random loads while the store is full", "how many lines an access makes the pointer take");
   model::CacheDescription swept = cache;
   swept.store_lines = std::uint64_t{order.banks()} * order.lines_of_bank;
+  // The more lines, the longer the pointer takes to come by what tells one rule from another.
+  const std::size_t accesses = std::max(fewest_accesses, 8 * static_cast<std::size_t>(*swept.store_lines));
   std::vector<SweepRule> left = possible_rules(tags.policies, order);
   const std::size_t before = left.size();
   for (std::size_t run = 0; !left.empty() && (left.size() > 1 || run < fewest_runs) && run < most_runs; ++run) {

@@ -64,6 +64,27 @@ TEST(SweptStore, IsLookedForBeforeSetsWhereTheDeviceOffersSizes) {
   EXPECT_LT(finding.accesses, most_accesses);
 }
 
+// As through Vulkan, which offers no carve-out above 100 KB: the smallest store has seven times as many lines.
+TEST(SweptStore, IsFoundWhereNoSizeIsSmall) {
+  constexpr std::uint32_t most_kb = 100;
+  model::DeviceDescription large = published("h200");
+  model::CacheDescription& cache = large.caches.at("L1tex");
+  std::erase_if(cache.carveouts, [](const model::Carveout& each) { return each.carveout_kb > most_kb; });
+  cache.onset_bytes = cache.carveouts.back().onset_bytes;
+  cache.store_lines = cache.carveouts.back().store_lines;
+  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+  const auto device = probe::open_virtual(large, "virtual:h200", 1);
+  const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
+  SCOPED_TRACE(text_of(finding));
+  for (const char* leaf : {"ways", "index", "replacement", "store_lines", "sweep", "carveouts"}) {
+    EXPECT_TRUE(is_resolved(finding, leaf)) << leaf;
+  }
+  EXPECT_EQ(finding.cache.replacement, cache.replacement);
+  EXPECT_EQ(finding.cache.store_lines, cache.store_lines);
+  EXPECT_EQ(finding.cache.sweep, cache.sweep);
+  EXPECT_EQ(finding.cache.carveouts, cache.carveouts);
+}
+
 CacheFinding found_of(const model::CacheDescription& cache) {
   const auto device = device_of(cache);
   CacheFinding finding = infer_cache(*device, "L1tex", Settings{});

@@ -43,9 +43,10 @@ void add_device_options(Syntax& syntax, Devices devices) {
     syntax.value("device", device_value, what.c_str());
   }
   syntax
-      .value("carveout", "KB",
-             "kilobytes that each SM of a CUDA device sets aside as shared memory, of the memory that is its L1 too "
-             "(default: the least it can)")
+      .value(
+          "carveout", "KB",
+          "kilobytes that each SM of a GPU sets aside as shared memory, of the memory that is its L1 too (default: the "
+          "least over CUDA, the most over Vulkan)")
       .flag("identify",
             "keep the UUID and the serial number of a CUDA device in clear (default: a hash of the UUID alone)")
       .value("patience", "S",

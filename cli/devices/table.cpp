@@ -67,7 +67,8 @@ std::vector<OwnGpu> cuda_gpus() {
 }
 
 std::unique_ptr<model::Answerer> open_vulkan(const DeviceAddress& device, const DeviceRequest& request) {
-  return probe::open_vulkan({.device = number_of(device), .targets = request.targets});
+  return probe::open_vulkan(
+      {.device = number_of(device), .carveout_kb = request.carveout_kb, .targets = request.targets});
 }
 
 std::vector<ListedDevice> list_vulkan() {
@@ -263,7 +264,8 @@ constexpr std::array kinds{
                .gpus = vulkan_gpus,
                .examine = examine_vulkan,
                .after_failure = AfterFailure::open_again,
-               .is_of_a_host = true},
+               .is_of_a_host = true,
+               .takes_carveout = true},
     DeviceKind{.name = "host", .what = "this CPU", .open = open_host, .list = list_host, .is_of_a_host = true},
     DeviceKind{.name = "virtual",
                .rest = "NAME-or-FILE",

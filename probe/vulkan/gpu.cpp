@@ -16,7 +16,7 @@ namespace {
 
 // The list of one unit.
 struct Seat {
-  std::uint32_t first = 0;  // a multiple of the accesses of a chunk
+  std::uint32_t first = 0;
   std::uint32_t accesses = 0;
   std::uint32_t warm = 0;
 };
@@ -51,11 +51,9 @@ class Gpu::Device {
 
   [[nodiscard]] bool is_gpu() const { return made_.properties().is_gpu(); }
   [[nodiscard]] std::optional<std::uint32_t> units() const { return made_.units(); }
-  [[nodiscard]] std::uint64_t most_accesses() const { return std::uint64_t{made_.windows()} * made_.chunk_accesses(); }
-  // A question begins in a chunk of its own.
-  [[nodiscard]] std::uint64_t room_for(std::uint64_t accesses) const {
-    return (accesses + made_.chunk_accesses() - 1) / made_.chunk_accesses() * made_.chunk_accesses();
-  }
+  [[nodiscard]] Shape largest_shape() const { return made_.largest_shape(); }
+  [[nodiscard]] std::vector<Shape> smaller_shapes() const { return made_.smaller_shapes(); }
+  [[nodiscard]] std::uint64_t most_accesses() const { return std::uint64_t{windows} * made_.window_accesses(); }
   [[nodiscard]] std::uint64_t memory_bytes() const;
   [[nodiscard]] const Clock& clock() const { return clock_; }
 
@@ -150,7 +148,10 @@ Memory Gpu::Device::allocate(std::uint64_t bytes, vk::MemoryPropertyFlags wanted
   if (!type) {
     throw DeviceError(made_.source() + " has no memory of the kind that is needed; take another device");
   }
-  const vk::MemoryAllocateFlagsInfo with_address{.flags = vk::MemoryAllocateFlagBits::eDeviceAddress};
+  // Of its own memory: drivers lay out what may be shared in smaller pages, whose translations caches do not hold.
+  const vk::MemoryDedicatedAllocateInfo dedicated{.buffer = *made.buffer};
+  const vk::MemoryAllocateFlagsInfo with_address{.pNext = &dedicated,
+                                                 .flags = vk::MemoryAllocateFlagBits::eDeviceAddress};
   made.memory =
       made_.device().allocateMemory({.pNext = &with_address, .allocationSize = needs.size, .memoryTypeIndex = *type});
   made.buffer.bindMemory(*made.memory, 0);
@@ -165,8 +166,7 @@ void Gpu::Device::make_lists() {
   using Flag = vk::MemoryPropertyFlagBits;
   constexpr std::uint64_t alignment_bytes = 4096;  // of uniform buffers, at most 256
   header_bytes_ = (groups() * sizeof(Seat) + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-  const std::uint64_t chunk_bytes = made_.chunk_accesses() * word_bytes;
-  const std::uint64_t bytes = header_bytes_ + made_.windows() * chunk_bytes;
+  const std::uint64_t bytes = header_bytes_ + most_accesses() * word_bytes;
   upload_ = allocate(bytes, Flag::eHostVisible | Flag::eHostCoherent);
   download_ = allocate(bytes, Flag::eHostVisible | Flag::eHostCoherent | Flag::eHostCached);
   lists_ = allocate(bytes, Flag::eDeviceLocal);
@@ -182,7 +182,7 @@ void Gpu::Device::make_descriptors() {
                                              .offset = buffer_.address - zeros_.back().address,
                                              .range = texel_bytes_});
   const std::array sizes{
-      vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformBuffer, .descriptorCount = made_.windows() + 1},
+      vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformBuffer, .descriptorCount = windows + 2},
       vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformTexelBuffer, .descriptorCount = 1}};
   descriptor_pool_ = made_.device().createDescriptorPool({.flags = vk::DescriptorPoolCreateFlagBits::eFreeDescriptorSet,
                                                           .maxSets = 1,
@@ -191,19 +191,20 @@ void Gpu::Device::make_descriptors() {
   descriptors_ = std::move(vk::raii::DescriptorSets(
       made_.device(),
       {.descriptorPool = *descriptor_pool_, .descriptorSetCount = 1, .pSetLayouts = &*made_.set_layout()})[0]);
-  const std::uint64_t chunk_bytes = made_.chunk_accesses() * word_bytes;
-  std::vector<vk::DescriptorBufferInfo> windows;
-  for (std::uint64_t window = 0; window < made_.windows(); ++window) {
-    windows.push_back({.buffer = *lists_.buffer, .offset = header_bytes_ + window * chunk_bytes, .range = chunk_bytes});
+  const std::uint64_t window_bytes = made_.window_accesses() * word_bytes;
+  std::vector<vk::DescriptorBufferInfo> lists;
+  for (std::uint64_t window = 0; window < windows; ++window) {
+    lists.push_back({.buffer = *lists_.buffer, .offset = header_bytes_ + window * window_bytes, .range = window_bytes});
   }
+  const vk::DescriptorBufferInfo seats{.buffer = *lists_.buffer, .offset = 0, .range = groups() * sizeof(Seat)};
   const Memory& constants = zeros_.front();
   const vk::DescriptorBufferInfo bank{
       .buffer = *constants.buffer, .offset = constants_.address - constants.address, .range = constants_.bytes};
   made_.device().updateDescriptorSets({vk::WriteDescriptorSet{.dstSet = *descriptors_,
                                                               .dstBinding = 0,
-                                                              .descriptorCount = made_.windows(),
+                                                              .descriptorCount = windows,
                                                               .descriptorType = vk::DescriptorType::eUniformBuffer,
-                                                              .pBufferInfo = windows.data()},
+                                                              .pBufferInfo = lists.data()},
                                        vk::WriteDescriptorSet{.dstSet = *descriptors_,
                                                               .dstBinding = 1,
                                                               .descriptorCount = 1,
@@ -213,7 +214,12 @@ void Gpu::Device::make_descriptors() {
                                                               .dstBinding = 2,
                                                               .descriptorCount = 1,
                                                               .descriptorType = vk::DescriptorType::eUniformTexelBuffer,
-                                                              .pTexelBufferView = &*texels_}},
+                                                              .pTexelBufferView = &*texels_},
+                                       vk::WriteDescriptorSet{.dstSet = *descriptors_,
+                                                              .dstBinding = 3,
+                                                              .descriptorCount = 1,
+                                                              .descriptorType = vk::DescriptorType::eUniformBuffer,
+                                                              .pBufferInfo = &seats}},
                                       nullptr);
 }
 
@@ -312,7 +318,7 @@ std::uint64_t Gpu::Device::pack(std::span<const model::Question> questions, std:
                          .warm = static_cast<std::uint32_t>(warm.size())};
     std::uint32_t* const rest = std::ranges::transform(warm, list() + first, word_of).out;
     std::ranges::transform(record, rest, word_of);
-    first += room_for(accesses);
+    first += accesses;
   }
   return first;
 }
@@ -325,22 +331,27 @@ std::vector<Played> Gpu::Device::play(const Manner& manner, std::span<const mode
   }
   const vk::BufferCopy used{
       .srcOffset = 0, .dstOffset = 0, .size = header_bytes_ + pack(questions, units) * word_bytes};
+  const vk::raii::Pipeline& pipeline = doing(made_.source(), "be told to play", [&]() -> const vk::raii::Pipeline& {
+    return made_.play({.path = manner.path, .warm = manner.warm, .nothing = manner.nothing, .shape = manner.shape});
+  });
   submit("play accesses", [&] {
     commands_.copyBuffer(*upload_.buffer, *lists_.buffer, used);
+    commands_.fillBuffer(*results_.buffer, 0, used.size, 0);
     barrier();
     if (manner.new_l1) {
       dispatch(made_.set_aside(), {}, groups());
       barrier();
     }
     Launch launch{.begin = manner.reach.address,
-                  .seats = lists_.address,
+                  .list = lists_.address + header_bytes_,
                   .places = results_.address,
                   .latencies = results_.address + header_bytes_,
+                  .end = manner.reach.address + manner.reach.bytes,
                   .words = static_cast<std::uint32_t>(manner.reach.bytes / word_bytes),
-                  .to = made_.properties().is_gpu() ? longest : std::min(longest, made_.chunk_accesses())};
+                  .to = made_.properties().is_gpu() ? longest : std::min(longest, made_.window_accesses())};
     // Drivers that let a CPU play end loops after 65,535 turns, and a barrier is nothing to its caches.
-    for (; launch.from < longest; launch.from = std::exchange(launch.to, launch.to + made_.chunk_accesses())) {
-      dispatch(made_.play(manner.path, manner.nothing), launch, groups());
+    for (; launch.from < longest; launch.from = std::exchange(launch.to, launch.to + made_.window_accesses())) {
+      dispatch(pipeline, launch, groups());
       barrier();
     }
     commands_.copyBuffer(*results_.buffer, *download_.buffer, used);
@@ -389,8 +400,9 @@ model::DeviceFacts Gpu::Device::facts() const {
       {"clock_bits", std::to_string(clock_.bits)},
       {"clock_step_ticks", std::to_string(clock_.step_ticks)},
       {"place", made_.units() ? "the shader knows its SM" : "one workgroup, on a unit that is not known"},
-      {"list_transfer", "through uniform buffers into shared memory, latencies by atomics, every " +
-                            std::to_string(made_.chunk_accesses()) + " accesses"},
+      {"list_transfer",
+       "through uniform buffers, of ConstL1 by loads past L1; latencies by atomics, when shared memory "
+       "is full of them"},
   };
   return facts;
 }
@@ -401,7 +413,8 @@ model::DeviceFacts Gpu::facts() const { return device_->facts(); }
 bool Gpu::is_gpu() const { return device_->is_gpu(); }
 std::optional<std::uint32_t> Gpu::units() const { return device_->units(); }
 std::uint64_t Gpu::most_accesses() const { return device_->most_accesses(); }
-std::uint64_t Gpu::room_for(std::uint64_t accesses) const { return device_->room_for(accesses); }
+Shape Gpu::largest_shape() const { return device_->largest_shape(); }
+std::vector<Shape> Gpu::smaller_shapes() const { return device_->smaller_shapes(); }
 std::uint64_t Gpu::memory_bytes() const { return device_->memory_bytes(); }
 const Clock& Gpu::clock() const { return device_->clock(); }
 Reach Gpu::reach(LoadPath path) const { return device_->reach(path); }

@@ -13,6 +13,7 @@
 #include "probe/vulkan.hpp"
 #include "probe/vulkan/clock.hpp"
 #include "probe/vulkan/shaders.hpp"
+#include "probe/vulkan/shape.hpp"
 
 namespace gpuinfer::probe::vulkan {
 
@@ -25,6 +26,8 @@ struct Reach {
 // How questions are played.
 struct Manner {
   LoadPath path = LoadPath::global;
+  LoadPath warm = LoadPath::global;  // of the warm-up
+  Shape shape;
   Reach reach;
   bool new_l1 = false;   // all units run with little shared memory just before
   bool nothing = false;  // all is timed but the load
@@ -50,8 +53,11 @@ class Gpu {
   [[nodiscard]] bool is_gpu() const;
   // That questions can choose from; none: a workgroup runs somewhere.
   [[nodiscard]] std::optional<std::uint32_t> units() const;
-  // What a question of so many accesses takes of most_accesses().
-  [[nodiscard]] std::uint64_t room_for(std::uint64_t accesses) const;
+  // Takes nearly all the shared memory that a workgroup can have.
+  [[nodiscard]] Shape largest_shape() const;
+  // Others, which leave more to an L1 that is of one memory with it, the one that takes least of a unit first. Two
+  // workgroups find room on a unit. Empty: it is not known how many do.
+  [[nodiscard]] std::vector<Shape> smaller_shapes() const;
   // Of all questions that play together.
   [[nodiscard]] std::uint64_t most_accesses() const;
   // Of the memory on the device.

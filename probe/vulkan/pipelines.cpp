@@ -77,10 +77,12 @@ Features::Features(const vk::raii::PhysicalDevice& device) {
 
 std::vector<std::string> Features::missing() const {
   std::vector<std::string> names;
-  for (const auto& [is_there, name] : {std::pair(clock.shaderSubgroupClock, "shaderSubgroupClock"),
-                                       std::pair(of_version.bufferDeviceAddress, "bufferDeviceAddress"),
-                                       std::pair(known.features.shaderInt64, "shaderInt64"),
-                                       std::pair(of_version.scalarBlockLayout, "scalarBlockLayout")}) {
+  for (const auto& [is_there, name] :
+       {std::pair(clock.shaderSubgroupClock, "shaderSubgroupClock"),
+        std::pair(of_version.bufferDeviceAddress, "bufferDeviceAddress"),
+        std::pair(known.features.shaderInt64, "shaderInt64"),
+        std::pair(known.features.shaderUniformBufferArrayDynamicIndexing, "shaderUniformBufferArrayDynamicIndexing"),
+        std::pair(of_version.scalarBlockLayout, "scalarBlockLayout")}) {
     if (is_there == VK_FALSE) {
       names.emplace_back(name);
     }
@@ -91,7 +93,8 @@ std::vector<std::string> Features::missing() const {
 Properties::Properties(const vk::raii::PhysicalDevice& device) {
   known.pNext = &driver;
   driver.pNext = &id;
-  id.pNext = &units;  // stays as it is where the extension is not known
+  id.pNext = &subgroup;
+  subgroup.pNext = &units;  // stays as it is where the extension is not known
   (*device).getProperties2(&known, *device.getDispatcher());
 }
 
@@ -130,24 +133,32 @@ Pipelines::Pipelines(std::uint32_t number)
   });
 }
 
-// One chunk takes nearly all the shared memory there is, since what is between two chunks touches caches.
 void Pipelines::choose_sizes() {
   constexpr std::uint32_t spared_bytes = 1024;
   constexpr std::uint32_t granule_accesses = 64;
   const vk::PhysicalDeviceLimits& limits = properties_.known.properties.limits;
-  const std::uint32_t bytes =
-      std::min({limits.maxComputeSharedMemorySize - spared_bytes, limits.maxUniformBufferRange, 47U << 10U});
-  chunk_accesses_ = bytes / static_cast<std::uint32_t>(word_bytes) / granule_accesses * granule_accesses;
+  const auto accesses_in = [](std::uint32_t bytes) {
+    return bytes / static_cast<std::uint32_t>(word_bytes) / granule_accesses * granule_accesses;
+  };
+  largest_shape_.chunk_accesses = accesses_in(std::min(limits.maxComputeSharedMemorySize - spared_bytes, 47U << 10U));
+  window_accesses_ = accesses_in(std::min(limits.maxUniformBufferRange, 64U << 10U));
   constexpr std::uint32_t largest_constants = 64U << 10U;
   constant_bytes_ = std::bit_floor(std::min(limits.maxUniformBufferRange, largest_constants));
-  // One is the constants.
-  const std::uint32_t most_windows =
-      std::min(limits.maxPerStageDescriptorUniformBuffers, limits.maxDescriptorSetUniformBuffers) - 1;
-  constexpr std::uint32_t windows_per_unit = 4;
-  constexpr std::uint32_t fewest_windows = 16;
-  windows_ = features_.known.features.shaderUniformBufferArrayDynamicIndexing == VK_FALSE
-                 ? 1
-                 : std::min(most_windows, std::max(fewest_windows, windows_per_unit * units_.value_or(1)));
+}
+
+std::vector<Shape> Pipelines::smaller_shapes() const {
+  std::vector<Shape> shapes;
+  if (units_) {
+    const std::uint32_t unit_invocations = properties_.units.shaderWarpsPerSM * properties_.subgroup.subgroupSize;
+    const std::uint32_t invocations =
+        std::min(unit_invocations / 2, properties_.known.properties.limits.maxComputeWorkGroupInvocations);
+    for (std::uint64_t shared_bytes = 4U << 10U; shared_bytes < largest_shape_.shared_bytes(); shared_bytes *= 2) {
+      shapes.push_back({.invocations = invocations,
+                        .chunk_accesses = static_cast<std::uint32_t>(shared_bytes / word_bytes),
+                        .of_unit = 2});
+    }
+  }
+  return shapes;
 }
 
 void Pipelines::make_device() {
@@ -172,10 +183,7 @@ void Pipelines::make_device() {
   vk::PhysicalDeviceVulkan12Features of_version{
       .pNext = &clock, .scalarBlockLayout = VK_TRUE, .bufferDeviceAddress = VK_TRUE};
   const vk::PhysicalDeviceFeatures2 features{
-      .pNext = &of_version,
-      .features = {
-          .shaderUniformBufferArrayDynamicIndexing = features_.known.features.shaderUniformBufferArrayDynamicIndexing,
-          .shaderInt64 = VK_TRUE}};
+      .pNext = &of_version, .features = {.shaderUniformBufferArrayDynamicIndexing = VK_TRUE, .shaderInt64 = VK_TRUE}};
   std::vector<const char*> extensions{VK_KHR_SHADER_CLOCK_EXTENSION_NAME};
   if (units_) {
     extensions.push_back(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);
@@ -193,9 +201,14 @@ void Pipelines::make_device() {
 vk::raii::Pipeline Pipelines::pipeline(std::span<const std::uint32_t> code, const Key& key) const {
   const vk::raii::ShaderModule shader =
       device_.createShaderModule({.codeSize = code.size_bytes(), .pCode = code.data()});
-  const std::array<std::uint32_t, 5> constants{chunk_accesses_, windows_,
-                                               static_cast<std::uint32_t>(constant_bytes_ / (4 * word_bytes)),
-                                               static_cast<std::uint32_t>(key.first), key.second ? VK_TRUE : VK_FALSE};
+  const std::array<std::uint32_t, 8> constants{key.shape.invocations,
+                                               key.shape.chunk_accesses,
+                                               window_accesses_,
+                                               units_.value_or(1),
+                                               static_cast<std::uint32_t>(constant_bytes_ / word_bytes),
+                                               static_cast<std::uint32_t>(key.path),
+                                               key.nothing ? VK_TRUE : VK_FALSE,
+                                               static_cast<std::uint32_t>(key.warm)};
   std::array<vk::SpecializationMapEntry, constants.size()> entries;
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
     entries[i] = vk::SpecializationMapEntry{
@@ -205,11 +218,11 @@ vk::raii::Pipeline Pipelines::pipeline(std::span<const std::uint32_t> code, cons
                                               .pMapEntries = entries.data(),
                                               .dataSize = sizeof(constants),
                                               .pData = constants.data()};
-  return device_.createComputePipeline(nullptr, {.stage = {.stage = vk::ShaderStageFlagBits::eCompute,
-                                                           .module = *shader,
-                                                           .pName = "main",
-                                                           .pSpecializationInfo = &specialization},
-                                                 .layout = *layout_});
+  return device_.createComputePipeline(cache_, {.stage = {.stage = vk::ShaderStageFlagBits::eCompute,
+                                                          .module = *shader,
+                                                          .pName = "main",
+                                                          .pSpecializationInfo = &specialization},
+                                                .layout = *layout_});
 }
 
 void Pipelines::make_pipelines() {
@@ -219,23 +232,27 @@ void Pipelines::make_pipelines() {
                                           .descriptorCount = count,
                                           .stageFlags = vk::ShaderStageFlagBits::eCompute};
   };
-  const std::array bindings{binding(0, vk::DescriptorType::eUniformBuffer, windows_),
-                            binding(1, vk::DescriptorType::eUniformBuffer, 1),
-                            binding(2, vk::DescriptorType::eUniformTexelBuffer, 1)};
+  const std::array bindings{
+      binding(0, vk::DescriptorType::eUniformBuffer, windows), binding(1, vk::DescriptorType::eUniformBuffer, 1),
+      binding(2, vk::DescriptorType::eUniformTexelBuffer, 1), binding(3, vk::DescriptorType::eUniformBuffer, 1)};
   set_layout_ = device_.createDescriptorSetLayout(
       {.bindingCount = static_cast<std::uint32_t>(bindings.size()), .pBindings = bindings.data()});
   const vk::PushConstantRange launch{
       .stageFlags = vk::ShaderStageFlagBits::eCompute, .offset = 0, .size = sizeof(Launch)};
   layout_ = device_.createPipelineLayout(
       {.setLayoutCount = 1, .pSetLayouts = &*set_layout_, .pushConstantRangeCount = 1, .pPushConstantRanges = &launch});
-  for (const LoadPath path : {LoadPath::global, LoadPath::past_l1, LoadPath::constant, LoadPath::texel}) {
-    for (const bool nothing : {false, true}) {
-      plays_.emplace(Key{path, nothing}, pipeline(play_shader(units_.has_value()), {path, nothing}));
-    }
+  cache_ = device_.createPipelineCache({});
+  read_clock_ = pipeline(clock_shader(), {});
+  set_aside_ = pipeline(set_aside_shader(), {});
+  stream_ = pipeline(stream_shader(), {});
+}
+
+const vk::raii::Pipeline& Pipelines::play(const Key& key) {
+  auto made = plays_.find(key);
+  if (made == plays_.end()) {
+    made = plays_.emplace(key, pipeline(play_shader(units_.has_value()), key)).first;
   }
-  read_clock_ = pipeline(clock_shader());
-  set_aside_ = pipeline(set_aside_shader());
-  stream_ = pipeline(stream_shader());
+  return made->second;
 }
 
 }  // namespace gpuinfer::probe::vulkan

@@ -14,17 +14,20 @@
 #include "probe/device_failures.hpp"
 #include "probe/vulkan.hpp"
 #include "probe/vulkan/shaders.hpp"
+#include "probe/vulkan/shape.hpp"
 
 namespace gpuinfer::probe::vulkan {
 
-inline constexpr std::size_t word_bytes = sizeof(std::uint32_t);
+// Uniform buffers that hold the lists of a launch, as play.comp counts them: no device binds fewer.
+inline constexpr std::uint32_t windows = 8;
 
 // What the shaders are told, in their order.
 struct Launch {
   std::uint64_t begin = 0;
-  std::uint64_t seats = 0;
+  std::uint64_t list = 0;
   std::uint64_t places = 0;
   std::uint64_t latencies = 0;
+  std::uint64_t end = 0;
   std::uint32_t words = 0;
   std::uint32_t zero = 0;
   std::uint32_t from = 0;
@@ -56,6 +59,7 @@ struct Properties {
   vk::PhysicalDeviceProperties2 known;
   vk::PhysicalDeviceDriverProperties driver;
   vk::PhysicalDeviceIDProperties id;
+  vk::PhysicalDeviceSubgroupProperties subgroup;
   vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV units;
 };
 
@@ -64,7 +68,7 @@ struct Properties {
 
 // A call of Vulkan; its errors come as a sentence, in a DeviceError.
 template <class Call>
-auto doing(const std::string& source, const std::string& what, Call call) {
+decltype(auto) doing(const std::string& source, const std::string& what, Call call) {
   try {
     return call();
   } catch (const vk::DeviceLostError&) {
@@ -77,11 +81,21 @@ auto doing(const std::string& source, const std::string& what, Call call) {
   }
 }
 
-// A device with all shaders compiled for it, and nothing carried out yet.
+// A device with the shaders for it, and nothing carried out yet.
 class Pipelines {
  public:
   // Throws DeviceUnavailable, DeviceError.
   explicit Pipelines(std::uint32_t number);
+
+  // A shader that plays.
+  struct Key {
+    LoadPath path = LoadPath::global;
+    LoadPath warm = LoadPath::global;  // of the warm-up
+    bool nothing = false;              // all is timed but the load
+    Shape shape;
+
+    auto operator<=>(const Key&) const = default;
+  };
 
   [[nodiscard]] const std::string& source() const { return source_; }
   [[nodiscard]] const vk::raii::PhysicalDevice& physical() const { return physical_; }
@@ -90,26 +104,30 @@ class Pipelines {
   [[nodiscard]] std::uint32_t queue_family() const { return queue_family_; }
   // That shaders can tell apart.
   [[nodiscard]] std::optional<std::uint32_t> units() const { return units_; }
-  // In shared memory at a time.
-  [[nodiscard]] std::uint32_t chunk_accesses() const { return chunk_accesses_; }
-  // Chunks of lists that can be bound.
-  [[nodiscard]] std::uint32_t windows() const { return windows_; }
+  // Takes nearly all the shared memory that a workgroup can have.
+  [[nodiscard]] const Shape& largest_shape() const { return largest_shape_; }
+  // Others, which leave more of a common memory to L1, the one that sets least aside first. Two workgroups find room on
+  // a unit. Empty: it is not known how many do.
+  [[nodiscard]] std::vector<Shape> smaller_shapes() const;
+  // Of the lists, in one of the uniform buffers that hold them.
+  [[nodiscard]] std::uint32_t window_accesses() const { return window_accesses_; }
   [[nodiscard]] std::uint64_t constant_bytes() const { return constant_bytes_; }
 
   [[nodiscard]] const vk::raii::DescriptorSetLayout& set_layout() const { return set_layout_; }
   [[nodiscard]] const vk::raii::PipelineLayout& layout() const { return layout_; }
-  [[nodiscard]] const vk::raii::Pipeline& play(LoadPath path, bool nothing) const { return plays_.at({path, nothing}); }
+  // Compiled when it is asked for.
+  [[nodiscard]] const vk::raii::Pipeline& play(const Key& key);
+  // What the driver keeps of all that was compiled, in a form of its own.
+  [[nodiscard]] std::vector<std::uint8_t> compiled() const { return cache_.getData(); }
   [[nodiscard]] const vk::raii::Pipeline& read_clock() const { return read_clock_; }
   [[nodiscard]] const vk::raii::Pipeline& set_aside() const { return set_aside_; }
   [[nodiscard]] const vk::raii::Pipeline& stream() const { return stream_; }
 
  private:
-  using Key = std::pair<LoadPath, bool>;  // a path, with or without the load
-
   void choose_sizes();
   void make_device();
   void make_pipelines();
-  [[nodiscard]] vk::raii::Pipeline pipeline(std::span<const std::uint32_t> code, const Key& key = {}) const;
+  [[nodiscard]] vk::raii::Pipeline pipeline(std::span<const std::uint32_t> code, const Key& key) const;
 
   std::string source_;
   vk::raii::Context context_;
@@ -118,13 +136,14 @@ class Pipelines {
   Properties properties_;
   Features features_;
   std::optional<std::uint32_t> units_;
-  std::uint32_t chunk_accesses_ = 0;
-  std::uint32_t windows_ = 0;
+  Shape largest_shape_;
+  std::uint32_t window_accesses_ = 0;
   std::uint64_t constant_bytes_ = 0;
   std::uint32_t queue_family_ = 0;
   vk::raii::Device device_ = nullptr;
   vk::raii::DescriptorSetLayout set_layout_ = nullptr;
   vk::raii::PipelineLayout layout_ = nullptr;
+  vk::raii::PipelineCache cache_ = nullptr;
   std::map<Key, vk::raii::Pipeline> plays_;
   vk::raii::Pipeline read_clock_ = nullptr;
   vk::raii::Pipeline set_aside_ = nullptr;

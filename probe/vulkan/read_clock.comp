@@ -14,9 +14,10 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Cell { uint 
 // As in play.comp.
 layout(push_constant, scalar) uniform Launch {
   uint64_t begin;
-  uint64_t seats;
+  uint64_t list;
   uint64_t places;
   uint64_t latencies;
+  uint64_t end;
   uint words;
   uint zero;
   uint from;

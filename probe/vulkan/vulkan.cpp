@@ -13,9 +13,11 @@
 
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
+#include "model/provenance.hpp"
 #include "probe/device_failures.hpp"
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/refusals.hpp"
+#include "probe/vulkan/carveouts.hpp"
 #include "probe/vulkan/gpu.hpp"
 #include "probe/vulkan/pipelines.hpp"
 
@@ -71,13 +73,21 @@ class VulkanProbe final : public model::Answerer {
 
   void offer(const Target& target);
   [[nodiscard]] gpu::Emptying plan_of(Emptying emptying) const;
+  void find_carveouts(std::optional<std::uint32_t> asked_kb);
+  // The longest contiguous array of which nothing misses when it is loaded once more.
+  [[nodiscard]] std::uint64_t bytes_that_fit(const Offer& offer, const vulkan::Shape& shape);
+  [[nodiscard]] vulkan::Manner manner_of(const Offer& offer, const model::Question& question) const;
   // What the clock costs on this path. Throws DeviceUnavailable where the clock is too coarse for a load.
   [[nodiscard]] float time_nothing(const Target& target, const vulkan::Reach& reach);
   void try_states(Offer& offer);
 
   // Each on a unit of its own. Throws TransientError where that cannot be had, time and again; but what keeps the state
   // is tried once.
-  [[nodiscard]] std::vector<vulkan::Played> play(const Offer& offer, std::span<const model::Question> questions);
+  [[nodiscard]] std::vector<vulkan::Played> play(const Offer& offer, std::span<const model::Question> questions) {
+    return play(offer, manner_of(offer, questions.front()), questions);
+  }
+  [[nodiscard]] std::vector<vulkan::Played> play(const Offer& offer, const vulkan::Manner& manner,
+                                                 std::span<const model::Question> questions);
   [[nodiscard]] bool is_played_in_parts(const model::Question& question) const {
     return question.warm.size() + question.record.size() > most_accesses_of_part();
   }
@@ -87,6 +97,8 @@ class VulkanProbe final : public model::Answerer {
                                         vulkan::Played played) const;
   [[nodiscard]] std::vector<std::uint32_t> units_for(const Offer& offer, std::span<const model::Question> questions);
   [[nodiscard]] std::size_t together(const Offer& offer, std::span<const model::Question> questions) const;
+  // Of the first questions, as many as their lists have room at a time.
+  [[nodiscard]] std::size_t with_room(const Offer& offer, std::span<const model::Question> questions) const;
   // That come before a question which begins so.
   [[nodiscard]] std::uint64_t flood_accesses(const Offer& offer, StartState state) const;
   [[nodiscard]] std::optional<std::string> why_refused(const model::Question& question) const;
@@ -94,6 +106,8 @@ class VulkanProbe final : public model::Answerer {
   vulkan::Gpu gpu_;
   model::DeviceFacts facts_;
   std::map<std::string, Offer, std::less<>> offers_;
+  vulkan::Shape shape_;                               // where questions ask for no carve-out
+  std::map<std::uint32_t, vulkan::Shape> carveouts_;  // by KB
   std::optional<vulkan::Reach> streamed_;
   std::uint32_t last_unit_ = home_unit;
 };
@@ -102,7 +116,8 @@ bool is_asked(const VulkanOptions& options, std::string_view name) {
   return options.targets.empty() || std::ranges::find(options.targets, name) != options.targets.end();
 }
 
-VulkanProbe::VulkanProbe(const VulkanOptions& options) : gpu_(options), facts_(gpu_.facts()) {
+VulkanProbe::VulkanProbe(const VulkanOptions& options)
+    : gpu_(options), facts_(gpu_.facts()), shape_(gpu_.largest_shape()) {
   const vulkan::Reach reach = gpu_.reach(LoadPath::global);
   facts_.buffer = {.bytes = reach.bytes, .address = model::Address{reach.address}};
   for (const Target& target : all_targets) {
@@ -114,6 +129,83 @@ VulkanProbe::VulkanProbe(const VulkanOptions& options) : gpu_(options), facts_(g
       }
     }
   }
+  find_carveouts(options.carveout_kb);
+}
+
+void VulkanProbe::find_carveouts(std::optional<std::uint32_t> asked_kb) {
+  for (const auto& [name, offer] : offers_) {
+    if (offer.target.emptying == Emptying::barrier && !offer.refusals.contains(StartState::clean)) {
+      facts_.warm_targets.push_back(name);
+    }
+  }
+  if (!facts_.warm_targets.empty()) {
+    const Offer& carved = offers_.find(facts_.warm_targets.front())->second;
+    std::vector<vulkan::Shape> shapes = gpu_.smaller_shapes();
+    shapes.push_back(shape_);
+    std::vector<vulkan::Fit> fits;
+    for (const vulkan::Shape& shape : shapes) {
+      fits.push_back({.shape = shape, .bytes = bytes_that_fit(carved, shape)});
+    }
+    carveouts_ = vulkan::carveouts_of(fits);
+  }
+  if (carveouts_.empty() && !asked_kb) {
+    return;
+  }
+  const auto chosen = carveouts_.lower_bound(asked_kb.value_or(0));
+  if (chosen == carveouts_.end()) {
+    throw InputError(facts_.source + " cannot set aside " + std::to_string(*asked_kb) + " KB as shared memory; " +
+                     (carveouts_.empty() ? "leave out --carveout"
+                                         : "ask for at most " + std::to_string(carveouts_.rbegin()->first)));
+  }
+  const auto& [kb, shape] = asked_kb ? *chosen : *carveouts_.rbegin();
+  shape_ = shape;
+  facts_.provenance[std::string(model::carveout_fact)] = std::to_string(kb);
+  for (const auto& [each_kb, each] : carveouts_) {
+    facts_.shared_memories_kb.push_back(each_kb);
+  }
+}
+
+std::uint64_t VulkanProbe::bytes_that_fit(const Offer& offer, const vulkan::Shape& shape) {
+  constexpr std::uint64_t stride_bytes = 64;  // no more than a line of any L1
+  const auto latencies_of = [&](std::uint64_t bytes, std::uint64_t passes) {
+    model::Question question{.target = std::string(offer.target.name),
+                             .state = StartState::clean,
+                             .warm = {},
+                             .record = model::repeated(model::cold_pass(0, bytes, stride_bytes), passes)};
+    vulkan::Manner manner = manner_of(offer, question);
+    manner.shape = shape;
+    return play(offer, manner, {&question, 1}).front().latency_cycles;
+  };
+  constexpr std::uint64_t fits_anyhow_bytes = 1024;
+  constexpr std::uint64_t step_bytes = 512;
+  constexpr std::uint64_t most_bytes = 1U << 20U;
+  // What is loaded for the first time may come from further away.
+  static_cast<void>(latencies_of(fits_anyhow_bytes, 1));
+  const std::vector<float> few = latencies_of(fits_anyhow_bytes, 4);
+  const auto [hit, miss] = std::tuple(std::ranges::min(few), few.front());
+  const auto fits = [&](std::uint64_t bytes) {
+    constexpr std::ptrdiff_t stray = 2;
+    const std::vector<float> latencies = latencies_of(bytes, 2);
+    return std::count_if(latencies.begin() + std::ssize(latencies) / 2, latencies.end(),
+                         [&](float latency) { return latency > (hit + miss) / 2; }) <= stray;
+  };
+  std::uint64_t fitting = fits_anyhow_bytes;
+  for (std::uint64_t too_many = most_bytes; too_many - fitting > step_bytes;) {
+    const std::uint64_t middle = (fitting + too_many) / 2 / step_bytes * step_bytes;
+    (fits(middle) ? fitting : too_many) = middle;
+  }
+  return fitting;
+}
+
+vulkan::Manner VulkanProbe::manner_of(const Offer& offer, const model::Question& question) const {
+  const auto& warm_target = question.circumstances.warm_target;
+  const auto& kb = question.circumstances.shared_memory_kb;
+  return {.path = offer.target.path,
+          .warm = warm_target ? offers_.find(*warm_target)->second.target.path : offer.target.path,
+          .shape = kb ? carveouts_.at(*kb) : shape_,
+          .reach = offer.reach,
+          .new_l1 = question.state == StartState::clean,
+          .nothing = false};
 }
 
 // A buffer of its own is several times what the last cache of any GPU holds, as far as there is memory.
@@ -170,7 +262,8 @@ float VulkanProbe::time_nothing(const Target& target, const vulkan::Reach& reach
                                  .warm = {},
                                  .record = model::AccessSequence(times)};
   std::vector<float> latencies =
-      gpu_.play({.path = target.path, .reach = reach, .nothing = true}, {&question, 1}, {&home_unit, 1})
+      gpu_.play({.path = target.path, .warm = target.path, .shape = shape_, .reach = reach, .nothing = true},
+                {&question, 1}, {&home_unit, 1})
           .front()
           .latency_cycles;
   const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
@@ -192,10 +285,18 @@ void VulkanProbe::try_states(Offer& offer) {
         return played.was_alone ? std::optional(std::move(played.latency_cycles)) : std::nullopt;
       },
       .everywhere =
-          [&](const model::Question& question) {
+          [&](model::Question question) {
+            std::vector<model::Question> all;
+            for (std::uint32_t unit = 0; unit < gpu_.units().value_or(1); ++unit) {
+              question.circumstances.unit = model::ComputeUnit{unit};
+              all.push_back(question);
+            }
             std::vector<gpu::Latencies> latencies;
-            for (auto& played : play(offer, std::vector<model::Question>(gpu_.units().value_or(1), question))) {
-              latencies.push_back(std::move(played.latency_cycles));
+            while (latencies.size() < all.size()) {
+              const auto left = std::span<const model::Question>(all).subspan(latencies.size());
+              for (auto& played : play(offer, left.first(with_room(offer, left)))) {
+                latencies.push_back(std::move(played.latency_cycles));
+              }
             }
             return latencies;
           }};
@@ -229,11 +330,10 @@ std::vector<std::uint32_t> VulkanProbe::units_for(const Offer& offer, std::span<
   return units;
 }
 
-std::vector<vulkan::Played> VulkanProbe::play(const Offer& offer, std::span<const model::Question> questions) {
+std::vector<vulkan::Played> VulkanProbe::play(const Offer& offer, const vulkan::Manner& manner,
+                                              std::span<const model::Question> questions) {
   constexpr int tries = 8;
   const StartState state = questions.front().state;
-  const vulkan::Manner manner{
-      .path = offer.target.path, .reach = offer.reach, .new_l1 = state == StartState::clean, .nothing = false};
   const std::vector<std::uint32_t> units = units_for(offer, questions);
   const gpu::Emptying plan = plan_of(offer.target.emptying);
   const std::vector<model::Question> flooded =
@@ -270,10 +370,14 @@ std::size_t VulkanProbe::together(const Offer& offer, std::span<const model::Que
   const std::size_t most = gpu::batch_size(questions, *gpu_.units(), [&](const model::Question& question) {
     return is_played_in_parts(question) || why_refused(question).has_value();
   });
+  return with_room(offer, questions.first(most));
+}
+
+std::size_t VulkanProbe::with_room(const Offer& offer, std::span<const model::Question> questions) const {
   std::size_t count = 0;
-  for (std::uint64_t room = gpu_.most_accesses(); count < most; ++count) {
-    const std::uint64_t needed = gpu_.room_for(questions[count].warm.size() + questions[count].record.size() +
-                                               flood_accesses(offer, questions.front().state));
+  for (std::uint64_t room = gpu_.most_accesses(); count < questions.size(); ++count) {
+    const std::uint64_t needed =
+        questions[count].warm.size() + questions[count].record.size() + flood_accesses(offer, questions.front().state);
     if (needed > room) {
       break;
     }
@@ -293,6 +397,10 @@ std::optional<std::string> VulkanProbe::why_refused(const model::Question& quest
   }
   if (auto refusal = model::refusal_of(facts_, question)) {
     return refusal;
+  }
+  if (const auto& asked = question.circumstances;
+      question.state != StartState::clean && (asked.warm_target || asked.shared_memory_kb)) {
+    return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";
   }
   if (is_played_in_parts(question) && refusals.contains(StartState::keep)) {
     return "a question of " + std::to_string(question.warm.size() + question.record.size()) +

@@ -2,7 +2,7 @@
 gpuinfer_test(no_vulkan SOURCES no_vulkan_test.cpp "${PROJECT_SOURCE_DIR}/probe/vulkan/no_vulkan.cpp" LIBRARIES
               gpuinfer::model)
 if(GPUINFER_HAVE_VULKAN)
-  gpuinfer_test(vulkan SOURCES vulkan_clock_test.cpp vulkan_test.cpp LIBRARIES gpuinfer::vulkan)
+  gpuinfer_test(vulkan SOURCES vulkan_carveouts_test.cpp vulkan_clock_test.cpp vulkan_test.cpp LIBRARIES gpuinfer::vulkan)
   add_executable(vulkan_pipelines vulkan_pipelines.cpp)
   gpuinfer_warnings(vulkan_pipelines)
   target_include_directories(vulkan_pipelines SYSTEM PRIVATE "${GPUINFER_VULKAN_INCLUDE}")

@@ -21,18 +21,19 @@ SKIPPED = 77
 DRIVERS = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("radeon_icd*.json"))
 # GCN 4, GCN 5, the same for data centres, RDNA 1, RDNA 2 and RDNA 3.
 FAMILIES = ("POLARIS10", "VEGA10", "VEGA20", "NAVI10", "NAVI21", "GFX1100")
-# In the order in which the pipelines are made: each with its load and without.
+# In the order in which the pipelines are made, after all others: each with its load and without.
 LOADS = (
     ("global", r"(global|flat)_load_(dword|b32) (?!.*\bglc\b)"),
     ("past L1", r"(global|flat)_load_(dword|b32) .*\bglc\b"),
-    ("constant", r"buffer_load_(dword|b32) "),
+    ("constant", r"s_buffer_load_(dword|b32) "),
     ("texel", r"buffer_load_format_x "),
 )
 
 CLOCK = re.compile(r"s_memtime |s_getreg_b32 .*SHADER_CYCLES")
 LOAD = re.compile(r"(global|flat|buffer|image|scratch)_|s_buffer_load")
 WAITS_FOR_VALUE = re.compile(r"s_waitcnt .*vmcnt\(0\)")
-WAITS_FOR_CLOCK = re.compile(r"s_waitcnt .*lgkmcnt\(0\)")
+WAITS_FOR_SCALAR = re.compile(r"s_waitcnt .*lgkmcnt\(0\)")
+WAITS_FOR_CLOCK = WAITS_FOR_SCALAR
 
 
 def faults(code, load):
@@ -53,7 +54,8 @@ def faults(code, load):
     before, after = timed[: loads[0]], timed[loads[0] + 1 :]
     if code[clocks[0]].startswith("s_memtime") and not any(WAITS_FOR_CLOCK.match(each) for each in before):
         yield "loads before the first clock was read"
-    if not any(WAITS_FOR_VALUE.match(each) for each in after):
+    waits = WAITS_FOR_SCALAR if timed[loads[0]].startswith("s_") else WAITS_FOR_VALUE
+    if not any(waits.match(each) for each in after):
         yield "reads the second clock before the value is there"
 
 
@@ -80,6 +82,7 @@ class Order(unittest.TestCase):
         for family in FAMILIES:
             code = self.compiled(family)
             self.assertGreaterEqual(len(code), 2 * len(LOADS), family)
+            code = code[-2 * len(LOADS) :]
             for number, (path, load) in enumerate(LOADS):
                 for nothing in (False, True):
                     with self.subTest(family=family, path=path, nothing=nothing):
@@ -105,6 +108,9 @@ class Checker(unittest.TestCase):
         self.assert_found("instead of one", without("global_load_dword v4, v[12:13], off"))
         self.assert_found("instead of one", [each + " glc" if "load" in each else each for each in self.RIGHT])
         self.assert_found("1 times", self.RIGHT[1:])
+        scalar = [each.replace("global_load_dword v4, v[12:13], off", "s_buffer_load_dword s4, s[12:15], s6") for each in self.RIGHT]
+        self.assertIn("second clock before the value", " ".join(faults(scalar, LOADS[2][1])))
+        self.assertEqual(list(faults([each.replace("vmcnt", "lgkmcnt") for each in scalar], LOADS[2][1])), [])
         self.assertIn("nothing is timed", " ".join(faults(self.RIGHT, None)))
 
 

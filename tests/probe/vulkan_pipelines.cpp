@@ -1,14 +1,27 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fstream>
 #include <iostream>
 
 #include "probe/vulkan/pipelines.hpp"
 
 // Compiles all shaders for vulkan:0, which may be no more than a compiler, and carries out none. For
 // vulkan_isa_test.py: a driver prints their machine code.
-int main() {
+int main(int count, char** words) {
   try {
-    const gpuinfer::probe::vulkan::Pipelines pipelines(0);
+    using gpuinfer::probe::vulkan::LoadPath;
+    gpuinfer::probe::vulkan::Pipelines pipelines(0);
+    for (const LoadPath path : {LoadPath::global, LoadPath::past_l1, LoadPath::constant, LoadPath::texel}) {
+      for (const bool nothing : {false, true}) {
+        static_cast<void>(
+            pipelines.play({.path = path, .warm = path, .nothing = nothing, .shape = pipelines.largest_shape()}));
+      }
+    }
+    if (count > 1) {
+      const std::vector<std::uint8_t> compiled = pipelines.compiled();
+      std::ofstream(words[1], std::ios::binary)
+          .write(reinterpret_cast<const char*>(compiled.data()), static_cast<std::streamsize>(compiled.size()));
+    }
     std::cout << pipelines.physical().getProperties().deviceName.data() << '\n';
     return 0;
   } catch (const gpuinfer::Error& error) {

@@ -45,7 +45,8 @@ struct VulkanHealth {
 // The fine-grained probe (Mei & Chu 2014, listing 4) as a compute shader, on any GPU with VK_KHR_shader_clock. Targets:
 // L1tex (global loads), Texture (a uniform texel buffer), ConstL1 (a uniform buffer, indexed), L2 (global loads that
 // pass the first level by). What the clock itself costs is measured for each target and taken off. Where the shader can
-// know the unit that runs it (VK_NV_shader_sm_builtins), questions choose theirs and clean ones go out together; elsewhere one workgroup plays, and where is not known. Where workgroups with more
+// know the unit that runs it (VK_NV_shader_sm_builtins), questions choose theirs, clean ones go out together, and all
+// units contend for places of L2; elsewhere one workgroup plays, and where is not known. Where workgroups with more
 // shared memory find a smaller L1, questions of L1tex and Texture choose a carve-out. A state that was tried on this
 // device and not reached is refused, as are offsets outside the buffer or no multiple of 4. Throws DeviceUnavailable
 // when there is no such device, it lacks what the probe needs, or the program was built without Vulkan; InputError for

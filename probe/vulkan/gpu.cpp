@@ -47,6 +47,7 @@ class Gpu::Device {
   [[nodiscard]] Reach zeros(std::uint64_t bytes);
   [[nodiscard]] std::vector<Played> play(const Manner& manner, std::span<const model::Question> questions,
                                          std::span<const std::uint32_t> units);
+  [[nodiscard]] std::vector<float> contend(const Reach& reach, std::span<const std::uint64_t> offsets);
   void stream_through(const Reach& reach);
 
   [[nodiscard]] bool is_gpu() const { return made_.properties().is_gpu(); }
@@ -371,6 +372,36 @@ std::vector<Played> Gpu::Device::play(const Manner& manner, std::span<const mode
   return all;
 }
 
+std::vector<float> Gpu::Device::contend(const Reach& reach, std::span<const std::uint64_t> offsets) {
+  constexpr std::size_t most_offsets = 2048;  // of a launch, as contend.comp has them
+  std::vector<float> times;
+  while (times.size() < offsets.size()) {
+    const auto part = offsets.subspan(times.size(), std::min(most_offsets, offsets.size() - times.size()));
+    std::ranges::transform(part, list(),
+                           [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); });
+    const vk::BufferCopy used{.srcOffset = 0, .dstOffset = 0, .size = header_bytes_ + part.size() * word_bytes};
+    submit("contend for places", [&] {
+      commands_.copyBuffer(*upload_.buffer, *lists_.buffer, used);
+      commands_.fillBuffer(*results_.buffer, 0, used.size, 0);
+      barrier();
+      dispatch(made_.contend(),
+               {.begin = reach.address,
+                .list = lists_.address + header_bytes_,
+                .places = results_.address,
+                .latencies = results_.address + header_bytes_,
+                .words = static_cast<std::uint32_t>(part.size())},
+               groups());
+      barrier();
+      commands_.copyBuffer(*results_.buffer, *download_.buffer, used);
+      barrier();
+    });
+    for (std::size_t pair = 0; pair < part.size() / 2; ++pair) {
+      times.insert(times.end(), 2, static_cast<float>(latencies()[pair] / groups()));
+    }
+  }
+  return times;
+}
+
 void Gpu::Device::stream_through(const Reach& reach) {
   constexpr std::uint32_t groups = 4096;
   submit("read a stream", [&] {
@@ -422,6 +453,9 @@ Reach Gpu::allocate(std::uint64_t bytes) { return device_->zeros(bytes); }
 std::vector<Played> Gpu::play(const Manner& manner, std::span<const model::Question> questions,
                               std::span<const std::uint32_t> units) {
   return device_->play(manner, questions, units);
+}
+std::vector<float> Gpu::contend(const Reach& reach, std::span<const std::uint64_t> offsets) {
+  return device_->contend(reach, offsets);
 }
 void Gpu::stream_through(const Reach& reach) { device_->stream_through(reach); }
 

@@ -73,6 +73,10 @@ class Gpu {
   [[nodiscard]] std::vector<Played> play(const Manner& manner, std::span<const model::Question> questions,
                                          std::span<const std::uint32_t> units);
 
+  // Has all units add zero atomically to words at both places of a pair of offsets, pair after pair. For each offset,
+  // the cycles that a unit took for its part of the pair, on an average. Units are known.
+  [[nodiscard]] std::vector<float> contend(const Reach& reach, std::span<const std::uint64_t> offsets);
+
   // Reads all of it with all units, past the first level.
   void stream_through(const Reach& reach);
 

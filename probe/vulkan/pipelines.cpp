@@ -243,6 +243,7 @@ void Pipelines::make_pipelines() {
       {.setLayoutCount = 1, .pSetLayouts = &*set_layout_, .pushConstantRangeCount = 1, .pPushConstantRanges = &launch});
   cache_ = device_.createPipelineCache({});
   read_clock_ = pipeline(clock_shader(), {});
+  contend_ = pipeline(contend_shader(), {});
   set_aside_ = pipeline(set_aside_shader(), {});
   stream_ = pipeline(stream_shader(), {});
 }

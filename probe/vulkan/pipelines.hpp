@@ -120,6 +120,7 @@ class Pipelines {
   // What the driver keeps of all that was compiled, in a form of its own.
   [[nodiscard]] std::vector<std::uint8_t> compiled() const { return cache_.getData(); }
   [[nodiscard]] const vk::raii::Pipeline& read_clock() const { return read_clock_; }
+  [[nodiscard]] const vk::raii::Pipeline& contend() const { return contend_; }
   [[nodiscard]] const vk::raii::Pipeline& set_aside() const { return set_aside_; }
   [[nodiscard]] const vk::raii::Pipeline& stream() const { return stream_; }
 
@@ -146,6 +147,7 @@ class Pipelines {
   vk::raii::PipelineCache cache_ = nullptr;
   std::map<Key, vk::raii::Pipeline> plays_;
   vk::raii::Pipeline read_clock_ = nullptr;
+  vk::raii::Pipeline contend_ = nullptr;
   vk::raii::Pipeline set_aside_ = nullptr;
   vk::raii::Pipeline stream_ = nullptr;
 };

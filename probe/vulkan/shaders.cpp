@@ -6,6 +6,9 @@ namespace gpuinfer::probe::vulkan {
 namespace {
 
 // What glslc writes.
+constexpr std::uint32_t contend[] =
+#include <contend.inc>
+    ;
 constexpr std::uint32_t play[] =
 #include <play.inc>
     ;
@@ -29,6 +32,7 @@ std::span<const std::uint32_t> play_shader(bool knows_unit) {
 }
 
 std::span<const std::uint32_t> clock_shader() { return read_clock; }
+std::span<const std::uint32_t> contend_shader() { return contend; }
 std::span<const std::uint32_t> set_aside_shader() { return set_aside; }
 std::span<const std::uint32_t> stream_shader() { return stream; }
 

@@ -19,6 +19,7 @@ enum class LoadPath : std::uint32_t {
 // `knows_unit`: for devices with VK_NV_shader_sm_builtins.
 [[nodiscard]] std::span<const std::uint32_t> play_shader(bool knows_unit);
 [[nodiscard]] std::span<const std::uint32_t> clock_shader();
+[[nodiscard]] std::span<const std::uint32_t> contend_shader();
 [[nodiscard]] std::span<const std::uint32_t> set_aside_shader();
 [[nodiscard]] std::span<const std::uint32_t> stream_shader();
 

@@ -232,6 +232,9 @@ void VulkanProbe::offer(const Target& target) {
   std::string& told = facts_.provenance["clock_cycles"];
   told += (told.empty() ? "" : ", ") + std::string(target.name) + " " + model::whole_text(made.nothing_cycles);
   try_states(made);
+  if (target.emptying == Emptying::streaming && gpu_.units()) {
+    facts_.contended_targets.emplace_back(target.name);
+  }
   offers_.emplace(target.name, std::move(made));
 }
 
@@ -461,6 +464,10 @@ std::vector<model::Answer> VulkanProbe::ask(std::span<const model::Question> que
       continue;
     }
     const Offer& offer = offers_.find(left.front().target)->second;
+    if (left.front().circumstances.contended_pairs) {
+      answers.push_back({.latency_cycles = gpu_.contend(offer.reach, left.front().record), .refusal = std::nullopt});
+      continue;
+    }
     if (is_played_in_parts(left.front())) {
       answers.push_back(answer_in_parts(offer, left.front()));
       continue;

@@ -142,8 +142,9 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
   const auto simulator = model::CacheSimulator::make(model::one_set(*cache.replacement, ways), seed);
   constexpr double left = 52;
   constexpr double cell = 24;
-  Drawing drawing;
-  drawing.text(0, 14, "access", small);
+  Drawing letters;
+  letters.text(0, 14, "access", small);
+  std::map<Colour, std::string> cells;
   std::vector<std::string> lines(ways);
   Figure figure{
       .title = "A set at work",
@@ -155,7 +156,7 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
     const model::AccessEvent event = simulator->step(model::Address{accesses[i]}, model::AccessKind::load);
     const double x = left + cell * static_cast<double>(i);
     const bool is_hit = event.outcome == model::Outcome::hit;
-    drawing.text(x + cell / 2, 14, line_name(accesses[i]),
+    letters.text(x + cell / 2, 14, line_name(accesses[i]),
                  {.colour = is_hit ? Colour::good : Colour::ink, .is_bold = true, .anchor = Anchor::middle});
     if (event.way) {
       lines.at(*event.way) = line_name(accesses[i]);
@@ -163,22 +164,25 @@ std::optional<Figure> eviction_figure(const model::CacheDescription& cache) {
     for (std::uint32_t way = 0; way < ways; ++way) {
       const double y = 22 + cell * way;
       const bool is_touched = event.way == way;
-      drawing.box(x, y, cell, cell,
-                  {.fill = !is_touched ? Colour::fill
-                           : is_hit    ? Colour::good_tint
-                                       : Colour::bad_tint,
-                   .stroke = Colour::edge});
-      drawing.text(x + cell / 2, y + 16, lines[way], {.is_bold = is_touched, .anchor = Anchor::middle});
+      const Colour touched = is_hit ? Colour::good_tint : Colour::bad_tint;
+      cells[is_touched ? touched : Colour::fill] += cell_path(x, y, cell, cell);
+      letters.text(x + cell / 2, y + 16, lines[way], {.is_bold = is_touched, .anchor = Anchor::middle});
     }
     const std::string left_line = event.victim_address ? line_name(number_of(*event.victim_address)) : "";
-    drawing.text(x + cell / 2, 22 + cell * ways + 14, left_line, {.colour = Colour::bad, .anchor = Anchor::middle});
+    letters.text(x + cell / 2, 22 + cell * ways + 14, left_line, {.colour = Colour::bad, .anchor = Anchor::middle});
     figure.table.rows.push_back({std::to_string(i + 1), line_name(accesses[i]), is_hit ? "hit" : "miss",
                                  event.way ? std::to_string(*event.way) : "not placed", left_line});
   }
   for (std::uint32_t way = 0; way < ways; ++way) {
-    drawing.text(0, 22 + cell * way + 16, fmt::format("way {}", way), small);
+    letters.text(0, 22 + cell * way + 16, fmt::format("way {}", way), small);
   }
-  drawing.text(0, 22 + cell * ways + 14, "evicted", small);
+  letters.text(0, 22 + cell * ways + 14, "evicted", small);
+  Drawing drawing;
+  for (const auto& [colour, boxes] : cells) {
+    drawing.path(boxes, {.fill = colour, .stroke = Colour::edge});
+  }
+  drawing.add(letters, 0, 0);
+  drawing.reach(left + cell * static_cast<double>(accesses.size()), 22 + cell * ways);
   figure.is_narrow = drawing.width() < 560;
   figure.drawing = std::move(drawing);
   return figure;

@@ -79,7 +79,7 @@ TEST(DeviceKinds, OnlySomeTakeACarveOut) {
     FAIL();
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "--carveout: goes with cuda:N or ssh:HOST:DEVICE, and virtual:gtx780 is none; leave it out");
+                 "--carveout: goes with cuda:N, vulkan:N or ssh:HOST:DEVICE, and virtual:gtx780 is none; leave it out");
   }
 }
 

@@ -73,7 +73,7 @@ std::vector<std::size_t> column_order(const SliceDistances& distances, bool has_
   return order;
 }
 
-// The most cycles of each shade: as many cells have each.
+// The most cycles of each shade: as many cells have each, as far as there are enough.
 std::array<double, levels> shades_of(const SliceDistances& distances) {
   std::vector<double> all;
   for (const std::vector<double>& row : distances.cycles) {
@@ -82,7 +82,7 @@ std::array<double, levels> shades_of(const SliceDistances& distances) {
   std::ranges::sort(all);
   std::array<double, levels> most{};
   for (std::size_t level = 0; level < levels; ++level) {
-    most.at(level) = all[(level + 1) * all.size() / levels - 1];
+    most.at(level) = all[std::max<std::size_t>((level + 1) * all.size() / levels, 1) - 1];
   }
   return most;
 }

@@ -64,6 +64,32 @@ Returns soon_after(const ReadTraces& all, std::uint64_t bytes, bool other_half) 
   return returns;
 }
 
+// Of recordings of all loads since the cache was empty, but for the first one at most: the first loads of granules of
+// so many bytes. Misses bring no others.
+Returns first_loads(const ReadTraces& all, std::uint64_t bytes) {
+  Returns firsts;
+  for (const ReadTrace& read : all.traces) {
+    const model::Question& question = read.trace->question;
+    if (!read.trace->start_is_known || question.state != model::StartState::clean || question.warm.size() > 1) {
+      continue;
+    }
+    std::unordered_set<std::uint64_t> loaded;
+    const auto granule_of = [&](std::uint64_t offset) { return (all.address_of_buffer + offset) / bytes; };
+    for (const std::uint64_t offset : question.warm) {
+      all.loop.step();
+      loaded.insert(granule_of(offset));
+    }
+    for (std::size_t i = 0; i < question.record.size(); ++i) {
+      all.loop.step();
+      if (loaded.insert(granule_of(question.record[i])).second && read.readings[i] != Reading::unclear) {
+        ++firsts.loads;
+        firsts.missed += read.readings[i] == Reading::miss ? 1U : 0U;
+      }
+    }
+  }
+  return firsts;
+}
+
 }  // namespace
 
 bool state_levels(const TraceLevels& levels, const RecordedLeaves& leaves) {
@@ -98,11 +124,20 @@ FillSize find_fill(const ReadTraces& all, const RecordedLeaves& leaves) {
     is_confirmed = other.loads > 0 && share_of_misses / 2 > may_miss &&
                    1 - binomial_upper_tail(other.missed + 1, other.loads, share_of_misses / 2) < believable_by_chance;
   }
-  fill.is_known = is_confirmed && is_larger_refuted;
+  const Returns firsts = first_loads(all, fill.bytes);
+  const std::size_t first_hits = firsts.loads - firsts.missed;
+  const bool do_firsts_hit = binomial_upper_tail(first_hits, firsts.loads, most_misread) < unbelievable;
+  fill.is_known = is_confirmed && is_larger_refuted && !do_firsts_hit;
   const std::string bytes = std::to_string(fill.bytes);
   if (fill.is_known) {
     leaves.cache().sector_bytes = fill.bytes;
     leaves.resolve("sector_bytes");
+  } else if (is_larger_refuted && do_firsts_hit) {
+    leaves.open(
+        "sector_bytes", EvidenceStatus::ambiguous,
+        std::to_string(first_hits) + " of " + std::to_string(firsts.loads) +
+            " loads hit what was not loaded before: more was loaded, or in another order, than the recording says",
+        "a recording of all loads in their order", {bytes});
   } else {
     leaves.open("sector_bytes", EvidenceStatus::ambiguous,
                 is_larger_refuted ? "fills bring at most " + bytes + " bytes; hardly any two loads lie closer than that"

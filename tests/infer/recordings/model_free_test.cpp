@@ -123,6 +123,23 @@ TEST_F(ModelFree, LoadsAFillApartTellAtMostHowMuchItBrings) {
   EXPECT_FALSE(finding_.cache.sector_bytes);
 }
 
+// As a chase in another order looks: of two words that lie next to each other the second hits, but so do many first
+// ones.
+TEST_F(ModelFree, HitsOfWhatWasNotLoadedTellThatTheOrderIsAnother) {
+  model::Trace& trace = traces_.emplace_back();
+  trace.question.state = model::StartState::clean;
+  ReadTrace& read = all_.traces.emplace_back(ReadTrace{.trace = &trace, .readings = {}});
+  for (std::uint64_t offset = 0; offset < 4096; offset += 4) {
+    trace.question.record.push_back(offset);
+    read.readings.push_back(offset % 16 == 8 ? Reading::miss : Reading::hit);
+  }
+  const FillSize fill = find_fill(all_, leaves_);
+  EXPECT_FALSE(fill.is_known);
+  EXPECT_FALSE(finding_.cache.sector_bytes);
+  EXPECT_NE(leaves_["sector_bytes"].reason.find("256 of 512 loads hit what was not loaded before"), std::string::npos)
+      << leaves_["sector_bytes"].reason;
+}
+
 TEST(Classify, WarmIsWhatOnlyGoesBack) {
   model::Trace trace;
   trace.question = {.target = "L1tex", .state = model::StartState::clean, .warm = {0, 64}, .record = {64, 0, 64}};

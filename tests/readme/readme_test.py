@@ -33,6 +33,8 @@ WRITTEN_FILE = re.compile(r"(?:-o|--record) (\S+)")
 # `folder/file` and [link](file); the schema is no path.
 NAMED_PATH = re.compile(r"`(?!gpuinfer/1`)([\w.-]+/[\w./-]*)`|\]\(([\w./-]+)\)")
 
+# How many times longer a command may take, as of a program under sanitizers.
+PATIENCE = int(os.environ.get("GPUINFER_TEST_PATIENCE", "1"))
 PROGRAM = None
 
 
@@ -62,7 +64,7 @@ class Commands(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=120 * PATIENCE,
             check=False,
         )
 

@@ -182,12 +182,12 @@ std::uint64_t VulkanProbe::bytes_that_fit(const Offer& offer, const vulkan::Shap
   // What is loaded for the first time may come from further away.
   static_cast<void>(latencies_of(fits_anyhow_bytes, 1));
   const std::vector<float> few = latencies_of(fits_anyhow_bytes, 4);
-  const auto [hit, miss] = std::tuple(std::ranges::min(few), few.front());
+  const float limit = (std::ranges::min(few) + few.front()) / 2;
   const auto fits = [&](std::uint64_t bytes) {
     constexpr std::ptrdiff_t stray = 2;
     const std::vector<float> latencies = latencies_of(bytes, 2);
     return std::count_if(latencies.begin() + std::ssize(latencies) / 2, latencies.end(),
-                         [&](float latency) { return latency > (hit + miss) / 2; }) <= stray;
+                         [&](float latency) { return latency > limit; }) <= stray;
   };
   std::uint64_t fitting = fits_anyhow_bytes;
   for (std::uint64_t too_many = most_bytes; too_many - fitting > step_bytes;) {

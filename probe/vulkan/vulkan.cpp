@@ -47,10 +47,6 @@ constexpr std::array all_targets{
     Target{"L2", LoadPath::past_l1, Emptying::streaming},
 };
 
-// Played at a time: less than 100 ms, even of misses, so that no driver takes the GPU for hung and no display stands
-// still. Longer questions are played in parts where the state is kept from one to the next.
-constexpr std::uint64_t longest_part = 1U << 17U;
-
 // Where nothing but one unit may touch what is measured, it is always this one.
 constexpr std::uint32_t home_unit = 0;
 
@@ -91,7 +87,9 @@ class VulkanProbe final : public model::Answerer {
   [[nodiscard]] bool is_played_in_parts(const model::Question& question) const {
     return question.warm.size() + question.record.size() > most_accesses_of_part();
   }
-  [[nodiscard]] std::uint64_t most_accesses_of_part() const { return std::min(longest_part, gpu_.most_accesses() / 2); }
+  // Played at a time: less than 100 ms, even of misses, so that no driver takes the GPU for hung and no display stands
+  // still. Longer questions are played in parts where the state is kept from one to the next.
+  [[nodiscard]] std::uint64_t most_accesses_of_part() const { return gpu_.most_accesses() / 2; }
   [[nodiscard]] model::Answer answer_in_parts(const Offer& offer, const model::Question& question);
   [[nodiscard]] model::Answer answer_of(const Offer& offer, const model::Question& question,
                                         vulkan::Played played) const;

@@ -148,14 +148,15 @@ void Pipelines::choose_sizes() {
 
 std::vector<Shape> Pipelines::smaller_shapes() const {
   std::vector<Shape> shapes;
+  constexpr std::uint32_t of_unit = 2;
   if (units_) {
     const std::uint32_t unit_invocations = properties_.units.shaderWarpsPerSM * properties_.subgroup.subgroupSize;
     const std::uint32_t invocations =
-        std::min(unit_invocations / 2, properties_.known.properties.limits.maxComputeWorkGroupInvocations);
+        std::min(unit_invocations / of_unit, properties_.known.properties.limits.maxComputeWorkGroupInvocations);
     for (std::uint64_t shared_bytes = 4U << 10U; shared_bytes < largest_shape_.shared_bytes(); shared_bytes *= 2) {
       shapes.push_back({.invocations = invocations,
                         .chunk_accesses = static_cast<std::uint32_t>(shared_bytes / word_bytes),
-                        .of_unit = 2});
+                        .of_unit = of_unit});
     }
   }
   return shapes;

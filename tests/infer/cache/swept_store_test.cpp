@@ -47,14 +47,18 @@ TEST(SweptStore, TheL1OfAnH200IsFoundAsItWasByHand) {
   }
 }
 
+void take_size(model::CacheDescription& cache, const model::Carveout& size) {
+  cache.onset_bytes = size.onset_bytes;
+  cache.store_lines = size.store_lines;
+  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+}
+
 // At the largest size as well, and at once: what looks like sets there is none, and takes 60 million loads to search.
 TEST(SweptStore, IsLookedForBeforeSetsWhereTheDeviceOffersSizes) {
   constexpr std::size_t most_accesses = 12'000'000;
   model::DeviceDescription largest = published("h200");
   model::CacheDescription& cache = largest.caches.at("L1tex");
-  cache.onset_bytes = cache.carveouts.front().onset_bytes;
-  cache.store_lines = cache.carveouts.front().store_lines;
-  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+  take_size(cache, cache.carveouts.front());
   const auto device = probe::open_virtual(largest, "virtual:h200", 1);
   const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
   SCOPED_TRACE(text_of(finding));
@@ -70,9 +74,7 @@ TEST(SweptStore, IsFoundWhereNoSizeIsSmall) {
   model::DeviceDescription large = published("h200");
   model::CacheDescription& cache = large.caches.at("L1tex");
   std::erase_if(cache.carveouts, [](const model::Carveout& each) { return each.carveout_kb > most_kb; });
-  cache.onset_bytes = cache.carveouts.back().onset_bytes;
-  cache.store_lines = cache.carveouts.back().store_lines;
-  cache.capacity_bytes = *cache.store_lines * *cache.line_bytes;
+  take_size(cache, cache.carveouts.back());
   const auto device = probe::open_virtual(large, "virtual:h200", 1);
   const CacheFinding finding = infer_cache(*device, "L1tex", Settings{});
   SCOPED_TRACE(text_of(finding));

@@ -18,8 +18,9 @@ struct Fit {
 };
 
 // Carve-outs in KB, each with the shape of the largest chunk that leads to it. The largest L1 is beside the most shared
-// memory that leaves it as it is; what is missing from the others is shared memory too. Empty where all L1s are of one
-// size, or less is missing than workgroups take.
-[[nodiscard]] std::map<std::uint32_t, Shape> carveouts_of(std::span<const Fit> fits);
+// memory that leaves it as it is; what is missing from the others is shared memory too. As many workgroups of each
+// shape find room on a unit as possible, up to `most_of_unit`: all that they take together is set aside. Empty where
+// all L1s are of one size, or less is missing than even one workgroup takes.
+[[nodiscard]] std::map<std::uint32_t, Shape> carveouts_of(std::span<const Fit> fits, std::uint32_t most_of_unit);
 
 }  // namespace gpuinfer::probe::vulkan

@@ -52,8 +52,7 @@ class Gpu::Device {
 
   [[nodiscard]] bool is_gpu() const { return made_.properties().is_gpu(); }
   [[nodiscard]] std::optional<std::uint32_t> units() const { return made_.units(); }
-  [[nodiscard]] Shape largest_shape() const { return made_.largest_shape(); }
-  [[nodiscard]] std::vector<Shape> smaller_shapes() const { return made_.smaller_shapes(); }
+  [[nodiscard]] const std::vector<Shape>& shapes() const { return made_.shapes(); }
   [[nodiscard]] std::uint64_t most_accesses() const { return std::uint64_t{windows} * made_.window_accesses(); }
   [[nodiscard]] std::uint64_t memory_bytes() const;
   [[nodiscard]] const Clock& clock() const { return clock_; }
@@ -432,8 +431,9 @@ model::DeviceFacts Gpu::Device::facts() const {
       {"clock_step_ticks", std::to_string(clock_.step_ticks)},
       {"place", made_.units() ? "the shader knows its SM" : "one workgroup, on a unit that is not known"},
       {"list_transfer",
-       "through uniform buffers, of ConstL1 by loads past L1; latencies by atomics, when shared memory "
-       "is full of them"},
+       "through uniform buffers, of ConstL1 by loads past L1; latencies by atomics, when registers or shared memory "
+       "are "
+       "full of them"},
   };
   return facts;
 }
@@ -444,8 +444,7 @@ model::DeviceFacts Gpu::facts() const { return device_->facts(); }
 bool Gpu::is_gpu() const { return device_->is_gpu(); }
 std::optional<std::uint32_t> Gpu::units() const { return device_->units(); }
 std::uint64_t Gpu::most_accesses() const { return device_->most_accesses(); }
-Shape Gpu::largest_shape() const { return device_->largest_shape(); }
-std::vector<Shape> Gpu::smaller_shapes() const { return device_->smaller_shapes(); }
+const std::vector<Shape>& Gpu::shapes() const { return device_->shapes(); }
 std::uint64_t Gpu::memory_bytes() const { return device_->memory_bytes(); }
 const Clock& Gpu::clock() const { return device_->clock(); }
 Reach Gpu::reach(LoadPath path) const { return device_->reach(path); }

@@ -53,11 +53,9 @@ class Gpu {
   [[nodiscard]] bool is_gpu() const;
   // That questions can choose from; none: a workgroup runs somewhere.
   [[nodiscard]] std::optional<std::uint32_t> units() const;
-  // Takes nearly all the shared memory that a workgroup can have.
-  [[nodiscard]] Shape largest_shape() const;
-  // Others, which leave more to an L1 that is of one memory with it, the one that takes least of a unit first. Two
-  // workgroups find room on a unit. Empty: it is not known how many do.
-  [[nodiscard]] std::vector<Shape> smaller_shapes() const;
+  // What workgroups can be like, the one that leaves most to an L1 first. The last takes nearly all the shared memory
+  // that a workgroup can have; it is the only one where units are not known.
+  [[nodiscard]] const std::vector<Shape>& shapes() const;
   // Of all questions that play together.
   [[nodiscard]] std::uint64_t most_accesses() const;
   // Of the memory on the device.

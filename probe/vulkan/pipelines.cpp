@@ -140,26 +140,19 @@ void Pipelines::choose_sizes() {
   const auto accesses_in = [](std::uint32_t bytes) {
     return bytes / static_cast<std::uint32_t>(word_bytes) / granule_accesses * granule_accesses;
   };
-  largest_shape_.chunk_accesses = accesses_in(std::min(limits.maxComputeSharedMemorySize - spared_bytes, 47U << 10U));
   window_accesses_ = accesses_in(std::min(limits.maxUniformBufferRange, 64U << 10U));
   constexpr std::uint32_t largest_constants = 64U << 10U;
   constant_bytes_ = std::bit_floor(std::min(limits.maxUniformBufferRange, largest_constants));
-}
-
-std::vector<Shape> Pipelines::smaller_shapes() const {
-  std::vector<Shape> shapes;
-  constexpr std::uint32_t of_unit = 2;
+  Shape largest{.chunk_accesses = accesses_in(std::min(limits.maxComputeSharedMemorySize - spared_bytes, 47U << 10U))};
   if (units_) {
     const std::uint32_t unit_invocations = properties_.units.shaderWarpsPerSM * properties_.subgroup.subgroupSize;
-    const std::uint32_t invocations =
-        std::min(unit_invocations / of_unit, properties_.known.properties.limits.maxComputeWorkGroupInvocations);
-    for (std::uint64_t shared_bytes = 4U << 10U; shared_bytes < largest_shape_.shared_bytes(); shared_bytes *= 2) {
-      shapes.push_back({.invocations = invocations,
-                        .chunk_accesses = static_cast<std::uint32_t>(shared_bytes / word_bytes),
-                        .of_unit = of_unit});
+    largest.invocations = std::min(unit_invocations / most_of_unit, limits.maxComputeWorkGroupInvocations);
+    for (std::uint32_t accesses = std::bit_ceil(largest.invocations); accesses < largest.chunk_accesses;
+         accesses *= 2) {
+      shapes_.push_back({.invocations = largest.invocations, .chunk_accesses = accesses});
     }
   }
-  return shapes;
+  shapes_.push_back(largest);
 }
 
 void Pipelines::make_device() {

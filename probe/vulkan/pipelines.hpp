@@ -104,11 +104,8 @@ class Pipelines {
   [[nodiscard]] std::uint32_t queue_family() const { return queue_family_; }
   // That shaders can tell apart.
   [[nodiscard]] std::optional<std::uint32_t> units() const { return units_; }
-  // Takes nearly all the shared memory that a workgroup can have.
-  [[nodiscard]] const Shape& largest_shape() const { return largest_shape_; }
-  // Others, which leave more of a common memory to L1, the one that sets least aside first. Two workgroups find room on
-  // a unit. Empty: it is not known how many do.
-  [[nodiscard]] std::vector<Shape> smaller_shapes() const;
+  // As Gpu has them.
+  [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   // Of the lists, in one of the uniform buffers that hold them.
   [[nodiscard]] std::uint32_t window_accesses() const { return window_accesses_; }
   [[nodiscard]] std::uint64_t constant_bytes() const { return constant_bytes_; }
@@ -137,7 +134,7 @@ class Pipelines {
   Properties properties_;
   Features features_;
   std::optional<std::uint32_t> units_;
-  Shape largest_shape_;
+  std::vector<Shape> shapes_;
   std::uint32_t window_accesses_ = 0;
   std::uint64_t constant_bytes_ = 0;
   std::uint32_t queue_family_ = 0;

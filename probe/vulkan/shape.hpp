@@ -10,15 +10,15 @@ namespace gpuinfer::probe::vulkan {
 
 inline constexpr std::size_t word_bytes = sizeof(std::uint32_t);
 
+// Workgroups that find room on a unit; fewer where one takes too many registers.
+inline constexpr std::uint32_t most_of_unit = 2;
+
 // A workgroup that plays. The shared memory that it takes, times the workgroups that find room on a unit, is what a
 // driver may set aside of a memory that shared memory and L1 have in common.
 struct Shape {
-  std::uint32_t invocations = 1;      // of which one plays
-  std::uint32_t chunk_accesses = 64;  // whose latencies are in shared memory at a time
-  std::uint32_t of_unit = 1;          // that find room on a unit, at least
+  std::uint32_t invocations = 1;      // of which one plays; the others' registers keep its latencies
+  std::uint32_t chunk_accesses = 64;  // whose latencies are in shared memory at a time, not fewer than invocations
 
-  // In all workgroups that find room.
-  [[nodiscard]] std::uint64_t set_aside_bytes() const { return of_unit * shared_bytes(); }
   [[nodiscard]] std::uint64_t shared_bytes() const { return std::uint64_t{chunk_accesses} * word_bytes; }
   auto operator<=>(const Shape&) const = default;
 };

@@ -115,7 +115,7 @@ bool is_asked(const VulkanOptions& options, std::string_view name) {
 }
 
 VulkanProbe::VulkanProbe(const VulkanOptions& options)
-    : gpu_(options), facts_(gpu_.facts()), shape_(gpu_.largest_shape()) {
+    : gpu_(options), facts_(gpu_.facts()), shape_(gpu_.shapes().back()) {
   const vulkan::Reach reach = gpu_.reach(LoadPath::global);
   facts_.buffer = {.bytes = reach.bytes, .address = model::Address{reach.address}};
   for (const Target& target : all_targets) {
@@ -138,13 +138,11 @@ void VulkanProbe::find_carveouts(std::optional<std::uint32_t> asked_kb) {
   }
   if (!facts_.warm_targets.empty()) {
     const Offer& carved = offers_.find(facts_.warm_targets.front())->second;
-    std::vector<vulkan::Shape> shapes = gpu_.smaller_shapes();
-    shapes.push_back(shape_);
     std::vector<vulkan::Fit> fits;
-    for (const vulkan::Shape& shape : shapes) {
+    for (const vulkan::Shape& shape : gpu_.shapes()) {
       fits.push_back({.shape = shape, .bytes = bytes_that_fit(carved, shape)});
     }
-    carveouts_ = vulkan::carveouts_of(fits);
+    carveouts_ = vulkan::carveouts_of(fits, vulkan::most_of_unit);
   }
   if (carveouts_.empty() && !asked_kb) {
     return;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model/errors.hpp"
+#include "probe/vulkan/gpu.hpp"
 
 // On whatever Vulkan shows; lavapipe of Debian's mesa-vulkan-drivers is a device everywhere.
 namespace gpuinfer::probe {
@@ -93,6 +94,28 @@ TEST_F(Vulkan, EveryRecordedLoadHasALatency) {
   EXPECT_TRUE(are_most_above_zero(kept.latency_cycles));
   EXPECT_TRUE(std::ranges::all_of(kept.latency_cycles, [](float latency) { return latency >= 0; }));
   EXPECT_LT(median(kept.latency_cycles), 2000);
+}
+
+// As on a GPU whose units are known, of which a CPU has none.
+TEST_F(Vulkan, RegistersOfOtherInvocationsKeepLatencies) {
+  vulkan::Gpu gpu({.device = 0, .targets = {}});
+  constexpr vulkan::Shape shape{.invocations = 32, .chunk_accesses = 48};
+  // The second list ends within a chunk, and the first has more than all registers keep.
+  const std::vector<Question> questions{
+      {.target = "L1tex", .state = StartState::keep, .warm = {0, 128, 256}, .record = model::AccessSequence(1'500, 64)},
+      {.target = "L1tex", .state = StartState::keep, .warm = {}, .record = model::AccessSequence(41, 64)}};
+  constexpr std::uint32_t any_unit = 0;
+  for (const Question& question : questions) {
+    const vulkan::Played played = gpu.play({.path = vulkan::LoadPath::global,
+                                            .warm = vulkan::LoadPath::global,
+                                            .shape = shape,
+                                            .reach = gpu.reach(vulkan::LoadPath::global)},
+                                           {&question, 1}, {&any_unit, 1})
+                                      .front();
+    EXPECT_EQ(played.accesses, question.warm.size() + question.record.size());
+    EXPECT_EQ(played.latency_cycles.size(), question.record.size());
+    EXPECT_TRUE(std::ranges::all_of(played.latency_cycles, [](float latency) { return latency > 0; }));
+  }
 }
 
 // As far as a state is kept, which on a CPU it is.

@@ -43,14 +43,14 @@ struct VulkanHealth {
 [[nodiscard]] std::vector<std::string> vulkan_targets();
 
 // The fine-grained probe (Mei & Chu 2014, listing 4) as a compute shader, on any GPU with VK_KHR_shader_clock. Targets:
-// L1tex (global loads), Texture (a uniform texel buffer), ConstL1 (a uniform buffer, indexed), L2 (global loads that
-// pass the first level by). What the clock itself costs is measured for each target and taken off. Where the shader can
-// know the unit that runs it (VK_NV_shader_sm_builtins), questions choose theirs, clean ones go out together, and all
-// units contend for places of L2; elsewhere one workgroup plays, and where is not known. Where workgroups with more
-// shared memory find a smaller L1, questions of L1tex and Texture choose a carve-out. A state that was tried on this
-// device and not reached is refused, as are offsets outside the buffer or no multiple of 4. Throws DeviceUnavailable
-// when there is no such device, it lacks what the probe needs, or the program was built without Vulkan; InputError for
-// a carve-out that it does not have.
+// L1tex (global loads), Texture (a uniform texel buffer), Texture2D (an image), ConstL1 (a uniform buffer, indexed), L2
+// (global loads that pass the first level by), Shared (workloads in shared memory). What the clock itself costs is
+// measured for each target and taken off. Where the shader can know the unit that runs it (VK_NV_shader_sm_builtins),
+// questions choose theirs, clean ones go out together, and all units contend for places of L2; elsewhere one workgroup
+// plays, and where is not known. Where workgroups with more shared memory find a smaller L1, questions of L1tex and
+// Texture choose a carve-out. A state that was tried on this device and not reached is refused, as are offsets outside
+// the buffer or no multiple of 4. Throws DeviceUnavailable when there is no such device, it lacks what the probe needs,
+// or the program was built without Vulkan; InputError for a carve-out that it does not have.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_vulkan(const VulkanOptions& options);
 
 }  // namespace gpuinfer::probe

@@ -6,10 +6,13 @@
 #include <array>
 #include <bit>
 #include <iterator>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "probe/vulkan/pipelines.hpp"
+#include "probe/vulkan/raster_image.hpp"
+#include "probe/vulkan/texel_places.hpp"
 
 namespace gpuinfer::probe::vulkan {
 namespace {
@@ -49,12 +52,18 @@ class Gpu::Device {
                                          std::span<const std::uint32_t> units);
   [[nodiscard]] std::vector<float> contend(const Reach& reach, std::span<const std::uint64_t> offsets);
   void stream_through(const Reach& reach);
+  [[nodiscard]] std::vector<std::uint32_t> places_of_texels();
+  [[nodiscard]] std::vector<std::vector<std::uint64_t>> load_shared(std::span<const model::SharedLoads> batch,
+                                                                    bool nothing);
 
   [[nodiscard]] bool is_gpu() const { return made_.properties().is_gpu(); }
   [[nodiscard]] std::optional<std::uint32_t> units() const { return made_.units(); }
   [[nodiscard]] const std::vector<Shape>& shapes() const { return made_.shapes(); }
   [[nodiscard]] std::uint64_t most_accesses() const { return std::uint64_t{windows} * made_.window_accesses(); }
   [[nodiscard]] std::uint64_t memory_bytes() const;
+  [[nodiscard]] std::uint64_t shared_bytes() const {
+    return made_.properties().known.properties.limits.maxComputeSharedMemorySize;
+  }
   [[nodiscard]] const Clock& clock() const { return clock_; }
 
  private:
@@ -99,6 +108,7 @@ class Gpu::Device {
   Reach constants_;
   std::uint64_t texel_bytes_ = 0;
   vk::raii::BufferView texels_ = nullptr;
+  std::optional<RasterImage> raster_;
   Clock clock_;
 };
 
@@ -109,7 +119,14 @@ Gpu::Device::Device(const VulkanOptions& options) : made_(options.device) {
   });
   constants_ = zeros(made_.constant_bytes());
   buffer_ = zeros(options.buffer_bytes);
-  doing(made_.source(), "be opened", [this] { make_descriptors(); });
+  doing(made_.source(), "be opened", [this] {
+    raster_.emplace(made_);
+    make_descriptors();
+  });
+  submit("clear a texture", [this] {
+    raster_->clear(commands_);
+    barrier();
+  });
   clock_ = read_clock();
 }
 
@@ -131,29 +148,13 @@ Memory Gpu::Device::allocate(std::uint64_t bytes, vk::MemoryPropertyFlags wanted
                                    .usage = Usage::eUniformBuffer | Usage::eUniformTexelBuffer | Usage::eStorageBuffer |
                                             Usage::eTransferSrc | Usage::eTransferDst | Usage::eShaderDeviceAddress});
   const vk::MemoryRequirements needs = made.buffer.getMemoryRequirements();
-  const vk::PhysicalDeviceMemoryProperties memories = made_.physical().getMemoryProperties();
-  const auto first_with = [&](vk::MemoryPropertyFlags flags) -> std::optional<std::uint32_t> {
-    for (std::uint32_t type = 0; type < memories.memoryTypeCount; ++type) {
-      if ((needs.memoryTypeBits >> type & 1U) != 0 && (memories.memoryTypes[type].propertyFlags & flags) == flags) {
-        return type;
-      }
-    }
-    return std::nullopt;
-  };
-  // What this process reads should be in its caches; a GPU may have no such memory.
-  auto type = first_with(wanted);
-  if (!type) {
-    type = first_with(wanted & ~vk::MemoryPropertyFlags(vk::MemoryPropertyFlagBits::eHostCached));
-  }
-  if (!type) {
-    throw DeviceError(made_.source() + " has no memory of the kind that is needed; take another device");
-  }
   // Of its own memory: drivers lay out what may be shared in smaller pages, whose translations caches do not hold.
   const vk::MemoryDedicatedAllocateInfo dedicated{.buffer = *made.buffer};
   const vk::MemoryAllocateFlagsInfo with_address{.pNext = &dedicated,
                                                  .flags = vk::MemoryAllocateFlagBits::eDeviceAddress};
-  made.memory =
-      made_.device().allocateMemory({.pNext = &with_address, .allocationSize = needs.size, .memoryTypeIndex = *type});
+  made.memory = made_.device().allocateMemory({.pNext = &with_address,
+                                               .allocationSize = needs.size,
+                                               .memoryTypeIndex = made_.memory_type(needs.memoryTypeBits, wanted)});
   made.buffer.bindMemory(*made.memory, 0);
   made.address = made_.device().getBufferAddress({.buffer = *made.buffer});
   if (wanted & vk::MemoryPropertyFlagBits::eHostVisible) {
@@ -183,7 +184,8 @@ void Gpu::Device::make_descriptors() {
                                              .range = texel_bytes_});
   const std::array sizes{
       vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformBuffer, .descriptorCount = windows + 2},
-      vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformTexelBuffer, .descriptorCount = 1}};
+      vk::DescriptorPoolSize{.type = vk::DescriptorType::eUniformTexelBuffer, .descriptorCount = 1},
+      vk::DescriptorPoolSize{.type = vk::DescriptorType::eSampledImage, .descriptorCount = 1}};
   descriptor_pool_ = made_.device().createDescriptorPool({.flags = vk::DescriptorPoolCreateFlagBits::eFreeDescriptorSet,
                                                           .maxSets = 1,
                                                           .poolSizeCount = static_cast<std::uint32_t>(sizes.size()),
@@ -200,6 +202,7 @@ void Gpu::Device::make_descriptors() {
   const Memory& constants = zeros_.front();
   const vk::DescriptorBufferInfo bank{
       .buffer = *constants.buffer, .offset = constants_.address - constants.address, .range = constants_.bytes};
+  const vk::DescriptorImageInfo raster{.imageView = raster_->view(), .imageLayout = vk::ImageLayout::eGeneral};
   made_.device().updateDescriptorSets({vk::WriteDescriptorSet{.dstSet = *descriptors_,
                                                               .dstBinding = 0,
                                                               .descriptorCount = windows,
@@ -219,7 +222,12 @@ void Gpu::Device::make_descriptors() {
                                                               .dstBinding = 3,
                                                               .descriptorCount = 1,
                                                               .descriptorType = vk::DescriptorType::eUniformBuffer,
-                                                              .pBufferInfo = &seats}},
+                                                              .pBufferInfo = &seats},
+                                       vk::WriteDescriptorSet{.dstSet = *descriptors_,
+                                                              .dstBinding = 4,
+                                                              .descriptorCount = 1,
+                                                              .descriptorType = vk::DescriptorType::eSampledImage,
+                                                              .pImageInfo = &raster}},
                                       nullptr);
 }
 
@@ -229,6 +237,8 @@ Reach Gpu::Device::reach(LoadPath path) const {
       return {.bytes = constants_.bytes};
     case LoadPath::texel:
       return {.address = buffer_.address, .bytes = texel_bytes_};
+    case LoadPath::texel_2d:
+      return {.bytes = std::uint64_t{raster_width} * raster_height * word_bytes};
     case LoadPath::global:
     case LoadPath::past_l1:
       break;
@@ -416,6 +426,65 @@ void Gpu::Device::stream_through(const Reach& reach) {
   });
 }
 
+std::vector<std::uint32_t> Gpu::Device::places_of_texels() {
+  using Flag = vk::MemoryPropertyFlagBits;
+  constexpr std::uint32_t texels = raster_width * raster_height;
+  Memory numbers;
+  Memory memory;
+  doing(made_.source(), "make room for a texture", [&] {
+    numbers = allocate(texels * word_bytes, Flag::eHostVisible | Flag::eHostCoherent);
+    memory = allocate(raster_->bytes(), Flag::eHostVisible | Flag::eHostCoherent | Flag::eHostCached);
+  });
+  const std::span texel_numbers(static_cast<std::uint32_t*>(numbers.seen), texels);
+  std::iota(texel_numbers.begin(), texel_numbers.end(), 1U);
+  submit("lay out a texture", [&] {
+    raster_->fill(commands_, *numbers.buffer);
+    barrier();
+    raster_->copy_memory(commands_, *memory.buffer);
+    barrier();
+    raster_->clear(commands_);
+    barrier();
+  });
+  return places_of_numbers({static_cast<const std::uint32_t*>(memory.seen), raster_->bytes() / word_bytes}, texels);
+}
+
+std::vector<std::vector<std::uint64_t>> Gpu::Device::load_shared(std::span<const model::SharedLoads> batch,
+                                                                 bool nothing) {
+  std::uint32_t* seat = list();
+  std::uint32_t runs = 0;
+  for (const model::SharedLoads& loads : batch) {
+    seat = std::ranges::copy(loads.lane_offsets, seat).out;
+    *seat++ = loads.runs;
+    *seat++ = runs;
+    runs += loads.runs;
+  }
+  const std::uint64_t list_bytes = static_cast<std::uint64_t>(seat - list()) * word_bytes;
+  const vk::raii::Pipeline& pipeline =
+      doing(made_.source(), "be told to load from shared memory", [&]() -> const vk::raii::Pipeline& {
+        return made_.load_shared(batch.front().element_bytes / word_bytes, nothing);
+      });
+  submit("load from shared memory", [&] {
+    commands_.copyBuffer(*upload_.buffer, *lists_.buffer,
+                         vk::BufferCopy{.srcOffset = header_bytes_, .dstOffset = header_bytes_, .size = list_bytes});
+    barrier();
+    dispatch(pipeline, {.list = lists_.address + header_bytes_, .latencies = results_.address + header_bytes_},
+             static_cast<std::uint32_t>(batch.size()));
+    barrier();
+    commands_.copyBuffer(
+        *results_.buffer, *download_.buffer,
+        vk::BufferCopy{.srcOffset = header_bytes_, .dstOffset = header_bytes_, .size = runs * word_bytes});
+    barrier();
+  });
+  std::vector<std::vector<std::uint64_t>> ticks;
+  const std::uint32_t* next = latencies();
+  for (const model::SharedLoads& loads : batch) {
+    std::transform(next, next + loads.runs, std::back_inserter(ticks.emplace_back()),
+                   [this](std::uint32_t read) { return clock_.ticks(read); });
+    next += loads.runs;
+  }
+  return ticks;
+}
+
 model::DeviceFacts Gpu::Device::facts() const {
   const VulkanDevice device = described(made_.physical());
   model::DeviceFacts facts;
@@ -457,5 +526,10 @@ std::vector<float> Gpu::contend(const Reach& reach, std::span<const std::uint64_
   return device_->contend(reach, offsets);
 }
 void Gpu::stream_through(const Reach& reach) { device_->stream_through(reach); }
+std::vector<std::uint32_t> Gpu::places_of_texels() { return device_->places_of_texels(); }
+std::vector<std::vector<std::uint64_t>> Gpu::load_shared(std::span<const model::SharedLoads> batch, bool nothing) {
+  return device_->load_shared(batch, nothing);
+}
+std::uint64_t Gpu::shared_bytes() const { return device_->shared_bytes(); }
 
 }  // namespace gpuinfer::probe::vulkan

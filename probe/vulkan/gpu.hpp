@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/answerer.hpp"
+#include "model/workload.hpp"
 #include "probe/vulkan.hpp"
 #include "probe/vulkan/clock.hpp"
 #include "probe/vulkan/shaders.hpp"
@@ -77,6 +78,17 @@ class Gpu {
 
   // Reads all of it with all units, past the first level.
   void stream_through(const Reach& reach);
+
+  // Where in memory each texel of LoadPath::texel_2d lies, row by row, in words. Empty where the driver does not lay an
+  // image out in such a way that its memory shows it.
+  [[nodiscard]] std::vector<std::uint32_t> places_of_texels();
+
+  // That a workgroup may have, at most.
+  [[nodiscard]] std::uint64_t shared_bytes() const;
+  // Each on a workgroup of its own, no more of them than units, with elements of one size and no more runs in all than
+  // most_accesses(). The ticks of each run; `nothing`: without the loads.
+  [[nodiscard]] std::vector<std::vector<std::uint64_t>> load_shared(std::span<const model::SharedLoads> batch,
+                                                                    bool nothing);
 
  private:
   class Device;

@@ -228,7 +228,8 @@ void Pipelines::make_pipelines() {
   };
   const std::array bindings{
       binding(0, vk::DescriptorType::eUniformBuffer, windows), binding(1, vk::DescriptorType::eUniformBuffer, 1),
-      binding(2, vk::DescriptorType::eUniformTexelBuffer, 1), binding(3, vk::DescriptorType::eUniformBuffer, 1)};
+      binding(2, vk::DescriptorType::eUniformTexelBuffer, 1), binding(3, vk::DescriptorType::eUniformBuffer, 1),
+      binding(4, vk::DescriptorType::eSampledImage, 1)};
   set_layout_ = device_.createDescriptorSetLayout(
       {.bindingCount = static_cast<std::uint32_t>(bindings.size()), .pBindings = bindings.data()});
   const vk::PushConstantRange launch{
@@ -240,6 +241,29 @@ void Pipelines::make_pipelines() {
   contend_ = pipeline(contend_shader(), {});
   set_aside_ = pipeline(set_aside_shader(), {});
   stream_ = pipeline(stream_shader(), {});
+}
+
+std::uint32_t Pipelines::memory_type(std::uint32_t types, vk::MemoryPropertyFlags wanted) const {
+  const vk::PhysicalDeviceMemoryProperties memories = physical_.getMemoryProperties();
+  for (const vk::MemoryPropertyFlags flags :
+       {wanted, wanted & ~vk::MemoryPropertyFlags(vk::MemoryPropertyFlagBits::eHostCached)}) {
+    for (std::uint32_t type = 0; type < memories.memoryTypeCount; ++type) {
+      if ((types >> type & 1U) != 0 && (memories.memoryTypes[type].propertyFlags & flags) == flags) {
+        return type;
+      }
+    }
+  }
+  throw DeviceError(source_ + " has no memory of the kind that is needed; take another device");
+}
+
+const vk::raii::Pipeline& Pipelines::load_shared(std::uint32_t element_words, bool nothing) {
+  const std::pair key(element_words, nothing);
+  auto made = shared_loads_.find(key);
+  if (made == shared_loads_.end()) {
+    made = shared_loads_.emplace(key, pipeline(load_shared_shader(element_words), {.nothing = nothing, .shape = {}}))
+               .first;
+  }
+  return made->second;
 }
 
 const vk::raii::Pipeline& Pipelines::play(const Key& key) {

@@ -110,10 +110,15 @@ class Pipelines {
   [[nodiscard]] std::uint32_t window_accesses() const { return window_accesses_; }
   [[nodiscard]] std::uint64_t constant_bytes() const { return constant_bytes_; }
 
+  // The first type among `types`, a bit for each, with these properties; but memory that is to be cached may not be.
+  // Throws DeviceError where there is none.
+  [[nodiscard]] std::uint32_t memory_type(std::uint32_t types, vk::MemoryPropertyFlags wanted) const;
+
   [[nodiscard]] const vk::raii::DescriptorSetLayout& set_layout() const { return set_layout_; }
   [[nodiscard]] const vk::raii::PipelineLayout& layout() const { return layout_; }
   // Compiled when it is asked for.
   [[nodiscard]] const vk::raii::Pipeline& play(const Key& key);
+  [[nodiscard]] const vk::raii::Pipeline& load_shared(std::uint32_t element_words, bool nothing);
   // What the driver keeps of all that was compiled, in a form of its own.
   [[nodiscard]] std::vector<std::uint8_t> compiled() const { return cache_.getData(); }
   [[nodiscard]] const vk::raii::Pipeline& read_clock() const { return read_clock_; }
@@ -143,6 +148,7 @@ class Pipelines {
   vk::raii::PipelineLayout layout_ = nullptr;
   vk::raii::PipelineCache cache_ = nullptr;
   std::map<Key, vk::raii::Pipeline> plays_;
+  std::map<std::pair<std::uint32_t, bool>, vk::raii::Pipeline> shared_loads_;
   vk::raii::Pipeline read_clock_ = nullptr;
   vk::raii::Pipeline contend_ = nullptr;
   vk::raii::Pipeline set_aside_ = nullptr;

@@ -6,6 +6,7 @@
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_samplerless_texture_functions : require
 #ifdef KNOWS_UNIT
 #extension GL_NV_shader_sm_builtins : require
 #endif
@@ -48,6 +49,8 @@ layout(set = 0, binding = 0, scalar) uniform List { uint words[window_accesses];
 
 layout(set = 0, binding = 1, scalar) uniform Constants { uint words[constants]; } constant;
 layout(set = 0, binding = 2) uniform utextureBuffer texels;
+layout(set = 0, binding = 4) uniform utexture2D raster;
+const uint raster_width = 2048;
 
 // Of the list of each unit.
 struct Seat {
@@ -96,6 +99,9 @@ uint load(uint by, uint word, uvec2 address, uint late) {
   if (by == 3) {
     return texelFetch(texels, int(word | late)).x;
   }
+  if (by == 4) {
+    return texelFetch(raster, ivec2(address.x | late, address.y), 0).x;
+  }
   address.x |= late;
   return by == 1 ? WordPastL1(packUint2x32(address)).value : Word(packUint2x32(address)).value;
 }
@@ -104,7 +110,10 @@ void put(uint64_t table, uint number, uint word) { atomicAdd(Word(table + 4 * ui
 
 bool is_outside(uint word) { return word >= launch.words || launch.begin + 4 * uint64_t(word) >= launch.end; }
 
-uvec2 address_of(uint word) { return unpackUint2x32(launch.begin + 4 * uint64_t(word)); }
+// Or the texel.
+uvec2 address_of(uint by, uint word) {
+  return by == 4 ? uvec2(word % raster_width, word / raster_width) : unpackUint2x32(launch.begin + 4 * uint64_t(word));
+}
 
 // By the first invocation: plays from access `i` of the list to `end`, with latencies to shared memory from access
 // `first` on, and returns where it ended, sooner than it should if the buffer is not all zeros. `zero` is 0, which no
@@ -118,9 +127,9 @@ uint play_chunk(Seat seat, uint i, uint first, uint end, uint zero) {
     if (is_outside(word)) {
       break;
     }
-    const uvec2 address = address_of(word);
+    const uvec2 address = address_of(path, word);
     if (warm_path != path && i < seat.warm) {
-      value = load(warm_path, word, address, 0);
+      value = load(warm_path, word, address_of(warm_path, word), 0);
       if (value != 0) {
         break;
       }

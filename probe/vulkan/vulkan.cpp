@@ -20,6 +20,7 @@
 #include "probe/vulkan/carveouts.hpp"
 #include "probe/vulkan/gpu.hpp"
 #include "probe/vulkan/pipelines.hpp"
+#include "probe/vulkan/shared_memory.hpp"
 
 namespace gpuinfer::probe {
 namespace {
@@ -43,9 +44,16 @@ struct Target {
 constexpr std::array all_targets{
     Target{"L1tex", LoadPath::global, Emptying::barrier},
     Target{"Texture", LoadPath::texel, Emptying::barrier},
+    Target{"Texture2D", LoadPath::texel_2d, Emptying::barrier},
     Target{"ConstL1", LoadPath::constant, Emptying::other_constants},
     Target{"L2", LoadPath::past_l1, Emptying::streaming},
 };
+
+// That is asked by workloads.
+constexpr std::string_view shared_target = "Shared";
+
+constexpr model::Raster raster{
+    .texel_bytes = vulkan::word_bytes, .width = vulkan::raster_width, .height = vulkan::raster_height};
 
 // Where nothing but one unit may touch what is measured, it is always this one.
 constexpr std::uint32_t home_unit = 0;
@@ -56,6 +64,9 @@ class VulkanProbe final : public model::Answerer {
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
   [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override;
+  [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads) override;
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(const std::string& target,
+                                                                    std::span<const std::uint64_t> offsets) override;
 
  private:
   // A target that can be asked.
@@ -107,6 +118,7 @@ class VulkanProbe final : public model::Answerer {
   vulkan::Shape shape_;                               // where questions ask for no carve-out
   std::map<std::uint32_t, vulkan::Shape> carveouts_;  // by KB
   std::optional<vulkan::Reach> streamed_;
+  std::optional<vulkan::SharedMemory> shared_memory_;
   std::uint32_t last_unit_ = home_unit;
 };
 
@@ -127,12 +139,17 @@ VulkanProbe::VulkanProbe(const VulkanOptions& options)
       }
     }
   }
+  if (gpu_.is_gpu() && vulkan::loads_shared(gpu_)) {
+    facts_.targets.emplace_back(shared_target);
+    shared_memory_.emplace(gpu_, facts_.source);
+  }
   find_carveouts(options.carveout_kb);
 }
 
 void VulkanProbe::find_carveouts(std::optional<std::uint32_t> asked_kb) {
   for (const auto& [name, offer] : offers_) {
-    if (offer.target.emptying == Emptying::barrier && !offer.refusals.contains(StartState::clean)) {
+    if (offer.target.emptying == Emptying::barrier && offer.target.path != LoadPath::texel_2d &&
+        !offer.refusals.contains(StartState::clean)) {
       facts_.warm_targets.push_back(name);
     }
   }
@@ -220,7 +237,9 @@ void VulkanProbe::offer(const Target& target) {
     return;
   }
   made.bytes = *bytes;
-  const model::BufferFacts buffer{.bytes = made.bytes, .address = model::Address{made.reach.address}};
+  const model::BufferFacts buffer{.bytes = made.bytes,
+                                  .address = model::Address{made.reach.address},
+                                  .raster = target.path == LoadPath::texel_2d ? std::optional(raster) : std::nullopt};
   if (buffer != facts_.buffer) {
     facts_.own_buffers[std::string(target.name)] = buffer;
   }
@@ -477,12 +496,34 @@ std::vector<model::Answer> VulkanProbe::ask(std::span<const model::Question> que
   return answers;
 }
 
+std::vector<model::Timing> VulkanProbe::time(std::span<const model::Workload> workloads) {
+  return shared_memory_ ? shared_memory_->time(workloads) : Answerer::time(workloads);
+}
+
+std::optional<std::vector<std::uint64_t>> VulkanProbe::places_of(const std::string& target,
+                                                                 std::span<const std::uint64_t> offsets) {
+  const auto offer = offers_.find(target);
+  if (offer == offers_.end() || offer->second.target.path != LoadPath::texel_2d) {
+    return std::nullopt;
+  }
+  const std::vector<std::uint32_t> words = gpu_.places_of_texels();
+  if (words.empty()) {
+    return std::nullopt;
+  }
+  std::vector<std::uint64_t> places(offsets.size());
+  std::ranges::transform(offsets, places.begin(), [&words](std::uint64_t offset) {
+    return words.at(offset / vulkan::word_bytes) * vulkan::word_bytes + offset % vulkan::word_bytes;
+  });
+  return places;
+}
+
 }  // namespace
 
 std::vector<std::string> vulkan_targets() {
   std::vector<std::string> names;
   std::ranges::transform(all_targets, std::back_inserter(names),
                          [](const Target& each) { return std::string(each.name); });
+  names.emplace_back(shared_target);
   return names;
 }
 

@@ -27,6 +27,7 @@ LOADS = (
     ("past L1", r"(global|flat)_load_(dword|b32) .*\bglc\b"),
     ("constant", r"s_buffer_load_(dword|b32) "),
     ("texel", r"buffer_load_format_x "),
+    ("texel 2D", r"image_load "),
 )
 
 CLOCK = re.compile(r"s_memtime |s_getreg_b32 .*SHADER_CYCLES")

@@ -6,6 +6,8 @@
 
 #include "model/errors.hpp"
 #include "probe/vulkan/gpu.hpp"
+#include "probe/vulkan/shared_memory.hpp"
+#include "probe/vulkan/texel_places.hpp"
 
 // On whatever Vulkan shows; lavapipe of Debian's mesa-vulkan-drivers is a device everywhere.
 namespace gpuinfer::probe {
@@ -116,6 +118,51 @@ TEST_F(Vulkan, RegistersOfOtherInvocationsKeepLatencies) {
     EXPECT_EQ(played.latency_cycles.size(), question.record.size());
     EXPECT_TRUE(std::ranges::all_of(played.latency_cycles, [](float latency) { return latency > 0; }));
   }
+}
+
+TEST_F(Vulkan, ATextureShowsWhereItsTexelsLie) {
+  device_ = open_vulkan({.device = 0, .targets = {"Texture2D"}});
+  const model::BufferFacts& buffer = device_->facts().buffer_of("Texture2D");
+  ASSERT_TRUE(buffer.raster);
+  ASSERT_TRUE(model::fills(*buffer.raster, buffer.bytes));
+  std::vector<std::uint64_t> offsets;
+  for (std::uint64_t offset = 0; offset < buffer.bytes; offset += buffer.raster->texel_bytes) {
+    offsets.push_back(offset);
+  }
+  auto places = device_->places_of("Texture2D", offsets);
+  ASSERT_TRUE(places);
+  std::ranges::sort(*places);
+  EXPECT_EQ(std::ranges::adjacent_find(*places), places->end());
+  EXPECT_EQ(device_->places_of("L1tex", offsets), std::nullopt);
+  const model::Answer answer =
+      ask({.target = "Texture2D", .state = state(), .warm = {}, .record = {0, 4, buffer.bytes - 4}});
+  if (!answer.refusal) {  // a CPU with other work forgets at times
+    EXPECT_EQ(answer.latency_cycles.size(), 3U);
+  }
+}
+
+TEST(VulkanRaster, PlacesAreThoseOfAllNumbers) {
+  EXPECT_EQ(vulkan::places_of_numbers(std::vector<std::uint32_t>{0, 3, 1, 9, 2}, 3),
+            (std::vector<std::uint32_t>{2, 4, 1}));
+  EXPECT_TRUE(vulkan::places_of_numbers(std::vector<std::uint32_t>{3, 1, 0}, 3).empty());
+  EXPECT_TRUE(vulkan::places_of_numbers(std::vector<std::uint32_t>{1, 2, 2}, 2).empty());
+}
+
+TEST_F(Vulkan, LoadsFromSharedMemoryAreTimed) {
+  vulkan::Gpu gpu({.device = 0, .targets = {}});
+  ASSERT_TRUE(vulkan::loads_shared(gpu));
+  vulkan::SharedMemory memory(gpu, "vulkan:0");
+  // Elements of three sizes, so that they go out apart, and one that nobody can load.
+  std::vector<model::Workload> workloads{model::strided(4, 4, 5), model::strided(8, 8, 3), model::strided(0, 16, 1),
+                                         model::ConcurrentLoads{}};
+  const std::vector<model::Timing> timings = memory.time(workloads);
+  ASSERT_EQ(timings.size(), 4U);
+  EXPECT_EQ(timings[0].cycles.size(), 5U);
+  EXPECT_EQ(timings[1].cycles.size(), 3U);
+  EXPECT_EQ(timings[2].cycles.size(), 1U);
+  EXPECT_TRUE(std::ranges::all_of(timings[0].cycles, [](double cycles) { return cycles >= 0 && cycles < 1e6; }));
+  ASSERT_TRUE(timings[3].refusal);
+  EXPECT_TRUE(timings[3].refusal->starts_with("vulkan:0 times no workloads of Outstanding")) << *timings[3].refusal;
 }
 
 // As far as a state is kept, which on a CPU it is.

@@ -10,4 +10,6 @@ if(GPUINFER_HAVE_VULKAN)
   add_test(NAME vulkan_isa COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/vulkan_isa_test.py"
                                    $<TARGET_FILE:vulkan_pipelines>)
   set_tests_properties(vulkan_isa PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME vulkan_sass COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/vulkan_sass_test.py"
+                                    $<TARGET_FILE:vulkan_pipelines>)
 endif()

@@ -36,7 +36,7 @@ model::CacheDescription truth_of_sets(std::uint32_t sets, std::uint32_t ways) {
   return truth;
 }
 
-CacheFinding infer(Device& device, const model::CacheDescription& truth) {
+CacheFinding found_cache(Device& device, const model::CacheDescription& truth) {
   CacheFinding finding = infer_cache(device, "L1tex", Settings{});
   expect_nothing_wrong(finding, truth, device.facts().buffer.address, device.facts().buffer.bytes);
   return finding;
@@ -62,7 +62,7 @@ void expect_geometry_found(const CacheFinding& finding, const model::CacheDescri
 void expect_sets_without_policy(std::uint32_t sets, std::uint32_t ways, const foreign::MakeSet& make) {
   Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, foreign::two_levels);
   const model::CacheDescription truth = truth_of_sets(sets, ways);
-  expect_geometry_found(infer(device, truth), truth);
+  expect_geometry_found(found_cache(device, truth), truth);
 }
 
 std::unique_ptr<foreign::Cache> four_lru_sets() {
@@ -78,14 +78,14 @@ model::CacheDescription truth_of_four_lru_sets() {
 TEST(ForeignDevice, OwnLruIsFoundWhole) {
   Device device(four_lru_sets, foreign::two_levels);
   const model::CacheDescription truth = truth_of_four_lru_sets();
-  EXPECT_TRUE(infer(device, truth).all_resolved());
+  EXPECT_TRUE(found_cache(device, truth).all_resolved());
 }
 
 TEST(ForeignDevice, BufferAtAnOddAddress) {
   for (const std::uint64_t address : {0x7f3a12345680ULL, 0x7fffffe0ULL, 0x1004ULL}) {
     Device device(four_lru_sets, foreign::two_levels);
     device.move_buffer_to(address);
-    EXPECT_TRUE(infer(device, truth_of_four_lru_sets()).all_resolved()) << std::hex << address;
+    EXPECT_TRUE(found_cache(device, truth_of_four_lru_sets()).all_resolved()) << std::hex << address;
   }
 }
 
@@ -97,14 +97,14 @@ TEST(ForeignDevice, FewLinesTellTheIndex) {
   model::CacheDescription truth = truth_of_sets(7, 2);
   truth.index = model::SumIndex{.fields = {{{5, 6, 7}}, {{8, 9, 10}}, {{11, 12, 13}}}, .sets_count = 7};
   truth.replacement = model::Replacement{.policy = "lru", .parameters = {}, .equivalent = {}};
-  EXPECT_TRUE(infer(device, truth).all_resolved());
+  EXPECT_TRUE(found_cache(device, truth).all_resolved());
 }
 
 // Without a clean start the lines of a flood are in the way; whatever is still resolved must be true.
 TEST(ForeignDevice, NoCleanStart) {
   Device plain(four_lru_sets, foreign::two_levels);
   plain.refuse_clean_starts();
-  infer(plain, truth_of_four_lru_sets());
+  found_cache(plain, truth_of_four_lru_sets());
 
   // What these sets do is as the names say, and it need not be found out from a flood; but nothing else may be said.
   using Case = std::pair<model::Replacement, foreign::MakeSet>;
@@ -125,7 +125,7 @@ TEST(ForeignDevice, NoCleanStart) {
     device.refuse_clean_starts();
     model::CacheDescription truth = truth_of_sets(4, 8);
     truth.replacement = policy;
-    infer(device, truth);
+    found_cache(device, truth);
   }
 }
 
@@ -136,7 +136,7 @@ TEST(ForeignDevice, WaysWhoseLinesStayAreNotOverlooked) {
   device.refuse_clean_starts();
   model::CacheDescription truth = truth_of_sets(2, 3);
   truth.replacement = model::Replacement{.policy = "mru", .parameters = {}, .equivalent = {}};
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 void expect_policy(std::uint32_t sets, std::uint32_t ways, const model::Replacement& policy,
@@ -144,7 +144,7 @@ void expect_policy(std::uint32_t sets, std::uint32_t ways, const model::Replacem
   Device device([&] { return std::make_unique<foreign::SetArray>(sets, make); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(sets, ways);
   truth.replacement = policy;
-  EXPECT_TRUE(infer(device, truth).all_resolved());
+  EXPECT_TRUE(found_cache(device, truth).all_resolved());
 }
 
 TEST(ForeignDevice, TreePlruIsNamed) {
@@ -165,7 +165,7 @@ TEST(ForeignDevice, TreePlruIsNamedAfterFloodsOfTheDevice) {
   device.only_flood(std::uint64_t{16} * sets * ways * line_bytes);
   model::CacheDescription truth = truth_of_sets(sets, ways);
   truth.replacement = {.policy = "plru", .parameters = {}, .equivalent = {}};
-  EXPECT_TRUE(infer(device, truth).all_resolved());
+  EXPECT_TRUE(found_cache(device, truth).all_resolved());
 }
 
 TEST(ForeignDevice, TouchedBitsAreNamed) {
@@ -192,7 +192,7 @@ TEST(ForeignDevice, LipIsNamedWithoutACleanStart) {
     device.refuse_clean_starts();
     model::CacheDescription truth = truth_of_sets(sets, ways);
     truth.replacement = model::Replacement{.policy = "lip", .parameters = {}, .equivalent = {}};
-    const CacheFinding finding = infer(device, truth);
+    const CacheFinding finding = found_cache(device, truth);
     EXPECT_TRUE(finding.all_resolved()) << text_of(finding);
   }
 }
@@ -219,7 +219,7 @@ TEST(ForeignDevice, OneSetOfManyThatDoesOtherwise) {
     return std::make_unique<foreign::OrderedSet>(4, set == 301 ? foreign::lip : foreign::lru);
   };
   Device device([&] { return std::make_unique<foreign::SetArray>(512, make); }, foreign::two_levels);
-  const CacheFinding finding = infer(device, truth_of_sets(512, 4));
+  const CacheFinding finding = found_cache(device, truth_of_sets(512, 4));
   EXPECT_EQ(finding.cache.capacity_bytes, 512U * 4 * 32);
 }
 
@@ -260,7 +260,7 @@ TEST(ForeignDevice, PolicyThatDriftsIsNoPolicy) {
     for (std::size_t quarter = 0; quarter < 4; ++quarter) {
       std::size_t loads = quarter * period / 4;
       Device device([&] { return std::make_unique<foreign::Drifting>(4, 8, period, loads); }, foreign::two_levels);
-      infer(device, truth_of_sets(4, 8));
+      found_cache(device, truth_of_sets(4, 8));
     }
   }
 }
@@ -271,7 +271,7 @@ TEST(ForeignDevice, CarelessRandomNeverSettles) {
   Device device([&] { return std::make_unique<foreign::SetArray>(4, make); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.onset_bytes.reset();
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 TEST(ForeignDevice, VictimBufferIsNoWay) {
@@ -279,7 +279,7 @@ TEST(ForeignDevice, VictimBufferIsNoWay) {
     Device device([=] { return std::make_unique<foreign::VictimBuffered>(4, 8, buffer_lines); }, foreign::two_levels);
     model::CacheDescription truth = truth_of_lines();
     truth.onset_bytes = truth.capacity_bytes = (32 + buffer_lines) * line_bytes;
-    infer(device, truth);
+    found_cache(device, truth);
   }
 }
 
@@ -288,7 +288,7 @@ TEST(ForeignDevice, NextLinePrefetchHidesTheLine) {
                 foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.onset_bytes.reset();
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 // After two misses that follow each other upwards the next line comes along.
@@ -317,7 +317,7 @@ class RunningAhead final : public foreign::Cache {
 TEST(ForeignDevice, PrefetchOfAscendingMissesHidesThePolicyAlone) {
   Device device([] { return std::make_unique<RunningAhead>(); }, foreign::two_levels);
   const model::CacheDescription truth = truth_of_sets(4, 8);
-  const CacheFinding finding = infer(device, truth);
+  const CacheFinding finding = found_cache(device, truth);
   expect_geometry_found(finding, truth);
   EXPECT_FALSE(finding.cache.replacement);
 }
@@ -346,7 +346,7 @@ TEST(ForeignDevice, PairPrefetchHidesTheLine) {
                 foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
   truth.sector_bytes = 64;  // what one miss brings
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 TEST(ForeignDevice, MoreTagsThanDataAreNoSets) {
@@ -354,7 +354,7 @@ TEST(ForeignDevice, MoreTagsThanDataAreNoSets) {
     Device device([=] { return std::make_unique<foreign::SmallStore>(4, 8, store_lines); }, foreign::two_levels);
     model::CacheDescription truth = truth_of_lines();
     truth.onset_bytes = truth.capacity_bytes = store_lines * line_bytes;
-    infer(device, truth);
+    found_cache(device, truth);
   }
 }
 
@@ -370,7 +370,7 @@ TEST(ForeignDevice, SkewedCacheHasNoSets) {
 TEST(ForeignDevice, LinesThatEnterOnSecondTouch) {
   Device device([] { return std::make_unique<foreign::SecondTouch>(4, 8, 64); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_sets(4, 8);
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 TEST(ForeignDevice, SecondLevelIsNotTheFirst) {
@@ -380,7 +380,7 @@ TEST(ForeignDevice, SecondLevelIsNotTheFirst) {
                                                     foreign::ordered_sets(16, 16, foreign::lru));
       },
       {{.cycles = 100}, {.cycles = 220}, {.cycles = 600}});
-  infer(device, truth_of_four_lru_sets());
+  found_cache(device, truth_of_four_lru_sets());
 }
 
 TEST(ForeignDevice, SetsThatMoveAreNoSets) {
@@ -388,14 +388,14 @@ TEST(ForeignDevice, SetsThatMoveAreNoSets) {
   Device device([&] { return std::make_unique<foreign::Reshuffled>(4, 8, key++); }, foreign::two_levels);
   model::CacheDescription truth = truth_of_lines();
   truth.capacity_bytes = 32 * line_bytes;
-  infer(device, truth);
+  found_cache(device, truth);
 }
 
 TEST(ForeignDevice, LatenciesThatOverlapSayNothing) {
   for (const double miss_cycles : {200.0, 205.0, 230.0}) {
     Device device(four_lru_sets,
                   {{.cycles = 200, .deviation_cycles = 20}, {.cycles = miss_cycles, .deviation_cycles = 20}});
-    infer(device, {});
+    found_cache(device, {});
   }
 }
 
@@ -403,7 +403,7 @@ TEST(ForeignDevice, WhatWasKnownBeforeTheDeviceFailedStaysTrue) {
   for (const std::size_t questions : {60U, 100U, 200U, 300U, 400U, 800U}) {
     Device device(four_lru_sets, foreign::two_levels);
     device.fail_after(questions);
-    const CacheFinding finding = infer(device, truth_of_four_lru_sets());
+    const CacheFinding finding = found_cache(device, truth_of_four_lru_sets());
     EXPECT_EQ(finding.ended_early, !finding.all_resolved());
     EXPECT_EQ(finding.warnings.empty(), !finding.ended_early);
   }

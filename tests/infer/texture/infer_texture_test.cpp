@@ -23,8 +23,8 @@ namespace {
 // Of many more lines than fit, so that hardly two sectors at random share one.
 constexpr std::uint64_t large_side = 4096;
 
-TextureFinding infer(const Layout& layout, std::size_t lines, bool by_chance, std::uint64_t seed,
-                     std::uint64_t side = large_side) {
+TextureFinding found_texture(const Layout& layout, std::size_t lines, bool by_chance, std::uint64_t seed,
+                             std::uint64_t side = large_side) {
   TextureDevice device(layout, lines, by_chance, seed, side);
   Settings settings;
   settings.seed = seed;
@@ -45,7 +45,7 @@ TEST(InferTexture, FindsRectangles) {
     const model::TexelBlock sector = sectors[random.below(sectors.size())];
     const model::TexelBlock line{.width = sector.width << random.below(3), .height = sector.height << random.below(3)};
     const TextureFinding finding =
-        infer(rectangles(sector, line), 40 + random.below(60), random.below(2) == 0, random());
+        found_texture(rectangles(sector, line), 40 + random.below(60), random.below(2) == 0, random());
     EXPECT_EQ(finding.texture.sector_texels, sector);
     EXPECT_EQ(finding.texture.line_texels, line) << finding.evidence.leaves.at("line_texels").reason;
     EXPECT_EQ(finding.texture.levels, std::nullopt);
@@ -55,13 +55,13 @@ TEST(InferTexture, FindsRectangles) {
 
 TEST(InferTexture, FindsLinesOfOddSides) {
   const TextureFinding finding =
-      infer(rectangles({.width = 4, .height = 2}, {.width = 12, .height = 10}), 64, false, 1);
+      found_texture(rectangles({.width = 4, .height = 2}, {.width = 12, .height = 10}), 64, false, 1);
   EXPECT_EQ(finding.texture.line_texels, (model::TexelBlock{.width = 12, .height = 10}));
 }
 
 TEST(InferTexture, LeavesSectorsOpenThatAreNoAlignedRectangles) {
   const auto shifted = [](Cell texel) { return Cell{.x = (texel.x + 2 * (texel.y / 2 % 2)) / 4, .y = texel.y / 2}; };
-  const TextureFinding finding = infer({.sector_of = shifted, .line_of = shifted}, 64, false, 1);
+  const TextureFinding finding = found_texture({.sector_of = shifted, .line_of = shifted}, 64, false, 1);
   EXPECT_EQ(finding.texture.sector_texels, std::nullopt);
   EXPECT_EQ(finding.texture.line_texels, std::nullopt);
 }
@@ -72,7 +72,7 @@ TEST(InferTexture, LeavesLinesOpenThatAreNoAlignedRectangles) {
                         return Cell{.x = (texel.x / 4 + texel.y / 2) / 2, .y = texel.y / 2};
                       }};
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    const TextureFinding finding = infer(layout, 64, seed == 2, seed);
+    const TextureFinding finding = found_texture(layout, 64, seed == 2, seed);
     EXPECT_EQ(finding.texture.sector_texels, (model::TexelBlock{.width = 4, .height = 2}));
     EXPECT_EQ(finding.texture.line_texels, std::nullopt);
   }
@@ -81,7 +81,7 @@ TEST(InferTexture, LeavesLinesOpenThatAreNoAlignedRectangles) {
 TEST(InferTexture, LeavesLinesOpenThatNeverOverflow) {
   constexpr std::uint64_t side = 512;
   const TextureFinding finding =
-      infer(rectangles({.width = 4, .height = 2}, {.width = 8, .height = 4}), side * side, false, 1, side);
+      found_texture(rectangles({.width = 4, .height = 2}, {.width = 8, .height = 4}), side * side, false, 1, side);
   EXPECT_EQ(finding.texture.sector_texels, (model::TexelBlock{.width = 4, .height = 2}));
   EXPECT_EQ(finding.texture.line_texels, std::nullopt);
 }

@@ -31,7 +31,7 @@ using model::Stream;
 using model::StreamPath;
 using model::StreamWork;
 
-BandwidthFinding infer(model::Answerer& device, const model::DeviceDescription& known = {}) {
+BandwidthFinding found_bandwidth(model::Answerer& device, const model::DeviceDescription& known = {}) {
   return infer_bandwidth(device, "Bandwidth", known, Settings{});
 }
 
@@ -78,7 +78,7 @@ TEST(InferBandwidth, PublishedGpusGiveTheirPublishedBandwidths) {
   for (const auto& [name, memories] : published) {
     const auto device = probe::open_virtual(model::read_description("configs/devices/" + std::string(name) + ".yaml"),
                                             "virtual:" + std::string(name), 1);
-    const BandwidthFinding finding = infer(*device);
+    const BandwidthFinding finding = found_bandwidth(*device);
     for (const auto& [memory, figures] : memories) {
       EXPECT_EQ(status(finding, memory), EvidenceStatus::resolved) << name << ' ' << memory;
       EXPECT_NEAR(bytes_per_second(finding, memory), figures.first * 1e9, figures.first * 1e7) << name << ' ' << memory;
@@ -93,7 +93,7 @@ TEST(InferBandwidth, PublishedGpusGiveTheirPublishedBandwidths) {
 // Global loads of the GTX 660 pass its L1 by: what comes out is what L2 gives.
 TEST(InferBandwidth, ACacheThatIsNoFasterThanTheNextIsNotKnown) {
   const auto device = probe::open_virtual(model::read_description("configs/devices/gtx660.yaml"), "virtual:gtx660", 1);
-  const BandwidthFinding finding = infer(*device);
+  const BandwidthFinding finding = found_bandwidth(*device);
   EXPECT_EQ(status(finding, "L1"), EvidenceStatus::unknown);
   EXPECT_FALSE(finding.bandwidth.at("L1").best);
   EXPECT_FALSE(finding.all_resolved());
@@ -156,7 +156,7 @@ TEST(InferBandwidth, WhatSeveralSmsFetchAtATimeIsNotTakenForL2) {
     const bool shares = stream.path == StreamPath::global_cg && stream.part_bytes == 0;
     return plain_law(stream) / (shares ? 4 : 1);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::resolved);
   EXPECT_NEAR(bytes_per_second(finding, "L2_load"), 500e9, 1e9);
   EXPECT_NEAR(bytes_per_second(finding, "DRAM_load"), 100e9, 1e9);
@@ -197,7 +197,7 @@ bool is_single_copy(const Stream& stream) {
 // What L2 saves stops growing where it is full: 1 MB of what is loaded and as much that is stored.
 TEST(InferBandwidth, CopiesShowWhatL2Saves) {
   Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const auto& saved = knee_of(finding).details.microseconds_saved_by_l2_by_bytes;
   const std::map<std::uint64_t, double> by_bytes(saved.begin(), saved.end());
   EXPECT_EQ(by_bytes.at(524288), 7.86);
@@ -216,7 +216,7 @@ TEST(InferBandwidth, CopiesStopGainingWhereL2IsFull) {
     const std::uint64_t capacity = description.caches.at("L2").capacity_bytes.value_or(0);
     model::DeviceDescription known;
     known.caches["L2"].capacity_bytes = capacity;
-    const BandwidthFinding finding = infer(*device, known);
+    const BandwidthFinding finding = found_bandwidth(*device, known);
     expect_knee(finding, static_cast<double>(capacity) / 2, name);
     const auto& of_l2 = knee_of(finding).details.of_l2;
     ASSERT_TRUE(of_l2) << name;
@@ -231,7 +231,7 @@ TEST(InferBandwidth, CopiesStopGainingWhereL2IsFull) {
 TEST(InferBandwidth, AKneeMayContradictL2) {
   Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
   device.say("l2_bytes", "8388608");
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const auto& told = knee_of(finding).details.of_l2;
   ASSERT_TRUE(told);
   EXPECT_EQ(told->capacity_bytes, 8388608U);
@@ -240,7 +240,7 @@ TEST(InferBandwidth, AKneeMayContradictL2) {
   // What was found out goes first.
   model::DeviceDescription known;
   known.caches["L2"].capacity_bytes = 2097152;
-  EXPECT_TRUE(knee_of(infer(device, known)).details.of_l2->is_half);
+  EXPECT_TRUE(knee_of(found_bandwidth(device, known)).details.of_l2->is_half);
 }
 
 // Past L2, what the run before stored has to be written back: no ramp with a level end, and so no end of it.
@@ -249,7 +249,7 @@ TEST(InferBandwidth, WhatDoesNotGrowAndThenStayHasNoKnee) {
     const double past = std::max(0.0, static_cast<double>(model::bytes_moved(stream)) - (2 << 20U));
     return copy_seconds(stream, 2 << 20U) + (stream.drops_l2 ? 0 : past / 100e9);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   expect_no_knee(finding, EvidenceStatus::unknown, "does not grow and then stay");
   expect_no_knee(finding, EvidenceStatus::unknown, "; it costs up to ");
   expect_no_knee(finding, EvidenceStatus::unknown, " microseconds, at 2097152 bytes first");
@@ -258,19 +258,19 @@ TEST(InferBandwidth, WhatDoesNotGrowAndThenStayHasNoKnee) {
 
 TEST(InferBandwidth, WithoutAGainThereIsNoKnee) {
   Streams without(plain_law);
-  expect_no_knee(infer(without), EvidenceStatus::unknown, "L2 saves copies nothing");
+  expect_no_knee(found_bandwidth(without), EvidenceStatus::unknown, "L2 saves copies nothing");
   Streams cost([](const Stream& stream) { return plain_law(stream) * (stream.drops_l2 ? 1 : 2); });
-  expect_no_knee(infer(cost), EvidenceStatus::unknown, "L2 saves copies nothing; it costs up to ");
+  expect_no_knee(found_bandwidth(cost), EvidenceStatus::unknown, "L2 saves copies nothing; it costs up to ");
   Streams level([](const Stream& stream) { return plain_law(stream) + (stream.drops_l2 ? 1e-5 : 0); });
-  expect_no_knee(infer(level), EvidenceStatus::unknown, "what L2 saves copies does not grow");
+  expect_no_knee(found_bandwidth(level), EvidenceStatus::unknown, "what L2 saves copies does not grow");
   Streams growing([](const Stream& stream) { return plain_law(stream) * (stream.drops_l2 ? 2 : 1); });
-  expect_no_knee(infer(growing), EvidenceStatus::unknown, "still grows at the largest dataset");
+  expect_no_knee(found_bandwidth(growing), EvidenceStatus::unknown, "still grows at the largest dataset");
 }
 
 TEST(InferBandwidth, RefusedCopiesLeaveTheKneeOpen) {
   Streams device([](const Stream& stream) { return copy_seconds(stream, 2 << 20U); });
   device.refuse_where(is_single_copy);
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   expect_no_knee(finding, EvidenceStatus::unknown, "the device refused a question: ");
   EXPECT_EQ(status(finding, "DRAM_copy"), EvidenceStatus::resolved);
 }
@@ -283,7 +283,7 @@ TEST(InferBandwidth, RoundsWithOtherKneesAreAmbiguous) {
     const bool is_second = is_step && rounds[{stream.dataset_bytes, stream.drops_l2}]++ > 0;
     return copy_seconds(stream, is_second ? 4 << 20U : 2 << 20U);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   expect_no_knee(finding, EvidenceStatus::ambiguous, "two rounds");
   EXPECT_EQ(knee_of(finding).alternatives.size(), 2U);
 }
@@ -300,7 +300,7 @@ TEST(InferBandwidth, KneesOfRandomDevicesAreNeverWrong) {
     Streams device([&](const Stream& stream) {
       return copy_seconds(stream, l2_bytes) * (1 + std::abs(std::normal_distribution(0.0, noise)(random)));
     });
-    const BandwidthFinding finding = infer(device);
+    const BandwidthFinding finding = found_bandwidth(device);
     if (const auto& knee = finding.bandwidth.copy_knee_bytes) {
       ++resolved;
       EXPECT_LE((*knee)[0], l2_bytes / 2) << seed;
@@ -318,7 +318,7 @@ TEST(InferBandwidth, OneSmHasItsShare) {
     const double most = is_own ? 16 * 200e9 : 500e9;
     return static_cast<double>(model::bytes_moved(stream)) / std::min(most, of_one_sm * stream.blocks);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const auto of_one_sm = [&](const char* memory) {
     return finding.evidence.leaves.at(memory).details.one_sm_gb_per_second.value_or(0);
   };
@@ -357,7 +357,7 @@ TEST(InferBandwidth, OneSmWaitsAsLongAsALatencyOrAPeakSays) {
     return stream.blocks == 1 ? begin_seconds + first_pass + std::max(of_blocks, rounds * latency_of(stream))
                               : of_blocks * (!is_own || stream.dataset_bytes <= (64U << 10U) ? 1 : 4);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   for (const auto& [memory, latency, bytes_per_cycle] : {std::tuple{"L1", 40.0, 64.0},
                                                          {"texture", 40.0, 64.0},
                                                          {"constant", 40.0, 64.0},
@@ -396,7 +396,7 @@ TEST(InferBandwidth, CountersTellWhichLevelServesADataset) {
     const bool is_in_l2 = stream.dataset_bytes <= (4U << 20U);
     return {.l2_load_bytes = loaded, .dram_load_bytes = is_in_l2 ? stream.dataset_bytes + of_others : loaded};
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const auto& served = finding.evidence.leaves.at("L1").details.served_by_dataset;
   ASSERT_GT(served.size(), 10U);
   EXPECT_EQ(served.front().dataset_bytes, std::uint64_t{32} << 10U);
@@ -418,7 +418,7 @@ TEST(InferBandwidth, CountersTellThatL2TakesStores) {
                                                                                     : plain_law(stream);
   };
   Streams blind(law);
-  EXPECT_EQ(status(infer(blind), "L2_store"), EvidenceStatus::unknown);
+  EXPECT_EQ(status(found_bandwidth(blind), "L2_store"), EvidenceStatus::unknown);
   for (const bool goes_on : {false, true}) {
     Streams device(law);
     device.count_by([goes_on](const Stream& stream) -> model::CacheTraffic {
@@ -430,7 +430,7 @@ TEST(InferBandwidth, CountersTellThatL2TakesStores) {
               .dram_load_bytes = is_store ? 0 : to_memory,
               .dram_store_bytes = is_store ? to_memory : 0};
     });
-    const BandwidthFinding finding = infer(device);
+    const BandwidthFinding finding = found_bandwidth(device);
     EXPECT_EQ(status(finding, "L2_store"), goes_on ? EvidenceStatus::unknown : EvidenceStatus::resolved);
     EXPECT_NEAR(bytes_per_second(finding, "L2_store"), goes_on ? 0 : 400e9, 1e9);
     EXPECT_EQ(status(finding, "DRAM_store"), EvidenceStatus::resolved);
@@ -439,7 +439,7 @@ TEST(InferBandwidth, CountersTellThatL2TakesStores) {
 
 TEST(InferBandwidth, WhatIsNotCountedIsTold) {
   Streams device(plain_law);
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const model::EvidenceDetails& details = finding.evidence.leaves.at("L1").details;
   EXPECT_TRUE(details.served_by_dataset.empty());
   ASSERT_EQ(details.not_counted.size(), 1U);
@@ -450,14 +450,14 @@ TEST(InferBandwidth, WhatIsNotCountedIsTold) {
 TEST(InferBandwidth, WhatIsRefusedIsLeftOutOfTheSurface) {
   Streams old([](const Stream& stream) { return plain_law(stream); });
   old.refuse_where([](const Stream& stream) { return stream.blocks == 1; });
-  const BandwidthFinding nothing = infer(old);
+  const BandwidthFinding nothing = found_bandwidth(old);
   EXPECT_EQ(status(nothing, "L1"), EvidenceStatus::resolved);
   EXPECT_FALSE(nothing.evidence.leaves.at("L1").details.one_sm_surface);
   Streams small([](const Stream& stream) { return plain_law(stream); });
   small.refuse_where([](const Stream& stream) {
     return stream.blocks == 1 && (stream.element_bits == 32 || stream.block_threads == 1024);
   });
-  const BandwidthFinding finding = infer(small);
+  const BandwidthFinding finding = found_bandwidth(small);
   EXPECT_EQ(finding.evidence.leaves.at("L1").details.one_sm_surface->element_bits, 64U);
   EXPECT_TRUE(point_at(finding, "L1", 16, 8));
   EXPECT_FALSE(point_at(finding, "L1", 32, 1));
@@ -468,7 +468,7 @@ TEST(InferBandwidth, SurfacesOfAPublishedGpuBeginAtItsLatencies) {
   model::DeviceDescription description = model::read_description("configs/devices/gtx960.yaml");
   description.caches.at("L2").latency_cycles = {.hit = 210, .miss = 370};
   const auto device = probe::open_virtual(description, "virtual:gtx960", 1);
-  const BandwidthFinding finding = infer(*device);
+  const BandwidthFinding finding = found_bandwidth(*device);
   ASSERT_TRUE(point_at(finding, "L2_load", 1, 1));
   EXPECT_NEAR(point_at(finding, "L2_load", 1, 1)->cycles, 210, 1);
   ASSERT_TRUE(point_at(finding, "DRAM_load", 1, 8));
@@ -482,7 +482,7 @@ TEST(InferBandwidth, APeakThatStillRisesIsNone) {
         1e-4 * stream.blocks * stream.block_threads * stream.elements_in_flight * stream.element_bits / Streams::sms;
     return stream.path == StreamPath::shared ? seconds_at(stream, outstanding) : plain_law(stream);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   EXPECT_EQ(status(finding, "shared"), EvidenceStatus::ambiguous);
   EXPECT_FALSE(finding.bandwidth.at("shared").best);
   EXPECT_FALSE(finding.evidence.leaves.at("shared").alternatives.empty());
@@ -495,7 +495,7 @@ TEST(InferBandwidth, ADeviceThatSlowsDownIsNotResolved) {
     pace *= 1.002;
     return pace * plain_law(stream);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   for (const auto& [memory, leaf] : finding.evidence.leaves) {
     EXPECT_NE(leaf.status, EvidenceStatus::resolved) << memory;
   }
@@ -503,7 +503,7 @@ TEST(InferBandwidth, ADeviceThatSlowsDownIsNotResolved) {
 
 TEST(InferBandwidth, MemoryThatIsNoSlowerThanItsCacheLeavesTheCacheUnknown) {
   Streams device([](const Stream& stream) { return seconds_at(stream, 100); });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::unknown);
   EXPECT_EQ(status(finding, "L1"), EvidenceStatus::unknown);
   EXPECT_EQ(status(finding, "DRAM_load"), EvidenceStatus::resolved);
@@ -515,14 +515,14 @@ TEST(InferBandwidth, MemoryWhoseLargestDatasetsDifferIsUnknown) {
                                   ? 1e6 / std::sqrt(static_cast<double>(stream.dataset_bytes))
                                   : 2000);
   });
-  EXPECT_EQ(status(infer(device), "DRAM_load"), EvidenceStatus::unknown);
+  EXPECT_EQ(status(found_bandwidth(device), "DRAM_load"), EvidenceStatus::unknown);
 }
 
 TEST(InferBandwidth, SmallElementsMayBeSlower) {
   Streams device([](const Stream& stream) {
     return plain_law(stream) * (stream.path == StreamPath::texture && stream.element_bits == 32 ? 2 : 1);
   });
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   const auto& by_bits = finding.bandwidth.at("texture").by_element_bits;
   ASSERT_EQ(by_bits.size(), 3U);
   EXPECT_NEAR(by_bits[0].bytes_per_second, 1000e9, 1e9);
@@ -532,7 +532,7 @@ TEST(InferBandwidth, SmallElementsMayBeSlower) {
 TEST(InferBandwidth, WithoutANumberOfSmsNothingIsKnown) {
   Streams device(plain_law);
   device.hide_sm_count();
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   EXPECT_EQ(finding.questions, 0U);
   EXPECT_EQ(status(finding, "DRAM_load"), EvidenceStatus::unknown);
 }
@@ -540,13 +540,13 @@ TEST(InferBandwidth, WithoutANumberOfSmsNothingIsKnown) {
 TEST(InferBandwidth, KeepsWhatWasKnownWhenTheDeviceFails) {
   Streams device(plain_law);
   device.fail_after(400);
-  const BandwidthFinding finding = infer(device);
+  const BandwidthFinding finding = found_bandwidth(device);
   EXPECT_TRUE(finding.ended_early);
   EXPECT_EQ(status(finding, "L2_load"), EvidenceStatus::resolved);
   EXPECT_EQ(status(finding, "constant"), EvidenceStatus::unknown);
   Streams dead(plain_law);
   dead.fail_after(0);
-  EXPECT_THROW(infer(dead), DeviceError);
+  EXPECT_THROW(found_bandwidth(dead), DeviceError);
 }
 
 // Peaks, capacities and noise at random: what is resolved is within two per cent.
@@ -590,7 +590,7 @@ TEST(InferBandwidth, RandomDevicesAreNeverWrong) {
       };
       return seconds_at(stream, peaks.at(memory())) * (1 + std::abs(std::normal_distribution(0.0, noise)(random)));
     });
-    const BandwidthFinding finding = infer(device);
+    const BandwidthFinding finding = found_bandwidth(device);
     for (const auto& [memory, peak] : peaks) {
       if (status(finding, memory) == EvidenceStatus::resolved) {
         ++resolved;

@@ -36,7 +36,7 @@ constexpr std::size_t rows = model::kernel_names.size() * model::kernel_variants
 constexpr std::uint64_t small_bytes = 128U << 10U;
 constexpr std::uint64_t smallest_bytes = 32U << 10U;
 
-KernelFinding infer(model::Answerer& device, const DeviceDescription& known) {
+KernelFinding found_kernels(model::Answerer& device, const DeviceDescription& known) {
   return infer_kernels(device, "Kernels", known, Settings{});
 }
 
@@ -148,7 +148,7 @@ void find_random_devices(double most_times) {
     }
     const double slowness = uniform(1, 3);
     Kernels device([&](const KernelRun& run) { return slowness * truth_of(real, run).seconds; }, smallest_bytes);
-    const KernelFinding finding = infer(device, known);
+    const KernelFinding finding = found_kernels(device, known);
     EXPECT_EQ(finding.evidence.leaves.size(), rows);
     for (const auto& [name, result] : finding.kernels) {
       ++resolved;
@@ -195,7 +195,7 @@ TEST(InferKernels, AVirtualGpuIsAtItsPeaks) {
   const DeviceDescription known = model::read_description("configs/devices/gtx960.yaml");
   SmallMemory device(probe::open_virtual(known, "virtual:gtx960", 1));
   ASSERT_EQ(device.facts().targets, (std::vector<std::string>{"Bandwidth", "Kernels"}));
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_TRUE(finding.warnings.empty());
   const model::KernelResult& gemm = finding.kernels.at("gemm.plain");
   EXPECT_EQ(gemm.size, 128U);
@@ -211,11 +211,11 @@ TEST(InferKernels, AVirtualGpuIsAtItsPeaks) {
 TEST(InferKernels, AShareOfMoreThanAllSaysThatThePeakIsWrong) {
   const DeviceDescription real = some_device();
   Kernels device([&real](const KernelRun& run) { return truth_of(real, run).seconds; });
-  ASSERT_EQ(infer(device, real).kernels.at("fdtd_step1.plain").dominant, "DRAM");
+  ASSERT_EQ(found_kernels(device, real).kernels.at("fdtd_step1.plain").dominant, "DRAM");
   DeviceDescription known = real;
   known.bandwidth["DRAM_load"].best->bytes_per_second *= 0.8;
   known.bandwidth["DRAM_copy"].best->bytes_per_second *= 0.8;
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_EQ(status(finding, "fdtd_step1.plain"), EvidenceStatus::ambiguous);
   EXPECT_FALSE(finding.kernels.contains("fdtd_step1.plain"));
   ASSERT_FALSE(finding.warnings.empty());
@@ -234,7 +234,7 @@ TEST(InferKernels, AShareOfMoreThanAllMayBeThatOfCachesThatHoldMore) {
   Kernels device([&real](const KernelRun& run) { return truth_of(real, run).seconds; });
   DeviceDescription known = real;
   known.caches["L1tex"].capacity_bytes = 20U << 10U;
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   const auto warning = std::ranges::find_if(
       finding.warnings, [](const Warning& each) { return std::get<WrongPeak>(each).kernel == "syr2k.plain"; });
   ASSERT_NE(warning, finding.warnings.end());
@@ -257,7 +257,7 @@ TEST(InferKernels, WhatTheDeviceCountsIsBelieved) {
   counting.count_by([&real](const KernelRun& run) -> model::CacheTraffic {
     return traffic_of(real, run);  // NOLINT(cppcoreguidelines-slicing): counters do not see the rest
   });
-  const KernelFinding finding = infer(counting, said);
+  const KernelFinding finding = found_kernels(counting, said);
   const std::string row = "syrk.plain";
   ASSERT_NE(truth_of(real, run_of(row)).dominant, truth_of(said, run_of(row)).dominant);
   ASSERT_TRUE(finding.kernels.contains(row)) << finding.evidence.leaves.at(row).reason;
@@ -266,7 +266,7 @@ TEST(InferKernels, WhatTheDeviceCountsIsBelieved) {
   EXPECT_EQ(finding.kernels.at(row).level_bytes.at("L2"), traffic_of(real, run_of(row)).by_level().at("L2"));
   EXPECT_TRUE(finding.evidence.leaves.at(row).details.simulated_over_counted.has_value());
   Kernels blind(law);
-  EXPECT_FALSE(infer(blind, said).evidence.leaves.at(row).details.simulated_over_counted.has_value());
+  EXPECT_FALSE(found_kernels(blind, said).evidence.leaves.at(row).details.simulated_over_counted.has_value());
 }
 
 TEST(InferKernels, LevelsThatAreAsCloseAsEachOtherAreNotToldApart) {
@@ -278,7 +278,7 @@ TEST(InferKernels, LevelsThatAreAsCloseAsEachOtherAreNotToldApart) {
                                                       static_cast<double>(traffic.by_level().at("L1"));
   known.caches["L1tex"].capacity_bytes = 32U << 10U;
   Kernels device([&known](const KernelRun& run) { return truth_of(known, run).seconds; });
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_EQ(status(finding, "gemm.plain"), EvidenceStatus::ambiguous);
   EXPECT_GE(finding.evidence.leaves.at("gemm.plain").alternatives.size(), 2U);
 }
@@ -290,7 +290,7 @@ TEST(InferKernels, ADeviceThatSlowsDownIsNotResolved) {
     pace *= 1.06;
     return pace * truth_of(known, run).seconds;
   });
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_TRUE(finding.kernels.empty());
   EXPECT_EQ(status(finding, "gemm.plain"), EvidenceStatus::ambiguous);
 }
@@ -299,7 +299,7 @@ TEST(InferKernels, WithoutBandwidthsNothingIsAsked) {
   Kernels device([](const KernelRun&) { return 1e-3; });
   DeviceDescription known = some_device();
   known.bandwidth.clear();
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_EQ(finding.questions, 0U);
   EXPECT_TRUE(finding.kernels.empty());
   EXPECT_NE(finding.evidence.leaves.at("gemm.plain").reason.find("ask for Bandwidth"), std::string::npos);
@@ -309,24 +309,25 @@ TEST(InferKernels, WithoutAPeakOrACacheTheRowIsUnknown) {
   Kernels device([](const KernelRun&) { return 1e-3; });
   DeviceDescription known = some_device();
   known.bandwidth["texture"].best.reset();
-  const KernelFinding no_texture = infer(device, known);
+  const KernelFinding no_texture = found_kernels(device, known);
   EXPECT_EQ(status(no_texture, "gemm.plain"), EvidenceStatus::resolved);
   EXPECT_EQ(status(no_texture, "gemm.texture_scalar"), EvidenceStatus::unknown);
   known = some_device();
   known.caches.erase("L2");
-  const KernelFinding no_l2 = infer(device, known);
+  const KernelFinding no_l2 = found_kernels(device, known);
   EXPECT_TRUE(no_l2.kernels.empty());
   EXPECT_NE(no_l2.evidence.leaves.at("gemm.plain").reason.find("caches.L2.capacity_bytes"), std::string::npos);
   EXPECT_EQ(no_l2.questions, 0U);
   device.say_l2_bytes("1048576");
-  EXPECT_EQ(infer(device, known).kernels.at("gemm.plain"), infer(device, some_device()).kernels.at("gemm.plain"));
+  EXPECT_EQ(found_kernels(device, known).kernels.at("gemm.plain"),
+            found_kernels(device, some_device()).kernels.at("gemm.plain"));
 }
 
 TEST(InferKernels, ARefusedKernelLeavesTheOthers) {
   const DeviceDescription known = some_device();
   Kernels device([&known](const KernelRun& run) { return truth_of(known, run).seconds; });
   device.refuse("gemm.texture_vector");
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_EQ(status(finding, "gemm.texture_vector"), EvidenceStatus::unknown);
   EXPECT_EQ(status(finding, "mm3_kernel1.texture_vector"), EvidenceStatus::resolved);
 }
@@ -336,13 +337,13 @@ TEST(InferKernels, KeepsWhatWasKnownWhenTheDeviceFails) {
   const auto law = [&known](const KernelRun& run) { return truth_of(known, run).seconds; };
   Kernels device(law);
   device.fail_after(36);
-  const KernelFinding finding = infer(device, known);
+  const KernelFinding finding = found_kernels(device, known);
   EXPECT_TRUE(finding.ended_early);
   EXPECT_EQ(status(finding, "gemm.plain"), EvidenceStatus::resolved);
   EXPECT_EQ(status(finding, "syr2k.plain"), EvidenceStatus::unknown);
   Kernels dead(law);
   dead.fail_after(0);
-  EXPECT_THROW(infer(dead, known), DeviceError);
+  EXPECT_THROW(found_kernels(dead, known), DeviceError);
 }
 
 // What reaches the memory of a large kernel takes seconds to count.

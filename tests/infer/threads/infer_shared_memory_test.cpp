@@ -39,7 +39,9 @@ using model::warp_lanes;
 
 constexpr std::array leaf_names{"banks", "bank_width_bytes", "row_bytes", "latency_cycles"};
 
-SharedMemoryFinding infer(model::Answerer& device) { return infer_shared_memory(device, "Shared", Settings{}); }
+SharedMemoryFinding found_shared_memory(model::Answerer& device) {
+  return infer_shared_memory(device, "Shared", Settings{});
+}
 
 bool is_resolved(const SharedMemoryFinding& finding, const std::string& leaf) {
   return finding.evidence.leaves.at(leaf).status == EvidenceStatus::resolved;
@@ -102,7 +104,7 @@ class PublishedSharedMemory : public testing::TestWithParam<const char*> {};
 TEST_P(PublishedSharedMemory, IsFoundWhole) {
   const auto description = model::read_description("configs/devices/" + std::string(GetParam()) + ".yaml");
   const auto device = probe::open_virtual(description, "virtual:tested", 3);
-  const SharedMemoryFinding finding = infer(*device);
+  const SharedMemoryFinding finding = found_shared_memory(*device);
   expect_all_right(finding, *description.shared_memory);
   if (std::getenv("GPUINFER_TEST_SHOW") != nullptr) {
     std::cout << text_of(finding);
@@ -119,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(InferSharedMemory, PublishedSharedMemory,
 TEST(InferSharedMemory, SaysWhatFermiDoes) {
   const auto device =
       probe::open_virtual(model::read_description("configs/devices/gtx560ti.yaml"), "virtual:gtx560ti", 1);
-  const SharedMemoryFinding finding = infer(*device);
+  const SharedMemoryFinding finding = found_shared_memory(*device);
   const auto& details = finding.evidence.leaves.at("latency_cycles").details;
   EXPECT_NEAR(details.per_way.value_or(0), 37.406, 0.1);
   constexpr std::array first_degrees{1U, 1U, 2U, 1U, 4U, 1U, 2U, 1U, 8U, 1U, 2U, 1U};
@@ -168,7 +170,7 @@ TEST(InferSharedMemory, RandomDevices) {
                                                 .outlier_cycles = 400,
                                                 .misread_probability = 0};
     const auto device = probe::open_virtual(description, "virtual:random", trial + 1);
-    const SharedMemoryFinding finding = infer(*device);
+    const SharedMemoryFinding finding = found_shared_memory(*device);
     expect_nothing_wrong(finding, truth);
     if (finding.all_resolved()) {
       ++whole;
@@ -239,7 +241,7 @@ double cycles_of_degree(std::size_t degree) { return 34.3 + 2 * static_cast<doub
 TEST(InferSharedMemory, ForeignBanksOfFourBytes) {
   ForeignSharedMemory device([](const SharedLoads& loads) { return cycles_of_degree(degree_of(loads, plain)); });
   device.disturb_runs_by(0);
-  const SharedMemoryFinding finding = infer(device);
+  const SharedMemoryFinding finding = found_shared_memory(device);
   expect_all_right(finding, {.banks = 32,
                              .bank_width_bytes = 4,
                              .row_bytes = 128,
@@ -255,7 +257,7 @@ TEST(InferSharedMemory, ForeignBanksBehindAHash) {
     return cycles_of_degree(
         degree_of(loads, [](std::uint32_t word) { return (word ^ (word >> 5U) ^ (word >> 9U)) % 32; }));
   });
-  expect_nothing_resolved(infer(device));
+  expect_nothing_resolved(found_shared_memory(device));
 }
 
 // Only words behind the first 16 KB are one bank further.
@@ -263,7 +265,7 @@ TEST(InferSharedMemory, ForeignBanksThatShiftHalfway) {
   ForeignSharedMemory device([](const SharedLoads& loads) {
     return cycles_of_degree(degree_of(loads, [](std::uint32_t word) { return (word + word / 4096) % 32; }));
   });
-  expect_nothing_resolved(infer(device));
+  expect_nothing_resolved(found_shared_memory(device));
 }
 
 TEST(InferSharedMemory, ForeignLanesThatAllTakeTheirTurn) {
@@ -275,7 +277,7 @@ TEST(InferSharedMemory, ForeignLanesThatAllTakeTheirTurn) {
     }
     return cycles_of_degree(most);
   });
-  const SharedMemoryFinding finding = infer(device);
+  const SharedMemoryFinding finding = found_shared_memory(device);
   expect_nothing_resolved(finding);
   EXPECT_NE(reason(finding, "banks").find("no broadcast"), std::string::npos);
 }
@@ -292,7 +294,7 @@ TEST(InferSharedMemory, ForeignBroadcastOfOneWordOnly) {
     }
     return cycles_of_degree(most + (lanes[plain(loads.lane_offsets[0] / 4)] == most ? 1 : 0));
   });
-  expect_nothing_resolved(infer(device));
+  expect_nothing_resolved(found_shared_memory(device));
 }
 
 TEST(InferSharedMemory, ForeignHalfWarps) {
@@ -300,12 +302,12 @@ TEST(InferSharedMemory, ForeignHalfWarps) {
     const auto bank_of = [](std::uint32_t word) { return word % 16; };
     return 20 + 4 * static_cast<double>(degree_of(loads, bank_of, 0, 16) + degree_of(loads, bank_of, 16, 16));
   });
-  expect_nothing_resolved(infer(device));
+  expect_nothing_resolved(found_shared_memory(device));
 }
 
 TEST(InferSharedMemory, ForeignMemoryWithoutConflicts) {
   ForeignSharedMemory device([](const SharedLoads&) { return 30.0; });
-  const SharedMemoryFinding finding = infer(device);
+  const SharedMemoryFinding finding = found_shared_memory(device);
   expect_nothing_resolved(finding);
   EXPECT_NE(reason(finding, "banks").find("no conflicts were seen"), std::string::npos);
 }
@@ -313,14 +315,14 @@ TEST(InferSharedMemory, ForeignMemoryWithoutConflicts) {
 TEST(InferSharedMemory, ForeignConflictsThatNoiseHides) {
   ForeignSharedMemory device([](const SharedLoads& loads) { return cycles_of_degree(degree_of(loads, plain)); });
   device.disturb_launches_by(3);
-  expect_nothing_resolved(infer(device));
+  expect_nothing_resolved(found_shared_memory(device));
 }
 
 // Runs average out, as far as it takes some thousands of them.
 TEST(InferSharedMemory, ForeignConflictsInNoise) {
   ForeignSharedMemory device([](const SharedLoads& loads) { return cycles_of_degree(degree_of(loads, plain)); });
   device.disturb_runs_by(4);
-  expect_nothing_wrong(infer(device),
+  expect_nothing_wrong(found_shared_memory(device),
                        {.banks = 32,
                         .bank_width_bytes = 4,
                         .row_bytes = 128,
@@ -336,7 +338,7 @@ TEST(InferSharedMemory, ForeignDegreeOfTwoLatencies) {
     }
     return degree == 1 ? 46.75 : 36 + 15 * static_cast<double>(degree);
   });
-  const SharedMemoryFinding finding = infer(device);
+  const SharedMemoryFinding finding = found_shared_memory(device);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.shared_memory.banks, 32U);
   EXPECT_EQ(finding.shared_memory.bank_width_bytes, 4U);
@@ -352,7 +354,7 @@ TEST(InferSharedMemory, ForeignLatencyThatDegreesDoNotTell) {
     const std::set<std::uint32_t> words(loads.lane_offsets.begin(), loads.lane_offsets.end());
     return cycles_of_degree(degree_of(loads, plain)) + (words.size() > 24 ? 0.9 : 0);
   });
-  const SharedMemoryFinding finding = infer(device);
+  const SharedMemoryFinding finding = found_shared_memory(device);
   EXPECT_FALSE(is_resolved(finding, "latency_cycles")) << text_of(finding);
 }
 
@@ -360,13 +362,13 @@ TEST(InferSharedMemory, RefusalsAndFailures) {
   const auto cycles = [](const SharedLoads& loads) { return cycles_of_degree(degree_of(loads, plain)); };
   ForeignSharedMemory refusing(cycles);
   refusing.refuse();
-  const SharedMemoryFinding finding = infer(refusing);
+  const SharedMemoryFinding finding = found_shared_memory(refusing);
   expect_nothing_resolved(finding);
   EXPECT_NE(reason(finding, "banks").find("ask tomorrow"), std::string::npos);
 
   ForeignSharedMemory failing(cycles);
   failing.fail_after(100);
-  EXPECT_THROW(static_cast<void>(infer(failing)), DeviceError);
+  EXPECT_THROW(static_cast<void>(found_shared_memory(failing)), DeviceError);
 
   ForeignSharedMemory stopped(cycles);
   Settings settings;

@@ -10,6 +10,7 @@
 #include "infer/asking/disturbance.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
+#include "infer/cache/further_sets.hpp"
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/prediction.hpp"
 #include "infer/cache/rare_departures.hpp"
@@ -207,6 +208,13 @@ Offsets prove(Interrogator& asker, const model::Answerer& device, const FoundSet
       }
     }
     claims.index.bound = claims.ways.bound = bound_of(odd_lines_below);
+    if (!covers_buffer(*claims.index.value, asker.buffer())) {
+      if (const auto reason = why_further_sets(asker, cache)) {
+        claims.ways = {.alternatives = {*claims.ways.value}, .reason = *reason, .questions = claims.ways.questions};
+        claims.capacity_bytes = {
+            .alternatives = {*claims.capacity_bytes.value}, .reason = *reason, .questions = claims.ways.questions};
+      }
+    }
     return {};
   }
   claims.replacement.details.deterministic.emplace();

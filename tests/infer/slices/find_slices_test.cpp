@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -145,15 +144,10 @@ bool holds_in(std::uint64_t block, const SliceStructure& structure, const foreig
   return false;
 }
 
-std::size_t number_from(const char* variable, std::size_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
-}
-
 // None is wrong, and nearly all are told.
 TEST(FindSlices, RandomDevices) {
-  const std::size_t devices = number_from("GPUINFER_TEST_SLICES", 2);
-  const std::uint64_t first_seed = number_from("GPUINFER_TEST_SEED", 1);
+  const std::size_t devices = foreign::number_from("GPUINFER_TEST_SLICES", 2);
+  const std::uint64_t first_seed = foreign::number_from("GPUINFER_TEST_SEED", 1);
   std::size_t told = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + devices; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -22,112 +22,14 @@
 #include "infer/comparing/cache_sameness.hpp"
 #include "model/description_yaml.hpp"
 #include "probe/virtual_device.hpp"
-#include "tests/infer/slices/sliced_device.hpp"
+#include "tests/infer/slices/sliced_cache.hpp"
 
 namespace gpuinfer::infer {
 namespace {
 
-// Slices with sets of their own, by a simulator that shares nothing with the product's.
-class SlicedCache final : public model::Answerer {
- public:
-  using SetOf = std::function<std::uint64_t(std::uint64_t)>;  // of its slice, by address
+using foreign::SlicedCache;
 
-  static constexpr std::uint32_t sets = 40;
-  static constexpr std::size_t ways = 6;
-  static constexpr std::uint64_t line_bytes = 128;
-  static constexpr std::uint64_t sector_bytes = 64;
-
-  SlicedCache(foreign::HiddenSlices slices, bool any_line_leaves, std::uint64_t seed)
-      : SlicedCache(std::move(slices), any_line_leaves, seed, 16ULL << 20U, [seed](std::uint64_t address) {
-          return model::Random(seed ^ (address / line_bytes * 0x9e3779b97f4a7c15ULL))() % sets;
-        }) {}
-
-  SlicedCache(foreign::HiddenSlices slices, bool any_line_leaves, std::uint64_t seed, std::uint64_t buffer_bytes,
-              SetOf set_of)
-      : slices_(std::move(slices)), set_of_(std::move(set_of)), any_line_leaves_(any_line_leaves), random_(seed),
-        pairs_(slices_, seed, {.jitter = 0.02}, buffer_bytes), facts_(pairs_.facts()) {
-    facts_.sm_count = sms;
-    facts_.chooses_unit = true;
-  }
-
-  static constexpr std::uint32_t sms = 6;
-  // Even ones are farther from slices of higher numbers, odd ones nearer.
-  [[nodiscard]] static double distance_cycles(std::uint32_t sm, std::uint32_t slice) {
-    return sm % 2 == 0 ? 270 + slice : 290 - slice + sm / 2;
-  }
-
-  [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }
-  void take_stores() { facts_.stored_targets = facts_.targets; }
-
-  [[nodiscard]] std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
-    std::vector<model::Answer> answers;
-    for (const model::Question& question : questions) {
-      if (question.state != model::StartState::keep) {
-        present_.clear();
-      }
-      const std::vector<model::AccessKind> kinds = kinds_of(question);
-      for (std::size_t i = 0; i < question.warm.size(); ++i) {
-        static_cast<void>(access(question.warm[i], kinds[i]));
-      }
-      if (question.circumstances.contended_pairs) {
-        answers.push_back(pairs_.ask({&question, 1}).front());
-        for (const std::uint64_t offset : question.record) {
-          static_cast<void>(access(offset, model::AccessKind::load));
-        }
-        continue;
-      }
-      model::Answer& answer = answers.emplace_back();
-      for (std::size_t i = 0; i < question.record.size(); ++i) {
-        const std::uint64_t offset = question.record[i];
-        const bool hits = access(offset, kinds[question.warm.size() + i]);
-        const std::uint32_t sm = number_of(question.circumstances.unit.value_or(model::ComputeUnit{0}));
-        const double hit_cycles = distance_cycles(sm, slices_(number_of(facts_.buffer.address + offset)));
-        answer.latency_cycles.push_back(
-            static_cast<float>((hits ? hit_cycles : 700) + static_cast<double>(random_.below(4))));
-      }
-    }
-    return answers;
-  }
-
- private:
-  struct Line {
-    std::uint64_t number = 0;
-    std::uint64_t sectors = 0;
-    std::uint64_t words = 0;  // written ones
-  };
-
-  // A store brings its line, and writes its word there without the rest of the sector.
-  bool access(std::uint64_t offset, model::AccessKind kind) {
-    const std::uint64_t address = number_of(facts().buffer.address + offset);
-    const std::uint64_t number = address / line_bytes;
-    const std::uint64_t sector = std::uint64_t{1} << (address % line_bytes / sector_bytes);
-    std::list<Line>& lines = present_[{slices_(address), set_of_(address)}];
-    const auto found = std::ranges::find(lines, number, &Line::number);
-    const std::uint64_t word = std::uint64_t{1} << (address % line_bytes / 4);
-    const bool is_store = kind == model::AccessKind::store;
-    if (found != lines.end()) {
-      lines.splice(lines.begin(), lines, found);
-      const bool hits = (lines.front().sectors & sector) != 0 || (lines.front().words & word) != 0;
-      lines.front().sectors |= is_store || hits ? 0 : sector;
-      lines.front().words |= is_store ? word : 0;
-      return hits;
-    }
-    if (lines.size() == ways) {
-      const std::uint64_t from_oldest = any_line_leaves_ ? random_.below(ways) : 0;
-      lines.erase(std::prev(lines.end(), static_cast<std::ptrdiff_t>(from_oldest) + 1));
-    }
-    lines.push_front({.number = number, .sectors = is_store ? 0 : sector, .words = is_store ? word : 0});
-    return false;
-  }
-
-  foreign::HiddenSlices slices_;
-  SetOf set_of_;
-  bool any_line_leaves_;
-  model::Random random_;
-  foreign::SlicedDevice pairs_;
-  model::DeviceFacts facts_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::list<Line>> present_;  // youngest first
-};
+constexpr SlicedCache::Slice slice_of_cache;
 
 constexpr std::uint64_t sliced_cache_seed = 20261127;
 
@@ -150,15 +52,15 @@ bool asked_for_arrays(const CacheFinding& finding) {
 
 TEST(SlicedCache, IsToldByTheSetsOfItsSlicesAndByNoArrays) {
   std::cout << "seed " << sliced_cache_seed << '\n';
-  SlicedCache device(twenty_slices(), false, sliced_cache_seed);
+  SlicedCache device(twenty_slices(), {}, sliced_cache_seed);
   const CacheFinding finding = infer_cache(device, "L2", Settings{});
   const auto& leaves = finding.evidence.leaves;
   EXPECT_EQ(finding.cache.slices, 20U) << leaves.at("slices").reason;
-  EXPECT_EQ(finding.cache.line_bytes, SlicedCache::line_bytes);
-  EXPECT_EQ(finding.cache.sector_bytes, SlicedCache::sector_bytes);
+  EXPECT_EQ(finding.cache.line_bytes, slice_of_cache.line_bytes);
+  EXPECT_EQ(finding.cache.sector_bytes, slice_of_cache.sector_bytes);
   ASSERT_TRUE(finding.cache.slice_ways) << leaves.at("slice_ways").reason;
-  EXPECT_EQ(*finding.cache.slice_ways, std::vector<std::uint32_t>(SlicedCache::sets, SlicedCache::ways));
-  EXPECT_EQ(finding.cache.capacity_bytes, 20 * SlicedCache::sets * SlicedCache::ways * SlicedCache::line_bytes)
+  EXPECT_EQ(*finding.cache.slice_ways, std::vector<std::uint32_t>(slice_of_cache.sets, slice_of_cache.ways));
+  EXPECT_EQ(finding.cache.capacity_bytes, 20 * slice_of_cache.sets * slice_of_cache.ways * slice_of_cache.line_bytes)
       << leaves.at("capacity_bytes").reason;
   ASSERT_TRUE(finding.cache.replacement);
   EXPECT_EQ(finding.cache.replacement->policy, "lru");
@@ -234,7 +136,7 @@ class Divided {
 TEST(SlicedCache, IsToldByTheQuotientThatSaysItsSets) {
   std::cout << "seed " << sliced_cache_seed << '\n';
   const Divided divided(true);
-  SlicedCache device(divided.slices(), false, sliced_cache_seed, 80ULL << 20U,
+  SlicedCache device(divided.slices(), {}, sliced_cache_seed, 80ULL << 20U,
                      [&](std::uint64_t address) { return divided.set_of(address); });
   const CacheFinding finding = infer_cache(device, "L2", Settings{});
   const model::LeafEvidence& evidence = finding.evidence.leaves.at("index");
@@ -245,7 +147,7 @@ TEST(SlicedCache, IsToldByTheQuotientThatSaysItsSets) {
   const auto* index = std::get_if<model::QuotientIndex>(&*finding.cache.index);
   ASSERT_NE(index, nullptr);
   EXPECT_EQ(index->divisor, 23U);
-  EXPECT_EQ(index->set.sets(), SlicedCache::sets);
+  EXPECT_EQ(index->set.sets(), slice_of_cache.sets);
   EXPECT_EQ(model::sets(*finding.cache.index), finding.cache.ways->size());
   // Which digits a block flips is a naming, but the same one for slices and sets.
   Divided of_first_block(false);
@@ -255,10 +157,10 @@ TEST(SlicedCache, IsToldByTheQuotientThatSaysItsSets) {
   std::map<std::uint64_t, std::uint32_t> back;
   std::map<std::uint32_t, std::uint32_t> slice_of;
   const auto divided_slice = [](std::uint32_t set) { return set % 46; };
-  for (std::uint64_t address = 0; address < bytes; address += SlicedCache::line_bytes) {
+  for (std::uint64_t address = 0; address < bytes; address += slice_of_cache.line_bytes) {
     const std::uint32_t said = set_of(*finding.cache.index, model::Address{address});
     const std::uint64_t is =
-        of_first_block.slices()(address) * std::uint64_t{SlicedCache::sets} + of_first_block.set_of(address);
+        of_first_block.slices()(address) * std::uint64_t{slice_of_cache.sets} + of_first_block.set_of(address);
     ASSERT_EQ(there.emplace(said, is).first->second, is);
     ASSERT_EQ(back.emplace(is, said).first->second, said);
     ASSERT_EQ(slice_of.emplace(divided_slice(said), set_of(finding.cache.slice_index->index, model::Address{address}))
@@ -269,7 +171,7 @@ TEST(SlicedCache, IsToldByTheQuotientThatSaysItsSets) {
 
 TEST(SlicedCache, IsAskedForStoresByLinesOfItsSets) {
   std::cout << "seed " << sliced_cache_seed << '\n';
-  SlicedCache device(twenty_slices(), false, sliced_cache_seed);
+  SlicedCache device(twenty_slices(), {}, sliced_cache_seed);
   device.take_stores();
   const CacheFinding finding = infer_cache(device, "L2", Settings{});
   const model::LeafEvidence& evidence = finding.evidence.leaves.at("store");
@@ -295,7 +197,7 @@ TEST(SlicedCache, OfAnH200IsFoundOnADeviceThatIsAsItsProfileSays) {
 
 TEST(SlicedCache, IsAskedForArraysWhereItsSlicesTellNoSets) {
   std::cout << "seed " << sliced_cache_seed << '\n';
-  SlicedCache device(twenty_slices(), true, sliced_cache_seed);
+  SlicedCache device(twenty_slices(), {.policy = SlicedCache::Policy::any_line}, sliced_cache_seed);
   Settings settings;
   settings.budget_accesses = 3'000'000;  // enough to see that arrays are asked for
   const CacheFinding finding = infer_cache(device, "L2", settings);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -20,6 +21,12 @@
 // Devices whose outer cache has slices, by a simulator that shares nothing with the product's.
 namespace gpuinfer::infer::foreign {
 
+// How many random ones to ask, and from which seed on.
+inline std::size_t number_from(const char* variable, std::size_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
+}
+
 struct SliceNoise {
   double jitter = 0;    // deviation, as a share of what a pair takes apart
   double outliers = 0;  // share of pairs that take twice as long as together
@@ -32,12 +39,13 @@ class SlicedDevice final : public model::Answerer {
 
   static constexpr double apart_cycles = 2700;
   static constexpr double together_cycles = 5300;
+  static constexpr std::uint64_t buffer_address = (5ULL << 30U) + (3ULL << 19U);
 
   SlicedDevice(SliceOf slice_of, std::uint64_t seed, SliceNoise noise = {}, std::uint64_t buffer_bytes = 256ULL << 20U)
       : slice_of_(std::move(slice_of)), random_(seed), noise_(noise) {
     facts_.name = facts_.source = "sliced";
     facts_.targets = facts_.contended_targets = {"L2"};
-    facts_.buffer = {.bytes = buffer_bytes, .address = model::Address{(5ULL << 30U) + (3ULL << 19U)}};
+    facts_.buffer = {.bytes = buffer_bytes, .address = model::Address{buffer_address}};
   }
 
   [[nodiscard]] const model::DeviceFacts& facts() const override { return facts_; }

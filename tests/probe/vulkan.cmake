@@ -1,6 +1,7 @@
 # The tests of probe/vulkan, on whatever device Vulkan shows, and without it.
 gpuinfer_test(no_vulkan SOURCES no_vulkan_test.cpp "${PROJECT_SOURCE_DIR}/probe/vulkan/no_vulkan.cpp" LIBRARIES
               gpuinfer::model)
+add_test(NAME intel_isa COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/intel_isa_test.py")
 if(GPUINFER_HAVE_VULKAN)
   gpuinfer_test(vulkan SOURCES vulkan_carveouts_test.cpp vulkan_clock_test.cpp vulkan_test.cpp LIBRARIES gpuinfer::vulkan)
   add_executable(vulkan_pipelines vulkan_pipelines.cpp)

@@ -482,14 +482,15 @@ model::Trace mt4g_chase(const Mt4gRow& row, const std::optional<std::uint64_t>& 
   for (std::uint64_t load = 0; load < loads; ++load) {
     trace.question.warm.push_back(load * stride);
   }
-  std::uint64_t next = loads * stride % size;
+  const auto after = [=](std::uint64_t offset) { return offset % stride == 0 ? (offset + stride) % size : 0; };
+  std::uint64_t next = after((loads - 1) * stride);
   if (lacks_first_load(row.numbers.size() - columns_before, loads)) {
-    next = (next + stride) % size;
+    next = after(next);
   }
   for (std::size_t i = columns_before; i < row.numbers.size(); ++i) {
     trace.question.record.push_back(next);
     trace.latency_cycles.push_back(static_cast<float>(row.numbers[i]));
-    next = (next + stride) % size;
+    next = after(next);
   }
   return trace;
 }

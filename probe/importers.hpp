@@ -25,8 +25,8 @@ namespace gpuinfer::probe {
 // Raw rows of MT4G (Vanecek et al., "MT4G: A Tool for Reliable Auto-Discovery of NVIDIA and AMD GPU Compute and Memory
 // Topologies"), one trace for each row that has a latency, in three forms:
 //   stride,size,latency,...  an array of so many bytes that was chased round once in such steps, with the latencies of
-//                            what came next; where the size is no multiple of the stride, the chase goes on beside its
-//                            first loads ("Line Size")
+//                            what came next; where the size is no multiple of the stride, the chase comes to a word
+//                            between its loads, from which it goes on with the first one ("Line Size")
 //   size,latency,...         the same in steps that a line `# stride BYTES` names
 //   stride,latency,...       such steps from an empty cache on, without the first load ("Fetch Granularity")
 // MT4G itself leaves out the first load: it is missing where there is one latency less than a power of two from 32 on,

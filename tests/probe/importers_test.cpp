@@ -202,7 +202,7 @@ std::string row_of(std::string_view begin, std::size_t latencies) {
 }
 
 // As MT4G publishes "Line Size": sizes that are no multiple of the stride, or of a word, and rows without latencies.
-TEST_F(Importers, Mt4gLineSizesGoOnBesideTheirFirstLoads) {
+TEST_F(Importers, Mt4gLineSizesGoOnWithTheirFirstLoads) {
   const auto traces = read_traces(file("line.txt", row_of("16,1602", 255) + row_of("32,1602", 255) + "64,1602\n"));
   ASSERT_EQ(traces.size(), 2U);
   EXPECT_EQ(traces[0].question.warm.size(), 100U);
@@ -213,6 +213,8 @@ TEST_F(Importers, Mt4gLineSizesGoOnBesideTheirFirstLoads) {
   const auto beside = read_traces(file("beside.txt", row_of("32,1616", 255)));
   EXPECT_EQ(beside.at(0).question.warm.back(), 1568U);
   EXPECT_EQ(beside[0].question.record.at(0), 16U) << "1,600 is left out, and what follows lies 16 bytes beside";
+  EXPECT_EQ(beside[0].question.record.at(1), 0U) << "as a word that MT4G gives no successor leads to the first one";
+  EXPECT_EQ(beside[0].question.record.at(2), 32U);
 }
 
 // As MT4G publishes "Fetch Granularity": strides 4 apart, from an empty cache on, with or without the first load.

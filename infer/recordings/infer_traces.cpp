@@ -36,17 +36,22 @@ std::vector<ReadTrace> read(std::span<const Trace> traces, const TraceLevels& le
   return read_traces;
 }
 
-// Levels that the hits themselves fall into, as far apart as half of what hits and misses are; none: they are one
-// level.
-std::optional<model::LatencyCycles> levels_within_hits(const std::vector<float>& latencies, const TraceLevels& levels) {
+// Levels that the hits themselves fall into, as far apart as half of what hits and misses are, or the farther one half
+// as far again as the nearer one, which parts of one cache are not; none: they are one level.
+std::optional<model::LatencyCycles> levels_within_hits(const std::vector<float>& latencies,
+                                                       const model::LatencyCycles& levels) {
   constexpr std::size_t fewest_of_level = 50;  // one in so many
-  const double half_way = (*levels.hit_median_cycles() + *levels.miss_median_cycles()) / 2;
+  const double half_way = (*levels.hit + *levels.miss) / 2;
   std::vector<float> hits;
   std::ranges::copy_if(latencies, std::back_inserter(hits), [&](float latency) { return latency < half_way; });
   const TraceLevels within(hits, {});
   const auto hit = within.hit_median_cycles();
   const auto miss = within.miss_median_cycles();
-  if (!hit || !miss || 2 * (*miss - *hit) < *levels.miss_median_cycles() - *levels.hit_median_cycles()) {
+  if (!hit || !miss) {
+    return std::nullopt;
+  }
+  const double apart = *miss - *hit;
+  if (2 * apart < *levels.miss - *levels.hit && 2 * apart < *hit) {
     return std::nullopt;
   }
   const auto are = [&](Reading reading) {
@@ -55,6 +60,16 @@ std::optional<model::LatencyCycles> levels_within_hits(const std::vector<float>&
   };
   const bool are_many = std::min(are(Reading::hit), are(Reading::miss)) * fewest_of_level > latencies.size();
   return are_many ? std::optional(model::LatencyCycles{.hit = hit, .miss = miss}) : std::nullopt;
+}
+
+// All that may be hits and misses, the nearest first.
+std::vector<model::LatencyCycles> possible_levels(const std::vector<float>& latencies,
+                                                  const model::LatencyCycles& farthest) {
+  std::vector<model::LatencyCycles> levels{farthest};
+  while (const auto nearer = levels_within_hits(latencies, levels.front())) {
+    levels.insert(levels.begin(), *nearer);
+  }
+  return levels;
 }
 
 // What takes longer than so many cycles misses.
@@ -69,22 +84,24 @@ std::vector<ReadTrace> read_at(double most_of_hit, std::span<const Trace> traces
   return read_traces;
 }
 
-// Which of three latencies are hits is not known, so what follows from either is an alternative.
-void state_three_levels(std::span<const Trace> traces, model::Address address_of_buffer,
-                        const model::LatencyCycles& nearer, const RecordedLeaves& leaves) {
-  const model::LatencyCycles farther = std::exchange(leaves.cache().latency_cycles, {});
+// Which of three latencies or more are hits is not known, so what follows from any is an alternative.
+void state_many_levels(std::span<const Trace> traces, model::Address address_of_buffer,
+                       std::span<const model::LatencyCycles> guides, const RecordedLeaves& leaves) {
+  leaves.cache().latency_cycles = {};
   std::vector<std::string> levels;
   std::vector<std::string> fills;
-  for (const model::LatencyCycles& guide : {nearer, farther}) {
+  for (const model::LatencyCycles& guide : guides) {
     levels.push_back(written_leaf("latency_cycles", &model::CacheDescription::latency_cycles, guide));
     CacheFinding supposed;
     const ReadTraces all{.traces = read_at((*guide.hit + *guide.miss) / 2, traces),
                          .address_of_buffer = address_of_buffer};
-    if (const FillSize fill = find_fill(all, RecordedLeaves(supposed, traces.size())); fill.is_known) {
+    if (const FillSize fill = find_fill(all, RecordedLeaves(supposed, traces.size()));
+        fill.is_known && (fills.empty() || fills.back() != std::to_string(fill.bytes))) {
       fills.push_back(std::to_string(fill.bytes));
     }
   }
-  const char* const reason = "the loads take three times, so which of them hit is not known";
+  const std::string reason = std::string("the loads take ") + (guides.size() == 2 ? "three" : "more than three") +
+                             " times, so which of them hit is not known";
   const char* const decided_by = "recordings of an array that fits the cache, and of one a little larger";
   leaves.open_description(EvidenceStatus::unknown, reason, decided_by);
   leaves.open("latency_cycles", EvidenceStatus::ambiguous, reason, decided_by, levels);
@@ -190,8 +207,8 @@ void find_in(std::span<const Trace> traces, model::Address address_of_buffer, co
   if (!state_levels(levels, leaves)) {
     return;
   }
-  if (const auto nearer = levels_within_hits(latencies, levels)) {
-    state_three_levels(traces, address_of_buffer, *nearer, leaves);
+  if (const auto possible = possible_levels(latencies, leaves.cache().latency_cycles); possible.size() > 1) {
+    state_many_levels(traces, address_of_buffer, possible, leaves);
     return;
   }
   ReadTraces all{.traces = read(traces, levels, loop), .address_of_buffer = address_of_buffer, .loop = loop};

@@ -105,8 +105,14 @@ TEST(InferTraces, AFewLoadsAreNoLatency) {
   EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
 }
 
-// Cold chases whose misses go to one level behind for 32 bytes and to another one for 64: as of a GPU's L1 and L2.
-TEST(InferTraces, OfThreeLatenciesNoneIsTakenForTheHits) {
+// What a load takes that misses in blocks of so many bytes; the first level of all hits.
+struct ColdLevel {
+  std::uint64_t block_bytes = 0;
+  float cycles = 0;
+};
+
+// Cold chases in steps of 4 to 256 bytes.
+std::vector<model::Trace> cold_chases(float hit_cycles, const std::vector<ColdLevel>& levels) {
   std::vector<model::Trace> traces;
   for (std::uint64_t stride = 4; stride <= 256; stride += 4) {
     model::Trace& trace = traces.emplace_back();
@@ -114,18 +120,40 @@ TEST(InferTraces, OfThreeLatenciesNoneIsTakenForTheHits) {
     trace.question = {.target = "L1tex", .state = model::StartState::clean, .warm = {0}, .record = {}};
     for (std::uint64_t offset = stride; trace.latency_cycles.size() < 63; offset += stride) {
       trace.question.record.push_back(offset);
-      const bool is_new = offset / 32 != (offset - stride) / 32;
-      const bool is_new_behind = offset / 64 != (offset - stride) / 64;
-      trace.latency_cycles.push_back(static_cast<float>((is_new_behind ? 460 : is_new ? 270 : 38) + offset / 4 % 3));
+      float cycles = hit_cycles;
+      for (const ColdLevel& level : levels) {
+        cycles = offset / level.block_bytes != (offset - stride) / level.block_bytes ? level.cycles : cycles;
+      }
+      trace.latency_cycles.push_back(cycles + static_cast<float>(offset / 4 % 3));
     }
   }
-  const CacheFinding finding = infer_traces(traces, model::Address{0}, Settings{});
+  return traces;
+}
+
+void expect_no_level_is_the_hits(const CacheFinding& finding) {
   EXPECT_EQ(status_of(finding, "latency_cycles"), model::EvidenceStatus::ambiguous);
   EXPECT_FALSE(finding.cache.latency_cycles.hit || finding.cache.sector_bytes);
-  expect_alternative(finding, "sector_bytes", "32");
   for (const auto& [leaf, evidence] : finding.evidence.leaves) {
     EXPECT_NE(evidence.status, model::EvidenceStatus::resolved) << leaf;
   }
+}
+
+// As of a GPU's L1 and L2.
+TEST(InferTraces, OfThreeLatenciesNoneIsTakenForTheHits) {
+  const CacheFinding finding = infer_traces(cold_chases(38, {{32, 270}, {64, 460}}), model::Address{0}, Settings{});
+  expect_no_level_is_the_hits(finding);
+  expect_alternative(finding, "sector_bytes", "32");
+}
+
+// As of a GPU's first two levels of constants: these are nearer to one another than the second one and L2.
+TEST(InferTraces, LevelsThatAreNearEachOtherAreNotTakenForOne) {
+  const CacheFinding three = infer_traces(cold_chases(45, {{64, 118}, {256, 280}}), model::Address{0}, Settings{});
+  expect_no_level_is_the_hits(three);
+  expect_alternative(three, "sector_bytes", "64");
+  const CacheFinding four =
+      infer_traces(cold_chases(45, {{64, 125}, {256, 280}, {512, 450}}), model::Address{0}, Settings{});
+  expect_no_level_is_the_hits(four);
+  expect_alternative(four, "sector_bytes", "64");
 }
 
 TEST(InferTraces, LruAndFifoAreToldApartByWhoHits) {

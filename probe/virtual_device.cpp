@@ -9,12 +9,14 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
+#include "model/description/words.hpp"
 #include "model/errors.hpp"
 #include "model/hierarchy.hpp"
 #include "model/kernels.hpp"
@@ -35,35 +37,34 @@ constexpr std::uint64_t smallest_buffer_bytes = 64ULL << 20U;
 constexpr const char* latency_target = "Latency";
 constexpr const char* path_of_latency = "global";
 
-// The first leaf without which the cache cannot be played.
-std::optional<std::string_view> null_leaf(const model::CacheDescription& cache) {
-  if (!cache.line_bytes) {
-    return "line_bytes";
-  }
-  if (!cache.sector_bytes) {
-    return "sector_bytes";
-  }
-  if (!cache.ways) {
-    return "ways";
-  }
-  if (!cache.index) {
-    return "index";
-  }
-  if (!cache.replacement) {
-    return "replacement";
-  }
-  if (!cache.latency_cycles.hit) {
-    return "latency_cycles.hit";
-  }
-  if (!cache.latency_cycles.miss) {
-    return "latency_cycles.miss";
-  }
-  return std::nullopt;
+// The leaves without which the cache cannot be played and that it does not have.
+std::vector<std::string_view> null_leaves(const model::CacheDescription& cache) {
+  std::vector<std::string_view> leaves;
+  const auto need = [&leaves](bool is_there, std::string_view leaf) {
+    if (!is_there) {
+      leaves.push_back(leaf);
+    }
+  };
+  need(cache.line_bytes.has_value(), "line_bytes");
+  need(cache.sector_bytes.has_value(), "sector_bytes");
+  need(cache.ways.has_value(), "ways");
+  need(cache.index.has_value(), "index");
+  need(cache.replacement.has_value(), "replacement");
+  need(cache.latency_cycles.hit.has_value(), "latency_cycles.hit");
+  need(cache.latency_cycles.miss.has_value(), "latency_cycles.miss");
+  return leaves;
 }
 
-// `place`: where the leaf stands in the description, such as caches.L2.
+// `place`: where the leaves stand in the description, such as caches.L2.
+std::string refusal_of_null(const std::string& place, std::span<const std::string_view> leaves) {
+  if (leaves.size() == 1) {
+    return place + "." + std::string(leaves.front()) + " is null and a simulation needs it; give it a value";
+  }
+  return place + ": " + model::words::joined(leaves) + " are null and a simulation needs them; give them values";
+}
+
 std::string refusal_of_null(const std::string& place, std::string_view leaf) {
-  return place + "." + std::string(leaf) + " is null and a simulation needs it; give it a value";
+  return refusal_of_null(place, std::span(&leaf, 1));
 }
 
 // An index function is only found out as far as the buffer exercises its bits: as much as there is room for on a card.
@@ -478,8 +479,8 @@ class VirtualDevice final : public model::Answerer {
     const model::RandomStreams streams(seed);
     const model::NoiseDescription noise = description.noise.value_or(model::NoiseDescription{});
     for (const auto& [target, cache] : description.caches) {
-      if (const auto leaf = null_leaf(cache)) {
-        refusals_[target] = refusal_of_null("caches." + target, *leaf);
+      if (const auto leaves = null_leaves(cache); !leaves.empty()) {
+        refusals_[target] = refusal_of_null("caches." + target, leaves);
         continue;
       }
       caches_.try_emplace(target, cache, noise, streams.random(target));

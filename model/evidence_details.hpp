@@ -229,6 +229,9 @@ struct EvidenceDetails {
   std::optional<ByName> simulated_over_counted;
   std::vector<std::string> not_counted;
 
+  // Of a leaf that was not found out by asking the device.
+  std::optional<std::string> source;
+
   // Of files that others wrote: by name, as it stands there.
   std::map<std::string, std::string> others;
 

@@ -442,6 +442,8 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("simulated_over_counted", &Details::simulated_over_counted, Table<std::string>{},
            "what the simulator says over what the hardware counted"),
       leaf("not_counted", &Details::not_counted, names, "why nothing could be counted"),
+      leaf("source", &Details::source, Text{},
+           "of what the recordings of others say: whose they are, which file, and which version of it"),
   });
   return leaves;
 }

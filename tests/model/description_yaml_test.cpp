@@ -58,6 +58,7 @@ EvidenceDetails every_detail() {
       .contiguous_cycles = 26.5, .contiguous_rows = 2, .more_cycles = -1, .as_described = {65, 66}};
   details.per_way_interval_95_percent = details.residuals = details.interval_95_percent = {-0.5, 2};
   details.access_class = "data in L2, translation in L2TLB";
+  details.source = "somebody's rows, L1.txt, version 1";
   details.knees = {{.loads = 1, .threads_per_line = 2, .from_l2 = false, .threads = {3, 4}, .cycles = {5, 6}}};
   details.one_load_cycles = {.from_l2 = 200, .beyond_l2 = 600};
   details.of_l2 = {.capacity_bytes = 786432, .share = {0.25, 0.75}, .is_half = true};

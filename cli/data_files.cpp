@@ -55,13 +55,26 @@ std::vector<std::string> data_file_names(const fs::path& folder, const std::stri
   return names;
 }
 
-std::vector<std::string> described_device_names() {
+std::vector<std::string> described_device_names(std::span<const char* const> folders) {
   std::vector<std::string> names;
-  for (const char* folder : described_devices) {
+  for (const char* folder : folders) {
     const std::vector<std::string> further = data_file_names(folder, ".yaml");
     names.insert(names.end(), further.begin(), further.end());
   }
   return names;
+}
+
+std::vector<fs::path> bundled_profiles() {
+  std::vector<fs::path> files;
+  if (const auto data = find_data_file("data")) {
+    for (const auto& entry : fs::recursive_directory_iterator(*data)) {
+      if (entry.path().extension() == ".yaml") {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 namespace {

@@ -5,12 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <vector>
 
+#include "cli/data_files.hpp"
 #include "cli/devices/kind.hpp"
 #include "cli/formats/format.hpp"
+#include "cli/formats/leaf_rows.hpp"
+#include "cli/nearest_word.hpp"
+#include "cli/profiles.hpp"
 #include "cli/sequence_option.hpp"
 #include "cli/syntax.hpp"
 #include "cli/targets.hpp"
@@ -23,9 +29,11 @@ namespace gpuinfer::cli {
 
 Syntax list_syntax() {
   Syntax syntax(
-      "list [devices | targets | policies | experiments | formats]",
-      "Names, one in a line, as the options take them; of devices also what they are and which targets they offer.",
+      "list [devices | profiles | targets | policies | experiments | formats]",
+      "Names, one in a line, as the options take them; of devices also what they are and which targets they offer, of "
+      "profiles\nwhat they are of, how many of their leaves are known, and of which targets.",
       {"gpuinfer list devices                                       what --device can name here",
+       "gpuinfer list profiles                                      published GPUs, and how much of each is known",
        "gpuinfer list policies --classes --ways 4                   which policies are the same thing",
        "gpuinfer list                                               everything"});
   syntax
@@ -49,6 +57,32 @@ void list_devices() {
     for (const ListedDevice& device : kind.list == nullptr ? std::vector<ListedDevice>{} : kind.list()) {
       list_line(device.address, fmt::format("{:<45}  {}", device.what, fmt::join(device.targets, " ")));
     }
+  }
+}
+
+// `name`: as users write it.
+void list_profile(const std::string& name) {
+  const model::DeviceDescription profile = read_profile(profile_file(name));
+  std::vector<std::string> sections;
+  std::size_t known = 0;
+  std::size_t all = 0;
+  for (const LeafRow& row : leaves_found_out(profile)) {
+    if (std::ranges::find(sections, row.section) == sections.end()) {
+      sections.push_back(row.section);
+    }
+    ++all;
+    known += row.is_known ? 1U : 0U;
+  }
+  list_line(name, fmt::format("{:<45}  {:>3} of {:>3} leaves known  {}", profile.device.name, known, all,
+                              fmt::join(sections, " ")));
+}
+
+void list_profiles() {
+  for (const std::string& name : described_device_names(described_gpus)) {
+    list_profile(name);
+  }
+  for (const std::filesystem::path& file : bundled_profiles()) {
+    list_profile(file.string());
   }
 }
 
@@ -141,9 +175,9 @@ struct List {
   void (*print)();
 };
 
-constexpr std::array lists{List{"devices", list_devices}, List{"targets", list_targets},
-                           List{"policies", list_policies}, List{"experiments", list_experiments},
-                           List{"formats", list_formats}};
+constexpr std::array lists{List{"devices", list_devices},         List{"profiles", list_profiles},
+                           List{"targets", list_targets},         List{"policies", list_policies},
+                           List{"experiments", list_experiments}, List{"formats", list_formats}};
 
 }  // namespace
 
@@ -168,8 +202,10 @@ ExitStatus verb_list(Arguments arguments) {
     }
   }
   if (!found) {
-    throw InputError("`" + asked.front() +
-                     "` is not a list; lists are devices, targets, policies, experiments, formats");
+    std::vector<std::string> names;
+    std::ranges::transform(lists, std::back_inserter(names), [](const List& list) { return std::string(list.name); });
+    throw InputError(fmt::format("`{}` is not a list{}; lists are {}", asked.front(),
+                                 did_you_mean(asked.front(), names), fmt::join(names, ", ")));
   }
   return ExitStatus::resolved;
 }

@@ -42,12 +42,12 @@ class Rows {
         continue;
       }
       there.emplace(value.leaf->name);
-      add(section, std::string(value.leaf->name), value_text(value.yaml), evidence);
+      add(section, std::string(value.leaf->name), value_text(value.yaml), evidence, value.text.has_value());
     }
     if (evidence != nullptr) {
       for (const auto& [leaf, entry] : evidence->leaves) {
         if (!there.contains(leaf)) {
-          add(section, leaf, "", evidence);
+          add(section, leaf, "", evidence, false);
         }
       }
     }
@@ -58,12 +58,12 @@ class Rows {
  private:
   void add_free_names(const std::string& section, const std::string& yaml) {
     for (const model::YamlEntry& entry : model::parse_yaml(yaml, section).entries) {
-      add(section, entry.key.text, entry.value.text, nullptr);
+      add(section, entry.key.text, entry.value.text, nullptr, true);
     }
   }
 
-  void add(const std::string& section, const std::string& leaf, std::string value,
-           const model::CacheEvidence* evidence) {
+  void add(const std::string& section, const std::string& leaf, std::string value, const model::CacheEvidence* evidence,
+           bool has_value) {
     LeafRow row{.section = section, .leaf = leaf, .value = std::move(value), .status = {}, .confidence = {}};
     if (evidence != nullptr) {
       if (const auto entry = evidence->leaves.find(leaf); entry != evidence->leaves.end()) {
@@ -74,6 +74,7 @@ class Rows {
     if (row.status.empty() && std::ranges::find(assumed_of(section), leaf) != assumed_of(section).end()) {
       row.status = "assumed";
     }
+    row.is_known = row.status == to_string(model::EvidenceStatus::resolved) || (row.status.empty() && has_value);
     rows_.push_back(std::move(row));
   }
 
@@ -102,6 +103,15 @@ std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile,
     }
   }
   return rows.take();
+}
+
+std::vector<LeafRow> leaves_found_out(const model::DeviceDescription& profile) {
+  std::vector<LeafRow> rows = leaf_rows(profile);
+  std::erase_if(rows, [&profile](const LeafRow& row) {
+    const auto* const section = model::section_with(model::sections(), profile, row.section);
+    return section == nullptr || std::ranges::find(section->leaves, row.leaf) == section->leaves.end();
+  });
+  return rows;
 }
 
 }  // namespace gpuinfer::cli

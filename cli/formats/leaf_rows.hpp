@@ -18,11 +18,15 @@ struct LeafRow {
   // resolved, ambiguous, unknown; assumed, where a published description says that no source gives the value
   std::string status;
   std::string confidence;
+  bool is_known = false;  // proven; without evidence: there is a value, and not assumed
 };
 
 // Every leaf of the profile, and those that only the evidence names, in the order of the file.
 [[nodiscard]] std::vector<LeafRow> leaf_rows(const model::DeviceDescription& profile,
                                              const model::Sections<model::DeviceDescription>& all = model::sections());
+
+// Those that can be found out.
+[[nodiscard]] std::vector<LeafRow> leaves_found_out(const model::DeviceDescription& profile);
 
 // The same as tables.
 [[nodiscard]] Exported export_csv(const model::DeviceDescription& profile,

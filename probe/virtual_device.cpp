@@ -469,7 +469,7 @@ class VirtualThreads {
 class VirtualDevice final : public model::Answerer {
  public:
   VirtualDevice(const model::DeviceDescription& description, const std::string& source, std::uint64_t seed,
-                const std::optional<model::BufferFacts>& buffer) {
+                const std::optional<model::BufferFacts>& buffer, std::span<const std::string> asked) {
     facts_.name = description.device.name;
     facts_.source = source;
     facts_.compute_capability = description.device.compute_capability;
@@ -520,8 +520,7 @@ class VirtualDevice final : public model::Answerer {
     add_threads(description, noise, streams);
     facts_.buffer = buffer.value_or(facts_.buffer);
     if (facts_.targets.empty()) {
-      throw InputError(printable(
-          source + ": " + (refusals_.empty() ? "caches is empty; describe a cache" : refusals_.begin()->second)));
+      throw InputError(printable(source + ": " + why_nothing_is_simulated(asked)));
     }
   }
 
@@ -550,6 +549,15 @@ class VirtualDevice final : public model::Answerer {
   }
 
  private:
+  [[nodiscard]] std::string why_nothing_is_simulated(std::span<const std::string> asked) const {
+    if (refusals_.empty()) {
+      return "caches is empty; describe a cache";
+    }
+    const auto refused =
+        std::ranges::find_if(asked, [this](const std::string& target) { return refusals_.contains(target); });
+    return refused == asked.end() ? refusals_.begin()->second : refusals_.at(*refused);
+  }
+
   // The carve-outs of which it is described what the cache is like then.
   void add_carveouts(const std::string& target, const model::CacheDescription& cache,
                      const model::NoiseDescription& noise, const model::RandomStreams& streams) {
@@ -756,8 +764,9 @@ class VirtualDevice final : public model::Answerer {
 }  // namespace
 
 std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description, const std::string& source,
-                                              std::uint64_t seed, const std::optional<model::BufferFacts>& buffer) {
-  return std::make_unique<VirtualDevice>(description, source, seed, buffer);
+                                              std::uint64_t seed, const std::optional<model::BufferFacts>& buffer,
+                                              std::span<const std::string> asked) {
+  return std::make_unique<VirtualDevice>(description, source, seed, buffer, asked);
 }
 
 }  // namespace gpuinfer::probe

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "model/answerer.hpp"
@@ -19,9 +20,10 @@ namespace gpuinfer::probe {
 // null, and one that leaves the buffer or is not aligned to 4 bytes is refused as well, as is one for `Latency` with an
 // access that the path has no latency for. A misread on the path takes data in a cache for data in memory or the other
 // way round. `buffer`: where loads of targets without a buffer of their own go; none: at address 0, and large enough to
-// overflow every cache. Throws InputError when nothing can be simulated.
+// overflow every cache. Throws InputError when nothing can be simulated, with what the first of the `asked` lacks.
 [[nodiscard]] std::unique_ptr<model::Answerer> open_virtual(const model::DeviceDescription& description,
                                                             const std::string& source, std::uint64_t seed,
-                                                            const std::optional<model::BufferFacts>& buffer = {});
+                                                            const std::optional<model::BufferFacts>& buffer = {},
+                                                            std::span<const std::string> asked = {});
 
 }  // namespace gpuinfer::probe

@@ -108,7 +108,8 @@ std::vector<ListedDevice> list_host() {
 }
 
 std::unique_ptr<model::Answerer> open_virtual(const DeviceAddress& device, const DeviceRequest& request) {
-  return probe::open_virtual(read_profile(profile_file(device.rest)), to_text(device), request.seed);
+  return probe::open_virtual(read_profile(profile_file(device.rest)), to_text(device), request.seed, {},
+                             request.targets);
 }
 
 std::vector<ListedDevice> list_virtual() {

@@ -95,6 +95,8 @@ class Partial(harness.ProgramTest):
             self.assertIn(f"virtual:{file.stem}: caches.{first}", done.stderr)
             for leaf in NEEDED:
                 self.assertEqual(leaf in done.stderr, cache[leaf] is None, done.stderr)
+            asked = self.expect(2, "--target", "L1tex", "--device", f"virtual:{file.stem}")
+            self.assertIn("caches.L1tex: line_bytes, ways", asked.stderr)
 
     def test_every_verb_takes_them(self):
         for file in PARTIAL:

@@ -41,12 +41,13 @@ INTEL_DRIVERS = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("intel*_icd*
 SAMPLER = r"sampler MsgDesc: ld(_lz)? "
 DATA_PORT = r"dp data 1 MsgDesc: \(DC A64 untyped surface read,"
 DATA_PORT_BUFFER = r"dp data 1 MsgDesc: \(untyped surface read, Surface = (?!253|254)"
-GEN8 = (DATA_PORT, DATA_PORT, SAMPLER, SAMPLER)
-GEN12 = (DATA_PORT, DATA_PORT, DATA_PORT_BUFFER, SAMPLER)
+GEN8 = (DATA_PORT, DATA_PORT, SAMPLER, SAMPLER, SAMPLER)
+GEN12 = (DATA_PORT, DATA_PORT, DATA_PORT_BUFFER, SAMPLER, SAMPLER)
 XE_HPG = (
     r"ugm MsgDesc: \( load(_cmask)?, a64, d32, \w+, L1STATE_L3MOCS .* flat \)",
     r"ugm MsgDesc: \( load(_cmask)?, a64, d32, \w+, (L1STATE_L3MOCS|L1UC_L3C) .* flat \)",
     r"ugm MsgDesc: \( load(_cmask)?, a32, d32, \w+,( transpose,)? L1STATE_L3MOCS .* bti \)",
+    SAMPLER,
     SAMPLER,
 )
 # Other platforms have the machine code of one of these.

@@ -43,7 +43,13 @@ vk::raii::Instance opened_instance(const std::string& source, const vk::raii::Co
 
 vk::raii::PhysicalDevice found_device(const std::string& source, const vk::raii::Instance& instance,
                                       std::uint32_t number) {
-  std::vector<vk::raii::PhysicalDevice> devices = vk::raii::PhysicalDevices(instance);
+  std::vector<vk::raii::PhysicalDevice> devices;
+  try {
+    devices = vk::raii::PhysicalDevices(instance);
+  } catch (const vk::SystemError& error) {
+    throw DeviceUnavailable(source + " is not there, since a driver of Vulkan does not show its devices (" +
+                            error.what() + "); try a newer one");
+  }
   if (number >= devices.size()) {
     throw DeviceUnavailable(source + " is not there, since Vulkan shows " + std::to_string(devices.size()) +
                             " device(s), counted from 0; take one of those");

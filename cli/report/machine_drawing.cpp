@@ -173,7 +173,7 @@ double draw_sm(Drawing& drawing, const model::DeviceDescription& profile, const 
       const Level* beside = is_shared_drawn ? nullptr : shared;
       if (draw_unified(drawing, level, cache->second, carveout_of(profile, cache->first), beside, y)) {
         is_shared_drawn = is_shared_drawn || beside != nullptr;
-      } else if (level.capacity_bytes || !level.hit.empty()) {
+      } else if (level.capacity_bytes || !level.hit.empty() || !level.line.empty()) {
         draw_chain(drawing, {&level}, y);
       } else {
         continue;

@@ -117,9 +117,14 @@ class Determinism(harness.ProgramTest):
 
     @unittest.skipUnless(WIDE, "takes minutes")
     def test_published_devices(self):
+        answering = 0
         for file in sorted((ROOT / "configs" / "devices").glob("*.yaml")):
             with self.subTest(file.stem):
+                if "needs it" in self.run_program("doctor", f"--device=virtual:{file}").stderr:
+                    continue  # too little is known of it
                 self.expect_same("--target=all", f"--device=virtual:{file}", surroundings=1)
+                answering += 1
+        self.assertGreater(answering, 10)
 
     def test_recorded_run(self):
         recording = str(self.folder / "run.h5")

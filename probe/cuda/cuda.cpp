@@ -26,6 +26,7 @@
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/gpu_id.hpp"
 #include "probe/gpu/refusals.hpp"
+#include "probe/gpu/texel_places.hpp"
 #include "probe/gpu_health.hpp"
 
 namespace gpuinfer::probe {
@@ -398,14 +399,7 @@ std::optional<std::vector<std::uint64_t>> CudaProbe::places_of(const std::string
   }
   const std::vector<std::uint32_t> words = raster_.places_in_words();
   bring_raster_to_l2();
-  if (words.empty()) {
-    return std::nullopt;
-  }
-  std::vector<std::uint64_t> places(offsets.size());
-  std::ranges::transform(offsets, places.begin(), [&words](std::uint64_t offset) {
-    return words.at(offset / cuda::word_bytes) * cuda::word_bytes + offset % cuda::word_bytes;
-  });
-  return places;
+  return gpu::places_of_offsets(words, offsets);
 }
 
 cuda::Reach CudaProbe::reach_of(const Target& target) const {

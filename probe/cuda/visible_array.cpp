@@ -4,10 +4,10 @@
 
 #include <unistd.h>
 
-#include <limits>
 #include <numeric>
 
 #include "probe/cuda/driver.hpp"
+#include "probe/gpu/texel_places.hpp"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -112,7 +112,6 @@ bool VisibleArray::fill(const std::vector<std::uint32_t>& words) {
 }
 
 std::vector<std::uint32_t> VisibleArray::places_in_words() {
-  constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
   auto* const begin = reinterpret_cast<void*>(address_);  // NOLINT(performance-no-int-to-ptr)
   std::vector<std::uint32_t> numbers(texels());
   std::iota(numbers.begin(), numbers.end(), 1U);
@@ -123,16 +122,7 @@ std::vector<std::uint32_t> VisibleArray::places_in_words() {
   if (!is_seen) {
     return {};
   }
-  std::vector<std::uint32_t> places(texels(), nowhere);
-  std::size_t found = 0;
-  for (std::size_t word = 0; word < memory.size(); ++word) {
-    const std::uint32_t number = memory[word];
-    if (number != 0 && number <= places.size() && places[number - 1] == nowhere) {
-      places[number - 1] = static_cast<std::uint32_t>(word);
-      ++found;
-    }
-  }
-  return found == places.size() ? places : std::vector<std::uint32_t>{};
+  return gpu::places_of_numbers(memory, static_cast<std::uint32_t>(texels()));
 }
 
 }  // namespace gpuinfer::probe::cuda

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "probe/gpu/texel_places.hpp"
 #include "probe/vulkan/pipelines.hpp"
 #include "probe/vulkan/raster_image.hpp"
-#include "probe/vulkan/texel_places.hpp"
 
 namespace gpuinfer::probe::vulkan {
 namespace {
@@ -445,7 +445,8 @@ std::vector<std::uint32_t> Gpu::Device::places_of_texels() {
     raster_->clear(commands_);
     barrier();
   });
-  return places_of_numbers({static_cast<const std::uint32_t*>(memory.seen), raster_->bytes() / word_bytes}, texels);
+  return gpu::places_of_numbers({static_cast<const std::uint32_t*>(memory.seen), raster_->bytes() / word_bytes},
+                                texels);
 }
 
 std::vector<std::vector<std::uint64_t>> Gpu::Device::load_shared(std::span<const model::SharedLoads> batch,
@@ -501,8 +502,7 @@ model::DeviceFacts Gpu::Device::facts() const {
       {"place", made_.units() ? "the shader knows its SM" : "one workgroup, on a unit that is not known"},
       {"list_transfer",
        "through uniform buffers, of ConstL1 by loads past L1; latencies by atomics, when registers or shared memory "
-       "are "
-       "full of them"},
+       "are full of them"},
   };
   return facts;
 }

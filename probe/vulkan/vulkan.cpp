@@ -17,6 +17,7 @@
 #include "probe/device_failures.hpp"
 #include "probe/gpu/emptying.hpp"
 #include "probe/gpu/refusals.hpp"
+#include "probe/gpu/texel_places.hpp"
 #include "probe/vulkan/carveouts.hpp"
 #include "probe/vulkan/gpu.hpp"
 #include "probe/vulkan/pipelines.hpp"
@@ -506,15 +507,7 @@ std::optional<std::vector<std::uint64_t>> VulkanProbe::places_of(const std::stri
   if (offer == offers_.end() || offer->second.target.path != LoadPath::texel_2d) {
     return std::nullopt;
   }
-  const std::vector<std::uint32_t> words = gpu_.places_of_texels();
-  if (words.empty()) {
-    return std::nullopt;
-  }
-  std::vector<std::uint64_t> places(offsets.size());
-  std::ranges::transform(offsets, places.begin(), [&words](std::uint64_t offset) {
-    return words.at(offset / vulkan::word_bytes) * vulkan::word_bytes + offset % vulkan::word_bytes;
-  });
-  return places;
+  return gpu::places_of_offsets(gpu_.places_of_texels(), offsets);
 }
 
 }  // namespace

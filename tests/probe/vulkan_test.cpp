@@ -7,7 +7,6 @@
 #include "model/errors.hpp"
 #include "probe/vulkan/gpu.hpp"
 #include "probe/vulkan/shared_memory.hpp"
-#include "probe/vulkan/texel_places.hpp"
 
 // On whatever Vulkan shows; lavapipe of Debian's mesa-vulkan-drivers is a device everywhere.
 namespace gpuinfer::probe {
@@ -139,13 +138,6 @@ TEST_F(Vulkan, ATextureShowsWhereItsTexelsLie) {
   if (!answer.refusal) {  // a CPU with other work forgets at times
     EXPECT_EQ(answer.latency_cycles.size(), 3U);
   }
-}
-
-TEST(VulkanRaster, PlacesAreThoseOfAllNumbers) {
-  EXPECT_EQ(vulkan::places_of_numbers(std::vector<std::uint32_t>{0, 3, 1, 9, 2}, 3),
-            (std::vector<std::uint32_t>{2, 4, 1}));
-  EXPECT_TRUE(vulkan::places_of_numbers(std::vector<std::uint32_t>{3, 1, 0}, 3).empty());
-  EXPECT_TRUE(vulkan::places_of_numbers(std::vector<std::uint32_t>{1, 2, 2}, 2).empty());
 }
 
 TEST_F(Vulkan, LoadsFromSharedMemoryAreTimed) {

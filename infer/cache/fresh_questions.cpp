@@ -39,6 +39,9 @@ Pool pool_of_lines(const Interrogator& device, const model::CacheDescription& ca
   const LinesOfSets lines_of_sets(device, *cache.index, *cache.line_bytes);
   Pool pool{.asked = lying ? lines_of_sets.draw_strided(wanted, *lying, random) : lines_of_sets.draw(wanted, random),
             .conditioning = {}};
+  if (lying && pool.all().empty()) {
+    pool.asked = lines_of_sets.draw(wanted, random);
+  }
   for (std::size_t set = 0; set < wanted.size(); ++set) {
     Offsets& lines = pool.asked[set];
     const std::vector<SetLines> walks =

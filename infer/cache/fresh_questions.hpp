@@ -38,7 +38,8 @@ using StrideExponent = std::optional<unsigned>;
 inline constexpr StrideExponent everywhere = std::nullopt;
 inline constexpr StrideExponent side_by_side = 0;
 
-// So many lines of each set as are asked of it, fewer where there are no more.
+// So many lines of each set as are asked of it, fewer where there are no more; from everywhere where the stretch that
+// is drawn has no line of these sets.
 [[nodiscard]] Pool pool_of_lines(const Interrogator& device, const model::CacheDescription& cache,
                                  std::span<const std::uint32_t> asked, StrideExponent lying, model::Random& random);
 

@@ -408,12 +408,6 @@ class RareDepartureSearch {
     }
   }
 
-  // Under a wide stride a set may have no lines.
-  Pool draw(std::span<const std::uint32_t> asked, StrideExponent lying) {
-    Pool pool = pool_of_lines(device_, cache_, asked, lying, random_);
-    return pool.all().empty() ? pool_of_lines(device_, cache_, asked, everywhere, random_) : pool;
-  }
-
   // Lines more than ways of each of the sets.
   [[nodiscard]] std::vector<std::uint32_t> lines_to_ask(std::span<const std::uint32_t> sets, std::uint32_t more) const {
     std::vector<std::uint32_t> asked(order_.size());
@@ -425,7 +419,7 @@ class RareDepartureSearch {
 
   FreshQuestion chase_over(const std::vector<std::uint32_t>& asked, std::size_t fewest_laps, std::size_t fewest_loads,
                            StrideExponent lying) {
-    Pool pool = draw(asked, lying);
+    Pool pool = pool_of_lines(device_, cache_, asked, lying, random_);
     Offsets lap = pool.all();
     random_.shuffle(lap);
     const std::size_t laps = std::max(fewest_laps, 1 + fewest_loads / std::max<std::size_t>(1, lap.size()));
@@ -454,7 +448,7 @@ class RareDepartureSearch {
     for (const std::uint32_t set : chased) {
       ++asked[set];
     }
-    Pool pool = draw(asked, everywhere);
+    Pool pool = pool_of_lines(device_, cache_, asked, everywhere, random_);
     Offsets lap;
     for (const std::uint32_t set : chased) {
       lap.insert(lap.end(), pool.asked[set].begin(), pool.asked[set].end());
@@ -487,7 +481,7 @@ class RareDepartureSearch {
     for (const std::uint32_t set : sets) {
       asked[set] = (*cache_.ways)[set] - 1 + rounds;
     }
-    Pool pool = draw(asked, next_stride());
+    Pool pool = pool_of_lines(device_, cache_, asked, next_stride(), random_);
     AccessSequence record;
     for (std::size_t round = 0; round < rounds; ++round) {
       for (const std::uint32_t set : sets) {

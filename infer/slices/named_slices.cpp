@@ -3,12 +3,24 @@
 #include "infer/slices/named_slices.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
+
+#include "infer/asking/gf2.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
+
+// Which rows have odd parity there.
+std::uint32_t rows_at(const SliceStructure& structure, std::uint64_t place) {
+  std::uint32_t rows = 0;
+  for (std::size_t i = 0; i < structure.row_masks.size(); ++i) {
+    rows |= parity(place & structure.row_masks[i]) << i;
+  }
+  return rows;
+}
 
 // The first line of a block tells the parities and the number; one line for each digit, which way it counts.
 std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices, std::uint64_t offset) {
@@ -20,12 +32,13 @@ std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices,
   }
   const std::uint32_t row_flips = *first & ((1U << rows) - 1);
   const std::uint32_t number = *first >> rows;
-  const auto numbered = [&](std::uint32_t other) {
-    return slices.member_of_slice[(other % structure.modulo) << rows | row_flips];
-  };
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
     const std::uint64_t line = offset + structure.digit_steps[i];
+    const auto numbered = [&](std::uint32_t other) {
+      const std::uint32_t rows_there = row_flips ^ rows_at(structure, structure.digit_steps[i]);
+      return slices.member_of_slice[(other % structure.modulo) << rows | rows_there];
+    };
     pairs.push_back({numbered(number + structure.weights[i]), line});
     pairs.push_back({numbered(number + structure.modulo - structure.weights[i]), line});
   }
@@ -73,13 +86,53 @@ std::optional<NamedSlices> choose_senses_once(PairAsker& asker, BlockLines& line
     }
     seen.push_back(std::move(*labelled));
   }
-  for (std::uint32_t rows = 0; rows < std::uint32_t{1} << structure.row_masks.size(); ++rows) {
-    NamedSlices slices = named(with_rows(structure, rows), constants, block);
+  std::optional<NamedSlices> found;
+  const auto is_found = [&](SliceStructure candidate) {
+    NamedSlices slices = named(std::move(candidate), constants, block);
     if (std::ranges::all_of(seen, [&](const auto& labelled) { return explains(slices, labelled); })) {
-      return slices;
+      found = std::move(slices);
+    }
+    return found.has_value();
+  };
+  const std::uint32_t choices = std::uint32_t{1} << structure.row_masks.size();
+  for (std::uint32_t rows = 0; rows < choices; ++rows) {
+    if (is_found(with_rows(structure, rows))) {
+      return found;
+    }
+  }
+  for (std::uint32_t rows = 0; rows < choices; ++rows) {
+    for (std::uint32_t counted = 1; counted < choices; ++counted) {
+      for (std::uint32_t weight = 1; weight < structure.modulo; ++weight) {
+        if (is_found(with_counted_rows(with_rows(structure, rows), counted, weight))) {
+          return found;
+        }
+      }
     }
   }
   return std::nullopt;
+}
+
+// As far as the lines at the steps of digits tell, in a block whose first line has that number.
+std::vector<std::uint32_t> possible_flips(const NamedSlices& slices, std::span<const LabelledLine> lines,
+                                          std::uint32_t number) {
+  const SliceStructure& structure = slices.structure;
+  std::vector<std::uint32_t> possible{0};
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    const auto line = std::ranges::find(lines, structure.digit_steps[i], &LabelledLine::place);
+    const std::uint32_t flip = std::uint32_t{1} << i;
+    if (line == lines.end()) {
+      const std::size_t count = possible.size();
+      for (std::size_t j = 0; j < count; ++j) {
+        possible.push_back(possible[j] | flip);
+      }
+    } else if (slices.slice_of_label[line->label] >> structure.row_masks.size() !=
+               (number + structure.weights[i]) % structure.modulo) {
+      for (std::uint32_t& flips : possible) {
+        flips |= flip;
+      }
+    }
+  }
+  return possible;
 }
 
 }  // namespace
@@ -104,20 +157,30 @@ SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
   return structure;
 }
 
+SliceStructure with_counted_rows(SliceStructure structure, std::uint32_t rows, std::uint32_t weight) {
+  std::uint64_t mask = 0;
+  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
+    mask ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
+  }
+  std::uint64_t step = structure.row_steps[static_cast<std::size_t>(std::countr_zero(rows))];
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    step ^= parity(step & structure.digit_masks[i]) != 0 ? structure.digit_steps[i] : 0;
+  }
+  structure.weights.push_back(weight);
+  structure.digit_masks.push_back(mask);
+  structure.digit_steps.push_back(step);
+  return structure;
+}
+
 bool explains(const NamedSlices& slices, std::span<const LabelledLine> lines) {
   const SliceStructure& structure = slices.structure;
-  const auto rows = structure.row_masks.size();
   const std::uint32_t first = slices.slice_of_label[lines.front().label];
-  const std::uint32_t number = first >> rows;
-  std::uint32_t digit_flips = 0;
-  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-    const bool flips =
-        slices.slice_of_label[lines[1 + i].label] >> rows != (number + structure.weights[i]) % structure.modulo;
-    digit_flips |= (flips ? 1U : 0U) << i;
-  }
-  const BlockConstants constants = constants_of(structure, first, digit_flips);
-  return std::ranges::all_of(lines, [&](const LabelledLine& line) {
-    return slice_of(structure, constants, line.place) == slices.slice_of_label[line.label];
+  const std::vector<std::uint32_t> possible = possible_flips(slices, lines, first >> structure.row_masks.size());
+  return std::ranges::any_of(possible, [&](std::uint32_t digit_flips) {
+    const BlockConstants constants = constants_of(structure, first, digit_flips);
+    return std::ranges::all_of(lines, [&](const LabelledLine& line) {
+      return slice_of(structure, constants, line.place) == slices.slice_of_label[line.label];
+    });
   });
 }
 

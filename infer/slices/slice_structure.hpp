@@ -32,7 +32,8 @@ struct SliceStructure {
   std::uint32_t modulo = 1;
   std::vector<std::uint32_t> weights = {};
   std::vector<std::uint64_t> digit_masks = {};
-  // Differences of addresses that flip one row, or one digit, and nothing else.
+  // Differences of addresses that flip one row, or one digit, and nothing else; that of a digit which is a parity of
+  // rows flips one of these.
   std::vector<std::uint64_t> row_steps = {};
   std::vector<std::uint64_t> digit_steps = {};
 

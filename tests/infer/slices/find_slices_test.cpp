@@ -145,6 +145,26 @@ bool holds_in(std::uint64_t block, const SliceStructure& structure, const foreig
   return false;
 }
 
+// A number modulo 14 is a parity and a number modulo 7 in its first block, and in others as well only if the parity
+// counts in the number.
+TEST(FindSlices, TellsATwicePrimeNumberOfSlices) {
+  foreign::HiddenSlices slices{.rows = {0x1000400, 0x800800}, .modulo = 14, .digits = {}, .weights = {}};
+  for (unsigned i = 0; i < 9; ++i) {
+    slices.digits.push_back(std::uint64_t{0x1000} << i | std::uint64_t{1} << (22 + i));
+    slices.weights.push_back((1U << i) % 14);
+  }
+  slices.weight_of_block = 5;
+  foreign::SlicedDevice device(slices, 1, {.jitter = 0.03, .outliers = 0.002, .mirrored = 0});
+  const FoundSlices found = found_on(device);
+  EXPECT_EQ(found.count, 56U);
+  ASSERT_TRUE(found.structure) << found.why_no_structure;
+  EXPECT_EQ(found.structure->modulo, 7U);
+  EXPECT_EQ(found.fresh.wrong, 0U);
+  for (const std::uint64_t block : {2565U, 2600U, 2688U}) {
+    EXPECT_TRUE(holds_in(block, *found.structure, slices));
+  }
+}
+
 // None is wrong, and nearly all are told.
 TEST(FindSlices, RandomDevices) {
   const std::size_t devices = foreign::number_from("GPUINFER_TEST_SLICES", 2);
@@ -183,7 +203,7 @@ TEST(FindSlices, RandomDevices) {
       std::cout << "seed " << seed << ": " << (found.count ? found.why_no_structure : found.why_no_count) << std::endl;
     }
   }
-  EXPECT_GE(told * 100, devices * 95 - 100);
+  EXPECT_GE(told * 100 + 100, devices * 95);
 }
 
 }  // namespace

@@ -161,13 +161,8 @@ class StructureSearch {
       return {.reason = reason_};
     }
     FoundStructure found;
-    for (std::uint32_t choice = 0; choice < std::uint32_t{1} << doubtful_.size() && !found.structure; ++choice) {
-      choose_digits(choice);
-      if (digits_.size() == digit_count()) {
-        find_masks();
-        found = digits_.empty() || (find_numbers() && find_signs()) ? reproduced() : FoundStructure{.reason = reason_};
-      }
-    }
+    std::vector<Place> digits;
+    choose_digits(0, digits, found);
     return found;
   }
 
@@ -236,8 +231,15 @@ class StructureSearch {
 
   [[nodiscard]] std::size_t digit_count() const { return kernel_.rank() - unseen_.rank(); }
 
+  // Differences beside those that toggle one digit. Where labels are missing, a wrong choice might reproduce the
+  // others.
+  [[nodiscard]] std::size_t most_more() const {
+    constexpr std::size_t few = 2;
+    return std::ranges::all_of(lines_->labels, [](const auto& label) { return label.has_value(); }) ? few : 0;
+  }
+
   // Differences that may toggle one digit. Each has a partner that toggles all others; few lines may not tell which is
-  // which.
+  // which, or make others look so.
   bool find_candidates() {
     constexpr std::size_t most_doubtful = 8;
     // A basis of the kernel beside what is not seen.
@@ -262,16 +264,19 @@ class StructureSearch {
         candidates.push_back(d);
       }
     }
+    std::vector<std::vector<Place>> with_partners;
     for (const Place d : candidates) {
       const auto partner =
           std::ranges::find_if(candidates, [&](Place other) { return unseen_.remainder(d ^ other) == all_digits; });
       if (partner == candidates.end()) {
-        certain_.push_back(d);
+        alternatives_.push_back({d});
       } else if (d < *partner) {
-        doubtful_.push_back({d, *partner});
+        with_partners.push_back({d, *partner});
       }
     }
-    if (certain_.size() + doubtful_.size() != digit_count() || doubtful_.size() > most_doubtful) {
+    alternatives_.insert(alternatives_.end(), with_partners.begin(), with_partners.end());
+    if (alternatives_.size() < digit_count() || alternatives_.size() > digit_count() + most_more() ||
+        with_partners.size() > most_doubtful) {
       reason_ = std::to_string(candidates.size()) +
                 " differences of addresses may toggle one digit of a number, where " + std::to_string(digit_count()) +
                 " digits are left beside the parities";
@@ -280,17 +285,35 @@ class StructureSearch {
     return true;
   }
 
-  // None where the choice is of differences that depend on one another.
-  void choose_digits(std::uint32_t choice) {
-    digits_ = certain_;
-    for (std::size_t i = 0; i < doubtful_.size(); ++i) {
-      digits_.push_back(doubtful_[i][(choice >> i) & 1U]);
+  // So many as there are digits, one of each that are alternatives, until a choice reproduces all labels; `digits` are
+  // chosen of those before `next`.
+  void choose_digits(std::size_t next, std::vector<Place>& digits, FoundStructure& found) {
+    if (digits.size() == digit_count()) {
+      found = structure_with(digits);
+      return;
     }
+    if (digits.size() + alternatives_.size() - next < digit_count()) {
+      return;
+    }
+    for (const Place d : alternatives_[next]) {
+      digits.push_back(d);
+      choose_digits(next + 1, digits, found);
+      digits.pop_back();
+      if (found.structure) {
+        return;
+      }
+    }
+    choose_digits(next + 1, digits, found);
+  }
+
+  FoundStructure structure_with(const std::vector<Place>& digits) {
     EchelonBasis found = unseen_;
-    if (!std::ranges::all_of(digits_, [&](Place d) { return found.add(d); })) {
-      digits_.clear();
-      reason_ = "the differences of addresses that toggle one digit of a number depend on one another";
+    if (!std::ranges::all_of(digits, [&](Place d) { return found.add(d); })) {
+      return {.reason = "the differences of addresses that toggle one digit of a number depend on one another"};
     }
+    digits_ = digits;
+    find_masks();
+    return digits_.empty() || (find_numbers() && find_signs()) ? reproduced() : FoundStructure{.reason = reason_};
   }
 
   // Each row has a bit of its own, which no other row and, by choice, no digit has.
@@ -479,9 +502,8 @@ class StructureSearch {
   EchelonBasis unseen_;                                  // differences of which no line takes notice
   EchelonBasis kernel_;                                  // of the rows
   std::vector<std::uint64_t> rows_;
-  std::vector<Place> certain_;                  // differences that toggle one digit
-  std::vector<std::array<Place, 2>> doubtful_;  // of which one does
-  std::vector<Place> digits_;                   // those that are chosen
+  std::vector<std::vector<Place>> alternatives_;  // of each at most one toggles a digit
+  std::vector<Place> digits_;                     // those that are chosen
   std::vector<std::uint64_t> row_steps_;
   std::vector<std::uint64_t> masks_;  // of the digits
   std::uint32_t modulo_ = 1;

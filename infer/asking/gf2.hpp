@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,15 @@ namespace gpuinfer::infer {
 // Of the set bits: 1 where they are odd in number.
 [[nodiscard]] constexpr std::uint32_t parity(std::uint64_t bits) {
   return static_cast<std::uint32_t>(std::popcount(bits)) & 1U;
+}
+
+// Bit i: the parity of what of these bits the i-th mask has.
+[[nodiscard]] inline std::uint64_t masked_parities(std::uint64_t bits, const std::vector<std::uint64_t>& masks) {
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    found |= std::uint64_t{parity(bits & masks[i])} << i;
+  }
+  return found;
 }
 
 // The vector that has these bits.

@@ -13,13 +13,12 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Which rows have odd parity there.
-std::uint32_t rows_at(const SliceStructure& structure, std::uint64_t place) {
-  std::uint32_t rows = 0;
-  for (std::size_t i = 0; i < structure.row_masks.size(); ++i) {
-    rows |= parity(place & structure.row_masks[i]) << i;
+std::uint64_t sum_of_rows(const SliceStructure& structure, std::uint32_t rows) {
+  std::uint64_t sum = 0;
+  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
+    sum ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
   }
-  return rows;
+  return sum;
 }
 
 // The first line of a block tells the parities and the number; one line for each digit, which way it counts.
@@ -35,8 +34,8 @@ std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices,
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
     const std::uint64_t line = offset + structure.digit_steps[i];
+    const std::uint64_t rows_there = row_flips ^ masked_parities(structure.digit_steps[i], structure.row_masks);
     const auto numbered = [&](std::uint32_t other) {
-      const std::uint32_t rows_there = row_flips ^ rows_at(structure, structure.digit_steps[i]);
       return slices.member_of_slice[(other % structure.modulo) << rows | rows_there];
     };
     pairs.push_back({numbered(number + structure.weights[i]), line});
@@ -149,25 +148,19 @@ NamedSlices named(SliceStructure structure, const BlockConstants& constants, con
 }
 
 SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
-  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
-    for (std::uint64_t& mask : structure.digit_masks) {
-      mask ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
-    }
+  for (std::uint64_t& mask : structure.digit_masks) {
+    mask ^= sum_of_rows(structure, rows);
   }
   return structure;
 }
 
 SliceStructure with_counted_rows(SliceStructure structure, std::uint32_t rows, std::uint32_t weight) {
-  std::uint64_t mask = 0;
-  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
-    mask ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
-  }
   std::uint64_t step = structure.row_steps[static_cast<std::size_t>(std::countr_zero(rows))];
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
     step ^= parity(step & structure.digit_masks[i]) != 0 ? structure.digit_steps[i] : 0;
   }
   structure.weights.push_back(weight);
-  structure.digit_masks.push_back(mask);
+  structure.digit_masks.push_back(sum_of_rows(structure, rows));
   structure.digit_steps.push_back(step);
   return structure;
 }

@@ -43,10 +43,7 @@ bool are_binary(const SliceStructure& structure) {
 }
 
 std::uint64_t with_parities(std::uint64_t number, const std::vector<std::uint64_t>& masks, std::uint64_t address) {
-  for (std::size_t i = masks.size(); i-- > 0;) {
-    number = number << 1U | parity(address & masks[i]);
-  }
-  return number;
+  return number << masks.size() | masked_parities(address, masks);
 }
 
 // Of a line at this place of its block.

@@ -330,11 +330,7 @@ class StructureSearch {
   }
 
   [[nodiscard]] std::uint32_t rows_at(Place place) const {
-    std::uint32_t rows = 0;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      rows |= parity(place & rows_[i]) << i;
-    }
-    return rows;
+    return static_cast<std::uint32_t>(masked_parities(place, rows_));
   }
 
   // Between lines with these rows that share a slice: by how much each digit differs. One line of each slice with each
@@ -541,10 +537,8 @@ BlockConstants constants_of(const SliceStructure& structure, std::uint32_t slice
 }
 
 std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& constants, std::uint64_t address) {
-  std::uint32_t rows = constants.row_flips;
-  for (std::size_t i = 0; i < structure.row_masks.size(); ++i) {
-    rows ^= parity(address & structure.row_masks[i]) << i;
-  }
+  const std::uint32_t rows =
+      constants.row_flips ^ static_cast<std::uint32_t>(masked_parities(address, structure.row_masks));
   std::uint64_t number = constants.shift;
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
     const std::uint32_t digit = (parity(address & structure.digit_masks[i]) ^ (constants.digit_flips >> i)) & 1U;

@@ -219,7 +219,8 @@ class Page(harness.ProgramTest):
         for command in commands:
             with self.subTest(command):
                 # As in the folder of the project.
-                done = self.run_program(*shlex.split(command.replace("data/h200/", f"{ROOT}/data/h200/")))
+                words = [word.replace("data/h200/", f"{ROOT}/data/h200/") for word in shlex.split(command)]
+                done = self.run_program(*words)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
 
 

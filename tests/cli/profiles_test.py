@@ -22,7 +22,7 @@ class Partial(harness.ProgramTest):
 
     def listed(self):
         """Known leaves, all leaves and the rest of the line, by name."""
-        line = re.compile(r"(\S+) +(\S.*?) +(\d+) of +(\d+) leaves known  (.*)")
+        line = re.compile(r"(\S.*?)  +(\S.*?) +(\d+) of +(\d+) leaves known  (.*)")
         found = [line.fullmatch(text) for text in self.expect(0, "list", "profiles").stdout.splitlines()]
         self.assertNotIn(None, found)
         return {match[1]: (int(match[3]), int(match[4]), match[2], match[5].split()) for match in found}

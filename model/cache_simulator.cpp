@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "model/cleaned_cache.hpp"
 #include "model/errors.hpp"
 #include "model/joint_caches.hpp"
 #include "model/line_decoder.hpp"
@@ -503,8 +504,11 @@ std::unique_ptr<CacheSimulator> CacheSimulator::make(const CacheDescription& cac
   }
   check(*cache.replacement, *cache.ways);
   std::unique_ptr<CacheSimulator> simulator;
+  if (cache.store && cache.store->cleaning) {
+    simulator = cleaned_cache(cache);
+  }
   for_each_policy([&]<class Policy>() {
-    if (Policy::name == cache.replacement->policy) {
+    if (!simulator && Policy::name == cache.replacement->policy) {
       if (cache.sweep && !names_next_line<Policy>) {
         throw_next_line_unknown(Policy::name);
       }

@@ -49,6 +49,20 @@ struct Fill {
 // When the next level sees what a store has written: once the line has to go, or at once.
 enum class Write : std::uint8_t { back, through };
 
+// Dirty lines under LRU that are cleaned before they have to go. An access to a set sets off what these say, and of a
+// full set whose oldest line is dirty, that this line is cleaned as well, unless it is the one that is accessed: it is
+// written back, or completed. A line is completed by fetching what is missing of granules that were written in part; it
+// is clean then, and the youngest. A line makes room only where no older one of the set is clean; where all are dirty
+// the oldest does.
+struct Cleaning {
+  // With so many dirty lines in the set, those written in part aside, the oldest of them is written back.
+  std::uint32_t dirty_lines = 1;
+  // With so many lines in the set that were written in part, the oldest of them is completed, unless it is accessed.
+  std::uint32_t partial_lines = 1;
+
+  bool operator==(const Cleaning&) const = default;
+};
+
 // What a store does, to the line and to the granule in it that it writes to. What is not known has no value.
 struct Store {
   std::optional<bool> allocate;  // one that misses brings its line, or the missing part of a line that is there
@@ -56,9 +70,10 @@ struct Store {
   // What of a line stores make readable by itself. Where they fetch: so much comes with one that misses; none: as much
   // as a load brings. Where they do not: so much has to be written before loads find it without the next level.
   std::optional<std::uint64_t> granule_bytes;
-  std::optional<bool> fetches;  // one that brings a line brings what it does not write as well
-  std::optional<bool> touches;  // one to a line that is there is a hit to the replacement policy
-  bool evicts = false;          // one to a line that is there makes it go
+  std::optional<bool> fetches;            // one that brings a line brings what it does not write as well
+  std::optional<bool> touches;            // one to a line that is there is a hit to the replacement policy
+  bool evicts = false;                    // one to a line that is there makes it go
+  std::optional<Cleaning> cleaning = {};  // none: lines are dirty until they go
 
   bool operator==(const Store&) const = default;
 };

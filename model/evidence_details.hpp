@@ -181,6 +181,7 @@ struct EvidenceDetails {
 
   // Of stores.
   std::optional<std::uint64_t> fresh_loads;
+  std::optional<std::uint64_t> fresh_loads_wrong;
 
   // Of shared memory.
   std::optional<bool> broadcast;

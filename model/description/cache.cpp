@@ -183,6 +183,17 @@ Map<Fill> fill() {
 
 const codec::Words<bool> yes_or_no{.words = {{"true", true}, {"false", false}}};
 
+Map<Cleaning> cleaning() {
+  return {.leaves = {leaf("dirty_lines", &Cleaning::dirty_lines, Count{.least = 1, .most = max_lines},
+                          "dirty lines of a set, those written in part aside, with which an access to the set has the "
+                          "oldest of them written back")
+                         .needed(),
+                     leaf("partial_lines", &Cleaning::partial_lines, Count{.least = 1, .most = max_lines},
+                          "lines of a set written in part with which an access to another one has the oldest of them "
+                          "fetched to the end, which makes it clean and the youngest")
+                         .needed()}};
+}
+
 Map<Store> store() {
   return {.leaves = {
               leaf("allocate", &Store::allocate, yes_or_no, "whether one that misses brings its line"),
@@ -197,6 +208,9 @@ Map<Store> store() {
               leaf("touches", &Store::touches, yes_or_no,
                    "whether one to a line that is there counts as a hit in the replacement order"),
               leaf("evicts", &Store::evicts, yes_or_no, "whether one to a line that is there makes it go").sparse(),
+              leaf("cleaning", &Store::cleaning, cleaning(),
+                   "dirty lines that are written back, or fetched to the end, before they have to go; under lru")
+                  .sparse(),
           }};
 }
 

@@ -323,6 +323,13 @@ TEST(CacheSimulator, RefusesWhatNobodyHasDefinedTogether) {
   cache.fill.prefetch_lines = 0;
   cache.store = Store{};
   EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError);
+  cache.victim_lines.reset();
+  cache.store->cleaning = model::Cleaning{};
+  EXPECT_NO_THROW(static_cast<void>(CacheSimulator::make(cache, 1)));
+  cache.replacement->policy = "fifo";
+  EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError) << "fifo cleans nothing";
+  cache.replacement->policy = "lru";
+  cache.victim_lines = 1;
   cache.store.reset();
   cache.line_bytes = 2 * *cache.sector_bytes;
   EXPECT_THROW(static_cast<void>(CacheSimulator::make(cache, 1)), InputError);
@@ -614,6 +621,45 @@ TEST(CacheSimulator, LinesThatStoresWroteAreDirtyUntilTheyGo) {
                 write == Write::back);
     }
   }
+}
+
+// A set of four ways; lines a, b, ... are stored to in capitals, by a word each.
+std::string play_cleaned(const model::Cleaning& cleaning, std::string_view sequence) {
+  CacheDescription cache = small_cache(lru);
+  cache.ways = {4};
+  cache.index = model::BitsIndex{};
+  cache.store = store_rule_of(true, true);
+  cache.store->write = Write::back;
+  cache.store->fetches = false;
+  cache.store->granule_bytes = *cache.sector_bytes;
+  cache.store->cleaning = cleaning;
+  const auto simulator = CacheSimulator::make(cache, 1);
+  std::string outcomes;
+  for (const char each : sequence) {
+    const bool is_store = each < 'a';
+    const std::uint64_t line = static_cast<std::uint64_t>(each - (is_store ? 'A' : 'a'));
+    const auto event =
+        simulator->step(Address{line * *cache.line_bytes}, is_store ? AccessKind::store : AccessKind::load);
+    outcomes += event.outcome == Outcome::hit ? '.' : event.outcome == Outcome::sector_miss ? 's' : 'L';
+  }
+  return outcomes;
+}
+
+TEST(CacheSimulator, DirtyLinesAreCleanedBeforeTheyGo) {
+  constexpr model::Cleaning hardly{.dirty_lines = 8, .partial_lines = 8};
+  EXPECT_EQ(play_cleaned(hardly, "aAbcdea"), "L.LLLL.") << "the oldest one is dirty: b goes";
+  EXPECT_EQ(play_cleaned(hardly, "aAbcdefa"), "L.LLLLLL") << "and was written back with that";
+  EXPECT_EQ(play_cleaned({.dirty_lines = 1, .partial_lines = 8}, "aAbcdea"), "L.LLLLL") << "written back with b";
+}
+
+TEST(CacheSimulator, LinesWrittenInPartAreCompletedAndTheYoungest) {
+  constexpr model::Cleaning hardly{.dirty_lines = 8, .partial_lines = 8};
+  EXPECT_EQ(play_cleaned(hardly, "Abcda"), "LLLLs");
+  EXPECT_EQ(play_cleaned(hardly, "Abcdea"), "LLLLL.") << "a was the oldest as e came, for which b went";
+  EXPECT_EQ(play_cleaned(hardly, "Abcdefgha"), "LLLLLLLL.") << "and was the youngest then";
+  EXPECT_EQ(play_cleaned(hardly, "Abcdefghia"), "LLLLLLLLLL");
+  EXPECT_EQ(play_cleaned({.dirty_lines = 8, .partial_lines = 2}, "ABca"), "LLL.") << "completed with c";
+  EXPECT_EQ(play_cleaned({.dirty_lines = 8, .partial_lines = 2}, "ABa"), "LLs") << "the oldest is accessed itself";
 }
 
 TEST(CacheSimulator, StoresNeedNoOrderWhereHitsAreNothing) {

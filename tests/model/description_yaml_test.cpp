@@ -106,6 +106,7 @@ EvidenceDetails every_detail() {
                             &details.loads_per_warp_at_least,
                             &details.l1_sectors,
                             &details.fresh_loads,
+                            &details.fresh_loads_wrong,
                             &details.fresh_pairs,
                             &details.fresh_pairs_together,
                             &details.fresh_pairs_wrong,

@@ -57,7 +57,7 @@ void NaiveCache::put_into(StartState state) {
 }
 
 AccessEvent NaiveCache::access(std::uint64_t address, AccessKind kind) {
-  AccessEvent event = touch(address, kind);
+  AccessEvent event = cache_.store && cache_.store->cleaning ? touch_and_clean(address, kind) : touch(address, kind);
   // Nothing came, so nothing comes along.
   if (kind == AccessKind::store && (!*cache_.store->allocate || (cache_.store->evicts && !event.way))) {
     return event;
@@ -105,6 +105,72 @@ bool NaiveCache::came_back(const AccessEvent& event, std::uint64_t line) {
   return was_there;
 }
 
+// What the access sets off is decided before it, and happens after it.
+AccessEvent NaiveCache::touch_and_clean(std::uint64_t address, AccessKind kind) {
+  const std::uint64_t number = address / *cache_.line_bytes;
+  Set& set = sets_.at(naive_set_of(*cache_.index, number * *cache_.line_bytes));
+  std::vector<Line> by_age;
+  for (const auto& way : set.ways) {
+    if (way) {
+      by_age.push_back(*way);
+    }
+  }
+  std::ranges::sort(by_age, {}, &Line::used);
+  std::vector<std::uint64_t> whole;
+  std::vector<std::uint64_t> partial;
+  for (const Line& line : by_age) {
+    if (is_partial(line)) {
+      partial.push_back(line.number);
+    } else if (line.is_dirty) {
+      whole.push_back(line.number);
+    }
+  }
+  std::set<std::uint64_t> cleaned;
+  std::vector<std::uint64_t> completed;
+  if (whole.size() >= cache_.store->cleaning->dirty_lines) {
+    cleaned.insert(whole.front());
+  }
+  if (partial.size() >= cache_.store->cleaning->partial_lines && partial.front() != number) {
+    completed.push_back(partial.front());
+  }
+  if (by_age.size() == set.ways.size() && by_age.front().is_dirty && by_age.front().number != number) {
+    if (is_partial(by_age.front())) {
+      completed.push_back(by_age.front().number);
+    } else {
+      cleaned.insert(by_age.front().number);
+    }
+  }
+  const bool was_there = std::ranges::find(by_age, number, &Line::number) != by_age.end();
+  const AccessEvent event = touch(address, kind);
+  if (was_there && !event.way) {
+    return event;
+  }
+  for (auto& way : set.ways) {
+    if (way && cleaned.contains(way->number)) {
+      way->is_dirty = false;
+    }
+  }
+  for (const std::uint64_t each : completed) {
+    for (auto& way : set.ways) {
+      if (way && way->number == each && is_partial(*way)) {
+        const std::uint64_t granule = *cache_.store->granule_bytes / model::load_bytes;
+        for (const std::uint64_t word : std::set(way->words)) {
+          for (std::uint64_t other = word / granule * granule; other < (word / granule + 1) * granule; ++other) {
+            way->words.insert(other);
+          }
+        }
+        way->is_dirty = false;
+        way->used = ++now_;
+      }
+    }
+  }
+  return event;
+}
+
+bool NaiveCache::is_partial(const Line& line) const {
+  return std::ranges::any_of(line.words, [&](std::uint64_t word) { return !has(line, word * model::load_bytes); });
+}
+
 AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
   const bool is_store = kind == AccessKind::store;
   const std::uint64_t number = address / *cache_.line_bytes;
@@ -136,6 +202,7 @@ AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
     event.way = way;
     if (!is_store || *cache_.store->touches) {
       set.policy->hit(way);
+      line.used = ++now_;
     }
     if (is_store) {
       write(line, byte);
@@ -160,6 +227,11 @@ AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
   const bool replaces = way == set.ways.size();
   if (replaces) {
     way = set.policy->victim();
+    if (cache_.store && cache_.store->cleaning) {
+      const auto dirty_and_age = [](const std::optional<Line>& each) { return std::pair(each->is_dirty, each->used); };
+      const auto oldest = std::ranges::min_element(set.ways, {}, dirty_and_age);
+      way = static_cast<Way>(oldest - set.ways.begin());
+    }
     event.victim_address = model::Address{set.ways.at(way)->number * *cache_.line_bytes};
     event.victim_is_dirty = set.ways.at(way)->is_dirty;
   }
@@ -172,6 +244,7 @@ AccessEvent NaiveCache::touch(std::uint64_t address, AccessKind kind) {
     fetch(*set.ways[way], byte, fetched);
   }
   set.policy->fill(way);
+  set.ways[way]->used = ++now_;
   event.way = way;
   if (bank_is_full) {
     const bool adds_none = replaces || takes_ghost;

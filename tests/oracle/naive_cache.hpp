@@ -34,6 +34,7 @@ class NaiveCache {
     std::set<std::uint64_t> sectors;     // those that are present
     std::set<std::uint64_t> words = {};  // those that stores wrote
     bool is_dirty = false;
+    std::uint64_t used = 0;  // when it came, was found or was completed last
   };
   struct Set {
     std::vector<std::optional<Line>> ways;
@@ -42,6 +43,8 @@ class NaiveCache {
   };
 
   model::AccessEvent touch(std::uint64_t address, model::AccessKind kind);
+  model::AccessEvent touch_and_clean(std::uint64_t address, model::AccessKind kind);
+  [[nodiscard]] bool is_partial(const Line& line) const;
   [[nodiscard]] std::optional<std::uint64_t> step_of_prefetch(std::uint64_t line, model::Outcome outcome) const;
   bool came_back(const model::AccessEvent& event, std::uint64_t line);
   [[nodiscard]] std::size_t lines_in_bank(std::size_t bank) const;
@@ -58,6 +61,7 @@ class NaiveCache {
   Dice dice_;
   Community community_;
   std::vector<Set> sets_;
+  std::uint64_t now_ = 0;
   std::vector<std::size_t> pointers_;  // by bank
   std::vector<std::uint64_t> recent_;  // lines, in the order in which they were accessed
   std::list<std::uint64_t> victims_;   // lines, the last one at the end

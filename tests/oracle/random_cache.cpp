@@ -342,6 +342,11 @@ model::Store random_store(const CacheDescription& cache, Dice& dice) {
   } else if (dice.one_in(2)) {
     store.granule_bytes = *cache.sector_bytes * random_part(*cache.line_bytes / *cache.sector_bytes, dice);
   }
+  if (cache.replacement->policy == "lru" && cache.fill.lines_ahead() == 0 && !cache.sweep && !dice.one_in(3)) {
+    store.write = model::Write::back;
+    store.cleaning = {.dirty_lines = static_cast<std::uint32_t>(dice.between(1, 8)),
+                      .partial_lines = static_cast<std::uint32_t>(dice.between(1, 5))};
+  }
   return store;
 }
 

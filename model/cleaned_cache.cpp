@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The gpuinfer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cleaned_cache.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "model/access_sequence.hpp"
+#include "model/errors.hpp"
+#include "model/line_decoder.hpp"
+#include "model/lru_cache.hpp"
+#include "model/policies/lru.hpp"
+#include "model/set_finder.hpp"
+#include "model/stores.hpp"
+
+namespace gpuinfer::model {
+
+namespace {
+
+// In place of a line: the way is free.
+constexpr std::uint64_t nobody = ~std::uint64_t{0};
+
+// In place of a line: one that is never loaded again.
+constexpr std::uint64_t stranger = nobody - 1;
+
+// What stores have left in a line.
+struct Mark {
+  bool is_dirty = false;
+  bool is_partial = false;  // some granule was written in part, and its sector is not there
+};
+
+// The lines that an access to a set has cleaned beside what it does itself.
+struct Due {
+  std::optional<std::uint64_t> written_back = {};
+  std::optional<std::uint64_t> oldest_written_back = {};
+  std::optional<std::uint64_t> completed = {};
+  std::optional<std::uint64_t> oldest_completed = {};
+};
+
+struct State {
+  std::vector<std::uint64_t> numbers;   // by slot: of the line in it
+  std::vector<std::uint64_t> sectors;   // by slot: that are there
+  std::vector<Mark> marks;              // by slot
+  std::vector<std::uint32_t> by_age;    // where the slots of a set begin: those with lines, the oldest first
+  std::vector<std::uint32_t> lines_of;  // by set: how many there are
+  // By slot: the words that were written while their sector was not there.
+  std::unordered_map<std::uint32_t, std::vector<bool>> words;
+  bool has_stores = false;  // since it was emptied; until then nothing is due
+};
+
+class CleanedCache final : public TagArray {
+ public:
+  explicit CleanedCache(const CacheDescription& cache)
+      : decoder_(*cache.line_bytes, *cache.sector_bytes), fetched_with_(fetch_masks(cache)),
+        store_rule_(store_rule(cache)), null_leaf_of_store_(null_leaf_of_store(cache)),
+        cleaning_(*cache.store->cleaning), granule_words_(cache.store->granule_bytes.value_or(load_bytes) / load_bytes),
+        layout_(*cache.ways), finder_(*cache.index, decoder_.line_bytes(), layout_.slots()) {
+    empty_ways();
+  }
+
+  void put_into(StartState state) override {
+    if (state == StartState::keep) {
+      return;
+    }
+    empty_ways();
+    for (std::uint32_t set = 0; state == StartState::flooded && set < layout_.sets(); ++set) {
+      for (std::uint32_t way = 0; way < layout_.ways(set); ++way) {
+        static_cast<void>(fill_with_stranger(set));
+      }
+    }
+  }
+
+  void play(std::span<const std::uint64_t> addresses, std::span<Outcome> outcomes) override {
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const Outcome outcome = access(Address{addresses[i]}, AccessKind::load).outcome;
+      if (!outcomes.empty()) {
+        outcomes[i] = outcome;
+      }
+    }
+  }
+
+  AccessEvent step(Address address, AccessKind kind) override {
+    if (kind == AccessKind::store && null_leaf_of_store_) {
+      throw_null(*null_leaf_of_store_);
+    }
+    return access(address, kind);
+  }
+
+  AccessEvent look_up(Address address) const override {
+    const std::uint64_t number = decoder_.line_number(number_of(address));
+    AccessEvent event{.outcome = Outcome::line_miss,
+                      .set = finder_.set_of_line(number),
+                      .way = std::nullopt,
+                      .victim_address = std::nullopt};
+    if (const auto slot = slot_of(event.set, number)) {
+      event.outcome = outcome_in(*slot, offset_in_line(address));
+      event.way = *slot - layout_.first_slot[event.set];
+    }
+    return event;
+  }
+
+  std::uint32_t next_way(std::uint32_t set) const override { return victim_in(set) - layout_.first_slot[set]; }
+
+  void evict(std::uint32_t set, std::uint32_t way) override { remove(set, layout_.first_slot[set] + way); }
+
+  std::uint32_t fill_with_stranger(std::uint32_t set) override {
+    const std::uint32_t slot = make_room(set);
+    place(set, slot, stranger);
+    state_.sectors[slot] = 1;
+    return slot - layout_.first_slot[set];
+  }
+
+  std::unique_ptr<Snapshot> snapshot() const override { return std::make_unique<SnapshotOf>(state_); }
+
+  void restore(const Snapshot& snapshot) override { state_ = dynamic_cast<const SnapshotOf&>(snapshot).state; }
+
+ private:
+  struct SnapshotOf final : Snapshot {
+    explicit SnapshotOf(State a_state) : state(std::move(a_state)) {}
+
+    State state;
+  };
+
+  void empty_ways() {
+    state_ = {.numbers = std::vector<std::uint64_t>(layout_.slots(), nobody),
+              .sectors = std::vector<std::uint64_t>(layout_.slots()),
+              .marks = std::vector<Mark>(layout_.slots()),
+              .by_age = std::vector<std::uint32_t>(layout_.slots()),
+              .lines_of = std::vector<std::uint32_t>(layout_.sets()),
+              .words = {},
+              .has_stores = false};
+  }
+
+  // The slots with lines, the oldest first.
+  [[nodiscard]] std::span<const std::uint32_t> by_age(std::uint32_t set) const {
+    return std::span(state_.by_age).subspan(layout_.first_slot[set], state_.lines_of[set]);
+  }
+  [[nodiscard]] std::span<std::uint32_t> by_age(std::uint32_t set) {
+    return std::span(state_.by_age).subspan(layout_.first_slot[set], state_.lines_of[set]);
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t set, std::uint64_t number) const {
+    const auto first = state_.numbers.begin() + layout_.first_slot[set];
+    const auto end = first + layout_.ways(set);
+    const auto found = std::find(first, end, number);
+    return found == end ? std::nullopt : std::optional(static_cast<std::uint32_t>(found - state_.numbers.begin()));
+  }
+
+  AccessEvent access(Address address, AccessKind kind) {
+    const bool is_store = kind == AccessKind::store;
+    const std::uint64_t number = decoder_.line_number(number_of(address));
+    const std::uint64_t offset = offset_in_line(address);
+    AccessEvent event{.outcome = Outcome::line_miss, .set = 0, .way = std::nullopt, .victim_address = std::nullopt};
+    finder_.find({&number, 1}, &event.set);
+    auto slot = slot_of(event.set, number);
+    if (slot) {
+      event.outcome = outcome_in(*slot, offset);
+    }
+    if (is_store && slot && store_rule_->evicts) {
+      remove(event.set, *slot);
+      return event;
+    }
+    state_.has_stores = state_.has_stores || is_store;
+    const Due due = state_.has_stores ? due_in(event.set, slot) : Due{};
+    if (!slot && (!is_store || store_rule_->allocates)) {
+      slot = make_room(event.set, &event);
+      place(event.set, *slot, number);
+    } else if (slot && (!is_store || store_rule_->touches)) {
+      make_youngest(event.set, *slot);
+    }
+    if (slot) {
+      is_store ? write(*slot, offset) : fetch(*slot, decoder_.sector_at(offset), event.outcome);
+      event.way = *slot - layout_.first_slot[event.set];
+    }
+    if (state_.has_stores) {
+      carry_out(due, event.set);
+    }
+    return event;
+  }
+
+  // `accessed`: the slot in which the line lies that is accessed.
+  [[nodiscard]] Due due_in(std::uint32_t set, std::optional<std::uint32_t> accessed) const {
+    const auto slots = by_age(set);
+    Due due;
+    std::uint32_t dirty = 0;
+    std::uint32_t partial = 0;
+    std::optional<std::uint32_t> oldest_dirty;
+    std::optional<std::uint32_t> oldest_partial;
+    for (const std::uint32_t slot : slots) {
+      const Mark mark = state_.marks[slot];
+      if (mark.is_partial) {
+        ++partial;
+        oldest_partial = oldest_partial.value_or(slot);
+      } else if (mark.is_dirty) {
+        ++dirty;
+        oldest_dirty = oldest_dirty.value_or(slot);
+      }
+    }
+    if (oldest_dirty && dirty >= cleaning_.dirty_lines) {
+      due.written_back = state_.numbers[*oldest_dirty];
+    }
+    if (oldest_partial && partial >= cleaning_.partial_lines && oldest_partial != accessed) {
+      due.completed = state_.numbers[*oldest_partial];
+    }
+    if (slots.size() == layout_.ways(set) && state_.marks[slots.front()].is_dirty && slots.front() != accessed) {
+      const bool is_partial = state_.marks[slots.front()].is_partial;
+      (is_partial ? due.oldest_completed : due.oldest_written_back) = state_.numbers[slots.front()];
+    }
+    return due;
+  }
+
+  // But lines that had to go for the access.
+  void carry_out(const Due& due, std::uint32_t set) {
+    for (const auto& number : {due.written_back, due.oldest_written_back}) {
+      if (const auto slot = number ? slot_of(set, *number) : std::nullopt) {
+        state_.marks[*slot].is_dirty = false;
+      }
+    }
+    for (const auto& number : {due.completed, due.oldest_completed}) {
+      if (const auto slot = number ? slot_of(set, *number) : std::nullopt; slot && state_.marks[*slot].is_partial) {
+        complete(*slot);
+        make_youngest(set, *slot);
+      }
+    }
+  }
+
+  void make_youngest(std::uint32_t set, std::uint32_t slot) {
+    const auto slots = by_age(set);
+    if (slots.back() != slot) {
+      const auto place = std::find(slots.begin(), slots.end(), slot);
+      std::rotate(place, place + 1, slots.end());
+    }
+  }
+
+  void place(std::uint32_t set, std::uint32_t slot, std::uint64_t number) {
+    state_.numbers[slot] = number;
+    ++state_.lines_of[set];
+    by_age(set).back() = slot;
+  }
+
+  void remove(std::uint32_t set, std::uint32_t slot) {
+    make_youngest(set, slot);
+    --state_.lines_of[set];
+    state_.numbers[slot] = nobody;
+    state_.sectors[slot] = 0;
+    state_.marks[slot] = {};
+    state_.words.erase(slot);
+  }
+
+  // Which line of a set with lines goes next: the oldest clean one, or the oldest.
+  [[nodiscard]] std::uint32_t victim_in(std::uint32_t set) const {
+    const auto slots = by_age(set);
+    const auto clean =
+        std::find_if(slots.begin(), slots.end(), [this](std::uint32_t slot) { return !state_.marks[slot].is_dirty; });
+    return clean == slots.end() ? slots.front() : *clean;
+  }
+
+  // The slot for a line that is to be placed. `event`: told what goes for it.
+  std::uint32_t make_room(std::uint32_t set, AccessEvent* event = nullptr) {
+    if (state_.lines_of[set] < layout_.ways(set)) {
+      return *slot_of(set, nobody);
+    }
+    const std::uint32_t slot = victim_in(set);
+    if (event != nullptr && state_.numbers[slot] != stranger) {
+      event->victim_address = Address{state_.numbers[slot] * decoder_.line_bytes()};
+      event->victim_is_dirty = state_.marks[slot].is_dirty;
+    }
+    remove(set, slot);
+    return slot;
+  }
+
+  // What a load brings to its line.
+  void fetch(std::uint32_t slot, std::uint64_t sector, Outcome outcome) {
+    if (is_miss(outcome)) {
+      state_.sectors[slot] |= fetched_with_[sector];
+      if (const auto words = state_.words.find(slot); words != state_.words.end()) {
+        for (std::size_t word = 0; word < words->second.size(); ++word) {
+          if (((state_.sectors[slot] >> decoder_.sector_at(word * load_bytes)) & 1U) != 0) {
+            words->second[word] = false;
+          }
+        }
+        state_.marks[slot].is_partial = has_partial_granule(words->second);
+      }
+    }
+  }
+
+  // What a store does to its line.
+  void write(std::uint32_t slot, std::uint64_t offset) {
+    const std::uint64_t sector = decoder_.sector_at(offset);
+    Mark& mark = state_.marks[slot];
+    mark.is_dirty = mark.is_dirty || store_rule_->is_back;
+    if (((state_.sectors[slot] >> sector) & 1U) != 0 || !store_rule_->allocates) {
+      return;
+    }
+    if (store_rule_->fetches) {
+      state_.sectors[slot] |= store_rule_->stored_with[sector];
+      return;
+    }
+    std::vector<bool>& words = state_.words[slot];
+    words.resize(decoder_.line_bytes() / load_bytes);
+    words[offset / load_bytes] = true;
+    mark.is_partial = has_partial_granule(words);
+  }
+
+  // Fetches what is missing of granules that were written in part.
+  void complete(std::uint32_t slot) {
+    std::vector<bool>& words = state_.words[slot];
+    for (std::size_t word = 0; word < words.size(); ++word) {
+      if (words[word]) {
+        const auto first = words.begin() + static_cast<std::ptrdiff_t>(word / granule_words_ * granule_words_);
+        std::fill(first, first + static_cast<std::ptrdiff_t>(granule_words_), true);
+      }
+    }
+    state_.marks[slot] = {};
+  }
+
+  [[nodiscard]] bool has_partial_granule(const std::vector<bool>& words) const {
+    for (std::size_t word = 0; word < words.size(); ++word) {
+      if (words[word] && !is_whole(words, word)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The granule around the word was written as a whole.
+  [[nodiscard]] bool is_whole(const std::vector<bool>& words, std::uint64_t word) const {
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(word / granule_words_ * granule_words_);
+    return std::all_of(first, first + static_cast<std::ptrdiff_t>(granule_words_),
+                       [](bool written) { return written; });
+  }
+
+  [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t offset) const {
+    if (((state_.sectors[slot] >> decoder_.sector_at(offset)) & 1U) != 0) {
+      return Outcome::hit;
+    }
+    const auto words = state_.words.find(slot);
+    const bool is_readable = words != state_.words.end() && is_whole(words->second, offset / load_bytes);
+    return is_readable ? Outcome::hit : Outcome::sector_miss;
+  }
+
+  [[nodiscard]] std::uint64_t offset_in_line(Address address) const {
+    return number_of(address) % decoder_.line_bytes();
+  }
+
+  LineDecoder decoder_;
+  std::vector<std::uint64_t> fetched_with_;  // by sector: the sectors that come when it is missed
+  std::optional<StoreRule> store_rule_;      // none: there is the leaf that is null
+  std::optional<std::string_view> null_leaf_of_store_;
+  Cleaning cleaning_;
+  std::uint64_t granule_words_;
+  SetLayout layout_;
+  SetFinder finder_;
+  State state_;
+};
+
+}  // namespace
+
+std::unique_ptr<TagArray> cleaned_cache(const CacheDescription& cache) {
+  const auto refuse = [](const char* what) {
+    throw InputError(std::string("store.cleaning: cannot be simulated together with ") + what + "; remove one of them");
+  };
+  if (cache.replacement->policy != Lru::name) {
+    refuse("a replacement policy other than lru");
+  }
+  if (cache.fill.lines_ahead() != 0) {
+    refuse("fill.prefetch_lines");
+  }
+  if (cache.sweep) {
+    refuse("sweep");
+  }
+  return std::make_unique<CleanedCache>(cache);
+}
+
+}  // namespace gpuinfer::model

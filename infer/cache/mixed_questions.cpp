@@ -3,6 +3,7 @@
 #include "infer/cache/mixed_questions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -86,6 +87,26 @@ FreshQuestion mixed_question(const Interrogator& device, const model::CacheDescr
     }
   }
   return question_with_stores(device, std::move(pool), std::move(walk.record), walk.stores);
+}
+
+FreshQuestion scattered_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
+                                 std::size_t accesses, model::Random& random) {
+  const std::uint64_t words_of_sector = *cache.sector_bytes / word_bytes;
+  const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;
+  const Offsets lines = pool.all();
+  constexpr std::array<std::uint64_t, 6> ratios{2, 3, 4, 8, 16, 32};
+  const std::uint64_t one_store_in = ratios[random.below(ratios.size())];
+  AccessSequence record;
+  std::vector<std::uint32_t> stores;
+  for (std::size_t i = 0; i < accesses; ++i) {
+    if (random.below(one_store_in) == 0) {
+      stores.push_back(static_cast<std::uint32_t>(i));
+    }
+    const std::uint64_t sector = random.below(2) == 0 ? 0 : random.below(sectors);
+    const std::uint64_t word = random.below(2) == 0 ? 0 : random.below(words_of_sector);
+    record.push_back(lines[random.below(lines.size())] + sector * *cache.sector_bytes + word * word_bytes);
+  }
+  return question_with_stores(device, std::move(pool), std::move(record), stores);
 }
 
 FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,

@@ -21,6 +21,11 @@ namespace gpuinfer::infer {
 [[nodiscard]] FreshQuestion mixed_question(const Interrogator& device, const model::CacheDescription& cache, Pool pool,
                                            std::size_t accesses, model::Random& random);
 
+// So many single accesses to lines of the pool by chance, so that many miss one after the other while lines are dirty:
+// a load, or a store of a word, of the first word of a sector or of a word in it.
+[[nodiscard]] FreshQuestion scattered_question(const Interrogator& device, const model::CacheDescription& cache,
+                                               Pool pool, std::size_t accesses, model::Random& random);
+
 // After all else the pool has to be asked for: these accesses, of which those of `stores` (places in `record`,
 // ascending) are stores.
 [[nodiscard]] FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,

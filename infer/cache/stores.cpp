@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "infer/cache/mixed_questions.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "model/number_text.hpp"
+#include "model/policies/lru.hpp"
 
 namespace gpuinfer::infer {
 
@@ -34,7 +36,28 @@ CacheDescription with_rule(CacheDescription cache, const Store& rule) {
   return cache;
 }
 
+// With what such caches were seen to do in time a rule explains 9,994 loads of 10,000.
+constexpr double most_wrong_of_cleaning = 0.001;
+
 std::string text_of(const Store& rule) { return written_leaf("store", &CacheDescription::store, std::optional(rule)); }
+
+// Of those that miss, how lines come that are written to.
+std::vector<Store> rules_of_misses(const CacheDescription& cache) {
+  const std::uint64_t line = *cache.line_bytes;
+  const std::uint64_t sector = *cache.sector_bytes;
+  std::vector<Store> rules;
+  const auto add = [&](bool allocates, std::optional<std::uint64_t> granule, std::optional<bool> fetches) {
+    rules.push_back({.allocate = allocates, .write = {}, .granule_bytes = granule, .fetches = fetches, .touches = {}});
+  };
+  add(false, {}, {});
+  for (std::uint64_t granule = sector; granule <= line && line % granule == 0; granule *= 2) {
+    add(true, granule, true);
+  }
+  for (std::uint64_t granule = model::load_bytes; granule <= sector && sector % granule == 0; granule *= 2) {
+    add(true, granule, false);
+  }
+  return rules;
+}
 
 // What chance decides otherwise once in so many times hardly decides two of three answers so.
 std::uint64_t histories_of(const CacheDescription& cache, std::uint64_t where_chance_rules) {
@@ -42,16 +65,20 @@ std::uint64_t histories_of(const CacheDescription& cache, std::uint64_t where_ch
   return model::is_deterministic(*cache.replacement) ? of_starts : where_chance_rules;
 }
 
+using QuestionOfPool = FreshQuestion (*)(const Interrogator&, const CacheDescription&, Pool, std::size_t,
+                                         model::Random&);
+
 // Of a few sets, which such a walk fills in a few hundred accesses.
-FreshQuestion question_over_sets(const Interrogator& device, const CacheDescription& cache, std::size_t sets,
-                                 double footprint, std::size_t accesses, StrideExponent lying, model::Random& random) {
+FreshQuestion question_over_sets(const Interrogator& device, const CacheDescription& cache, QuestionOfPool question,
+                                 std::size_t sets, double footprint, std::size_t accesses, StrideExponent lying,
+                                 model::Random& random) {
   std::vector<std::uint32_t> order(cache.ways->size());
   std::iota(order.begin(), order.end(), 0U);
   random.shuffle(order);
   order.resize(std::min(order.size(), sets));
   Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
   const std::size_t lines = pool.all().size();
-  return mixed_question(device, cache, std::move(pool), std::max(accesses, 10 * lines), random);
+  return question(device, cache, std::move(pool), std::max(accesses, 10 * lines), random);
 }
 
 using Predicted = std::vector<PredictedLoad>;
@@ -86,20 +113,29 @@ std::size_t pairs_told_apart(const std::vector<Predicted>& predicted) {
   return pairs;
 }
 
+// Which rules are tried, and how many of the loads may be otherwise than the right one predicts.
+struct TriedRules {
+  std::vector<Store> rules;
+  QuestionOfPool question = mixed_question;
+  std::uint64_t histories = 1;  // that are told apart by what they predict
+  double most_wrong = 0;        // share of loads, beside a few; 0: a single one, which may have been misread
+};
+
 // The rules that predict mixed sequences, of which each time that one is asked which tells most of them apart; until
 // none of many does.
 class RuleSearch {
  public:
-  RuleSearch(Interrogator& device, const CacheDescription& cache)
-      : device_(&device), cache_(&cache), random_(stream(device.settings(), "rules of stores")) {
-    for (Store& rule : rules_of_stores(cache)) {
+  RuleSearch(Interrogator& device, const CacheDescription& cache, TriedRules tried, const char* stream_name)
+      : device_(&device), cache_(&cache), question_(tried.question), histories_(tried.histories),
+        most_wrong_(tried.most_wrong), random_(stream(device.settings(), stream_name)) {
+    for (Store& rule : tried.rules) {
       alive_.push_back({.rule = std::move(rule), .contradictions = 0});
     }
   }
 
   // False: after all sequences that may be asked some are still told apart.
   [[nodiscard]] bool narrow() {
-    constexpr int most_questions = 60;
+    const int most_questions = most_wrong_ == 0 ? 60 : 200;
     constexpr int futile_rounds = 5;
     int futile = 0;
     for (int questions = 0; questions < most_questions && futile < futile_rounds && alive_.size() > 1;) {
@@ -114,8 +150,9 @@ class RuleSearch {
       for (std::size_t i = 0; i < alive_.size(); ++i) {
         alive_[i].contradictions += contradictions(best->predicted[i], readings);
       }
-      // A single access may have been misread.
-      std::erase_if(alive_, [](const Hypothesis& each) { return each.contradictions > 1; });
+      loads_ +=
+          static_cast<double>(std::ranges::count_if(readings, [](Reading each) { return each != Reading::unclear; }));
+      drop_refuted();
     }
     return alive_.size() <= 1 || futile == futile_rounds;
   }
@@ -137,19 +174,37 @@ class RuleSearch {
     std::vector<Predicted> predicted;  // by hypothesis
   };
 
+  void drop_refuted() {
+    // A single access may have been misread. Where a few are otherwise than the right rule predicts, and those after
+    // one of them with it, that rule has the fewest by far in sequences that tell rules apart.
+    constexpr double behind_the_best = 12;
+    double most = 1;
+    if (most_wrong_ > 0) {
+      const std::size_t fewest = std::ranges::min(alive_, {}, &Hypothesis::contradictions).contradictions;
+      most = std::min(static_cast<double>(fewest) + behind_the_best, behind_the_best + most_wrong_ * loads_);
+    }
+    std::erase_if(alive_, [&](const Hypothesis& each) { return static_cast<double>(each.contradictions) > most; });
+  }
+
   std::optional<Candidate> best_question() {
     constexpr std::array footprints{0.5, 1.2, 1.5, 2.0, 3.0};
-    constexpr std::size_t accesses = 240;
+    constexpr std::size_t many_rules = 256;  // which any sequence tells apart, and which take long to simulate
+    constexpr double footprint_of_many = 1.5;
+    // Rules of cleaning that are alike differ hardly anywhere.
+    constexpr std::size_t few_rules = 32;
+    const std::size_t accesses = most_wrong_ > 0 && alive_.size() <= few_rules ? 1200 : 240;
     std::optional<Candidate> best;
     std::size_t most_pairs = 0;
-    for (const double footprint : footprints) {
+    const auto tried =
+        alive_.size() > many_rules ? std::span(&footprint_of_many, 1) : std::span<const double>(footprints);
+    for (const double footprint : tried) {
       const std::size_t sets = 1 + random_.below(2);
       Candidate candidate{
-          .question = question_over_sets(*device_, *cache_, sets, footprint, accesses, everywhere, random_),
+          .question = question_over_sets(*device_, *cache_, question_, sets, footprint, accesses, everywhere, random_),
           .predicted = {}};
       for (const Hypothesis& each : alive_) {
         candidate.predicted.push_back(
-            predicted_loads(*device_, with_rule(*cache_, each.rule), candidate.question, histories_of(*cache_, 100)));
+            predicted_loads(*device_, with_rule(*cache_, each.rule), candidate.question, histories_));
       }
       if (const std::size_t pairs = pairs_told_apart(candidate.predicted); pairs > most_pairs) {
         most_pairs = pairs;
@@ -161,8 +216,12 @@ class RuleSearch {
 
   Interrogator* device_;
   const CacheDescription* cache_;
+  QuestionOfPool question_;
+  std::uint64_t histories_;
+  double most_wrong_;
   model::Random random_;
   std::vector<Hypothesis> alive_;
+  double loads_ = 0;  // that were read
 };
 
 // Loads that miss in full sets: those for which a line goes that would be dirty if stores were written back, and the
@@ -288,14 +347,18 @@ FoundWrite find_write(Interrogator& device, const CacheDescription& cache, Store
 struct FreshCheck {
   std::size_t accesses = 0;        // that the first rule predicts
   std::vector<std::size_t> wrong;  // by rule
+  std::size_t wrong_of_other = 0;
 };
 
-// A load that is read otherwise than predicted has to be so again when its question comes again.
+// A load that is read otherwise than predicted has to be so again when its question comes again. `other`: a rule that
+// is judged by what was read for the first ones.
 FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription& cache,
-                                    const std::vector<Store>& rules, std::uint64_t attempt) {
+                                    const std::vector<Store>& rules, std::uint64_t attempt,
+                                    const std::optional<Store>& other = std::nullopt) {
   constexpr std::array footprints{0.7, 1.2, 1.5, 2.0, 2.5, 3.0};
   constexpr std::size_t accesses = 1000;
   constexpr std::size_t sets = 16;
+  constexpr std::size_t few_sets = 4;
   model::Random random = stream(device.settings(), "fresh stores", attempt);
   FreshCheck check{.wrong = std::vector<std::size_t>(rules.size())};
   const auto judge = [&](const FreshQuestion& question) {
@@ -316,14 +379,29 @@ FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription
         check.accesses += predicted[i].misses && readings[i] != Reading::unclear ? 1U : 0U;
       }
     }
+    if (other) {
+      check.wrong_of_other += contradictions(predicted_loads(device, with_rule(cache, *other), question, 1), readings);
+    }
   };
   for (const double footprint : footprints) {
     // Side by side, too: what a store does to the line next to it shows there only.
     for (const StrideExponent lying : {everywhere, side_by_side}) {
-      judge(question_over_sets(device, cache, sets, footprint, accesses, lying, random));
+      judge(question_over_sets(device, cache, mixed_question, sets, footprint, accesses, lying, random));
     }
     if (cache.sweep) {
       judge(mixed_question(device, cache, pool_of_store(device, cache, footprint, random), accesses, random));
+    }
+  }
+  // Lines that are cleaned before they go show where many miss in a row.
+  if (cache.replacement->policy == model::Lru::name && *rules.front().allocate && !rules.front().evicts) {
+    model::Random scattered = stream(device.settings(), "fresh scattered stores", attempt);
+    try {
+      for (const double footprint : footprints) {
+        judge(question_over_sets(device, cache, scattered_question, few_sets, footprint, accesses, everywhere,
+                                 scattered));
+      }
+    } catch (const QuestionRefused&) {
+      // A recording from before these were asked.
     }
   }
   return check;
@@ -379,9 +457,9 @@ StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
   StoreTally tally;
   std::size_t asked = 0;
   for (std::size_t number = 0; asked < most_accesses && tally.departures_below() * wanted > 1; ++number) {
-    const FreshQuestion fresh =
-        question_over_sets(device, cache, 1 + random.below(most_sets), footprints[number % footprints.size()], accesses,
-                           number % 2 == 0 ? everywhere : side_by_side, random);
+    const FreshQuestion fresh = question_over_sets(device, cache, mixed_question, 1 + random.below(most_sets),
+                                                   footprints[number % footprints.size()], accesses,
+                                                   number % 2 == 0 ? everywhere : side_by_side, random);
     const Predicted predicted = predicted_loads(device, cache, fresh, histories_of(cache, 1));
     const std::vector<float> cycles = ask_times(device, {&fresh, 1}, 1).front();
     asked += cycles.size();
@@ -448,23 +526,110 @@ void claim_differences(const std::vector<Store>& rules, CacheClaims& claims) {
   claim("store.touches", &Store::touches, truth);
 }
 
+// Why they are not told; none: they are.
+std::optional<std::string> leave_open(const RuleSearch& search, bool is_narrow, Claim<Store>& claim) {
+  const std::vector<Store> rules = search.alive();
+  const bool differ_in_what_comes = std::ranges::any_of(rules, [&](const Store& rule) {
+    return rule.allocate != rules.front().allocate || rule.evicts != rules.front().evicts ||
+           rule.cleaning != rules.front().cleaning;
+  });
+  if (is_narrow && !differ_in_what_comes) {
+    return std::nullopt;
+  }
+  constexpr std::size_t most_alternatives = 8;
+  if (rules.size() <= most_alternatives) {
+    claim.alternatives = rules;
+  }
+  return "sequences of loads and stores leave " + std::to_string(rules.size()) + " rules";
+}
+
+// Of members on which rules differ that nothing tells apart there is no value.
+void claim_rule(const std::vector<Store>& rules, const FreshCheck& check, std::optional<model::Write> write,
+                CacheClaims& claims, Claim<Store>& claim) {
+  Store rule = rules.front();
+  rule.granule_bytes = common(rules, &Store::granule_bytes);
+  rule.fetches = common(rules, &Store::fetches);
+  rule.touches = common(rules, &Store::touches);
+  rule.write = write;
+  claim.value = rule;
+  claim.trials = check.accesses;
+  claim.details.fresh_loads = check.accesses;
+  claim_differences(rules, claims);
+}
+
+// Whether misreads explain what departs from the rule; where they do not, the claim has alternatives and the sentence
+// says so.
+std::optional<std::string> departs(Interrogator& device, const CacheDescription& cache, const std::vector<Store>& rules,
+                                   Claim<Store>& claim) {
+  if (!model::is_deterministic(*cache.replacement) || !misreads_are_independent(device.classifier())) {
+    return std::nullopt;
+  }
+  const StoreTally tally = tally_stores(device, with_rule(cache, rules.front()));
+  if (tally.wrong > 0) {
+    look_at_misreads(device);  // which may be more frequent than was known
+  }
+  if (std::string departures = departures_of(device, tally); !departures.empty()) {
+    claim.alternatives = rules;
+    return departures;
+  }
+  claim.bound = bound_of(tally.departures_below());
+  return std::nullopt;
+}
+
+// Rules of lines that are cleaned before they go. What such a cache does depends on how long things take as well, if
+// only a little, so that a few loads may be otherwise.
+std::string find_cleaning(Interrogator& device, const CacheDescription& cache, CacheClaims& claims,
+                          Claim<Store>& claim) {
+  RuleSearch search(device, cache,
+                    {.rules = cleaning_rules_of_stores(cache),
+                     .question = scattered_question,
+                     .most_wrong = 4 * most_wrong_of_cleaning},
+                    "rules of stores and cleaning");
+  const bool is_narrow = search.narrow();
+  const std::vector<Store> rules = search.alive();
+  if (rules.empty()) {
+    return {};
+  }
+  if (const auto reason = leave_open(search, is_narrow, claim)) {
+    return *reason;
+  }
+  Store without = rules.front();
+  without.cleaning.reset();
+  const FreshCheck check = check_on_fresh_sequences(device, cache, rules, 1, without);
+  const std::size_t wrong = std::ranges::max(check.wrong);
+  const std::size_t wrong_without = check.wrong_of_other;
+  const std::string counted = std::to_string(wrong) + " of " + std::to_string(check.accesses) +
+                              " loads in fresh sequences of loads and stores are not as predicted, without cleaning " +
+                              std::to_string(wrong_without);
+  // Where lines are cleaned at once cleaning shows nowhere, and stores may do otherwise now and then.
+  constexpr std::size_t times_as_many = 20;
+  if (static_cast<double>(wrong) > most_wrong_of_cleaning * static_cast<double>(check.accesses) ||
+      wrong_without < std::max(times_as_many * wrong, wrong + 2)) {
+    claim.alternatives = rules;
+    return counted;
+  }
+  if (wrong == 0) {
+    if (const auto departures = departs(device, cache, rules, claim)) {
+      return *departures;
+    }
+  }
+  claim_rule(rules, check, model::Write::back, claims, claim);
+  claim.details.fresh_loads_wrong = wrong;
+  return text_of(*claim.value) + "; " + counted;
+}
+
 std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>& claim) {
   const CacheDescription cache = claimed_cache(claims);
-  RuleSearch search(device, cache);
+  const std::vector<Store> all = rules_of_stores(cache);
+  RuleSearch search(device, cache, {.rules = all, .histories = histories_of(cache, 100)}, "rules of stores");
   const bool is_narrow = search.narrow();
   std::vector<Store> rules = search.alive();
   if (rules.empty()) {
-    return "stores do otherwise than each of " + std::to_string(rules_of_stores(cache).size()) + " rules";
+    const std::string found = find_cleaning(device, cache, claims, claim);
+    return found.empty() ? "stores do otherwise than each of " + std::to_string(all.size()) + " rules" : found;
   }
-  const bool differ_in_what_comes = std::ranges::any_of(rules, [&](const Store& rule) {
-    return rule.allocate != rules.front().allocate || rule.evicts != rules.front().evicts;
-  });
-  if (!is_narrow || differ_in_what_comes) {
-    constexpr std::size_t most_alternatives = 8;
-    if (rules.size() <= most_alternatives) {
-      claim.alternatives = rules;
-    }
-    return "sequences of loads and stores leave " + std::to_string(rules.size()) + " rules";
+  if (const auto reason = leave_open(search, is_narrow, claim)) {
+    return *reason;
   }
   FreshCheck check = check_on_fresh_sequences(device, cache, rules, 1);
   if (std::ranges::count(check.wrong, 0U) != 0 && std::ranges::count(check.wrong, 0U) != std::ssize(rules)) {
@@ -479,65 +644,64 @@ std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>&
     check = check_on_fresh_sequences(device, cache, rules, 2);
   }
   if (const std::size_t wrong = std::ranges::max(check.wrong); wrong > 0) {
+    if (const std::string found = find_cleaning(device, cache, claims, claim); claim.value) {
+      return found;
+    }
     claim.alternatives = rules;
     return "of " + std::to_string(check.accesses) + " loads in fresh sequences of loads and stores " +
            std::to_string(wrong) + " are not predicted";
   }
-  if (model::is_deterministic(*cache.replacement) && misreads_are_independent(device.classifier())) {
-    const StoreTally tally = tally_stores(device, with_rule(cache, rules.front()));
-    if (tally.wrong > 0) {
-      look_at_misreads(device);  // which may be more frequent than was known
-    }
-    if (std::string departures = departures_of(device, tally); !departures.empty()) {
-      claim.alternatives = rules;
-      return departures;
-    }
-    claim.bound = bound_of(tally.departures_below());
+  if (const auto departures = departs(device, cache, rules, claim)) {
+    return *departures;
   }
   const FoundWrite found = find_write(device, cache, rules.front());
-  Store rule = rules.front();
-  rule.granule_bytes = common(rules, &Store::granule_bytes);
-  rule.fetches = common(rules, &Store::fetches);
-  rule.touches = common(rules, &Store::touches);
-  rule.write = found.write;
-  claim.value = rule;
-  claim.trials = check.accesses;
-  claim.details.fresh_loads = check.accesses;
-  claim_differences(rules, claims);
+  claim_rule(rules, check, found.write, claims, claim);
   if (!found.write) {
     claims.of_store["store.write"] = {.alternatives = {"back", "through"}, .reason = found.reason};
   }
   if (found.dirty_miss_cycles) {
     claims.latency_cycles.value->dirty_miss = found.dirty_miss_cycles;
   }
-  return text_of(rule) + "; all " + std::to_string(check.accesses) + " loads in fresh sequences are as it predicts";
+  return text_of(*claim.value) + "; all " + std::to_string(check.accesses) +
+         " loads in fresh sequences are as it predicts";
 }
 
 }  // namespace
 
 std::vector<Store> rules_of_stores(const CacheDescription& cache) {
-  const std::uint64_t line = *cache.line_bytes;
-  const std::uint64_t sector = *cache.sector_bytes;
-  std::vector<Store> of_misses;
-  const auto add = [&](bool allocates, std::optional<std::uint64_t> granule, std::optional<bool> fetches) {
-    of_misses.push_back(
-        {.allocate = allocates, .write = {}, .granule_bytes = granule, .fetches = fetches, .touches = {}});
-  };
-  add(false, {}, {});
-  for (std::uint64_t granule = sector; granule <= line && line % granule == 0; granule *= 2) {
-    add(true, granule, true);
-  }
-  for (std::uint64_t granule = model::load_bytes; granule <= sector && sector % granule == 0; granule *= 2) {
-    add(true, granule, false);
-  }
   std::vector<Store> rules;
-  for (const Store& of_miss : of_misses) {
+  for (const Store& of_miss : rules_of_misses(cache)) {
     for (const bool touches : {false, true}) {
       rules.push_back(of_miss);
       rules.back().touches = touches;
     }
     rules.push_back(of_miss);
     rules.back().evicts = true;
+  }
+  return rules;
+}
+
+std::vector<Store> cleaning_rules_of_stores(const CacheDescription& cache) {
+  constexpr std::uint32_t most_ways = 32;
+  const std::uint32_t ways = std::ranges::max(*cache.ways);
+  if (cache.replacement->policy != model::Lru::name || ways > most_ways) {
+    return {};
+  }
+  std::vector<Store> rules;
+  for (Store rule : rules_of_misses(cache)) {
+    if (!*rule.allocate) {
+      continue;
+    }
+    rule.touches = true;
+    rule.write = model::Write::back;
+    // Where nothing is ever written in part that limit shows nowhere.
+    const bool is_partial = !*rule.fetches && *rule.granule_bytes > model::load_bytes;
+    for (std::uint32_t dirty = 1; dirty <= ways; ++dirty) {
+      for (std::uint32_t partial = 1; partial <= (is_partial ? ways : 1); ++partial) {
+        rule.cleaning = {.dirty_lines = dirty, .partial_lines = partial};
+        rules.push_back(rule);
+      }
+    }
   }
   return rules;
 }

@@ -61,6 +61,7 @@ std::uint64_t SliceAsCache::offset_in_slice(std::uint64_t offset) const {
 SliceAsCache::PutQuestion SliceAsCache::put_to_slice(const model::Question& question) const {
   constexpr std::size_t loads_of_settling = 256;
   constexpr std::size_t loads_of_store = 8;
+  constexpr std::size_t loads_of_load = 3;
   const std::vector<model::AccessKind> kinds = kinds_of(question);
   std::set<std::uint64_t> touched;
   for (const AccessSequence* sequence : {&question.warm, &question.record}) {
@@ -73,16 +74,20 @@ SliceAsCache::PutQuestion SliceAsCache::put_to_slice(const model::Question& ques
   model::Question& asked = put.question;
   asked.circumstances.unit = view_.unit;
   asked.warm.assign(loads_of_settling, waiting_line_);
-  for (const std::uint64_t set : touched) {
-    asked.warm.insert(asked.warm.end(), sets_[set].others.begin(), sets_[set].others.end());
+  // More than once, since lines that stores wrote may outlive others.
+  constexpr int times = 3;
+  for (int time = 0; time < times; ++time) {
+    for (const std::uint64_t set : touched) {
+      asked.warm.insert(asked.warm.end(), sets_[set].others.begin(), sets_[set].others.end());
+    }
   }
   const auto access = [&](std::uint64_t offset, model::AccessKind kind, AccessSequence& to) {
     const std::size_t number = asked.warm.size() + asked.record.size();
     to.push_back(offset_in_slice(offset));
     if (kind == model::AccessKind::store) {
       asked.circumstances.stores.push_back(static_cast<std::uint32_t>(number));
-      to.insert(to.end(), loads_of_store, waiting_line_);
     }
+    to.insert(to.end(), kind == model::AccessKind::store ? loads_of_store : loads_of_load, waiting_line_);
   };
   for (std::size_t i = 0; i < question.warm.size(); ++i) {
     access(question.warm[i], kinds[i], asked.warm);

@@ -21,7 +21,8 @@ struct SliceSet {
 
 // A few sets of a slice as a cache of their own, for whoever asks caches: line i of set s begins at byte
 // (i x sets + s) x line_bytes of its buffer. A clean start is one in which others fill each set that a question
-// touches: under LRU none of its lines is present then. What a store fetches is waited for.
+// touches: under LRU none of its lines is present then. What an access fetches, or has fetched or written
+// back, is waited for.
 class SliceAsCache final : public model::Answerer {
  public:
   // `device` outlives it, and counts what is asked. `sets`: not empty. `waiting_line`: of another set, loaded while

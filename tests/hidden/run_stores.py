@@ -21,13 +21,14 @@ from hidden_device import TARGET
 from hidden_draw import draw
 from run_hidden import run_device
 
-FAMILIES = ("through, passing", "through, allocating", "back, passing", "back, allocating")
+FAMILIES = ("through, passing", "through, allocating", "back, passing", "back, allocating", "back, cleaned")
+CLEANED_WAYS = range(4, 33)  # sets of more ways are not asked for it
 
 
-def draw_rule(rng, spec):
-    """One of the families of rules; where stores allocate, half fetch and half leave masks."""
-    family = rng.choice(FAMILIES)
-    write, allocates = family.split(", ")[0], family.endswith("allocating")
+def draw_rule(rng, spec, family):
+    """Where stores allocate, half fetch and half leave masks."""
+    is_cleaned = family.endswith("cleaned")
+    write, allocates = family.split(", ")[0], is_cleaned or family.endswith("allocating")
     rule = {"allocate": allocates, "write": write, "touches": rng.random() < 0.5}
     # A line that goes, and never came for what was stored, is not written back.
     rule["evicts"] = rng.random() < 0.1 and (allocates or write == "through")
@@ -39,16 +40,29 @@ def draw_rule(rng, spec):
         else:
             sizes = [4 << more for more in range(12) if sector % (4 << more) == 0]
         rule["granule_bytes"] = rng.choice(sizes)
-    return family, rule
+    if is_cleaned:
+        rule |= {"touches": True, "evicts": False}
+        ways = min(spec["ways"])
+        shows_partial = not rule["fetches"] and rule["granule_bytes"] > 4
+        rule["cleaning"] = {
+            # Where few may be dirty, an oldest line hardly ever is, which is all that shows.
+            "dirty_lines": rng.randint(max(2, ways // 3), max(2, ways // 2)),
+            "partial_lines": rng.randint(1, ways // 2) if shows_partial else 1,
+        }
+    return rule
 
 
 def draw_storing(rng, most_lines):
     """A cache of the library, with chance or without, of which all that loads show can be told."""
+    family = rng.choice(FAMILIES)
     while True:
         spec = draw(rng, {"library": 1}, most_lines)
-        if spec["sector_bytes"] % 4 == 0:
+        is_cleaned = family.endswith("cleaned")
+        if spec["sector_bytes"] % 4 == 0 and (not is_cleaned or all(ways in CLEANED_WAYS for ways in spec["ways"])):
             break
-    family, rule = draw_rule(rng, spec)
+    rule = draw_rule(rng, spec, family)
+    if "cleaning" in rule:
+        spec["replacement"] = {"policy": "lru"}
     latency = spec["latency_cycles"]
     if rule["write"] == "back" and rng.random() < 0.8:
         jitter = spec["noise"]["jitter_cycles"]
@@ -64,6 +78,8 @@ def wrong_members(found, spec):
         true["touches"] = rule["touches"]
     if rule["allocate"]:
         true |= {"fetches": rule["fetches"], "granule_bytes": rule["granule_bytes"]}
+    if "cleaning" in rule:
+        true["cleaning"] = rule["cleaning"]
     known = {name: value for name, value in found.items() if value is not None} | {"evicts": found.get("evicts", False)}
     return {name: f"{value} instead of {true.get(name)}" for name, value in known.items() if value != true.get(name)}
 

@@ -101,6 +101,22 @@ TEST(InferStores, LinesThatNeverHoldWhatWasStoredAreWrittenThrough) {
   EXPECT_EQ(finding.cache.store, rule) << text_of(finding);
 }
 
+TEST(InferStores, LinesThatAreCleanedBeforeTheyGoAreFound) {
+  const std::uint64_t seed = fresh_seed();
+  const std::vector<Store> rules{allocating(false, 32, true, Write::back), allocating(false, 4, true, Write::back),
+                                 allocating(true, 64, true, Write::back)};
+  for (Store rule : one_case<Store>(seed, rules)) {
+    const bool leaves_lines_partial = !*rule.fetches && rule.granule_bytes != 4;
+    rule.cleaning = {.dirty_lines = 4, .partial_lines = leaves_lines_partial ? 2U : 1U};
+    model::CacheDescription cache = sectored_cache("lru", rule);
+    cache.ways = std::vector<std::uint32_t>(8, 8);
+    cache.capacity_bytes = 8 * 8 * 128;
+    const CacheFinding finding = found(cache, seed);
+    ASSERT_TRUE(is_resolved(finding, "store")) << text_of(finding);
+    EXPECT_EQ(finding.cache.store, rule) << text_of(finding);
+  }
+}
+
 TEST(InferStores, WhatThePolicyDoesNotHeedStaysOpen) {
   const std::uint64_t seed = fresh_seed();
   for (const std::string& policy : one_case<std::string>(seed, {"fifo", "random"})) {
@@ -158,6 +174,17 @@ TEST(InferStores, StoresThatDoOtherwiseNowAndThenStayOpen) {
     const CacheFinding finding = infer_cache(device, "L1tex", {});
     EXPECT_FALSE(is_resolved(finding, "store")) << one_in << '\n' << text_of(finding);
     EXPECT_TRUE(is_resolved(finding, "replacement"));
+  }
+}
+
+// What such stores do looks like what lines do that are cleaned as soon as they are dirty, but for those few.
+TEST(InferStores, StoresThatDoOtherwiseNowAndThenCleanNothing) {
+  for (const unsigned one_in : {50U, 500U, 2000U, 10000U}) {
+    model::Random random(20261128);
+    SomeStoresAreLoads device(device_of(sectored_cache("lru", allocating(false, 32, true))),
+                              [&](std::uint64_t) { return random.below(one_in) == 0; });
+    const CacheFinding finding = infer_cache(device, "L1tex", {});
+    EXPECT_FALSE(finding.cache.store && finding.cache.store->cleaning) << one_in << '\n' << text_of(finding);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "model/answerer.hpp"
 #include "model/errors.hpp"
+#include "tests/infer/drawn_numbers.hpp"
 #include "tests/infer/virtual_cache.hpp"
 
 // Devices that share neither code nor assumptions with the simulator of model/.
@@ -84,7 +85,7 @@ class Device final : public model::Answerer {
     model::Answer answer;
     for (const std::uint64_t offset : question.record) {
       const Level& level = levels_.at(cache_->load(number_of(facts_.buffer.address + offset)));
-      const double cycles = std::normal_distribution<double>(level.cycles, level.deviation_cycles)(random_);
+      const double cycles = level.cycles + level.deviation_cycles * DrawnNormal()(random_);
       answer.latency_cycles.push_back(static_cast<float>(std::max(0.0, std::round(cycles))));
     }
     return answer;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "model/answerer.hpp"
+#include "tests/infer/drawn_numbers.hpp"
 
 // A device of one fully associative cache with timing as bad as wanted, which shares no code with the simulator.
 namespace gpuinfer::infer::noisy {
@@ -98,14 +99,14 @@ class Device final : public model::Answerer {
     return static_cast<float>(std::max(0.0, std::round(cycles)));
   }
 
-  double unit() { return std::uniform_real_distribution<double>()(random_); }
+  double unit() { return drawn_unit(random_); }
 
   std::size_t ways_;
   Policy policy_;
   Timing timing_;
   model::DeviceFacts facts_;
   std::mt19937_64 random_;
-  std::normal_distribution<double> normal_;
+  DrawnNormal normal_;
   std::vector<std::uint64_t> lines_;  // least recently used first
   double accesses_ = 0;
 };

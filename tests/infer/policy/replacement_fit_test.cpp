@@ -22,6 +22,7 @@
 #include "infer/policy/victims.hpp"
 #include "model/description/evidence.hpp"
 #include "tests/infer/cases.hpp"
+#include "tests/infer/drawn_numbers.hpp"
 #include "tests/infer/foreign_device.hpp"
 #include "tests/infer/policy/sets.hpp"
 #include "tests/infer/without_starts.hpp"
@@ -553,7 +554,7 @@ class Misreading final : public model::Answerer {
     std::vector<model::Answer> answers = device_->ask(questions);
     for (model::Answer& answer : answers) {
       for (float& latency : answer.latency_cycles) {
-        if (std::bernoulli_distribution(share_)(random_)) {
+        if (drawn_unit(random_) < share_) {
           latency = latency < 160 ? 220.0F : 100.0F;
         }
       }

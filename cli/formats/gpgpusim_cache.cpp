@@ -464,7 +464,9 @@ class Fitting {
     // Lazy fetches are of sectors.
     const bool is_lazy = in_sectors && !store.fetches.value_or(false);
     cache.write_allocate = !allocates ? 'N' : is_lazy ? 'L' : store.fetches.value_or(false) ? 'F' : 'W';
-    lose("", !whole_.store                   ? "not known: what stores do, MSHRs and queues; as shipped"
+    lose("", !whole_.store ? "not known: what stores do, MSHRs and queues; as shipped"
+             : store.cleaning
+                 ? "dirty lines are written back as they go, not before; MSHRs and queues are not known, as shipped"
              : !store.evicts && !store.write ? "not known: MSHRs, queues and when dirty lines are written; as shipped"
                                              : "not known: MSHRs and queues; as shipped");
   }

@@ -195,8 +195,10 @@ AccessSequence loads_of_others(const Interrogator& device, const model::CacheDes
   const std::uint64_t ways = std::accumulate(cache.ways->begin(), cache.ways->end(), std::uint64_t{0});
   AccessSequence loads;
   for (std::uint64_t lines = random.below(4 * ways); lines > 0; --lines) {
-    loads.insert(loads.end(), 1 + random.below(2),
-                 random.below(device.buffer().bytes / model::load_bytes) * model::load_bytes);
+    // One after the other: compilers draw arguments of a call in an order of their own.
+    const std::uint64_t place = random.below(device.buffer().bytes / model::load_bytes) * model::load_bytes;
+    const std::uint64_t times = 1 + random.below(2);
+    loads.insert(loads.end(), times, place);
   }
   return loads;
 }

@@ -53,8 +53,10 @@ Share share_of_hits(Interrogator& device, const Offsets& pool, std::size_t loads
   for (std::size_t left = loads; left > 0;) {
     const std::size_t recorded = std::min(left, most_recorded);
     left -= recorded;
-    const model::Question question = device.question(model::random_walk(pool, laps_before * pool.size(), random),
-                                                     model::random_walk(pool, recorded, random));
+    // One after the other: compilers draw arguments of a call in an order of their own.
+    Offsets loads_at = model::random_walk(pool, recorded, random);
+    Offsets laps = model::random_walk(pool, laps_before * pool.size(), random);
+    const model::Question question = device.question(std::move(laps), std::move(loads_at));
     for (const Reading reading : device.classifier().readings(device.latencies({&question, 1}).front())) {
       share.hits += reading == Reading::hit ? 1U : 0U;
       share.loads += reading != Reading::unclear ? 1U : 0U;

@@ -94,15 +94,8 @@ class CleanedCache final : public TagArray {
 
   AccessEvent look_up(Address address) const override {
     const std::uint64_t number = decoder_.line_number(number_of(address));
-    AccessEvent event{.outcome = Outcome::line_miss,
-                      .set = finder_.set_of_line(number),
-                      .way = std::nullopt,
-                      .victim_address = std::nullopt};
-    if (const auto slot = slot_of(event.set, number)) {
-      event.outcome = outcome_in(*slot, offset_in_line(address));
-      event.way = *slot - layout_.first_slot[event.set];
-    }
-    return event;
+    const std::uint32_t set = finder_.set_of_line(number);
+    return found(set, slot_of(set, number), offset_in_line(address));
   }
 
   std::uint32_t next_way(std::uint32_t set) const override { return victim_in(set) - layout_.first_slot[set]; }
@@ -152,34 +145,41 @@ class CleanedCache final : public TagArray {
     return found == end ? std::nullopt : std::optional(static_cast<std::uint32_t>(found - state_.numbers.begin()));
   }
 
+  // What an access finds in the slot of its line; none: it lies nowhere.
+  [[nodiscard]] AccessEvent found(std::uint32_t set, std::optional<std::uint32_t> slot, std::uint64_t offset) const {
+    return {.outcome = slot ? outcome_in(*slot, offset) : Outcome::line_miss,
+            .set = set,
+            .way = slot ? std::optional(*slot - layout_.first_slot[set]) : std::nullopt,
+            .victim_address = std::nullopt};
+  }
+
   AccessEvent access(Address address, AccessKind kind) {
     const bool is_store = kind == AccessKind::store;
     const std::uint64_t number = decoder_.line_number(number_of(address));
     const std::uint64_t offset = offset_in_line(address);
-    AccessEvent event{.outcome = Outcome::line_miss, .set = 0, .way = std::nullopt, .victim_address = std::nullopt};
-    finder_.find({&number, 1}, &event.set);
-    auto slot = slot_of(event.set, number);
-    if (slot) {
-      event.outcome = outcome_in(*slot, offset);
-    }
+    std::uint32_t set = 0;
+    finder_.find({&number, 1}, &set);
+    auto slot = slot_of(set, number);
+    AccessEvent event = found(set, slot, offset);
     if (is_store && slot && store_rule_->evicts) {
-      remove(event.set, *slot);
+      remove(set, *slot);
+      event.way.reset();
       return event;
     }
     state_.has_stores = state_.has_stores || is_store;
-    const Due due = state_.has_stores ? due_in(event.set, slot) : Due{};
+    const Due due = state_.has_stores ? due_in(set, slot) : Due{};
     if (!slot && (!is_store || store_rule_->allocates)) {
-      slot = make_room(event.set, &event);
-      place(event.set, *slot, number);
+      slot = make_room(set, &event);
+      place(set, *slot, number);
     } else if (slot && (!is_store || store_rule_->touches)) {
-      make_youngest(event.set, *slot);
+      make_youngest(set, *slot);
     }
     if (slot) {
       is_store ? write(*slot, offset) : fetch(*slot, decoder_.sector_at(offset), event.outcome);
-      event.way = *slot - layout_.first_slot[event.set];
+      event.way = *slot - layout_.first_slot[set];
     }
     if (state_.has_stores) {
-      carry_out(due, event.set);
+      carry_out(due, set);
     }
     return event;
   }

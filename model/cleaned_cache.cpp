@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,12 +28,6 @@ constexpr std::uint64_t nobody = ~std::uint64_t{0};
 // In place of a line: one that is never loaded again.
 constexpr std::uint64_t stranger = nobody - 1;
 
-// What stores have left in a line.
-struct Mark {
-  bool is_dirty = false;
-  bool is_partial = false;  // some granule was written in part, and its sector is not there
-};
-
 // The lines that an access to a set has cleaned beside what it does itself.
 struct Due {
   std::optional<std::uint64_t> written_back = {};
@@ -46,12 +39,9 @@ struct Due {
 struct State {
   std::vector<std::uint64_t> numbers;   // by slot: of the line in it
   std::vector<std::uint64_t> sectors;   // by slot: that are there
-  std::vector<Mark> marks;              // by slot
   std::vector<std::uint32_t> by_age;    // where the slots of a set begin: those with lines, the oldest first
   std::vector<std::uint32_t> lines_of;  // by set: how many there are
-  // By slot: the words that were written while their sector was not there.
-  std::unordered_map<std::uint32_t, std::vector<bool>> words;
-  bool has_stores = false;  // since it was emptied; until then nothing is due
+  WrittenLines written;                 // until there is something nothing is due
 };
 
 class CleanedCache final : public TagArray {
@@ -59,8 +49,13 @@ class CleanedCache final : public TagArray {
   explicit CleanedCache(const CacheDescription& cache)
       : decoder_(*cache.line_bytes, *cache.sector_bytes), fetched_with_(fetch_masks(cache)),
         store_rule_(store_rule(cache)), null_leaf_of_store_(null_leaf_of_store(cache)),
-        cleaning_(*cache.store->cleaning), granule_words_(cache.store->granule_bytes.value_or(load_bytes) / load_bytes),
-        layout_(*cache.ways), finder_(*cache.index, decoder_.line_bytes(), layout_.slots()) {
+        cleaning_(*cache.store->cleaning), layout_(*cache.ways),
+        finder_(*cache.index, decoder_.line_bytes(), layout_.slots()),
+        state_{.numbers = std::vector<std::uint64_t>(layout_.slots()),
+               .sectors = std::vector<std::uint64_t>(layout_.slots()),
+               .by_age = std::vector<std::uint32_t>(layout_.slots()),
+               .lines_of = std::vector<std::uint32_t>(layout_.sets()),
+               .written = WrittenLines(cache.store->granule_bytes.value_or(0))} {
     empty_ways();
   }
 
@@ -121,13 +116,10 @@ class CleanedCache final : public TagArray {
   };
 
   void empty_ways() {
-    state_ = {.numbers = std::vector<std::uint64_t>(layout_.slots(), nobody),
-              .sectors = std::vector<std::uint64_t>(layout_.slots()),
-              .marks = std::vector<Mark>(layout_.slots()),
-              .by_age = std::vector<std::uint32_t>(layout_.slots()),
-              .lines_of = std::vector<std::uint32_t>(layout_.sets()),
-              .words = {},
-              .has_stores = false};
+    std::ranges::fill(state_.numbers, nobody);
+    std::ranges::fill(state_.sectors, 0U);
+    std::ranges::fill(state_.lines_of, 0U);
+    state_.written.clear();
   }
 
   // The slots with lines, the oldest first.
@@ -166,8 +158,7 @@ class CleanedCache final : public TagArray {
       event.way.reset();
       return event;
     }
-    state_.has_stores = state_.has_stores || is_store;
-    const Due due = state_.has_stores ? due_in(set, slot) : Due{};
+    const Due due = state_.written.empty() ? Due{} : due_in(set, slot);
     if (!slot && (!is_store || store_rule_->allocates)) {
       slot = make_room(set, &event);
       place(set, *slot, number);
@@ -178,9 +169,7 @@ class CleanedCache final : public TagArray {
       is_store ? write(*slot, offset) : fetch(*slot, decoder_.sector_at(offset), event.outcome);
       event.way = *slot - layout_.first_slot[set];
     }
-    if (state_.has_stores) {
-      carry_out(due, set);
-    }
+    carry_out(due, set);
     return event;
   }
 
@@ -193,11 +182,10 @@ class CleanedCache final : public TagArray {
     std::optional<std::uint32_t> oldest_dirty;
     std::optional<std::uint32_t> oldest_partial;
     for (const std::uint32_t slot : slots) {
-      const Mark mark = state_.marks[slot];
-      if (mark.is_partial) {
+      if (state_.written.is_partial(slot)) {
         ++partial;
         oldest_partial = oldest_partial.value_or(slot);
-      } else if (mark.is_dirty) {
+      } else if (state_.written.is_dirty(slot)) {
         ++dirty;
         oldest_dirty = oldest_dirty.value_or(slot);
       }
@@ -208,8 +196,8 @@ class CleanedCache final : public TagArray {
     if (oldest_partial && partial >= cleaning_.partial_lines && oldest_partial != accessed) {
       due.completed = state_.numbers[*oldest_partial];
     }
-    if (slots.size() == layout_.ways(set) && state_.marks[slots.front()].is_dirty && slots.front() != accessed) {
-      const bool is_partial = state_.marks[slots.front()].is_partial;
+    if (slots.size() == layout_.ways(set) && state_.written.is_dirty(slots.front()) && slots.front() != accessed) {
+      const bool is_partial = state_.written.is_partial(slots.front());
       (is_partial ? due.oldest_completed : due.oldest_written_back) = state_.numbers[slots.front()];
     }
     return due;
@@ -219,12 +207,12 @@ class CleanedCache final : public TagArray {
   void carry_out(const Due& due, std::uint32_t set) {
     for (const auto& number : {due.written_back, due.oldest_written_back}) {
       if (const auto slot = number ? slot_of(set, *number) : std::nullopt) {
-        state_.marks[*slot].is_dirty = false;
+        state_.written.mark_clean(*slot);
       }
     }
     for (const auto& number : {due.completed, due.oldest_completed}) {
-      if (const auto slot = number ? slot_of(set, *number) : std::nullopt; slot && state_.marks[*slot].is_partial) {
-        complete(*slot);
+      if (const auto slot = number ? slot_of(set, *number) : std::nullopt; slot && state_.written.is_partial(*slot)) {
+        state_.written.complete(*slot);
         make_youngest(set, *slot);
       }
     }
@@ -249,15 +237,14 @@ class CleanedCache final : public TagArray {
     --state_.lines_of[set];
     state_.numbers[slot] = nobody;
     state_.sectors[slot] = 0;
-    state_.marks[slot] = {};
-    state_.words.erase(slot);
+    state_.written.forget(slot);
   }
 
   // Which line of a set with lines goes next: the oldest clean one, or the oldest.
   [[nodiscard]] std::uint32_t victim_in(std::uint32_t set) const {
     const auto slots = by_age(set);
     const auto clean =
-        std::find_if(slots.begin(), slots.end(), [this](std::uint32_t slot) { return !state_.marks[slot].is_dirty; });
+        std::find_if(slots.begin(), slots.end(), [this](std::uint32_t slot) { return !state_.written.is_dirty(slot); });
     return clean == slots.end() ? slots.front() : *clean;
   }
 
@@ -269,7 +256,7 @@ class CleanedCache final : public TagArray {
     const std::uint32_t slot = victim_in(set);
     if (event != nullptr && state_.numbers[slot] != stranger) {
       event->victim_address = Address{state_.numbers[slot] * decoder_.line_bytes()};
-      event->victim_is_dirty = state_.marks[slot].is_dirty;
+      event->victim_is_dirty = state_.written.is_dirty(slot);
     }
     remove(set, slot);
     return slot;
@@ -279,22 +266,16 @@ class CleanedCache final : public TagArray {
   void fetch(std::uint32_t slot, std::uint64_t sector, Outcome outcome) {
     if (is_miss(outcome)) {
       state_.sectors[slot] |= fetched_with_[sector];
-      if (const auto words = state_.words.find(slot); words != state_.words.end()) {
-        for (std::size_t word = 0; word < words->second.size(); ++word) {
-          if (((state_.sectors[slot] >> decoder_.sector_at(word * load_bytes)) & 1U) != 0) {
-            words->second[word] = false;
-          }
-        }
-        state_.marks[slot].is_partial = has_partial_granule(words->second);
-      }
+      state_.written.fetch(slot, state_.sectors[slot], decoder_.sector_bytes());
     }
   }
 
   // What a store does to its line.
   void write(std::uint32_t slot, std::uint64_t offset) {
     const std::uint64_t sector = decoder_.sector_at(offset);
-    Mark& mark = state_.marks[slot];
-    mark.is_dirty = mark.is_dirty || store_rule_->is_back;
+    if (store_rule_->is_back) {
+      state_.written.mark_dirty(slot);
+    }
     if (((state_.sectors[slot] >> sector) & 1U) != 0 || !store_rule_->allocates) {
       return;
     }
@@ -302,47 +283,12 @@ class CleanedCache final : public TagArray {
       state_.sectors[slot] |= store_rule_->stored_with[sector];
       return;
     }
-    std::vector<bool>& words = state_.words[slot];
-    words.resize(decoder_.line_bytes() / load_bytes);
-    words[offset / load_bytes] = true;
-    mark.is_partial = has_partial_granule(words);
-  }
-
-  // Fetches what is missing of granules that were written in part.
-  void complete(std::uint32_t slot) {
-    std::vector<bool>& words = state_.words[slot];
-    for (std::size_t word = 0; word < words.size(); ++word) {
-      if (words[word]) {
-        const auto first = words.begin() + static_cast<std::ptrdiff_t>(word / granule_words_ * granule_words_);
-        std::fill(first, first + static_cast<std::ptrdiff_t>(granule_words_), true);
-      }
-    }
-    state_.marks[slot] = {};
-  }
-
-  [[nodiscard]] bool has_partial_granule(const std::vector<bool>& words) const {
-    for (std::size_t word = 0; word < words.size(); ++word) {
-      if (words[word] && !is_whole(words, word)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // The granule around the word was written as a whole.
-  [[nodiscard]] bool is_whole(const std::vector<bool>& words, std::uint64_t word) const {
-    const auto first = words.begin() + static_cast<std::ptrdiff_t>(word / granule_words_ * granule_words_);
-    return std::all_of(first, first + static_cast<std::ptrdiff_t>(granule_words_),
-                       [](bool written) { return written; });
+    state_.written.write(slot, offset);
   }
 
   [[nodiscard]] Outcome outcome_in(std::uint32_t slot, std::uint64_t offset) const {
-    if (((state_.sectors[slot] >> decoder_.sector_at(offset)) & 1U) != 0) {
-      return Outcome::hit;
-    }
-    const auto words = state_.words.find(slot);
-    const bool is_readable = words != state_.words.end() && is_whole(words->second, offset / load_bytes);
-    return is_readable ? Outcome::hit : Outcome::sector_miss;
+    const bool is_there = ((state_.sectors[slot] >> decoder_.sector_at(offset)) & 1U) != 0;
+    return is_there || state_.written.is_readable(slot, offset) ? Outcome::hit : Outcome::sector_miss;
   }
 
   [[nodiscard]] std::uint64_t offset_in_line(Address address) const {
@@ -354,7 +300,6 @@ class CleanedCache final : public TagArray {
   std::optional<StoreRule> store_rule_;      // none: there is the leaf that is null
   std::optional<std::string_view> null_leaf_of_store_;
   Cleaning cleaning_;
-  std::uint64_t granule_words_;
   SetLayout layout_;
   SetFinder finder_;
   State state_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -41,32 +42,52 @@ class WrittenLines {
   // `granule_bytes`: of stores that do not fetch.
   explicit WrittenLines(std::uint64_t granule_bytes) : granule_words_(granule_bytes / word_bytes) {}
 
-  [[nodiscard]] bool empty() const { return lines_.empty(); }
-  void clear() { lines_.clear(); }
+  // Since it was cleared nothing was written.
+  [[nodiscard]] bool empty() const { return marks_.empty(); }
+  void clear();
   void forget(std::uint32_t slot) {
-    if (!lines_.empty()) {
-      lines_.erase(slot);
+    if (slot < marks_.size()) {
+      marks_[slot] = {};
+      words_.erase(slot);
     }
   }
 
-  void mark_dirty(std::uint32_t slot) { lines_[slot].is_dirty = true; }
-  [[nodiscard]] bool is_dirty(std::uint32_t slot) const;
+  void mark_dirty(std::uint32_t slot) { mark_of(slot).is_dirty = true; }
+  void mark_clean(std::uint32_t slot) { mark_of(slot).is_dirty = false; }
+  [[nodiscard]] bool is_dirty(std::uint32_t slot) const { return slot < marks_.size() && marks_[slot].is_dirty; }
 
   // `offset`: of the store, and of the load, from the first byte of the line.
   void write(std::uint32_t slot, std::uint64_t offset);
   // The granule around it was written as a whole.
   [[nodiscard]] bool is_readable(std::uint32_t slot, std::uint64_t offset) const;
 
+  // Some granule was written, and not as a whole.
+  [[nodiscard]] bool is_partial(std::uint32_t slot) const { return slot < marks_.size() && marks_[slot].is_partial; }
+  // Of the line these sectors, a bit each, are there now, and what was written in them with them.
+  void fetch(std::uint32_t slot, std::uint64_t sectors, std::uint64_t sector_bytes);
+  // What is missing of granules is there now, and the line is clean.
+  void complete(std::uint32_t slot);
+
  private:
   static constexpr std::uint64_t word_bytes = 4;
 
-  struct Line {
+  struct Mark {
     bool is_dirty = false;
-    std::vector<bool> words;  // the first ones, as far as any was written
+    bool is_partial = false;
   };
 
+  [[nodiscard]] Mark& mark_of(std::uint32_t slot) {
+    if (slot >= marks_.size()) {
+      marks_.resize(std::size_t{slot} + 1);
+    }
+    return marks_[slot];
+  }
+  [[nodiscard]] bool is_whole(const std::vector<bool>& words, std::uint64_t word) const;
+  [[nodiscard]] bool has_partial_granule(const std::vector<bool>& words) const;
+
   std::uint64_t granule_words_;
-  std::unordered_map<std::uint32_t, Line> lines_;
+  std::vector<Mark> marks_;                                     // by slot; the first ones, as far as any was written
+  std::unordered_map<std::uint32_t, std::vector<bool>> words_;  // by slot; the first ones likewise
 };
 
 }  // namespace gpuinfer::model

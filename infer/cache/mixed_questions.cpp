@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "infer/asking/thresholds.hpp"
@@ -109,6 +110,18 @@ FreshQuestion scattered_question(const Interrogator& device, const model::CacheD
   return question_with_stores(device, std::move(pool), std::move(record), stores);
 }
 
+FreshQuestion question_over_sets(const Interrogator& device, const model::CacheDescription& cache,
+                                 QuestionOfPool question, std::size_t sets, double footprint, std::size_t accesses,
+                                 StrideExponent lying, model::Random& random) {
+  std::vector<std::uint32_t> order(cache.ways->size());
+  std::iota(order.begin(), order.end(), 0U);
+  random.shuffle(order);
+  order.resize(std::min(order.size(), sets));
+  Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
+  const std::size_t lines = pool.all().size();
+  return question(device, cache, std::move(pool), std::max(accesses, 10 * lines), random);
+}
+
 FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,
                                    const std::vector<std::uint32_t>& stores) {
   FreshQuestion fresh = question_over(device, std::move(pool), std::move(record));
@@ -144,6 +157,15 @@ std::vector<PredictedLoad> predicted_loads(const Interrogator& device, const mod
   return predicted;
 }
 
+bool differ(const std::vector<PredictedLoad>& a, const std::vector<PredictedLoad>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].misses && b[i].misses && *a[i].misses != *b[i].misses) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& question) {
   // Of ten beyond all levels nine are misses at least, where one hit in a hundred strays that far.
   constexpr double of_stray = 2.3;
@@ -165,6 +187,17 @@ std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& questi
     }
   }
   return readings;
+}
+
+std::size_t contradictions(const std::vector<PredictedLoad>& predicted, const std::vector<Reading>& readings) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    wrong +=
+        predicted[i].misses && readings[i] != Reading::unclear && *predicted[i].misses != (readings[i] == Reading::miss)
+            ? 1U
+            : 0U;
+  }
+  return wrong;
 }
 
 }  // namespace gpuinfer::infer

@@ -26,6 +26,14 @@ namespace gpuinfer::infer {
 [[nodiscard]] FreshQuestion scattered_question(const Interrogator& device, const model::CacheDescription& cache,
                                                Pool pool, std::size_t accesses, model::Random& random);
 
+// One of the two above of at most so many sets, and of ten accesses to each line at least: such a walk fills the sets
+// in a few hundred accesses.
+using QuestionOfPool = FreshQuestion (*)(const Interrogator&, const model::CacheDescription&, Pool, std::size_t,
+                                         model::Random&);
+[[nodiscard]] FreshQuestion question_over_sets(const Interrogator& device, const model::CacheDescription& cache,
+                                               QuestionOfPool question, std::size_t sets, double footprint,
+                                               std::size_t accesses, StrideExponent lying, model::Random& random);
+
 // After all else the pool has to be asked for: these accesses, of which those of `stores` (places in `record`,
 // ascending) are stores.
 [[nodiscard]] FreshQuestion question_with_stores(const Interrogator& device, Pool pool, AccessSequence record,
@@ -40,8 +48,15 @@ struct PredictedLoad {
                                                          const model::CacheDescription& cache,
                                                          const FreshQuestion& fresh, std::uint64_t histories);
 
+// Some load that both are certain of misses by one of them only.
+[[nodiscard]] bool differ(const std::vector<PredictedLoad>& a, const std::vector<PredictedLoad>& b);
+
 // What each recorded access is by as many answers as votes need. A latency beyond that of misses counts as one: a line
 // that has to be written back may take as long. Stores are unclear.
 [[nodiscard]] std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& question);
+
+// How many loads are certain and read otherwise.
+[[nodiscard]] std::size_t contradictions(const std::vector<PredictedLoad>& predicted,
+                                         const std::vector<Reading>& readings);
 
 }  // namespace gpuinfer::infer

@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +19,7 @@
 #include "infer/cache/granularity.hpp"
 #include "infer/cache/mixed_questions.hpp"
 #include "infer/cache/rare_departures.hpp"
+#include "infer/cache/store_rules.hpp"
 #include "model/number_text.hpp"
 #include "model/policies/lru.hpp"
 
@@ -31,198 +30,10 @@ namespace {
 using model::CacheDescription;
 using model::Store;
 
-CacheDescription with_rule(CacheDescription cache, const Store& rule) {
-  cache.store = rule;
-  return cache;
-}
-
 // With what such caches were seen to do in time a rule explains 9,994 loads of 10,000.
 constexpr double most_wrong_of_cleaning = 0.001;
 
 std::string text_of(const Store& rule) { return written_leaf("store", &CacheDescription::store, std::optional(rule)); }
-
-// Of those that miss, how lines come that are written to.
-std::vector<Store> rules_of_misses(const CacheDescription& cache) {
-  const std::uint64_t line = *cache.line_bytes;
-  const std::uint64_t sector = *cache.sector_bytes;
-  std::vector<Store> rules;
-  const auto add = [&](bool allocates, std::optional<std::uint64_t> granule, std::optional<bool> fetches) {
-    rules.push_back({.allocate = allocates, .write = {}, .granule_bytes = granule, .fetches = fetches, .touches = {}});
-  };
-  add(false, {}, {});
-  for (std::uint64_t granule = sector; granule <= line && line % granule == 0; granule *= 2) {
-    add(true, granule, true);
-  }
-  for (std::uint64_t granule = model::load_bytes; granule <= sector && sector % granule == 0; granule *= 2) {
-    add(true, granule, false);
-  }
-  return rules;
-}
-
-// What chance decides otherwise once in so many times hardly decides two of three answers so.
-std::uint64_t histories_of(const CacheDescription& cache, std::uint64_t where_chance_rules) {
-  constexpr std::uint64_t of_starts = 24;
-  return model::is_deterministic(*cache.replacement) ? of_starts : where_chance_rules;
-}
-
-using QuestionOfPool = FreshQuestion (*)(const Interrogator&, const CacheDescription&, Pool, std::size_t,
-                                         model::Random&);
-
-// Of a few sets, which such a walk fills in a few hundred accesses.
-FreshQuestion question_over_sets(const Interrogator& device, const CacheDescription& cache, QuestionOfPool question,
-                                 std::size_t sets, double footprint, std::size_t accesses, StrideExponent lying,
-                                 model::Random& random) {
-  std::vector<std::uint32_t> order(cache.ways->size());
-  std::iota(order.begin(), order.end(), 0U);
-  random.shuffle(order);
-  order.resize(std::min(order.size(), sets));
-  Pool pool = pool_of_sets(device, cache, footprint, order, lying, random);
-  const std::size_t lines = pool.all().size();
-  return question(device, cache, std::move(pool), std::max(accesses, 10 * lines), random);
-}
-
-using Predicted = std::vector<PredictedLoad>;
-
-std::size_t contradictions(const Predicted& predicted, const std::vector<Reading>& readings) {
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < predicted.size(); ++i) {
-    wrong +=
-        predicted[i].misses && readings[i] != Reading::unclear && *predicted[i].misses != (readings[i] == Reading::miss)
-            ? 1U
-            : 0U;
-  }
-  return wrong;
-}
-
-bool differ(const Predicted& a, const Predicted& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].misses && b[i].misses && *a[i].misses != *b[i].misses) {
-      return true;
-    }
-  }
-  return false;
-}
-
-std::size_t pairs_told_apart(const std::vector<Predicted>& predicted) {
-  std::size_t pairs = 0;
-  for (std::size_t a = 0; a < predicted.size(); ++a) {
-    pairs +=
-        static_cast<std::size_t>(std::count_if(predicted.begin(), predicted.begin() + static_cast<std::ptrdiff_t>(a),
-                                               [&](const Predicted& other) { return differ(other, predicted[a]); }));
-  }
-  return pairs;
-}
-
-// Which rules are tried, and how many of the loads may be otherwise than the right one predicts.
-struct TriedRules {
-  std::vector<Store> rules;
-  QuestionOfPool question = mixed_question;
-  std::uint64_t histories = 1;  // that are told apart by what they predict
-  double most_wrong = 0;        // share of loads, beside a few; 0: a single one, which may have been misread
-};
-
-// The rules that predict mixed sequences, of which each time that one is asked which tells most of them apart; until
-// none of many does.
-class RuleSearch {
- public:
-  RuleSearch(Interrogator& device, const CacheDescription& cache, TriedRules tried, const char* stream_name)
-      : device_(&device), cache_(&cache), question_(tried.question), histories_(tried.histories),
-        most_wrong_(tried.most_wrong), random_(stream(device.settings(), stream_name)) {
-    for (Store& rule : tried.rules) {
-      alive_.push_back({.rule = std::move(rule), .contradictions = 0});
-    }
-  }
-
-  // False: after all sequences that may be asked some are still told apart.
-  [[nodiscard]] bool narrow() {
-    const int most_questions = most_wrong_ == 0 ? 60 : 200;
-    constexpr int futile_rounds = 5;
-    int futile = 0;
-    for (int questions = 0; questions < most_questions && futile < futile_rounds && alive_.size() > 1;) {
-      const auto best = best_question();
-      if (!best) {
-        ++futile;
-        continue;
-      }
-      futile = 0;
-      ++questions;
-      const std::vector<Reading> readings = ask_mixed(*device_, best->question);
-      for (std::size_t i = 0; i < alive_.size(); ++i) {
-        alive_[i].contradictions += contradictions(best->predicted[i], readings);
-      }
-      loads_ +=
-          static_cast<double>(std::ranges::count_if(readings, [](Reading each) { return each != Reading::unclear; }));
-      drop_refuted();
-    }
-    return alive_.size() <= 1 || futile == futile_rounds;
-  }
-
-  [[nodiscard]] std::vector<Store> alive() const {
-    std::vector<Store> rules;
-    std::ranges::transform(alive_, std::back_inserter(rules), &Hypothesis::rule);
-    return rules;
-  }
-
- private:
-  struct Hypothesis {
-    Store rule;
-    std::size_t contradictions = 0;
-  };
-
-  struct Candidate {
-    FreshQuestion question;
-    std::vector<Predicted> predicted;  // by hypothesis
-  };
-
-  void drop_refuted() {
-    // A single access may have been misread. Where a few are otherwise than the right rule predicts, and those after
-    // one of them with it, that rule has the fewest by far in sequences that tell rules apart.
-    constexpr double behind_the_best = 12;
-    double most = 1;
-    if (most_wrong_ > 0) {
-      const std::size_t fewest = std::ranges::min(alive_, {}, &Hypothesis::contradictions).contradictions;
-      most = std::min(static_cast<double>(fewest) + behind_the_best, behind_the_best + most_wrong_ * loads_);
-    }
-    std::erase_if(alive_, [&](const Hypothesis& each) { return static_cast<double>(each.contradictions) > most; });
-  }
-
-  std::optional<Candidate> best_question() {
-    constexpr std::array footprints{0.5, 1.2, 1.5, 2.0, 3.0};
-    constexpr std::size_t many_rules = 256;  // which any sequence tells apart, and which take long to simulate
-    constexpr double footprint_of_many = 1.5;
-    // Rules of cleaning that are alike differ hardly anywhere.
-    constexpr std::size_t few_rules = 32;
-    const std::size_t accesses = most_wrong_ > 0 && alive_.size() <= few_rules ? 1200 : 240;
-    std::optional<Candidate> best;
-    std::size_t most_pairs = 0;
-    const auto tried =
-        alive_.size() > many_rules ? std::span(&footprint_of_many, 1) : std::span<const double>(footprints);
-    for (const double footprint : tried) {
-      const std::size_t sets = 1 + random_.below(2);
-      Candidate candidate{
-          .question = question_over_sets(*device_, *cache_, question_, sets, footprint, accesses, everywhere, random_),
-          .predicted = {}};
-      for (const Hypothesis& each : alive_) {
-        candidate.predicted.push_back(
-            predicted_loads(*device_, with_rule(*cache_, each.rule), candidate.question, histories_));
-      }
-      if (const std::size_t pairs = pairs_told_apart(candidate.predicted); pairs > most_pairs) {
-        most_pairs = pairs;
-        best = std::move(candidate);
-      }
-    }
-    return best;
-  }
-
-  Interrogator* device_;
-  const CacheDescription* cache_;
-  QuestionOfPool question_;
-  std::uint64_t histories_;
-  double most_wrong_;
-  model::Random random_;
-  std::vector<Hypothesis> alive_;
-  double loads_ = 0;  // that were read
-};
 
 // Loads that miss in full sets: those for which a line goes that would be dirty if stores were written back, and the
 // others.
@@ -286,7 +97,8 @@ Evictions find_evictions(Interrogator& device, const CacheDescription& cache, st
     }
     const Answers answers = ask_times(device, questions, 1);
     for (std::size_t q = 0; q < questions.size(); ++q) {
-      const Predicted predicted = predicted_loads(device, cache, questions[q], histories_of(cache, 100));
+      const std::vector<PredictedLoad> predicted =
+          predicted_loads(device, cache, questions[q], histories_of(cache, 100));
       for (std::size_t i = 0; i < predicted.size(); ++i) {
         if (predicted[i].victim_is_dirty) {
           (*predicted[i].victim_is_dirty ? found.dirty_cycles : found.clean_cycles).push_back(answers[q][i]);
@@ -365,7 +177,7 @@ FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription
     std::vector<Reading> readings = ask_mixed(device, question);
     bool is_confirmed = false;
     for (std::size_t rule = 0; rule < rules.size(); ++rule) {
-      const Predicted predicted =
+      const std::vector<PredictedLoad> predicted =
           predicted_loads(device, with_rule(cache, rules[rule]), question, histories_of(cache, 400));
       if (contradictions(predicted, readings) > 0 && !is_confirmed) {
         const std::vector<Reading> again = ask_mixed(device, question);
@@ -425,7 +237,7 @@ enum class OtherwiseAs : std::uint8_t { nothing, load };
 
 // Whether a load shows that the recorded access `place`, a store, did otherwise.
 bool shows(const Interrogator& device, const CacheDescription& cache, const FreshQuestion& fresh, std::size_t place,
-           OtherwiseAs otherwise, const Predicted& predicted) {
+           OtherwiseAs otherwise, const std::vector<PredictedLoad>& predicted) {
   FreshQuestion other = fresh;
   std::vector<std::uint32_t>& stores = other.question.circumstances.stores;
   const auto number = static_cast<std::uint32_t>(fresh.question.warm.size() + place);
@@ -436,7 +248,7 @@ bool shows(const Interrogator& device, const CacheDescription& cache, const Fres
       store -= store > number ? 1U : 0U;
     }
   }
-  Predicted departing = predicted_loads(device, cache, other, 1);
+  std::vector<PredictedLoad> departing = predicted_loads(device, cache, other, 1);
   if (otherwise == OtherwiseAs::nothing) {
     departing.insert(departing.begin() + static_cast<std::ptrdiff_t>(place), PredictedLoad{});
   }
@@ -460,7 +272,7 @@ StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
     const FreshQuestion fresh = question_over_sets(device, cache, mixed_question, 1 + random.below(most_sets),
                                                    footprints[number % footprints.size()], accesses,
                                                    number % 2 == 0 ? everywhere : side_by_side, random);
-    const Predicted predicted = predicted_loads(device, cache, fresh, histories_of(cache, 1));
+    const std::vector<PredictedLoad> predicted = predicted_loads(device, cache, fresh, histories_of(cache, 1));
     const std::vector<float> cycles = ask_times(device, {&fresh, 1}, 1).front();
     asked += cycles.size();
     for (std::size_t i = 0; i < predicted.size(); ++i) {
@@ -527,13 +339,13 @@ void claim_differences(const std::vector<Store>& rules, CacheClaims& claims) {
 }
 
 // Why they are not told; none: they are.
-std::optional<std::string> leave_open(const RuleSearch& search, bool is_narrow, Claim<Store>& claim) {
-  const std::vector<Store> rules = search.alive();
+std::optional<std::string> leave_open(const FoundRules& found, Claim<Store>& claim) {
+  const std::vector<Store>& rules = found.rules;
   const bool differ_in_what_comes = std::ranges::any_of(rules, [&](const Store& rule) {
     return rule.allocate != rules.front().allocate || rule.evicts != rules.front().evicts ||
            rule.cleaning != rules.front().cleaning;
   });
-  if (is_narrow && !differ_in_what_comes) {
+  if (found.is_narrow && !differ_in_what_comes) {
     return std::nullopt;
   }
   constexpr std::size_t most_alternatives = 8;
@@ -580,17 +392,16 @@ std::optional<std::string> departs(Interrogator& device, const CacheDescription&
 // only a little, so that a few loads may be otherwise.
 std::string find_cleaning(Interrogator& device, const CacheDescription& cache, CacheClaims& claims,
                           Claim<Store>& claim) {
-  RuleSearch search(device, cache,
-                    {.rules = cleaning_rules_of_stores(cache),
-                     .question = scattered_question,
-                     .most_wrong = 4 * most_wrong_of_cleaning},
-                    "rules of stores and cleaning");
-  const bool is_narrow = search.narrow();
-  const std::vector<Store> rules = search.alive();
+  const FoundRules found = search_rules(device, cache,
+                                        {.rules = cleaning_rules_of_stores(cache),
+                                         .question = scattered_question,
+                                         .most_wrong = 4 * most_wrong_of_cleaning},
+                                        "rules of stores and cleaning");
+  const std::vector<Store>& rules = found.rules;
   if (rules.empty()) {
     return {};
   }
-  if (const auto reason = leave_open(search, is_narrow, claim)) {
+  if (const auto reason = leave_open(found, claim)) {
     return *reason;
   }
   Store without = rules.front();
@@ -621,14 +432,14 @@ std::string find_cleaning(Interrogator& device, const CacheDescription& cache, C
 std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>& claim) {
   const CacheDescription cache = claimed_cache(claims);
   const std::vector<Store> all = rules_of_stores(cache);
-  RuleSearch search(device, cache, {.rules = all, .histories = histories_of(cache, 100)}, "rules of stores");
-  const bool is_narrow = search.narrow();
-  std::vector<Store> rules = search.alive();
+  const FoundRules found =
+      search_rules(device, cache, {.rules = all, .histories = histories_of(cache, 100)}, "rules of stores");
+  std::vector<Store> rules = found.rules;
   if (rules.empty()) {
-    const std::string found = find_cleaning(device, cache, claims, claim);
-    return found.empty() ? "stores do otherwise than each of " + std::to_string(all.size()) + " rules" : found;
+    const std::string learned = find_cleaning(device, cache, claims, claim);
+    return learned.empty() ? "stores do otherwise than each of " + std::to_string(all.size()) + " rules" : learned;
   }
-  if (const auto reason = leave_open(search, is_narrow, claim)) {
+  if (const auto reason = leave_open(found, claim)) {
     return *reason;
   }
   FreshCheck check = check_on_fresh_sequences(device, cache, rules, 1);
@@ -644,8 +455,8 @@ std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>&
     check = check_on_fresh_sequences(device, cache, rules, 2);
   }
   if (const std::size_t wrong = std::ranges::max(check.wrong); wrong > 0) {
-    if (const std::string found = find_cleaning(device, cache, claims, claim); claim.value) {
-      return found;
+    if (const std::string learned = find_cleaning(device, cache, claims, claim); claim.value) {
+      return learned;
     }
     claim.alternatives = rules;
     return "of " + std::to_string(check.accesses) + " loads in fresh sequences of loads and stores " +
@@ -654,57 +465,19 @@ std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>&
   if (const auto departures = departs(device, cache, rules, claim)) {
     return *departures;
   }
-  const FoundWrite found = find_write(device, cache, rules.front());
-  claim_rule(rules, check, found.write, claims, claim);
-  if (!found.write) {
-    claims.of_store["store.write"] = {.alternatives = {"back", "through"}, .reason = found.reason};
+  const FoundWrite write = find_write(device, cache, rules.front());
+  claim_rule(rules, check, write.write, claims, claim);
+  if (!write.write) {
+    claims.of_store["store.write"] = {.alternatives = {"back", "through"}, .reason = write.reason};
   }
-  if (found.dirty_miss_cycles) {
-    claims.latency_cycles.value->dirty_miss = found.dirty_miss_cycles;
+  if (write.dirty_miss_cycles) {
+    claims.latency_cycles.value->dirty_miss = write.dirty_miss_cycles;
   }
   return text_of(*claim.value) + "; all " + std::to_string(check.accesses) +
          " loads in fresh sequences are as it predicts";
 }
 
 }  // namespace
-
-std::vector<Store> rules_of_stores(const CacheDescription& cache) {
-  std::vector<Store> rules;
-  for (const Store& of_miss : rules_of_misses(cache)) {
-    for (const bool touches : {false, true}) {
-      rules.push_back(of_miss);
-      rules.back().touches = touches;
-    }
-    rules.push_back(of_miss);
-    rules.back().evicts = true;
-  }
-  return rules;
-}
-
-std::vector<Store> cleaning_rules_of_stores(const CacheDescription& cache) {
-  constexpr std::uint32_t most_ways = 32;
-  const std::uint32_t ways = std::ranges::max(*cache.ways);
-  if (cache.replacement->policy != model::Lru::name || ways > most_ways) {
-    return {};
-  }
-  std::vector<Store> rules;
-  for (Store rule : rules_of_misses(cache)) {
-    if (!*rule.allocate) {
-      continue;
-    }
-    rule.touches = true;
-    rule.write = model::Write::back;
-    // Where nothing is ever written in part that limit shows nowhere.
-    const bool is_partial = !*rule.fetches && *rule.granule_bytes > model::load_bytes;
-    for (std::uint32_t dirty = 1; dirty <= ways; ++dirty) {
-      for (std::uint32_t partial = 1; partial <= (is_partial ? ways : 1); ++partial) {
-        rule.cleaning = {.dirty_lines = dirty, .partial_lines = partial};
-        rules.push_back(rule);
-      }
-    }
-  }
-  return rules;
-}
 
 void claim_stores(Interrogator& device, CacheClaims& claims) {
   const auto& targets = device.facts().stored_targets;

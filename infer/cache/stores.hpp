@@ -2,20 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include "infer/asking/cache_claims.hpp"
 #include "infer/asking/interrogator.hpp"
-#include "model/device_description.hpp"
 
 namespace gpuinfer::infer {
-
-// What stores may do to a cache with such lines and sectors, but for when they are written: each rule that this program
-// can simulate.
-[[nodiscard]] std::vector<model::Store> rules_of_stores(const model::CacheDescription& cache);
-
-// Beside them, of a cache under LRU: rules with `cleaning`; none of sets of many ways.
-[[nodiscard]] std::vector<model::Store> cleaning_rules_of_stores(const model::CacheDescription& cache);
 
 // Claims `store` of a device that takes stores, by the latencies of loads among them; nothing of another device. Of all
 // rules those stay that predict mixed sequences; members on which they differ have no value, and alternatives in

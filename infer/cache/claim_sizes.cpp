@@ -12,6 +12,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "infer/cache/latency_levels.hpp"
 #include "infer/cache/lines_present.hpp"
 #include "infer/cache/outer_index.hpp"

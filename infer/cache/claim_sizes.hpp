@@ -12,6 +12,7 @@
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 
 // Claims that need neither sets nor policy. Each stage needs the values of those before it.
 namespace gpuinfer::infer {

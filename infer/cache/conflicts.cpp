@@ -13,7 +13,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 
 namespace gpuinfer::infer {
 

@@ -19,6 +19,7 @@
 #include "infer/cache/explain_by_sets.hpp"
 #include "infer/cache/explain_by_store.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "infer/cache/prefetch.hpp"
 #include "infer/cache/prove.hpp"
 #include "infer/cache/stores.hpp"

@@ -9,7 +9,7 @@
 
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {

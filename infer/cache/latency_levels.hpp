@@ -9,7 +9,7 @@
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/level_classifier.hpp"
 #include "infer/asking/warning.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "model/device_description.hpp"
 
 namespace gpuinfer::infer {

@@ -16,7 +16,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/fresh_questions.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "model/cache_simulator.hpp"
 
 namespace gpuinfer::infer {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "infer/asking/stream.hpp"
-#include "infer/cache/granularity.hpp"
 #include "infer/cache/rare_departures.hpp"
 
 namespace gpuinfer::infer {

@@ -11,7 +11,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/cache/further_sets.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "infer/cache/prediction.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "infer/cache/set_map.hpp"

@@ -16,7 +16,7 @@
 #include "infer/asking/thresholds.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/cache/conclude.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 #include "infer/cache/mixed_questions.hpp"
 #include "infer/cache/rare_departures.hpp"
 #include "infer/cache/store_rules.hpp"

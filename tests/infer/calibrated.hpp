@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "infer/asking/interrogator.hpp"
-#include "infer/cache/granularity.hpp"
+#include "infer/cache/known_outcomes.hpp"
 
 namespace gpuinfer::infer {
 

@@ -9,7 +9,6 @@
 
 #include <iostream>
 
-#include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/noisy_device.hpp"

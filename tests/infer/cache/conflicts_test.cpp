@@ -14,7 +14,6 @@
 #include <optional>
 #include <utility>
 
-#include "infer/cache/granularity.hpp"
 #include "model/random.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/foreign_device.hpp"

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "infer/cache/fresh_questions.hpp"
-#include "infer/cache/granularity.hpp"
 #include "model/access_sequence.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/cases.hpp"

@@ -14,7 +14,6 @@
 #include <list>
 #include <unordered_map>
 
-#include "infer/cache/granularity.hpp"
 #include "infer/cache/infer_cache.hpp"
 #include "tests/infer/calibrated.hpp"
 #include "tests/infer/finding_check.hpp"

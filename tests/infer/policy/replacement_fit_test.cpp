@@ -15,7 +15,6 @@
 #include <random>
 #include <set>
 
-#include "infer/cache/granularity.hpp"
 #include "infer/policy/bimodal_fit.hpp"
 #include "infer/policy/policy_questions.hpp"
 #include "infer/policy/repeatability.hpp"

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <map>
-#include <numbers>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -19,25 +17,8 @@ namespace gpuinfer::infer {
 
 namespace {
 
-// Timers count whole cycles, so no spread is believed to be smaller than this.
-constexpr double smallest_deviation_cycles = 0.6;
-
-// Density of latencies that no level explains: one access in ten thousand, anywhere in 10,000 cycles.
-constexpr double stray_density = 1e-8;
-
-// No timing is quite normal: so many latencies of a level are spread so much wider.
-constexpr double share_of_tails = 0.02;
-constexpr double widening_of_tails = 2.5;
-
-// A part of a sample that is smaller is taken for strays.
-constexpr double smallest_share = 0.02;
 constexpr double smallest_share_of_echoes = 0.002;
-constexpr std::size_t fewest_of_a_component = 8;
-constexpr std::size_t most_components = 4;
 constexpr double most_misreads = 1.0 / 3;
-
-// A log likelihood ratio of which chance gives one in twenty thousand.
-constexpr double surely_better = 10;
 
 // Levels that overlap less are told apart well enough by the widths of their parts.
 constexpr double share_worth_a_closer_look = 0.005;
@@ -55,136 +36,10 @@ constexpr std::size_t reach_of_a_burst = 8;
 // Never quite zero: only so many were looked at.
 double rate_of(double count, std::size_t trials) { return (count + 0.1) / (static_cast<double>(trials) + 1); }
 
-double normal_density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
-
 }  // namespace
 
-double LevelClassifier::Component::density(double x) const {
-  const double z = (x - mean) / deviation;
-  return weight / deviation *
-         ((1 - share_of_tails) * normal_density(z) +
-          share_of_tails / widening_of_tails * normal_density(z / widening_of_tails));
-}
-
-double LevelClassifier::density(const Mixture& mixture, double x) {
-  return std::accumulate(mixture.begin(), mixture.end(), 0.0,
-                         [x](double sum, const Component& component) { return sum + component.density(x); });
-}
-
-LevelClassifier::Sample::Sample(std::span<const float> values, double share_of_hits) : hit_share(share_of_hits) {
-  std::map<float, double> counts;
-  for (const float value : values) {
-    counts[value] += 1;
-  }
-  counted.assign(counts.begin(), counts.end());
-}
-
-double LevelClassifier::Sample::size() const {
-  return std::accumulate(counted.begin(), counted.end(), 0.0,
-                         [](double sum, const auto& entry) { return sum + entry.second; });
-}
-
-// Expectation maximisation (Dempster, Laird, Rubin 1977): the components and, for each sample, the share of hits in it.
-// The density of strays keeps far values from pulling at a component.
-void LevelClassifier::refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples) {
-  constexpr int steps = 40;
-  struct Sums {
-    double mass = 1e-9;
-    double offset = 0;
-    double square = 0;
-  };
-  for (int step = 0; step < steps; ++step) {
-    std::array<std::vector<Sums>, 2> sums{std::vector<Sums>(hits.size()), std::vector<Sums>(misses.size())};
-    for (Sample& sample : samples) {
-      std::array<double, 2> mass_of_level{1e-9, 1e-9};
-      for (const auto& [value, count] : sample.counted) {
-        const double x = value;
-        std::array<std::vector<double>, 2> parts;
-        double total = stray_density + density(strays, x);
-        for (const std::size_t level : {0U, 1U}) {
-          const double share = level == 0 ? sample.hit_share : 1 - sample.hit_share;
-          for (const Component& component : level == 0 ? hits : misses) {
-            const double z = (x - component.mean) / component.deviation;
-            parts[level].push_back(share * component.weight * normal_density(z) / component.deviation);
-            total += parts[level].back();
-          }
-        }
-        for (const std::size_t level : {0U, 1U}) {
-          const Mixture& mixture = level == 0 ? hits : misses;
-          for (std::size_t k = 0; k < mixture.size(); ++k) {
-            const double mass = count * parts[level][k] / total;
-            const double offset = x - mixture[k].mean;
-            sums[level][k].mass += mass;
-            sums[level][k].offset += mass * offset;
-            sums[level][k].square += mass * offset * offset;
-            mass_of_level[level] += mass;
-          }
-        }
-      }
-      if (!hits.empty() && !misses.empty()) {
-        sample.hit_share =
-            std::clamp(mass_of_level[0] / (mass_of_level[0] + mass_of_level[1]), sample.fewest_hits, sample.most_hits);
-      }
-    }
-    for (const std::size_t level : {0U, 1U}) {
-      Mixture& mixture = level == 0 ? hits : misses;
-      const double all = std::accumulate(sums[level].begin(), sums[level].end(), 0.0,
-                                         [](double sum, const Sums& part) { return sum + part.mass; });
-      for (std::size_t k = 0; k < mixture.size(); ++k) {
-        const Sums& part = sums[level][k];
-        const double shift = part.offset / part.mass;
-        mixture[k].weight = part.mass / all;
-        mixture[k].mean += shift;
-        mixture[k].deviation =
-            std::max(smallest_deviation_cycles, std::sqrt(std::max(0.0, part.square / part.mass - shift * shift)));
-      }
-    }
-  }
-}
-
-// One component after the other, each where what the others do not explain lies closest together.
-void LevelClassifier::add_components(Mixture& found, std::vector<float> values, double least_share) {
-  std::sort(values.begin(), values.end());
-  std::array<Sample, 1> whole{Sample(values, 1.0)};
-  const auto fewest =
-      std::max(fewest_of_a_component, static_cast<std::size_t>(least_share * static_cast<double>(values.size())));
-  Mixture none;
-  std::vector<float> rest = std::move(values);
-  const auto leave_out_found = [&] {
-    std::erase_if(rest, [&](float value) {
-      return std::any_of(found.begin(), found.end(), [&](const Component& component) {
-        return std::abs(value - component.mean) < 5 * component.deviation;
-      });
-    });
-  };
-  leave_out_found();
-  for (unsigned added = 0; added < most_components && rest.size() >= fewest; ++added) {
-    const std::size_t quarter = std::max(fewest_of_a_component / 2, rest.size() / 4);
-    std::size_t densest = 0;
-    for (std::size_t i = 1; i + quarter <= rest.size(); ++i) {
-      if (rest[i + quarter - 1] - rest[i] < rest[densest + quarter - 1] - rest[densest]) {
-        densest = i;
-      }
-    }
-    // The inner quarter of a normal distribution is 0.64 deviations wide.
-    const double width = rest[densest + quarter - 1] - rest[densest];
-    found.push_back({.weight = static_cast<double>(rest.size()) / whole.front().size(),
-                     .mean = rest[densest + quarter / 2],
-                     .deviation = std::max(smallest_deviation_cycles, width / 0.64)});
-    refine(found, none, none, whole);
-    leave_out_found();
-  }
-}
-
-LevelClassifier::Mixture LevelClassifier::find_components(std::vector<float> values) {
-  Mixture found;
-  add_components(found, std::move(values), smallest_share);
-  std::erase_if(found, [&](const Component& component) { return component.weight < smallest_share; });
-  return found;
-}
-
 // Loads of one level that something always delays by the same time: as narrow as a level, and apart from both.
-LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& values) const {
+Mixture LevelClassifier::find_echoes(const std::vector<float>& values) const {
   constexpr double widest = 2;  // in deviations of a level
   constexpr double apart = 4;   // likewise
   Mixture found = hits_;
@@ -193,8 +48,8 @@ LevelClassifier::Mixture LevelClassifier::find_echoes(const std::vector<float>& 
   const Mixture levels = found;
   add_components(found, values, smallest_share_of_echoes);
   found.erase(found.begin(), found.begin() + std::ssize(levels));
-  std::erase_if(found, [&](const Component& component) {
-    const bool is_in_a_level = std::any_of(levels.begin(), levels.end(), [&](const Component& level) {
+  std::erase_if(found, [&](const MixtureComponent& component) {
+    const bool is_in_a_level = std::any_of(levels.begin(), levels.end(), [&](const MixtureComponent& level) {
       return std::abs(component.mean - level.mean) < apart * level.deviation;
     });
     return is_in_a_level || component.weight < smallest_share_of_echoes || component.deviation > widest * deviation;
@@ -240,11 +95,12 @@ void LevelClassifier::find_levels(const std::vector<float>& hits, const std::vec
 }
 
 // A small part of one sample that lies where the other has a larger one is misreads, not a level of its own.
-LevelClassifier::Mixture LevelClassifier::without_misreads(const Mixture& own, const Mixture& other) {
-  const double main = std::ranges::max_element(own, {}, &Component::weight)->weight;
+Mixture LevelClassifier::without_misreads(const Mixture& own, const Mixture& other) {
+  const double main = std::ranges::max_element(own, {}, &MixtureComponent::weight)->weight;
   Mixture kept;
-  std::ranges::copy_if(own, std::back_inserter(kept), [&](const Component& part) {
-    return part.weight >= std::min(main, most_misreads) || std::ranges::none_of(other, [&](const Component& there) {
+  std::ranges::copy_if(own, std::back_inserter(kept), [&](const MixtureComponent& part) {
+    return part.weight >= std::min(main, most_misreads) ||
+           std::ranges::none_of(other, [&](const MixtureComponent& there) {
              return there.weight > part.weight &&
                     std::abs(there.mean - part.mean) < 3 * std::max(there.deviation, part.deviation);
            });
@@ -255,7 +111,7 @@ LevelClassifier::Mixture LevelClassifier::without_misreads(const Mixture& own, c
 // The slowest latency that this mixture explains.
 double LevelClassifier::high_end(const Mixture& mixture) {
   double end = mixture.front().mean;
-  for (const Component& component : mixture) {
+  for (const MixtureComponent& component : mixture) {
     end = std::max(end, component.mean + 6 * component.deviation);
   }
   return end;
@@ -275,9 +131,9 @@ void LevelClassifier::add_next_level(const std::vector<float>& next_level) {
   constexpr double weight_beside_first_touches = 0.1;
   constexpr double most_of_a_delay = 0.125;  // of what most misses take longer
   if (next_level.size() >= fewest_of_a_component) {
-    const double slowest_hit = std::ranges::max_element(hits_, {}, &Component::mean)->mean;
+    const double slowest_hit = std::ranges::max_element(hits_, {}, &MixtureComponent::mean)->mean;
     const double gap = median({next_level.begin(), next_level.end()}) - slowest_hit;
-    for (const Component& part : find_components(next_level)) {
+    for (const MixtureComponent& part : find_components(next_level)) {
       // Misses beside a hit delay it a little at times.
       if (part.weight < most_misreads && part.mean - slowest_hit < most_of_a_delay * gap) {
         continue;
@@ -298,59 +154,15 @@ void LevelClassifier::find_strays(const std::vector<float>& hits, const std::vec
 // All levels together, and which share of each sample is misread.
 void LevelClassifier::fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
                                  const std::vector<float>& next_level) {
-  std::array<Sample, 3> samples{Sample(hits, 0.99), Sample(misses, 0.01), Sample(next_level, 0.01)};
+  std::array<MixtureSample, 3> samples{MixtureSample(hits, 0.99), MixtureSample(misses, 0.01),
+                                       MixtureSample(next_level, 0.01)};
   auto& [of_hits, of_misses, of_next_level] = samples;
   of_hits.fewest_hits = 1 - most_misreads;
   of_misses.most_hits = most_misreads;
   of_next_level.most_hits = most_misreads;
-  refine(hits_, misses_, strays_, samples);
+  refine_together(hits_, misses_, strays_, samples);
   misread_hits_ = (1 - of_hits.hit_share) * of_hits.size();
   misread_misses_ = of_misses.hit_share * of_misses.size();
-}
-
-double LevelClassifier::log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
-                                       double share_of_other, const Mixture& strays) {
-  return std::accumulate(sample.counted.begin(), sample.counted.end(), 0.0, [&](double sum, const auto& entry) {
-    const double x = entry.first;
-    return sum + entry.second * std::log((1 - share_of_other) * density(level, x) + share_of_other * density(other, x) +
-                                         stray_density + density(strays, x));
-  });
-}
-
-// What latencies of one place are made of where its parts overlap: a part is split as long as that explains the sample
-// better than three more parameters do by chance (Schwarz 1978).
-LevelClassifier::Mixture LevelClassifier::find_noise(const std::vector<float>& values) {
-  const Mixture none;
-  std::array<Sample, 1> whole{Sample(values, 1.0)};
-  const auto likelihood = [&](const Mixture& mixture) { return log_likelihood(whole.front(), mixture, none, 0, none); };
-  const double price = 1.5 * std::log(whole.front().size()) + surely_better;
-  Mixture found = find_components(values);
-  while (!found.empty() && found.size() < most_components) {
-    Mixture best = found;
-    for (std::size_t k = 0; k < found.size(); ++k) {
-      for (const double reach : {1.0, 2.0}) {  // in deviations: a part within, and one beside
-        for (const double side : {-1.0, 1.0}) {
-          Mixture split = found;
-          Component& part = split[k];
-          Component beside = part;
-          beside.mean += side * reach * part.deviation;
-          beside.deviation = part.deviation = std::max(smallest_deviation_cycles, part.deviation / 2);
-          beside.weight = part.weight /= 2;
-          split.push_back(beside);
-          Mixture nothing;
-          refine(split, nothing, none, whole);
-          if (likelihood(split) > likelihood(best)) {
-            best = std::move(split);
-          }
-        }
-      }
-    }
-    if (likelihood(best) < likelihood(found) + price) {
-      break;
-    }
-    found = std::move(best);
-  }
-  return found;
 }
 
 // What delays a load does not know whether it hits. So where levels overlap, misses that are spread as the hits are,
@@ -359,13 +171,13 @@ void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std
                                        const std::vector<float>& next_level) {
   constexpr double step_cycles = 0.25;
   constexpr int steps_each_way = 16;
-  const Mixture noise = find_noise(hits);
+  const Mixture noise = find_overlapping_components(hits);
   if (noise.empty()) {
     return;
   }
-  const Sample of_hits(hits, 1.0);
-  const Sample of_misses(misses, 0.0);
-  const Sample of_next_level(next_level, 0.0);
+  const MixtureSample of_hits(hits, 1.0);
+  const MixtureSample of_misses(misses, 0.0);
+  const MixtureSample of_next_level(next_level, 0.0);
   const auto of_both = [&](const Mixture& hit, const Mixture& miss, double misread_hits, double misread_misses) {
     return log_likelihood(of_hits, hit, miss, misread_hits, strays_) +
            log_likelihood(of_misses, miss, hit, misread_misses, strays_) +
@@ -376,7 +188,7 @@ void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std
   double likelihood = -std::numeric_limits<double>::infinity();
   for (int step = -steps_each_way; step <= steps_each_way; ++step) {
     Mixture later = noise;
-    for (Component& component : later) {
+    for (MixtureComponent& component : later) {
       component.mean += gap + step * step_cycles;
     }
     if (const double so = of_both(noise, later, 0, 0); so > likelihood) {
@@ -395,15 +207,15 @@ void LevelClassifier::try_common_noise(const std::vector<float>& hits, const std
 
 // What a level takes whose parts differ in distance less than they spread: from the component on, as far as others of
 // its kind leave no gap.
-std::pair<double, double> LevelClassifier::reach_of_level(const Mixture& mixture, const Component& first) {
+std::pair<double, double> LevelClassifier::reach_of_level(const Mixture& mixture, const MixtureComponent& first) {
   constexpr double reach_deviations = 3;
   constexpr double alike = 3;
-  const auto begin_of = [](const Component& part) { return part.mean - reach_deviations * part.deviation; };
-  const auto end_of = [](const Component& part) { return part.mean + reach_deviations * part.deviation; };
+  const auto begin_of = [](const MixtureComponent& part) { return part.mean - reach_deviations * part.deviation; };
+  const auto end_of = [](const MixtureComponent& part) { return part.mean + reach_deviations * part.deviation; };
   std::pair reach{begin_of(first), end_of(first)};
   for (bool has_grown = true; has_grown;) {
     has_grown = false;
-    for (const Component& part : mixture) {
+    for (const MixtureComponent& part : mixture) {
       const bool adjoins = begin_of(part) <= reach.second && end_of(part) >= reach.first;
       const std::pair wider{std::min(reach.first, begin_of(part)), std::max(reach.second, end_of(part))};
       if (adjoins && part.deviation <= alike * first.deviation && wider != reach) {
@@ -425,8 +237,8 @@ void LevelClassifier::settle_miss_median(const std::vector<float>& misses, std::
   std::ranges::sort(next_level);
   const auto slow_hits = static_cast<std::size_t>(smallest_share * static_cast<double>(looked_at));
   const double quick = next_level[std::clamp(slow_hits, fewest_of_a_component / 2, next_level.size() - 1)];
-  const Component& level = *std::ranges::min_element(
-      misses_, {}, [quick](const Component& component) { return std::abs(component.mean - quick); });
+  const MixtureComponent& level = *std::ranges::min_element(
+      misses_, {}, [quick](const MixtureComponent& component) { return std::abs(component.mean - quick); });
   const auto reach = reach_of_level(misses_, level);
   std::vector<double> of_level;
   const auto take_from = [&](const std::vector<float>& sample) {
@@ -470,7 +282,7 @@ void LevelClassifier::judge_levels() {
 void LevelClassifier::measure_overlap() {
   for (const bool of_hits : {true, false}) {
     double overlap = 0;
-    for (const Component& component : of_hits ? hits_ : misses_) {
+    for (const MixtureComponent& component : of_hits ? hits_ : misses_) {
       for (int step = -steps_to_the_end; step <= steps_to_the_end; ++step) {
         const double z = step * step_deviations;
         const double x = component.mean + z * component.deviation;
@@ -565,14 +377,9 @@ bool LevelClassifier::misreads_are_too_frequent() const {
 }
 
 LevelClassifier::Densities LevelClassifier::weigh(double latency_cycles) const {
-  return {.hit = density(hits_, hit_shift_, latency_cycles),
-          .miss = density(misses_, miss_shift_, latency_cycles),
-          .stray = stray_density + density(strays_, hit_shift_, latency_cycles)};
-}
-
-double LevelClassifier::density(const Mixture& mixture, const Shift& shift, double x) {
-  const double taken_along = density(mixture, x - shift.taken_along);
-  return shift.seen == shift.taken_along ? taken_along : std::max(taken_along, density(mixture, x - shift.seen));
+  return {.hit = density(hits_, hit_drift_, latency_cycles),
+          .miss = density(misses_, miss_drift_, latency_cycles),
+          .stray = stray_density + density(strays_, hit_drift_, latency_cycles)};
 }
 
 void LevelClassifier::tabulate() {
@@ -642,67 +449,6 @@ std::vector<double> LevelClassifier::log_ratios(std::span<const float> answer_cy
   return ratios;
 }
 
-double LevelClassifier::widest_deviation(const Mixture& mixture) {
-  return std::max_element(mixture.begin(), mixture.end(),
-                          [](const Component& a, const Component& b) { return a.deviation < b.deviation; })
-      ->deviation;
-}
-
-LevelClassifier::Explained LevelClassifier::explained(const Mixture& mixture, double shift,
-                                                      std::span<const double> members) {
-  constexpr double within_deviations = 3;
-  constexpr double most_of_them = 0.9;
-  constexpr double some_of_them = 0.1;
-  std::vector<double> of_place(mixture.size());
-  for (const double latency : members) {
-    const auto nearest = std::ranges::max_element(
-        mixture, {}, [&](const Component& component) { return component.density(latency - shift); });
-    if (std::abs(latency - shift - nearest->mean) <= within_deviations * nearest->deviation) {
-      of_place[static_cast<std::size_t>(nearest - mixture.begin())] += 1;
-    }
-  }
-  const auto all = static_cast<double>(members.size());
-  return {.nearly_all = std::accumulate(of_place.begin(), of_place.end(), 0.0) >= most_of_them * all,
-          .by_several_places =
-              std::ranges::count_if(of_place, [&](double count) { return count >= some_of_them * all; }) > 1};
-}
-
-// A level of one place: its median tells where it is.
-double LevelClassifier::shift_of_place(const Component& place, const Shift& before, std::span<const double> members) {
-  const double shift = median({members.begin(), members.end()}) - place.mean;
-  const double nearest =
-      std::abs(shift - before.taken_along) <= std::abs(shift - before.seen) ? before.taken_along : before.seen;
-  // Four standard errors of a median, and more than rounding to whole cycles can make.
-  const double significant = 1 + 5 * place.deviation / std::sqrt(static_cast<double>(members.size()));
-  return std::abs(shift - nearest) > significant ? shift : nearest;
-}
-
-// A level of several places (near and far halves of an outer level, memory behind it): which of them the lines of one
-// answer come from moves its median, and is no drift. So the level stays as long as its places explain the members, and
-// moves only where several of them are seen, as far from each other as ever.
-std::optional<double> LevelClassifier::shift_of_places(const Mixture& places, const Shift& before,
-                                                       std::span<const double> members) {
-  for (const double shift : {before.taken_along, before.seen}) {
-    if (explained(places, shift, members).nearly_all) {
-      return shift;
-    }
-  }
-  std::vector<double> sorted(members.begin(), members.end());
-  std::ranges::sort(sorted);
-  std::optional<double> nearest;
-  for (const Component& place : places) {
-    for (const std::size_t quarter : {1U, 2U, 3U}) {
-      const double shift = sorted[quarter * sorted.size() / 4] - place.mean;
-      const bool is_nearer = !nearest || std::abs(shift - before.seen) < std::abs(*nearest - before.seen);
-      const Explained by_it = explained(places, shift, members);
-      if (is_nearer && by_it.nearly_all && by_it.by_several_places) {
-        nearest = shift;
-      }
-    }
-  }
-  return nearest;
-}
-
 void LevelClassifier::follow(std::span<const float> answer_cycles) {
   constexpr double no_overlap = 1e-6;
   constexpr std::size_t enough = 16;
@@ -711,12 +457,12 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     return;
   }
   const std::size_t step = std::max<std::size_t>(1, answer_cycles.size() / looked_at);
-  const auto before_all = std::pair(hit_shift_, miss_shift_);
+  const auto before_all = std::pair(hit_drift_, miss_drift_);
   std::optional<double> hit_move;  // where enough was seen to know
   std::optional<double> miss_move;
   for (const Reading level : {Reading::hit, Reading::miss}) {
     const Mixture& mixture = level == Reading::hit ? hits_ : misses_;
-    Shift& shift = level == Reading::hit ? hit_shift_ : miss_shift_;
+    Drift& drift = level == Reading::hit ? hit_drift_ : miss_drift_;
     std::vector<double> members;
     for (std::size_t i = 0; i < answer_cycles.size(); i += step) {
       if (read(answer_cycles[i]) == level) {
@@ -726,38 +472,37 @@ void LevelClassifier::follow(std::span<const float> answer_cycles) {
     if (members.size() < enough) {
       continue;
     }
-    const std::optional<double> after = mixture.size() == 1 ? shift_of_place(mixture.front(), shift, members)
-                                                            : shift_of_places(mixture, shift, members);
+    const std::optional<double> after = shift_of(mixture, drift, members);
     if (!after) {
       continue;
     }
     // A few readings among many of the other level may be strays of that one; a clock that drifts takes both along.
     const bool is_minority = 4 * members.size() * step < answer_cycles.size();
-    const double other_shift = level == Reading::hit ? miss_shift_.taken_along : hit_shift_.taken_along;
+    const double other_shift = level == Reading::hit ? miss_drift_.taken_along : hit_drift_.taken_along;
     const double farthest = std::max(
-        {4 * widest_deviation(mixture), std::abs(shift.seen - other_shift), std::abs(shift.taken_along - other_shift)});
+        {4 * widest_deviation(mixture), std::abs(drift.seen - other_shift), std::abs(drift.taken_along - other_shift)});
     const bool is_plausible = !is_minority || std::abs(*after - other_shift) <= farthest;
     if (is_plausible) {
-      (level == Reading::hit ? hit_move : miss_move) = *after - shift.seen;
-      shift = {.seen = *after, .taken_along = *after};
+      (level == Reading::hit ? hit_move : miss_move) = *after - drift.seen;
+      drift = {.seen = *after, .taken_along = *after};
     }
   }
   if (!hit_move) {
-    hit_shift_.taken_along += miss_move.value_or(0);
+    hit_drift_.taken_along += miss_move.value_or(0);
   }
   if (!miss_move) {
-    miss_shift_.taken_along += hit_move.value_or(0);
+    miss_drift_.taken_along += hit_move.value_or(0);
   }
-  if (std::pair(hit_shift_, miss_shift_) != before_all) {
+  if (std::pair(hit_drift_, miss_drift_) != before_all) {
     tabulate();
     double gap = miss_median_;
-    for (const Component& hit : hits_) {
-      for (const Component& miss : misses_) {
+    for (const MixtureComponent& hit : hits_) {
+      for (const MixtureComponent& miss : misses_) {
         gap = std::min(gap, std::abs(miss.mean - hit.mean));
       }
     }
     drifts_away_ =
-        drifts_away_ || std::max(std::abs(hit_shift_.taken_along), std::abs(miss_shift_.taken_along)) > gap / 2;
+        drifts_away_ || std::max(std::abs(hit_drift_.taken_along), std::abs(miss_drift_.taken_along)) > gap / 2;
   }
 }
 
@@ -774,7 +519,7 @@ unsigned LevelClassifier::votes_needed(double wrong_probability) const {
     for (const bool reads_of_hits : {true, false}) {
       const double misreads = of_hits ? hit_contamination_ : miss_contamination_;
       const double share = reads_of_hits == of_hits ? 1 - misreads : misreads;
-      for (const Component& component : reads_of_hits ? hits_ : misses_) {
+      for (const MixtureComponent& component : reads_of_hits ? hits_ : misses_) {
         for (int i = -steps_to_the_end; i <= steps_to_the_end; ++i) {
           const double z = i * step_deviations;
           const double x = component.mean + z * component.deviation;

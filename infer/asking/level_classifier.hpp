@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/level_drift.hpp"
+#include "infer/asking/mixture.hpp"
 #include "infer/asking/thresholds.hpp"
 
 namespace gpuinfer::infer {
@@ -116,48 +118,12 @@ class LevelClassifier {
   [[nodiscard]] bool levels_are_apart() const { return levels_are_apart_; }
 
  private:
-  struct Component {
-    double weight = 1;
-    double mean = 0;
-    double deviation = 1;
-
-    [[nodiscard]] double density(double x) const;
-  };
-  using Mixture = std::vector<Component>;
-
   struct Densities {
     double hit = 0;
     double miss = 0;
     double stray = 0;
   };
 
-  // How far a level has drifted since calibration, in cycles.
-  struct Shift {
-    double seen = 0;         // when it was last seen
-    double taken_along = 0;  // by now, if the other level's drift since then was its own
-
-    bool operator==(const Shift&) const = default;
-  };
-
-  // How often each latency occurred, and which share of it all is hits, within these limits.
-  struct Sample {
-    Sample(std::span<const float> values, double share_of_hits);
-
-    [[nodiscard]] double size() const;
-
-    std::vector<std::pair<float, double>> counted;
-    double hit_share;
-    double fewest_hits = 0;
-    double most_hits = 1;
-  };
-
-  [[nodiscard]] static double density(const Mixture& mixture, double x);
-  [[nodiscard]] static double density(const Mixture& mixture, const Shift& shift, double x);
-  [[nodiscard]] static double log_likelihood(const Sample& sample, const Mixture& level, const Mixture& other,
-                                             double share_of_other, const Mixture& strays);
-  static void refine(Mixture& hits, Mixture& misses, const Mixture& strays, std::span<Sample> samples);
-  static void add_components(Mixture& found, std::vector<float> values, double least_share);
-  [[nodiscard]] static Mixture find_components(std::vector<float> values);
   [[nodiscard]] Mixture find_echoes(const std::vector<float>& values) const;
   [[nodiscard]] static Mixture without_misreads(const Mixture& own, const Mixture& other);
   [[nodiscard]] static double high_end(const Mixture& mixture);
@@ -166,30 +132,17 @@ class LevelClassifier {
   void find_levels(const std::vector<float>& hits, const std::vector<float>& misses);
   [[nodiscard]] std::vector<float> from_next_level(std::span<const float> evicted) const;
   void add_next_level(const std::vector<float>& next_level);
-  [[nodiscard]] static Mixture find_noise(const std::vector<float>& values);
   void try_common_noise(const std::vector<float>& hits, const std::vector<float>& misses,
                         const std::vector<float>& next_level);
   void find_strays(const std::vector<float>& hits, const std::vector<float>& misses);
   void fit_levels(const std::vector<float>& hits, const std::vector<float>& misses,
                   const std::vector<float>& next_level);
-  [[nodiscard]] static std::pair<double, double> reach_of_level(const Mixture& mixture, const Component& first);
+  [[nodiscard]] static std::pair<double, double> reach_of_level(const Mixture& mixture, const MixtureComponent& first);
   void settle_miss_median(const std::vector<float>& misses, std::vector<float> next_level, std::size_t looked_at);
   void measure_overlap();
   void count_misreads(const std::vector<float>& hits, const std::vector<float>& misses);
   void count_delays(const std::vector<float>& misses);
   void judge_levels();
-  [[nodiscard]] static double widest_deviation(const Mixture& mixture);
-  // Which members of a level its components, shifted so, explain.
-  struct Explained {
-    bool nearly_all = false;
-    bool by_several_places = false;
-  };
-  [[nodiscard]] static Explained explained(const Mixture& mixture, double shift, std::span<const double> members);
-  [[nodiscard]] static double shift_of_place(const Component& place, const Shift& before,
-                                             std::span<const double> members);
-  // Nothing: no shift explains the members.
-  [[nodiscard]] static std::optional<double> shift_of_places(const Mixture& places, const Shift& before,
-                                                             std::span<const double> members);
   [[nodiscard]] Densities weigh(double latency_cycles) const;
   [[nodiscard]] Densities densities_at(float latency_cycles) const;
   [[nodiscard]] double log_ratio_of(const Densities& densities) const;
@@ -205,8 +158,8 @@ class LevelClassifier {
   double miss_median_ = 0;
   std::pair<double, double> miss_median_interval_;
   std::optional<double> evicted_median_;
-  Shift hit_shift_;
-  Shift miss_shift_;
+  Drift hit_drift_;
+  Drift miss_drift_;
   bool drifts_away_ = false;
 
   std::size_t known_hits_ = 0;

@@ -53,6 +53,15 @@ void Leaves::leave_open(const std::string& leaf, EvidenceStatus status, std::str
   entry.confidence.reset();
 }
 
+void Leaves::settle(const std::string& leaf, const LeafVerdict& verdict, std::optional<std::size_t> trials) {
+  if (verdict.status == EvidenceStatus::resolved) {
+    resolve(leaf, trials);
+  } else {
+    leave_open(leaf, verdict.status, verdict.reason);
+    (*this)[leaf].alternatives = verdict.alternatives;
+  }
+}
+
 void Leaves::give_up_rest(const std::string& reason) {
   for (auto& [leaf, entry] : finding_.evidence.leaves) {
     if (entry.status == EvidenceStatus::unknown) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "infer/asking/finding.hpp"
 #include "infer/asking/run_log.hpp"
@@ -17,6 +18,15 @@ namespace gpuinfer::infer {
 // By Laplace's rule of succession: after n trials that might have refuted a value and none that did, the next one
 // refutes it with probability 1 / (n + 2).
 [[nodiscard]] double confidence_after(std::size_t trials);
+
+// What a function that asks nothing decides of a leaf.
+struct LeafVerdict {
+  [[nodiscard]] static LeafVerdict resolved() { return {.status = model::EvidenceStatus::resolved}; }
+
+  model::EvidenceStatus status = model::EvidenceStatus::unknown;
+  std::string reason = {};  // unless it is resolved
+  std::vector<model::FlowYaml> alternatives = {};
+};
 
 // What is said of each leaf of a finding while the stages settle one after another. All outlive it.
 class Leaves {
@@ -34,6 +44,9 @@ class Leaves {
   [[nodiscard]] std::size_t questions() const { return log_->questions_asked() - questions_before_; }
 
   void leave_open(const std::string& leaf, model::EvidenceStatus status, std::string reason);
+
+  // Resolves the leaf or leaves it open, as was decided.
+  void settle(const std::string& leaf, const LeafVerdict& verdict, std::optional<std::size_t> trials = std::nullopt);
 
   // What is still unknown stays so, for this reason.
   void give_up_rest(const std::string& reason);

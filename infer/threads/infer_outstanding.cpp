@@ -6,10 +6,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "infer/asking/leaves.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
+#include "infer/threads/conclude_outstanding.hpp"
 #include "infer/threads/outstanding_fit.hpp"
 #include "infer/threads/questioner.hpp"
 #include "model/number_text.hpp"
@@ -29,8 +28,6 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::ConcurrentLoads;
-using model::EvidenceStatus;
-using model::OutstandingKind;
 
 constexpr std::array outstanding_leaves{"kind", "entries", "merges", "loads_per_warp"};
 
@@ -54,26 +51,6 @@ struct Source {
 struct Measured {
   std::vector<double> cycles;  // of each point
   double noise_deviation = 0;  // of one of them
-};
-
-// What tables that still stand agree on.
-struct Agreement {
-  std::set<OutstandingKind> kinds;
-  std::uint32_t fewest_entries = TableHypothesis::most;
-  std::uint32_t most_entries = 0;
-  std::set<std::uint32_t> merges;  // mshr
-
-  explicit Agreement(const std::vector<TableHypothesis>& tables) {
-    for (const TableHypothesis& table : tables) {
-      kinds.insert(table.kind);
-      fewest_entries = std::min(fewest_entries, table.fewest_entries);
-      most_entries = std::max(most_entries, table.most_entries);
-      if (table.kind == OutstandingKind::mshr) {
-        merges.insert(table.merges);
-      }
-    }
-  }
-  [[nodiscard]] bool on_entries() const { return kinds.size() == 1 && fewest_entries == most_entries; }
 };
 
 // All of one batch in random order, so that nothing that changes with time looks like a jump.
@@ -105,12 +82,6 @@ Source measure_source(Questioner asker, bool from_l2) {
   const std::vector<ConcurrentLoads> points(times, {.threads = 1, .from_l2 = from_l2, .runs = runs_of_sweep});
   return {.from_l2 = from_l2, .one_load_cycles = median(measure(asker, points).cycles)};
 }
-
-// How many loads a warp has outstanding before the next one takes a latency more.
-struct WarpStop {
-  std::uint32_t loads = 1;  // most_loads: no stop was seen
-  bool repeats = true;      // a multiple of them takes a multiple, whatever the number of threads
-};
 
 WarpStop find_stop_of_one_warp(Questioner asker, const Source& l2) {
   asker.device.inquire("one to eight loads by one, two and three threads",
@@ -174,26 +145,10 @@ Curve sweep(Questioner asker, const Source& source, std::uint32_t loads_per_thre
   return curve;
 }
 
-// Thread-latency plots, and the tables that all of them allow.
-struct Plots {
-  std::vector<Curve> curves;
-  std::vector<TableHypothesis> tables = all_tables();
-
-  [[nodiscard]] std::vector<const Curve*> knees() const {
-    std::vector<const Curve*> with_knee;
-    for (const Curve& curve : curves) {
-      if (curve.knee) {
-        with_knee.push_back(&curve);
-      }
-    }
-    return with_knee;
-  }
-};
-
-Plots sweep_l2(Questioner asker, const Source& l2, std::uint32_t usable_loads) {
+OutstandingPlots sweep_l2(Questioner asker, const Source& l2, std::uint32_t usable_loads) {
   asker.device.inquire("thread-latency plots of lines in L2, in random order",
                        "where a table is full, one load more takes two latencies");
-  Plots plots;
+  OutstandingPlots plots;
   for (std::uint32_t loads = 1; loads <= usable_loads; ++loads) {
     for (const std::uint32_t threads_per_line : patterns) {
       if (has_plot(loads, threads_per_line)) {
@@ -209,7 +164,7 @@ Plots sweep_l2(Questioner asker, const Source& l2, std::uint32_t usable_loads) {
   return plots;
 }
 
-void add_sweeps_beyond_l2(Questioner asker, std::uint32_t usable_loads, Plots& plots) {
+void add_sweeps_beyond_l2(Questioner asker, std::uint32_t usable_loads, OutstandingPlots& plots) {
   asker.device.inquire("thread-latency plots of lines that are not in L2",
                        "a longer latency keeps more loads under way");
   const std::size_t before = plots.tables.size();
@@ -257,7 +212,7 @@ void state_l2_saving(Questioner asker, std::uint32_t usable_loads, Leaves& leave
   }
 }
 
-void state_knees(const Plots& plots, Leaves& leaves) {
+void state_knees(const OutstandingPlots& plots, Leaves& leaves) {
   std::vector<model::KneeOfLoads> knees;
   for (const Curve* curve : plots.knees()) {
     const Knee& knee = *curve->knee;
@@ -271,111 +226,8 @@ void state_knees(const Plots& plots, Leaves& leaves) {
   leaves["kind"].details.knees = std::move(knees);
 }
 
-// What was certainly outstanding at once.
-struct Bounds {
-  std::uint32_t lines = 0;
-  std::uint32_t warp_loads = 0;
-};
-
-Bounds bounds_of(std::vector<Curve> curves) {
-  for (Curve& curve : curves) {
-    curve.knee.reset();
-  }
-  std::vector<TableHypothesis> widest{{.kind = OutstandingKind::mshr}, {.kind = OutstandingKind::prt}};
-  refute(widest, curves);
-  return {.lines = widest.front().fewest_entries, .warp_loads = widest.back().fewest_entries};
-}
-
-// Returns them in words.
-std::string state_bounds(const Plots& plots, Leaves& leaves) {
-  const auto [lines, warp_loads] = bounds_of(plots.curves);
-  auto& details = leaves["entries"].details;
-  details.lines_at_least = lines;
-  details.warp_loads_at_least = warp_loads;
-  return std::to_string(lines) + " lines and " + std::to_string(warp_loads) + " loads of warps at once";
-}
-
-// The stop of a warp is the scoreboard's only if the table of the SM holds more than that.
-void settle_loads_per_warp(const WarpStop& stop, const Plots& plots, Leaves& leaves, OutstandingFinding& finding) {
-  const Bounds bounds = bounds_of(plots.curves);
-  const std::uint32_t entries_at_least = !plots.knees().empty() && !plots.tables.empty()
-                                             ? Agreement(plots.tables).fewest_entries
-                                             : std::min(bounds.lines, bounds.warp_loads);
-  model::LeafEvidence& leaf = leaves["loads_per_warp"];
-  leaf.details.loads_per_warp_at_least = stop.loads;
-  if (stop.loads == most_loads) {
-    leaves.leave_open("loads_per_warp", EvidenceStatus::unknown,
-                      "eight loads of one warp are under way at once, and no more are asked for");
-  } else if (!stop.repeats) {
-    leaves.leave_open("loads_per_warp", EvidenceStatus::unknown,
-                      "one, two and three threads stop at different numbers of loads, or at no multiple of one");
-  } else if (entries_at_least <= stop.loads) {
-    leaves.leave_open("loads_per_warp", EvidenceStatus::ambiguous,
-                      "the warp may as well stop because the table of the SM is full");
-  } else {
-    leaf.details = {};
-    finding.outstanding.loads_per_warp = stop.loads;
-    leaves.resolve("loads_per_warp");
-  }
-}
-
-// True: every load fits, however many there are.
-bool settle_without_knee(const Plots& plots, Leaves& leaves, OutstandingFinding& finding) {
-  const std::string bounds = state_bounds(plots, leaves);
-  leaves.leave_open("entries", EvidenceStatus::unknown, "nothing fills: at least " + bounds + " were under way");
-  leaves.leave_open("merges", EvidenceStatus::unknown, "no table is seen to fill");
-  const bool all_fit = std::ranges::any_of(plots.curves, [](const Curve& curve) {
-    return curve.loads.loads_per_thread == most_loads && curve.loads.threads_per_line == 1 &&
-           fits_for_sure(curve.cycles.back(), curve.one_load_cycles);
-  });
-  if (all_fit) {
-    finding.outstanding.kind = OutstandingKind::no_limit_seen;
-    leaves.resolve("kind");
-    return true;
-  }
-  leaves.leave_open("kind", EvidenceStatus::unknown,
-                    "no plot jumps to two latencies: before a table of more than " + bounds +
-                        " could fill, the loads wait for something else, or there are no more of them");
-  return false;
-}
-
-// Of tables that stand; the ends where there are many.
-std::vector<std::string> entries_alternatives(const std::vector<TableHypothesis>& tables) {
-  constexpr std::uint32_t most_between = 8;
-  std::set<std::uint32_t> numbers;
-  for (const TableHypothesis& table : tables) {
-    const std::uint32_t range = table.most_entries - table.fewest_entries;
-    for (std::uint32_t more = 0; more <= range; more += range > most_between ? range : 1) {
-      numbers.insert(table.fewest_entries + more);
-    }
-  }
-  std::vector<std::string> texts;
-  std::ranges::transform(numbers, std::back_inserter(texts),
-                         [](std::uint32_t number) { return std::to_string(number); });
-  return texts;
-}
-
-void leave_open_without_table(const Plots& plots, Leaves& leaves) {
-  const std::string reason = "the knees do not fit one table of either kind";
-  leaves.leave_open("kind", EvidenceStatus::unknown, reason);
-  leaves.leave_open("entries", EvidenceStatus::unknown,
-                    reason + "; at least " + state_bounds(plots, leaves) + " were under way");
-  leaves.leave_open("merges", EvidenceStatus::unknown, reason);
-}
-
-void leave_open_with_alternatives(const std::string& reason, const std::vector<TableHypothesis>& tables,
-                                  Leaves& leaves) {
-  leaves.leave_open("kind", EvidenceStatus::ambiguous, reason);
-  for (const OutstandingKind kind : Agreement(tables).kinds) {
-    leaves["kind"].alternatives.emplace_back(to_string(kind));
-  }
-  leaves.leave_open("entries", EvidenceStatus::ambiguous, reason);
-  leaves["entries"].alternatives = entries_alternatives(tables);
-  leaves.leave_open("merges", EvidenceStatus::unknown, "the kind of table is not certain");
-}
-
 // Asks at the thread count inside a knee wherever the tables that stand differ on it.
-void look_between(Questioner asker, Plots& plots) {
+void look_between(Questioner asker, OutstandingPlots& plots) {
   for (Curve& curve : plots.curves) {
     if (!curve.knee || curve.knee->overflows - curve.knee->fits < 2) {
       continue;
@@ -444,30 +296,25 @@ std::vector<Trial> trials_of(const std::vector<TableHypothesis>& tables, bool fr
   return expected;
 }
 
-struct Verdict {
-  std::size_t passed = 0;
-  std::size_t failed = 0;
-};
-
-Verdict verdict_on(Questioner asker, const std::vector<Trial>& trials, const Source& source) {
+PredictedKnees look_at_predicted(Questioner asker, const std::vector<Trial>& trials, const Source& source) {
   std::vector<ConcurrentLoads> points;
   for (const Trial& trial : trials) {
     points.push_back(trial.fits);
     points.push_back(trial.overflows);
   }
-  Verdict verdict;
+  PredictedKnees knees;
   if (points.empty()) {
-    return verdict;
+    return knees;
   }
   const std::vector<double> cycles = measure(asker, points).cycles;
   for (std::size_t i = 0; i < cycles.size(); i += 2) {
     if (fits_for_sure(cycles[i + 1], source.one_load_cycles)) {
-      ++verdict.failed;
+      ++knees.failed;
     } else if (is_knee_between(cycles[i], cycles[i + 1], source.one_load_cycles)) {
-      ++verdict.passed;
+      ++knees.passed;
     }
   }
-  return verdict;
+  return knees;
 }
 
 // Loads of any kind that took no part: each of them must take as many latencies as a table says that stands.
@@ -494,25 +341,15 @@ void refute_by_random_loads(Questioner asker, const Source& l2, std::uint32_t us
   refute(tables, fresh);
 }
 
-// What loads that took no part say of the tables.
-struct Trials {
-  Verdict in_l2;
-  Verdict beyond_l2;
-  std::string refusal;  // of lines beyond L2, in the device's words
-
-  [[nodiscard]] std::size_t passed() const { return in_l2.passed + beyond_l2.passed; }
-  [[nodiscard]] std::size_t failed() const { return in_l2.failed + beyond_l2.failed; }
-};
-
-Trials hold_trials(Questioner asker, const Source& l2, std::uint32_t usable_loads, std::vector<TableHypothesis>& tables,
-                   Leaves& leaves) {
+OutstandingTrials hold_trials(Questioner asker, const Source& l2, std::uint32_t usable_loads,
+                              std::vector<TableHypothesis>& tables, Leaves& leaves) {
   asker.device.inquire("loads that took no part: where the knees must be, lines in L2 and not, and random ones",
                        "the table must predict them, and a cache of as many lines would not");
-  Trials trials;
-  trials.in_l2 = verdict_on(asker, trials_of(tables, true, usable_loads), l2);
+  OutstandingTrials trials;
+  trials.in_l2 = look_at_predicted(asker, trials_of(tables, true, usable_loads), l2);
   try {
     const Source beyond_l2 = measure_source(asker, false);
-    trials.beyond_l2 = verdict_on(asker, trials_of(tables, false, usable_loads), beyond_l2);
+    trials.beyond_l2 = look_at_predicted(asker, trials_of(tables, false, usable_loads), beyond_l2);
     leaves["kind"].details.one_load_cycles = {.from_l2 = std::round(l2.one_load_cycles),
                                               .beyond_l2 = std::round(beyond_l2.one_load_cycles)};
   } catch (const QuestionRefused& refused) {
@@ -525,92 +362,11 @@ Trials hold_trials(Questioner asker, const Source& l2, std::uint32_t usable_load
   return trials;
 }
 
-// Why what is left of the tables is not yet to be believed; empty: it is.
-std::string doubt_after(const Trials& trials, const std::vector<TableHypothesis>& tables) {
-  constexpr std::size_t fewest_trials = 3;
-  if (trials.failed() > 0 || tables.empty()) {
-    return "loads that took no part do not behave as the table predicts";
-  }
-  if (trials.passed() < fewest_trials) {
-    return "too few knees could be predicted and looked at: " + std::to_string(trials.passed());
-  }
-  if (trials.beyond_l2.passed == 0 && Agreement(tables).kinds.contains(OutstandingKind::mshr)) {
-    return "a cache of so many lines would look the same" +
-           (trials.refusal.empty() ? std::string(", and no knee was seen with lines that are not in L2")
-                                   : ", and the device refused lines that are not in L2: " + trials.refusal);
-  }
-  return {};
-}
-
-void settle_merges(const Agreement& agreement, const Plots& plots, Leaves& leaves, OutstandingFinding& finding) {
-  if (*agreement.kinds.begin() == OutstandingKind::prt) {
-    finding.evidence.leaves.erase("merges");  // an entry is a whole load of a warp
-    return;
-  }
-  const std::uint32_t fewest = *agreement.merges.begin();
-  if (agreement.merges.size() == 1 && fewest < model::warp_lanes) {
-    finding.outstanding.merges = fewest;
-    leaves.resolve("merges");
-    return;
-  }
-  if (!agreement.merges.contains(model::warp_lanes)) {
-    finding.outstanding.merges_at_least = fewest;
-    leaves.leave_open("merges", EvidenceStatus::ambiguous, "several numbers explain all knees");
-    for (const std::uint32_t merges : agreement.merges) {
-      leaves["merges"].alternatives.push_back(std::to_string(merges));
-    }
-    return;
-  }
-  std::uint32_t seen = 1;
-  for (const Curve* curve : plots.knees()) {
-    if (curve->loads.threads_per_line <= fewest) {
-      seen = std::max(seen, curve->loads.threads_per_line);
-    }
-  }
-  finding.outstanding.merges_at_least = seen;
-  leaves.leave_open("merges", EvidenceStatus::unknown,
-                    seen == model::warp_lanes
-                        ? "all threads of a warp share an entry, and no more than those load one line"
-                        : "with more than " + std::to_string(seen) +
-                              " threads on a line no knee is seen: the loads wait for something else, or there are "
-                              "too few of them");
-}
-
-void settle_agreement(const Plots& plots, Leaves& leaves, OutstandingFinding& finding) {
-  const Agreement agreement(plots.tables);
-  const std::string several = "several tables explain all knees";
-  if (agreement.kinds.size() > 1) {
-    leave_open_with_alternatives(several, plots.tables, leaves);
-    return;
-  }
-  finding.outstanding.kind = *agreement.kinds.begin();
-  leaves.resolve("kind");
-  if (agreement.on_entries()) {
-    finding.outstanding.entries = agreement.fewest_entries;
-    leaves.resolve("entries");
-  } else {
-    leaves.leave_open("entries", EvidenceStatus::ambiguous, several);
-    leaves["entries"].alternatives = entries_alternatives(plots.tables);
-  }
-  settle_merges(agreement, plots, leaves, finding);
-}
-
-// Returns how many trials might have refuted the table.
-std::size_t settle_table(Questioner asker, const Source& l2, std::uint32_t usable_loads, Plots& plots, Leaves& leaves,
-                         OutstandingFinding& finding) {
-  std::set<std::uint32_t> places;
-  for (const Curve* curve : plots.knees()) {
-    places.insert(curve->knee->fits);
-  }
-  if (plots.tables.empty()) {
-    leave_open_without_table(plots, leaves);
-    return 0;
-  }
-  if (places.size() < 2) {
-    leave_open_with_alternatives(
-        "all knees are at one number of threads, which need not be a table; more loads per warp would tell",
-        plots.tables, leaves);
-    return 0;
+// Narrows the tables down and holds trials where that is worth it; none: it is not.
+std::optional<OutstandingTrials> try_tables(Questioner asker, const Source& l2, std::uint32_t usable_loads,
+                                            OutstandingPlots& plots, Leaves& leaves) {
+  if (!are_worth_trials(plots)) {
+    return std::nullopt;
   }
   asker.device.inquire("knees between two numbers of threads that were asked",
                        "they tell the tables apart that are left");
@@ -619,17 +375,36 @@ std::size_t settle_table(Questioner asker, const Source& l2, std::uint32_t usabl
   look_between(asker, plots);
   asker.device.learned(std::to_string(asker.device.questions_asked() - questions_before) + " looked at", before,
                        plots.tables.size());
-  if (plots.tables.empty()) {
-    leave_open_without_table(plots, leaves);
-    return 0;
-  }
-  const Trials trials = hold_trials(asker, l2, usable_loads, plots.tables, leaves);
-  if (const std::string doubt = doubt_after(trials, plots.tables); !doubt.empty()) {
-    leave_open_with_alternatives(doubt, plots.tables, leaves);
+  return plots.tables.empty() ? std::nullopt
+                              : std::optional(hold_trials(asker, l2, usable_loads, plots.tables, leaves));
+}
+
+void settle_loads_per_warp(const WarpStop& stop, const LeafVerdict& verdict, Leaves& leaves,
+                           OutstandingFinding& finding) {
+  leaves.settle("loads_per_warp", verdict);
+  if (verdict.status == model::EvidenceStatus::resolved) {
+    finding.outstanding.loads_per_warp = stop.loads;
   } else {
-    settle_agreement(plots, leaves, finding);
+    leaves["loads_per_warp"].details.loads_per_warp_at_least = stop.loads;
   }
-  return trials.passed();
+}
+
+void settle_table(const OutstandingVerdict& verdict, Leaves& leaves, OutstandingFinding& finding) {
+  const auto loads_per_warp = finding.outstanding.loads_per_warp;
+  finding.outstanding = verdict.outstanding;
+  finding.outstanding.loads_per_warp = loads_per_warp;
+  leaves.settle("kind", verdict.kind);
+  leaves.settle("entries", verdict.entries);
+  if (verdict.merges) {
+    leaves.settle("merges", *verdict.merges);
+  } else {
+    finding.evidence.leaves.erase("merges");
+  }
+  if (verdict.at_least) {
+    auto& details = leaves["entries"].details;
+    details.lines_at_least = verdict.at_least->lines;
+    details.warp_loads_at_least = verdict.at_least->warp_loads;
+  }
 }
 
 // `trials`: becomes how many of them might have refuted what was resolved, also where the asking ends before the
@@ -640,19 +415,21 @@ void go_through_stages(Questioner asker, Leaves& leaves, OutstandingFinding& fin
   const Source l2 = measure_source(asker, true);
   const WarpStop stop = find_stop_of_one_warp(asker, l2);
   device.report("thread-latency plots", 0.1);
-  Plots plots = sweep_l2(asker, l2, stop.loads);
-  if (!Agreement(plots.tables).on_entries() || plots.knees().empty()) {
+  OutstandingPlots plots = sweep_l2(asker, l2, stop.loads);
+  if (!TableAgreement(plots.tables).on_entries() || plots.knees().empty()) {
     device.report("thread-latency plots of lines beyond L2", 0.4);
     add_sweeps_beyond_l2(asker, stop.loads, plots);
   }
-  settle_loads_per_warp(stop, plots, leaves, finding);
+  settle_loads_per_warp(stop, conclude_loads_per_warp(stop, plots), leaves, finding);
   state_knees(plots, leaves);
-  if (plots.knees().empty()) {
-    trials = settle_without_knee(plots, leaves, finding) ? plots.curves.size() : 0;
-  } else {
+  std::optional<OutstandingTrials> held;
+  if (!plots.knees().empty()) {
     device.report("knees that are predicted", 0.8);
-    trials = settle_table(asker, l2, stop.loads, plots, leaves, finding);
+    held = try_tables(asker, l2, stop.loads, plots, leaves);
   }
+  const OutstandingVerdict verdict = conclude_outstanding(plots, held);
+  settle_table(verdict, leaves, finding);
+  trials = verdict.trials;
   device.report("loads from L2 and from beyond", 0.95);
   state_l2_saving(asker, stop.loads, leaves);
   device.report("done", 1.0);

@@ -159,4 +159,15 @@ void refute(std::vector<TableHypothesis>& tables, std::span<const Curve> curves)
   std::erase_if(tables, [](const TableHypothesis& table) { return !table.stands(); });
 }
 
+TableAgreement::TableAgreement(const std::vector<TableHypothesis>& tables) {
+  for (const TableHypothesis& table : tables) {
+    kinds.insert(table.kind);
+    fewest_entries = std::min(fewest_entries, table.fewest_entries);
+    most_entries = std::max(most_entries, table.most_entries);
+    if (table.kind == OutstandingKind::mshr) {
+      merges.insert(table.merges);
+    }
+  }
+}
+
 }  // namespace gpuinfer::infer

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -71,5 +72,16 @@ struct TableHypothesis {
 
 // Narrows the entries down to what every point of every curve allows.
 void refute(std::vector<TableHypothesis>& tables, std::span<const Curve> curves);
+
+// What tables that stand agree on.
+struct TableAgreement {
+  explicit TableAgreement(const std::vector<TableHypothesis>& tables);
+  [[nodiscard]] bool on_entries() const { return kinds.size() == 1 && fewest_entries == most_entries; }
+
+  std::set<model::OutstandingKind> kinds;
+  std::uint32_t fewest_entries = TableHypothesis::most;
+  std::uint32_t most_entries = 0;
+  std::set<std::uint32_t> merges;  // mshr
+};
 
 }  // namespace gpuinfer::infer

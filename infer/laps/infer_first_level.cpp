@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -16,22 +15,17 @@
 
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
-#include "infer/asking/statistics.hpp"
 #include "infer/asking/written_leaf.hpp"
 #include "infer/cache/infer_cache.hpp"
 #include "infer/cache/latency_levels.hpp"
+#include "infer/laps/conclude_first_level.hpp"
 #include "infer/laps/lap_meter.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
-using model::EvidenceStatus;
-
 constexpr std::uint64_t lines_of_page = page_bytes / line_bytes;
-
-// How much those may differ that come from the next level.
-constexpr double next_tolerance = 0.06;
 
 // Numbers of lines or pages.
 using Units = std::vector<std::uint64_t>;
@@ -58,22 +52,11 @@ struct Unit {
 constexpr Unit page{.name = "pages", .bytes = page_bytes, .most = 256, .tolerance = 0.03};
 constexpr Unit line{.name = "lines", .bytes = line_bytes, .most = 2048, .tolerance = 0.01};
 
-// S sets of W ways, chosen by the lowest bits of the number of the unit.
-struct Sets {
-  std::uint64_t sets = 1;
-  std::uint64_t ways = 0;
-
-  [[nodiscard]] std::uint64_t units() const { return sets * ways; }
-  // How many units at such a distance, a power of two, fit.
-  [[nodiscard]] std::uint64_t fitting(std::uint64_t distance) const {
-    return std::max<std::uint64_t>(1, sets / distance) * ways;
-  }
-};
-
 class FirstLevelInference {
  public:
   FirstLevelInference(model::Answerer& device, const std::string& target, const Unit& unit, const Settings& settings)
-      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names), unit_(unit) {}
+      : device_(device, target, settings), meter_(device_), leaves_(device_, finding_, cache_leaf_names),
+        unit_(unit), seen_{.units = unit.name, .unit_bytes = unit.bytes, .buffer_bytes = device_.buffer().bytes} {}
 
   CacheFinding run() {
     static_cast<void>(leaves_.go_through([this] { find_all(); }));
@@ -82,30 +65,55 @@ class FirstLevelInference {
   }
 
  private:
-  struct Fit {
-    std::uint64_t distance = 1;
-    std::size_t units = 0;
-  };
-
   void find_all() {
     device_.report("a load of what fits anywhere", 0.0);
-    if (!find_hit()) {
+    find_hits();
+    if (settles()) {
       return;
     }
-    const auto fits = find_fits();
-    if (fits.empty()) {
+    find_fits();
+    if (seen_.fits) {
+      device_.report(std::string(unit_.name) + " chosen at random", 0.7);
+    }
+    if (settles()) {
       return;
     }
-    const auto sets = sets_of(fits);
-    device_.report(std::string(unit_.name) + " chosen at random", 0.7);
-    if (!sets || !is_confirmed(*sets) || !is_whole(*sets)) {
+    const LowBitSets sets = *sets_of_fits(*seen_.fits);
+    count_fillings(sets);
+    if (settles()) {
       return;
     }
-    settle(*sets);
+    look_at_other_places(sets);
+    if (!settles() || !finding_.cache.ways) {
+      return;
+    }
     device_.report("latency of what does not fit", 0.9);
-    find_miss(sets->units());
+    find_misses(sets.units());
     leaves_.give_up_rest("averages over laps do not tell");
     device_.report("done", 1.0);
+  }
+
+  // Where what was seen is all that laps can tell of sets, says so of the leaves. False: it is not.
+  bool settles() {
+    const auto verdict = conclude_first_level(seen_);
+    if (!verdict) {
+      return false;
+    }
+    if (verdict->cache) {
+      constexpr std::array settled{"capacity_bytes", "onset_bytes", "line_bytes", "ways", "index"};
+      finding_.cache = *verdict->cache;
+      leaves_.resolve(settled, leaves_.questions());
+      return true;
+    }
+    leaves_.give_up_rest(verdict->reason);
+    if (verdict->capacity_bytes) {
+      leaves_.settle("capacity_bytes",
+                     {.status = model::EvidenceStatus::ambiguous,
+                      .reason = verdict->reason,
+                      .alternatives = {written_leaf("capacity_bytes", &model::CacheDescription::capacity_bytes,
+                                                    verdict->capacity_bytes)}});
+    }
+    return true;
   }
 
   [[nodiscard]] bool counts_pages() const { return unit_.bytes == page_bytes; }
@@ -136,7 +144,7 @@ class FirstLevelInference {
     return least;
   }
 
-  bool find_hit() {
+  void find_hits() {
     device_.inquire(std::string("laps over 2, 4 and 8 neighbouring ") + unit_.name, "these fit anywhere");
     constexpr std::size_t most_rounds = 50;
     std::array<double, 3> least{};
@@ -152,19 +160,8 @@ class FirstLevelInference {
         break;
       }
     }
-    const bool is_level = is_quick(*high);
-    device_.learned(is_level ? "a load takes " + text_of(hit_cycles_) + " cycles" : "they differ");
-    if (!is_level) {
-      leaves_.give_up_rest("loads of 2, 4 and 8 " + std::string(unit_.name) + " take different times, " +
-                           text_of(*low) + " to " + text_of(*high) + " cycles: the CPU is too busy");
-    }
-    return is_level;
-  }
-
-  static std::string text_of(double cycles) {
-    std::string text = std::to_string(rounded(cycles));
-    text.erase(text.find_last_not_of('0') + 1);
-    return text;
+    seen_.hits = {.least_cycles = *low, .most_cycles = *high, .are_alike = is_quick(*high)};
+    device_.learned(seen_.hits->are_alike ? "a load takes " + cycles_text(hit_cycles_) + " cycles" : "they differ");
   }
 
   bool fits(const AccessSequence& lap) {
@@ -221,10 +218,10 @@ class FirstLevelInference {
     return again == wanted ? std::optional(fitting) : std::nullopt;
   }
 
-  // For distances of 1, 2, 4, ... units, as far as the buffer reaches. Empty where that is not known.
-  std::vector<Fit> find_fits() {
+  // For distances of 1, 2, 4, ... units, as far as the buffer reaches.
+  void find_fits() {
     constexpr std::uint64_t longest_distance = 128;
-    std::vector<Fit> found;
+    std::vector<UnitFit> found;
     for (std::uint64_t distance = 1; distance <= longest_distance; distance *= 2) {
       if (!found.empty() && found.back().units >= most_units(distance)) {
         break;
@@ -237,80 +234,51 @@ class FirstLevelInference {
       const auto most = search ? climb(*search, distance) : std::nullopt;
       if (!search || most == most_units(distance)) {
         device_.learned("all that can be asked fit");
-        leaves_.give_up_rest("all of " + std::to_string(most_units(distance)) + " " + distant + ", fit");
-        return {};
+        seen_.no_end = {.distance = distance, .all_units = most_units(distance)};
+        return;
       }
       if (!most) {
         device_.learned("different numbers each time");
-        leaves_.give_up_rest("how many " + distant + ", fit did not come up again: the CPU is too busy");
-        return {};
+        seen_.no_end = {.distance = distance};
+        return;
       }
       device_.learned(std::to_string(*most) + " fit");
       found.push_back({.distance = distance, .units = *most});
     }
-    return found;
-  }
-
-  // At the longest distances all units go to one set.
-  static std::optional<Sets> explanation_of(const std::vector<Fit>& fits) {
-    const std::uint64_t ways = fits.back().units;
-    const Sets sets{.sets = fits.front().units / ways, .ways = ways};
-    const bool holds =
-        sets.units() == fits.front().units && std::has_single_bit(sets.sets) && sets.sets < fits.back().distance &&
-        std::all_of(fits.begin(), fits.end(), [&](const Fit& fit) { return sets.fitting(fit.distance) == fit.units; });
-    return holds ? std::optional(sets) : std::nullopt;
+    climb_again(found);
+    seen_.fits = std::move(found);
   }
 
   // What no sets explain may be a number that is too small, so each is tried once more from there on.
-  std::optional<Sets> sets_of(std::vector<Fit> fits) {
+  void climb_again(std::vector<UnitFit>& fits) {
     constexpr int attempts = 4;
-    std::optional<Sets> sets = explanation_of(fits);
-    for (int attempt = 0; attempt < attempts && !sets; ++attempt) {
-      for (Fit& fit : fits) {
+    for (int attempt = 0; attempt < attempts && !sets_of_fits(fits); ++attempt) {
+      for (UnitFit& fit : fits) {
         fit.units = climb(fit.units, fit.distance).value_or(fit.units);
       }
-      sets = explanation_of(fits);
     }
-    if (!sets) {
-      std::string numbers;
-      for (const Fit& fit : fits) {
-        numbers += (numbers.empty() ? "" : ", ") + std::to_string(fit.units);
-      }
-      leave_open("of " + std::string(unit_.name) + " 1, 2, 4, ... apart " + numbers +
-                     " fit, which no sets by the lowest bits explain",
-                 fits.front().units);
-    }
-    return sets;
   }
 
-  // Units from everywhere that fill all sets must fit so often that one more would have been seen to fit, too.
-  bool is_confirmed(const Sets& sets) {
+  // Of units from everywhere.
+  void count_fillings(const LowBitSets& sets) {
     constexpr std::size_t draws = 60;
-    constexpr std::size_t fewest = 12;
     device_.inquire(std::string(unit_.name) + " from everywhere that just fill all sets, and one more",
                     "what lies in a row, or at one distance, may share what strangers do not");
-    std::size_t full_that_fitted = 0;
-    std::size_t surplus_that_fitted = 0;
+    FirstLevelSeen::Fillings fillings{.draws = draws};
     for (std::size_t draw = 0; draw < draws; ++draw) {
       const Units units = drawn(sets);
       AccessSequence lap = lap_over(units);
-      surplus_that_fitted += fits(lap) ? 1U : 0U;
+      fillings.surplus_that_fitted += fits(lap) ? 1U : 0U;
       lap.pop_back();
-      full_that_fitted += fits(lap) ? 1U : 0U;
+      fillings.full_that_fitted += fits(lap) ? 1U : 0U;
     }
-    const std::string seen = std::to_string(full_that_fitted) + " of " + std::to_string(draws) +
-                             " fillings fit, and with one more of them " + std::to_string(surplus_that_fitted);
-    device_.learned(seen);
-    const bool is_sure = full_that_fitted >= fewest && surplus_that_fitted == 0;
-    if (!is_sure) {
-      leave_open("of " + std::string(unit_.name) + " from everywhere " + seen, sets.units());
-    }
-    return is_sure;
+    device_.learned(fillings.text());
+    seen_.fillings = fillings;
   }
 
   // No unit is really several smaller ones: of two lines of a page the second one needs no room of its own; a line that
   // is one too many in its set is so wherever it is touched.
-  bool is_whole(const Sets& sets) {
+  void look_at_other_places(const LowBitSets& sets) {
     device_.inquire(std::string("other places in the same ") + unit_.name, "they may be made of smaller ones");
     const Units units = drawn(sets);
     bool is_whole = true;
@@ -330,14 +298,11 @@ class FirstLevelInference {
       }
     }
     device_.learned(is_whole ? "they are not" : "they may be");
-    if (!is_whole) {
-      leave_open("different places in the same " + std::string(unit_.name) + " do not behave alike", sets.units());
-    }
-    return is_whole;
+    seen_.is_whole = is_whole;
   }
 
   // As many units of each set as it has ways, and one more.
-  Units drawn(const Sets& sets) {
+  Units drawn(const LowBitSets& sets) {
     Units all = at_distance(device_.buffer().bytes / unit_.bytes, 1);
     meter_.random().shuffle(all);
     Units units;
@@ -356,42 +321,8 @@ class FirstLevelInference {
     return units;
   }
 
-  void settle(const Sets& sets) {
-    model::CacheDescription& cache = finding_.cache;
-    cache.line_bytes = unit_.bytes;
-    cache.capacity_bytes = sets.units() * unit_.bytes;
-    cache.onset_bytes = cache.capacity_bytes;
-    cache.ways.emplace(sets.sets, static_cast<std::uint32_t>(sets.ways));
-    cache.index = index_of(sets);
-    cache.exercised_bits.emplace();
-    for (auto bit = static_cast<unsigned>(std::countr_zero(unit_.bytes)); device_.buffer().bytes >> bit > 1; ++bit) {
-      cache.exercised_bits->push_back(bit);
-    }
-    constexpr std::array settled{"capacity_bytes", "onset_bytes", "line_bytes", "ways", "index"};
-    leaves_.resolve(settled, leaves_.questions());
-  }
-
-  [[nodiscard]] model::IndexFunction index_of(const Sets& sets) const {
-    if (sets.sets == 1) {
-      return model::ModuloIndex{.granule_bytes = unit_.bytes, .sets_count = 1};
-    }
-    model::BitsIndex index;
-    for (int bit = std::countr_zero(unit_.bytes); bit < std::countr_zero(unit_.bytes * sets.sets); ++bit) {
-      index.bits.push_back(static_cast<unsigned>(bit));
-    }
-    return index;
-  }
-
-  void leave_open(const std::string& reason, std::size_t units) {
-    leaves_.give_up_rest(reason);
-    leaves_["capacity_bytes"].alternatives = {
-        written_leaf("capacity_bytes", &model::CacheDescription::capacity_bytes, units * unit_.bytes)};
-    leaves_.leave_open("capacity_bytes", EvidenceStatus::ambiguous, reason);
-  }
-
   // From twice to four times as many units as fit, all of which come from the next level.
-  void find_miss(std::uint64_t fitting) {
-    constexpr std::size_t wanted = 3;
+  void find_misses(std::uint64_t fitting) {
     device_.inquire(std::string("laps over more ") + unit_.name + " than fit",
                     "what is not there comes from the next level");
     std::vector<double> least;
@@ -399,15 +330,9 @@ class FirstLevelInference {
          units += std::max<std::uint64_t>(1, fitting / 4)) {
       least.push_back(least_cycles(at_distance(units, 1)));
     }
-    LatencyLevels levels{.cycles = model::LatencyCycles{.hit = rounded(hit_cycles_), .miss = {}},
-                         .reason = "what does not fit does not always take the same time"};
-    if (least.size() >= wanted) {
-      const auto [low, high] = std::minmax_element(least.begin(), least.end());
-      if (*high <= (1 + next_tolerance) * *low) {
-        levels.cycles->miss = rounded(median(least));
-      }
-    }
-    device_.learned(levels.cycles->miss ? "a load takes " + text_of(*levels.cycles->miss) + " cycles" : levels.reason);
+    const LatencyLevels levels = conclude_latency(hit_cycles_, least);
+    device_.learned(levels.cycles->miss ? "a load takes " + cycles_text(*levels.cycles->miss) + " cycles"
+                                        : levels.reason);
     finding_.cache.latency_cycles = *levels.cycles;
     settle_latency(leaves_, levels);
   }
@@ -417,66 +342,9 @@ class FirstLevelInference {
   CacheFinding finding_;
   Leaves leaves_;
   Unit unit_;
+  FirstLevelSeen seen_;
   double hit_cycles_ = 0;
 };
-
-// The values that both tell and that differ become alternatives of each other.
-template <class Value>
-void reconcile(const char* leaf, CacheFinding& laps, const CacheFinding& singles,
-               std::optional<Value> model::CacheDescription::*member) {
-  std::optional<Value>& by_laps = laps.cache.*member;
-  const std::optional<Value>& by_singles = singles.cache.*member;
-  if (by_laps && by_singles && *by_laps != *by_singles) {
-    model::LeafEvidence& evidence = laps.evidence.leaves[leaf] = {};
-    evidence.status = EvidenceStatus::ambiguous;
-    evidence.alternatives = {written_leaf(leaf, member, by_laps), written_leaf(leaf, member, by_singles)};
-    evidence.reason = "laps and single loads contradict each other";
-    by_laps.reset();
-  }
-}
-
-// What single loads tell besides; the policy only with the sets for which it was proven.
-void add(const CacheFinding& singles, CacheFinding& laps) {
-  const bool laps_know = laps.cache.ways.has_value();
-  const bool is_same_cache =
-      laps_know && laps.cache.ways == singles.cache.ways && laps.cache.line_bytes == singles.cache.line_bytes;
-  if (laps_know) {
-    reconcile("capacity_bytes", laps, singles, &model::CacheDescription::capacity_bytes);
-    reconcile("onset_bytes", laps, singles, &model::CacheDescription::onset_bytes);
-    reconcile("line_bytes", laps, singles, &model::CacheDescription::line_bytes);
-    reconcile("ways", laps, singles, &model::CacheDescription::ways);
-    const auto take = [&](const char* leaf) { laps.evidence.leaves[leaf] = singles.evidence.leaves.at(leaf); };
-    laps.cache.sector_bytes = singles.cache.sector_bytes;
-    take("sector_bytes");
-    if (is_same_cache || !singles.cache.replacement) {
-      laps.cache.replacement = singles.cache.replacement;
-      take("replacement");
-    }
-    laps.evidence.prediction = is_same_cache ? singles.evidence.prediction : std::nullopt;
-  } else {
-    laps.cache = singles.cache;
-    for (const auto& [leaf, evidence] : singles.evidence.leaves) {
-      model::LeafEvidence& of_laps = laps.evidence.leaves[leaf];
-      if (evidence.status == EvidenceStatus::resolved || of_laps.status == EvidenceStatus::unknown) {
-        of_laps = evidence;
-      }
-    }
-    // Single loads do not see that something slows down all of them.
-    if (singles.cache.latency_cycles.hit) {
-      laps.cache.latency_cycles = {};
-      laps.evidence.leaves["latency_cycles"] = {};
-      laps.evidence.leaves["latency_cycles"].reason =
-          "single loads were told from each other, but laps did not say "
-          "whether anything slowed them down";
-    }
-    laps.evidence.prediction = singles.evidence.prediction;
-    laps.warnings = singles.warnings;
-  }
-  laps.evidence.inquiries.insert(laps.evidence.inquiries.end(), singles.evidence.inquiries.begin(),
-                                 singles.evidence.inquiries.end());
-  laps.questions += singles.questions;
-  laps.accesses += singles.accesses;
-}
 
 }  // namespace
 
@@ -511,7 +379,7 @@ CacheFinding infer_first_cache(model::Answerer& device, const std::string& targe
     settings.on_progress(progress);
   };
   const CacheFinding singles = infer_cache(device, target, limited);
-  add(singles, finding);
+  add_single_loads(singles, finding);
   const bool is_over = settings.stop_requested() || is_past(settings.deadline);
   finding.ended_early = singles.ended_early && (settings.budget_accesses || is_over);
   return finding;

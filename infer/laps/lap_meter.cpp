@@ -27,4 +27,12 @@ double rounded(double cycles) {
   return std::round(hundredths * cycles) / hundredths;
 }
 
+std::string cycles_text(double cycles) {
+  std::string text = std::to_string(rounded(cycles));
+  text.erase(text.find_last_not_of('0') + 1);
+  return text;
+}
+
+std::string kilobytes(std::uint64_t bytes) { return std::to_string(bytes / 1024) + " KB"; }
+
 }  // namespace gpuinfer::infer

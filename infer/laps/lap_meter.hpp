@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "infer/asking/asker.hpp"
 #include "infer/asking/stream.hpp"
@@ -37,5 +38,8 @@ class LapMeter {
 
 // To a hundredth of a cycle: shorter than what a clock with coarse ticks makes of a stretch.
 [[nodiscard]] double rounded(double cycles);
+
+[[nodiscard]] std::string cycles_text(double cycles);  // rounded
+[[nodiscard]] std::string kilobytes(std::uint64_t bytes);
 
 }  // namespace gpuinfer::infer

@@ -106,36 +106,5 @@ TEST(InferLevel, ALevelThatNeverComesUpAgainStaysOpen) {
   EXPECT_NE(finding.evidence.leaves.at("latency_cycles").status, EvidenceStatus::resolved);
 }
 
-std::vector<LapPoint> curve_of(const std::vector<double>& cycles) {
-  std::vector<LapPoint> curve;
-  for (std::size_t i = 0; i < cycles.size(); ++i) {
-    curve.push_back({.array_bytes = 8192 * (i + 1), .cycles = {cycles[i] + 3, cycles[i]}});
-  }
-  return curve;
-}
-
-TEST(Plateaus, AreRunsOfTheQuickestPasses) {
-  const auto found = plateaus(curve_of({3, 3, 3.1, 3, 5, 9.8, 10, 10, 10.2, 10, 14, 22, 29.5, 30, 30, 30, 31}));
-  ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0].first, 0U);
-  EXPECT_EQ(found[0].last, 3U);
-  EXPECT_EQ(found[1].first, 5U);
-  EXPECT_EQ(found[1].last, 9U);
-  EXPECT_DOUBLE_EQ(found[1].cycles, 10);
-  EXPECT_EQ(found[2].last, 16U);
-}
-
-TEST(Plateaus, SlowRisesAndShortRunsAreNone) {
-  EXPECT_TRUE(plateaus(curve_of({1, 1.1, 1.2, 1.32, 1.45, 1.6, 1.76, 1.9, 2.1})).empty());
-  EXPECT_TRUE(plateaus(curve_of({1, 1, 1, 2, 2, 2, 4, 4, 4})).empty());
-}
-
-TEST(Plateaus, AStepTooSmallForAnotherLevelIsPartOfIt) {
-  const auto found = plateaus(curve_of({10, 10, 10, 10, 13, 13, 13, 13}));
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].last, 7U);
-  EXPECT_DOUBLE_EQ(found[0].cycles, 10);
-}
-
 }  // namespace
 }  // namespace gpuinfer::infer

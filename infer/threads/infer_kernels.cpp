@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
+#include "infer/threads/conclude_kernel.hpp"
 #include "model/bandwidth.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
@@ -32,9 +31,6 @@ using model::KernelRun;
 using model::KernelTraffic;
 using model::percent_text;
 using model::rounded;
-
-constexpr double same_measurement = 0.05;  // what two measurements may differ by
-constexpr double same_share = 0.10;        // what a share may depend on an assumption by
 
 // One kernel in one variant, with the name of its leaf.
 struct Row {
@@ -90,12 +86,6 @@ model::DeviceDescription with_caches_times(const model::DeviceDescription& devic
   return other;
 }
 
-using Shares = std::map<std::string, double>;  // by level
-
-std::string dominant_of(const Shares& shares) {
-  return std::ranges::max_element(shares, {}, [](const auto& share) { return share.second; })->first;
-}
-
 // Who asks, what is known of the device, and what is written.
 struct Asked {
   Asker& device;
@@ -134,15 +124,15 @@ model::Timing time_of(const Asked& asked, const KernelRun& run) {
   return timing;
 }
 
-Shares shares_of(const Asked& asked, const KernelTraffic& traffic, double seconds) {
-  Shares shares;
+LevelShares shares_of(const Asked& asked, const KernelTraffic& traffic, double seconds) {
+  LevelShares shares;
   for (const auto& [level, bytes] : traffic.by_level()) {
     shares[level] = static_cast<double>(bytes) / seconds / model::peak_of(asked.known.bandwidth, level).value_or(1);
   }
   return shares;
 }
 
-void describe(model::LeafEvidence& leaf, const KernelTraffic& traffic, const Shares& shares,
+void describe(model::LeafEvidence& leaf, const KernelTraffic& traffic, const LevelShares& shares,
               const model::Timing& timing, const model::Timing& again) {
   constexpr int digits = 3;
   model::EvidenceDetails& details = leaf.details;
@@ -197,81 +187,34 @@ std::optional<KernelTraffic> counted(const Asked& asked, const Row& row, const K
   return traffic;
 }
 
-// `otherwise`: with caches that hold less or more.
-void tell_of_wrong_peaks(const Asked& asked, const Row& row, const Shares& shares,
-                         const std::vector<Shares>& otherwise) {
-  std::string reason;
-  for (const auto& [level, share] : shares) {
-    if (share <= 1 + same_measurement) {
-      continue;
-    }
-    const WrongPeak peak{.kernel = row.name,
-                         .level = level,
-                         .share = share,
-                         .peak_bytes_per_second = model::peak_of(asked.known.bandwidth, level).value_or(0),
-                         .is_sure = std::ranges::all_of(otherwise, [&level = level](const Shares& other) {
-                           return other.at(level) > 1 + same_measurement;
-                         })};
-    asked.finding.warnings.emplace_back(peak);
-    reason += (reason.empty() ? "" : "; ") + observed(peak);
-  }
-  asked.leaves.leave_open(row.name, EvidenceStatus::ambiguous, reason);
-  asked.leaves[row.name].decided_by = "streams that give more than this kernel";
-}
-
-void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, const Shares& shares, double seconds,
+// `again`: seconds of a second round.
+void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, const LevelShares& shares, double seconds,
             double again) {
-  const std::string dominant = dominant_of(shares);
-  const double share = shares.at(dominant);
+  KernelSeen seen{.kernel = row.name, .shares = shares, .seconds = seconds, .seconds_again = again};
+  for (const auto& [level, share] : shares) {
+    seen.peaks_bytes_per_second[level] = model::peak_of(asked.known.bandwidth, level).value_or(0);
+  }
   model::LeafEvidence& leaf = asked.leaves[row.name];
-  const auto leave_ambiguous = [&](const std::string& reason) {
-    asked.leaves.leave_open(row.name, EvidenceStatus::ambiguous, reason);
-  };
-  const auto alternative = [](const Shares& of) {
-    const std::string level = dominant_of(of);
-    return "{dominant: " + level + ", share: " + model::to_text(rounded(of.at(level), 3)) + "}";
-  };
-  leaf.alternatives = {alternative(shares)};
-  std::vector<Shares> otherwise;
+  leaf.alternatives = {dominant_text(shares)};
   if (!traffic.assuming.empty()) {
     for (const model::DeviceDescription* other : {&asked.half, &asked.twice}) {
-      otherwise.push_back(shares_of(asked, traffic_of(*other, asked, row), seconds));
+      seen.otherwise.push_back(shares_of(asked, traffic_of(*other, asked, row), seconds));
     }
   }
-  if (share > 1 + same_measurement) {
-    tell_of_wrong_peaks(asked, row, shares, otherwise);
-    return;
+  const KernelVerdict verdict = conclude_kernel(seen);
+  auto& warnings = asked.finding.warnings;
+  warnings.insert(warnings.end(), verdict.warnings.begin(), verdict.warnings.end());
+  asked.leaves.settle(row.name, verdict.row);
+  leaf.alternatives = verdict.row.alternatives;
+  leaf.decided_by = verdict.decided_by;
+  if (verdict.row.status == EvidenceStatus::resolved) {
+    const std::string dominant = dominant_of(shares);
+    asked.finding.kernels[row.name] = {.size = row.run.size,
+                                       .seconds = rounded(seconds),
+                                       .level_bytes = traffic.by_level(),
+                                       .dominant = dominant,
+                                       .share = rounded(shares.at(dominant))};
   }
-  if (const double difference = std::abs(again / seconds - 1); difference > same_measurement) {
-    leave_ambiguous("two rounds of the same kernel differ by " + percent_text(difference));
-    return;
-  }
-  for (const Shares& other : otherwise) {
-    if (dominant_of(other) != dominant || std::abs(other.at(dominant) / share - 1) > same_share) {
-      leaf.alternatives.push_back(alternative(other));
-    }
-  }
-  if (leaf.alternatives.size() > 1) {
-    leave_ambiguous(
-        "it depends on how the caches choose what to replace, which is not known: with half or twice as "
-        "much in them it is another level or share");
-    leaf.decided_by = "the sets and the replacement of the caches";
-    return;
-  }
-  for (const auto& [level, other] : shares) {
-    if (level != dominant && other > (1 - same_measurement) * share) {
-      leave_ambiguous(dominant + " and " + level + " are as close to their peaks as each other");
-      leaf.alternatives.push_back("{dominant: " + level + ", share: " + model::to_text(rounded(other, 3)) + "}");
-      return;
-    }
-  }
-  leaf.alternatives.clear();
-  asked.finding.kernels[row.name] = {.size = row.run.size,
-                                     .seconds = rounded(seconds),
-                                     .level_bytes = traffic.by_level(),
-                                     .dominant = dominant,
-                                     .share = rounded(share)};
-  asked.leaves.resolve(row.name);
 }
 
 void find(const Asked& asked, Row row) {
@@ -287,7 +230,7 @@ void find(const Asked& asked, Row row) {
   const model::Timing again = time_of(asked, row.run);
   const KernelTraffic traffic = counted(asked, row, simulated).value_or(simulated);
   const double seconds = std::ranges::min(timing.seconds);
-  const Shares shares = shares_of(asked, traffic, seconds);
+  const LevelShares shares = shares_of(asked, traffic, seconds);
   const std::string dominant = dominant_of(shares);
   asked.device.learned(dominant + " at " + percent_text(shares.at(dominant)) + " of its peak, " +
                        model::to_text(rounded(seconds)) + " s");

@@ -5,21 +5,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "cli/report/drawing.hpp"
+#include "cli/report/shaded_cells.hpp"
 
 namespace gpuinfer::cli::report {
 
 namespace {
 
 using model::SliceDistances;
-
-constexpr std::size_t levels = 12;
 
 // Each followed by the one that is most like it of those that are left, from the first one on.
 template <class Difference>
@@ -73,57 +70,22 @@ std::vector<std::size_t> column_order(const SliceDistances& distances, bool has_
   return order;
 }
 
-// The most cycles of each shade: as many cells have each, as far as there are enough.
-std::array<double, levels> shades_of(const SliceDistances& distances) {
-  std::vector<double> all;
-  for (const std::vector<double>& row : distances.cycles) {
-    all.insert(all.end(), row.begin(), row.end());
-  }
-  std::ranges::sort(all);
-  std::array<double, levels> most{};
-  for (std::size_t level = 0; level < levels; ++level) {
-    most.at(level) = all[std::max<std::size_t>((level + 1) * all.size() / levels, 1) - 1];
-  }
-  return most;
-}
-
-Paint shade(std::size_t level) { return {.fill = Colour::accent, .opacity = static_cast<double>(level + 1) / levels}; }
-
 Drawing cells(const SliceDistances& distances, bool has_parts) {
-  constexpr double left = 118;
-  constexpr double top = 20;
-  constexpr double width = 7;
-  constexpr double height = 18;
-  const std::vector<std::size_t> rows = row_order(distances);
+  constexpr std::size_t label_step = 10;
   const std::vector<std::size_t> columns = column_order(distances, has_parts);
-  const std::array<double, levels> most = shades_of(distances);
-  Drawing drawing;
-  std::array<std::string, levels> of_level;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::size_t group = rows[row];
-    const double y = top + height * static_cast<double>(row);
-    drawing.text(left - 8, y + 13, fmt::format("group {}, {} SMs", group, distances.sms[group].size()), small_end);
-    for (std::size_t column = 0; column < columns.size(); ++column) {
-      const double cycles = distances.cycles[group][columns[column]];
-      const auto level = static_cast<std::size_t>(std::ranges::lower_bound(most, cycles) - most.begin());
-      of_level.at(level) += cell_path(left + width * static_cast<double>(column), y, width - 0.5, height - 1);
+  ShadedCells cells{
+      .corner = "slice", .unit = "cycles", .rows = {}, .columns = {}, .numbers = {}, .label_step = label_step};
+  for (const std::size_t slice : columns) {
+    cells.columns.push_back(std::to_string(slice));
+  }
+  for (const std::size_t group : row_order(distances)) {
+    cells.rows.push_back(fmt::format("group {}, {} SMs", group, distances.sms[group].size()));
+    std::vector<double>& row = cells.numbers.emplace_back();
+    for (const std::size_t slice : columns) {
+      row.push_back(distances.cycles[group][slice]);
     }
   }
-  constexpr std::size_t label_step = 10;
-  for (std::size_t column = 0; column < columns.size(); column += label_step) {
-    drawing.text(left + width * (static_cast<double>(column) + 0.5), 14, std::to_string(columns[column]), small_middle);
-  }
-  drawing.text(left - 8, 14, "slice", small_end);
-  const double scale_y = top + height * static_cast<double>(rows.size()) + 12;
-  constexpr double scale_width = 50;
-  for (std::size_t level = 0; level < levels; ++level) {
-    drawing.path(of_level.at(level), shade(level));
-    const double x = left + scale_width * static_cast<double>(level);
-    drawing.box(x, scale_y, scale_width - 2, 12, shade(level));
-    drawing.text(x + scale_width / 2, scale_y + 25, fmt::format("to {}", most.at(level)), small_middle);
-  }
-  drawing.text(left - 8, scale_y + 10, "cycles", small_end);
-  return drawing;
+  return draw(cells);
 }
 
 }  // namespace

@@ -62,6 +62,8 @@ constexpr std::array targets{
     Target{.name = "Outstanding", .what = "outstanding (in-flight) loads per SM"},
     Target{.name = "Bandwidth", .what = "peak bandwidth of each memory level"},
     Target{.name = "Kernels", .what = "real kernels against the measured bandwidths"},
+    Target{.name = "Cluster", .what = "what SMs of a cluster do with the shared memory of one another"},
+    Target{.name = "Fetch", .what = "how blocks bring data from L2 to shared memory, by size"},
 };
 
 constexpr std::string_view everything = "all";

@@ -15,6 +15,8 @@
 #include "infer/latency/infer_latency.hpp"
 #include "infer/texture/infer_texture.hpp"
 #include "infer/threads/infer_bandwidth.hpp"
+#include "infer/threads/infer_cluster.hpp"
+#include "infer/threads/infer_fetch.hpp"
 #include "infer/threads/infer_kernels.hpp"
 #include "infer/threads/infer_outstanding.hpp"
 #include "infer/threads/infer_shared_memory.hpp"
@@ -157,6 +159,8 @@ constexpr std::array studies{
     row<infer_bandwidth, &BandwidthFinding::bandwidth, &DeviceDescription::bandwidth>("Bandwidth", false, threads),
     after(cache_and_peaks,
           row<infer_kernels, &KernelFinding::kernels, &DeviceDescription::kernels>("Kernels", false, threads)),
+    row<infer_cluster, &ClusterFinding::cluster, &DeviceDescription::cluster>("Cluster", false, threads),
+    row<infer_fetch, &FetchFinding::fetches, &DeviceDescription::fetches>("Fetch", false, threads),
     row<infer_texture, &TextureFinding::texture, &DeviceDescription::textures>("", false, "texels", has_texels),
     row<infer_code, &CodeFinding::code, &DeviceDescription::code>("", false, "pieces of code", has_pieces),
     cache_row<infer_first_tlb>("dTLB", laps, has_laps),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/bandwidth.hpp"
+#include "model/cluster.hpp"
 #include "model/evidence_details.hpp"
 #include "model/index_function.hpp"
 #include "model/kernel_results.hpp"
@@ -396,7 +397,9 @@ struct DeviceDescription {
   std::optional<PatternLatencyCycles> memory_latency_cycles;
   std::optional<OutstandingDescription> outstanding;
   BandwidthDescription bandwidth;
-  KernelResults kernels;                          // profiles only
+  KernelResults kernels;  // profiles only
+  std::optional<ClusterDescription> cluster;
+  FetchResults fetches;
   std::optional<NoiseDescription> noise;          // virtual devices only
   std::map<std::string, CacheEvidence> evidence;  // profiles only: by name of what stands above, or by its key
 

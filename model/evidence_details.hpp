@@ -207,6 +207,9 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> warp_loads_at_least;
   std::optional<std::uint64_t> loads_per_warp_at_least;
 
+  // Of clusters.
+  std::vector<std::vector<double>> cycles_by_rank;
+
   // Of bandwidths and kernels.
   std::optional<StreamShape> stream;
   std::optional<double> clock_hz;

@@ -10,14 +10,18 @@ namespace gpuinfer::model {
 namespace {
 
 constexpr std::array<std::string_view, 5> path_names{"global_ca", "global_cg", "texture", "shared", "constant"};
-constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared", "Outstanding", "Bandwidth",
-                                                                              "Kernels"};
+constexpr std::array<std::string_view, std::variant_size_v<Workload>> targets{"Shared",  "Outstanding", "Bandwidth",
+                                                                              "Kernels", "Cluster",     "Fetch"};
 constexpr std::string_view texel_target = "Texture2D";
 constexpr std::array<std::string_view, 4> work_names{"load", "copy", "swap", "store"};
 constexpr std::array<std::string_view, kernel_names.size()> kernel_words{
     "fdtd_step1", "fdtd_step2", "fdtd_step3", "gemm", "mm3_kernel1", "mm3_kernel2", "mm3_kernel3", "syrk", "syr2k"};
 constexpr std::array<std::string_view, kernel_variants.size()> variant_words{"plain", "texture_scalar",
                                                                              "texture_vector"};
+
+constexpr std::array<std::string_view, exchange_works.size()> exchange_words{
+    "load", "atomic", "hand_over", "signal", "copy", "stream_load", "stream_store", "barrier", "block_barrier"};
+constexpr std::array<std::string_view, fetch_engines.size()> engine_words{"loads", "async", "bulk"};
 
 template <class Word, std::size_t count>
 std::optional<Word> word_from(const std::array<std::string_view, count>& names, std::string_view name) {
@@ -118,6 +122,47 @@ std::optional<std::string> why_malformed_alone(const KernelRun& run) {
              : std::optional<std::string>("size is no power of two from 64 to 4096; ask for one");
 }
 
+bool is_barrier(ExchangeWork work) { return work == ExchangeWork::barrier || work == ExchangeWork::block_barrier; }
+bool is_stream(ExchangeWork work) { return work == ExchangeWork::stream_load || work == ExchangeWork::stream_store; }
+
+std::optional<std::string> why_malformed_alone(const ClusterExchange& exchange) {
+  if (exchange.blocks < 1 || exchange.blocks > ClusterExchange::most_blocks || exchange.from >= exchange.blocks ||
+      exchange.to >= exchange.blocks) {
+    return "blocks is not in 1 to " + std::to_string(ClusterExchange::most_blocks) +
+           ", or from or to is no rank of the cluster; ask for ranks from 0 to blocks - 1";
+  }
+  const bool may_be_alone =
+      is_barrier(exchange.work) || exchange.work == ExchangeWork::load || exchange.work == ExchangeWork::atomic;
+  if (exchange.from == exchange.to && !may_be_alone) {
+    return "from and to are the same block, which only loads, atomics and barriers are asked of; name two";
+  }
+  if (exchange.by_all && !is_stream(exchange.work)) {
+    return "by_all is asked of streams only; ask for one";
+  }
+  if (exchange.work == ExchangeWork::copy
+          ? exchange.bytes < 16 || exchange.bytes % 16 != 0 || exchange.bytes > ClusterExchange::most_copied_bytes
+          : exchange.bytes != 0) {
+    return "bytes is not a multiple of 16 up to " + std::to_string(ClusterExchange::most_copied_bytes) +
+           " of a copy, or not 0 of anything else; ask for that";
+  }
+  if (is_barrier(exchange.work)
+          ? exchange.threads < 1 || exchange.threads % warp_lanes != 0 || exchange.threads > most_block_threads
+          : exchange.threads != 0) {
+    return "threads is not a multiple of 32 up to 1024 of a barrier, or not 0 of anything else; ask for that";
+  }
+  if (exchange.work == ExchangeWork::block_barrier && exchange.blocks != 1) {
+    return "a barrier of one block is asked of a cluster of several; ask for one block";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_malformed_alone(const BlockFetch& fetch) {
+  return std::has_single_bit(fetch.bytes) && fetch.bytes >= 16 && fetch.bytes <= BlockFetch::most_bytes
+             ? std::nullopt
+             : std::optional<std::string>("bytes is no power of two from 16 to " +
+                                          std::to_string(BlockFetch::most_bytes) + "; ask for one");
+}
+
 // By one thread with one result, of `size` steps.
 std::size_t loads_of_result(const KernelRun& run) {
   switch (run.kernel) {
@@ -161,6 +206,15 @@ std::optional<KernelName> kernel_name_from(std::string_view name) {
 std::string_view to_string(KernelVariant variant) { return variant_words.at(static_cast<std::size_t>(variant)); }
 std::optional<KernelVariant> kernel_variant_from(std::string_view name) {
   return word_from<KernelVariant>(variant_words, name);
+}
+
+std::string_view to_string(ExchangeWork work) { return exchange_words.at(static_cast<std::size_t>(work)); }
+std::optional<ExchangeWork> exchange_work_from(std::string_view name) {
+  return word_from<ExchangeWork>(exchange_words, name);
+}
+std::string_view to_string(FetchEngine engine) { return engine_words.at(static_cast<std::size_t>(engine)); }
+std::optional<FetchEngine> fetch_engine_from(std::string_view name) {
+  return word_from<FetchEngine>(engine_words, name);
 }
 
 std::string name_of(KernelName kernel, KernelVariant variant) {
@@ -223,6 +277,14 @@ std::size_t loads_of(const Workload& workload) {
     std::size_t operator()(const KernelRun& run) const {
       return std::size_t{run.runs} * run.size * run.size * loads_of_result(run);
     }
+    std::size_t operator()(const ClusterExchange& exchange) const {
+      constexpr std::size_t of_chain = 64;
+      constexpr std::size_t of_element = 16;
+      return std::size_t{exchange.runs} * (is_stream(exchange.work) ? ClusterExchange::stream_bytes / of_element *
+                                                                          (exchange.by_all ? exchange.blocks : 1)
+                                                                    : of_chain);
+    }
+    std::size_t operator()(const BlockFetch& fetch) const { return std::size_t{fetch.runs} * fetch.bytes / 16; }
   };
   return std::visit(Count{}, workload);
 }

@@ -158,7 +158,64 @@ struct KernelRun {
 // Where matrices lie that it loads, or the kernels of 3MM before it.
 [[nodiscard]] std::uint64_t loaded_room_bytes(const KernelRun& run);
 
-using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun>;
+// What blocks of one cluster do with the shared memory of one another, each block on an SM of its own.
+enum class ExchangeWork : std::uint8_t {
+  load,           // one lane, each load with its address from the one before; a run's cycles are those of one load
+  atomic,         // the same of additions that return what was there
+  hand_over,      // a word and the news of it go to and fro (st.async); those of one way
+  signal,         // arrivals at a barrier of the other block go to and fro; those of one way
+  copy,           // `bytes` and the news of them go to and fro by the copy engine; those of one way
+  stream_load,    // all threads of a block load stream_bytes, 16 bytes a thread at a time; those of all of them
+  stream_store,   // the same of stores, until the other block has all of them
+  barrier,        // of all threads of the cluster; those of one
+  block_barrier,  // of all threads of one block; those of one
+};
+inline constexpr std::array exchange_works{
+    ExchangeWork::load,         ExchangeWork::atomic,  ExchangeWork::hand_over,
+    ExchangeWork::signal,       ExchangeWork::copy,    ExchangeWork::stream_load,
+    ExchangeWork::stream_store, ExchangeWork::barrier, ExchangeWork::block_barrier};
+[[nodiscard]] std::string_view to_string(ExchangeWork work);
+[[nodiscard]] std::optional<ExchangeWork> exchange_work_from(std::string_view name);
+
+struct ClusterExchange {
+  static constexpr std::uint32_t most_blocks = 64;
+  static constexpr std::uint64_t stream_bytes = 1U << 21U;
+  static constexpr std::uint32_t most_copied_bytes = 32U << 10U;
+
+  ExchangeWork work = ExchangeWork::load;
+  std::uint32_t blocks = 1;   // of the cluster
+  std::uint32_t cluster = 0;  // which one, counted round as many as the device holds at once
+  std::uint32_t from = 0;     // rank of the block that acts
+  std::uint32_t to = 0;     // rank of the block whose shared memory it reaches; its own for none but loads and atomics
+  bool by_all = false;      // streams: every block acts on the one as far from it; the run is that of the slowest
+  std::uint32_t bytes = 0;  // of a copy, a multiple of 16; else 0
+  std::uint32_t threads = 0;  // of a block at a barrier, a multiple of warp_lanes; else 0
+  std::uint32_t runs = 1;
+
+  bool operator==(const ClusterExchange&) const = default;
+};
+
+// How a block brings data from L2 to its shared memory: loads and stores of its threads; copies that threads issue and
+// do not hold in registers (cp.async); the copy engine (cp.async.bulk).
+enum class FetchEngine : std::uint8_t { loads, async, bulk };
+inline constexpr std::array fetch_engines{FetchEngine::loads, FetchEngine::async, FetchEngine::bulk};
+[[nodiscard]] std::string_view to_string(FetchEngine engine);
+[[nodiscard]] std::optional<FetchEngine> fetch_engine_from(std::string_view name);
+
+// A block fetches `bytes` that L2 holds; a run's cycles are those from the first request until all is there, on an
+// average of the SMs where all of them do so at once.
+struct BlockFetch {
+  static constexpr std::uint32_t most_bytes = 64U << 10U;
+
+  FetchEngine engine = FetchEngine::loads;
+  std::uint32_t bytes = 16;  // a power of two from 16 to most_bytes
+  bool by_all = false;       // SMs, each from a place of its own
+  std::uint32_t runs = 1;
+
+  bool operator==(const BlockFetch&) const = default;
+};
+
+using Workload = std::variant<SharedLoads, ConcurrentLoads, Stream, KernelRun, ClusterExchange, BlockFetch>;
 
 // One sentence why nothing could carry this out (what is out of range), or none.
 [[nodiscard]] std::optional<std::string> why_malformed(const Workload& workload);

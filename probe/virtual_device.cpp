@@ -261,7 +261,8 @@ class VirtualDevice final : public model::Answerer {
                    const model::RandomStreams& streams) {
     // Enough to come out of memory, however large the last cache.
     constexpr std::uint64_t stream_bytes = std::uint64_t{1} << 34U;
-    if (!description.shared_memory && !description.outstanding && description.bandwidth.empty()) {
+    if (!description.shared_memory && !description.outstanding && description.bandwidth.empty() &&
+        !description.cluster && description.fetches.empty()) {
       return;
     }
     threads_.emplace(description, noise, streams);

@@ -296,6 +296,23 @@ json to_json(const model::Workload& workload) {
       set_flag(object, "is_counted", run.is_counted);
       return object;
     }
+    json operator()(const model::ClusterExchange& exchange) const {
+      json object{{"work", to_string(exchange.work)},
+                  {"blocks", exchange.blocks},
+                  {"cluster", exchange.cluster},
+                  {"from", exchange.from},
+                  {"to", exchange.to},
+                  {"bytes", exchange.bytes},
+                  {"threads", exchange.threads},
+                  {"runs", exchange.runs}};
+      set_flag(object, "by_all", exchange.by_all);
+      return object;
+    }
+    json operator()(const model::BlockFetch& fetch) const {
+      json object{{"engine", to_string(fetch.engine)}, {"bytes", fetch.bytes}, {"runs", fetch.runs}};
+      set_flag(object, "by_all", fetch.by_all);
+      return object;
+    }
     // Left out where it is false.
     static void set_flag(json& object, const char* key, bool flag) {
       if (flag) {
@@ -359,8 +376,35 @@ model::Workload parse_workload(const json& object) {
                                 .size = count("size"),
                                 .is_counted = object.contains("is_counted") && flag("is_counted"),
                                 .runs = count("runs")};
+  } else if (target == target_of(model::ClusterExchange{})) {
+    const auto work = model::exchange_work_from(string_member(object, "work"));
+    if (!work) {
+      throw InputError("`work` names nothing that blocks of a cluster do; send what the protocol has");
+    }
+    workload = model::ClusterExchange{.work = *work,
+                                      .blocks = count("blocks"),
+                                      .cluster = count("cluster"),
+                                      .from = count("from"),
+                                      .to = count("to"),
+                                      .by_all = object.contains("by_all") && flag("by_all"),
+                                      .bytes = count("bytes"),
+                                      .threads = count("threads"),
+                                      .runs = count("runs")};
+  } else if (target == target_of(model::BlockFetch{})) {
+    const auto engine = model::fetch_engine_from(string_member(object, "engine"));
+    if (!engine) {
+      throw InputError("`engine` names none that there is; send what the protocol has");
+    }
+    workload = model::BlockFetch{.engine = *engine,
+                                 .bytes = count("bytes"),
+                                 .by_all = object.contains("by_all") && flag("by_all"),
+                                 .runs = count("runs")};
   } else {
-    throw InputError("`target` is none of Shared, Outstanding, Bandwidth, Kernels; send one of them");
+    std::string names;
+    for (const std::string_view each : model::workload_targets()) {
+      names += (names.empty() ? "" : ", ") + std::string(each);
+    }
+    throw InputError("`target` is none of " + names + "; send one of them");
   }
   if (const auto reason = model::why_malformed(workload)) {
     throw InputError(*reason);

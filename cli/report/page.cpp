@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report/page.hpp"
+#include "cli/report/cluster_figures.hpp"
 
 #include <fmt/format.h>
 
@@ -101,6 +102,12 @@ struct FiguresOfThreads {
   std::vector<Figure> (*figures)(const DeviceDescription& profile, const std::vector<probe::TimedWorkload>& timed);
 };
 
+const model::CacheEvidence& evidence_of(const DeviceDescription& profile, const std::string& section) {
+  static const model::CacheEvidence none;
+  const auto evidence = profile.evidence.find(section);
+  return evidence == profile.evidence.end() ? none : evidence->second;
+}
+
 constexpr std::array figures_of_threads{
     FiguresOfThreads{"Shared", [](const DeviceDescription& profile,
                                   const auto& timed) { return shared_memory_figures(*profile.shared_memory, timed); }},
@@ -108,13 +115,16 @@ constexpr std::array figures_of_threads{
                                        const auto& timed) { return outstanding_figures(*profile.outstanding, timed); }},
     FiguresOfThreads{"Bandwidth",
                      [](const DeviceDescription& profile, const auto& timed) {
-                       const auto evidence = profile.evidence.find("bandwidth");
-                       return bandwidth_figures(
-                           profile.bandwidth,
-                           evidence == profile.evidence.end() ? model::CacheEvidence{} : evidence->second, timed);
+                       return bandwidth_figures(profile.bandwidth, evidence_of(profile, "bandwidth"), timed);
                      }},
     FiguresOfThreads{"Kernels", [](const DeviceDescription& profile,
                                    const auto& /*timed*/) { return kernel_figures(profile.kernels); }},
+    FiguresOfThreads{"Cluster",
+                     [](const DeviceDescription& profile, const auto& /*timed*/) {
+                       return cluster_figures(*profile.cluster, evidence_of(profile, "cluster"));
+                     }},
+    FiguresOfThreads{"Fetch", [](const DeviceDescription& profile,
+                                 const auto& /*timed*/) { return fetch_figures(profile.fetches); }},
     FiguresOfThreads{"Latency", [](const DeviceDescription& profile, const auto& /*timed*/) {
                        return pattern_figures(*profile.memory_latency_cycles);
                      }}};

@@ -47,6 +47,14 @@ struct BandwidthFinding : Finding {
   model::BandwidthDescription bandwidth;
 };
 
+struct ClusterFinding : Finding {
+  model::ClusterDescription cluster;
+};
+
+struct FetchFinding : Finding {
+  model::FetchResults fetches;
+};
+
 struct KernelFinding : Finding {
   model::KernelResults kernels;
 };

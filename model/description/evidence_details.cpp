@@ -413,6 +413,8 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "how many lines were surely outstanding at once where no limit was seen"),
       leaf("warp_loads_at_least", &Details::warp_loads_at_least, count, "the same of loads of warps"),
       leaf("loads_per_warp_at_least", &Details::loads_per_warp_at_least, count, "the same of loads of one warp"),
+      leaf("cycles_by_rank", &Details::cycles_by_rank, List<List<codec::Real<>>>{.item = {.item = real}},
+           "of loads between blocks of one cluster: by the rank that loads, and by the rank whose shared memory it is"),
       leaf("stream", &Details::stream, stream_shape(), "of a bandwidth: the best stream"),
       leaf("clock_hz", &Details::clock_hz, real, "the clock of the best stream"),
       leaf("spread", &Details::spread, real, "how far the runs of what was timed differ"),

@@ -217,6 +217,8 @@ Sections<DeviceDescription> without_evidence() {
       outstanding_section(),
       bandwidth_section(),
       kernels_section(),
+      cluster_section(),
+      fetches_section(),
       noise_section(),
   };
 }

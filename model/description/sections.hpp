@@ -17,6 +17,7 @@ namespace gpuinfer::model {
 [[nodiscard]] const Leaves<CodeDescription>& code_leaves();
 [[nodiscard]] const Leaves<SharedMemoryDescription>& shared_memory_leaves();
 [[nodiscard]] const Leaves<OutstandingDescription>& outstanding_leaves();
+[[nodiscard]] const Leaves<ClusterDescription>& cluster_leaves();
 
 // line_bytes x the ways of all sets, of a cache with more tags than lines of data; of any other its capacity. None: not
 // known.

@@ -12,5 +12,7 @@ namespace gpuinfer::model {
 [[nodiscard]] Section<DeviceDescription> outstanding_section();
 [[nodiscard]] Section<DeviceDescription> bandwidth_section();
 [[nodiscard]] Section<DeviceDescription> kernels_section();
+[[nodiscard]] Section<DeviceDescription> cluster_section();
+[[nodiscard]] Section<DeviceDescription> fetches_section();
 
 }  // namespace gpuinfer::model

@@ -4,6 +4,7 @@
 
 #include "model/workload.hpp"
 #include "probe/cuda/block_time.cuh"
+#include "probe/cuda/meeting.cuh"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -11,19 +12,6 @@ namespace {
 // Two warps for each place: one lane each, with so many additions under way, keeps a slice busy.
 constexpr std::uint32_t warps = 4;
 constexpr std::uint32_t additions = 8;
-
-// Until all blocks are here.
-__device__ void wait_for_all(std::uint32_t* ready, std::uint32_t target) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicAdd(ready, 1U);
-    std::uint32_t now = 0;
-    do {
-      asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(now) : "l"(ready) : "memory");
-    } while (now < target);
-  }
-  __syncthreads();
-}
 
 __device__ std::uint32_t add_zeros(std::uint32_t* word) {
   std::uint32_t values[additions];

@@ -332,8 +332,10 @@ void CudaProbe::prepare_threads(const CudaOptions& options) {
   constexpr std::uint64_t caches_of_stream = 128;
   bool any = false;
   for (const std::string_view target : model::workload_targets()) {
-    facts_.targets.emplace_back(target);
-    any = any || is_asked(options, target);
+    if (target != target_of(model::ClusterExchange{}) || cuda::has_clusters()) {
+      facts_.targets.emplace_back(target);
+      any = any || is_asked(options, target);
+    }
   }
   if (!any) {
     return;

@@ -14,7 +14,7 @@ constexpr std::uint32_t word_bits = 32;
 }  // namespace
 
 ThreadRunner::ThreadRunner(Gpu& gpu, const Reach& memory)
-    : gpu_(&gpu), memory_(memory), largest_shared_bytes_(gpu.largest_shared_bytes()) {
+    : gpu_(&gpu), memory_(memory), largest_shared_bytes_(gpu.largest_shared_bytes()), exchanges_(gpu, memory) {
   const auto* const begin = reinterpret_cast<const void*>(memory.address);  // NOLINT(performance-no-int-to-ptr)
   for (const std::uint32_t words : {1U, 2U, 4U}) {
     gpu_->check(textures_[words * word_bits].make(begin, memory.bytes, words), "make a texture of its memory");
@@ -30,11 +30,7 @@ std::optional<std::string> ThreadRunner::why_refused(const model::Workload& work
   if (auto reason = model::why_malformed(workload)) {
     return reason;
   }
-  if (const auto* stream = std::get_if<model::Stream>(&workload)) {
-    return why_refused_alone(*stream);
-  }
-  const auto* kernel = std::get_if<model::KernelRun>(&workload);
-  return kernel != nullptr ? why_refused_alone(*kernel) : std::nullopt;
+  return std::visit([this](const auto& each) { return this->why_refused_alone(each); }, workload);
 }
 
 std::optional<std::string> ThreadRunner::why_refused_alone(const model::Stream& stream) const {

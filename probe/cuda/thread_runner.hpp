@@ -13,6 +13,7 @@
 
 #include "model/workload.hpp"
 #include "probe/cuda/counters.hpp"
+#include "probe/cuda/exchange_runner.hpp"
 #include "probe/cuda/gpu.hpp"
 #include "probe/cuda/kernels.hpp"
 #include "probe/cuda/threads.hpp"
@@ -38,6 +39,18 @@ class ThreadRunner {
   [[nodiscard]] model::Timing run_alone(const model::ConcurrentLoads& loads);
   [[nodiscard]] model::Timing run_alone(const model::Stream& stream);
   [[nodiscard]] model::Timing run_alone(const model::KernelRun& kernel);
+  [[nodiscard]] model::Timing run_alone(const model::ClusterExchange& work) { return exchanges_.time(work); }
+  [[nodiscard]] model::Timing run_alone(const model::BlockFetch& work) { return exchanges_.time(work); }
+  [[nodiscard]] static std::optional<std::string> why_refused_alone(const model::SharedLoads& /*loads*/) { return {}; }
+  [[nodiscard]] static std::optional<std::string> why_refused_alone(const model::ConcurrentLoads& /*loads*/) {
+    return {};
+  }
+  [[nodiscard]] std::optional<std::string> why_refused_alone(const model::ClusterExchange& work) const {
+    return exchanges_.why_refused(work);
+  }
+  [[nodiscard]] std::optional<std::string> why_refused_alone(const model::BlockFetch& work) const {
+    return exchanges_.why_refused(work);
+  }
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::Stream& stream) const;
   [[nodiscard]] std::optional<std::string> why_refused_alone(const model::KernelRun& kernel) const;
   // The kernels of 3MM that come before this one.
@@ -55,6 +68,7 @@ class ThreadRunner {
   std::map<std::uint32_t, LinearTexture> textures_;  // over the begin of the memory, by bits of a texel
   std::uint64_t largest_shared_bytes_ = 0;
   HostMemory host_;
+  ExchangeRunner exchanges_;
   std::optional<Counters> counters_;
   Buffer times_;  // on the GPU: telling memory of the host would take as long as a short kernel
 };

@@ -38,14 +38,23 @@ class VirtualThreads {
   // One small workload of each kind.
   [[nodiscard]] static std::vector<model::Workload> kinds() {
     return {model::SharedLoads{}, model::ConcurrentLoads{},
-            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}, model::KernelRun{}};
+            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}, model::KernelRun{},
+            model::ClusterExchange{}, model::BlockFetch{}};
   }
 
   [[nodiscard]] bool describes(const model::Workload& kind) const {
-    return std::holds_alternative<model::SharedLoads>(kind)       ? description_.shared_memory.has_value()
-           : std::holds_alternative<model::ConcurrentLoads>(kind) ? description_.outstanding.has_value()
-           : std::holds_alternative<model::KernelRun>(kind)       ? describes_kernels()
-                                                                  : !description_.bandwidth.empty();
+    struct Described {
+      const VirtualThreads& threads;
+      bool operator()(const model::SharedLoads&) const { return threads.description_.shared_memory.has_value(); }
+      bool operator()(const model::ConcurrentLoads&) const { return threads.description_.outstanding.has_value(); }
+      bool operator()(const model::Stream&) const { return !threads.description_.bandwidth.empty(); }
+      bool operator()(const model::KernelRun&) const { return threads.describes_kernels(); }
+      bool operator()(const model::ClusterExchange&) const { return threads.description_.cluster.has_value(); }
+      bool operator()(const model::BlockFetch& fetch) const {
+        return threads.description_.fetches.contains(std::string(to_string(fetch.engine)));
+      }
+    };
+    return std::visit(Described{*this}, kind);
   }
 
   // Throws InputError that names what is not described.
@@ -85,6 +94,13 @@ class VirtualThreads {
     const auto found = kernel_times_.find(key);
     return found != kernel_times_.end() ? found->second
                                         : kernel_times_.emplace(key, model::time_of(description_, run)).first->second;
+  }
+
+  [[nodiscard]] model::StreamTime time_once(const model::ClusterExchange& exchange) const {
+    return {.cycles = model::cycles_of(*description_.cluster, exchange)};
+  }
+  [[nodiscard]] model::StreamTime time_once(const model::BlockFetch& fetch) const {
+    return {.cycles = model::cycles_of(description_.fetches, fetch)};
   }
 
   [[nodiscard]] bool describes_kernels() const {

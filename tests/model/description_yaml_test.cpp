@@ -61,6 +61,7 @@ EvidenceDetails every_detail() {
   details.source = "somebody's rows, L1.txt, version 1";
   details.knees = {{.loads = 1, .threads_per_line = 2, .from_l2 = false, .threads = {3, 4}, .cycles = {5, 6}}};
   details.one_load_cycles = {.from_l2 = 200, .beyond_l2 = 600};
+  details.cycles_by_rank = {{45, 180}, {182.5, 45}};
   details.of_l2 = {.capacity_bytes = 786432, .share = {0.25, 0.75}, .is_half = true};
   details.stream = {.dataset_bytes = 4096, .work = "copy", .elements_in_flight = 8, .block_threads = 256, .blocks = 2};
   details.one_sm_surface = {

@@ -40,6 +40,25 @@ TEST(Workload, SaysWhatIsOutOfRange) {
   EXPECT_FALSE(why_malformed(Stream{.work = StreamWork::store, .dataset_bytes = 128}));
   EXPECT_FALSE(why_malformed(Stream{.path = StreamPath::shared, .work = StreamWork::store}));
   EXPECT_TRUE(why_malformed(Stream{.path = StreamPath::texture, .work = StreamWork::store, .dataset_bytes = 128}));
+
+  EXPECT_FALSE(why_malformed(ClusterExchange{}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.blocks = 0}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.blocks = 65}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.blocks = 2, .from = 2}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.blocks = 2, .to = 1, .by_all = true}));
+  EXPECT_FALSE(why_malformed(ClusterExchange{.work = ExchangeWork::stream_load, .blocks = 2, .to = 1, .by_all = true}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.work = ExchangeWork::hand_over, .blocks = 2}));
+  EXPECT_FALSE(why_malformed(ClusterExchange{.work = ExchangeWork::copy, .blocks = 2, .to = 1, .bytes = 48}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.work = ExchangeWork::copy, .blocks = 2, .to = 1, .bytes = 8}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.work = ExchangeWork::copy, .blocks = 2, .to = 1, .bytes = 65536}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.bytes = 16}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.work = ExchangeWork::barrier, .blocks = 2}));
+  EXPECT_FALSE(why_malformed(ClusterExchange{.work = ExchangeWork::barrier, .blocks = 2, .threads = 64}));
+  EXPECT_TRUE(why_malformed(ClusterExchange{.work = ExchangeWork::block_barrier, .blocks = 2, .threads = 64}));
+
+  EXPECT_FALSE(why_malformed(BlockFetch{.bytes = 65536}));
+  EXPECT_TRUE(why_malformed(BlockFetch{.bytes = 48}));
+  EXPECT_TRUE(why_malformed(BlockFetch{.bytes = 131072}));
 }
 
 TEST(Workload, CountsWhatIsMoved) {
@@ -64,6 +83,12 @@ TEST(Workload, NamesReadBack) {
   }
   for (const StreamWork work : {StreamWork::load, StreamWork::copy, StreamWork::swap, StreamWork::store}) {
     EXPECT_EQ(stream_work_from(to_string(work)), work);
+  }
+  for (const ExchangeWork work : exchange_works) {
+    EXPECT_EQ(exchange_work_from(to_string(work)), work);
+  }
+  for (const FetchEngine engine : fetch_engines) {
+    EXPECT_EQ(fetch_engine_from(to_string(engine)), engine);
   }
   EXPECT_FALSE(stream_path_from("dram"));
 }

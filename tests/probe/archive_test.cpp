@@ -448,7 +448,11 @@ const std::vector<model::Workload> some_workloads{
     model::KernelRun{.kernel = model::KernelName::syrk, .variant = model::KernelVariant::texture_vector, .size = 256},
     model::KernelRun{.size = 128, .is_counted = true},
     model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 4096, .drops_l2 = true},
-    model::Stream{.dataset_bytes = 8192, .is_counted = true}};
+    model::Stream{.dataset_bytes = 8192, .is_counted = true},
+    model::ClusterExchange{
+        .work = model::ExchangeWork::copy, .blocks = 4, .cluster = 3, .from = 1, .to = 2, .bytes = 64, .runs = 2},
+    model::ClusterExchange{.work = model::ExchangeWork::stream_store, .blocks = 2, .to = 1, .by_all = true},
+    model::BlockFetch{.engine = model::FetchEngine::bulk, .bytes = 256, .by_all = true, .runs = 2}};
 
 std::vector<model::Timing> some_timings() {
   return {{.cycles = {25.5, 26}, .seconds = {}, .refusal = {}},
@@ -464,7 +468,10 @@ std::vector<model::Timing> some_timings() {
                                           .dram_load_bytes = 4,
                                           .dram_store_bytes = 1ULL << 40U}},
           {.cycles = {7e6}, .seconds = {0.007}, .why_not_counted = "nobody may"},
-          {.cycles = {8e6}, .seconds = {0.008}, .counted = model::CacheTraffic{.l2_load_bytes = 5}}};
+          {.cycles = {8e6}, .seconds = {0.008}, .counted = model::CacheTraffic{.l2_load_bytes = 5}},
+          {.cycles = {310.5, 312}, .seconds = {}, .refusal = {}},
+          {.cycles = {120000}, .seconds = {}, .refusal = {}},
+          {.cycles = {520, 521}, .seconds = {}, .refusal = {}}};
 }
 
 TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
@@ -475,7 +482,8 @@ TEST_F(ArchiveFile, KeepsWorkloadsAndTheirTimings) {
   writer->append(std::span(some_workloads).first(1), again);
   writer->close();
   const Archive archive = read_archive(path("timed.h5"));
-  EXPECT_EQ(archive.timed_targets, (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth", "Kernels"}));
+  EXPECT_EQ(archive.timed_targets,
+            (std::vector<std::string>{"Shared", "Outstanding", "Bandwidth", "Kernels", "Cluster", "Fetch"}));
   // All but the refused one, the repeated one last.
   ASSERT_EQ(archive.timed.size(), some_workloads.size());
   EXPECT_TRUE(archive.timed.front().workload == some_workloads.front());

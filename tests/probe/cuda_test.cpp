@@ -362,7 +362,7 @@ class WorkloadsOnGpu : public testing::Test {
     if (cuda_device_names().empty()) {
       GTEST_SKIP() << "there is no CUDA device";
     }
-    probe_ = open_cuda({.targets = {"Shared", "Outstanding", "Bandwidth", "Kernels"}});
+    probe_ = open_cuda({.targets = {"Shared", "Outstanding", "Bandwidth", "Kernels", "Cluster", "Fetch"}});
   }
 
   model::Timing time(const model::Workload& workload) { return probe_->time({&workload, 1}).front(); }
@@ -464,6 +464,50 @@ TEST_F(WorkloadsOnGpu, WhatIsDroppedFromL2ComesFromMemory) {
 }
 
 // Three loads and a store of each element, all but for a row; each matrix comes once from memory.
+TEST_F(WorkloadsOnGpu, OtherSharedMemoryIsFartherThanItsOwn) {
+  using model::ClusterExchange;
+  using model::ExchangeWork;
+  const std::vector<std::string>& targets = probe_->facts().targets;
+  if (std::ranges::find(targets, "Cluster") == targets.end()) {
+    GTEST_SKIP() << "the GPU has no clusters";
+  }
+  const double own = fastest_cycles(ClusterExchange{.runs = 5});
+  for (const std::uint32_t blocks : {2U, 4U, 8U}) {
+    const double other = fastest_cycles(ClusterExchange{.blocks = blocks, .to = blocks - 1, .runs = 5});
+    EXPECT_GT(other, 2 * own) << blocks;
+    EXPECT_LT(other, 20 * own) << blocks;
+    EXPECT_GT(fastest_cycles(
+                  ClusterExchange{.work = ExchangeWork::hand_over, .blocks = blocks, .from = 1, .to = 0, .runs = 5}),
+              own);
+  }
+  const auto copied = [&](std::uint32_t bytes) {
+    return fastest_cycles(ClusterExchange{.work = ExchangeWork::copy, .blocks = 2, .to = 1, .bytes = bytes, .runs = 5});
+  };
+  EXPECT_GT(copied(32768), 2 * copied(16));
+  for (const ExchangeWork work : {ExchangeWork::stream_load, ExchangeWork::stream_store}) {
+    const double one = fastest_cycles(ClusterExchange{.work = work, .blocks = 2, .to = 1, .runs = 5});
+    const double bytes_per_cycle = static_cast<double>(ClusterExchange::stream_bytes) / one;
+    EXPECT_GT(bytes_per_cycle, 4) << to_string(work);
+    EXPECT_LT(bytes_per_cycle, 128) << to_string(work);  // as much as its own gives
+  }
+  const model::Workload too_large = ClusterExchange{.blocks = ClusterExchange::most_blocks, .to = 1};
+  EXPECT_TRUE(probe_->time({&too_large, 1}).front().refusal);
+}
+
+TEST_F(WorkloadsOnGpu, LargeFetchesTakeLonger) {
+  for (const model::FetchEngine engine : model::fetch_engines) {
+    const model::Workload small = model::BlockFetch{.engine = engine, .runs = 5};
+    if (probe_->time({&small, 1}).front().refusal) {
+      continue;
+    }
+    const auto fetched = [&](std::uint32_t bytes, bool by_all) {
+      return fastest_cycles(model::BlockFetch{.engine = engine, .bytes = bytes, .by_all = by_all, .runs = 5});
+    };
+    EXPECT_GT(fetched(32768, false), 1.2 * fetched(16, false)) << to_string(engine);
+    EXPECT_GT(fetched(32768, true), fetched(32768, false)) << to_string(engine);
+  }
+}
+
 TEST_F(WorkloadsOnGpu, CountsWhatKernelsMove) {
   const model::KernelRun run{.kernel = model::KernelName::fdtd_step1, .size = 2048, .is_counted = true};
   const model::Timing timing = time(run);

@@ -48,22 +48,13 @@ Series series_of(std::string name, const std::vector<Entry>& entries, Key Entry:
 
 std::optional<Figure> cycles_figure(const ClusterDescription& cluster) {
   Chart chart{.x = {.title = std::string(blocks_title), .scale = Scale::log2}, .y = {.title = "cycles"}};
-  Table table{.head = {"what", "blocks", "least", "mean", "most cycles"}, .rows = {}};
   for (const RankLeaf& leaf : rank_leaves) {
     if (const auto& cycles = cluster.*leaf.cycles) {
       chart.series.push_back(series_of(leaf.name, *cycles, &model::RankCycles::blocks, &model::RankCycles::mean));
-      for (const model::RankCycles& each : *cycles) {
-        table.rows.push_back({leaf.name, std::to_string(each.blocks), fmt::format("{:.4g}", each.least),
-                              fmt::format("{:.4g}", each.mean), fmt::format("{:.4g}", each.most)});
-      }
     }
   }
-  auto figure = chart_figure("Cycles between blocks",
-                             "Means over pairs of blocks; of one block: with its own shared memory.", std::move(chart));
-  if (figure) {
-    figure->table = std::move(table);
-  }
-  return figure;
+  return chart_figure("Cycles between blocks", "Means over pairs of blocks; of one block: with its own shared memory.",
+                      std::move(chart));
 }
 
 std::optional<Figure> rates_figure(const ClusterDescription& cluster) {
@@ -131,23 +122,15 @@ std::vector<Figure> cluster_figures(const ClusterDescription& cluster, const mod
 
 std::vector<Figure> fetch_figures(const model::FetchResults& fetches) {
   Chart chart{.x = sizes_axis(), .y = {.title = "cycles", .scale = Scale::log10}};
-  Table table{.head = {"engine", "bytes", "cycles of one SM", "cycles while all fetch"}, .rows = {}};
   for (const auto& [engine, fetch] : fetches) {
     chart.series.push_back(
         series_of(engine + ", one SM", fetch.cycles, &model::FetchCycles::bytes, &model::FetchCycles::one));
     chart.series.push_back(
         series_of(engine + ", all SMs", fetch.cycles, &model::FetchCycles::bytes, &model::FetchCycles::all));
-    for (const model::FetchCycles& each : fetch.cycles) {
-      table.rows.push_back(
-          {engine, std::to_string(each.bytes), fmt::format("{:.4g}", each.one), fmt::format("{:.4g}", each.all)});
-    }
   }
   std::vector<Figure> figures;
-  if (auto figure = chart_figure("Cycles by size", "From the first request until all is in shared memory; L2 holds it.",
-                                 std::move(chart))) {
-    figure->table = std::move(table);
-    figures.push_back(std::move(*figure));
-  }
+  keep(figures, chart_figure("Cycles by size", "From the first request until all is in shared memory; L2 holds it.",
+                             std::move(chart)));
   return figures;
 }
 

@@ -35,7 +35,7 @@ constexpr std::array cluster_leaves{
     "largest_blocks", "load_cycles",          "atomic_cycles",         "hand_over_cycles", "signal_cycles",
     "barrier_cycles", "load_bytes_per_cycle", "store_bytes_per_cycle", "copy_cycles",      "block_barrier_cycles"};
 constexpr std::uint32_t asked_clusters = 64;  // counted round those that there are
-constexpr std::uint32_t cluster_draws = 64;   // of two blocks, in a round
+constexpr std::uint32_t cluster_draws = 128;  // of two blocks, in a round
 constexpr std::uint32_t few_draws = 16;       // where it hardly matters which
 constexpr std::uint32_t cluster_runs = 3;
 
@@ -150,13 +150,18 @@ MeasuredRanks measure_ranks(Questioner asker, ExchangeWork work, const std::vect
 }
 
 // Bytes a cycle, the middle of some blocks.
-double rate_of(Questioner asker, ExchangeWork work, std::uint32_t blocks, bool by_all) {
+double rate_of(Asker& device, ExchangeWork work, std::uint32_t blocks, bool by_all) {
   std::vector<ClusterExchange> exchanges;
   for (std::uint32_t i = 0; i < few_draws; ++i) {
-    exchanges.push_back(drawn_exchange(work, blocks, asker.random));
-    exchanges.back().by_all = by_all;
+    // Clusters differ, and distances may, so both rounds are of the same ones.
+    exchanges.push_back({.work = work,
+                         .blocks = blocks,
+                         .cluster = i,
+                         .from = i % blocks,
+                         .to = (i + 1 + i % (blocks - 1)) % blocks,
+                         .by_all = by_all});
   }
-  return static_cast<double>(ClusterExchange::stream_bytes) / median(cycles_of_all(asker.device, std::move(exchanges)));
+  return static_cast<double>(ClusterExchange::stream_bytes) / median(cycles_of_all(device, std::move(exchanges)));
 }
 
 MeasuredLeaf<std::vector<model::ClusterRate>> measure_rates(Questioner asker, ExchangeWork work,
@@ -166,8 +171,8 @@ MeasuredLeaf<std::vector<model::ClusterRate>> measure_rates(Questioner asker, Ex
   for (const std::uint32_t blocks : sizes) {
     model::ClusterRate rate{.blocks = blocks};
     for (const bool by_all : {false, true}) {
-      const double first = rate_of(asker, work, blocks, by_all);
-      const double again = rate_of(asker, work, blocks, by_all);
+      const double first = rate_of(asker.device, work, blocks, by_all);
+      const double again = rate_of(asker.device, work, blocks, by_all);
       rounds.push_back({.of_what = blocks_text(blocks), .first = first, .second = again});
       (by_all ? rate.all : rate.one) = model::rounded((first + again) / 2);
     }
@@ -189,7 +194,7 @@ MeasuredLeaf<std::vector<Entry>> measure_sizes(Questioner asker, std::uint32_t l
       std::vector<ClusterExchange> exchanges;
       for (std::uint32_t i = 0; i < few_draws; ++i) {
         exchanges.push_back(ask(size));
-        exchanges.back().cluster = static_cast<std::uint32_t>(asker.random.below(asked_clusters));
+        exchanges.back().cluster = i;
       }
       return range_of(cycles_of_all(asker.device, std::move(exchanges))).mean;
     };

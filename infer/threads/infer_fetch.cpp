@@ -68,7 +68,7 @@ std::vector<FetchEngine> engines_of(Asker& device, FetchFinding& finding) {
 double cycles_of(Asker& device, BlockFetch fetch) {
   fetch.runs = fetch_runs;
   const model::Workload workload = fetch;
-  return median(device.time({&workload, 1}).front().cycles);
+  return middle_mean(device.time({&workload, 1}).front().cycles);
 }
 
 // Of the last doubling.

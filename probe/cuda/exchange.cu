@@ -53,7 +53,17 @@ __device__ std::uint32_t rank_of_block() {
   return rank;
 }
 
-// By asking again and again: a thread that is put to sleep meanwhile (try_wait) wakes up in steps of 150 cycles.
+// An answer that the barrier is not complete takes as long as many other instructions, so when it is seen to be
+// complete comes in steps. Waiting another while before the first one each time spreads them.
+__device__ void wait_another_while(std::uint32_t time) {
+  constexpr std::uint32_t longest_cycles = 160;
+  constexpr std::uint32_t step_cycles = 29;
+  const std::uint32_t begin = clock_cycles();
+  while (clock_cycles() - begin < time * step_cycles % longest_cycles) {
+  }
+}
+
+// By asking again and again: the hardware may put a thread to sleep that waits otherwise (try_wait).
 __device__ void wait_for_phase(std::uint32_t barrier, std::uint32_t phase) {
   std::uint32_t arrived = 0;
   while (arrived == 0) {
@@ -97,6 +107,7 @@ class ToAndFro {
     if (begins) {
       send(work, bytes);
     }
+    wait_another_while(times_++);
     wait_for_phase(barrier_, phase_);
     phase_ ^= 1U;
     if (!begins) {
@@ -125,6 +136,7 @@ class ToAndFro {
   std::uint32_t from_;
   std::uint32_t to_;
   std::uint32_t phase_ = 0;
+  std::uint32_t times_ = 0;  // that it has waited
 };
 
 // Volatile, since the assembler does not load words that nobody uses.
@@ -322,7 +334,7 @@ __device__ void fetch_by_async_copies(const Fetched& fetched) {
 #endif
 }
 
-__device__ void fetch_by_copy_engine(const Fetched& fetched, std::uint64_t& barrier, std::uint32_t phase) {
+__device__ void fetch_by_copy_engine(const Fetched& fetched, std::uint64_t& barrier, std::uint32_t run) {
 #if __CUDA_ARCH__ >= 900
   if (threadIdx.x == 0) {
     const std::uint32_t arrival = shared_address(&barrier);
@@ -331,12 +343,13 @@ __device__ void fetch_by_copy_engine(const Fetched& fetched, std::uint64_t& barr
                      shared_address(room)),
                  "l"(__cvta_generic_to_global(fetched.from)), "r"(fetched.bytes), "r"(arrival)
                  : "memory");
-    wait_for_phase(arrival, phase);
+    wait_another_while(run);
+    wait_for_phase(arrival, run % 2);
   }
 #else
   static_cast<void>(fetched);
   static_cast<void>(barrier);
-  static_cast<void>(phase);
+  static_cast<void>(run);
   __trap();
 #endif
 }
@@ -358,7 +371,7 @@ __global__ void __launch_bounds__(model::most_block_threads) fetch_kernel(const 
     } else if constexpr (engine == model::FetchEngine::async) {
       fetch_by_async_copies(fetched);
     } else {
-      fetch_by_copy_engine(fetched, barrier, run % 2);
+      fetch_by_copy_engine(fetched, barrier, run);
     }
     __syncthreads();
     const std::uint32_t end = clock_cycles();

@@ -37,9 +37,12 @@ class VirtualThreads {
 
   // One small workload of each kind.
   [[nodiscard]] static std::vector<model::Workload> kinds() {
-    return {model::SharedLoads{}, model::ConcurrentLoads{},
-            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024}, model::KernelRun{},
-            model::ClusterExchange{}, model::BlockFetch{}};
+    return {model::SharedLoads{},
+            model::ConcurrentLoads{},
+            model::Stream{.path = model::StreamPath::global_cg, .dataset_bytes = 1024},
+            model::KernelRun{},
+            model::ClusterExchange{},
+            model::BlockFetch{}};
   }
 
   [[nodiscard]] bool describes(const model::Workload& kind) const {

@@ -94,7 +94,7 @@ std::vector<float> GroupedPlays::latencies(std::size_t n) const {
     const double sum = std::accumulate(quiet.begin(), quiet.end(), 0.0, [&](double so_far, const Group* group) {
       return so_far + group->cycles[i] - group->nothing_cycles;
     });
-    latencies[i] = static_cast<float>(sum / static_cast<double>(n));
+    latencies[i] = static_cast<float>(std::max(0.0, sum / static_cast<double>(n)));
   }
   return latencies;
 }

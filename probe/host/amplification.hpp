@@ -45,7 +45,8 @@ class GroupedPlays {
   [[nodiscard]] std::size_t groups_within(double nothing_cycles) const;
   // What nothing took in the group that is the n-th when they are sorted by that, counted from 1; n <= groups().
   [[nodiscard]] double nothing_cycles(std::size_t n) const;
-  // What each access took, less what nothing takes, over the n groups in which that was least; 1 <= n <= groups().
+  // What each access took, less what nothing takes, over the n groups in which that was least; 1 <= n <= groups(). 0
+  // where an access that takes next to nothing was seen to take less than that: no latency is negative.
   [[nodiscard]] std::vector<float> latencies(std::size_t n) const;
 
  private:

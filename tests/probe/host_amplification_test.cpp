@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "model/random.hpp"
 #include "probe/host/scattered_lines.hpp"
+#include "probe/latency.hpp"
 
 namespace gpuinfer::probe::host {
 namespace {
@@ -102,6 +104,18 @@ TEST(Amplification, LeavesGroupsOutThatSomebodyDisturbed) {
   for (std::size_t i = 0; i < latencies.size(); ++i) {
     EXPECT_NEAR(latencies[i], i % 2 == 0 ? 4 : 11, 3) << i;
   }
+}
+
+// What is kept of a run holds no others, and is not read back if it does.
+TEST(Amplification, LatenciesAreNotNegative) {
+  const PlayForm form{.empty = 4, .accesses = 2};
+  // Nothing takes 26 cycles each time, the first access 25 and the second one 27.
+  const std::vector<std::uint32_t> stamps{0, 26, 52, 78, 104, 129, 156, 182, 208, 234, 260};
+  GroupedPlays grouped(form);
+  grouped.add(stamps);
+  const std::vector<float> latencies = grouped.latencies(1);
+  EXPECT_EQ(latencies, (std::vector<float>{0, 1}));
+  EXPECT_TRUE(std::ranges::all_of(latencies, is_latency));
 }
 
 TEST(Amplification, LeavesInterruptsOut) {

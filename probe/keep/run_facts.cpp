@@ -61,9 +61,9 @@ bool differs_in_address(const std::string& name, const RunFacts& begun, const Ru
 
 RunFacts run_facts_of(const model::DeviceFacts& facts) {
   // What was so when the device was opened, or is known only after it has answered.
-  constexpr std::array<std::string_view, 8> changing{"sm_clock_mhz", "memory_clock_mhz", "watched",
-                                                     "disturbances", "resumed",          "host",
-                                                     "clock_cycles", "clock_step_ticks"};
+  constexpr std::array<std::string_view, 10> changing{
+      "sm_clock_mhz", "memory_clock_mhz", "watched",          "disturbances",  "resumed",
+      "host",         "clock_cycles",     "clock_step_ticks", "amplification", "time_stamp_tick_cycles"};
   const auto text = [](const json& value) { return model::json_text(value, {.replaces_bytes = true}); };
   RunFacts run{{"device", facts.name},
                {"source", facts.source},

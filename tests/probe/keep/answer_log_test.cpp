@@ -332,6 +332,11 @@ TEST_F(AnswerLogFile, RunsThatDifferAreToldApart) {
   model::DeviceFacts other = device->facts();
   other.provenance["sm_clock_mhz"] = "1980";
   check_same_run("run.h5", run, run_facts_of(other));
+  // How often a question is played is measured whenever a CPU is opened.
+  model::DeviceFacts cpu = device->facts();
+  cpu.provenance["amplification"] = "each question played 277 times at least";
+  other.provenance["amplification"] = "each question played 288 times at least";
+  check_same_run("run.h5", run_facts_of(cpu), run_facts_of(other));
   other.buffer.address = model::Address{std::uint64_t{1} << 40U};
   check_same_run("run.h5", run, run_facts_of(other));
   const std::vector<std::string>& targets = other.targets;

@@ -8,6 +8,11 @@
 
 namespace gpuinfer::model {
 
+std::string_view to_string(AccessKind kind) {
+  constexpr std::array<std::string_view, 5> names{"load", "store", "evict_first", "evict_last", "evict_unchanged"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
 AccessSequence cyclic(std::uint64_t array_bytes, std::uint64_t stride_bytes, std::size_t accesses) {
   AccessSequence sequence(accesses);
   std::uint64_t offset = 0;

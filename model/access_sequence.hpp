@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/address.hpp"
@@ -14,7 +16,11 @@ namespace gpuinfer::model {
 // What one load of a sequence reads, and one store writes.
 inline constexpr std::uint64_t load_bytes = 4;
 
-enum class AccessKind : std::uint8_t { load, store };
+// Loads may say when their line is to be evicted: before others, after them, or no sooner and no later than without
+// this load.
+enum class AccessKind : std::uint8_t { load, store, evict_first, evict_last, evict_unchanged };
+inline constexpr std::array hint_kinds{AccessKind::evict_first, AccessKind::evict_last, AccessKind::evict_unchanged};
+[[nodiscard]] std::string_view to_string(AccessKind kind);
 
 // Byte offsets into a buffer in the order in which they are accessed, load_bytes each; loads, unless something beside
 // the sequence says which accesses are stores.

@@ -14,8 +14,31 @@ bool fills(const Raster& raster, std::uint64_t bytes) {
          is_sound(raster.height) && raster.texel_bytes * raster.width * raster.height == bytes;
 }
 
+namespace {
+
+// Of accesses of one kind, which have numbers of their own.
+std::optional<std::string> refusal_of_numbers(const DeviceFacts& facts, const Question& question,
+                                              const std::vector<std::uint32_t>& numbers, std::string_view kind) {
+  const BufferFacts& buffer = facts.buffer_of(question.target);
+  if (buffer.raster || buffer.piece_bytes || buffer.averages_laps) {
+    return question.target + " is not asked by single loads from memory, in place of which there could be " +
+           std::string(kind) + "; ask for loads only";
+  }
+  if (question.circumstances.warm_target) {
+    return "a warm-up through another path is loads; leave out one of `warm_target` and " + std::string(kind);
+  }
+  const bool ascend = std::ranges::adjacent_find(numbers, std::ranges::greater_equal()) == numbers.end();
+  if (!ascend || numbers.empty() || numbers.back() >= question.warm.size() + question.record.size()) {
+    return "the numbers of the " + std::string(kind) +
+           " do not ascend, or one is none of an access; number warm-up and recorded part through from 0";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores, hints, set_aside_bytes] = question.circumstances;
   const auto warms = [&](const std::string& target) {
     return std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
   };
@@ -37,7 +60,7 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
              "; ask for one of its `contended_targets`";
     }
     if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || carveout_kb || sm ||
-        !stores.empty()) {
+        !stores.empty() || !hints.empty() || set_aside_bytes) {
       return "contended pairs are recorded two by two, without a warm-up and on all units; ask for them so";
     }
   }
@@ -45,20 +68,26 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     if (std::ranges::find(facts.stored_targets, question.target) == facts.stored_targets.end()) {
       return facts.source + " does not store through " + question.target + "; ask for loads only";
     }
-    const BufferFacts& buffer = facts.buffer_of(question.target);
-    if (buffer.raster || buffer.piece_bytes || buffer.averages_laps) {
-      return question.target +
-             " is not asked by single loads from memory, in place of which there could be stores; ask " +
-             "for loads only";
+    if (auto refusal = refusal_of_numbers(facts, question, stores, "stores")) {
+      return refusal;
     }
-    if (warm_target) {
-      return "a warm-up through another path is loads; leave out one of `warm_target` and stores";
+  }
+  if (!hints.empty()) {
+    if (std::ranges::find(facts.hinted_targets, question.target) == facts.hinted_targets.end()) {
+      return facts.source + " does not give hints through " + question.target + "; ask for loads without";
     }
-    const bool ascend = std::ranges::adjacent_find(stores, std::ranges::greater_equal()) == stores.end();
-    if (!ascend || stores.back() >= question.warm.size() + question.record.size()) {
-      return "the numbers of the stores do not ascend, or one is none of an access; number warm-up and recorded part "
-             "through from 0";
+    if (!stores.empty()) {
+      return "hints and stores are not asked for together; ask for one of them";
     }
+    for (const auto& [hint, numbers] : hints) {
+      if (auto refusal = refusal_of_numbers(facts, question, numbers, to_string(hint))) {
+        return refusal;
+      }
+    }
+  }
+  if (set_aside_bytes && !(facts.largest_set_aside_bytes && *set_aside_bytes <= *facts.largest_set_aside_bytes)) {
+    return facts.source + " does not set " + std::to_string(*set_aside_bytes) +
+           " bytes aside; ask for its `largest_set_aside_bytes` at most, where it has any";
   }
   return std::nullopt;
 }

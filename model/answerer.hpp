@@ -65,6 +65,9 @@ struct DeviceFacts {
   bool chooses_unit = false;
   std::vector<std::string> contended_targets = {};  // that are asked for contended pairs too
   std::vector<std::string> stored_targets = {};     // whose accesses may be stores
+  std::vector<std::string> hinted_targets = {};     // whose loads may carry hints
+  // The most that may be set aside for lines that are evicted last; none: that cannot be chosen.
+  std::optional<std::uint64_t> largest_set_aside_bytes = {};
   // What loads of the target Latency look up, where there is one; the caches and TLBs are targets themselves.
   std::optional<PathDescription> latency_path = {};
   // Anything worth keeping with a recording: driver, clocks, carve-out, how a clean state is reached.

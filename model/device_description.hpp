@@ -79,6 +79,29 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
+// What loads with hints do to the replacement order of a set under LRU.
+struct Hints {
+  // A line that was loaded to be evicted first goes before all others, the oldest such line before the rest, until a
+  // load without a hint finds it. Else the hint does nothing.
+  bool first_goes_next = false;
+  // A load that is to leave the order unchanged does, where it finds its line. Else the hint does nothing.
+  bool unchanged_keeps_place = false;
+  // Lines that were loaded to be evicted last go only where all others are gone, but no more than so many of a set:
+  // with one more the oldest of them is as any other from then on, in its place. 0: the hint does nothing.
+  std::uint32_t protected_ways = 0;
+  bool loads_unprotect = false;  // a load with another hint, or with none, that finds such a line makes it as any other
+
+  bool operator==(const Hints&) const = default;
+};
+
+// How many ways of a set are protected where up to so many bytes are set aside for lines that are evicted last.
+struct SetAside {
+  std::uint64_t bytes = 0;
+  std::uint32_t protected_ways = 0;
+
+  bool operator==(const SetAside&) const = default;
+};
+
 // What happens where there are more tags than lines of data (`store_lines`). Sets of consecutive numbers make a bank,
 // and the banks share the store evenly. While a bank holds as many lines as it has room for, every access to it sends a
 // pointer on from set to set, and of each set that it finds occupied the line goes that is next there. The pointer
@@ -180,6 +203,8 @@ struct CacheDescription {
   std::optional<Replacement> replacement;
   Fill fill;
   std::optional<Store> store;
+  std::optional<Hints> hints = {};
+  std::optional<std::vector<SetAside>> set_asides = {};  // by bytes, in ascending order
   // Virtual devices: lines that a cache beside this one keeps of those that had to go, the most recent ones (Jouppi,
   // ISCA 1990). A load that finds its line there takes as long as a hit, and the line goes back to its set.
   std::optional<std::uint64_t> victim_lines;

@@ -32,6 +32,11 @@ std::vector<AccessKind> kinds_of(const Question& question) {
   for (const std::uint32_t store : question.circumstances.stores) {
     kinds.at(store) = AccessKind::store;
   }
+  for (const auto& [hint, numbers] : question.circumstances.hints) {
+    for (const std::uint32_t number : numbers) {
+      kinds.at(number) = hint;
+    }
+  }
   return kinds;
 }
 

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,10 @@ struct Circumstances {
   // Which accesses are stores, each of the value that is there: their numbers in ascending order, counted through the
   // warm-up and on through the recorded part. The others are loads.
   std::vector<std::uint32_t> stores = {};
+  // Which loads carry a hint (one of hint_kinds), numbered as stores are.
+  std::map<AccessKind, std::vector<std::uint32_t>> hints = {};
+  // What the device sets aside for lines that are evicted last.
+  std::optional<std::uint64_t> set_aside_bytes = {};
 
   auto operator<=>(const Circumstances&) const = default;
 };
@@ -60,8 +65,9 @@ struct Question {
 // Of each access of the warm-up and then of the recorded part.
 [[nodiscard]] std::vector<AccessKind> kinds_of(const Question& question);
 
-// What the device said. Exactly one of the two holds: latency_cycles has one entry for each recorded access, or
-// refusal says in one sentence why there is no answer (a state that the device cannot give, for example).
+// What the device said. Exactly one of the two holds: latency_cycles has one entry for each recorded access, none of
+// them negative, or refusal says in one sentence why there is no answer (a state that the device cannot give, for
+// example).
 struct Answer {
   std::vector<float> latency_cycles;
   std::optional<std::string> refusal;

@@ -46,7 +46,7 @@ class ExecDevice final : public model::Answerer {
       throw DeviceUnavailable(source_ + " does not greet: " + error.what());
     }
     facts_.source = source_;
-    for (std::vector<std::string>* targets : {&facts_.targets, &facts_.stored_targets}) {
+    for (std::vector<std::string>* targets : {&facts_.targets, &facts_.stored_targets, &facts_.hinted_targets}) {
       std::erase_if(*targets, [](const std::string& target) { return !is_sequence_target(target); });
     }
   }

@@ -87,6 +87,7 @@ class RecordedFolder final : public model::Answerer {
       facts_.targets.clear();
       facts_.own_buffers.clear();
       facts_.stored_targets.clear();
+      facts_.hinted_targets.clear();
     } else if (facts.name != facts_.name || seed_of(facts) != seed_of(facts_)) {
       throw InputError(file.string() + ": is of " + facts.name + " with seed " + seed_of(facts) + ", and " +
                        recordings_.front().file.string() + " of " + facts_.name + " with seed " + seed_of(facts_) +
@@ -99,12 +100,18 @@ class RecordedFolder final : public model::Answerer {
         if (std::ranges::find(facts.stored_targets, target) != facts.stored_targets.end()) {
           facts_.stored_targets.push_back(target);
         }
+        if (std::ranges::find(facts.hinted_targets, target) != facts.hinted_targets.end()) {
+          facts_.hinted_targets.push_back(target);
+        }
       }
     }
     add_missing(facts.warm_targets, facts_.warm_targets);
     add_missing(facts.shared_memories_kb, facts_.shared_memories_kb);
     facts_.chooses_unit = facts_.chooses_unit || facts.chooses_unit;
     add_missing(facts.contended_targets, facts_.contended_targets);
+    if (!facts_.largest_set_aside_bytes) {
+      facts_.largest_set_aside_bytes = facts.largest_set_aside_bytes;
+    }
     if (!facts_.latency_path) {
       facts_.latency_path = facts.latency_path;
     }

@@ -109,6 +109,13 @@ class VirtualDevice final : public model::Answerer {
       } else {
         facts_.stored_targets.push_back(target);
       }
+      if (VirtualCache::takes_hints(cache)) {
+        facts_.hinted_targets.push_back(target);
+        if (cache.set_asides && !cache.set_asides->empty()) {
+          facts_.largest_set_aside_bytes =
+              std::max(facts_.largest_set_aside_bytes.value_or(0), cache.set_asides->back().bytes);
+        }
+      }
       add_carveouts(target, cache, noise, streams);
       if (cache.slice_index) {
         slices_.try_emplace(target, *cache.slice_index, noise, streams.random(target + ".slices"));

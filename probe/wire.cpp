@@ -30,6 +30,9 @@ constexpr const char* sm_key = "sm";
 constexpr const char* contended_targets_key = "contended_targets";
 constexpr const char* contended_pairs_key = "contended_pairs";
 constexpr const char* stores_key = "stores";
+constexpr const char* hints_key = "hints";
+constexpr const char* largest_set_aside_key = "largest_set_aside_bytes";
+constexpr const char* set_aside_key = "set_aside_bytes";
 constexpr const char* store_key = "store";
 constexpr const char* disturbances_key = "disturbances";
 
@@ -126,15 +129,24 @@ model::BufferFacts buffer_of(const json& object) {
 }
 
 // True: of all targets.
-void read_stores(const json& object, model::DeviceFacts& facts) {
-  const auto stores = object.find(stores_key);
-  if (stores == object.end()) {
+void read_targets(const json& object, const char* key, const model::DeviceFacts& facts,
+                  std::vector<std::string>& targets) {
+  const auto found = object.find(key);
+  if (found == object.end()) {
     return;
   }
-  if (!stores->is_boolean()) {
-    facts.stored_targets = strings_member(object, stores_key);
-  } else if (stores->get<bool>()) {
-    facts.stored_targets = facts.targets;
+  if (!found->is_boolean()) {
+    targets = strings_member(object, key);
+  } else if (found->get<bool>()) {
+    targets = facts.targets;
+  }
+}
+
+void read_stores_and_hints(const json& object, model::DeviceFacts& facts) {
+  read_targets(object, stores_key, facts, facts.stored_targets);
+  read_targets(object, hints_key, facts, facts.hinted_targets);
+  if (object.contains(largest_set_aside_key)) {
+    facts.largest_set_aside_bytes = whole_member(object, largest_set_aside_key);
   }
 }
 
@@ -170,6 +182,12 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (!facts.stored_targets.empty()) {
     heeded[stores_key] = facts.stored_targets;
   }
+  if (!facts.hinted_targets.empty()) {
+    heeded[hints_key] = facts.hinted_targets;
+  }
+  if (facts.largest_set_aside_bytes) {
+    heeded[largest_set_aside_key] = *facts.largest_set_aside_bytes;
+  }
   return heeded;
 }
 
@@ -188,7 +206,7 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   if (object.contains(contended_targets_key)) {
     facts.contended_targets = strings_member(object, contended_targets_key);
   }
-  read_stores(object, facts);
+  read_stores_and_hints(object, facts);
 }
 
 json to_json(const model::Circumstances& circumstances) {
@@ -208,6 +226,12 @@ json to_json(const model::Circumstances& circumstances) {
   if (!circumstances.stores.empty()) {
     object[store_key] = circumstances.stores;
   }
+  for (const auto& [hint, numbers] : circumstances.hints) {
+    object[std::string(to_string(hint))] = numbers;
+  }
+  if (circumstances.set_aside_bytes) {
+    object[set_aside_key] = *circumstances.set_aside_bytes;
+  }
   return object;
 }
 
@@ -225,10 +249,21 @@ model::Circumstances parse_circumstances(const json& object) {
   if (object.contains(contended_pairs_key)) {
     circumstances.contended_pairs = member(object, contended_pairs_key, &json::is_boolean, "true or false").get<bool>();
   }
-  if (object.contains(store_key)) {
-    for (const std::uint64_t number : sequence_member(object, store_key)) {
-      circumstances.stores.push_back(narrowed(number, store_key));
+  const auto numbers = [&object](const char* key, std::vector<std::uint32_t>& list) {
+    for (const std::uint64_t number : sequence_member(object, key)) {
+      list.push_back(narrowed(number, key));
     }
+  };
+  if (object.contains(store_key)) {
+    numbers(store_key, circumstances.stores);
+  }
+  for (const model::AccessKind hint : model::hint_kinds) {
+    if (const std::string key(to_string(hint)); object.contains(key)) {
+      numbers(key.c_str(), circumstances.hints[hint]);
+    }
+  }
+  if (object.contains(set_aside_key)) {
+    circumstances.set_aside_bytes = whole_member(object, set_aside_key);
   }
   return circumstances;
 }
@@ -442,8 +477,14 @@ std::string greeting_line(const model::DeviceFacts& facts) {
     }
   }
   json heeded = heeded_by(facts);
-  if (heeded.erase(stores_key) != 0) {
-    greeting[stores_key] = facts.stored_targets == facts.targets ? json(true) : json(facts.stored_targets);
+  for (const auto& [key, targets] :
+       {std::pair(stores_key, &facts.stored_targets), {hints_key, &facts.hinted_targets}}) {
+    if (heeded.erase(key) != 0) {
+      greeting[key] = *targets == facts.targets ? json(true) : json(*targets);
+    }
+  }
+  if (heeded.erase(largest_set_aside_key) != 0) {
+    greeting[largest_set_aside_key] = *facts.largest_set_aside_bytes;
   }
   if (!heeded.empty()) {
     greeting["heeded_circumstances"] = std::move(heeded);
@@ -485,7 +526,7 @@ model::DeviceFacts parse_greeting(const std::string& line) {
   if (greeting.contains("heeded_circumstances")) {
     read_heeded(member(greeting, "heeded_circumstances", &json::is_object, "an object"), facts);
   }
-  read_stores(greeting, facts);
+  read_stores_and_hints(greeting, facts);
   if (greeting.contains("latency_path")) {
     facts.latency_path = parse_path(member(greeting, "latency_path", &json::is_object, "an object"));
   }

@@ -99,7 +99,8 @@ std::vector<std::vector<float>> Asker::latencies(std::span<const model::Question
       throw QuestionRefused(*answer.refusal);
     }
     result.push_back(std::move(answer.latency_cycles));
-    if (const auto& told = questions[i].circumstances; !told.contended_pairs && told.stores.empty()) {
+    if (const auto& told = questions[i].circumstances;
+        !told.contended_pairs && told.stores.empty() && told.hints.empty()) {
       hear(questions[i], result.back());
     }
   }

@@ -34,6 +34,8 @@ struct CacheClaims {
   std::optional<Claim<model::Store>> store = {};
   // Of `store`, what is not known; evidence alone speaks of it.
   std::map<std::string, Claim<model::FlowYaml>> of_store = {};
+  std::optional<Claim<model::Hints>> hints = {};
+  std::optional<Claim<std::vector<model::SetAside>>> set_asides = {};
   std::optional<Claim<std::optional<model::Partitions>>> partitions = {};  // none: no part is far from any SM
   std::optional<Claim<std::uint32_t>> slices = {};
   std::optional<Claim<model::SliceIndex>> slice_index = {};
@@ -79,6 +81,8 @@ void for_each_claim(Claims& claims, Visit&& visit) {
   for (auto& [leaf, claim] : claims.of_store) {
     visit(leaf, claim, nullptr);
   }
+  visit_made("hints", claims.hints, &Cache::hints);
+  visit_made("set_asides", claims.set_asides, &Cache::set_asides);
   visit_made("partitions", claims.partitions, &Cache::partitions);
   visit_made("slices", claims.slices, &Cache::slices);
   visit_made("slice_index", claims.slice_index, &Cache::slice_index);

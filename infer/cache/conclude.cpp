@@ -59,6 +59,8 @@ constexpr std::array rules{
     Rule{"sweep", true, false, bits(unproven, disturbed), 0},
     Rule{"fill", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"store", false, false, bits(levels_unclear, disturbed), 0},
+    Rule{"hints", false, false, bits(levels_unclear, disturbed), 0},
+    Rule{"set_asides", false, false, bits(levels_unclear, disturbed), 0},
     Rule{"latency_cycles", false, false, bits(disturbed), bits(levels_unclear)},
 };
 

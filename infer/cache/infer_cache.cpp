@@ -13,18 +13,20 @@
 #include "infer/asking/interrogator.hpp"
 #include "infer/cache/aliases.hpp"
 #include "infer/cache/claim_sizes.hpp"
-#include "infer/cache/claim_slice_stores.hpp"
+#include "infer/cache/claim_slice_accesses.hpp"
 #include "infer/cache/conclude.hpp"
 #include "infer/cache/conflicts.hpp"
 #include "infer/cache/explain_by_sets.hpp"
 #include "infer/cache/explain_by_store.hpp"
 #include "infer/cache/granularity.hpp"
+#include "infer/cache/hints.hpp"
 #include "infer/cache/known_outcomes.hpp"
 #include "infer/cache/prefetch.hpp"
 #include "infer/cache/prove.hpp"
 #include "infer/cache/stores.hpp"
 #include "infer/circumstances/circumstances.hpp"
 #include "infer/circumstances/claim_circumstances.hpp"
+#include "infer/policy/policy_questions.hpp"
 #include "infer/slices/claim_slices.hpp"
 
 namespace gpuinfer::infer {
@@ -158,7 +160,7 @@ class CacheInference {
       attempt([&] { claim_partitions(known->asker, claims_, 0.05); });
       attempt([&] {
         if (const auto slice = claim_slices(known->asker, claims_)) {
-          claim_slice_stores(known->asker, *slice, claims_);
+          claim_slice_accesses(known->asker, *slice, claims_);
         }
       });
     }
@@ -261,6 +263,12 @@ class CacheInference {
       attempt([&] {
         if (!claims_.store) {
           claim_stores(known->asker, claims_);
+        }
+      });
+      attempt([&] {
+        if (!claims_.hints) {
+          const bool are_empty = start_of(known->asker) != SetStart::flooded;
+          claim_hints(known->asker, are_empty ? SetsAtStart::empty : SetsAtStart::full, claims_);
         }
       });
       attempt([&] { claim_prefetch(known->asker, claims_, may_prefetch_); });

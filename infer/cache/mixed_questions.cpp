@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "infer/asking/statistics.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "model/access_sequence.hpp"
 #include "model/cache_simulator.hpp"
@@ -187,6 +188,13 @@ std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& questi
     }
   }
   return readings;
+}
+
+bool misreads_explain(const LevelClassifier& classifier, std::size_t loads, std::size_t misses, std::size_t wrong) {
+  const double share_of_misses = static_cast<double>(misses) / static_cast<double>(std::max<std::size_t>(1, loads));
+  const double misread =
+      share_of_misses * classifier.miss_misread_bound() + (1 - share_of_misses) * classifier.hit_misread_bound();
+  return wrong == 0 || binomial_upper_tail(wrong, loads, misread) > least_p_value;
 }
 
 std::size_t contradictions(const std::vector<PredictedLoad>& predicted, const std::vector<Reading>& readings) {

@@ -55,6 +55,10 @@ struct PredictedLoad {
 // that has to be written back may take as long. Stores are unclear.
 [[nodiscard]] std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& question);
 
+// Whether so many single readings of so many loads, of which so many should miss, may be wrong by misreads alone.
+[[nodiscard]] bool misreads_explain(const LevelClassifier& classifier, std::size_t loads, std::size_t misses,
+                                    std::size_t wrong);
+
 // How many loads are certain and read otherwise.
 [[nodiscard]] std::size_t contradictions(const std::vector<PredictedLoad>& predicted,
                                          const std::vector<Reading>& readings);

@@ -298,12 +298,7 @@ StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
 
 // Empty: misreads explain what is read otherwise.
 std::string departures_of(const Interrogator& device, const StoreTally& tally) {
-  const LevelClassifier& classifier = device.classifier();
-  const double share_of_misses =
-      static_cast<double>(tally.misses) / static_cast<double>(std::max<std::size_t>(1, tally.judged));
-  const double misread =
-      share_of_misses * classifier.miss_misread_bound() + (1 - share_of_misses) * classifier.hit_misread_bound();
-  if (tally.wrong == 0 || binomial_upper_tail(tally.wrong, tally.judged, misread) > least_p_value) {
+  if (misreads_explain(device.classifier(), tally.judged, tally.misses, tally.wrong)) {
     return {};
   }
   return "of " + std::to_string(tally.judged) + " loads in fresh sequences of loads and stores " +

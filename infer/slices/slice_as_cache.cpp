@@ -21,6 +21,10 @@ SliceAsCache::SliceAsCache(Asker& device, const SliceView& view, std::vector<Sli
   if (std::ranges::find(of_device.stored_targets, device.target()) != of_device.stored_targets.end()) {
     facts_.stored_targets = facts_.targets;
   }
+  if (std::ranges::find(of_device.hinted_targets, device.target()) != of_device.hinted_targets.end()) {
+    facts_.hinted_targets = facts_.targets;
+    facts_.largest_set_aside_bytes = of_device.largest_set_aside_bytes;
+  }
 }
 
 model::IndexFunction SliceAsCache::index() const {
@@ -73,6 +77,7 @@ SliceAsCache::PutQuestion SliceAsCache::put_to_slice(const model::Question& ques
                   .places = {}};
   model::Question& asked = put.question;
   asked.circumstances.unit = view_.unit;
+  asked.circumstances.set_aside_bytes = question.circumstances.set_aside_bytes;
   asked.warm.assign(loads_of_settling, waiting_line_);
   // More than once, since lines that stores wrote may outlive others.
   constexpr int times = 3;
@@ -86,6 +91,8 @@ SliceAsCache::PutQuestion SliceAsCache::put_to_slice(const model::Question& ques
     to.push_back(offset_in_slice(offset));
     if (kind == model::AccessKind::store) {
       asked.circumstances.stores.push_back(static_cast<std::uint32_t>(number));
+    } else if (kind != model::AccessKind::load) {
+      asked.circumstances.hints[kind].push_back(static_cast<std::uint32_t>(number));
     }
     to.insert(to.end(), kind == model::AccessKind::store ? loads_of_store : loads_of_load, waiting_line_);
   };

@@ -214,6 +214,35 @@ Map<Store> store() {
           }};
 }
 
+Map<Hints> hints() {
+  return {.leaves = {leaf("first_goes_next", &Hints::first_goes_next, yes_or_no,
+                          "whether a line that is loaded to be evicted first goes before all others, until a load "
+                          "without a hint finds it")
+                         .needed(),
+                     leaf("unchanged_keeps_place", &Hints::unchanged_keeps_place, yes_or_no,
+                          "whether a load that is to leave the order unchanged does")
+                         .needed(),
+                     leaf("protected_ways", &Hints::protected_ways, Count{.most = max_lines},
+                          "how many lines of a set that were loaded to be evicted last go after all others; with one "
+                          "more the oldest of them is as any other; 0: the hint does nothing")
+                         .needed(),
+                     leaf("loads_unprotect", &Hints::loads_unprotect, yes_or_no,
+                          "whether any other load of such a line makes it as any other")
+                         .needed()}};
+}
+
+Map<SetAside> set_aside() {
+  return {
+      .leaves = {leaf("bytes", &SetAside::bytes, Bytes{.most = max_bytes}, "up to so many are set aside").needed(),
+                 leaf("protected_ways", &SetAside::protected_ways, Count{.most = max_lines}, "of each set").needed()},
+      .words =
+          [](const SetAside& each) {
+            return words::together({to_text(each.protected_ways), each.protected_ways == 1 ? " way" : " ways",
+                                    " up to ", words::bytes(each.bytes)});
+          },
+      .key = "bytes"};
+}
+
 Map<LatencyCycles> latency_cycles() {
   Map<LatencyCycles> map = codec::latency_cycles();
   map.leaves.push_back(leaf("dirty_miss", &LatencyCycles::dirty_miss, codec::Cycles{},
@@ -488,6 +517,11 @@ const Leaves<CacheDescription>& cache_leaves() {
       leaf_of_evidence<Cache>("store.fetches", {}),
       leaf_of_evidence<Cache>("store.touches", {}),
       leaf_of_evidence<Cache>("store.write", {}),
+      leaf("hints", &Cache::hints, hints(), "what loads do that say when their line is to be evicted; under lru")
+          .sparse(),
+      leaf("set_asides", &Cache::set_asides, codec::List<Map<SetAside>>{.item = set_aside()},
+           "how many ways are protected for lines that are evicted last, by what is set aside for them")
+          .sparse(),
       sweep_leaf(
           "what an access does to a full store: a pointer goes from set to set and evicts the next line of each"),
       leaf("victim_lines", &Cache::victim_lines, Lines{.least = 1, .most = max_victim_lines},

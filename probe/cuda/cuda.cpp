@@ -306,6 +306,10 @@ CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at
     if (cuda::takes_stores(target.path)) {
       facts_.stored_targets.push_back(name);
     }
+    if (target.emptying == Emptying::streaming && gpu_.takes_hints() && offer.bytes <= cuda::most_hinted_bytes) {
+      facts_.hinted_targets.push_back(name);
+      facts_.largest_set_aside_bytes = gpu_.largest_set_aside_bytes();
+    }
     if (target.emptying == Emptying::everything) {
       facts_.latency_path = latency_path;
     }
@@ -489,14 +493,16 @@ void CudaProbe::try_states(Offer& offer) {
 }
 
 cuda::Manner CudaProbe::manner_of(const Offer& offer, const model::Question& question) const {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores, hints, set_aside_bytes] = question.circumstances;
   const LoadPath path = offer.target.path;
   const bool of_l1 = offer.target.emptying == Emptying::new_carveout;
   return {.paths = {.path = path,
                     .warm = warm_target ? offers_.find(*warm_target)->second.target.path : path,
-                    .stores = !stores.empty()},
+                    .stores = !stores.empty(),
+                    .hints = !hints.empty()},
           .reach = offer.reach,
           .carveout_kb = carveout_kb,
+          .set_aside_bytes = set_aside_bytes,
           .new_l1 = of_l1 && question.state == StartState::clean,
           .drop_l1_lines = of_l1 && question.state == StartState::invalidated};
 }
@@ -583,7 +589,7 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   if (auto refusal = model::refusal_of(facts_, question)) {
     return refusal;
   }
-  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores] = question.circumstances;
+  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores, hints, set_aside_bytes] = question.circumstances;
   if (sm && offer->second.target.emptying == Emptying::other_pages) {
     return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
   }

@@ -228,6 +228,39 @@ std::optional<std::string> Gpu::pci_bus_id() const {
   return text.data();
 }
 
+bool Gpu::takes_hints() const {
+  constexpr int first_with_hints = 8;
+  return attribute(cudaDevAttrComputeCapabilityMajor) >= first_with_hints;
+}
+
+std::optional<std::uint64_t> Gpu::largest_set_aside_bytes() const {
+  const int bytes = attribute(cudaDevAttrMaxPersistingL2CacheSize);
+  return bytes > 0 ? std::optional<std::uint64_t>(bytes) : std::nullopt;
+}
+
+void Gpu::unprotect_lines() {
+  if (has_protected_lines_) {
+    check(cudaCtxResetPersistingL2Cache(), "take back what was asked of lines in L2");
+    has_protected_lines_ = false;
+  }
+}
+
+void Gpu::set_aside(std::optional<std::uint64_t> bytes) {
+  if (!bytes && !usual_set_aside_bytes_) {
+    return;
+  }
+  if (!usual_set_aside_bytes_) {
+    std::size_t usual = 0;
+    check(cudaDeviceGetLimit(&usual, cudaLimitPersistingL2CacheSize), "read what L2 sets aside");
+    usual_set_aside_bytes_ = set_aside_bytes_ = usual;
+  }
+  const std::size_t wanted = bytes ? static_cast<std::size_t>(*bytes) : *usual_set_aside_bytes_;
+  if (set_aside_bytes_ != wanted) {
+    check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, wanted), "set a part of L2 aside");
+    set_aside_bytes_ = wanted;
+  }
+}
+
 std::uint64_t Gpu::l2_bytes() const { return static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize)); }
 
 std::uint64_t Gpu::free_bytes() const {
@@ -352,6 +385,11 @@ void Gpu::drop_translations() const {
 void Gpu::launch(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at,
                  bool seats_of_sms) {
   pack(manner, questions, at);
+  set_aside(manner.set_aside_bytes);
+  if (!manner.paths.hints) {
+    unprotect_lines();
+  }
+  has_protected_lines_ = has_protected_lines_ || manner.paths.hints;
   const auto& reach = manner.reach;
   const Launch how{.seats = seats().data(),
                    .places = places().data(),
@@ -372,6 +410,16 @@ void Gpu::launch(const Manner& manner, std::span<const model::Question> question
         "start the probe");
   check(cudaDeviceSynchronize(), "finish the probe");
 }
+
+namespace {
+
+std::uint32_t number_of_hint(model::AccessKind hint) {
+  return hint == model::AccessKind::evict_first  ? first_hint
+         : hint == model::AccessKind::evict_last ? last_hint
+                                                 : unchanged_hint;
+}
+
+}  // namespace
 
 // A warm-up through another path is repeated at its end until its length is what copies can move; what is loaded again
 // right away changes nothing.
@@ -405,6 +453,11 @@ void Gpu::pack(const Manner& manner, std::span<const model::Question> questions,
     std::ranges::transform(questions[i].record, list, unit_of);
     for (const std::uint32_t store : questions[i].circumstances.stores) {
       accesses()[first + store] |= store_flag;
+    }
+    for (const auto& [hint, numbers] : questions[i].circumstances.hints) {
+      for (const std::uint32_t number : numbers) {
+        accesses()[first + number] |= number_of_hint(hint) << hint_shift;
+      }
     }
     first += static_cast<std::uint32_t>(padded(count));
   }

@@ -121,8 +121,9 @@ struct Reach {
 struct Manner {
   Paths paths;
   Reach reach;
-  std::optional<std::uint32_t> carveout_kb = {};  // one of Gpu::carveouts_kb(); none: that of the options
-  bool new_l1 = false;                            // set up L1 just before
+  std::optional<std::uint32_t> carveout_kb = {};      // one of Gpu::carveouts_kb(); none: that of the options
+  std::optional<std::uint64_t> set_aside_bytes = {};  // none: as before anybody asked
+  bool new_l1 = false;                                // set up L1 just before
   bool drop_l1_lines = false;
 };
 
@@ -150,6 +151,10 @@ class Gpu {
   [[nodiscard]] std::uint64_t free_bytes() const;
   // That a block may have.
   [[nodiscard]] std::uint64_t largest_shared_bytes() const { return largest_shared_bytes_; }
+  // Whether loads may say when L2 is to evict their line.
+  [[nodiscard]] bool takes_hints() const;
+  // None: L2 sets nothing aside.
+  [[nodiscard]] std::optional<std::uint64_t> largest_set_aside_bytes() const;
   void allocate(Buffer& buffer, std::uint64_t bytes, std::uint64_t alignment_bytes) const;
   void clear(Buffer& buffer) const;
   void make_texture(Buffer& buffer) const;
@@ -180,6 +185,10 @@ class Gpu {
   void pack(const Manner& manner, std::span<const model::Question> questions, std::span<const std::uint32_t> at);
   [[nodiscard]] Played played(std::uint32_t sm, const Seat& seat, const model::Question& question) const;
   [[nodiscard]] int carveout_percent(const Manner& manner) const;
+  // Of L2, for this process.
+  void set_aside(std::optional<std::uint64_t> bytes);
+  // Lines that hints had evicted last are as any other from then on.
+  void unprotect_lines();
 
   [[nodiscard]] std::span<Seat> seats() const { return {static_cast<Seat*>(host_.get()), sm_count_}; }
   [[nodiscard]] std::span<Place> places() const {
@@ -191,6 +200,10 @@ class Gpu {
 
   CudaOptions options_;
   std::size_t sm_count_ = 0;
+  bool has_protected_lines_ = false;
+  // What L2 sets aside now, and set aside before anybody asked for something else.
+  std::optional<std::size_t> set_aside_bytes_;
+  std::optional<std::size_t> usual_set_aside_bytes_;
   std::size_t largest_shared_bytes_ = 0;
   std::size_t shared_bytes_ = 0;
   std::map<std::uint32_t, int> percent_of_carveout_kb_;

@@ -112,9 +112,63 @@ struct Constant {
 };
 
 // Listing 4 of Mei & Chu 2014, with the accesses in a list of their own so that any sequence can be played. Returns
-// the value of the last access. `stores`: some accesses have the flag of stores, which nobody waits for and which write
-// what is there.
-template <class Path, bool stores = false>
+// the value of the last access. Accesses with the flag of stores are not waited for, and write what is there; others
+// may have flags of hints.
+enum class Flags { none, stores, hints };
+
+template <Flags flags>
+__device__ __forceinline__ std::uint32_t without_flags(std::uint32_t access) {
+  constexpr std::uint32_t hint_bits = std::uint32_t{3} << hint_shift;
+  return flags == Flags::stores ? access & ~store_flag : flags == Flags::hints ? access & ~hint_bits : access;
+}
+
+// What L2 is told by loads with each hint; nothing by those without.
+__device__ __forceinline__ std::uint64_t policy_of(std::uint32_t hint) {
+  std::uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+  switch (hint) {
+    case first_hint:
+      asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+      break;
+    case last_hint:
+      asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+      break;
+    case unchanged_hint:
+      asm volatile("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
+      break;
+    default:
+      break;
+  }
+#endif
+  return policy;
+}
+
+// `begin`: read before either load, of which one is carried out. Without a branch, so that a load without a hint takes
+// as long as where there are none.
+__device__ __forceinline__ std::uint32_t load_with_hint(std::uint64_t address, std::uint32_t hint, std::uint64_t policy,
+                                                        std::uint32_t& begin) {
+  std::uint32_t value = 0;
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "{\n\t.reg .pred is_hinted;\n\t"
+      "setp.ne.u32 is_hinted, %3, 0;\n\t"
+      "mov.u32 %1, %%clock;\n\t"
+      "@!is_hinted ld.global.cg.u32 %0, [%2];\n\t"
+      "@is_hinted ld.global.cg.L2::cache_hint.u32 %0, [%2], %4;\n\t}"
+      : "=r"(value), "=r"(begin)
+      : "l"(address), "r"(hint), "l"(policy)
+      : "memory");
+#else
+  static_cast<void>(address);
+  static_cast<void>(hint);
+  static_cast<void>(policy);
+  begin = 0;
+  __trap();
+#endif
+  return value;
+}
+
+template <class Path, Flags flags = Flags::none>
 __device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfer& transfer, std::uint32_t* chunk,
                                                    std::uint32_t* accesses, std::uint32_t left, std::uint32_t value) {
   while (left > 0) {
@@ -126,20 +180,26 @@ __device__ __forceinline__ std::uint32_t play_list(const Launch& launch, Transfe
       // The value of the access before is always 0, which only the memory knows: it makes this access wait for that
       // one.
       const std::uint32_t access = chunk[i];
-      const auto place = Path::place(launch, (stores ? access & ~store_flag : access) + value);
+      const auto place = Path::place(launch, without_flags<flags>(access) + value);
       // Besides catching a buffer that was written to, this keeps the clock from being read before the place is there.
       if (Path::is_outside(launch, place)) {
         __trap();
       }
-      if constexpr (stores) {
+      if constexpr (flags == Flags::stores) {
         if ((access & store_flag) != 0) {
           asm volatile("st.global.u32 [%0], %1;" ::"l"(place), "r"(value) : "memory");
           store_to_shared(&chunk[i], 0);
           continue;
         }
       }
-      const std::uint32_t start = clock_cycles();
-      value = Path::load(launch, place);
+      std::uint32_t start = 0;
+      if constexpr (flags == Flags::hints) {
+        const std::uint32_t hint = access >> hint_shift;
+        value = load_with_hint(place, hint, policy_of(hint), start);
+      } else {
+        start = clock_cycles();
+        value = Path::load(launch, place);
+      }
       store_to_shared(&chunk[i], value);
       const std::uint32_t stop = clock_cycles();
       store_to_shared(&chunk[i], stop - start);
@@ -162,7 +222,7 @@ __device__ __forceinline__ void take_seat(const Launch& launch, Transfer& transf
   }
 }
 
-template <class Path, class WarmPath, bool stores>
+template <class Path, class WarmPath, Flags flags>
 __device__ __forceinline__ void play_seat(const Launch& launch) {
   __shared__ std::uint64_t barrier;
   __shared__ Seat seat;
@@ -177,7 +237,7 @@ __device__ __forceinline__ void play_seat(const Launch& launch) {
     value = Path::look_up(launch);
   }
   if constexpr (std::is_same_v<Path, WarmPath>) {
-    static_cast<void>(play_list<Path, stores>(launch, transfer, chunk, accesses, seat.accesses, value));
+    static_cast<void>(play_list<Path, flags>(launch, transfer, chunk, accesses, seat.accesses, value));
   } else {
     value = play_list<WarmPath>(launch, transfer, chunk, accesses, seat.warm, value);
     static_cast<void>(play_list<Path>(launch, transfer, chunk, accesses + seat.warm, seat.accesses - seat.warm, value));
@@ -186,12 +246,16 @@ __device__ __forceinline__ void play_seat(const Launch& launch) {
 
 template <class Path, class WarmPath = Path>
 __global__ void __launch_bounds__(1) play_accesses(const Launch launch) {
-  play_seat<Path, WarmPath, false>(launch);
+  play_seat<Path, WarmPath, Flags::none>(launch);
 }
 
 template <class Path>
 __global__ void __launch_bounds__(1) play_with_stores(const Launch launch) {
-  play_seat<Path, Path, true>(launch);
+  play_seat<Path, Path, Flags::stores>(launch);
+}
+
+__global__ void __launch_bounds__(1) play_with_hints(const Launch launch) {
+  play_seat<GlobalCg<>, GlobalCg<>, Flags::hints>(launch);
 }
 
 // Stays long enough for every block of the launch to have found an SM.
@@ -229,6 +293,9 @@ Kernel kernel_after(LoadPath warm) {
 }
 
 Kernel kernel_of(const Paths& paths) {
+  if (paths.hints) {
+    return play_with_hints;
+  }
   if (paths.stores) {
     return paths.path == LoadPath::global_cg ? play_with_stores<GlobalCg<>> : play_with_stores<GlobalCa>;
   }

@@ -51,6 +51,13 @@ inline constexpr std::uint32_t accesses_alignment = 4;
 // Of an access that is a store; no buffer of words that can be stored to reaches as far.
 inline constexpr std::uint32_t store_flag = std::uint32_t{1} << 31U;
 
+// Of a load with a hint: one of these in the two highest bits. What has hints is no larger.
+inline constexpr unsigned hint_shift = 30;
+inline constexpr std::uint64_t most_hinted_bytes = sizeof(std::uint32_t) * (std::uint64_t{1} << hint_shift);
+inline constexpr std::uint32_t first_hint = 1;
+inline constexpr std::uint32_t last_hint = 2;
+inline constexpr std::uint32_t unchanged_hint = 3;
+
 // Whether accesses of a path can be stores: to words of global memory, through L1 or past it.
 constexpr bool takes_stores(LoadPath path) { return path == LoadPath::global_ca || path == LoadPath::global_cg; }
 
@@ -89,6 +96,7 @@ struct Paths {
   LoadPath path;
   LoadPath warm;
   bool stores = false;  // some accesses have the store_flag
+  bool hints = false;   // some accesses have hint_flags; past L1
 };
 
 // Shared memory that one block of the kernel behind these paths uses.

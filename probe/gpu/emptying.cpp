@@ -58,8 +58,14 @@ model::Question after_flood(const Emptying& emptying, std::uint64_t bytes, const
   const auto [flood_bytes, stride_bytes] = emptying.flood;
   model::Question flooded = question;
   flooded.warm = model::cold_pass(0, bytes + flood_bytes, stride_bytes);
-  for (std::uint32_t& store : flooded.circumstances.stores) {
-    store += static_cast<std::uint32_t>(flooded.warm.size());
+  const auto shift = [&flooded](std::vector<std::uint32_t>& numbers) {
+    for (std::uint32_t& number : numbers) {
+      number += static_cast<std::uint32_t>(flooded.warm.size());
+    }
+  };
+  shift(flooded.circumstances.stores);
+  for (auto& [hint, numbers] : flooded.circumstances.hints) {
+    shift(numbers);
   }
   flooded.warm.insert(flooded.warm.end(), question.warm.begin(), question.warm.end());
   return flooded;
@@ -82,6 +88,7 @@ model::Question once_each(const model::Question& question) {
   once.warm.assign(places.begin(), places.end());
   once.record.clear();
   once.circumstances.stores.clear();
+  once.circumstances.hints.clear();
   return once;
 }
 
@@ -130,6 +137,9 @@ std::size_t batch_size(std::span<const model::Question> questions, std::size_t s
     but_unit.unit = first.circumstances.unit;
     if (but_unit.stores.empty() == first.circumstances.stores.empty()) {
       but_unit.stores = first.circumstances.stores;  // which accesses they are is for each question to say
+    }
+    if (but_unit.hints.empty() == first.circumstances.hints.empty()) {
+      but_unit.hints = first.circumstances.hints;
     }
     const auto& sm = question.circumstances.unit;
     if (!fits || question.state != first.state || question.target != first.target || but_unit != first.circumstances ||

@@ -10,6 +10,8 @@
 #include "model/answerer.hpp"
 #include "model/cache_simulator.hpp"
 #include "model/device_description.hpp"
+#include "model/hinted_cache.hpp"
+#include "model/policies/lru.hpp"
 #include "model/random.hpp"
 #include "probe/virtual/noise.hpp"
 #include "probe/virtual/virtual_parts.hpp"
@@ -24,12 +26,23 @@ class VirtualCache {
       : hit_cycles_(*cache.latency_cycles.hit), miss_cycles_(*cache.latency_cycles.miss),
         dirty_miss_cycles_(cache.latency_cycles.dirty_miss.value_or(miss_cycles_)),
         simulator_(model::CacheSimulator::make(cache, seeds())), noise_(noise, seeds()) {
+    if (cache.hints && takes_hints(cache)) {
+      hinted_ = std::make_shared<model::HintedCache>(cache);
+      description_ = cache;
+    }
     if (cache.partitions) {
       parts_ = std::make_shared<VirtualParts>(*cache.partitions, *cache.sector_bytes);
     }
   }
 
+  // Nobody has defined what stores, or parts, do beside them.
+  [[nodiscard]] static bool takes_hints(const model::CacheDescription& cache) {
+    return cache.hints && !cache.store && !cache.partitions && !cache.sweep && cache.fill.lines_ahead() == 0 &&
+           cache.replacement->policy == model::Lru::name;
+  }
+
   void share_cache_of(const VirtualCache& other) {
+    hinted_ = other.hinted_;
     simulator_ = other.simulator_;
     parts_ = other.parts_;
   }
@@ -39,17 +52,23 @@ class VirtualCache {
     if (parts_) {
       return answer_in_parts(question, address_of_buffer);
     }
+    if (hinted_) {
+      hinted_->protect(model::protected_ways(description_, question));
+      return timed(model::outcomes_of(*hinted_, question, address_of_buffer));
+    }
     if (dirty_miss_cycles_ != miss_cycles_ || !question.circumstances.stores.empty()) {
       return answer_with_stores(question, address_of_buffer);
     }
-    const std::vector<model::Outcome> outcomes = model::outcomes_of(*simulator_, question, address_of_buffer);
-    std::vector<float> latency_cycles(outcomes.size());
-    std::transform(outcomes.begin(), outcomes.end(), latency_cycles.begin(),
-                   [this](model::Outcome outcome) { return timed(outcome); });
-    return latency_cycles;
+    return timed(model::outcomes_of(*simulator_, question, address_of_buffer));
   }
 
  private:
+  std::vector<float> timed(const std::vector<model::Outcome>& outcomes) {
+    std::vector<float> latency_cycles(outcomes.size());
+    std::ranges::transform(outcomes, latency_cycles.begin(), [this](model::Outcome each) { return timed(each); });
+    return latency_cycles;
+  }
+
   float timed(model::Outcome outcome, double extra_of_hit = 0, double extra_of_miss = 0) {
     const bool seen_as_miss = model::is_miss(outcome) != noise_.misreads();
     return noise_.timed(seen_as_miss ? miss_cycles_ + extra_of_miss : hit_cycles_ + extra_of_hit);
@@ -93,7 +112,9 @@ class VirtualCache {
   double miss_cycles_;
   double dirty_miss_cycles_;
   std::shared_ptr<model::CacheSimulator> simulator_;
-  std::shared_ptr<VirtualParts> parts_;  // null: all is near
+  std::shared_ptr<model::HintedCache> hinted_;  // in its place; null: the cache takes no hints
+  model::CacheDescription description_;         // of what is hinted
+  std::shared_ptr<VirtualParts> parts_;         // null: all is near
   Noise noise_;
 };
 

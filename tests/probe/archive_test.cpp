@@ -44,6 +44,8 @@ model::DeviceFacts some_facts() {
           .shared_memories_kb = {8, 228},
           .chooses_unit = true,
           .stored_targets = {"L1tex"},
+          .hinted_targets = {"L1tex"},
+          .largest_set_aside_bytes = 65536,
           .provenance = {{"driver", "550.54"}, {"empty", ""}}};
 }
 
@@ -92,6 +94,8 @@ TEST_F(ArchiveFile, HoldsWhatWasAskedAndAnswered) {
   EXPECT_EQ(archive.facts.shared_memories_kb, facts.shared_memories_kb);
   EXPECT_TRUE(archive.facts.chooses_unit);
   EXPECT_EQ(archive.facts.stored_targets, facts.stored_targets);
+  EXPECT_EQ(archive.facts.hinted_targets, facts.hinted_targets);
+  EXPECT_EQ(archive.facts.largest_set_aside_bytes, facts.largest_set_aside_bytes);
   EXPECT_EQ(archive.facts.targets, facts.targets);
   EXPECT_EQ(archive.facts.buffer, facts.buffer);
   EXPECT_EQ(archive.facts.own_buffers, facts.own_buffers);
@@ -125,6 +129,21 @@ TEST_F(ArchiveFile, KeepsWhichAccessesAreStores) {
   EXPECT_EQ(recorded->ask({&loaded, 1}).front().latency_cycles, std::vector<float>{33});
   stored.circumstances.stores = {0};
   EXPECT_TRUE(recorded->ask({&stored, 1}).front().refusal);
+}
+
+TEST_F(ArchiveFile, KeepsWhichLoadsCarryHints) {
+  Question hinted{.target = "L1tex", .state = StartState::clean, .warm = {0, 4}, .record = {8, 12}};
+  const Question loaded = hinted;
+  hinted.circumstances.hints = {{model::AccessKind::evict_first, {1}}, {model::AccessKind::evict_last, {0, 3}}};
+  hinted.circumstances.set_aside_bytes = 4096;
+  const auto writer = create_archive(path("hints.h5"), some_facts());
+  writer->append(std::vector{loaded, hinted}, std::vector{answered({33, 34}), answered({250, 251})});
+  writer->close();
+  EXPECT_EQ(archived_traces(path("hints.h5"))[1].question, hinted);
+  const auto recorded = open_recording(path("hints.h5"), "recorded");
+  EXPECT_EQ(recorded->ask({&hinted, 1}).front().latency_cycles, (std::vector<float>{250, 251}));
+  hinted.circumstances.set_aside_bytes.reset();
+  EXPECT_TRUE(recorded->ask({&hinted, 1}).front().refusal);
 }
 
 TEST_F(ArchiveFile, TakesProvenanceUntilItIsClosed) {

@@ -53,8 +53,8 @@ EVERY_NAME = [
 
 # Keys whose values must fit those of others, or one another, which a JSON schema cannot say.
 HANG_TOGETHER = {
-    "bits", "cache", "caches", "code", "cycles", "digits", "fills", "fits_bytes", "hits", "level_bytes", "levels", "mean_cycles", "miss",
-    "misses", "order", "others", "resident_bytes", "rows", "sets_of", "sms", "terms", "textures", "tlbs", "translated_from",
+    "bits", "cache", "caches", "code", "cycles", "digits", "fills", "fits_bytes", "hits", "level_bytes", "levels", "mean", "mean_cycles", "miss",
+    "misses", "most", "order", "others", "resident_bytes", "rows", "sets_of", "sms", "terms", "textures", "tlbs", "translated_from",
     "victim_weights", "victims", "ways", "weights",
 }
 # The keys below these are names of the user's.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "infer/cache/claim_slice_stores.hpp"
+#include "infer/cache/claim_slice_accesses.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -12,6 +12,7 @@
 
 #include "infer/asking/stream.hpp"
 #include "infer/asking/written_leaf.hpp"
+#include "infer/cache/hints.hpp"
 #include "infer/cache/stores.hpp"
 #include "infer/slices/slice_as_cache.hpp"
 
@@ -119,11 +120,11 @@ CacheClaims claims_of(const SliceAsCache& slice, const SliceSets& sets, std::siz
   return of_slice;
 }
 
-// Why it is open, where it is.
-std::string claim_stores_of(Interrogator& device, const SortedSlice& known, CacheClaims& claims) {
+// Why nothing could be asked; none: it was.
+std::optional<std::string> claim_accesses(Interrogator& device, const SortedSlice& known, CacheClaims& claims) {
   const SliceSets& sets = known.sets;
   constexpr const char* few_are_known =
-      "what stores do shows in sets of many lines, and of sets of a slice few are known";
+      "what stores and hints do shows in sets of many lines, and of sets of a slice few are known";
   std::vector<SliceLines> of_sets = lines_of_any_sets(device, sets);
   if (of_sets.size() < 2) {
     return few_are_known;
@@ -150,31 +151,61 @@ std::string claim_stores_of(Interrogator& device, const SortedSlice& known, Cach
   asker.choose_start();
   CacheClaims of_slice = claims_of(slice, sets, count, claims);
   claim_stores(asker, of_slice);
-  claims.store = std::move(of_slice.store);
-  claims.of_store = std::move(of_slice.of_store);
-  claims.latency_cycles.value = of_slice.latency_cycles.value;
-  return claims.store->reason;
+  claim_hints(asker, SetsAtStart::full, of_slice);
+  if (of_slice.store) {
+    claims.store = std::move(of_slice.store);
+    claims.of_store = std::move(of_slice.of_store);
+    claims.latency_cycles.value = of_slice.latency_cycles.value;
+  }
+  claims.hints = std::move(of_slice.hints);
+  claims.set_asides = std::move(of_slice.set_asides);
+  return std::nullopt;
+}
+
+template <class Value>
+std::string learned_of(const char* leaf, std::optional<Value> model::CacheDescription::*member,
+                       const std::optional<Claim<Value>>& claim) {
+  return !claim ? "" : claim->value ? written_leaf(leaf, member, claim->value) : claim->reason;
+}
+
+// Where nothing was asked.
+template <class Value>
+void leave_open(std::optional<Claim<Value>>& claim, const std::string& reason) {
+  claim.emplace();
+  claim->reason = reason;
 }
 
 }  // namespace
 
-void claim_slice_stores(Interrogator& device, const SortedSlice& slice, CacheClaims& claims) {
-  const auto& targets = device.facts().stored_targets;
-  if (std::ranges::find(targets, device.target()) == targets.end()) {
+void claim_slice_accesses(Interrogator& device, const SortedSlice& slice, CacheClaims& claims) {
+  const auto takes = [&device](const std::vector<std::string>& targets) {
+    return std::ranges::find(targets, device.target()) != targets.end();
+  };
+  const bool takes_stores = takes(device.facts().stored_targets);
+  const bool takes_hints = takes(device.facts().hinted_targets);
+  if (!takes_stores && !takes_hints) {
     return;
   }
-  device.inquire("sequences of loads and stores of a few sets of a slice",
+  device.inquire("sequences of loads and stores, and of loads with hints, of a few sets of a slice",
                  "which loads find what was stored, and what went for it, differs from rule to rule");
-  const std::size_t questions_before = device.questions_asked();
-  claims.store.emplace();
+  std::optional<std::string> reason;
   try {
-    claims.store->reason = claim_stores_of(device, slice, claims);
+    reason = claim_accesses(device, slice, claims);
   } catch (const QuestionRefused& refused) {
-    claims.store->reason = refused.reason();
+    reason = refused.reason();
   }
-  claims.store->questions = device.questions_asked() - questions_before;
-  device.learned(claims.store->value ? written_leaf("store", &model::CacheDescription::store, claims.store->value)
-                                     : claims.store->reason);
+  if (reason && takes_stores && !claims.store) {
+    leave_open(claims.store, *reason);
+  }
+  if (reason && takes_hints && !claims.hints) {
+    leave_open(claims.hints, *reason);
+  }
+  std::string learned = learned_of("store", &model::CacheDescription::store, claims.store);
+  for (const std::string& more : {learned_of("hints", &model::CacheDescription::hints, claims.hints),
+                                  learned_of("set_asides", &model::CacheDescription::set_asides, claims.set_asides)}) {
+    learned += learned.empty() || more.empty() ? more : "; " + more;
+  }
+  device.learned(learned);
 }
 
 }  // namespace gpuinfer::infer

@@ -6,6 +6,7 @@ A cache is described by a dictionary: line_bytes, sector_bytes, ways (one entry 
 the form of the schema gpuinfer/1.
 """
 
+from hidden_hints import HintedCache
 from hidden_index import index_function
 from hidden_policies import Chance, make_policies
 from hidden_stores import StoringCache
@@ -237,6 +238,7 @@ STRUCTURES = {
     "second": TwoCaches,
     "sweep": SweptCache,
     "store": StoringCache,
+    "hints": HintedCache,
 }
 
 

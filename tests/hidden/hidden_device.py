@@ -16,6 +16,7 @@ import sys
 from operator import add
 
 from hidden_cache import make_cache
+from hidden_hints import KINDS
 
 TARGET = "L1tex"
 
@@ -85,6 +86,8 @@ class Device:
         self._refused = spec["refused_states"]
         self._buffer_bytes = spec["buffer_bytes"]
         self._stores = "store" in spec
+        self._hints = "hints" in spec
+        self._set_asides = spec.get("set_asides", []) if self._hints else []
         self.accesses = 0
 
     def answer(self, question):
@@ -109,6 +112,8 @@ class Device:
         self.accesses += len(warm) + len(record)
         if "store" in question:
             return self._answer_with_stores(warm, record, question["store"])
+        if "set_aside_bytes" in question or any(kind in question for kind in KINDS):
+            return self._answer_with_hints(warm, record, question)
         self._cache.play(warm)
         return {"latency": self._clock.read(self._cache.play(record))}
 
@@ -119,6 +124,19 @@ class Device:
         stores = {number - len(warm) for number in stores if number >= len(warm)}
         cycles = self._clock.read(self._cache.play(record, stores))
         return {"latency": [0 if place in stores else cycle for place, cycle in enumerate(cycles)]}
+
+
+    def _answer_with_hints(self, warm, record, question):
+        size = question.get("set_aside_bytes")
+        if not self._hints or (size is not None and not any(size <= each["bytes"] for each in self._set_asides)):
+            return {"error": "no such hints can be given here, ask for loads without"}
+        self._cache.set_aside(size)
+        hints = {number: kind for kind in KINDS for number in question.get(kind, ())}
+        self._cache.play(warm, hints)
+        recorded = {number - len(warm): kind for number, kind in hints.items()}
+        cycles = self._clock.read(self._cache.play(record, recorded))
+        self._cache.set_aside(None)
+        return {"latency": cycles}
 
 
 def main():
@@ -137,6 +155,10 @@ def main():
         greeting["heeded_circumstances"] = {"carveouts_kb": carveouts_kb}
     if "store" in spec:
         greeting["stores"] = True
+    if "hints" in spec:
+        greeting["hints"] = True
+    if "set_asides" in spec:
+        greeting["largest_set_aside_bytes"] = spec["set_asides"][-1]["bytes"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         print(json.dumps(greeting), flush=True)

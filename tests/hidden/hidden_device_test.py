@@ -208,6 +208,43 @@ class Misleading(unittest.TestCase):
         self.assertEqual(self.played("ACABDBD", **by_bit), [1, 1, 1, 1, 1, 0, 0])
 
 
+class Hints(unittest.TestCase):
+    """Sets of four ways. F, L and U before a line: it is loaded to be evicted first, last, or to leave the order."""
+
+    def misses(self, text, deviation=None, set_aside=None, **rule):
+        hints = {"first_goes_next": True, "unchanged_keeps_place": True, "protected_ways": 1, "loads_unprotect": False}
+        device = spec(hints=hints | rule, set_asides=[{"bytes": 4096, "protected_ways": 2}])
+        hinted = make_cache(device | ({"deviation": deviation} if deviation else {}), random.Random(1))
+        hinted.set_aside(set_aside)
+        kinds = {"F": "evict_first", "L": "evict_last", "U": "evict_unchanged"}
+        loads = text.split()
+        by_place = {place: kinds[load[0]] for place, load in enumerate(loads) if len(load) == 2}
+        misses = hinted.play(lines(load[-1].upper() for load in loads), by_place)
+        return "".join(load[-1] for load, miss in zip(loads, misses) if miss)
+
+    def test_the_oldest_line_that_is_evicted_first_goes_next(self):
+        self.assertEqual(self.misses("a b Fc Fd e f a b"), "abcdef")
+        self.assertEqual(self.misses("a b Fc Fd c e f a b"), "abcdefab")
+        self.assertEqual(self.misses("a b Fc Fd e f a b", first_goes_next=False), "abcdefab")
+        self.assertEqual(self.misses("a b Fc Fd e c d", {"kind": "youngest first"}), "abcded")
+        self.assertEqual(self.misses("a b c d Fe a b c", {"kind": "first in the middle"}), "abcdeabc")
+        self.assertEqual(self.misses("a Fb b", {"kind": "dropped"}), "abb")
+
+    def test_a_line_that_is_found_may_keep_its_place(self):
+        self.assertEqual(self.misses("a b c d Ua e b a"), "abcdea")
+        self.assertEqual(self.misses("a b c d Ua e a b", unchanged_keeps_place=False), "abcdeb")
+        self.assertEqual(self.misses("a b c Ud e a d", {"kind": "unchanged brings"}), "abcded")
+
+    def test_so_many_lines_are_protected(self):
+        self.assertEqual(self.misses("La b c d e f g h a"), "abcdefgh")
+        self.assertEqual(self.misses("La Lb c d e f g h b a"), "abcdefgha")
+        self.assertEqual(self.misses("La Lb c d e f g h b a", set_aside=4096), "abcdefgh")
+        self.assertEqual(self.misses("La a b c d e a", loads_unprotect=True), "abcdea")
+        self.assertEqual(self.misses("La b c d e a", protected_ways=0), "abcdea")
+        self.assertEqual(self.misses("La b c d e f a", {"kind": "wears off", "misses": 4}), "abcdefa")
+        self.assertEqual(self.misses("La Lb c d e f g h a", {"kind": "refused"}), "abcdefgh")
+
+
 class Indexes(unittest.TestCase):
     def test_every_kind(self):
         for index, address, number in (

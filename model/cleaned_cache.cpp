@@ -14,7 +14,7 @@
 #include "model/errors.hpp"
 #include "model/line_decoder.hpp"
 #include "model/lru_cache.hpp"
-#include "model/policies/lru.hpp"
+#include "model/policies/set_layout.hpp"
 #include "model/set_finder.hpp"
 #include "model/stores.hpp"
 
@@ -308,18 +308,7 @@ class CleanedCache final : public TagArray {
 }  // namespace
 
 std::unique_ptr<TagArray> cleaned_cache(const CacheDescription& cache) {
-  const auto refuse = [](const char* what) {
-    throw InputError(std::string("store.cleaning: cannot be simulated together with ") + what + "; remove one of them");
-  };
-  if (cache.replacement->policy != Lru::name) {
-    refuse("a replacement policy other than lru");
-  }
-  if (cache.fill.lines_ahead() != 0) {
-    refuse("fill.prefetch_lines");
-  }
-  if (cache.sweep) {
-    refuse("sweep");
-  }
+  check_plain_lru(cache, "store.cleaning");
   return std::make_unique<CleanedCache>(cache);
 }
 

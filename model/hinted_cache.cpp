@@ -12,7 +12,6 @@
 #include "model/errors.hpp"
 #include "model/lru_cache.hpp"
 #include "model/number_text.hpp"
-#include "model/policies/lru.hpp"
 
 namespace gpuinfer::model {
 
@@ -22,20 +21,9 @@ namespace {
 constexpr std::uint64_t never_loaded = std::numeric_limits<std::uint64_t>::max();
 
 const CacheDescription& checked(const CacheDescription& cache) {
-  const auto refuse = [](const char* what) {
-    throw InputError(std::string("hints: cannot be simulated together with ") + what + "; remove one of them");
-  };
-  if (cache.replacement->policy != Lru::name) {
-    refuse("a replacement policy other than lru");
-  }
-  if (cache.fill.lines_ahead() != 0) {
-    refuse("fill.prefetch_lines");
-  }
-  if (cache.sweep) {
-    refuse("sweep");
-  }
+  check_plain_lru(cache, "hints");
   if (cache.partitions) {
-    refuse("partitions");
+    throw InputError("hints: cannot be simulated together with partitions; remove one of them");
   }
   return cache;
 }

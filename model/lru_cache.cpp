@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "model/errors.hpp"
 #include "model/line_decoder.hpp"
 #include "model/lru_sets.hpp"
+#include "model/policies/lru.hpp"
 #include "model/set_finder.hpp"
 #include "model/stores.hpp"
 
@@ -371,6 +374,21 @@ class LruSimulator final : public CacheSimulator {
 };
 
 }  // namespace
+
+void check_plain_lru(const CacheDescription& cache, std::string_view leaf) {
+  const auto refuse = [leaf](const char* what) {
+    throw InputError(std::string(leaf) + ": cannot be simulated together with " + what + "; remove one of them");
+  };
+  if (cache.replacement->policy != Lru::name) {
+    refuse("a replacement policy other than lru");
+  }
+  if (cache.fill.lines_ahead() != 0) {
+    refuse("fill.prefetch_lines");
+  }
+  if (cache.sweep) {
+    refuse("sweep");
+  }
+}
 
 std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache) {
   const std::uint64_t sectors = *cache.line_bytes / *cache.sector_bytes;

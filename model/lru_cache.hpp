@@ -13,6 +13,10 @@ namespace gpuinfer::model {
 // its memory does not grow with what is played. Null where sets have more than 64 ways, or misses bring further lines.
 [[nodiscard]] std::unique_ptr<CacheSimulator> lru_cache(const CacheDescription& cache);
 
+// What is simulated for LRU alone, of lines that come one by one. Throws InputError that names `leaf`, which needs
+// that.
+void check_plain_lru(const CacheDescription& cache, std::string_view leaf);
+
 // By sector, which sectors of the line a miss of it brings.
 [[nodiscard]] std::vector<std::uint64_t> fetch_masks(const CacheDescription& cache);
 

@@ -75,6 +75,19 @@ std::vector<model::Timing> Asker::time(std::span<const model::Workload> workload
   return timings;
 }
 
+bool Asker::is_taken(const model::Workload& workload) {
+  try {
+    static_cast<void>(time({&workload, 1}));
+    return true;
+  } catch (const QuestionRefused&) {
+    return false;
+  }
+}
+
+bool Asker::is_among(const std::vector<std::string>& targets) const {
+  return std::ranges::find(targets, target()) != targets.end();
+}
+
 std::optional<std::vector<std::uint64_t>> Asker::places_of(std::span<const std::uint64_t> offsets) {
   check_limits(0);
   count(1, 0);

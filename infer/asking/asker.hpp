@@ -34,8 +34,14 @@ class Asker : public RunLog, public Starts {
   // One for each workload. Throws AskingEnded, QuestionRefused, DeviceError.
   [[nodiscard]] std::vector<model::Timing> time(std::span<const model::Workload> workloads);
 
+  // False: the device refuses it. Throws AskingEnded, DeviceError.
+  [[nodiscard]] bool is_taken(const model::Workload& workload);
+
   // As Answerer::places_of() of the target; counts as one question without accesses. Throws AskingEnded, DeviceError.
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> places_of(std::span<const std::uint64_t> offsets);
+
+  // Whether its target is one of these.
+  [[nodiscard]] bool is_among(const std::vector<std::string>& targets) const;
 
   // Throws AskingEnded when so many more accesses are not allowed, or no more time.
   void check_limits(std::size_t accesses) const;

@@ -178,11 +178,8 @@ void leave_open(std::optional<Claim<Value>>& claim, const std::string& reason) {
 }  // namespace
 
 void claim_slice_accesses(Interrogator& device, const SortedSlice& slice, CacheClaims& claims) {
-  const auto takes = [&device](const std::vector<std::string>& targets) {
-    return std::ranges::find(targets, device.target()) != targets.end();
-  };
-  const bool takes_stores = takes(device.facts().stored_targets);
-  const bool takes_hints = takes(device.facts().hinted_targets);
+  const bool takes_stores = device.is_among(device.facts().stored_targets);
+  const bool takes_hints = device.is_among(device.facts().hinted_targets);
   if (!takes_stores && !takes_hints) {
     return;
   }

@@ -85,10 +85,7 @@ void claim_distances(Interrogator& device, const std::vector<std::vector<std::ui
 
 }  // namespace
 
-bool has_slices_to_tell(const Asker& device) {
-  const auto& targets = device.facts().contended_targets;
-  return std::ranges::find(targets, device.target()) != targets.end();
-}
+bool has_slices_to_tell(const Asker& device) { return device.is_among(device.facts().contended_targets); }
 
 std::optional<SortedSlice> claim_slices(Interrogator& device, CacheClaims& claims) {
   if (!claims.sector_bytes.value || !has_slices_to_tell(device)) {

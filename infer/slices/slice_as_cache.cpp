@@ -18,10 +18,10 @@ SliceAsCache::SliceAsCache(Asker& device, const SliceView& view, std::vector<Sli
   facts_.source = of_device.source;
   facts_.targets = {device.target()};
   facts_.buffer = {.bytes = sets_.size() * sets_.front().lines.size() * line_bytes_, .address = model::Address{0}};
-  if (std::ranges::find(of_device.stored_targets, device.target()) != of_device.stored_targets.end()) {
+  if (device.is_among(of_device.stored_targets)) {
     facts_.stored_targets = facts_.targets;
   }
-  if (std::ranges::find(of_device.hinted_targets, device.target()) != of_device.hinted_targets.end()) {
+  if (device.is_among(of_device.hinted_targets)) {
     facts_.hinted_targets = facts_.targets;
     facts_.largest_set_aside_bytes = of_device.largest_set_aside_bytes;
   }

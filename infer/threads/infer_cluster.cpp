@@ -53,23 +53,14 @@ std::vector<double> cycles_of_all(Asker& device, std::vector<ClusterExchange> ex
   return cycles;
 }
 
-bool is_taken(Asker& device, std::uint32_t blocks) {
-  const model::Workload reach = ClusterExchange{.blocks = blocks, .from = 0, .to = blocks - 1};
-  try {
-    static_cast<void>(device.time({&reach, 1}));
-    return true;
-  } catch (const QuestionRefused&) {
-    return false;
-  }
-}
-
 // Every size up to it is taken, and the next one is not.
 std::uint32_t find_largest(Asker& device, Leaves& leaves, ClusterDescription& cluster) {
   leaves.begin("largest_blocks", "clusters of every size were not all asked for");
   device.inquire("a load in clusters of ever more blocks", "the device refuses what is too large");
   std::uint32_t largest = 1;
   std::size_t trials = 0;
-  while (largest < ClusterExchange::most_blocks && is_taken(device, largest + 1)) {
+  while (largest < ClusterExchange::most_blocks &&
+         device.is_taken(ClusterExchange{.blocks = largest + 1, .from = 0, .to = largest})) {
     ++largest;
     ++trials;
   }

@@ -26,21 +26,12 @@ using model::FetchEngine;
 
 constexpr std::array engine_leaves{"loads", "async", "bulk"};
 constexpr std::uint32_t fetch_runs = 25;
-
-bool is_taken(Asker& device, FetchEngine engine, std::uint32_t bytes = 16) {
-  const model::Workload fetch = BlockFetch{.engine = engine, .bytes = bytes};
-  try {
-    static_cast<void>(device.time({&fetch, 1}));
-    return true;
-  } catch (const QuestionRefused&) {
-    return false;
-  }
-}
+constexpr std::uint32_t smallest_fetch_bytes = 16;
 
 // Shared memory may have no room for more.
 std::uint32_t largest_of(Asker& device, FetchEngine engine) {
   std::uint32_t bytes = BlockFetch::most_bytes;
-  while (bytes > 32 && !is_taken(device, engine, bytes)) {
+  while (bytes > 32 && !device.is_taken(BlockFetch{.engine = engine, .bytes = bytes})) {
     bytes /= 2;
   }
   return bytes;
@@ -50,7 +41,7 @@ std::uint32_t largest_of(Asker& device, FetchEngine engine) {
 std::vector<FetchEngine> engines_of(Asker& device, FetchFinding& finding) {
   std::vector<FetchEngine> engines;
   for (const FetchEngine engine : model::fetch_engines) {
-    if (is_taken(device, engine)) {
+    if (device.is_taken(BlockFetch{.engine = engine, .bytes = smallest_fetch_bytes})) {
       engines.push_back(engine);
     }
   }
@@ -87,7 +78,7 @@ void find_engine(Asker& device, FetchEngine engine, Leaves& leaves, FetchFinding
   model::FetchDescription found;
   std::vector<Twice> rounds;
   const std::uint32_t largest = largest_of(device, engine);
-  for (std::uint32_t bytes = 16; bytes <= largest; bytes *= 2) {
+  for (std::uint32_t bytes = smallest_fetch_bytes; bytes <= largest; bytes *= 2) {
     model::FetchCycles cycles{.bytes = bytes};
     for (const bool by_all : {false, true}) {
       const BlockFetch fetch{.engine = engine, .bytes = bytes, .by_all = by_all};

@@ -56,6 +56,12 @@ struct CacheClaims {
   bool sets_are_counted = false;
 };
 
+// Whether sets, index and policy have values that a prediction bore out.
+[[nodiscard]] inline bool are_sets_proven(const CacheClaims& claims) {
+  return claims.line_bytes.value && claims.sector_bytes.value && claims.ways.value && claims.index.value &&
+         claims.replacement.value && claims.predicted_trials > 0;
+}
+
 // Calls visit(name of the leaf, claim, member of CacheDescription) for each claim that was made or is of every cache.
 // No member (nullptr): only evidence speaks of the leaf.
 template <class Claims, class Visit>

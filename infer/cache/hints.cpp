@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "infer/asking/ending.hpp"
+#include "infer/asking/settle_claim.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
@@ -168,46 +168,29 @@ FreshQuestion question_of(const Interrogator& device, const HintedSequence& sequ
   return fresh;
 }
 
+using Predicted = std::vector<PredictedLoad>;
+
 // What the rule says of each access; none of those that are not judged.
-std::vector<std::optional<bool>> predicted(const Interrogator& device, const CacheDescription& cache, const Hints& rule,
-                                           const HintedSequence& sequence) {
+Predicted predicted(const Interrogator& device, const CacheDescription& cache, const Hints& rule,
+                    const HintedSequence& sequence) {
   CacheDescription with_rule = cache;
   with_rule.hints = rule;
   model::HintedCache simulated(with_rule);
-  std::vector<std::optional<bool>> misses(sequence.record.size());
+  Predicted loads(sequence.record.size());
   for (std::size_t i = 0; i < sequence.record.size(); ++i) {
     const bool missed = is_miss(simulated.access(device.address_of(sequence.record[i]), sequence.kinds[i]));
     if (i >= sequence.judged_from && sequence.kinds[i] == AccessKind::load) {
-      misses[i] = missed;
+      loads[i].misses = missed;
     }
   }
-  return misses;
-}
-
-using Misses = std::vector<std::optional<bool>>;
-
-struct Judged {
-  std::size_t loads = 0;
-  std::size_t wrong = 0;
-};
-
-Judged judged(const Misses& misses, const std::vector<Reading>& readings) {
-  Judged sum;
-  for (std::size_t i = 0; i < misses.size(); ++i) {
-    if (misses[i] && readings[i] != Reading::unclear) {
-      ++sum.loads;
-      sum.wrong += *misses[i] != (readings[i] == Reading::miss) ? 1U : 0U;
-    }
-  }
-  return sum;
+  return loads;
 }
 
 // Of the loads of fresh sequences by votes, by an answer to each, and by an answer to each where none has a hint.
 struct Check {
-  Judged voted;
-  Judged single;
-  Judged unhinted;
-  std::size_t single_misses = 0;  // predicted ones
+  JudgedLoads voted;
+  JudgedLoads single;
+  JudgedLoads unhinted;
 };
 
 // Whether loads among loads with hints are otherwise than predicted more often than those of the same lines in the same
@@ -247,7 +230,7 @@ class SearchOfHints {
       ++asked;
       const std::vector<Reading> readings = ask_mixed(*device_, question_of(*device_, best->sequence, {}));
       for (std::size_t i = 0; i < alive_.size(); ++i) {
-        alive_[i].wrong += judged(best->misses[i], readings).wrong;
+        alive_[i].wrong += judged(best->predicted[i], readings).wrong;
       }
       // One may have been misread.
       std::erase_if(alive_, [](const Alive& each) { return each.wrong > 1; });
@@ -277,21 +260,14 @@ class SearchOfHints {
       }
       const HintedSequence sequence = most_telling(rule, sets);
       const FreshQuestion fresh = question_of(*device_, sequence, {});
-      const Misses misses = predicted(*device_, *cache_, rule, sequence);
-      const Judged voted = judged(misses, ask_mixed(*device_, fresh));
-      check.voted.loads += voted.loads;
-      check.voted.wrong += voted.wrong;
+      const Predicted loads = predicted(*device_, *cache_, rule, sequence);
+      check.voted += judged(loads, ask_mixed(*device_, fresh));
       // What hints do now and then only is outvoted.
-      const auto add = [](Judged& sum, const Judged& more) {
-        sum.loads += more.loads;
-        sum.wrong += more.wrong;
-      };
-      add(check.single, judged(misses, single_readings(fresh)));
-      check.single_misses += static_cast<std::size_t>(std::ranges::count(misses, std::optional(true)));
+      check.single += judged(loads, ask_mixed_once(*device_, fresh));
       HintedSequence unhinted = sequence;
       std::ranges::fill(unhinted.kinds, AccessKind::load);
-      add(check.unhinted,
-          judged(predicted(*device_, *cache_, rule, unhinted), single_readings(question_of(*device_, unhinted, {}))));
+      check.unhinted += judged(predicted(*device_, *cache_, rule, unhinted),
+                               ask_mixed_once(*device_, question_of(*device_, unhinted, {})));
     }
     return check;
   }
@@ -304,15 +280,8 @@ class SearchOfHints {
 
   struct Candidate {
     HintedSequence sequence;
-    std::vector<Misses> misses;  // by rule
+    std::vector<Predicted> predicted;  // by rule
   };
-
-  [[nodiscard]] std::vector<Reading> single_readings(const FreshQuestion& fresh) {
-    const std::vector<float> cycles = ask_times(*device_, {&fresh, 1}, 1).front();
-    std::vector<Reading> readings(cycles.size());
-    std::ranges::transform(cycles, readings.begin(), [&](float each) { return device_->classifier().read(each); });
-    return readings;
-  }
 
   [[nodiscard]] HintedSequence drawn(const Sets& sets) {
     auto sequence = drawn_sequence(*device_, *cache_, sets, start_, random_);
@@ -330,7 +299,7 @@ class SearchOfHints {
     std::size_t most = 0;
     for (int i = 0; i < tried; ++i) {
       HintedSequence sequence = drawn(sets);
-      const Misses misses = predicted(*device_, *cache_, rule, sequence);
+      const Predicted loads = predicted(*device_, *cache_, rule, sequence);
       std::vector<std::size_t> hinted;
       for (std::size_t access = sequence.judged_from; access < sequence.kinds.size(); ++access) {
         if (sequence.kinds[access] != AccessKind::load) {
@@ -341,9 +310,9 @@ class SearchOfHints {
       for (int each = 0; each < left_out && !hinted.empty(); ++each) {
         HintedSequence without = sequence;
         without.kinds[hinted[random_.below(hinted.size())]] = AccessKind::load;
-        const Misses otherwise = predicted(*device_, *cache_, rule, without);
-        for (std::size_t access = 0; access < misses.size(); ++access) {
-          shown += misses[access] && *misses[access] != *otherwise[access] ? hinted.size() : 0U;
+        const Predicted otherwise = predicted(*device_, *cache_, rule, without);
+        for (std::size_t access = 0; access < loads.size(); ++access) {
+          shown += loads[access].misses && loads[access] != otherwise[access] ? hinted.size() : 0U;
         }
       }
       if (!best || shown > most) {
@@ -360,11 +329,11 @@ class SearchOfHints {
     std::optional<Candidate> best;
     std::size_t most_kinds = 1;
     for (int i = 0; i < tried; ++i) {
-      Candidate candidate{.sequence = drawn({any_set(*cache_, random_)}), .misses = {}};
-      std::set<Misses> kinds;
+      Candidate candidate{.sequence = drawn({any_set(*cache_, random_)}), .predicted = {}};
+      std::set<Predicted> kinds;
       for (const Alive& each : alive_) {
-        candidate.misses.push_back(predicted(*device_, *cache_, each.rule, candidate.sequence));
-        kinds.insert(candidate.misses.back());
+        candidate.predicted.push_back(predicted(*device_, *cache_, each.rule, candidate.sequence));
+        kinds.insert(candidate.predicted.back());
       }
       if (kinds.size() > most_kinds) {
         most_kinds = kinds.size();
@@ -397,7 +366,7 @@ std::string find_hints(Interrogator& device, const CacheDescription& cache, Sets
     return "sequences of loads with hints leave " + std::to_string(rules.size()) + " rules";
   }
   const Check check = search.check(rules.front());
-  const auto& [voted, single, unhinted, single_misses] = check;
+  const auto& [voted, single, unhinted] = check;
   const std::string counted = std::to_string(voted.wrong) + " of " + std::to_string(voted.loads) +
                               " loads in fresh sequences of loads with hints are not as predicted, of single answers " +
                               std::to_string(single.wrong) + " of " + std::to_string(single.loads) +
@@ -409,7 +378,7 @@ std::string find_hints(Interrogator& device, const CacheDescription& cache, Sets
     claim.alternatives = rules;
     return counted;
   }
-  if (hints_depart(check) || !misreads_explain(device.classifier(), single.loads, single_misses, single.wrong)) {
+  if (hints_depart(check) || !misreads_explain(device.classifier(), single)) {
     claim.alternatives = rules;
     return "of " + std::to_string(single.loads) + " loads in fresh sequences of loads with hints " +
            std::to_string(single.wrong) + " are not predicted, now these and now those, and without hints " +
@@ -518,28 +487,6 @@ std::string find_set_asides(Interrogator& device, const CacheDescription& cache,
          " fresh sizes protect as many as those next to them";
 }
 
-// Runs a stage that makes a claim. What the device refuses, or what is not decided, is the reason why there is none.
-template <class Value, class Find>
-void claim_leaf(Interrogator& device, const char* asked, const char* why, std::optional<Claim<Value>>& claim,
-                Find find) {
-  device.inquire(asked, why);
-  const std::size_t questions_before = device.questions_asked();
-  claim.emplace();
-  std::string learned;
-  try {
-    learned = find(*claim);
-  } catch (const QuestionRefused& refused) {
-    learned = refused.reason();
-  } catch (const Undecided& undecided) {
-    learned = undecided.what();
-  }
-  claim->questions = device.questions_asked() - questions_before;
-  if (!claim->value) {
-    claim->reason = learned;
-  }
-  device.learned(learned);
-}
-
 }  // namespace
 
 std::vector<Hints> rules_of_hints(std::uint32_t ways) {
@@ -561,10 +508,8 @@ std::vector<Hints> rules_of_hints(std::uint32_t ways) {
 
 void claim_hints(Interrogator& device, SetsAtStart start, CacheClaims& claims) {
   const model::DeviceFacts& facts = device.facts();
-  const bool takes_hints = std::ranges::find(facts.hinted_targets, device.target()) != facts.hinted_targets.end();
-  const bool is_known = claims.line_bytes.value && claims.sector_bytes.value && claims.ways.value &&
-                        claims.index.value && claims.replacement.value && claims.predicted_trials > 0;
-  if (!takes_hints || !is_known || claims.sweep || device.buffer().nearer_bytes) {
+  if (!device.is_among(facts.hinted_targets) || !are_sets_proven(claims) || claims.sweep ||
+      device.buffer().nearer_bytes) {
     return;
   }
   const CacheDescription cache = claimed_cache(claims);
@@ -573,16 +518,17 @@ void claim_hints(Interrogator& device, SetsAtStart start, CacheClaims& claims) {
     return;
   }
   device.report("hints", 0.99);
-  claim_leaf(device, "loads with hints among loads without, of lines of a set, few or more than fit",
-             "which loads miss differs from rule to rule", claims.hints,
-             [&](Claim<Hints>& claim) { return find_hints(device, cache, start, claim); });
+  settle_claim(device, claims.hints, "loads with hints among loads without, of lines of a set, few or more than fit",
+               "which loads miss differs from rule to rule",
+               [&](Claim<Hints>& claim) { return find_hints(device, cache, start, claim); });
   const bool protects = claims.hints->value && claims.hints->value->protected_ways > 0;
   if (protects && facts.largest_set_aside_bytes) {
-    claim_leaf(device, "as many lines as fit, to be evicted last, where more and more is set aside for such lines",
-               "how many of them outlive others is how many ways are protected", claims.set_asides,
-               [&](Claim<std::vector<SetAside>>& claim) {
-                 return find_set_asides(device, cache, *facts.largest_set_aside_bytes, claim);
-               });
+    settle_claim(device, claims.set_asides,
+                 "as many lines as fit, to be evicted last, where more and more is set aside for such lines",
+                 "how many of them outlive others is how many ways are protected",
+                 [&](Claim<std::vector<SetAside>>& claim) {
+                   return find_set_asides(device, cache, *facts.largest_set_aside_bytes, claim);
+                 });
   }
 }
 

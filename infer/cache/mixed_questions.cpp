@@ -190,22 +190,38 @@ std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& questi
   return readings;
 }
 
-bool misreads_explain(const LevelClassifier& classifier, std::size_t loads, std::size_t misses, std::size_t wrong) {
-  const double share_of_misses = static_cast<double>(misses) / static_cast<double>(std::max<std::size_t>(1, loads));
-  const double misread =
-      share_of_misses * classifier.miss_misread_bound() + (1 - share_of_misses) * classifier.hit_misread_bound();
-  return wrong == 0 || binomial_upper_tail(wrong, loads, misread) > least_p_value;
+std::vector<Reading> ask_mixed_once(Interrogator& device, const FreshQuestion& question) {
+  const std::vector<float> cycles = ask_times(device, {&question, 1}, 1).front();
+  std::vector<Reading> readings(cycles.size());
+  std::ranges::transform(cycles, readings.begin(), [&](float each) { return device.classifier().read(each); });
+  return readings;
 }
 
-std::size_t contradictions(const std::vector<PredictedLoad>& predicted, const std::vector<Reading>& readings) {
-  std::size_t wrong = 0;
+JudgedLoads& JudgedLoads::operator+=(const JudgedLoads& more) {
+  loads += more.loads;
+  misses += more.misses;
+  wrong += more.wrong;
+  return *this;
+}
+
+JudgedLoads judged(const std::vector<PredictedLoad>& predicted, const std::vector<Reading>& readings) {
+  JudgedLoads sum;
   for (std::size_t i = 0; i < predicted.size(); ++i) {
-    wrong +=
-        predicted[i].misses && readings[i] != Reading::unclear && *predicted[i].misses != (readings[i] == Reading::miss)
-            ? 1U
-            : 0U;
+    if (predicted[i].misses && readings[i] != Reading::unclear) {
+      ++sum.loads;
+      sum.misses += *predicted[i].misses ? 1U : 0U;
+      sum.wrong += *predicted[i].misses != (readings[i] == Reading::miss) ? 1U : 0U;
+    }
   }
-  return wrong;
+  return sum;
+}
+
+bool misreads_explain(const LevelClassifier& classifier, const JudgedLoads& judged) {
+  const double share_of_misses =
+      static_cast<double>(judged.misses) / static_cast<double>(std::max<std::size_t>(1, judged.loads));
+  const double misread =
+      share_of_misses * classifier.miss_misread_bound() + (1 - share_of_misses) * classifier.hit_misread_bound();
+  return judged.wrong == 0 || binomial_upper_tail(judged.wrong, judged.loads, misread) > least_p_value;
 }
 
 }  // namespace gpuinfer::infer

@@ -43,6 +43,8 @@ using QuestionOfPool = FreshQuestion (*)(const Interrogator&, const model::Cache
 struct PredictedLoad {
   std::optional<bool> misses = {};           // none for stores
   std::optional<bool> victim_is_dirty = {};  // none where no line has to go
+
+  auto operator<=>(const PredictedLoad&) const = default;
 };
 [[nodiscard]] std::vector<PredictedLoad> predicted_loads(const Interrogator& device,
                                                          const model::CacheDescription& cache,
@@ -55,12 +57,20 @@ struct PredictedLoad {
 // that has to be written back may take as long. Stores are unclear.
 [[nodiscard]] std::vector<Reading> ask_mixed(Interrogator& device, const FreshQuestion& question);
 
-// Whether so many single readings of so many loads, of which so many should miss, may be wrong by misreads alone.
-[[nodiscard]] bool misreads_explain(const LevelClassifier& classifier, std::size_t loads, std::size_t misses,
-                                    std::size_t wrong);
+// The same by a single answer: what stores or hints do now and then only, votes do not show.
+[[nodiscard]] std::vector<Reading> ask_mixed_once(Interrogator& device, const FreshQuestion& question);
 
-// How many loads are certain and read otherwise.
-[[nodiscard]] std::size_t contradictions(const std::vector<PredictedLoad>& predicted,
-                                         const std::vector<Reading>& readings);
+// Loads of which the prediction is certain, and the reading clear.
+struct JudgedLoads {
+  std::size_t loads = 0;
+  std::size_t misses = 0;  // of them, predicted ones
+  std::size_t wrong = 0;   // of them, read otherwise than predicted
+
+  JudgedLoads& operator+=(const JudgedLoads& more);
+};
+[[nodiscard]] JudgedLoads judged(const std::vector<PredictedLoad>& predicted, const std::vector<Reading>& readings);
+
+// Whether so many single readings may be wrong by misreads alone.
+[[nodiscard]] bool misreads_explain(const LevelClassifier& classifier, const JudgedLoads& judged);
 
 }  // namespace gpuinfer::infer

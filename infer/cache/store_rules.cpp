@@ -75,7 +75,7 @@ class RuleSearch {
       ++questions;
       const std::vector<Reading> readings = ask_mixed(*device_, best->question);
       for (std::size_t i = 0; i < alive_.size(); ++i) {
-        alive_[i].contradictions += contradictions(best->predicted[i], readings);
+        alive_[i].contradictions += judged(best->predicted[i], readings).wrong;
       }
       loads_ +=
           static_cast<double>(std::ranges::count_if(readings, [](Reading each) { return each != Reading::unclear; }));

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "infer/asking/settle_claim.hpp"
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
@@ -179,20 +180,19 @@ FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription
     for (std::size_t rule = 0; rule < rules.size(); ++rule) {
       const std::vector<PredictedLoad> predicted =
           predicted_loads(device, with_rule(cache, rules[rule]), question, histories_of(cache, 400));
-      if (contradictions(predicted, readings) > 0 && !is_confirmed) {
+      if (judged(predicted, readings).wrong > 0 && !is_confirmed) {
         const std::vector<Reading> again = ask_mixed(device, question);
         for (std::size_t i = 0; i < again.size(); ++i) {
           readings[i] = again[i] == readings[i] ? again[i] : Reading::unclear;
         }
         is_confirmed = true;
       }
-      check.wrong[rule] += contradictions(predicted, readings);
-      for (std::size_t i = 0; rule == 0 && i < predicted.size(); ++i) {
-        check.accesses += predicted[i].misses && readings[i] != Reading::unclear ? 1U : 0U;
-      }
+      const JudgedLoads of_rule = judged(predicted, readings);
+      check.wrong[rule] += of_rule.wrong;
+      check.accesses += rule == 0 ? of_rule.loads : 0;
     }
     if (other) {
-      check.wrong_of_other += contradictions(predicted_loads(device, with_rule(cache, *other), question, 1), readings);
+      check.wrong_of_other += judged(predicted_loads(device, with_rule(cache, *other), question, 1), readings).wrong;
     }
   };
   for (const double footprint : footprints) {
@@ -221,14 +221,12 @@ FreshCheck check_on_fresh_sequences(Interrogator& device, const CacheDescription
 
 // What single answers to many sequences say of stores that do otherwise now and then, by chance or by a counter.
 struct StoreTally {
-  std::size_t judged = 0;       // loads
-  std::size_t wrong = 0;        // of them
-  std::size_t misses = 0;       // of them, predicted ones
+  JudgedLoads judged;
   double stores_that_show = 0;  // had they done otherwise
 
   // With 99 %, more frequent departures are excluded.
   [[nodiscard]] double departures_below() const {
-    return stores_that_show == 0 ? 1 : std::min(1.0, poisson_mean_limit(wrong, excluded_at) / stores_that_show);
+    return stores_that_show == 0 ? 1 : std::min(1.0, poisson_mean_limit(judged.wrong, excluded_at) / stores_that_show);
   }
 };
 
@@ -273,16 +271,9 @@ StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
                                                    footprints[number % footprints.size()], accesses,
                                                    number % 2 == 0 ? everywhere : side_by_side, random);
     const std::vector<PredictedLoad> predicted = predicted_loads(device, cache, fresh, histories_of(cache, 1));
-    const std::vector<float> cycles = ask_times(device, {&fresh, 1}, 1).front();
-    asked += cycles.size();
-    for (std::size_t i = 0; i < predicted.size(); ++i) {
-      const Reading reading = device.classifier().read(cycles[i]);
-      if (predicted[i].misses && reading != Reading::unclear) {
-        ++tally.judged;
-        tally.misses += *predicted[i].misses ? 1U : 0U;
-        tally.wrong += *predicted[i].misses != (reading == Reading::miss) ? 1U : 0U;
-      }
-    }
+    const std::vector<Reading> readings = ask_mixed_once(device, fresh);
+    asked += readings.size();
+    tally.judged += judged(predicted, readings);
     const std::vector<std::uint32_t>& stores = fresh.question.circumstances.stores;
     double shown = 0;
     for (std::size_t i = 0; i < tried_of_question && !stores.empty(); ++i) {
@@ -298,11 +289,11 @@ StoreTally tally_stores(Interrogator& device, const CacheDescription& cache) {
 
 // Empty: misreads explain what is read otherwise.
 std::string departures_of(const Interrogator& device, const StoreTally& tally) {
-  if (misreads_explain(device.classifier(), tally.judged, tally.misses, tally.wrong)) {
+  if (misreads_explain(device.classifier(), tally.judged)) {
     return {};
   }
-  return "of " + std::to_string(tally.judged) + " loads in fresh sequences of loads and stores " +
-         std::to_string(tally.wrong) + " are not predicted, now these and now those: some stores do otherwise";
+  return "of " + std::to_string(tally.judged.loads) + " loads in fresh sequences of loads and stores " +
+         std::to_string(tally.judged.wrong) + " are not predicted, now these and now those: some stores do otherwise";
 }
 
 template <class Value>
@@ -372,7 +363,7 @@ std::optional<std::string> departs(Interrogator& device, const CacheDescription&
     return std::nullopt;
   }
   const StoreTally tally = tally_stores(device, with_rule(cache, rules.front()));
-  if (tally.wrong > 0) {
+  if (tally.judged.wrong > 0) {
     look_at_misreads(device);  // which may be more frequent than was known
   }
   if (std::string departures = departures_of(device, tally); !departures.empty()) {
@@ -475,8 +466,7 @@ std::string find_stores(Interrogator& device, CacheClaims& claims, Claim<Store>&
 }  // namespace
 
 void claim_stores(Interrogator& device, CacheClaims& claims) {
-  const auto& targets = device.facts().stored_targets;
-  if (std::ranges::find(targets, device.target()) == targets.end()) {
+  if (!device.is_among(device.facts().stored_targets)) {
     return;
   }
   if (claims.sweep && !device.settings().asks_stores_of_sweeps) {
@@ -488,32 +478,17 @@ void claim_stores(Interrogator& device, CacheClaims& claims) {
         "stores pass a nearer level first, and what they do there is not told from what they do here";
     return;
   }
-  const bool is_known = claims.line_bytes.value && claims.sector_bytes.value && claims.ways.value &&
-                        claims.index.value && claims.replacement.value;
-  if (claims.predicted_trials == 0 || !is_known) {
+  if (!are_sets_proven(claims)) {
     claims.store->reason = "what stores do shows only where sets, index and policy are proven";
     return;
   }
   device.report("stores", 0.99);
-  device.inquire("sequences of loads and stores",
-                 "which loads find what was stored, and what went for it, differs from rule to rule");
-  const std::size_t questions_before = device.questions_asked();
-  std::string learned;
-  try {
-    learned = find_stores(device, claims, *claims.store);
-    if (claims.store->value && device.classifier().drifts_away()) {
-      claims.store->value.reset();
-      claims.of_store.clear();
-      learned = "the latencies drift further than they can be followed";
-    }
-  } catch (const QuestionRefused& refused) {
-    learned = refused.reason();
-  }
-  claims.store->questions = device.questions_asked() - questions_before;
+  settle_claim(device, claims.store, "sequences of loads and stores",
+               "which loads find what was stored, and what went for it, differs from rule to rule",
+               [&](Claim<Store>& claim) { return find_stores(device, claims, claim); });
   if (!claims.store->value) {
-    claims.store->reason = learned;
+    claims.of_store.clear();
   }
-  device.learned(learned);
 }
 
 }  // namespace gpuinfer::infer

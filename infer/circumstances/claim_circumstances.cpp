@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/settle_claim.hpp"
 #include "infer/circumstances/circumstances.hpp"
 #include "infer/circumstances/near_and_far.hpp"
 #include "infer/circumstances/sm_groups.hpp"
@@ -22,34 +23,12 @@ using model::Carveout;
 // The target behind which all SMs find the same cache.
 constexpr const char* cache_of_all_sms = "L2";
 
-// What a claim rests on: hits and misses as the classifier tells them, or latencies compared with their like.
-enum class By { levels, comparison };
-
-// `claim` becomes what find(claim) makes of it; find() returns what was learned in words. Where it gives no value, that
-// is the reason.
+// As settle_claim() of a stage each question of which could have refuted the value.
 template <class Value, class Find>
 void settle(Interrogator& asker, std::optional<Claim<Value>>& claim, const char* asked, const char* why, Find find,
             By by = By::levels) {
-  asker.inquire(asked, why);
-  claim.emplace();
-  std::string learned;
-  try {
-    claim = counted_as_trials(asker, [&] {
-      Claim<Value> found;
-      learned = find(found);
-      return found;
-    });
-    if (by == By::levels && asker.classifier().drifts_away()) {
-      claim->value.reset();
-      learned = "the latencies drift further than they can be followed";
-    }
-  } catch (const QuestionRefused& refused) {
-    learned = refused.reason();
-  }
-  if (!claim->value) {
-    claim->reason = learned;
-  }
-  asker.learned(learned);
+  settle_claim(asker, claim, asked, why, std::move(find), by);
+  claim->trials = std::max(claim->trials, claim->questions);
 }
 
 Bytes line_or_sector_bytes(const CacheClaims& claims) {

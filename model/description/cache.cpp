@@ -519,7 +519,8 @@ const Leaves<CacheDescription>& cache_leaves() {
       leaf_of_evidence<Cache>("store.write", {}),
       leaf("hints", &Cache::hints, hints(), "what loads do that say when their line is to be evicted; under lru")
           .sparse(),
-      leaf("set_asides", &Cache::set_asides, codec::List<Map<SetAside>>{.item = set_aside()},
+      leaf("set_asides", &Cache::set_asides,
+           codec::Ascending<SetAside, std::uint64_t>{.list = {.item = set_aside()}, .key = &SetAside::bytes},
            "how many ways are protected for lines that are evicted last, by what is set aside for them")
           .sparse(),
       sweep_leaf(

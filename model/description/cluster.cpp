@@ -8,6 +8,7 @@ namespace gpuinfer::model {
 
 namespace {
 
+using codec::Ascending;
 using codec::Count;
 using codec::Cycles;
 using codec::List;
@@ -33,34 +34,6 @@ auto ends(Text text) {
   };
 }
 
-template <class Entry, class Number>
-void check_ascending(const Place& place, const std::vector<Entry>& entries, Number Entry::*key, std::string_view name) {
-  for (std::size_t i = 1; i < entries.size(); ++i) {
-    if (entries[i].*key <= entries[i - 1].*key) {
-      place.items()[i].fail("does not have more " + std::string(name) +
-                            " than the one before; put them in ascending order");
-    }
-  }
-}
-
-// A list in ascending order of one leaf of its entries.
-template <class Entry, class Number>
-struct Ascending {
-  List<Map<Entry>> list;
-  Number Entry::*key;
-  std::string_view name;
-  std::function<std::string(const std::vector<Entry>&)> words;
-
-  [[nodiscard]] std::vector<Entry> read(const Place& place) const {
-    std::vector<Entry> entries = list.read(place);
-    check_ascending(place, entries, key, name);
-    return entries;
-  }
-  [[nodiscard]] std::string write(const std::vector<Entry>& entries) const { return list.write(entries); }
-  [[nodiscard]] std::string text(const std::vector<Entry>& entries) const { return words(entries); }
-  [[nodiscard]] LeafFacts facts() const { return list.facts(); }
-};
-
 std::string cycles_text(double cycles) { return words::together({words::rounded(cycles, 4), " cycles"}); }
 
 Ascending<RankCycles, std::uint32_t> rank_cycles() {
@@ -78,7 +51,6 @@ Ascending<RankCycles, std::uint32_t> rank_cycles() {
                             },
                         .key = "blocks"}},
       .key = &RankCycles::blocks,
-      .name = "blocks",
       .words = ends<RankCycles>([](const RankCycles& each) {
         return words::together({words::rounded(each.mean, 4), " cycles in ", to_text(each.blocks),
                                 each.blocks == 1 ? " block" : " blocks"});
@@ -92,7 +64,6 @@ Ascending<ClusterRate, std::uint32_t> cluster_rates() {
                                        leaf("all", &ClusterRate::all, rate, "by each while all do").needed()},
                             .key = "blocks"}},
           .key = &ClusterRate::blocks,
-          .name = "blocks",
           .words = ends<ClusterRate>([](const ClusterRate& each) {
             return words::together({words::rounded(each.one, 4), " B/cycle alone and ", words::rounded(each.all, 4),
                                     " all at once in ", to_text(each.blocks), " blocks"});
@@ -105,7 +76,6 @@ Ascending<CopyCycles, std::uint64_t> copy_cycles() {
                                            .needed()},
                             .key = "bytes"}},
           .key = &CopyCycles::bytes,
-          .name = "bytes",
           .words = ends<CopyCycles>([](const CopyCycles& each) {
             return words::together({cycles_text(each.cycles), " for ", words::bytes(each.bytes)});
           })};
@@ -118,7 +88,6 @@ Ascending<BarrierCycles, std::uint32_t> barrier_cycles() {
                                        leaf("cycles", &BarrierCycles::cycles, Cycles{}, "of one barrier").needed()},
                             .key = "threads"}},
           .key = &BarrierCycles::threads,
-          .name = "threads",
           .words = ends<BarrierCycles>([](const BarrierCycles& each) {
             return words::together({cycles_text(each.cycles), " of ", to_text(each.threads), " threads"});
           })};
@@ -134,7 +103,6 @@ Map<FetchDescription> fetch_result() {
                                        .needed()},
                         .key = "bytes"}},
       .key = &FetchCycles::bytes,
-      .name = "bytes",
       .words = ends<FetchCycles>([](const FetchCycles& each) {
         return words::together({cycles_text(each.one), " for ", words::bytes(each.bytes)});
       })};

@@ -188,6 +188,30 @@ struct Map {
   }
 };
 
+// A list of structs, of each of which `key`, the leaf that tells them apart, is more than of the one before.
+template <class Part, class Number>
+struct Ascending {
+  List<Map<Part>> list;
+  Number Part::*key;
+  std::function<std::string(const std::vector<Part>&)> words = {};  // for people; empty: as any list
+
+  [[nodiscard]] std::vector<Part> read(const Place& place) const {
+    std::vector<Part> parts = list.read(place);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      if (parts[i].*key <= parts[i - 1].*key) {
+        place.items()[i].fail("does not have more " + std::string(list.item.key) +
+                              " than the one before; put them in ascending order");
+      }
+    }
+    return parts;
+  }
+  [[nodiscard]] std::string write(const std::vector<Part>& parts) const { return list.write(parts); }
+  [[nodiscard]] std::string text(const std::vector<Part>& parts) const {
+    return words ? words(parts) : list.text(parts);
+  }
+  [[nodiscard]] LeafFacts facts() const { return list.facts(); }
+};
+
 // Its lower and its upper end: what a number is inside of with 95 %.
 struct Interval {
   double most = static_cast<double>(max_bytes);

@@ -525,6 +525,8 @@ TEST(DescriptionYaml, ErrorsInLeavesNameLineAndKey) {
       {"index: {kind: xor, rows: [[7, 9]]}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
       {"index: {kind: modulo, granule_bytes: 64, sets: 7}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
       {"index: {kind: sum, fields: [[7], [9]], sets: 3}\nways: [4]", "d.yaml:5: caches.L1tex.ways: has 1 entries,"},
+      {"set_asides: [{bytes: 4096, protected_ways: 2}, {bytes: 0, protected_ways: 1}]",
+       "d.yaml:4: caches.L1tex.set_asides: does not have more bytes than the one before;"},
       {"ways: [4, 4]\nindex:\n  kind: table\n  granule_bytes: 128\n  sets_of: [0, 1, 2]",
        "d.yaml:8: caches.L1tex.index.sets_of: names set 2, but ways has 2 sets"},
       {"ways: [4, 4, 4]\nindex: {kind: table, granule_bytes: 128, sets_of: [0, 2]}",

@@ -381,11 +381,10 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
       leaf("fresh_set_misses", &Details::fresh_set_misses, count, "how many of them missed"),
       leaf("fresh_set_loads_wrong", &Details::fresh_set_loads_wrong, count, "how many did what the policy does not"),
       leaf("fresh_loads", &Details::fresh_loads, count,
-           "of `store`: loads in sequences of loads and stores that took no part in finding it; all went as it says "
-           "but those that "
-           "`fresh_loads_wrong` counts"),
+           "of `store` and `hints`: loads in sequences of loads and stores, or of loads with hints, that took no part "
+           "in finding it; all went as it says but those that `fresh_loads_wrong` counts"),
       leaf("fresh_loads_wrong", &Details::fresh_loads_wrong, count,
-           "how many did what a `store` with `cleaning` does not; at most one in a thousand"),
+           "how many did what a `store` with `cleaning`, or `hints`, does not; at most one in a thousand"),
       leaf("broadcast", &Details::broadcast, truth(),
            "of shared memory: whether a word that all lanes load costs nothing"),
       leaf("multicast", &Details::multicast, truth(), "whether a word that several lanes load costs nothing"),

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The gpuinfer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report/page.hpp"
-#include "cli/report/cluster_figures.hpp"
 
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 #include "cli/report/assets.hpp"
 #include "cli/report/cache_drawing.hpp"
 #include "cli/report/chart_drawing.hpp"
+#include "cli/report/cluster_figures.hpp"
 #include "cli/report/evidence_html.hpp"
 #include "cli/report/figure.hpp"
 #include "cli/report/key_figures.hpp"

@@ -466,7 +466,10 @@ std::string find_set_asides(Interrogator& device, const CacheDescription& cache,
   std::vector<SetAside> found;
   const std::uint32_t of_most = ways_of.at(largest_bytes);
   if (steps > 0) {
-    find_changes(ways_of, 0, ways_of.at(0), steps, ways_of.at(steps * set_aside_step_bytes), found);
+    // One after the other: compilers ask arguments of a call in an order of their own.
+    const std::uint32_t of_none = ways_of.at(0);
+    const std::uint32_t of_all_steps = ways_of.at(steps * set_aside_step_bytes);
+    find_changes(ways_of, 0, of_none, steps, of_all_steps, found);
   }
   found.push_back({.bytes = largest_bytes, .protected_ways = of_most});
   std::size_t wrong = 0;

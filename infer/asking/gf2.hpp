@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace gpuinfer::infer {
@@ -22,6 +23,15 @@ namespace gpuinfer::infer {
     found |= std::uint64_t{parity(bits & masks[i])} << i;
   }
   return found;
+}
+
+// Of the vectors that `which` has bits of.
+[[nodiscard]] inline std::uint64_t sum_of(const std::vector<std::uint64_t>& vectors, std::uint64_t which) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    sum ^= ((which >> i) & 1U) != 0 ? vectors[i] : 0;
+  }
+  return sum;
 }
 
 // The vector that has these bits.
@@ -96,5 +106,36 @@ class EchelonBasis {
 
   std::vector<std::uint64_t> rows_;
 };
+
+// Masks of which the i-th has odd parity with the i-th vector of a basis of GF(2)^size, and even with all others.
+[[nodiscard]] inline std::vector<std::uint64_t> dual_basis(std::vector<std::uint64_t> basis) {
+  const std::size_t size = basis.size();
+  // Of the inverse, columns are the masks.
+  std::vector<std::uint64_t> inverse(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    inverse[i] = std::uint64_t{1} << i;
+  }
+  for (std::size_t column = 0; column < size; ++column) {
+    std::size_t pivot = column;
+    while (((basis[pivot] >> column) & 1U) == 0) {
+      ++pivot;
+    }
+    std::swap(basis[pivot], basis[column]);
+    std::swap(inverse[pivot], inverse[column]);
+    for (std::size_t row = 0; row < size; ++row) {
+      if (row != column && ((basis[row] >> column) & 1U) != 0) {
+        basis[row] ^= basis[column];
+        inverse[row] ^= inverse[column];
+      }
+    }
+  }
+  std::vector<std::uint64_t> masks(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t bit = 0; bit < size; ++bit) {
+      masks[i] |= ((inverse[bit] >> i) & 1U) << bit;
+    }
+  }
+  return masks;
+}
 
 }  // namespace gpuinfer::infer

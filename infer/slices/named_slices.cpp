@@ -13,14 +13,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-std::uint64_t sum_of_rows(const SliceStructure& structure, std::uint32_t rows) {
-  std::uint64_t sum = 0;
-  for (std::size_t row = 0; row < structure.row_masks.size(); ++row) {
-    sum ^= ((rows >> row) & 1U) != 0 ? structure.row_masks[row] : 0;
-  }
-  return sum;
-}
-
 // The first line of a block tells the parities and the number; one line for each digit, which way it counts.
 std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices, std::uint64_t offset) {
   const SliceStructure& structure = slices.structure;
@@ -149,7 +141,7 @@ NamedSlices named(SliceStructure structure, const BlockConstants& constants, con
 
 SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
   for (std::uint64_t& mask : structure.digit_masks) {
-    mask ^= sum_of_rows(structure, rows);
+    mask ^= sum_of(structure.row_masks, rows);
   }
   return structure;
 }
@@ -160,7 +152,7 @@ SliceStructure with_counted_rows(SliceStructure structure, std::uint32_t rows, s
     step ^= parity(step & structure.digit_masks[i]) != 0 ? structure.digit_steps[i] : 0;
   }
   structure.weights.push_back(weight);
-  structure.digit_masks.push_back(sum_of_rows(structure, rows));
+  structure.digit_masks.push_back(sum_of(structure.row_masks, rows));
   structure.digit_steps.push_back(step);
   return structure;
 }

@@ -10,118 +10,13 @@
 #include <utility>
 
 #include "infer/asking/gf2.hpp"
+#include "infer/slices/lattice.hpp"
 
 namespace gpuinfer::infer {
 
 namespace {
 
 using Place = std::uint32_t;  // of a line in its block: a vector over GF(2)
-
-// Masks of which the i-th has odd parity with the i-th vector of a basis of GF(2)^size, and even with all others.
-std::vector<std::uint64_t> dual_basis(std::vector<std::uint64_t> basis) {
-  const std::size_t size = basis.size();
-  // Of the inverse, columns are the masks.
-  std::vector<std::uint64_t> inverse(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    inverse[i] = std::uint64_t{1} << i;
-  }
-  for (std::size_t column = 0; column < size; ++column) {
-    std::size_t pivot = column;
-    while (((basis[pivot] >> column) & 1U) == 0) {
-      ++pivot;
-    }
-    std::swap(basis[pivot], basis[column]);
-    std::swap(inverse[pivot], inverse[column]);
-    for (std::size_t row = 0; row < size; ++row) {
-      if (row != column && ((basis[row] >> column) & 1U) != 0) {
-        basis[row] ^= basis[column];
-        inverse[row] ^= inverse[column];
-      }
-    }
-  }
-  std::vector<std::uint64_t> masks(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    for (std::size_t bit = 0; bit < size; ++bit) {
-      masks[i] |= ((inverse[bit] >> i) & 1U) << bit;
-    }
-  }
-  return masks;
-}
-
-// Vectors of whole numbers and all that their sums and differences reach, as rows of an upper triangle.
-class Lattice {
- public:
-  using Vector = std::vector<std::int64_t>;
-
-  explicit Lattice(std::size_t size) : rows_(size) {}
-
-  void add(Vector vector) {
-    for (std::size_t column = 0; column < rows_.size(); ++column) {
-      Vector& row = rows_[column];
-      if (vector[column] != 0 && row.empty()) {
-        row = std::move(vector);
-        return;
-      }
-      // Euclid, until only the row has something in this column.
-      while (vector[column] != 0) {
-        subtract(row, vector, row[column] / vector[column]);
-        std::swap(row, vector);
-      }
-      shorten(vector, column + 1);
-    }
-  }
-
-  // Numbers of vectors that are as good as apart: the determinant. None where they are not finitely many.
-  [[nodiscard]] std::optional<std::int64_t> determinant() const {
-    std::int64_t product = 1;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_[i].empty()) {
-        return std::nullopt;
-      }
-      product *= std::abs(rows_[i][i]);
-      if (product > most_numbers) {
-        return std::nullopt;
-      }
-    }
-    return product;
-  }
-
-  // Where the last unit vector reaches all numbers of vectors that are apart: which multiple of it each unit vector is.
-  [[nodiscard]] std::optional<std::vector<std::uint32_t>> weights() const {
-    const auto modulo = determinant();
-    if (!modulo || std::abs(rows_.back().back()) != *modulo) {
-      return std::nullopt;
-    }
-    std::vector<std::int64_t> weights(rows_.size(), 1);
-    for (std::size_t i = rows_.size() - 1; i-- > 0;) {
-      std::int64_t sum = 0;
-      for (std::size_t j = i + 1; j < rows_.size(); ++j) {
-        sum += rows_[i][j] % *modulo * weights[j];
-      }
-      weights[i] = (-sum * rows_[i][i] % *modulo + *modulo) % *modulo;  // the diagonal is 1 or -1 here
-    }
-    return std::vector<std::uint32_t>(weights.begin(), weights.end());
-  }
-
- private:
-  static constexpr std::int64_t most_numbers = 1 << 20;
-
-  static void subtract(Vector& from, const Vector& vector, std::int64_t times) {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      from[i] -= times * vector[i];
-    }
-  }
-  // So that numbers stay small.
-  void shorten(Vector& vector, std::size_t first) const {
-    for (std::size_t i = first; i < rows_.size(); ++i) {
-      if (!rows_[i].empty()) {
-        subtract(vector, rows_[i], vector[i] / rows_[i][i]);
-      }
-    }
-  }
-
-  std::vector<Vector> rows_;  // the i-th begins with i zeros, or is not there yet
-};
 
 // The number of digits whose weights are 1, 2, 4, ... times `factor`, up to signs: a quotient of the address has such.
 std::size_t doublings(const std::vector<std::uint32_t>& weights, std::uint64_t factor, std::uint64_t modulo) {

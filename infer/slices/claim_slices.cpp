@@ -25,7 +25,7 @@ bool tells_parts(const SliceStructure& structure, const CacheClaims& claims) {
   }
   const auto masks = model::parities((*claims.partitions->value)->index);
   EchelonBasis rows;
-  for (const std::uint64_t mask : structure.row_masks) {
+  for (const std::uint64_t mask : parities_of_slices(structure)) {
     rows.add(mask);
   }
   return !masks || std::ranges::all_of(*masks, [&](std::uint64_t mask) { return rows.remainder(mask) == 0; });

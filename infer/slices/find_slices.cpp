@@ -109,17 +109,29 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
     throw NoSliceStructure("lines of one block of 2 MB lie in " + std::to_string(block.members.size()) +
                            " slices, and their index has " + std::to_string(count));
   }
-  const auto slices = choose_senses(asker, lines, block, *first.structure, first.constants);
-  const std::vector<SlicedBlock> neighbours =
-      slices ? find_neighbours(asker, lines, *slices) : std::vector<SlicedBlock>{};
+  constexpr std::size_t most_wrong = 2;  // of 20,000
+  std::optional<NamedSlices> slices;
+  std::vector<SlicedBlock> neighbours;
+  // Few blocks may be such that a wrong choice explains them all.
+  for (const auto& choose : {choose_senses, choose_by_more_blocks}) {
+    auto chosen = choose(asker, lines, block, *first.structure, first.constants);
+    auto blocks = chosen ? find_neighbours(asker, lines, *chosen) : std::vector<SlicedBlock>{};
+    if (blocks.empty()) {
+      continue;
+    }
+    slices = std::move(chosen);
+    neighbours = std::move(blocks);
+    found.blocks = neighbours.size();
+    found.fresh = ask_fresh_pairs(asker, lines, *slices, neighbours, home_mask);
+    if (found.fresh.wrong <= most_wrong) {
+      break;
+    }
+  }
   if (neighbours.empty()) {
     throw NoSliceStructure(
         "in another block of 2 MB lines lie otherwise than parities that flip and numbers that shift "
         "allow");
   }
-  found.blocks = neighbours.size();
-  found.fresh = ask_fresh_pairs(asker, lines, *slices, neighbours, home_mask);
-  constexpr std::size_t most_wrong = 2;  // of 20,000
   if (found.fresh.wrong > most_wrong) {
     throw NoSliceStructure("of " + std::to_string(found.fresh.asked) + " fresh pairs " +
                            std::to_string(found.fresh.wrong) + " are otherwise than the index says");

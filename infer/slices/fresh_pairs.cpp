@@ -15,15 +15,11 @@ namespace {
 // By the number of a slice, whether its lines have their homes in the second part; all in the first where there are
 // no parts.
 std::vector<bool> second_part(const NamedSlices& slices, std::uint64_t home_mask) {
-  const std::vector<std::uint64_t>& rows = slices.structure.row_masks;
+  const std::vector<std::uint64_t> parities = parities_of_slices(slices.structure);
   std::vector<bool> is_second(slices.member_of_slice.size());
   // Of two slices, one in each part, no other pairs are apart.
-  for (std::uint32_t some = 1; is_second.size() > 2 && some < std::uint32_t{1} << rows.size(); ++some) {
-    std::uint64_t mask = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      mask ^= ((some >> i) & 1U) != 0 ? rows[i] : 0;
-    }
-    if (mask == home_mask) {
+  for (std::uint32_t some = 1; is_second.size() > 2 && some < std::uint32_t{1} << parities.size(); ++some) {
+    if (sum_of(parities, some) == home_mask) {
       for (std::uint32_t slice = 0; slice < is_second.size(); ++slice) {
         is_second[slice] = parity(slice & some) != 0;
       }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "infer/asking/gf2.hpp"
+#include "infer/slices/counted_rows.hpp"
 
 namespace gpuinfer::infer {
 
@@ -36,21 +38,19 @@ std::optional<SlicedBlock> block_at(PairAsker& asker, const NamedSlices& slices,
   const std::vector<bool> together = asker.surely_together(pairs, sure);
   std::uint32_t digit_flips = 0;
   for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-    if (together[2 * i] == together[2 * i + 1]) {
+    if (together[2 * i] == together[2 * i + 1] && (!together[2 * i] || 2 * structure.weights[i] != structure.modulo)) {
       return std::nullopt;
     }
-    digit_flips |= (together[2 * i + 1] ? 1U : 0U) << i;
+    digit_flips |= (together[2 * i] ? 0U : 1U) << i;
   }
   return SlicedBlock{.offset = offset, .constants = constants_of(structure, *first, digit_flips)};
 }
 
-// The first line of any block, one for each digit, and more of any place. None where a line is in no known slice.
+// Of any block, the lines at these places and more of any place. None where a line is in no known slice.
 std::optional<std::vector<LabelledLine>> label_lines_of_any_block(PairAsker& asker, BlockLines& lines,
                                                                   const LabelledBlock& block,
-                                                                  const SliceStructure& structure) {
+                                                                  std::vector<std::uint64_t> places) {
   constexpr std::size_t more_lines = 24;
-  std::vector<std::uint64_t> places{0};
-  places.insert(places.end(), structure.digit_steps.begin(), structure.digit_steps.end());
   for (std::size_t i = 0; i < more_lines; ++i) {
     places.push_back(lines.any_place());
   }
@@ -66,38 +66,46 @@ std::optional<std::vector<LabelledLine>> label_lines_of_any_block(PairAsker& ask
   return labelled;
 }
 
-std::optional<NamedSlices> choose_senses_once(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
-                                              const SliceStructure& structure, const BlockConstants& constants) {
-  constexpr std::size_t blocks_asked = 4;
-  std::vector<std::vector<LabelledLine>> seen;
-  while (seen.size() < blocks_asked) {
-    auto labelled = label_lines_of_any_block(asker, lines, block, structure);
-    if (!labelled) {
-      return std::nullopt;
-    }
-    seen.push_back(std::move(*labelled));
-  }
+using SeenBlocks = std::vector<std::vector<LabelledLine>>;
+
+// By what so many blocks tell at these places, or as many others. None where it never chooses any.
+template <class Choose>
+std::optional<NamedSlices> chosen_by_blocks(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
+                                            const std::vector<std::uint64_t>& places, std::size_t blocks_asked,
+                                            const Choose& choose) {
   std::optional<NamedSlices> found;
-  const auto is_found = [&](SliceStructure candidate) {
-    NamedSlices slices = named(std::move(candidate), constants, block);
-    if (std::ranges::all_of(seen, [&](const auto& labelled) { return explains(slices, labelled); })) {
-      found = std::move(slices);
+  for (int attempt = 0; attempt < attempts_asked && !found; ++attempt) {
+    SeenBlocks seen;
+    while (seen.size() < blocks_asked) {
+      auto labelled = label_lines_of_any_block(asker, lines, block, places);
+      if (!labelled) {
+        break;
+      }
+      seen.push_back(*std::move(labelled));
     }
-    return found.has_value();
-  };
-  const std::uint32_t choices = std::uint32_t{1} << structure.row_masks.size();
-  for (std::uint32_t rows = 0; rows < choices; ++rows) {
-    if (is_found(with_rows(structure, rows))) {
-      return found;
+    if (seen.size() == blocks_asked) {
+      found = choose(seen);
     }
   }
-  for (std::uint32_t rows = 0; rows < choices; ++rows) {
-    for (std::uint32_t counted = 1; counted < choices; ++counted) {
-      for (std::uint32_t weight = 1; weight < structure.modulo; ++weight) {
-        if (is_found(with_counted_rows(with_rows(structure, rows), counted, weight))) {
-          return found;
-        }
-      }
+  return found;
+}
+
+std::vector<std::uint64_t> with_steps_of_digits(std::vector<std::uint64_t> places,
+                                                const std::vector<SliceStructure>& structures) {
+  for (const SliceStructure& structure : structures) {
+    std::ranges::copy_if(structure.digit_steps, std::back_inserter(places),
+                         [&](std::uint64_t step) { return std::ranges::find(places, step) == places.end(); });
+  }
+  return places;
+}
+
+std::optional<NamedSlices> first_that_explains(const std::vector<SliceStructure>& structures,
+                                               const BlockConstants& constants, const LabelledBlock& block,
+                                               const SeenBlocks& seen) {
+  for (const SliceStructure& structure : structures) {
+    NamedSlices slices = named(structure, constants, block);
+    if (std::ranges::all_of(seen, [&](const auto& labelled) { return explains(slices, labelled); })) {
+      return slices;
     }
   }
   return std::nullopt;
@@ -146,15 +154,12 @@ SliceStructure with_rows(SliceStructure structure, std::uint32_t rows) {
   return structure;
 }
 
-SliceStructure with_counted_rows(SliceStructure structure, std::uint32_t rows, std::uint32_t weight) {
-  std::uint64_t step = structure.row_steps[static_cast<std::size_t>(std::countr_zero(rows))];
-  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
-    step ^= parity(step & structure.digit_masks[i]) != 0 ? structure.digit_steps[i] : 0;
+std::vector<SliceStructure> with_any_rows(const SliceStructure& structure) {
+  std::vector<SliceStructure> structures;
+  for (std::uint32_t rows = 0; rows < std::uint32_t{1} << structure.row_masks.size(); ++rows) {
+    structures.push_back(with_rows(structure, rows));
   }
-  structure.weights.push_back(weight);
-  structure.digit_masks.push_back(sum_of(structure.row_masks, rows));
-  structure.digit_steps.push_back(step);
-  return structure;
+  return structures;
 }
 
 bool explains(const NamedSlices& slices, std::span<const LabelledLine> lines) {
@@ -171,11 +176,26 @@ bool explains(const NamedSlices& slices, std::span<const LabelledLine> lines) {
 
 std::optional<NamedSlices> choose_senses(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
                                          const SliceStructure& structure, const BlockConstants& constants) {
-  std::optional<NamedSlices> slices;
-  for (int attempt = 0; attempt < attempts_asked && !slices; ++attempt) {
-    slices = choose_senses_once(asker, lines, block, structure, constants);
+  constexpr std::size_t blocks_asked = 4;
+  const std::vector<SliceStructure> structures = with_any_rows(structure);
+  return chosen_by_blocks(
+      asker, lines, block, with_steps_of_digits({0}, structures), blocks_asked,
+      [&](const SeenBlocks& seen) { return first_that_explains(structures, constants, block, seen); });
+}
+
+std::optional<NamedSlices> choose_by_more_blocks(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
+                                                 const SliceStructure& structure, const BlockConstants& constants) {
+  // Where a digit flips, half of the blocks count up, so few slices are seen to be led to one other only.
+  constexpr std::size_t blocks_asked = 24;
+  const std::vector<SliceStructure> structures = with_any_rows(structure);
+  if (structures.size() == 1) {
+    return std::nullopt;
   }
-  return slices;
+  return chosen_by_blocks(asker, lines, block, with_steps_of_digits(places_that_tell_carries(structure), structures),
+                          blocks_asked, [&](const SeenBlocks& seen) {
+                            auto found = first_that_explains(structures, constants, block, seen);
+                            return found ? std::move(found) : count_rows(structure, constants, block, seen);
+                          });
 }
 
 std::vector<SlicedBlock> find_neighbours(PairAsker& asker, BlockLines& lines, const NamedSlices& slices) {

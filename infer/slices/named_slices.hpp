@@ -28,10 +28,8 @@ struct NamedSlices {
 // The structure with one digit mask for each: those that differ in the rows that `rows` has bits of.
 [[nodiscard]] SliceStructure with_rows(SliceStructure structure, std::uint32_t rows);
 
-// The structure with one more digit of that weight, the parity of the rows that `rows` has bits of (not none). A number
-// modulo 2n, n odd, is a parity and a number modulo n; where a block shifts the first by one, the parity flips and
-// counts in the second.
-[[nodiscard]] SliceStructure with_counted_rows(SliceStructure structure, std::uint32_t rows, std::uint32_t weight);
+// All structures of these slices of one block: digits may have any rows in them.
+[[nodiscard]] std::vector<SliceStructure> with_any_rows(const SliceStructure& structure);
 
 // A line of a block, and in which slice of the labelled block it lies.
 struct LabelledLine {
@@ -44,11 +42,17 @@ struct LabelledLine {
 [[nodiscard]] bool explains(const NamedSlices& slices, std::span<const LabelledLine> lines);
 
 // One block does not tell whether numbers go up or down where a row differs, and any choice explains it. In other
-// blocks, where numbers are shifted, one choice does, or one that counts rows in the number, too. What blocks tell may
-// be misread, so others are asked then; none where no choice explains any.
+// blocks, where numbers are shifted, one choice does. What blocks tell may be misread, so others are asked then; none
+// where no choice explains any.
 [[nodiscard]] std::optional<NamedSlices> choose_senses(PairAsker& asker, BlockLines& lines, const LabelledBlock& block,
                                                        const SliceStructure& structure,
                                                        const BlockConstants& constants);
+
+// The same by more blocks, and where rows may count in the number (counted_rows.hpp).
+[[nodiscard]] std::optional<NamedSlices> choose_by_more_blocks(PairAsker& asker, BlockLines& lines,
+                                                               const LabelledBlock& block,
+                                                               const SliceStructure& structure,
+                                                               const BlockConstants& constants);
 
 // A block and what it adds.
 struct SlicedBlock {

@@ -126,32 +126,40 @@ class StructureSearch {
 
   [[nodiscard]] std::size_t digit_count() const { return kernel_.rank() - unseen_.rank(); }
 
-  // Differences beside those that toggle one digit. Where labels are missing, a wrong choice might reproduce the
-  // others.
+  // Where labels are missing, a wrong choice might reproduce the others.
+  [[nodiscard]] bool knows_all_labels() const {
+    return std::ranges::all_of(lines_->labels, [](const auto& label) { return label.has_value(); });
+  }
+
+  // Differences beside those that toggle one digit.
   [[nodiscard]] std::size_t most_more() const {
     constexpr std::size_t few = 2;
-    return std::ranges::all_of(lines_->labels, [](const auto& label) { return label.has_value(); }) ? few : 0;
+    return knows_all_labels() ? few : 0;
+  }
+
+  // Of lines with the same rows, one for all that differ by what is not seen.
+  [[nodiscard]] std::vector<Place> differences() const {
+    EchelonBasis more = unseen_;
+    std::vector<Place> differences{0};
+    for (const std::uint64_t row : kernel_.rows()) {
+      if (more.add(row)) {
+        const std::size_t count = differences.size();
+        for (std::size_t i = 0; i < count; ++i) {
+          differences.push_back(differences[i] ^ static_cast<Place>(row));
+        }
+      }
+    }
+    differences.erase(differences.begin());
+    return differences;
   }
 
   // Differences that may toggle one digit. Each has a partner that toggles all others; few lines may not tell which is
   // which, or make others look so.
   bool find_candidates() {
     constexpr std::size_t most_doubtful = 8;
-    // A basis of the kernel beside what is not seen.
-    EchelonBasis more = unseen_;
-    std::vector<Place> basis;
-    for (const std::uint64_t row : kernel_.rows()) {
-      if (more.add(row)) {
-        basis.push_back(static_cast<Place>(row));
-      }
-    }
     std::vector<Place> candidates;
     std::optional<std::uint64_t> all_digits;
-    for (Place choice = 1; choice < Place{1} << basis.size(); ++choice) {
-      Place d = 0;
-      for (std::size_t i = 0; i < basis.size(); ++i) {
-        d ^= ((choice >> i) & 1U) != 0 ? basis[i] : 0;
-      }
+    for (const Place d : differences()) {
       const std::size_t led_to = most_led_to(d);
       if (led_to == 1) {
         all_digits = unseen_.remainder(d);
@@ -264,31 +272,12 @@ class StructureSearch {
       if (auto weights = lattice.weights()) {
         std::swap(weights->at(last), weights->back());
         modulo_ = static_cast<std::uint32_t>(*modulo);
-        weights_ = *std::move(weights);
-        name_weights();
+        weights_ = with_doublings(*std::move(weights), modulo_);
         return true;
       }
     }
     reason_ = "slices are not numbered by one sum of digits modulo a number";
     return false;
-  }
-
-  // Numbers may be multiplied by what has no divisor in common with the modulo: by what makes digits those of a
-  // quotient.
-  void name_weights() {
-    std::size_t most = 0;
-    std::uint64_t best = 1;
-    for (std::uint64_t factor = 1; factor < modulo_; ++factor) {
-      const std::size_t count =
-          std::gcd(factor, std::uint64_t{modulo_}) == 1 ? doublings(weights_, factor, modulo_) : 0;
-      if (count > most) {
-        most = count;
-        best = factor;
-      }
-    }
-    for (std::uint32_t& weight : weights_) {
-      weight = static_cast<std::uint32_t>(weight * best % modulo_);
-    }
   }
 
   // Where one row differs, some digits count the other way, which is as if they had that row in them. One digit may be
@@ -420,6 +409,22 @@ std::uint64_t inverse_of(std::uint64_t number, std::uint64_t modulo) {
   return inverse;
 }
 
+std::vector<std::uint32_t> with_doublings(std::vector<std::uint32_t> weights, std::uint32_t modulo) {
+  std::size_t most = 0;
+  std::uint64_t best = 1;
+  for (std::uint64_t factor = 1; factor < modulo; ++factor) {
+    const std::size_t count = std::gcd(factor, std::uint64_t{modulo}) == 1 ? doublings(weights, factor, modulo) : 0;
+    if (count > most) {
+      most = count;
+      best = factor;
+    }
+  }
+  for (std::uint32_t& weight : weights) {
+    weight = static_cast<std::uint32_t>(weight * best % modulo);
+  }
+  return weights;
+}
+
 BlockConstants constants_of(const SliceStructure& structure, std::uint32_t slice, std::uint32_t digit_flips) {
   const auto rows = structure.row_masks.size();
   std::uint64_t shift = slice >> rows;
@@ -440,6 +445,18 @@ std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& co
     number += std::uint64_t{digit} * structure.weights[i];
   }
   return static_cast<std::uint32_t>(number % structure.modulo << structure.row_masks.size()) | rows;
+}
+
+std::vector<std::uint64_t> parities_of_slices(const SliceStructure& structure) {
+  std::vector<std::uint64_t> parities = structure.row_masks;
+  if (structure.modulo % 2 == 0) {
+    std::uint64_t lowest = 0;
+    for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+      lowest ^= structure.weights[i] % 2 != 0 ? structure.digit_masks[i] : 0;
+    }
+    parities.push_back(lowest);
+  }
+  return parities;
 }
 
 FoundStructure find_structure(const LabelledLines& lines) { return StructureSearch(lines).find(); }

@@ -32,8 +32,7 @@ struct SliceStructure {
   std::uint32_t modulo = 1;
   std::vector<std::uint32_t> weights = {};
   std::vector<std::uint64_t> digit_masks = {};
-  // Differences of addresses that flip one row, or one digit, and nothing else; that of a digit which is a parity of
-  // rows flips one of these.
+  // Differences of addresses that flip one row and any digits, or one digit and nothing else.
   std::vector<std::uint64_t> row_steps = {};
   std::vector<std::uint64_t> digit_steps = {};
 
@@ -42,6 +41,10 @@ struct SliceStructure {
 
 // What has to be multiplied by `number` to give 1 modulo `modulo`: numbers without a common divisor.
 [[nodiscard]] std::uint64_t inverse_of(std::uint64_t number, std::uint64_t modulo);
+
+// Weights of the same slices. Numbers may be multiplied by what has no divisor in common with the modulo: by what makes
+// most digits those of a quotient.
+[[nodiscard]] std::vector<std::uint32_t> with_doublings(std::vector<std::uint32_t> weights, std::uint32_t modulo);
 
 // What a block adds: slices are named (rows ^ row_flips, sum of weights of digits ^ digit_flips + shift mod modulo).
 struct BlockConstants {
@@ -59,6 +62,10 @@ struct BlockConstants {
 // Number of a slice, below 2^rows x modulo: rows lowest.
 [[nodiscard]] std::uint32_t slice_of(const SliceStructure& structure, const BlockConstants& constants,
                                      std::uint64_t address);
+
+// Address bits whose parity follows from the slice, but for what a block flips: bit i of the number of a slice is that
+// of the i-th. These are the rows, and the lowest bit of a number modulo an even number.
+[[nodiscard]] std::vector<std::uint64_t> parities_of_slices(const SliceStructure& structure);
 
 struct FoundStructure {
   std::optional<SliceStructure> structure = {};

@@ -145,26 +145,55 @@ bool holds_in(std::uint64_t block, const SliceStructure& structure, const foreig
   return false;
 }
 
-// A number modulo 14 is a parity and a number modulo 7 in its first block, and in others as well only if the parity
-// counts in the number.
-TEST(FindSlices, TellsATwicePrimeNumberOfSlices) {
-  foreign::HiddenSlices slices{.rows = {0x1000400, 0x800800}, .modulo = 14, .digits = {}, .weights = {}};
+struct EvenNumber {
+  std::vector<std::uint64_t> rows;
+  std::uint32_t modulo;
+  std::vector<std::uint32_t> weights;
+  std::uint32_t weight_of_block;
+};
+
+// Of a number that is a quotient, one block shows parities and a number modulo an odd one.
+std::vector<std::uint32_t> of_quotient(std::uint32_t modulo) {
+  std::vector<std::uint32_t> weights;
   for (unsigned i = 0; i < 9; ++i) {
-    slices.digits.push_back(std::uint64_t{0x1000} << i | std::uint64_t{1} << (22 + i));
-    slices.weights.push_back((1U << i) % 14);
+    weights.push_back((1U << i) % modulo);
   }
-  slices.weight_of_block = 5;
+  return weights;
+}
+
+class EvenNumbers : public testing::TestWithParam<EvenNumber> {};
+
+TEST_P(EvenNumbers, AreTold) {
+  const auto& [rows, modulo, weights, weight_of_block] = GetParam();
+  foreign::HiddenSlices slices{
+      .rows = rows, .modulo = modulo, .digits = {}, .weights = weights, .weight_of_block = weight_of_block};
+  for (unsigned i = 0; i < weights.size(); ++i) {
+    slices.digits.push_back(std::uint64_t{0x1000} << i | std::uint64_t{1} << (22 + i));
+  }
   foreign::SlicedDevice device(slices, 1, {.jitter = 0.03, .outliers = 0.002, .mirrored = 0});
   const FoundSlices found = found_on(device);
-  EXPECT_EQ(found.count, 56U);
+  EXPECT_EQ(found.count, slices.count()) << found.why_no_count;
   ASSERT_TRUE(found.structure) << found.why_no_structure;
-  EXPECT_EQ(found.structure->modulo, 7U);
+  EXPECT_EQ(found.structure->modulo, modulo);
+  EXPECT_EQ(found.structure->row_masks.size(), rows.size());
   EXPECT_EQ(found.fresh.wrong, 0U);
   for (const std::uint64_t block : {2565U, 2600U, 2688U}) {
     EXPECT_TRUE(holds_in(block, *found.structure, slices));
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(TwiceAnOddNumber, EvenNumbers,
+                         testing::Values(EvenNumber{{0x1000400, 0x800800}, 14, of_quotient(14), 5},
+                                         EvenNumber{{0x800800}, 6, of_quotient(6), 1}));
+INSTANTIATE_TEST_SUITE_P(MultiplesOfFour, EvenNumbers,
+                         testing::Values(EvenNumber{{0x1000400, 0x800800}, 12, of_quotient(12), 7},
+                                         EvenNumber{{0x800800}, 24, of_quotient(24), 5},
+                                         EvenNumber{{0x1000400}, 56, of_quotient(56), 19},
+                                         EvenNumber{{}, 112, of_quotient(112), 1}));
+INSTANTIATE_TEST_SUITE_P(PowersOfTwo, EvenNumbers,
+                         testing::Values(EvenNumber{{0x1000400, 0x800800}, 4, of_quotient(4), 3},
+                                         EvenNumber{{0x800800}, 8, of_quotient(8), 1},
+                                         EvenNumber{{}, 32, of_quotient(32), 31}));
 // None is wrong, and nearly all are told.
 TEST(FindSlices, RandomDevices) {
   const std::size_t devices = foreign::number_from("GPUINFER_TEST_SLICES", 2);

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "infer/asking/stream.hpp"
+#include "infer/slices/counted_rows.hpp"
 #include "infer/slices/fresh_pairs.hpp"
 #include "infer/slices/labelled_block.hpp"
 #include "infer/slices/named_slices.hpp"
@@ -82,6 +84,29 @@ TEST(NamedSlices, ABlockThatDoesNotAddWhatItsFirstLinesTellIsNotExplained) {
   EXPECT_TRUE(explains(slices, std::vector<LabelledLine>{{0, label(1, 1)}, {2, label(0, 1)}, {1, label(1, 0)}}));
   EXPECT_FALSE(explains(slices, std::vector<LabelledLine>{{0, label(1, 0)}, {2, label(2, 0)}, {3, label(2, 0)}}));
   EXPECT_FALSE(explains(slices, std::vector<LabelledLine>{{0, label(1, 0)}, {2, label(2, 0)}, {1, label(2, 1)}}));
+}
+
+// A number modulo 4: in the labelled block its digits are rows.
+TEST(CountedRows, CarryFromBlockToBlock) {
+  SliceStructure structure;
+  structure.row_masks = structure.row_steps = {1, 2};
+  const LabelledBlock block{.offset = 0, .lines = {}, .members = {0, 1, 2, 3}};
+  std::vector<std::vector<LabelledLine>> seen;
+  for (std::uint32_t added = 0; added < 4; ++added) {
+    for (std::uint32_t flips = 0; flips < 4; ++flips) {
+      std::vector<LabelledLine>& lines = seen.emplace_back();
+      for (const std::uint64_t place : places_that_tell_carries(structure)) {
+        lines.push_back({.place = place, .label = static_cast<std::uint32_t>(((place ^ flips) + added) % 4)});
+      }
+    }
+  }
+  const auto counted = count_rows(structure, {}, block, seen);
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->structure.modulo, 4U);
+  EXPECT_EQ(counted->structure.weights, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_TRUE(counted->structure.row_masks.empty());
+  std::swap(seen.back()[0].label, seen.back()[1].label);
+  EXPECT_FALSE(count_rows(structure, {}, block, seen));
 }
 
 TEST_F(SliceStages, LinesOfDifferentPartsOfTheFirstBlockAreNotCompared) {

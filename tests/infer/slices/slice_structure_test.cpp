@@ -51,6 +51,18 @@ TEST(SliceStructure, FindsThePrimeOfAQuotient) {
   EXPECT_EQ(found.structure->weights, slices.weights);
 }
 
+TEST(SliceStructure, TellsTheParityOfAnEvenNumber) {
+  SliceStructure structure{.row_masks = {1},
+                           .modulo = 6,
+                           .weights = {1, 2, 3},
+                           .digit_masks = {2, 4, 8},
+                           .row_steps = {},
+                           .digit_steps = {}};
+  EXPECT_EQ(parities_of_slices(structure), (std::vector<std::uint64_t>{1, 2 ^ 8}));
+  structure.modulo = 5;
+  EXPECT_EQ(parities_of_slices(structure), std::vector<std::uint64_t>{1});
+}
+
 TEST(SliceStructure, ReproducesEveryLineWhateverTheDigitsAre) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -90,6 +90,31 @@ std::optional<NamedSlices> chosen_by_blocks(PairAsker& asker, BlockLines& lines,
   return found;
 }
 
+// The same slices of one block with the parity of their number, and those rows, in each digit. That may turn the parity
+// into the sum of the rows: the lowest of these is what it was then. None of a number modulo an odd number.
+std::optional<SliceStructure> with_own_parity(SliceStructure structure, std::uint32_t rows) {
+  const auto is_odd = [](std::uint32_t weight) { return weight % 2 != 0; };
+  const bool flips_itself = std::ranges::count_if(structure.weights, is_odd) % 2 != 0;
+  if (structure.modulo % 2 != 0 || (flips_itself && rows == 0)) {
+    return std::nullopt;
+  }
+  const std::uint64_t own = parities_of_slices(structure).back();
+  const std::uint64_t added = own ^ sum_of(structure.row_masks, rows);
+  std::uint64_t step = sum_of(structure.digit_steps, ~std::uint64_t{0});
+  if (flips_itself) {
+    const auto taker = static_cast<std::size_t>(std::countr_zero(rows));
+    const std::uint64_t row_step = structure.row_steps[taker];
+    structure.row_masks[taker] = own;
+    structure.row_steps[taker] = step;
+    step ^= row_step ^ sum_of(structure.digit_steps, masked_parities(row_step, structure.digit_masks));
+  }
+  for (std::size_t i = 0; i < structure.weights.size(); ++i) {
+    structure.digit_masks[i] ^= added;
+    structure.digit_steps[i] ^= is_odd(structure.weights[i]) ? step : 0;
+  }
+  return structure;
+}
+
 std::vector<std::uint64_t> with_steps_of_digits(std::vector<std::uint64_t> places,
                                                 const std::vector<SliceStructure>& structures) {
   for (const SliceStructure& structure : structures) {
@@ -158,6 +183,9 @@ std::vector<SliceStructure> with_any_rows(const SliceStructure& structure) {
   std::vector<SliceStructure> structures;
   for (std::uint32_t rows = 0; rows < std::uint32_t{1} << structure.row_masks.size(); ++rows) {
     structures.push_back(with_rows(structure, rows));
+    if (auto other = with_own_parity(structure, rows)) {
+      structures.push_back(*std::move(other));
+    }
   }
   return structures;
 }

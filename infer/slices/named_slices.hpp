@@ -28,7 +28,8 @@ struct NamedSlices {
 // The structure with one digit mask for each: those that differ in the rows that `rows` has bits of.
 [[nodiscard]] SliceStructure with_rows(SliceStructure structure, std::uint32_t rows);
 
-// All structures of these slices of one block: digits may have any rows in them.
+// All structures of these slices of one block: digits may have any rows in them, and beside these the parity of their
+// number, where it has one.
 [[nodiscard]] std::vector<SliceStructure> with_any_rows(const SliceStructure& structure);
 
 // A line of a block, and in which slice of the labelled block it lies.

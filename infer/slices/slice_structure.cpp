@@ -52,12 +52,17 @@ class StructureSearch {
   FoundStructure find() {
     count_shared();
     find_rows();
-    if (!find_candidates()) {
-      return {.reason = reason_};
+    FoundStructure found = beside_all_parities();
+    if (found.structure || !knows_all_labels()) {
+      return found;
     }
-    FoundStructure found;
-    std::vector<Place> digits;
-    choose_digits(0, digits, found);
+    const std::vector<std::uint64_t> parities = rows_;
+    for (std::uint64_t lowest = 1; lowest < std::uint64_t{1} << parities.size(); ++lowest) {
+      leave_out(parities, lowest);
+      if (FoundStructure other = beside_other_parities(); other.structure) {
+        return other;
+      }
+    }
     return found;
   }
 
@@ -83,9 +88,144 @@ class StructureSearch {
         kernel_.add(d);
       }
     }
+    rows_ = kernel_.orthogonal_complement(every_bit());
+  }
+
+  FoundStructure beside_all_parities() {
+    if (!find_candidates()) {
+      return {.reason = reason_};
+    }
+    FoundStructure found;
+    std::vector<Place> digits;
+    choose_digits(0, digits, found);
+    return found;
+  }
+
+  // Rows are all parities but the sum of those that `lowest` has bits of.
+  void leave_out(const std::vector<std::uint64_t>& parities, std::uint64_t lowest) {
+    EchelonBasis with_lowest;
+    with_lowest.add(sum_of(parities, lowest));
+    EchelonBasis rows;
+    for (const std::uint64_t parity : parities) {
+      if (with_lowest.add(parity)) {
+        rows.add(parity);
+      }
+    }
+    rows_ = rows.rows();
+    kernel_ = {};
+    for (const std::uint64_t difference : rows.orthogonal_complement(every_bit())) {
+      kernel_.add(difference);
+    }
+  }
+
+  [[nodiscard]] std::vector<unsigned> every_bit() const {
     std::vector<unsigned> every(all_);
     std::iota(every.begin(), every.end(), 0U);
-    rows_ = kernel_.orthogonal_complement(every);
+    return every;
+  }
+
+  // A number modulo an even number has a parity, and digits that flip it. One of these may lead through all slices of
+  // some rows. Where another digit differs it leads on in the same direction, but back where all others do: so it tells
+  // which differences toggle one digit and which toggle all others.
+  FoundStructure beside_other_parities() {
+    constexpr int most_tried = 8;
+    // A digit that adds half of the number makes two of each other digit, so it is chosen before these.
+    std::vector<Place> halves;
+    std::vector<Place> others;
+    for (const Place d : differences()) {
+      const std::size_t led_to = shared_[d] == 0 ? most_led_to(d) : 0;
+      if (led_to == 1) {
+        halves.push_back(d);
+      } else if (led_to == 2) {
+        others.push_back(d);
+      }
+    }
+    int tried = 0;
+    for (std::size_t i = 0; i < others.size() && tried < most_tried; ++i) {
+      std::rotate(others.begin(), others.begin() + 1, others.end());
+      if (directions_along(others.front()).empty()) {
+        continue;
+      }
+      ++tried;
+      std::vector<Place> candidates{others.front()};
+      candidates.insert(candidates.end(), halves.begin(), halves.end());
+      candidates.insert(candidates.end(), others.begin(), others.end());
+      const std::vector<Place> digits = keeping_directions(candidates);
+      if (digits.size() == digit_count()) {
+        return structure_with(digits);
+      }
+    }
+    return {};
+  }
+
+  // One after the other, those that keep the directions of the ones before, which keep theirs.
+  [[nodiscard]] std::vector<Place> keeping_directions(const std::vector<Place>& candidates) const {
+    EchelonBasis independent = unseen_;
+    std::vector<Place> kept;
+    std::vector<Directions> directions;
+    for (const Place d : candidates) {
+      if (independent.remainder(d) == 0 ||
+          !std::ranges::all_of(directions, [&](const Directions& along) { return keeps(along, d); })) {
+        continue;
+      }
+      Directions along = directions_along(d);
+      if (std::ranges::all_of(kept, [&](Place other) { return keeps(along, other); })) {
+        independent.add(d);
+        kept.push_back(d);
+        directions.push_back(std::move(along));
+      }
+    }
+    return kept;
+  }
+
+  // By place, whether a difference leads a line on (1) or back (-1) in the order in which it leads through slices.
+  using Directions = std::vector<std::int8_t>;
+
+  // None where it does not lead through all slices of some rows.
+  [[nodiscard]] Directions directions_along(Place d) const {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> led_to;
+    for (const auto& [label, members] : members_) {
+      std::vector<std::uint32_t>& others = led_to[label];
+      for (const Place place : members) {
+        const std::uint32_t other = lines_->labels[place ^ d].value();
+        if (std::ranges::find(others, other) == others.end()) {
+          others.push_back(other);
+        }
+      }
+      if (others.size() != 2) {
+        return {};
+      }
+    }
+    const std::size_t length = members_.size() >> rows_.size();
+    std::map<std::uint32_t, std::size_t> position;
+    for (const auto& [label, members] : members_) {
+      std::uint32_t before = led_to[label].back();
+      std::uint32_t at = label;
+      std::size_t steps = 0;
+      for (; position.emplace(at, steps).second; ++steps) {
+        const std::vector<std::uint32_t>& others = led_to[at];
+        before = std::exchange(at, others.front() == before ? others.back() : others.front());
+      }
+      if (steps != 0 && steps != length) {
+        return {};
+      }
+    }
+    Directions directions(places_);
+    for (Place place = 0; place < places_; ++place) {
+      const std::size_t from = position[lines_->labels[place].value()];
+      const std::size_t to = position[lines_->labels[place ^ d].value()];
+      directions[place] = (from + 1) % length == to ? 1 : -1;
+    }
+    return directions;
+  }
+
+  [[nodiscard]] bool keeps(const Directions& directions, Place d) const {
+    for (Place place = 0; place < directions.size(); ++place) {
+      if (directions[place] != directions[place ^ d]) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // Lines that are so far apart always share a slice, and many are.

@@ -77,7 +77,8 @@ struct FoundStructure {
 // these, a d that toggles one digit leads from each slice to two at most, as does one that toggles all but one; only
 // the first never leads back. Differences of digits of lines that share a slice span the kernel of the weighted sum, so
 // their lattice has n as its determinant, and the weights are read off it. Each label is reproduced, or there is no
-// structure. Where labels are missing, differences are seen between the lines that have some.
+// structure. Where labels are missing, differences are seen between the lines that have some. Where none is, and no
+// number is beside all rows, one is looked for beside all but one, which is the parity of a number modulo an even one.
 [[nodiscard]] FoundStructure find_structure(const LabelledLines& lines);
 
 // As an index function of addresses: `block_bytes` shifts the number by one from block to block, which is a naming.

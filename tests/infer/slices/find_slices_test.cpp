@@ -194,6 +194,13 @@ INSTANTIATE_TEST_SUITE_P(PowersOfTwo, EvenNumbers,
                          testing::Values(EvenNumber{{0x1000400, 0x800800}, 4, of_quotient(4), 3},
                                          EvenNumber{{0x800800}, 8, of_quotient(8), 1},
                                          EvenNumber{{}, 32, of_quotient(32), 31}));
+// An odd or an even number of digits flip the parity of the number.
+INSTANTIATE_TEST_SUITE_P(OfAnyDigits, EvenNumbers,
+                         testing::Values(EvenNumber{{0x1000400, 0x800800}, 6, {1, 5, 2, 2, 1, 5, 4, 1}, 4},
+                                         EvenNumber{{0x800800}, 22, {4, 12, 17, 14, 10, 6, 2, 15, 5}, 20},
+                                         EvenNumber{{0x1000400}, 20, {3, 7, 9, 1, 12, 4, 6, 2, 8}, 3},
+                                         EvenNumber{{0x1000400, 0x800800}, 4, {1, 2, 2, 1, 3, 2, 3, 1}, 3}));
+
 // None is wrong, and nearly all are told.
 TEST(FindSlices, RandomDevices) {
   const std::size_t devices = foreign::number_from("GPUINFER_TEST_SLICES", 2);

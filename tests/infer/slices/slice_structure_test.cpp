@@ -51,6 +51,18 @@ TEST(SliceStructure, FindsThePrimeOfAQuotient) {
   EXPECT_EQ(found.structure->weights, slices.weights);
 }
 
+// Several digits flip the parity of the number, so that it is none of the rows.
+TEST(SliceStructure, FindsAnEvenNumberOfAnyDigits) {
+  const foreign::HiddenSlices slices{.rows = {0x82000},
+                                     .modulo = 20,
+                                     .digits = {0x80, 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000, 0x8000},
+                                     .weights = {3, 7, 9, 1, 12, 4, 6, 2}};
+  const FoundStructure found = find_structure(labelled(slices));
+  ASSERT_TRUE(found.structure) << found.reason;
+  EXPECT_EQ(found.structure->modulo, 20U);
+  EXPECT_EQ(found.structure->row_masks.size(), 1U);
+}
+
 TEST(SliceStructure, TellsTheParityOfAnEvenNumber) {
   SliceStructure structure{.row_masks = {1},
                            .modulo = 6,

@@ -261,7 +261,7 @@ std::string table_of_chance(const std::vector<Comparison>& compared) {
   return text + fmt::format("p of all: {:.4f}; a true profile is below 0.01 in one of a hundred\n", *p_value);
 }
 
-std::string cycles_text(const std::optional<double>& cycles) {
+std::string cycles_or_not_known(const std::optional<double>& cycles) {
   return cycles ? fmt::format("{:.6g}", *cycles) : "not known";
 }
 
@@ -271,8 +271,8 @@ std::string remarks(const Compared& compared) {
   for (const auto& [target, latencies] : compared.latencies) {
     const auto& [recorded, described] = latencies;
     text += fmt::format("latencies of {}, not judged: hits {}, in the profile {}; misses {}, in the profile {}\n",
-                        target, cycles_text(recorded.hit), cycles_text(described.hit), cycles_text(recorded.miss),
-                        cycles_text(described.miss));
+                        target, cycles_or_not_known(recorded.hit), cycles_or_not_known(described.hit),
+                        cycles_or_not_known(recorded.miss), cycles_or_not_known(described.miss));
   }
   if (compared.left_out.any()) {
     text += "left out: " + text_of(compared.left_out) + "\n";

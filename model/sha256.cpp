@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t block_bytes = 64;
 constexpr std::size_t rounds = 64;
 
-using State = std::array<std::uint32_t, 8>;
+using Words = std::array<std::uint32_t, 8>;
 
 constexpr std::array<std::uint32_t, rounds> round_constants{
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -25,7 +25,7 @@ constexpr std::array<std::uint32_t, rounds> round_constants{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-void compress(State& state, std::span<const std::byte> block) {
+void compress(Words& state, std::span<const std::byte> block) {
   std::array<std::uint32_t, rounds> w{};
   for (std::size_t t = 0; t < 16; ++t) {
     for (const std::byte each : block.subspan(4 * t, 4)) {
@@ -55,7 +55,7 @@ void compress(State& state, std::span<const std::byte> block) {
     b = a;
     a = t1 + sum0 + majority;
   }
-  const State worked{a, b, c, d, e, f, g, h};
+  const Words worked{a, b, c, d, e, f, g, h};
   std::ranges::transform(state, worked, state.begin(), [](std::uint32_t x, std::uint32_t y) { return x + y; });
 }
 
@@ -63,7 +63,7 @@ void compress(State& state, std::span<const std::byte> block) {
 
 std::array<std::uint8_t, 32> sha256(std::span<const std::byte> message) {
   constexpr std::size_t length_bytes = 8;
-  State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  Words state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::span<const std::byte> rest = message;
   for (; rest.size() >= block_bytes; rest = rest.subspan(block_bytes)) {
     compress(state, rest.first(block_bytes));

@@ -18,14 +18,14 @@ constexpr std::array<std::size_t, 2> windows{6, 3};  // points on either side
 constexpr std::size_t fewest_for_slope = 3;
 
 // Least squares through points of one side of a gap.
-struct Line {
+struct RegressionLine {
   double mean_x = 0;
   double mean_y = 0;
   double squares_x = 0;
   double slope = 0;
   std::size_t points = 0;
 
-  Line(std::span<const double> x, std::span<const double> y) : points(x.size()) {
+  RegressionLine(std::span<const double> x, std::span<const double> y) : points(x.size()) {
     for (std::size_t i = 0; i < points; ++i) {
       mean_x += x[i] / static_cast<double>(points);
       mean_y += y[i] / static_cast<double>(points);
@@ -63,8 +63,8 @@ std::optional<Step> step_after(std::size_t last_before, std::size_t window, std:
   const auto before_y = y.subspan(first, last_before + 1 - first);
   const auto after_x = x.subspan(last_before + 1, end - last_before - 1);
   const auto after_y = y.subspan(last_before + 1, end - last_before - 1);
-  Line before(before_x, before_y);
-  Line after(after_x, after_y);
+  RegressionLine before(before_x, before_y);
+  RegressionLine after(after_x, after_y);
   if (!before.has_slope() && !after.has_slope()) {
     return std::nullopt;
   }

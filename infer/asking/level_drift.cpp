@@ -15,12 +15,12 @@ namespace gpuinfer::infer {
 namespace {
 
 // Which members of a level its components, shifted so, explain.
-struct Explained {
+struct ExplainedMembers {
   bool nearly_all = false;
   bool by_several_places = false;
 };
 
-Explained explained(const Mixture& mixture, double shift, std::span<const double> members) {
+ExplainedMembers explained(const Mixture& mixture, double shift, std::span<const double> members) {
   constexpr double within_deviations = 3;
   constexpr double most_of_them = 0.9;
   constexpr double some_of_them = 0.1;
@@ -64,7 +64,7 @@ std::optional<double> shift_of_places(const Mixture& places, const Drift& before
     for (const std::size_t quarter : {1U, 2U, 3U}) {
       const double shift = sorted[quarter * sorted.size() / 4] - place.mean;
       const bool is_nearer = !nearest || std::abs(shift - before.seen) < std::abs(*nearest - before.seen);
-      const Explained by_it = explained(places, shift, members);
+      const ExplainedMembers by_it = explained(places, shift, members);
       if (is_nearer && by_it.nearly_all && by_it.by_several_places) {
         nearest = shift;
       }

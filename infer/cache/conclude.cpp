@@ -100,7 +100,7 @@ std::vector<model::FlowYaml> texts_of(std::string_view leaf, const std::vector<V
   return texts;
 }
 
-struct Judgement {
+struct JudgedLeaf {
   LeafEvidence evidence;
   bool keeps_value = false;
 };
@@ -114,8 +114,8 @@ class Judge {
   }
 
   template <class Value>
-  [[nodiscard]] Judgement judge(std::string_view leaf, const Claim<Value>& claim) const {
-    Judgement judgement;
+  [[nodiscard]] JudgedLeaf judge(std::string_view leaf, const Claim<Value>& claim) const {
+    JudgedLeaf judgement;
     LeafEvidence& evidence = judgement.evidence;
     evidence.details = claim.details;
     evidence.experiments = claim.questions;

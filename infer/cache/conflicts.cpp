@@ -31,7 +31,7 @@ constexpr std::size_t laps_per_question = 32;
 constexpr std::size_t most_laps = std::size_t{1} << 14U;
 
 // What one set may cost: enough for chance to show each of a hundred ways among ten thousand lines.
-constexpr std::size_t most_accesses = std::size_t{1} << 23U;
+constexpr std::size_t most_accesses_for_one_set = std::size_t{1} << 23U;
 
 // What the verdict whether lines fit may cost: a hundred laps of a cache of megabytes.
 constexpr std::size_t most_accesses_for_a_verdict = std::size_t{1} << 25U;
@@ -297,14 +297,14 @@ struct SharedLap {
 };
 
 // On one group.
-struct Verdict {
+struct GroupVerdict {
   OverflowEvidence evidence;
   SameLineEvidence same_line;
   std::size_t judged = 0;
   std::size_t misses = 0;
   std::optional<bool> overflows;
 
-  Verdict(std::size_t lines, double most_of_a_burst, const LevelClassifier::Excesses& excesses)
+  GroupVerdict(std::size_t lines, double most_of_a_burst, const LevelClassifier::Excesses& excesses)
       : evidence(lines, most_of_a_burst, excesses), same_line(lines, excesses.back().rate),
         overflows(lines == 0 ? std::optional(false) : std::nullopt) {}
 
@@ -340,11 +340,11 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
   if (together < 2) {
     return std::vector<std::optional<bool>>(groups.size(), false);
   }
-  std::vector<Verdict> verdicts;
+  std::vector<GroupVerdict> verdicts;
   for (const Offsets& group : groups) {
     verdicts.emplace_back(group.size(), most_of_a_burst_, device_->classifier().plausible_excesses());
   }
-  const auto undecided = [](const Verdict& verdict) { return !verdict.overflows; };
+  const auto undecided = [](const GroupVerdict& verdict) { return !verdict.overflows; };
   const std::size_t most_laps_at_once = std::max<std::size_t>(1, accesses_per_question / together);
   const std::size_t asked_before = device_->accesses_asked();
   for (std::size_t asked_laps = 0; asked_laps < most_laps && std::ranges::any_of(verdicts, undecided);) {
@@ -373,7 +373,7 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
     const auto ratios =
         lap.split(device_->classifier().log_ratios(device_->latencies({&question, 1}).front()), groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      Verdict& verdict = verdicts[g];
+      GroupVerdict& verdict = verdicts[g];
       if (!undecided(verdict)) {
         continue;
       }
@@ -390,7 +390,7 @@ std::vector<std::optional<bool>> Conflicts::verdicts_on(std::span<const Offsets>
     }
   }
   std::vector<std::optional<bool>> result;
-  for (const Verdict& verdict : verdicts) {
+  for (const GroupVerdict& verdict : verdicts) {
     result.push_back(effort == Effort::glance ? verdict.overflows
                                               : verdict.overflows.value_or(verdict.evidence.log_ratio() > 0));
   }
@@ -485,7 +485,8 @@ std::vector<bool> Conflicts::conflicting(std::span<const std::uint64_t> offsets,
   constexpr double wrongly_in = 1e-6;  // lines on average
   const double threshold = std::log(lines / wrongly_in);
   LineEvidence evidence(offsets.size());
-  for (std::size_t laps = 8; evidence.laps < most_laps && evidence.laps * offsets.size() < most_accesses; laps *= 2) {
+  for (std::size_t laps = 8; evidence.laps < most_laps && evidence.laps * offsets.size() < most_accesses_for_one_set;
+       laps *= 2) {
     add_laps(evidence, offsets, laps, false);
     double member_evidence = 0;
     double member_count = 0;

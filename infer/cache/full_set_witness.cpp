@@ -20,7 +20,7 @@ constexpr double decided = 14;
 constexpr double most_of_an_answer = decided / 2;
 constexpr std::size_t most_answers = 96;
 
-constexpr std::size_t most_accesses = std::size_t{1} << 22U;
+constexpr std::size_t most_accesses_for_a_witness = std::size_t{1} << 22U;
 
 // The log of: it misses in this share of the answers, against: it always hits.
 double log_ratio_of_share(double share, double log_ratio) { return std::log1p(share * std::expm1(log_ratio)); }
@@ -147,7 +147,7 @@ std::optional<Offsets> FullSetWitness::members(const std::vector<bool>& known) c
     if (group.first == group.last) {
       continue;
     }
-    if (device_->accesses_asked() - asked_before > most_accesses) {
+    if (device_->accesses_asked() - asked_before > most_accesses_for_a_witness) {
       return std::nullopt;
     }
     std::vector<bool> rest = loaded;

@@ -29,11 +29,12 @@ namespace {
 
 // Offsets at which a granule is entered, by walks from a start on: by the misses of a cold walk upwards, or downwards,
 // where what lies ahead is there already.
-enum class Walk : std::uint8_t { upwards, downwards };
+enum class Direction : std::uint8_t { upwards, downwards };
 
-Offsets entries_of(Interrogator& device, std::uint64_t start, std::uint64_t span_bytes, std::uint64_t step, Walk walk) {
+Offsets entries_of(Interrogator& device, std::uint64_t start, std::uint64_t span_bytes, std::uint64_t step,
+                   Direction direction) {
   AccessSequence loads = model::cold_pass(start, span_bytes, step);
-  if (walk == Walk::downwards) {
+  if (direction == Direction::downwards) {
     std::ranges::reverse(loads);
   }
   const model::Question question = device.question({}, std::move(loads));
@@ -42,7 +43,7 @@ Offsets entries_of(Interrogator& device, std::uint64_t start, std::uint64_t span
   for (std::size_t i = 0; i < walked.size(); ++i) {
     if (walked[i] == Reading::miss) {
       // The word below the first of the granule above.
-      entries.push_back(question.record[i] + (walk == Walk::downwards ? step : 0));
+      entries.push_back(question.record[i] + (direction == Direction::downwards ? step : 0));
     }
   }
   std::ranges::sort(entries);
@@ -94,11 +95,11 @@ bool any_is_present(Interrogator& device, const Offsets& offsets) {
   return std::ranges::any_of(readings, [](const auto& reading) { return reading[0] != Reading::miss; });
 }
 
-FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint64_t reach, Walk walk) {
+FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint64_t reach, Direction direction) {
   // The misses stand where granules begin, whatever their size.
   const std::uint64_t step = std::max(model::load_bytes, reach / 32);
   const std::uint64_t span_bytes = std::min(device.buffer().bytes - start, 12 * reach);
-  const Offsets begins = entries_of(device, start, span_bytes, step, walk);
+  const Offsets begins = entries_of(device, start, span_bytes, step, direction);
   if (begins.size() < 4) {
     return {.sector_bytes = {}, .reason = "a cold walk misses too seldom to show a fill granule", .may_prefetch = true};
   }
@@ -140,7 +141,7 @@ FillGranularity granules_of(Interrogator& device, std::uint64_t start, std::uint
   return {.sector_bytes = spacing, .reason = {}};
 }
 
-FillGranularity look_at_fills(Interrogator& device, Walk walk) {
+FillGranularity look_at_fills(Interrogator& device, Direction direction) {
   const std::uint64_t start = aligned_start(device);
   // Smallest power of two at which a second load misses after one at the start.
   std::vector<model::Question> pairs;
@@ -155,7 +156,7 @@ FillGranularity look_at_fills(Interrogator& device, Walk walk) {
   if (first_miss == pair_readings.end()) {
     return {.sector_bytes = {}, .reason = "one load brings the whole buffer, or levels cannot be told apart"};
   }
-  return granules_of(device, start, distances[static_cast<std::size_t>(first_miss - pair_readings.begin())], walk);
+  return granules_of(device, start, distances[static_cast<std::size_t>(first_miss - pair_readings.begin())], direction);
 }
 
 }  // namespace
@@ -163,11 +164,11 @@ FillGranularity look_at_fills(Interrogator& device, Walk walk) {
 // A misread that no vote caught makes fills look uneven; fills that are so show it again.
 FillGranularity find_fill_granularity(Interrogator& device) {
   for (int time = 0; time < 2; ++time) {
-    if (FillGranularity fill = look_at_fills(device, Walk::upwards); fill.sector_bytes) {
+    if (FillGranularity fill = look_at_fills(device, Direction::upwards); fill.sector_bytes) {
       return fill;
     }
   }
-  FillGranularity fill = look_at_fills(device, Walk::downwards);
+  FillGranularity fill = look_at_fills(device, Direction::downwards);
   fill.runs_ahead = fill.sector_bytes.has_value();
   fill.may_prefetch = fill.may_prefetch || fill.runs_ahead;
   return fill;

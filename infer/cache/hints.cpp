@@ -37,8 +37,8 @@ using model::SetAside;
 
 constexpr std::uint32_t most_ways_of_hints = 64;
 constexpr int rounds_of_flush = 3;
-constexpr std::uint32_t fewest_lines = 3;     // that sequences are drawn from; few ways may be left to them
-constexpr std::uint32_t most_more_lines = 8;  // than fit
+constexpr std::uint32_t fewest_lines_of_sequence = 3;  // that sequences are drawn from; few ways may be left to them
+constexpr std::uint32_t most_more_lines = 8;           // than fit
 
 // Accesses to lines of few sets, and of each what it is. What begins it is not judged.
 struct HintedSequence {
@@ -138,9 +138,10 @@ void load_in_turns(HintedSequence& sequence, std::size_t accesses, Hint hint, mo
 std::optional<HintedSequence> drawn_sequence(const Interrogator& device, const CacheDescription& cache,
                                              const Sets& sets, SetsAtStart start, model::Random& random) {
   constexpr std::size_t accesses_of_set = 120;
-  const std::size_t count = fewest_lines + random.below(cache.ways->front() + most_more_lines - fewest_lines + 1);
+  const std::size_t count =
+      fewest_lines_of_sequence + random.below(cache.ways->front() + most_more_lines - fewest_lines_of_sequence + 1);
   const bool flushes = start == SetsAtStart::full || random.below(2) == 0;
-  auto sequence = begun(device, cache, sets, fewest_lines, count, flushes, random);
+  auto sequence = begun(device, cache, sets, fewest_lines_of_sequence, count, flushes, random);
   if (!sequence) {
     return std::nullopt;
   }
@@ -203,7 +204,7 @@ bool hints_depart(const Check& check) {
          binomial_upper_tail(check.single.wrong, check.single.wrong + check.unhinted.wrong, share) <= rarer_than;
 }
 
-constexpr const char* too_few_lines = "hints show in sets of which more lines are known";
+constexpr const char* too_few_lines_of_sets = "hints show in sets of which more lines are known";
 
 // The rules that predict drawn sequences, of which each time that one is asked which tells most of them apart.
 class SearchOfHints {
@@ -286,7 +287,7 @@ class SearchOfHints {
   [[nodiscard]] HintedSequence drawn(const Sets& sets) {
     auto sequence = drawn_sequence(*device_, *cache_, sets, start_, random_);
     if (!sequence) {
-      throw Undecided(too_few_lines);
+      throw Undecided(too_few_lines_of_sets);
     }
     return *std::move(sequence);
   }
@@ -404,7 +405,7 @@ class ProtectedWays {
     const std::uint32_t set = any_set(*cache_, random_);
     auto sequence = begun(*device_, *cache_, {set}, ways, ways, true, random_);
     if (!sequence) {
-      throw Undecided(too_few_lines);
+      throw Undecided(too_few_lines_of_sets);
     }
     const Offsets lines = sequence->pool.asked[set];
     for (std::uint32_t line = 0; line < ways; ++line) {

@@ -43,14 +43,14 @@ Offsets pool_of(const Interrogator& device, std::uint64_t line_bytes, std::uint6
   return pool;
 }
 
-struct Share {
+struct HitShare {
   std::size_t hits = 0;
   std::size_t loads = 0;
 };
 
-Share share_of_hits(Interrogator& device, const Offsets& pool, std::size_t loads, model::Random& random) {
+HitShare share_of_hits(Interrogator& device, const Offsets& pool, std::size_t loads, model::Random& random) {
   constexpr std::size_t most_recorded = std::size_t{1} << 18U;
-  Share share;
+  HitShare share;
   for (std::size_t left = loads; left > 0;) {
     const std::size_t recorded = std::min(left, most_recorded);
     left -= recorded;
@@ -72,7 +72,7 @@ struct Mean {
   double off_by = 0;
 };
 
-Mean mean_of(const Interrogator& device, const Share& share, std::size_t pool_lines) {
+Mean mean_of(const Interrogator& device, const HitShare& share, std::size_t pool_lines) {
   constexpr double deviations = 4;
   const LevelClassifier& classifier = device.classifier();
   const auto lines = static_cast<double>(pool_lines);
@@ -109,8 +109,8 @@ AccessSequence walk_with_hot_lines(const Offsets& pool, std::size_t hot_lines, m
   return walk;
 }
 
-constexpr const char* too_few_lines = "the buffer holds too few lines more than fit";
-constexpr std::uint64_t fewest_lines = 192;
+constexpr const char* too_few_lines_of_pool = "the buffer holds too few lines more than fit";
+constexpr std::uint64_t fewest_lines_of_pool = 192;
 
 // How many there may be, in a pool that holds many more. None: `reason` says why.
 std::optional<double> count_roughly(Interrogator& device, std::uint64_t line_bytes, std::uint64_t likely_lines,
@@ -118,9 +118,9 @@ std::optional<double> count_roughly(Interrogator& device, std::uint64_t line_byt
   constexpr std::size_t glance = std::size_t{1} << 14U;
   constexpr double most_present = 0.25;
   constexpr double least_present = 0.01;
-  for (std::uint64_t lines = std::max(fewest_lines, 4 * likely_lines); lines <= most_lines; lines *= 2) {
+  for (std::uint64_t lines = std::max(fewest_lines_of_pool, 4 * likely_lines); lines <= most_lines; lines *= 2) {
     const Offsets pool = pool_of(device, line_bytes, lines, random);
-    const Share share = share_of_hits(device, pool, glance, random);
+    const HitShare share = share_of_hits(device, pool, glance, random);
     const double hits = static_cast<double>(share.hits) / static_cast<double>(std::max<std::size_t>(1, share.loads));
     if (hits < least_present) {
       reason = "random loads hit too seldom";
@@ -130,14 +130,14 @@ std::optional<double> count_roughly(Interrogator& device, std::uint64_t line_byt
       return hits * static_cast<double>(pool.size());
     }
   }
-  reason = too_few_lines;
+  reason = too_few_lines_of_pool;
   return std::nullopt;
 }
 
 // Lines of a pool that holds so many times what fits; none where the buffer is too small for one.
 std::optional<std::uint64_t> lines_of_pool(std::uint64_t times_more, double about, std::uint64_t most_lines) {
   constexpr double least_times_present = 5;
-  const auto wanted = std::max(times_more / 6 * fewest_lines,
+  const auto wanted = std::max(times_more / 6 * fewest_lines_of_pool,
                                static_cast<std::uint64_t>(std::ceil(static_cast<double>(times_more) * about)));
   const std::uint64_t lines = std::min(wanted, most_lines);
   return static_cast<double>(lines) < least_times_present * about ? std::nullopt : std::optional(lines);
@@ -242,7 +242,7 @@ LinesPresent count_lines_present(Interrogator& device, std::uint64_t line_bytes,
   for (const std::uint64_t times_more : {6U, 12U}) {
     const std::optional<std::uint64_t> lines = lines_of_pool(times_more, *about, most_lines);
     if (!lines || lines == lines_before) {
-      present.reason = too_few_lines;
+      present.reason = too_few_lines_of_pool;
       return present;
     }
     lines_before = lines;

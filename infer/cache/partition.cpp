@@ -22,7 +22,7 @@ constexpr std::size_t lines_before_start = 32;
 
 // What is no array of sets can be asked for ever; what is one shows another set now and then. Sets that cannot be
 // emptied, and policies that let most lines stay, make each of them dear.
-constexpr std::size_t most_accesses = std::size_t{1} << 27U;
+constexpr std::size_t most_accesses_for_all_sets = std::size_t{1} << 27U;
 constexpr std::size_t most_accesses_without_a_set = std::size_t{1} << 24U;
 
 }  // namespace
@@ -417,12 +417,13 @@ bool Partitioner::is_too_dear(Partition& partition) {
     sets_found_ = partition.classes.size();
     accesses_at_last_set_ = asked;
   }
-  const bool too_many = asked - accesses_before_ > most_accesses;
+  const bool too_many = asked - accesses_before_ > most_accesses_for_all_sets;
   if (!too_many && asked - accesses_at_last_set_ <= most_accesses_without_a_set) {
     return false;
   }
   partition.complete = false;
-  partition.reason = "more than " + std::to_string(too_many ? most_accesses : most_accesses_without_a_set) +
+  partition.reason = "more than " +
+                     std::to_string(too_many ? most_accesses_for_all_sets : most_accesses_without_a_set) +
                      " accesses did not tell which lines share a set";
   return true;
 }

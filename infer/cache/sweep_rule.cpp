@@ -87,7 +87,7 @@ std::optional<std::vector<Offsets>> fill_first_bank(const Interrogator& device, 
   return drawn;
 }
 
-AccessSequence joined(std::span<const Offsets> of_sets) {
+AccessSequence sequence_of_all(std::span<const Offsets> of_sets) {
   AccessSequence offsets;
   for (const Offsets& of_set : of_sets) {
     offsets.insert(offsets.end(), of_set.begin(), of_set.end());
@@ -110,7 +110,7 @@ std::optional<RandomRun> ask_hit_in_front(Interrogator& device, model::Random& r
     return std::nullopt;
   }
   of_sets->back().pop_back();
-  return ask_run(device, joined(*of_sets), model::repeated(of_sets->front(), 2));
+  return ask_run(device, sequence_of_all(*of_sets), model::repeated(of_sets->front(), 2));
 }
 
 // One line too many for the last set, of a full store: then all that were there before, those first that the pointer
@@ -124,7 +124,7 @@ std::optional<RandomRun> ask_replacement(Interrogator& device, model::Random& ra
   }
   AccessSequence record{of_sets->back().back()};
   of_sets->back().pop_back();
-  AccessSequence warm = joined(*of_sets);
+  AccessSequence warm = sequence_of_all(*of_sets);
   record.insert(record.end(), warm.begin(), warm.end());
   return ask_run(device, std::move(warm), std::move(record));
 }

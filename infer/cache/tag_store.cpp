@@ -19,7 +19,7 @@ namespace gpuinfer::infer {
 namespace {
 
 // Of lines of one set: so many stay, counted up from one.
-std::uint32_t count_ways(Interrogator& device, const Offsets& lines) {
+std::uint32_t count_ways_of_set(Interrogator& device, const Offsets& lines) {
   std::vector<model::Question> questions;
   for (std::size_t count = 1; count <= lines.size(); ++count) {
     const AccessSequence first(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(count));
@@ -48,7 +48,7 @@ std::uint32_t ways_of_some_sets(Interrogator& device, RandomLines& lines, const 
   std::set<std::uint32_t> found;
   for (const Offsets& of_set : LinesOfSets(device, by_name, lines.line_bytes()).draw(wanted, lines.random())) {
     if (!of_set.empty()) {
-      found.insert(count_ways(device, of_set));
+      found.insert(count_ways_of_set(device, of_set));
     }
   }
   if (found.size() != 1 || *found.begin() == 0) {

@@ -27,8 +27,8 @@ using model::EvidenceStatus;
 
 constexpr std::array code_leaves{"levels"};
 
-constexpr std::size_t warm_laps = 4;
-constexpr std::size_t recorded_laps = 8;
+constexpr std::size_t warm_laps_of_code = 4;
+constexpr std::size_t recorded_laps_of_code = 8;
 constexpr std::uint64_t most_pieces = 1U << 14U;
 constexpr std::size_t most_lengths = 512;
 constexpr std::size_t fewest_lengths = 8;
@@ -176,8 +176,8 @@ class CodeInference {
       const AccessSequence lap = model::cold_pass(0, length.pieces * piece_bytes, piece_bytes);
       const model::Question question{.target = device_.target(),
                                      .state = model::StartState::keep,
-                                     .warm = model::repeated(lap, warm_laps),
-                                     .record = model::repeated(lap, recorded_laps)};
+                                     .warm = model::repeated(lap, warm_laps_of_code),
+                                     .record = model::repeated(lap, recorded_laps_of_code)};
       const std::vector<float> cycles = device_.latencies({&question, 1}).front();
       length.cycles.assign(cycles.begin(), cycles.end());
     }

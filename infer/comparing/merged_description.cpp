@@ -96,7 +96,7 @@ void add_carveouts(YamlNode& list, const YamlNode& further) {
 }
 
 // What one description says of a section. `carveout_kb`: aside while it was found out, of those that say it.
-struct Part {
+struct MergedPart {
   YamlNode values;
   YamlNode evidence;
   std::optional<std::uint32_t> carveout_kb;
@@ -113,7 +113,7 @@ class MergedSection {
 
   // All of the part that knows more leaves, and what only the other one knows, or what that one alone has proven. Says
   // whether it is the second that knows more.
-  bool merge(Part& into, Part further) const {
+  bool merge(MergedPart& into, MergedPart further) const {
     const bool second_knows_more = known_leaves(further.values) > known_leaves(into.values);
     if (second_knows_more) {
       std::swap(into, further);
@@ -134,14 +134,14 @@ class MergedSection {
     }));
   }
 
-  [[nodiscard]] bool knows(const Part& part, std::string_view leaf) const {
+  [[nodiscard]] bool knows(const MergedPart& part, std::string_view leaf) const {
     return !is_unknown(find(rows_, leaf), find(part.values, leaf));
   }
 
   // What is said for the value of a leaf: something else than that it is open, that it is, and what may be.
   enum class Said { nothing, unknown, ambiguous, resolved };
 
-  static Said said_of(const Part& part, const std::string& leaf) {
+  static Said said_of(const MergedPart& part, const std::string& leaf) {
     const YamlNode* const status = find(part.evidence, leaf, "status");
     if (status == nullptr) {
       return Said::nothing;
@@ -151,14 +151,14 @@ class MergedSection {
                                                                          : Said::unknown;
   }
 
-  static bool is_assumed(const Part& part, const std::string& leaf) {
+  static bool is_assumed(const MergedPart& part, const std::string& leaf) {
     const YamlNode* const assumed = find(part.values, assumed_key);
     return assumed != nullptr &&
            std::ranges::any_of(assumed->items, [&](const YamlNode& name) { return is_of_leaf(name.text, leaf); });
   }
 
   // An index that names none speaks of all.
-  static std::size_t exercised_bits(const Part& part, const std::string& leaf) {
+  static std::size_t exercised_bits(const MergedPart& part, const std::string& leaf) {
     constexpr std::size_t all = 64;
     const YamlNode* const bits = find(part.values, leaf, "exercised_bits");
     return bits == nullptr ? all : bits->items.size();
@@ -166,7 +166,7 @@ class MergedSection {
 
   // Of a value that both know: the other part has proven it, or has it from somebody, and this one has not; or an index
   // speaks of more address bits.
-  static bool is_better(const Part& other, const Part& than, const std::string& leaf) {
+  static bool is_better(const MergedPart& other, const MergedPart& than, const std::string& leaf) {
     const bool proven = said_of(other, leaf) == Said::resolved;
     const bool known_proven = said_of(than, leaf) == Said::resolved;
     if (proven != known_proven) {
@@ -178,7 +178,7 @@ class MergedSection {
   }
 
   // What the other part says of a leaf instead of what is said, and whether it assumes it.
-  static void take_evidence(Part& into, const Part& from, const std::string& leaf) {
+  static void take_evidence(MergedPart& into, const MergedPart& from, const std::string& leaf) {
     const auto of_leaf = [&](const YamlEntry& entry) { return is_of_leaf(entry.key.text, leaf); };
     std::erase_if(into.evidence.entries, of_leaf);
     for (const YamlEntry& entry : from.evidence.entries) {
@@ -202,13 +202,14 @@ class MergedSection {
     }
   }
 
-  static void take(Part& into, const Part& from, const std::string& leaf) {
+  static void take(MergedPart& into, const MergedPart& from, const std::string& leaf) {
     put(into.values, leaf, *find(from.values, leaf));
     take_evidence(into, from, leaf);
   }
 
   // Parts of a leaf that only the other one knows. Those beside an index hang on it.
-  static void take_parts(const model::LeafFacts& row, Part& into, const Part& from, const std::string& leaf) {
+  static void take_parts(const model::LeafFacts& row, MergedPart& into, const MergedPart& from,
+                         const std::string& leaf) {
     const bool hang_on_other_index = std::ranges::any_of(row.parts, [&](const model::LeafFacts& part) {
       const YamlNode* const known = find(into.values, leaf, part.name);
       const YamlNode* const other = find(from.values, leaf, part.name);
@@ -233,13 +234,13 @@ class MergedSection {
   }
 
   // Whether sets of one part have to be those of the same number of the other, and nothing says that they are.
-  [[nodiscard]] bool are_numbered_otherwise(const Part& first, const Part& second) const {
+  [[nodiscard]] bool are_numbered_otherwise(const MergedPart& first, const MergedPart& second) const {
     const YamlNode* const a = find(first.values, index_);
     const YamlNode* const b = find(second.values, index_);
     if (knows(first, index_) && knows(second, index_) && model::to_flow_yaml(*a) == model::to_flow_yaml(*b)) {
       return false;
     }
-    return std::ranges::any_of(std::array{&first, &second}, [this](const Part* part) {
+    return std::ranges::any_of(std::array{&first, &second}, [this](const MergedPart* part) {
       const YamlNode* const ways = find(part->values, "ways");
       const bool are_unequal = ways != nullptr && std::ranges::any_of(ways->items, [ways](const YamlNode& each) {
                                  return each.text != ways->items.front().text;
@@ -248,7 +249,7 @@ class MergedSection {
     });
   }
 
-  void fill_in(Part& into, const Part& further) const {
+  void fill_in(MergedPart& into, const MergedPart& further) const {
     const bool is_carved_otherwise = into.carveout_kb && further.carveout_kb && into.carveout_kb != further.carveout_kb;
     const bool knows_numbers =
         std::ranges::any_of(by_number_, [&](std::string_view leaf) { return knows(into, leaf); });
@@ -306,10 +307,10 @@ Filled filled(const DeviceDescription& first, const DeviceDescription& second) {
       const YamlNode* const found = find(of_all, name);
       return found == nullptr ? YamlNode{} : *found;
     };
-    const Part other{
+    const MergedPart other{
         .values = values, .evidence = evidence_in(further_evidence), .carveout_kb = carveout_of(second, name)};
     YamlNode* const known = find(sections, name);
-    Part part = other;
+    MergedPart part = other;
     if (!is_absent(known)) {
       part = {.values = *known, .evidence = evidence_in(evidence), .carveout_kb = carveout_of(first, name)};
       if (MergedSection(rows).merge(part, other)) {

@@ -14,7 +14,7 @@ namespace gpuinfer::infer {
 
 namespace {
 
-constexpr std::uint64_t word_bytes = 4;
+constexpr std::uint64_t chase_word_bytes = 4;
 constexpr double nearly_all = 0.97;  // of what a miss costs more than a hit
 
 class AverageChase {
@@ -41,13 +41,13 @@ class AverageChase {
   // costs, and a lap through the reach of a TLB would be many millions of loads: there it is a part of a line.
   std::uint64_t stride_for(std::uint64_t array_bytes) {
     constexpr std::uint64_t most_loads = 1U << 17U;
-    if (array_bytes <= most_loads * word_bytes) {
-      return word_bytes;
+    if (array_bytes <= most_loads * chase_word_bytes) {
+      return chase_word_bytes;
     }
     if (!slowest_stride_) {
       slowest_stride_ = slowest_stride();
     }
-    const std::uint64_t quarter = std::max(word_bytes, *slowest_stride_ / 4);
+    const std::uint64_t quarter = std::max(chase_word_bytes, *slowest_stride_ / 4);
     return array_bytes / quarter <= most_loads ? quarter : 2 * quarter;
   }
 
@@ -59,7 +59,7 @@ class AverageChase {
   std::uint64_t slowest_stride() {
     constexpr std::uint64_t most_loads = 1U << 18U;
     std::vector<std::pair<std::uint64_t, double>> latencies;
-    for (std::uint64_t stride = word_bytes; stride <= buffer_bytes() / 4; stride *= 2) {
+    for (std::uint64_t stride = chase_word_bytes; stride <= buffer_bytes() / 4; stride *= 2) {
       latencies.emplace_back(stride, (*this)(std::min(buffer_bytes() / 2, stride * most_loads), stride));
     }
     const auto by_latency = [](const auto& each) { return each.second; };
@@ -83,7 +83,7 @@ AveragePoint measure(AverageChase& chase, AverageFinding& finding, std::uint64_t
 
 // The largest array, in whole steps, at which a chase in short steps is as quick as over a tiny array.
 std::optional<std::uint64_t> capacity_by_average(AverageChase& chase, AverageFinding& finding) {
-  const double fastest = measure(chase, finding, 256, word_bytes).latency_cycles;
+  const double fastest = measure(chase, finding, 256, chase_word_bytes).latency_cycles;
   const auto slower = [&](std::uint64_t array_bytes) {
     return measure(chase, finding, array_bytes, chase.stride_for(array_bytes)).latency_cycles > fastest * 1.005 + 0.25;
   };
@@ -167,7 +167,7 @@ AverageFinding wong(AverageChase& chase) {
   const std::uint64_t stride_bytes =
       std::max(chase.stride_for(*finding.capacity_bytes), std::bit_floor(*finding.capacity_bytes / most_loads));
   const std::uint64_t excess = overflow_of_all_sets(chase, finding, *finding.capacity_bytes, stride_bytes);
-  const std::uint64_t step_bytes = std::max({4 * word_bytes, stride_bytes, std::bit_floor(excess / most_steps)});
+  const std::uint64_t step_bytes = std::max({4 * chase_word_bytes, stride_bytes, std::bit_floor(excess / most_steps)});
   const std::uint64_t longest = *finding.capacity_bytes + excess;
   std::vector<std::uint64_t> begin_of_stair;
   std::vector<double> rise;

@@ -13,7 +13,7 @@ namespace gpuinfer::infer {
 namespace {
 
 constexpr std::size_t fewest_points = 4;
-constexpr double same_level = 0.06;
+constexpr double same_plateau = 0.06;
 constexpr double next_level = 1.5;
 
 double quickest(const LapPoint& point) { return *std::min_element(point.cycles.begin(), point.cycles.end()); }
@@ -43,7 +43,7 @@ std::vector<Plateau> plateaus(std::span<const LapPoint> curve) {
       const double next = quickest(curve[first + run.size()]);
       low = std::min(low, next);
       high = std::max(high, next);
-      if (high > (1 + same_level) * low) {
+      if (high > (1 + same_plateau) * low) {
         break;
       }
       run.push_back(next);
@@ -84,7 +84,7 @@ bool LapLevel::is_repeated(const Plateau& plateau) const {
     for (std::size_t point = plateau.first; point <= plateau.last; ++point) {
       cycles.push_back(curve_[point].cycles[pass]);
     }
-    passes += median(std::move(cycles)) <= (1 + same_level) * plateau.cycles ? 1U : 0U;
+    passes += median(std::move(cycles)) <= (1 + same_plateau) * plateau.cycles ? 1U : 0U;
   }
   return passes >= passes_to_repeat;
 }

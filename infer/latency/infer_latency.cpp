@@ -34,7 +34,7 @@ constexpr std::size_t patterns_count = latency_leaves.size();
 constexpr std::size_t rounds = 2;
 
 // What differs by so many standard errors, and by more than rounding to whole cycles explains, is not the same.
-constexpr double clearly = 6;
+constexpr double clearly_other_pattern = 6;
 constexpr double rounding_cycles = 0.75;
 
 constexpr std::size_t fewest_accesses = 32;
@@ -50,14 +50,14 @@ struct Access {
   std::uint64_t visit = 0;  // Chase::visits, of all sequences
 };
 
-using Group = std::vector<Access>;
+using PatternAccesses = std::vector<Access>;
 
 struct Deviation {
   double deviation = 0;
   double accesses = 0;
 };
 
-std::vector<double> cycles_of(const Group& group) {
+std::vector<double> cycles_of(const PatternAccesses& group) {
   std::vector<double> cycles(group.size());
   std::ranges::transform(group, cycles.begin(), &Access::cycles);
   return cycles;
@@ -100,7 +100,7 @@ Bulk bulk_of(const std::vector<double>& cycles) {
 // Whether accesses to one page in one lap are more alike than those to different pages, as they are where its
 // translation was found somewhere else than that of others (analysis of variance). Only where that is more than a
 // little: pages may well differ in where they lie.
-bool differs_by_visit(const Group& group, double centre, double deviation) {
+bool differs_by_visit(const PatternAccesses& group, double centre, double deviation) {
   constexpr double least_variance = 0.5;
   constexpr double least_share = 0.02;
   constexpr double rounding_variance = 1.0 / 12;
@@ -174,8 +174,8 @@ std::optional<std::pair<double, double>> halves_of(std::vector<double> cycles) {
   return best > apart ? halves : std::nullopt;
 }
 
-double rounded(double cycles) { return std::round(cycles * 100) / 100; }
-std::string rounded_text(double cycles) { return model::to_text(rounded(cycles)); }
+double rounded_to_hundredths(double cycles) { return std::round(cycles * 100) / 100; }
+std::string rounded_text(double cycles) { return model::to_text(rounded_to_hundredths(cycles)); }
 
 class LatencyInference {
  public:
@@ -254,10 +254,10 @@ class LatencyInference {
     device_.learned(std::to_string(accesses) + " accesses of patterns");
   }
 
-  [[nodiscard]] bool is_precise(const std::array<Group, patterns_count>& groups) const {
+  [[nodiscard]] bool is_precise(const std::array<PatternAccesses, patterns_count>& groups) const {
     constexpr double error_cycles = 0.14;  // of either round
     for (std::size_t pattern = 0; pattern < patterns_count; ++pattern) {
-      const Group& group = groups.at(pattern);
+      const PatternAccesses& group = groups.at(pattern);
       if (!chases_->meets(static_cast<AccessPattern>(pattern))) {
         continue;
       }
@@ -311,7 +311,7 @@ class LatencyInference {
     const auto number = static_cast<std::size_t>(pattern);
     const std::string leaf = latency_leaves.at(number);
     keep_first_walks(pattern);
-    Group group = groups_[0].at(number);
+    PatternAccesses group = groups_[0].at(number);
     const std::size_t in_first = group.size();
     group.insert(group.end(), groups_[1].at(number).begin(), groups_[1].at(number).end());
     if (std::min(in_first, group.size() - in_first) < fewest_accesses) {
@@ -326,9 +326,10 @@ class LatencyInference {
     auto& details = leaves_[leaf].details;
     details.accesses = group.size();
     details.access_class = chases_->said_of(pattern);
-    details.deviation = rounded(bulk.deviation);
+    details.deviation = rounded_to_hundredths(bulk.deviation);
     const double error = bulk.deviation * std::sqrt(middle_mean_variance / static_cast<double>(group.size()));
-    details.interval_95_percent = {rounded(bulk.middle - 1.96 * error), rounded(bulk.middle + 1.96 * error)};
+    details.interval_95_percent = {rounded_to_hundredths(bulk.middle - 1.96 * error),
+                                   rounded_to_hundredths(bulk.middle + 1.96 * error)};
     if (const auto reason = why_no_group(group, in_first, bulk)) {
       leaves_.leave_open(leaf, EvidenceStatus::ambiguous, *reason);
       return;
@@ -344,20 +345,21 @@ class LatencyInference {
     if (!ChaseDesigner::walks_to_memory(pattern)) {
       return;
     }
-    std::array<Group, rounds> first_walks;
+    std::array<PatternAccesses, rounds> first_walks;
     for (std::size_t round = 0; round < rounds; ++round) {
       std::ranges::copy_if(groups_.at(round).at(static_cast<std::size_t>(pattern)),
                            std::back_inserter(first_walks.at(round)),
                            [](const Access& access) { return !access.recency.page; });
     }
-    if (std::ranges::all_of(first_walks, [](const Group& group) { return group.size() >= fewest_accesses; })) {
+    if (std::ranges::all_of(first_walks,
+                            [](const PatternAccesses& group) { return group.size() >= fewest_accesses; })) {
       for (std::size_t round = 0; round < rounds; ++round) {
         groups_.at(round).at(static_cast<std::size_t>(pattern)) = std::move(first_walks.at(round));
       }
     }
   }
 
-  [[nodiscard]] static std::optional<std::string> why_no_group(const Group& group, std::size_t in_first,
+  [[nodiscard]] static std::optional<std::string> why_no_group(const PatternAccesses& group, std::size_t in_first,
                                                                const Bulk& bulk) {
     constexpr std::size_t fewest_alike = 8;
     const std::vector<double> cycles = cycles_of(group);
@@ -376,7 +378,7 @@ class LatencyInference {
     const double of_first = median({cycles.begin(), cycles.begin() + static_cast<std::ptrdiff_t>(in_first)});
     const double of_second = median({cycles.begin() + static_cast<std::ptrdiff_t>(in_first), cycles.end()});
     const double error = std::hypot(bulk.error_of_median(in_first), bulk.error_of_median(group.size() - in_first));
-    if (std::abs(of_first - of_second) > clearly * error + rounding_cycles) {
+    if (std::abs(of_first - of_second) > clearly_other_pattern * error + rounding_cycles) {
       return "sequences of a first design say " + rounded_text(of_first) + " cycles, those of a second one " +
              rounded_text(of_second);
     }
@@ -388,7 +390,7 @@ class LatencyInference {
     for (const auto& [recency, some] : alike) {
       const double of_some = median(some);
       if (some.size() >= fewest_alike &&
-          std::abs(of_some - of_all) > clearly * bulk.error_of_median(some.size()) + rounding_cycles) {
+          std::abs(of_some - of_all) > clearly_other_pattern * bulk.error_of_median(some.size()) + rounding_cycles) {
         return "some of its accesses take " + rounded_text(of_some) + " cycles and most " + rounded_text(of_all) +
                ", depending on how long ago the page and the line were loaded, so what is known of the caches and "
                "TLBs is not right";
@@ -470,7 +472,7 @@ class LatencyInference {
   const model::DeviceDescription* known_;
   std::string path_;
   std::optional<ChaseDesigner> chases_;
-  std::array<std::array<Group, patterns_count>, rounds> groups_;
+  std::array<std::array<PatternAccesses, patterns_count>, rounds> groups_;
   std::vector<double> controls_;  // cycles of Chase::controls
   std::array<std::optional<double>, patterns_count> cycles_;
   std::array<Deviation, patterns_count> deviations_;

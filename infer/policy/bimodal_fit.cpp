@@ -175,14 +175,14 @@ bool sets_agree(const CoinExperiment& experiment, const std::vector<CoinAnswer>&
 
 // How far the numbers of coins that fell on the rare side, in blocks of answers that follow each other, are from what
 // is expected, in squares of their deviations by chance.
-struct Spread {
+struct CoinSpread {
   double squares = 0;
   std::size_t blocks = 0;
 };
 
 struct Spreads {
-  Spread in_all;   // answers
-  Spread in_sets;  // in those of each set by itself
+  CoinSpread in_all;   // answers
+  CoinSpread in_sets;  // in those of each set by itself
 };
 
 void add_spreads(Spreads& spreads, const CoinExperiment& experiment, const std::vector<CoinAnswer>& answers,
@@ -192,7 +192,7 @@ void add_spreads(Spreads& spreads, const CoinExperiment& experiment, const std::
     double rare = 0;
     double coins = 0;
   };
-  const auto add = [&](Block& block, Spread& spread, const ExplainedByCoins& more) {
+  const auto add = [&](Block& block, CoinSpread& spread, const ExplainedByCoins& more) {
     block.rare += more.rare;
     block.coins += more.coins;
     const double expected = block.coins * chance;
@@ -216,7 +216,7 @@ void add_spreads(Spreads& spreads, const CoinExperiment& experiment, const std::
 bool falls_by_chance(CoinExperiment& experiment, const std::vector<CoinAnswer>& answers, std::size_t sets,
                      const Replacement& policy) {
   constexpr int simulations = 4;
-  const auto is_plausible = [](const Spread& of_device, const Spread& of_coins) {
+  const auto is_plausible = [](const CoinSpread& of_device, const CoinSpread& of_coins) {
     constexpr double rarer_than = 1e-4;
     const std::size_t seen_halves = of_device.blocks / 2;
     const std::size_t halves = seen_halves + of_coins.blocks / 2;
@@ -247,7 +247,7 @@ bool are_alike_in_all(const Replacement& a, const Replacement& b, const std::vec
   return std::all_of(ways.begin(), ways.end(), [&](std::uint32_t count) { return are_alike(a, b, count); });
 }
 
-model::RealInterval rounded(std::pair<double, double> interval) {
+model::RealInterval rounded_interval(std::pair<double, double> interval) {
   const auto hundredths = [](double value) { return std::round(value * 100) / 100; };
   return {hundredths(interval.first), hundredths(interval.second)};
 }
@@ -394,7 +394,7 @@ class CoinSearch {
         continue;
       }
       one_holds = one_holds || (p_value > 0.01 && !found.empty());
-      intervals.push_back(each.one_in ? std::optional(rounded(each.one_in->of_95_percent)) : std::nullopt);
+      intervals.push_back(each.one_in ? std::optional(rounded_interval(each.one_in->of_95_percent)) : std::nullopt);
       for (const std::int64_t number : numbers) {
         fit.candidates.push_back(with_those_alike(each, number));
       }

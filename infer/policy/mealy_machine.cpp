@@ -311,17 +311,17 @@ SetWord stretches(std::uint32_t ways, model::Random& random) {
 }
 
 // Lines as they are accessed, and what the policy makes of them.
-struct Walk {
+struct TestWalk {
   VictimClaim claim;
   std::vector<std::uint32_t> lines;
   std::vector<bool> misses;
 };
 
-Walk fresh_walk(const model::SetMachine& set, std::size_t lines_available, model::Random& random) {
+TestWalk fresh_walk(const model::SetMachine& set, std::size_t lines_available, model::Random& random) {
   constexpr std::size_t accesses_per_way = 40;
-  Walk walk{.claim = claim_of(set, random_walk(set.ways(), accesses_per_way * set.ways(), random)),
-            .lines = {},
-            .misses = {}};
+  TestWalk walk{.claim = claim_of(set, random_walk(set.ways(), accesses_per_way * set.ways(), random)),
+                .lines = {},
+                .misses = {}};
   std::vector<std::uint32_t> line_in;
   std::vector<std::uint32_t> absent(lines_available);
   std::iota(absent.begin(), absent.end(), 0U);
@@ -497,7 +497,7 @@ SetWord random_walk(std::uint32_t ways, std::size_t accesses, model::Random& ran
 
 bool walks_agree(SetExplorer& explorer, const model::Replacement& policy, std::size_t walks, model::Random& random) {
   const model::SetMachine empty_set(policy, explorer.ways());
-  std::vector<Walk> planned;
+  std::vector<TestWalk> planned;
   std::vector<std::vector<std::uint32_t>> lines;
   for (std::size_t i = 0; i < walks; ++i) {
     planned.push_back(fresh_walk(empty_set, explorer.lines_available(), random));

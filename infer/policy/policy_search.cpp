@@ -159,14 +159,14 @@ PolicySearch::Verdict PolicySearch::judge(const SetAnswer& answer, Hypothesis& h
 
 namespace {
 
-struct Explained {
+struct ExplainedAnswer {
   std::size_t wrong = 0;
   const Prediction* by = nullptr;
 };
 
 // The last reading, by the prediction that explains it best.
-Explained best_explained(const SetAnswer& answer, const std::vector<Prediction>& predictions) {
-  Explained best{.wrong = answer.last.size() + 1};
+ExplainedAnswer best_explained(const SetAnswer& answer, const std::vector<Prediction>& predictions) {
+  ExplainedAnswer best{.wrong = answer.last.size() + 1};
   for (const Prediction& prediction : predictions) {
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < answer.last.size(); ++i) {
@@ -189,7 +189,7 @@ PolicySearch::Verdict PolicySearch::judge_last(const SetAnswer& answer, Hypothes
   constexpr double far = 0.05;
   constexpr double altogether = 0.25;
   const std::size_t accesses = answer.last.size();
-  Explained best = best_explained(answer, predictions);
+  ExplainedAnswer best = best_explained(answer, predictions);
   // Of loads whose misreads differ in frequency, so many are wrong less often than of as many alike (Hoeffding 1956).
   const auto is_rare = [](std::size_t wrong, double misreads, std::size_t readings) {
     return binomial_upper_tail(wrong, readings, std::min(0.5, misreads / static_cast<double>(readings))) <

@@ -32,7 +32,7 @@ AccessSequence chase(std::uint32_t lines, std::size_t length) {
 }
 
 // What is loaded, and of how many recorded accesses on end the ways are followed.
-struct Chase {
+struct VictimChase {
   AccessSequence warm;
   AccessSequence record;
   std::size_t followed_accesses = 0;
@@ -42,14 +42,14 @@ struct Chase {
 // 1 - 4 / ways, as of ways + 1 lines two are absent and each of those misses twice. So one record holds many sequences,
 // long enough that ways come again, since only within one their names are the same, and short enough that misreads
 // leave most names where they were.
-Chase chase_from(const Interrogator& device, std::uint32_t ways, std::optional<std::size_t> accesses) {
+VictimChase chase_from(const Interrogator& device, std::uint32_t ways, std::optional<std::size_t> accesses) {
   constexpr std::size_t fewest_recorded = 8000;
   constexpr std::size_t laps_per_way = 3;
   constexpr double laps_followed = 32;
   const LevelClassifier& classifier = device.classifier();
   const double misreads = std::max(classifier.hit_misread_bound(), classifier.miss_misread_bound());
   const std::uint32_t lines = ways + 1;
-  Chase planned;
+  VictimChase planned;
   if (!device.starts_flooded()) {
     planned.warm.resize(ways);
     std::iota(planned.warm.begin(), planned.warm.end(), std::uint64_t{0});
@@ -99,7 +99,7 @@ VictimSequence follow(const AccessSequence& record, const std::vector<Reading>& 
 
 // All sequences of an answer. The first miss that is followed finds one line absent and all others present, whose ways
 // are named in the order in which the chase comes to them.
-void follow_all(const Interrogator& device, const Chase& chase, const std::vector<Reading>& readings,
+void follow_all(const Interrogator& device, const VictimChase& chase, const std::vector<Reading>& readings,
                 std::uint32_t lines, std::vector<VictimSequence>& sequences) {
   if (!device.starts_flooded()) {
     sequences.push_back(follow(chase.record, readings, lines, Unclear::ends));
@@ -212,7 +212,7 @@ model::Question question_from_start(const Interrogator& device, AccessSequence w
                                  : device.question(std::move(warm), std::move(record));
 }
 
-model::Question question_of(const Interrogator& device, const ConflictClass& set, const Chase& chase) {
+model::Question question_of(const Interrogator& device, const ConflictClass& set, const VictimChase& chase) {
   const auto offsets = [&](const AccessSequence& line_numbers) {
     AccessSequence sequence;
     for (const std::uint64_t line : line_numbers) {
@@ -223,8 +223,8 @@ model::Question question_of(const Interrogator& device, const ConflictClass& set
   return question_from_start(device, offsets(chase.warm), offsets(chase.record));
 }
 
-void ask_all(Interrogator& device, const std::vector<model::Question>& batch, const Chase& chase, std::uint32_t lines,
-             std::vector<VictimSequence>& sequences) {
+void ask_all(Interrogator& device, const std::vector<model::Question>& batch, const VictimChase& chase,
+             std::uint32_t lines, std::vector<VictimSequence>& sequences) {
   for (const std::vector<float>& answer : device.latencies(batch)) {
     std::vector<Reading> readings;
     for (const float latency : answer) {
@@ -258,7 +258,7 @@ ReadingRates reading_rates(const LevelClassifier& classifier, std::span<const Vi
 }
 
 std::vector<VictimSequence> observe_victims(Interrogator& device, const ConflictClass& set, std::size_t wanted) {
-  const Chase chase = chase_from(device, set.ways, {});
+  const VictimChase chase = chase_from(device, set.ways, {});
   const bool is_long = device.starts_flooded();
   const std::vector<model::Question> batch(is_long ? 1 : questions_at_once, question_of(device, set, chase));
   std::vector<VictimSequence> sequences;
@@ -273,7 +273,7 @@ std::vector<VictimSequence> observe_victims(Interrogator& device, const Conflict
 
 std::vector<VictimSequence> observe_long(Interrogator& device, const ConflictClass& set, std::size_t accesses,
                                          unsigned times) {
-  const Chase chase = chase_from(device, set.ways, accesses);
+  const VictimChase chase = chase_from(device, set.ways, accesses);
   std::vector<VictimSequence> sequences;
   ask_all(device, std::vector<model::Question>(times, question_of(device, set, chase)), chase, set.ways + 1, sequences);
   return sequences;
@@ -285,7 +285,7 @@ std::vector<VictimSequence> simulate_victims(const Interrogator& device, const m
   const model::RandomStreams streams(seed);
   const auto simulator = model::CacheSimulator::make(model::one_set(policy, ways), streams.random("policy")());
   model::Random random = streams.random("misreads");
-  const Chase chase = chase_from(device, ways, {});
+  const VictimChase chase = chase_from(device, ways, {});
   const model::Question question = question_from_start(device, chase.warm, chase.record);
   std::vector<VictimSequence> sequences;
   std::size_t observed = 0;

@@ -42,9 +42,9 @@ bool starts_clean(const Trace& trace) {
 }
 
 // Which part of the recorded accesses counts.
-enum class Part { all, first_two_thirds, last_third };
+enum class PartOfTrace { all, first_two_thirds, last_third };
 
-Played played(const ReadTrace& read, model::Address address_of_buffer, Part part, const LongLoop& loop) {
+Played played(const ReadTrace& read, model::Address address_of_buffer, PartOfTrace part, const LongLoop& loop) {
   const model::Question& question = read.trace->question;
   Played played;
   for (const model::AccessSequence* sequence : {&question.warm, &question.record}) {
@@ -60,8 +60,8 @@ Played played(const ReadTrace& read, model::Address address_of_buffer, Part part
   const std::unordered_set<std::uint64_t> distinct(question.record.begin(), question.record.end());
   const std::size_t unseen = starts_clean(*read.trace) ? 0 : std::min(accesses / 3, rounds_unseen * distinct.size());
   const std::size_t two_thirds = unseen + (accesses - unseen) * 2 / 3;
-  const std::size_t first = part == Part::last_third ? two_thirds : unseen;
-  const std::size_t last = part == Part::first_two_thirds ? two_thirds : accesses;
+  const std::size_t first = part == PartOfTrace::last_third ? two_thirds : unseen;
+  const std::size_t last = part == PartOfTrace::first_two_thirds ? two_thirds : accesses;
   for (std::size_t i = 0; i < accesses; ++i) {
     loop.step();
     const Reading reading = i >= first && i < last ? read.readings[i] : Reading::unclear;
@@ -72,7 +72,7 @@ Played played(const ReadTrace& read, model::Address address_of_buffer, Part part
   return played;
 }
 
-std::vector<Played> played(const ReadTraces& all, Part part) {
+std::vector<Played> played(const ReadTraces& all, PartOfTrace part) {
   std::vector<Played> recordings;
   for (const ReadTrace& read : all.traces) {
     recordings.push_back(played(read, all.address_of_buffer, part, all.loop));
@@ -207,7 +207,7 @@ struct Fits {
 
 Fits find_fits(const ReadTraces& all, const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   constexpr std::size_t fewest_per_line = 20;
-  const std::vector<Played> training = played(all, Part::first_two_thirds);
+  const std::vector<Played> training = played(all, PartOfTrace::first_two_thirds);
   const ConflictScores scores(training, all.fill.bytes, in_time(settings));
   Fits found{.fits = {}, .fills = scores.fills().size()};
   std::size_t loads = 0;
@@ -251,7 +251,7 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
                        const Settings& settings, const Scorer& scorer, const RecordedLeaves& leaves) {
   constexpr std::size_t fewest_held_out = 100;
   const TraceFit& best = found.fits.front();
-  const std::vector<Played> rest = played(all, Part::last_third);
+  const std::vector<Played> rest = played(all, PartOfTrace::last_third);
   const SetSimulation held_out(rest, best.line_bytes, all.fill.bytes);
   const std::size_t wrong = wrong_of(best, held_out, scorer);
   const std::size_t judged = held_out.judged();
@@ -289,7 +289,7 @@ bool predicts_the_rest(const Fits& found, std::span<const Played> played_all, co
 // Caches of lines of one to eight fills, by what arrays that grow line by line show.
 Fits fits_by_growth(const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                     const RecordedLeaves& leaves) {
-  const std::vector<Played> training = played(all, Part::first_two_thirds);
+  const std::vector<Played> training = played(all, PartOfTrace::first_two_thirds);
   Fits found;
   for (std::uint64_t fills = 1; fills <= most_fills_per_line; fills *= 2) {
     check_time(settings);
@@ -332,7 +332,7 @@ void state_growth(const ReadTraces& all, const RecordedLeaves& leaves) {
 // Whether the best of them explains the recordings; what follows from it.
 Outcome describe(Fits found, const ReadTraces& all, const Settings& settings, const Scorer& scorer,
                  const RecordedLeaves& leaves) {
-  const std::vector<Played> played_all = played(all, Part::all);
+  const std::vector<Played> played_all = played(all, PartOfTrace::all);
   if (!predicts_the_rest(found, played_all, all, settings, scorer, leaves)) {
     return found.is_enough() ? Outcome::unexplained : Outcome::too_short;
   }

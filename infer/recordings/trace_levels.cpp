@@ -21,7 +21,7 @@ constexpr double clear_separation = 4;
 constexpr std::size_t fewest_of_level = 20;
 
 // Share of a median that latencies of its level may be away from it.
-constexpr double same_level = 0.15;
+constexpr double reach_of_level = 0.15;
 
 }  // namespace
 
@@ -99,7 +99,7 @@ TraceLevels::Level TraceLevels::level_of(Counts counts, std::optional<double> kn
   constexpr std::size_t handful = 8;
   const std::size_t size = size_of(counts);
   if (known_median && size < handful) {
-    return {.median = known_median, .reach = same_level * *known_median};
+    return {.median = known_median, .reach = reach_of_level * *known_median};
   }
   if (counts.empty()) {
     return {};
@@ -107,10 +107,10 @@ TraceLevels::Level TraceLevels::level_of(Counts counts, std::optional<double> kn
   const double median = median_of(counts);
   // Outliers among loads that all hit are no misses.
   const bool are_few = size * fewest_of_level < all;
-  if (known_median && are_few && std::abs(median - *known_median) > same_level * *known_median) {
-    return {.median = known_median, .reach = same_level * *known_median};
+  if (known_median && are_few && std::abs(median - *known_median) > reach_of_level * *known_median) {
+    return {.median = known_median, .reach = reach_of_level * *known_median};
   }
-  return {.median = median, .reach = std::max(12 * spread_of(counts), same_level * median)};
+  return {.median = median, .reach = std::max(12 * spread_of(counts), reach_of_level * median)};
 }
 
 TraceLevels::TraceLevels(std::span<const float> latency_cycles, const model::LatencyCycles& guide) {

@@ -17,7 +17,7 @@ namespace gpuinfer::infer {
 
 namespace {
 
-using Row = std::vector<double>;  // by slice, in cycles
+using SliceCycles = std::vector<double>;  // by slice, in cycles
 using Lines = std::vector<std::uint64_t>;
 
 // Of a slice in one round; even, as pairs take them home.
@@ -63,14 +63,14 @@ class DistanceTimer {
   }
 
   // By SM.
-  std::vector<Row> time(std::size_t rounds) {
+  std::vector<SliceCycles> time(std::size_t rounds) {
     std::vector<std::vector<std::vector<double>>> timed(sms_.size(), std::vector<std::vector<double>>(lines_.size()));
     for (std::size_t round = 0; round < rounds; ++round) {
       add_round(timed);
     }
-    std::vector<Row> rows;
+    std::vector<SliceCycles> rows;
     for (auto& of_sm : timed) {
-      Row& row = rows.emplace_back();
+      SliceCycles& row = rows.emplace_back();
       for (std::vector<double>& cycles : of_sm) {
         row.push_back(middle_mean(std::move(cycles)));
       }
@@ -122,12 +122,12 @@ class DistanceTimer {
 };
 
 // SMs whose rows are alike, and how their mean differs from slice to slice.
-struct Group {
+struct SliceGroup {
   model::ComputeUnits sms;
-  Row from_mean;
+  SliceCycles from_mean;
 };
 
-double difference(const Group& a, const Group& b) {
+double difference(const SliceGroup& a, const SliceGroup& b) {
   double squares = 0;
   for (std::size_t slice = 0; slice < a.from_mean.size(); ++slice) {
     squares += std::pow(a.from_mean[slice] - b.from_mean[slice], 2);
@@ -135,7 +135,7 @@ double difference(const Group& a, const Group& b) {
   return std::sqrt(squares / static_cast<double>(a.from_mean.size()));
 }
 
-Group together(Group a, const Group& b) {
+SliceGroup together(SliceGroup a, const SliceGroup& b) {
   const auto of_a = static_cast<double>(a.sms.size());
   const auto of_b = static_cast<double>(b.sms.size());
   for (std::size_t slice = 0; slice < a.from_mean.size(); ++slice) {
@@ -152,7 +152,7 @@ struct NearestPair {
   double cycles = std::numeric_limits<double>::infinity();  // by which they differ; of a single group without end
 };
 
-NearestPair nearest_pair(const std::vector<Group>& groups) {
+NearestPair nearest_pair(const std::vector<SliceGroup>& groups) {
   NearestPair nearest;
   for (std::size_t a = 0; a < groups.size(); ++a) {
     for (std::size_t b = a + 1; b < groups.size(); ++b) {
@@ -164,10 +164,10 @@ NearestPair nearest_pair(const std::vector<Group>& groups) {
   return nearest;
 }
 
-std::vector<Group> groups_of(const std::vector<Row>& rows) {
-  std::vector<Group> groups;
+std::vector<SliceGroup> groups_of(const std::vector<SliceCycles>& rows) {
+  std::vector<SliceGroup> groups;
   for (std::uint32_t sm = 0; sm < rows.size(); ++sm) {
-    Row from_mean = rows[sm];
+    SliceCycles from_mean = rows[sm];
     const double mean = spread_of(from_mean).mean;
     std::ranges::for_each(from_mean, [mean](double& cycles) { cycles -= mean; });
     groups.push_back({.sms = {model::ComputeUnit{sm}}, .from_mean = std::move(from_mean)});
@@ -179,28 +179,28 @@ std::vector<Group> groups_of(const std::vector<Row>& rows) {
   return groups;
 }
 
-model::SliceDistances described(std::vector<Group> groups, const std::vector<Row>& rows) {
+model::SliceDistances described(std::vector<SliceGroup> groups, const std::vector<SliceCycles>& rows) {
   model::SliceDistances distances;
-  for (Group& group : groups) {
+  for (SliceGroup& group : groups) {
     double mean = 0;
     for (const model::ComputeUnit sm : group.sms) {
       mean += spread_of(rows[number_of(sm)]).mean / static_cast<double>(group.sms.size());
     }
-    Row& cycles = distances.cycles.emplace_back(std::move(group.from_mean));
+    SliceCycles& cycles = distances.cycles.emplace_back(std::move(group.from_mean));
     std::ranges::for_each(cycles, [mean](double& of_slice) { of_slice = std::round(of_slice + mean); });
     std::ranges::sort(group.sms);
     distances.sms.push_back(std::move(group.sms));
   }
-  for (const Row& row : rows) {
+  for (const SliceCycles& row : rows) {
     distances.mean_cycles.push_back(std::round(spread_of(row).mean));
   }
   return distances;
 }
 
-std::size_t count_wrong(const model::SliceDistances& distances, const std::vector<Row>& rows) {
+std::size_t count_wrong(const model::SliceDistances& distances, const std::vector<SliceCycles>& rows) {
   std::size_t wrong = 0;
   for (std::uint32_t sm = 0; sm < rows.size(); ++sm) {
-    const Row expected = model::cycles_to_slices(distances, model::ComputeUnit{sm});
+    const SliceCycles expected = model::cycles_to_slices(distances, model::ComputeUnit{sm});
     for (std::size_t slice = 0; slice < expected.size(); ++slice) {
       wrong += std::abs(rows[sm][slice] - expected[slice]) > right_cycles ? 1U : 0U;
     }
@@ -219,8 +219,8 @@ FoundDistances find_slice_distances(Asker& device, const std::vector<Lines>& lin
     return {.reason = "of some slice only few lines are known that lie close together"};
   }
   DistanceTimer timer(device, std::move(close));
-  const std::vector<Row> rows = timer.time(rounds_found);
-  std::vector<Group> groups = groups_of(rows);
+  const std::vector<SliceCycles> rows = timer.time(rounds_found);
+  std::vector<SliceGroup> groups = groups_of(rows);
   if (const double cycles = nearest_pair(groups).cycles; cycles < 2 * alike_cycles) {
     return {.reason = "distances of SMs differ by " + model::to_text(std::round(cycles * 10) / 10) +
                       " cycles, which are neither none nor clearly some"};

@@ -21,7 +21,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-using Line = SliceLine;
 using Lines = SliceLines;
 
 constexpr std::uint64_t most_line_bytes = 4096;
@@ -39,12 +38,12 @@ class NoSliceSets : public std::runtime_error {
 // A load of the same line would be as good as one of the sector itself.
 Lines without_neighbours_of(const Asker& device, const Lines& some, const Lines& sectors) {
   std::set<std::uint64_t> near;
-  for (const Line line : some) {
+  for (const SliceLine line : some) {
     near.insert(device.address_of(line) / most_line_bytes);
   }
   Lines others;
   std::ranges::copy_if(sectors, std::back_inserter(others),
-                       [&](Line sector) { return !near.contains(device.address_of(sector) / most_line_bytes); });
+                       [&](SliceLine sector) { return !near.contains(device.address_of(sector) / most_line_bytes); });
   return others;
 }
 
@@ -99,7 +98,7 @@ Neighbours ask_neighbours(const Asker& device, SlicePlayer& player, const std::v
                           std::uint64_t step) {
   Neighbours neighbours;
   for (const EvictionSet& set : sets) {
-    const Line neighbour = (device.address_of(set.others.back()) ^ step) - device.buffer().address;
+    const SliceLine neighbour = (device.address_of(set.others.back()) ^ step) - device.buffer().address;
     if (neighbour >= device.buffer().bytes) {
       continue;
     }
@@ -152,7 +151,7 @@ std::vector<EvictionSet> apart(SlicePlayer& player, std::vector<EvictionSet> set
 }
 
 // A line in one of several sets.
-using MemberLine = std::pair<Line, std::size_t>;
+using MemberLine = std::pair<SliceLine, std::size_t>;
 
 // Which of the lines may lie in which of the sets: a few lines are loaded behind all sets, each full, and one of these
 // lost its oldest line.
@@ -228,15 +227,16 @@ void take_members(SlicePlayer& player, const std::vector<EvictionSet>& sets, Par
   if (sets.empty()) {
     return;
   }
-  std::map<Line, std::size_t> set_of;
+  std::map<SliceLine, std::size_t> set_of;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     set_of[sets[i].line] = i;
-    for (const Line line : sets[i].others) {
+    for (const SliceLine line : sets[i].others) {
       set_of[line] = i;
     }
   }
   Lines others;
-  std::ranges::copy_if(partitioned.left, std::back_inserter(others), [&](Line line) { return !set_of.contains(line); });
+  std::ranges::copy_if(partitioned.left, std::back_inserter(others),
+                       [&](SliceLine line) { return !set_of.contains(line); });
   for (const auto& [line, set] : members_of(player, sets, others)) {
     set_of[line] = set;
   }
@@ -247,19 +247,19 @@ void take_members(SlicePlayer& player, const std::vector<EvictionSet>& sets, Par
     partitioned.sets[first + set].push_back(line);
   }
   partitioned.placed += set_of.size();
-  std::erase_if(partitioned.left, [&](Line line) { return set_of.contains(line); });
+  std::erase_if(partitioned.left, [&](SliceLine line) { return set_of.contains(line); });
 }
 
 // Lines that a misread hid from their sets, in those.
 void place_left(SlicePlayer& player, Partitioned& partitioned) {
-  std::map<Line, std::size_t> set_of;
+  std::map<SliceLine, std::size_t> set_of;
   for (const auto& [line, set] : members_of_any(player, partitioned.known, partitioned.left)) {
     if (set_of.emplace(line, set).second) {
       partitioned.sets[set].push_back(line);
       ++partitioned.placed;
     }
   }
-  std::erase_if(partitioned.left, [&](Line line) { return set_of.contains(line); });
+  std::erase_if(partitioned.left, [&](SliceLine line) { return set_of.contains(line); });
 }
 
 // So many at once that few lie in the same set, which their sets have to be told apart for.
@@ -299,7 +299,7 @@ Partitioned partition(Asker& device, SlicePlayer& player, Lines lines, std::uint
 
 // Which of the lines, that took no part in finding the sets, lie in one of them and no other; by set.
 std::vector<Lines> sorted_into(SlicePlayer& player, const std::vector<EvictionSet>& sets, const Lines& fresh) {
-  std::map<Line, std::vector<std::size_t>> sets_of;
+  std::map<SliceLine, std::vector<std::size_t>> sets_of;
   for (const auto& [line, set] : members_of_any(player, sets, fresh)) {
     sets_of[line].push_back(set);
   }
@@ -324,7 +324,7 @@ std::vector<Lines> sorted_into(SlicePlayer& player, const std::vector<EvictionSe
 SliceLines one_of_each_line(const Asker& device, const SliceLines& sectors, std::uint64_t line_bytes) {
   Lines lines;
   std::set<std::uint64_t> seen;
-  for (const Line sector : sectors) {
+  for (const SliceLine sector : sectors) {
     if (seen.insert(device.address_of(sector) / line_bytes).second) {
       lines.push_back(sector);
     }

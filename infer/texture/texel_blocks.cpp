@@ -108,13 +108,13 @@ SectorBlock pair_apart(std::uint64_t across, std::uint64_t down, bool to_the_lef
 }
 
 // A mean and its standard error.
-struct Share {
+struct MissShare {
   double mean = 0;
   double error = 0;
 };
 
 // By how many standard errors the second is larger.
-double errors_between(const Share& low, const Share& high) {
+double errors_between(const MissShare& low, const MissShare& high) {
   return (high.mean - low.mean) / std::hypot(low.error, high.error);
 }
 
@@ -131,7 +131,7 @@ class Room {
 
   // Of so many blocks at random places, loaded one after another, the share whose first sector is not there any more
   // when they are loaded again in another order.
-  Share missing(std::size_t blocks, std::size_t walks, const SectorBlock& block) {
+  MissShare missing(std::size_t blocks, std::size_t walks, const SectorBlock& block) {
     std::vector<model::Question> questions;
     for (std::size_t walk = 0; walk < walks; ++walk) {
       std::vector<std::uint64_t> places = random_places(blocks, block);
@@ -291,7 +291,7 @@ class LineShape {
 
   bool is_one_line(std::uint64_t width, std::uint64_t height) {
     for (std::size_t walks = few_walks; walks <= most_walks; walks *= 2) {
-      const Share share = missing(blocks_, walks, aligned_block(width, height));
+      const MissShare share = missing(blocks_, walks, aligned_block(width, height));
       const bool is_more = errors_between(alone_, share) > certain_errors;
       const bool is_less = errors_between(share, with_more_) > certain_errors;
       if (is_more != is_less) {
@@ -325,23 +325,23 @@ class LineShape {
 
  private:
   // How much few walks differ among themselves says less than how much many do.
-  Share missing(std::size_t many, std::size_t walks, const SectorBlock& block) {
-    Share share = room_->missing(many, walks, block);
+  MissShare missing(std::size_t many, std::size_t walks, const SectorBlock& block) {
+    MissShare share = room_->missing(many, walks, block);
     share.error =
         std::max(share.error, alone_.error * std::sqrt(static_cast<double>(most_walks) / static_cast<double>(walks)));
     return share;
   }
 
   bool takes_less(const SectorBlock& pair, std::size_t walks) {
-    const Share share = missing(blocks_ / 2, walks, pair);
+    const MissShare share = missing(blocks_ / 2, walks, pair);
     return errors_between(share, alone_) > certain_errors && share.mean < std::midpoint(alone_.mean, with_less_.mean);
   }
 
   Room* room_;
   std::size_t blocks_;
-  Share alone_;
-  Share with_more_;
-  Share with_less_;
+  MissShare alone_;
+  MissShare with_more_;
+  MissShare with_less_;
 };
 
 }  // namespace

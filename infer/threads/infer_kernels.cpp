@@ -33,7 +33,7 @@ using model::percent_text;
 using model::rounded;
 
 // One kernel in one variant, with the name of its leaf.
-struct Row {
+struct KernelRow {
   std::string name;
   KernelRun run;
 };
@@ -41,9 +41,9 @@ struct Row {
 // Large enough to last longer than it takes to begin.
 std::uint32_t usual_size(KernelName kernel) { return is_fdtd(kernel) ? KernelRun::largest_size : 1024; }
 
-std::vector<Row> all_rows() {
+std::vector<KernelRow> all_rows() {
   constexpr std::uint32_t runs = 5;
-  std::vector<Row> rows;
+  std::vector<KernelRow> rows;
   for (const KernelName kernel : model::kernel_names) {
     for (const model::KernelVariant variant : model::kernel_variants) {
       rows.push_back({.name = name_of(kernel, variant),
@@ -53,9 +53,9 @@ std::vector<Row> all_rows() {
   return rows;
 }
 
-std::vector<const char*> row_names(const std::vector<Row>& rows) {
+std::vector<const char*> row_names(const std::vector<KernelRow>& rows) {
   std::vector<const char*> names(rows.size());
-  std::ranges::transform(rows, names.begin(), [](const Row& row) { return row.name.c_str(); });
+  std::ranges::transform(rows, names.begin(), [](const KernelRow& row) { return row.name.c_str(); });
   return names;
 }
 
@@ -97,7 +97,7 @@ struct Asked {
 };
 
 // Throws Undecided where the caches are not known, and AskingEnded: a large kernel takes seconds.
-KernelTraffic traffic_of(const model::DeviceDescription& device, const Asked& asked, const Row& row) {
+KernelTraffic traffic_of(const model::DeviceDescription& device, const Asked& asked, const KernelRow& row) {
   try {
     return model::traffic_of(device, row.run, [&asked] { asked.device.check_limits(0); });
   } catch (const InputError& missing) {
@@ -169,7 +169,7 @@ model::ByName ratios_of(const model::CacheTraffic& simulated, const model::Cache
 }
 
 // What the device counted, and what lanes asked for. None: it cannot count.
-std::optional<KernelTraffic> counted(const Asked& asked, const Row& row, const KernelTraffic& simulated) {
+std::optional<KernelTraffic> counted(const Asked& asked, const KernelRow& row, const KernelTraffic& simulated) {
   KernelRun counted = row.run;
   counted.is_counted = true;
   counted.runs = 1;
@@ -188,8 +188,8 @@ std::optional<KernelTraffic> counted(const Asked& asked, const Row& row, const K
 }
 
 // `again`: seconds of a second round.
-void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, const LevelShares& shares, double seconds,
-            double again) {
+void settle(const Asked& asked, const KernelRow& row, const KernelTraffic& traffic, const LevelShares& shares,
+            double seconds, double again) {
   KernelSeen seen{.kernel = row.name, .shares = shares, .seconds = seconds, .seconds_again = again};
   for (const auto& [level, share] : shares) {
     seen.peaks_bytes_per_second[level] = model::peak_of(asked.known.bandwidth, level).value_or(0);
@@ -217,7 +217,7 @@ void settle(const Asked& asked, const Row& row, const KernelTraffic& traffic, co
   }
 }
 
-void find(const Asked& asked, Row row) {
+void find(const Asked& asked, KernelRow row) {
   while (loaded_room_bytes(row.run) > asked.device.buffer().bytes && row.run.size > KernelRun::smallest_size) {
     row.run.size /= 2;
   }
@@ -238,7 +238,7 @@ void find(const Asked& asked, Row row) {
   settle(asked, row, traffic, shares, seconds, std::ranges::min(again.seconds));
 }
 
-void find_all(const Asked& asked, const std::vector<Row>& rows) {
+void find_all(const Asked& asked, const std::vector<KernelRow>& rows) {
   if (asked.known.bandwidth.empty()) {
     asked.leaves.give_up_rest("no bandwidth is known to hold it against; ask for Bandwidth, too, and before it");
     return;
@@ -276,7 +276,7 @@ KernelFinding infer_kernels(model::Answerer& device, const std::string& target, 
                             const Settings& settings) {
   Asker interrogator(device, target, settings);
   const model::DeviceDescription with_all = with_facts(known, interrogator.facts());
-  const std::vector<Row> rows = all_rows();
+  const std::vector<KernelRow> rows = all_rows();
   KernelFinding finding;
   Leaves leaves(interrogator, finding, row_names(rows));
   const Asked asked{.device = interrogator,

@@ -48,13 +48,13 @@ struct Source {
   double one_load_cycles = 0;
 };
 
-struct Measured {
+struct MeanCycles {
   std::vector<double> cycles;  // of each point
   double noise_deviation = 0;  // of one of them
 };
 
 // All of one batch in random order, so that nothing that changes with time looks like a jump.
-Measured measure(Questioner asker, const std::vector<ConcurrentLoads>& points) {
+MeanCycles measure(Questioner asker, const std::vector<ConcurrentLoads>& points) {
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   asker.random.shuffle(order);
@@ -69,7 +69,7 @@ Measured measure(Questioner asker, const std::vector<ConcurrentLoads>& points) {
     runs[order[i]] = std::move(timings[i].cycles);
   }
   const double noise_deviation = noise_deviation_of(runs);
-  Measured measured;
+  MeanCycles measured;
   for (const std::vector<double>& of_point : runs) {
     measured.cycles.push_back(harmonic_mean_of_usual(of_point, noise_deviation));
   }
@@ -138,7 +138,7 @@ Curve sweep(Questioner asker, const Source& source, std::uint32_t loads_per_thre
       points.back().threads = threads;
     }
   }
-  Measured measured = measure(asker, points);
+  MeanCycles measured = measure(asker, points);
   curve.cycles = std::move(measured.cycles);
   curve.noise_deviation = measured.noise_deviation;
   curve.knee = knee_of(curve, significance);
@@ -329,7 +329,7 @@ void refute_by_random_loads(Questioner asker, const Source& l2, std::uint32_t us
                       .from_l2 = true,
                       .runs = runs_of_sweep});
   }
-  const Measured measured = measure(asker, points);
+  const MeanCycles measured = measure(asker, points);
   std::vector<Curve> fresh;
   for (std::size_t i = 0; i < points.size(); ++i) {
     fresh.push_back({.loads = points[i],

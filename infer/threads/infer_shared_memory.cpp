@@ -40,7 +40,7 @@ constexpr std::uint32_t most_stride_words = 128;
 constexpr std::uint32_t most_runs = 4096;
 
 // What is called different differs by so many standard errors.
-constexpr double clearly = 5;
+constexpr double clearly_other_degree = 5;
 // Loads that do the same may differ by so much, and by that share, whatever the noise.
 constexpr double same_cycles = 0.1;
 constexpr double same_rate_share = 0.002;
@@ -171,7 +171,7 @@ struct Noise {
 
   // How far loads of the same degree may be from one another, from so many runs.
   [[nodiscard]] double tolerance_of(double cycles, std::uint32_t runs) const {
-    return clearly * error_of(runs) + same_cycles + same_rate_share * cycles;
+    return clearly_other_degree * error_of(runs) + same_cycles + same_rate_share * cycles;
   }
 
   // The fewest runs that make `error_of()` no larger, as far as runs can do that.
@@ -240,12 +240,12 @@ std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& strid
     const double slowest = std::ranges::max(of_pairs);
     cost.way_cycles = slowest - cost.free_cycles;
     const bool shows = cost.way_cycles > noise.tolerance_of(slowest, runs);
-    cost.runs = shows ? noise.runs_for(cost.way_cycles / 2 / (clearly + 1)) : most_runs;
+    cost.runs = shows ? noise.runs_for(cost.way_cycles / 2 / (clearly_other_degree + 1)) : most_runs;
     if (cost.runs > runs) {
       runs = cost.runs;
       continue;
     }
-    if (!shows || noise.error_of(cost.runs) > cost.way_cycles / 2 / clearly) {
+    if (!shows || noise.error_of(cost.runs) > cost.way_cycles / 2 / clearly_other_degree) {
       device.learned("none that noise would not hide");
       return std::nullopt;
     }

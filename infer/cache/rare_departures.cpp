@@ -426,7 +426,10 @@ class RareDepartureSearch {
     return question_over(device_, std::move(pool), model::repeated(lap, laps));
   }
 
-  FreshQuestion chase() { return chase_over(lines_to_ask(next_sets(most_chased_ways), 1), 2, 0, next_stride()); }
+  FreshQuestion chase() {
+    const std::vector<std::uint32_t> sets = next_sets(most_chased_ways);
+    return chase_over(lines_to_ask(sets, 1), 2, 0, next_stride());
+  }
 
   FreshQuestion long_chase(std::size_t most_ways) {
     constexpr std::size_t more_laps = 2;

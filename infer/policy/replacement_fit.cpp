@@ -199,7 +199,9 @@ class OutsideTheLibrary {
     if (tried_->size() > 1 && !device_->starts_flooded()) {
       device_->inquire(odd_one.question.name + ", with and without accesses to other sets before",
                        "sets that duel, or share a generator, change with what is asked of others");
-      if (search_->differ(search_->ask_anew(odd_one, true), search_->ask_anew(odd_one, false))) {
+      const SetAnswer beside_others = search_->ask_anew(odd_one, true);
+      const SetAnswer alone = search_->ask_anew(odd_one, false);
+      if (search_->differ(beside_others, alone)) {
         const std::string found = "what a set does depends on what was asked of other sets before";
         device_->learned(found);
         if (!is_generated(*odd_one.set)) {

@@ -199,7 +199,8 @@ class HostDevice final : public model::Answerer {
       std::nth_element(latencies.begin(), latencies.begin() + many / 2, latencies.end());
       return static_cast<double>(latencies[many / 2]);
     };
-    return middle(misses) - middle(hits);
+    const double of_misses = middle(misses);
+    return of_misses - middle(hits);
   }
 
   // In windows of the recorded accesses, each after all that comes before it, with so little code that the cache of

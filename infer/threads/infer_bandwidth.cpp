@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,6 +14,7 @@
 
 #include "infer/asking/asker.hpp"
 #include "infer/asking/leaves.hpp"
+#include "infer/threads/conclude_bandwidth.hpp"
 #include "infer/threads/copy_knee.hpp"
 #include "infer/threads/one_sm.hpp"
 #include "infer/threads/served_by_level.hpp"
@@ -28,8 +28,6 @@ namespace gpuinfer::infer {
 
 namespace {
 
-using model::EvidenceStatus;
-using model::percent_text;
 using model::rounded;
 using model::Stream;
 using model::StreamPath;
@@ -37,20 +35,6 @@ using model::StreamWork;
 
 // Beyond this a larger dataset of a cache is none any more.
 constexpr std::uint64_t largest_texture_bytes = 64ULL << 20U;
-
-// None: there is no such flow.
-template <class Condition>
-std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition condition) {
-  std::vector<Flow> chosen;
-  std::ranges::copy_if(flows, std::back_inserter(chosen), condition);
-  return chosen.empty() ? std::nullopt : std::optional(best_of(chosen));
-}
-
-model::ElementBandwidth element_bandwidth(const Flow& flow) {
-  return {.element_bits = flow.stream.element_bits,
-          .bytes_per_second = rounded(flow.bytes_per_second),
-          .elements_per_sm_clock = rounded(flow.elements_per_sm_clock)};
-}
 
 std::string gigabytes_text(double bytes_per_second) { return model::to_text(gigabytes(bytes_per_second)); }
 
@@ -97,21 +81,6 @@ void describe(model::LeafEvidence& leaf, const Flow& best, const Flow& again, co
   leaf.details.gb_per_second_by_dataset = by_dataset(by_size);
 }
 
-// What comes of the most that may be outstanding, over what comes of half of that at most.
-double gain_of_more_outstanding(const std::vector<Flow>& flows) {
-  const auto outstanding = [](const Flow& flow) { return flow.outstanding_bytes(); };
-  const double most = std::ranges::max(flows, {}, outstanding).outstanding_bytes();
-  double best = 0;
-  double best_of_half = 0;
-  for (const Flow& flow : flows) {
-    best = std::max(best, flow.bytes_per_second);
-    if (flow.outstanding_bytes() <= most / 2) {
-      best_of_half = std::max(best_of_half, flow.bytes_per_second);
-    }
-  }
-  return best_of_half > 0 ? best / best_of_half - 1 : 0;
-}
-
 // Where a stage asks, and what it writes.
 struct Stage {
   const Streams& streams;
@@ -128,33 +97,11 @@ void settle(const Stage& stage, const Memory& memory, const std::vector<Flow>& f
   const Flow again = stage.streams.flow_of(best.stream);
   model::LeafEvidence& leaf = stage.leaves[memory.name];
   describe(leaf, best, again, flows, by_size, stage.streams.sms());
-  const double gain = gain_of_more_outstanding(flows);
-  const double difference = std::abs(again.bytes_per_second / best.bytes_per_second - 1);
   stage.streams.device().learned(gigabytes_text(best.bytes_per_second) + " GB/s at most, " +
                                  gigabytes_text(again.bytes_per_second) + " when asked again");
-  if (!doubt.empty()) {
-    stage.leaves.leave_open(memory.name, EvidenceStatus::unknown, doubt);
-  } else if (difference > same_peak) {
-    stage.leaves.leave_open(memory.name, EvidenceStatus::ambiguous,
-                            "two rounds of the same stream differ by " + percent_text(difference));
-    leaf.alternatives = {model::to_text(rounded(best.bytes_per_second)),
-                         model::to_text(rounded(again.bytes_per_second))};
-  } else if (gain > 2 * same_peak) {
-    stage.leaves.leave_open(memory.name, EvidenceStatus::ambiguous,
-                            "it still gives " + percent_text(gain) +
-                                " more with twice as many outstanding elements, so this may not be the peak");
-    leaf.alternatives = {model::to_text(rounded(best.bytes_per_second))};
-  } else {
-    model::Bandwidth& found = stage.finding.bandwidth[memory.name];
-    found.best = element_bandwidth(best);
-    for (const std::uint32_t bits : element_sizes_bits) {
-      if (const auto best_of_size =
-              best_where(flows, [bits](const Flow& flow) { return flow.stream.element_bits == bits; })) {
-        found.by_element_bits.push_back(element_bandwidth(*best_of_size));
-      }
-    }
-    stage.leaves.resolve(memory.name);
-  }
+  const PeakVerdict verdict = conclude_peak({.flows = flows, .again = again, .doubt = doubt});
+  stage.leaves.settle(memory.name, verdict.leaf);
+  stage.finding.bandwidth[memory.name] = verdict.bandwidth;
   leaf.details.one_sm_gb_per_second = gigabytes_of_one_sm(stage.streams, memory, best.stream);
   if (doubt.empty()) {
     stage.best.emplace_back(&memory, best);
@@ -199,11 +146,11 @@ std::string_view words_of(StreamWork work) {
   return "stores";
 }
 
-// Whether datasets that L2 serves alone, by the device's counters, give as much as that, to ten per cent.
+// Whether datasets that L2 serves alone, by the device's counters, give as much as that.
 bool l2_alone_gives(const Stage& stage, const std::vector<Flow>& by_size, double bytes_per_second) {
   const std::vector<Flow> served = served_by_l2(stage.streams, by_size);
   stage.streams.device().inquire("the fastest of these streams once more", "a peak comes again");
-  return !served.empty() && best_of(served).bytes_per_second >= (1 - 2 * same_peak) * bytes_per_second;
+  return !served.empty() && gives_the_peak_alone(best_of(served).bytes_per_second, bytes_per_second);
 }
 
 // Through L2 alone: the last cache while the dataset fits, then memory. Blocks keep to parts of their own: what
@@ -227,8 +174,8 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   const std::vector<Flow> of_cache =
       stage.streams.by_shape_in_parts(cache, largest_of_the_best(by_size).stream.dataset_bytes);
   const double most = best_of(of_cache).bytes_per_second;
-  const bool is_cache = most > (1 + 3 * same_peak) * last.bytes_per_second || l2_alone_gives(stage, by_size, most);
-  settle(stage, cache, of_cache, by_size, is_cache ? "" : "no size of the dataset gives more than memory does");
+  const bool is_seen_apart = is_above_memory(most, last.bytes_per_second) || l2_alone_gives(stage, by_size, most);
+  settle(stage, cache, of_cache, by_size, doubt_of_last_cache(is_seen_apart));
   if (cache.work == StreamWork::load) {
     stage.leaves[cache.name].details.gb_per_second_by_dataset_of_all_blocks =
         by_dataset(stage.streams.sweep(cache, std::min(largest_bytes, largest_texture_bytes)));
@@ -237,9 +184,7 @@ void find_of_memory(const Stage& stage, const Memory& cache, const Memory& memor
   }
   begin(stage, memory);
   stage.streams.device().inquire("the same from the largest dataset", "it does not fit any cache");
-  const bool is_level = std::abs(before_last.bytes_per_second / last.bytes_per_second - 1) < 2 * same_peak;
-  settle(stage, memory, stage.streams.by_shape_in_parts(memory, largest_bytes), {},
-         is_level ? "" : "the two largest datasets differ: larger ones may do so, too");
+  settle(stage, memory, stage.streams.by_shape_in_parts(memory, largest_bytes), {}, doubt_of_memory(before_last, last));
 }
 
 // A first cache, which is one if it gives more than what is behind it.
@@ -252,10 +197,7 @@ void find_of_cache(const Stage& stage, const Memory& cache, std::uint64_t larges
   const std::vector<Flow> all = stage.streams.by_shape(best_of(by_size).stream);
   const auto& behind = stage.finding.bandwidth.at(memories::l2_load.name).best;
   const double behind_bytes_per_second = behind ? behind->bytes_per_second : by_size.back().bytes_per_second;
-  settle(stage, cache, all, by_size,
-         best_of(all).bytes_per_second > (1 + same_peak) * behind_bytes_per_second
-             ? ""
-             : "it is no faster than L2, so it is not known to be read at all");
+  settle(stage, cache, all, by_size, doubt_of_first_cache(best_of(all).bytes_per_second, behind_bytes_per_second));
 }
 
 void find_on_chip(const Stage& stage, const Memory& name, const std::vector<Memory>& ways, const std::string& how) {

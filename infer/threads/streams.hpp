@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +48,13 @@ struct Flow {
 [[nodiscard]] bool is_slower(const Flow& a, const Flow& b);
 // Of those that give as much, to one per cent, the one with the smallest elements.
 [[nodiscard]] const Flow& best_of(const std::vector<Flow>& flows);
+// Of those that are so; none: none is.
+template <class Condition>
+[[nodiscard]] std::optional<Flow> best_where(const std::vector<Flow>& flows, Condition condition) {
+  std::vector<Flow> chosen;
+  std::ranges::copy_if(flows, std::back_inserter(chosen), condition);
+  return chosen.empty() ? std::nullopt : std::optional(best_of(chosen));
+}
 // Where most may be outstanding, of those that are as fast as the best.
 [[nodiscard]] const Flow& largest_of_the_best(const std::vector<Flow>& by_size);
 

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/threads/infer_shared_memory.hpp"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "infer/asking/statistics.hpp"
 #include "infer/asking/stream.hpp"
 #include "infer/threads/bank_hypotheses.hpp"
+#include "infer/threads/conclude_shared_memory.hpp"
 #include "infer/threads/questioner.hpp"
 #include "model/number_text.hpp"
 #include "model/random.hpp"
@@ -39,26 +38,11 @@ constexpr std::array shared_memory_leaves{"banks", "bank_width_bytes", "row_byte
 constexpr std::uint32_t most_stride_words = 128;
 constexpr std::uint32_t most_runs = 4096;
 
-// What is called different differs by so many standard errors.
-constexpr double clearly_other_degree = 5;
-// Loads that do the same may differ by so much, and by that share, whatever the noise.
-constexpr double same_cycles = 0.1;
-constexpr double same_rate_share = 0.002;
-
-// Without the sign of a zero.
-double rounded_cycles(double cycles) { return std::round(cycles * 1000) / 1000 + 0.0; }
-
 // Of a single value, from at least 16 of them; the one at either end is left out, and made up for.
 double deviation_of(std::vector<double> values) {
   constexpr double for_those_left_out = 1.3;
   std::sort(values.begin(), values.end());
   return for_those_left_out * spread_of(std::span(values.begin() + 1, values.end() - 1)).deviation;
-}
-
-std::vector<double> cycles_of_all(const std::vector<DegreeLatency>& points) {
-  std::vector<double> cycles(points.size());
-  std::ranges::transform(points, cycles.begin(), &DegreeLatency::cycles);
-  return cycles;
 }
 
 // Half of the lanes at either place.
@@ -82,65 +66,6 @@ SharedLoads loads_of(std::vector<std::uint32_t> offsets, model::Random& random) 
   return loads;
 }
 
-struct StraightLine {
-  double cycles_at_two = 0;
-  double per_way = 0;
-  std::optional<std::pair<double, double>> per_way_interval;  // 95 %
-};
-
-// Least squares over degrees from 2 on; at least two different ones.
-StraightLine line_through(const std::vector<DegreeLatency>& points) {
-  const auto count = static_cast<Eigen::Index>(points.size());
-  Eigen::Matrix<double, Eigen::Dynamic, 2> factors(count, 2);
-  Eigen::VectorXd cycles(count);
-  for (Eigen::Index i = 0; i < count; ++i) {
-    const DegreeLatency& point = points[static_cast<std::size_t>(i)];
-    factors(i, 0) = 1;
-    factors(i, 1) = static_cast<double>(point.degree) - 2;
-    cycles(i) = point.cycles;
-  }
-  const Eigen::Matrix2d covariances = (factors.transpose() * factors).inverse();
-  const Eigen::Vector2d solution = covariances * (factors.transpose() * cycles);
-  StraightLine line{.cycles_at_two = solution(0), .per_way = solution(1), .per_way_interval = {}};
-  if (count > 2) {
-    const double variance = (cycles - factors * solution).squaredNorm() / static_cast<double>(count - 2);
-    const double error = std::sqrt(variance * covariances(1, 1));
-    const double deviations = student_quantile(0.975, points.size() - 2);
-    line.per_way_interval = {line.per_way - deviations * error, line.per_way + deviations * error};
-  }
-  return line;
-}
-
-// As few of `points` as leave all of them, by straight lines in between, within what `tolerance` of their cycles
-// allows.
-template <class Tolerance>
-std::vector<DegreeLatency> knots_of(std::span<const DegreeLatency> points, Tolerance tolerance) {
-  if (points.size() < 3) {
-    return {points.begin(), points.end()};
-  }
-  const DegreeLatency& first = points.front();
-  const DegreeLatency& last = points.back();
-  std::size_t farthest = 0;
-  double most = 1;
-  for (std::size_t i = 1; i + 1 < points.size(); ++i) {
-    const double share =
-        static_cast<double>(points[i].degree - first.degree) / static_cast<double>(last.degree - first.degree);
-    const double on_line = first.cycles + share * (last.cycles - first.cycles);
-    const double times = std::abs(points[i].cycles - on_line) / tolerance(points[i].cycles);
-    if (times > most) {
-      most = times;
-      farthest = i;
-    }
-  }
-  if (farthest == 0) {
-    return {first, last};
-  }
-  std::vector<DegreeLatency> knots = knots_of(points.first(farthest + 1), tolerance);
-  const std::vector<DegreeLatency> behind = knots_of(points.subspan(farthest), tolerance);
-  knots.insert(knots.end(), behind.begin() + 1, behind.end());
-  return knots;
-}
-
 std::vector<model::Timing> time(Asker& device, std::vector<SharedLoads> loads, std::uint32_t runs) {
   std::vector<model::Workload> workloads;
   for (SharedLoads& each : loads) {
@@ -159,35 +84,19 @@ std::vector<double> cycles_of(Asker& device, const std::vector<SharedLoads>& loa
   return cycles;
 }
 
-struct Noise {
-  double run_deviation = 0;     // of one run from the next
-  double launch_deviation = 0;  // of all runs of a workload from those of the same one again
-
-  // Standard error of what cycles_of() says.
-  [[nodiscard]] double error_of(std::uint32_t runs) const {
-    constexpr double middle_mean_variance = 1.2;
-    return std::sqrt(middle_mean_variance * run_deviation * run_deviation / runs + launch_deviation * launch_deviation);
+// The fewest runs that make the error no larger, as far as runs can do that.
+std::uint32_t runs_for(double error, const SharedNoise& noise) {
+  std::uint32_t runs = 4;
+  while (runs < most_runs && noise.error_of(runs) > error) {
+    runs *= 2;
   }
+  return runs;
+}
 
-  // How far loads of the same degree may be from one another, from so many runs.
-  [[nodiscard]] double tolerance_of(double cycles, std::uint32_t runs) const {
-    return clearly_other_degree * error_of(runs) + same_cycles + same_rate_share * cycles;
-  }
-
-  // The fewest runs that make `error_of()` no larger, as far as runs can do that.
-  [[nodiscard]] std::uint32_t runs_for(double error) const {
-    std::uint32_t runs = 4;
-    while (runs < most_runs && error_of(runs) > error) {
-      runs *= 2;
-    }
-    return runs;
-  }
-};
-
-std::string cycles_text_of(double cycles) { return model::to_text(rounded_cycles(cycles)); }
+std::string cycles_text_of(double cycles) { return model::to_text(rounded_to_thousandths(cycles)); }
 
 // With the cycles of a word that all lanes load.
-std::pair<Noise, double> find_noise(Asker& device) {
+std::pair<SharedNoise, double> find_noise(Asker& device) {
   constexpr std::uint32_t runs = 16;
   constexpr std::size_t repeats = 32;
   device.inquire("a word that all lanes load, again and again", "how much the same load differs");
@@ -200,7 +109,7 @@ std::pair<Noise, double> find_noise(Asker& device) {
     const double deviation = deviation_of(timing.cycles);
     variance += deviation * deviation / repeats;
   }
-  Noise noise{.run_deviation = std::sqrt(variance)};
+  SharedNoise noise{.run_deviation = std::sqrt(variance)};
   const double of_means = deviation_of(means);
   noise.launch_deviation = of_means > 2 * noise.error_of(runs) ? of_means : 0;
   const double free_cycles = middle_mean(means);
@@ -220,7 +129,7 @@ struct ConflictCost {
 };
 
 // None: noise would hide it.
-std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& stride, const Noise& noise) {
+std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& stride, const SharedNoise& noise) {
   device.inquire("the first lane of a slow stride with each other one", "two words conflict or not");
   std::vector<BankHypotheses::Answered> pairs;
   for (std::size_t lane = 1; lane < warp_lanes; ++lane) {
@@ -240,7 +149,7 @@ std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& strid
     const double slowest = std::ranges::max(of_pairs);
     cost.way_cycles = slowest - cost.free_cycles;
     const bool shows = cost.way_cycles > noise.tolerance_of(slowest, runs);
-    cost.runs = shows ? noise.runs_for(cost.way_cycles / 2 / (clearly_other_degree + 1)) : most_runs;
+    cost.runs = shows ? runs_for(cost.way_cycles / 2 / (clearly_other_degree + 1), noise) : most_runs;
     if (cost.runs > runs) {
       runs = cost.runs;
       continue;
@@ -259,7 +168,7 @@ std::optional<ConflictCost> find_cost_in(Asker& device, const SharedLoads& strid
 }
 
 // The strides, the slowest first. Throws Undecided where words are not broadcast, or nothing conflicts.
-std::vector<SharedLoads> strides_by_cycles(Asker& device, const Noise& noise, double free_cycles) {
+std::vector<SharedLoads> strides_by_cycles(Asker& device, const SharedNoise& noise, double free_cycles) {
   constexpr std::uint32_t runs = 64;
   device.inquire("every stride up to " + std::to_string(most_stride_words) + " words",
                  "the slowest one has lanes that conflict");
@@ -271,14 +180,12 @@ std::vector<SharedLoads> strides_by_cycles(Asker& device, const Noise& noise, do
   const std::vector<double> cycles = cycles_of(device, strides, runs);
   const auto [fastest, slowest] = std::ranges::minmax(cycles);
   device.learned(cycles_text_of(fastest) + " to " + cycles_text_of(slowest) + " cycles");
-  if (free_cycles > fastest + noise.tolerance_of(fastest, runs)) {
-    throw Undecided("a word that all lanes load takes " + cycles_text_of(free_cycles) +
-                    " cycles, different words only " + cycles_text_of(fastest) +
-                    ", so there is no broadcast, which a description of banks takes for granted");
-  }
-  if (slowest < free_cycles + noise.tolerance_of(slowest, runs)) {
-    throw Undecided("no stride takes longer than a word that all lanes load, beyond the noise of " +
-                    cycles_text_of(noise.error_of(runs)) + " cycles: no conflicts were seen");
+  if (const auto doubt = doubt_of_conflicts({.one_word_cycles = free_cycles,
+                                             .fastest_cycles = fastest,
+                                             .slowest_cycles = slowest,
+                                             .noise = noise,
+                                             .runs = runs})) {
+    throw Undecided(*doubt);
   }
   std::vector<std::size_t> order(strides.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -289,7 +196,7 @@ std::vector<SharedLoads> strides_by_cycles(Asker& device, const Noise& noise, do
 }
 
 // What it costs that two lanes conflict: looked for among the lanes of the strides that take longest.
-ConflictCost find_cost(Asker& device, const Noise& noise, double free_cycles) {
+ConflictCost find_cost(Asker& device, const SharedNoise& noise, double free_cycles) {
   constexpr std::size_t strides_to_look_at = 4;
   const std::vector<SharedLoads> strides = strides_by_cycles(device, noise, free_cycles);
   for (std::size_t i = 0; i < strides_to_look_at; ++i) {
@@ -355,24 +262,6 @@ void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost)
   }
 }
 
-void state(const char* leaf, const std::vector<Banks>& left, std::uint32_t Banks::*number,
-           std::optional<std::uint32_t>& value, Leaves& leaves) {
-  std::set<std::uint32_t> values;
-  for (const Banks& each : left) {
-    values.insert(each.*number);
-  }
-  if (values.size() == 1) {
-    value = *values.begin();
-    leaves.resolve(leaf);
-    return;
-  }
-  leaves.leave_open(leaf, EvidenceStatus::ambiguous,
-                    "no words were found of which the alternatives say different things");
-  for (const std::uint32_t each : values) {
-    leaves[leaf].alternatives.push_back(std::to_string(each));
-  }
-}
-
 Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
   Asker& device = asker.device;
   const std::size_t questions_before = device.questions_asked();
@@ -395,9 +284,14 @@ Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, Sha
   leaves["row_bytes"].details.broadcast = true;
   leaves["row_bytes"].details.multicast = true;
   const std::size_t questions = device.questions_asked();
-  state("banks", hypotheses.left(), &Banks::banks, finding.shared_memory.banks, leaves);
-  state("bank_width_bytes", hypotheses.left(), &Banks::width_bytes, finding.shared_memory.bank_width_bytes, leaves);
-  state("row_bytes", hypotheses.left(), &Banks::row_bytes, finding.shared_memory.row_bytes, leaves);
+  const BanksVerdict verdict = conclude_banks(hypotheses.left());
+  const auto settle_number = [&](const char* leaf, const NumberVerdict& number, std::optional<std::uint32_t>& value) {
+    value = number.value;
+    leaves.settle(leaf, number.leaf);
+  };
+  settle_number("banks", verdict.banks, finding.shared_memory.banks);
+  settle_number("bank_width_bytes", verdict.bank_width_bytes, finding.shared_memory.bank_width_bytes);
+  settle_number("row_bytes", verdict.row_bytes, finding.shared_memory.row_bytes);
   for (const char* leaf : {"banks", "bank_width_bytes", "row_bytes"}) {
     leaves[leaf].experiments = questions - questions_before;
   }
@@ -454,53 +348,13 @@ std::vector<DegreeLatency> time_degrees(Questioner asker, const Banks& banks, st
   return points;
 }
 
-std::vector<DegreeLatency> means_by_degree(const std::vector<DegreeLatency>& points) {
-  std::vector<DegreeLatency> means;
-  for (auto begin = points.begin(); begin != points.end();) {
-    const auto end =
-        std::find_if(begin, points.end(), [&](const DegreeLatency& point) { return point.degree != begin->degree; });
-    means.push_back({.degree = begin->degree, .cycles = rounded_cycles(spread_of(cycles_of_all({begin, end})).mean)});
-    begin = end;
-  }
-  return means;
-}
-
-// Straight from degree 2 on, or else by degree.
-model::SharedMemoryLatency law_of(const std::vector<DegreeLatency>& points, const Noise& noise, std::uint32_t runs,
-                                  Leaves& leaves) {
-  const std::vector<DegreeLatency> means = means_by_degree(points);
-  model::SharedMemoryLatency law{
-      .broadcast = means.at(0).cycles, .two_way = means.at(1).cycles, .per_way = {}, .by_degree = {}};
-  if (means.size() <= 2) {
-    return law;
-  }
-  const auto tolerance = [&](double cycles) { return noise.tolerance_of(cycles, runs) / 2; };
-  const StraightLine line = line_through({std::ranges::find(points, 2U, &DegreeLatency::degree), points.end()});
-  if (line.per_way_interval) {
-    auto& details = leaves["latency_cycles"].details;
-    details.per_way = rounded_cycles(line.per_way);
-    details.per_way_interval_95_percent = {rounded_cycles(line.per_way_interval->first),
-                                           rounded_cycles(line.per_way_interval->second)};
-  }
-  const bool is_straight = std::all_of(means.begin() + 1, means.end(), [&](const DegreeLatency& mean) {
-    return std::abs(mean.cycles - line.cycles_at_two - line.per_way * (mean.degree - 2.0)) <= tolerance(mean.cycles);
-  });
-  if (is_straight) {
-    law.two_way = rounded_cycles(line.cycles_at_two);
-    law.per_way = rounded_cycles(line.per_way);
-  } else {
-    law.by_degree = knots_of(std::span<const DegreeLatency>(means), tolerance);
-  }
-  return law;
-}
-
 // Whether the law goes on beyond two rows.
 bool goes_on(const model::SharedMemoryLatency& law) { return law.per_way || law.by_degree.size() > 1; }
 
 // What was found of shared memory, and how well it is timed.
 struct Timed {
   Banks banks;
-  Noise noise;
+  SharedNoise noise;
   std::uint32_t runs = 1;
   model::SharedMemoryLatency law;
 
@@ -550,39 +404,41 @@ void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedM
     loads.push_back(random_loads(timed.banks, words, i % 4 != 0, asker.random));
   }
   const std::vector<double> cycles = cycles_of(asker.device, loads, timed.runs);
-  std::size_t wrong = 0;
-  std::pair<double, double> residuals{0, 0};
+  std::vector<CheckedLoad> checked;
   for (std::size_t i = 0; i < loads.size(); ++i) {
-    const double predicted = model::cycles_of(timed.law, degree_of(loads[i], timed.banks));
-    const double residual = cycles[i] - predicted;
-    wrong += std::abs(residual) > timed.tolerance_of(predicted) ? 1U : 0U;
-    residuals = {std::min(residuals.first, residual), std::max(residuals.second, residual)};
+    checked.push_back(
+        {.predicted_cycles = model::cycles_of(timed.law, degree_of(loads[i], timed.banks)), .cycles = cycles[i]});
   }
-  const std::string share = std::to_string(wrong) + " of " + std::to_string(loads.size());
-  asker.device.learned(share + " take another time");
+  const LatencyVerdict verdict = conclude_latency(checked, timed.noise, timed.runs);
+  asker.device.learned(std::to_string(verdict.wrong) + " of " + std::to_string(loads.size()) + " take another time");
   auto& details = leaves["latency_cycles"].details;
-  details.residuals = {rounded_cycles(residuals.first), rounded_cycles(residuals.second)};
+  details.residuals = {rounded_to_thousandths(verdict.residuals.first),
+                       rounded_to_thousandths(verdict.residuals.second)};
   details.degree_by_stride = timed.degrees_of(std::span(cycles).first(most_stride_words + 1));
-  if (wrong == 0) {
+  leaves.settle("latency_cycles", verdict.leaf);
+  if (verdict.leaf.status == EvidenceStatus::resolved) {
     finding.shared_memory.latency_cycles = timed.law;
-    leaves.resolve("latency_cycles");
-    return;
   }
-  leaves.leave_open("latency_cycles", EvidenceStatus::ambiguous,
-                    share + " loads take another time than others with as many rows in the busiest bank");
 }
 
-Timed find_latency(Questioner asker, const Banks& banks, const Noise& noise, const ConflictCost& cost, Leaves& leaves,
-                   SharedMemoryFinding& finding) {
+Timed find_latency(Questioner asker, const Banks& banks, const SharedNoise& noise, const ConflictCost& cost,
+                   Leaves& leaves, SharedMemoryFinding& finding) {
   leaves.begin("latency_cycles", "the questions about it did not end");
   asker.device.report("latencies", 0.6);
   asker.device.inquire("loads of every degree of conflict", "each further row of a bank takes longer");
   const double error = std::min(cost.way_cycles / 20, 0.003 * cost.free_cycles);
   Timed timed{.banks = banks,
               .noise = noise,
-              .runs = std::max(cost.runs, std::min(noise.runs_for(error), most_runs / 4)),
+              .runs = std::max(cost.runs, std::min(runs_for(error, noise), most_runs / 4)),
               .law = {}};
-  timed.law = law_of(time_degrees(asker, banks, timed.runs), noise, timed.runs, leaves);
+  const LatencyLaw law = law_of(time_degrees(asker, banks, timed.runs), noise, timed.runs);
+  timed.law = law.latency;
+  if (law.slope) {
+    auto& details = leaves["latency_cycles"].details;
+    details.per_way = rounded_to_thousandths(law.slope->per_way);
+    details.per_way_interval_95_percent = {rounded_to_thousandths(law.slope->interval_95_percent.first),
+                                           rounded_to_thousandths(law.slope->interval_95_percent.second)};
+  }
   asker.device.learned(timed.law.by_degree.empty() ? "each further row takes as long"
                                                    : "the rows take different times");
   check_latency(asker, timed, leaves, finding);
@@ -623,9 +479,9 @@ void state_wide_elements(Questioner asker, const Timed& timed, std::uint32_t ele
   const std::string share = std::to_string(as_described) + " of " + std::to_string(loads.size());
   asker.device.learned(share + " take as long as described, and " + cycles_text_of(usually_more) +
                        " cycles more for the size");
-  details = {.contiguous_cycles = rounded_cycles(cycles.front()),
+  details = {.contiguous_cycles = rounded_to_thousandths(cycles.front()),
              .contiguous_rows = contiguous,
-             .more_cycles = rounded_cycles(usually_more),
+             .more_cycles = rounded_to_thousandths(usually_more),
              .as_described = {as_described, loads.size()}};
 }
 

@@ -62,6 +62,15 @@ std::vector<double> long_run_shares(const Replacement& replacement, std::uint32_
   return shares;
 }
 
+bool draws_every_victim(const Replacement& replacement) {
+  bool draws = false;
+  with_policy(replacement.policy, [&]<class Policy>() {
+    draws = requires { Policy::of_shares({}, {}); }
+    &&!requires { Policy::way_in_turn(replacement); };
+  });
+  return draws;
+}
+
 std::optional<std::uint32_t> way_in_turn(const Replacement& replacement) {
   std::optional<std::uint32_t> way;
   with_policy(replacement.policy, [&]<class Policy>() {

@@ -33,6 +33,9 @@ namespace gpuinfer::model {
 // Of a policy with chance in a set of so many ways: by way, its share of the victims in the long run.
 [[nodiscard]] std::vector<double> long_run_shares(const Replacement& replacement, std::uint32_t ways);
 
+// Whether each victim is drawn by these shares alone, whatever went before.
+[[nodiscard]] bool draws_every_victim(const Replacement& replacement);
+
 // The way that is the victim in turn with others that are drawn. None: all are drawn.
 [[nodiscard]] std::optional<std::uint32_t> way_in_turn(const Replacement& replacement);
 

@@ -8,13 +8,13 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "infer/asking/gf2.hpp"
 #include "infer/cache/index_fit.hpp"
 #include "model/errors.hpp"
 #include "model/policy_classes.hpp"
+#include "model/policy_traits.hpp"
 #include "model/random.hpp"
 
 namespace gpuinfer::infer {
@@ -88,33 +88,23 @@ std::optional<std::vector<Interval>> victim_probabilities(const CacheDescription
     }
     return intervals;
   }
-  if (replacement.policy == "random" && cache.ways &&
-      std::ranges::adjacent_find(*cache.ways, std::not_equal_to<>()) == cache.ways->end()) {
-    const double each = 1.0 / cache.ways->front();
-    return std::vector(cache.ways->front(), Interval{.least = each, .most = each});
-  }
-  const auto weights = replacement.parameters.find("victim_weights");
-  const auto* list =
-      weights == replacement.parameters.end() ? nullptr : std::get_if<std::vector<double>>(&weights->second);
-  if (list == nullptr) {
+  if (!draws_every_victim(replacement)) {
     return std::nullopt;
   }
-  const double sum = std::accumulate(list->begin(), list->end(), 0.0);
-  for (const double weight : *list) {
-    intervals.push_back({.least = weight / sum, .most = weight / sum});
+  const bool are_equal =
+      cache.ways && std::ranges::adjacent_find(*cache.ways, std::not_equal_to<>()) == cache.ways->end();
+  for (const double share : long_run_shares(replacement, are_equal ? cache.ways->front() : 0)) {
+    intervals.push_back({.least = share, .most = share});
   }
-  return intervals;
+  return intervals.empty() ? std::nullopt : std::optional(intervals);
 }
 
 Judgement judge_chances(const CacheDescription& first, const LeafEvidence* first_evidence,
                         const CacheDescription& second, const LeafEvidence* second_evidence) {
   const auto a = victim_probabilities(first, first_evidence);
   const auto b = victim_probabilities(second, second_evidence);
-  const auto is_of_weights = [](const CacheDescription& cache) {
-    return cache.replacement->policy == "random" || cache.replacement->policy == "weighted_random";
-  };
-  const bool are_alike =
-      first.replacement->policy == second.replacement->policy || (is_of_weights(first) && is_of_weights(second));
+  const bool are_alike = first.replacement->policy == second.replacement->policy ||
+                         (draws_every_victim(*first.replacement) && draws_every_victim(*second.replacement));
   if (!are_alike || !a || !b || a->size() != b->size()) {
     return different();
   }

@@ -196,6 +196,10 @@ TEST(Replacement, ThoseWithChanceSayHowOftenEachWayGoes) {
   EXPECT_EQ(long_run_shares(weighted, 4), (std::vector<double>{0.2, 0.6, 0, 0.2}));
   EXPECT_EQ(way_in_turn(fermi), 1U);
   EXPECT_FALSE(way_in_turn(weighted));
+  EXPECT_TRUE(draws_every_victim(policy("random")));
+  EXPECT_TRUE(draws_every_victim(weighted));
+  EXPECT_FALSE(draws_every_victim(fermi));
+  EXPECT_FALSE(draws_every_victim(policy("lru")));
 }
 
 TEST(Replacement, SharesMakePoliciesThePlainestFirst) {

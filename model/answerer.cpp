@@ -38,7 +38,8 @@ std::optional<std::string> refusal_of_numbers(const DeviceFacts& facts, const Qu
 }  // namespace
 
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores, hints, set_aside_bytes] = question.circumstances;
+  const auto& [warm_target, shared_memory_kb, unit, contended_pairs, stores, hints, set_aside_bytes] =
+      question.circumstances;
   const auto warms = [&](const std::string& target) {
     return std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
   };
@@ -46,12 +47,13 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     return facts.source + " cannot warm up " + question.target + " through " + *warm_target +
            "; ask for two of its `warm_targets`";
   }
-  if (carveout_kb && std::ranges::find(facts.shared_memories_kb, *carveout_kb) == facts.shared_memories_kb.end()) {
-    return facts.source + " does not offer a carve-out of " + std::to_string(*carveout_kb) +
+  if (shared_memory_kb &&
+      std::ranges::find(facts.shared_memories_kb, *shared_memory_kb) == facts.shared_memories_kb.end()) {
+    return facts.source + " does not offer a carve-out of " + std::to_string(*shared_memory_kb) +
            " KB; ask for one of its `carveouts_kb`";
   }
-  if (sm && !(facts.chooses_unit && facts.sm_count && number_of(*sm) < *facts.sm_count)) {
-    return facts.source + " cannot be told to load on SM " + std::to_string(number_of(*sm)) +
+  if (unit && !(facts.chooses_unit && facts.sm_count && number_of(*unit) < *facts.sm_count)) {
+    return facts.source + " cannot be told to load on SM " + std::to_string(number_of(*unit)) +
            "; leave the choice to it";
   }
   if (contended_pairs) {
@@ -59,7 +61,7 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
       return facts.source + " cannot have many units contend for places of " + question.target +
              "; ask for one of its `contended_targets`";
     }
-    if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || carveout_kb || sm ||
+    if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || shared_memory_kb || unit ||
         !stores.empty() || !hints.empty() || set_aside_bytes) {
       return "contended pairs are recorded two by two, without a warm-up and on all units; ask for them so";
     }

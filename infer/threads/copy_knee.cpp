@@ -3,13 +3,9 @@
 #include "infer/threads/copy_knee.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <iterator>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "infer/threads/conclude_copy_knee.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -19,57 +15,6 @@ namespace {
 using model::EvidenceStatus;
 using model::rounded;
 using model::Stream;
-
-// What it helps that a dataset is in L2, by its size: (bytes, seconds), ascending.
-using Savings = std::vector<std::pair<double, double>>;
-
-// The squares that a ramp which ends at `full_bytes` leaves over.
-double squares_left_by_ramp(const Savings& savings, double full_bytes) {
-  const auto count = static_cast<double>(savings.size());
-  double mean_x = 0;
-  double mean_y = 0;
-  for (const auto& [bytes, seconds] : savings) {
-    mean_x += std::min(bytes, full_bytes) / count;
-    mean_y += seconds / count;
-  }
-  double xx = 0;
-  double xy = 0;
-  double yy = 0;
-  for (const auto& [bytes, seconds] : savings) {
-    const double x = std::min(bytes, full_bytes) - mean_x;
-    const double y = seconds - mean_y;
-    xx += x * x;
-    xy += x * y;
-    yy += y * y;
-  }
-  return xx > 0 && xy > 0 ? std::max(0.0, yy - xy * xy / xx) : yy;
-}
-
-// Between which sizes what L2 saves stops growing: all at which a ramp may end by an F test, with a step on either
-// side. None where no ramp with a level end explains it.
-std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
-  constexpr double parameters = 3;
-  constexpr double unlikely_ratio = 10;    // of F, with one degree of freedom: 1 in 200
-  constexpr double least_explained = 0.9;  // of the squares
-  std::vector<double> left;
-  for (const auto& [bytes, seconds] : savings) {
-    left.push_back(squares_left_by_ramp(savings, bytes));
-  }
-  const double all = squares_left_by_ramp(savings, savings.front().first);
-  const double clock_step_squares = 1e-16 * static_cast<double>(savings.size());  // of 10 ns
-  const double least = std::ranges::min(left);
-  const double most =
-      (least + clock_step_squares) * (1 + unlikely_ratio / (static_cast<double>(savings.size()) - parameters));
-  if (least > (1 - least_explained) * all || left.back() <= most) {
-    return std::nullopt;
-  }
-  const auto may_end = [most](double squares) { return squares <= most; };
-  const auto first = static_cast<std::size_t>(std::ranges::find_if(left, may_end) - left.begin());
-  const auto last =
-      left.size() - 1 - static_cast<std::size_t>(std::find_if(left.rbegin(), left.rend(), may_end) - left.rbegin());
-  return model::BytePair{static_cast<std::uint64_t>(savings[first == 0 ? 0 : first - 1].first),
-                         static_cast<std::uint64_t>(savings[std::min(last + 1, savings.size() - 1)].first)};
-}
 
 class L2Saving {
  public:
@@ -82,9 +27,10 @@ class L2Saving {
     device.inquire("copies of one element by each thread, in L2 or driven out of it before",
                    "what L2 saves grows with the dataset until L2 is full");
     try {
-      device.learned(settle(doublings(largest_bytes)));
+      device.learned(settle(seen(largest_bytes)));
     } catch (const QuestionRefused& refused) {
-      device.learned(leave_open(refused.reason()));
+      leaves_->leave_open(copy_knee, EvidenceStatus::unknown, refused.reason());
+      device.learned(refused.reason());
     }
   }
 
@@ -130,46 +76,31 @@ class L2Saving {
     return savings;
   }
 
-  // Asks in finer steps where doublings show that it stops growing, and once more. Returns what was learned.
-  [[nodiscard]] std::string settle(const Savings& doublings) const {
-    constexpr double nearly = 0.9;
-    if (doublings.size() < 3) {
-      return leave_open("the device has too little memory for copies");
+  // In finer steps where doublings show that it stops growing, and once more.
+  [[nodiscard]] CopyKneeSeen seen(std::uint64_t largest_bytes) const {
+    CopyKneeSeen seen{.doublings = doublings(largest_bytes)};
+    if (doubt_of_doublings(seen.doublings)) {
+      return seen;
     }
-    const double most = std::ranges::max(doublings, {}, &Savings::value_type::second).second;
-    if (most <= 0) {
-      return leave_open("L2 saves copies nothing" + costs(doublings));
+    const std::uint64_t before = bytes_before_level(seen.doublings);
+    const auto largest_doubling = static_cast<std::uint64_t>(seen.doublings.back().first);
+    seen.knee = end_of_ramp(steps(before, largest_doubling));
+    if (seen.knee) {
+      seen.again = end_of_ramp(steps(before, largest_doubling));
     }
-    const auto level =
-        std::ranges::find_if(doublings, [most](const auto& each) { return each.second >= nearly * most; });
-    if (level == doublings.begin()) {
-      return leave_open("what L2 saves copies does not grow" + costs(doublings));
-    }
-    if (std::next(level) == doublings.end()) {
-      return leave_open("what L2 saves copies still grows at the largest dataset" + costs(doublings));
-    }
-    const auto before = static_cast<std::uint64_t>(std::prev(level)->first);
-    const auto largest_bytes = static_cast<std::uint64_t>(doublings.back().first);
-    const auto first = end_of_ramp(steps(before, largest_bytes));
-    if (!first) {
-      return leave_open("what L2 saves copies does not grow and then stay, perhaps for what has to be written back" +
-                        costs(doublings));
-    }
-    const auto again = end_of_ramp(steps(before, largest_bytes));
-    if (!again || (*again)[0] > (*first)[1] || (*first)[0] > (*again)[1]) {
-      const std::string text = leave_open(again ? "two rounds of the same copies stop gaining at other sizes"
-                                                : "a second round of the same copies does not grow and then stay",
-                                          EvidenceStatus::ambiguous);
-      (*leaves_)[copy_knee].alternatives.push_back(interval_text(*first));
-      if (again) {
-        (*leaves_)[copy_knee].alternatives.push_back(interval_text(*again));
-      }
-      return text;
-    }
-    return resolve({std::min((*first)[0], (*again)[0]), std::max((*first)[1], (*again)[1])}) + costs(doublings);
+    return seen;
   }
 
-  [[nodiscard]] std::string resolve(const model::BytePair& knee) const {
+  // Returns what was learned.
+  [[nodiscard]] std::string settle(const CopyKneeSeen& seen) const {
+    const CopyKneeVerdict verdict = conclude_copy_knee(seen);
+    const std::string learned =
+        verdict.knee ? state_knee(*verdict.knee) + costs_in_l2(seen.doublings) : verdict.leaf.reason;
+    leaves_->settle(copy_knee, verdict.leaf);
+    return learned;
+  }
+
+  [[nodiscard]] std::string state_knee(const model::BytePair& knee) const {
     const model::RealInterval bytes{static_cast<double>(knee[0]), static_cast<double>(knee[1])};
     finding_->bandwidth.copy_knee_bytes = bytes;
     std::string text =
@@ -183,30 +114,7 @@ class L2Saving {
       text += (is_half ? ", and half of L2, which holds " : ", which contradicts an L2 that holds ") +
               model::to_text(*l2_bytes) + (is_half ? ", is there" : "");
     }
-    leaves_->resolve(copy_knee);
     return text;
-  }
-
-  [[nodiscard]] std::string leave_open(const std::string& reason,
-                                       EvidenceStatus status = EvidenceStatus::unknown) const {
-    leaves_->leave_open(copy_knee, status, reason);
-    return reason;
-  }
-
-  // What is worse with the dataset in L2; empty: nothing.
-  [[nodiscard]] static std::string costs(const Savings& savings) {
-    const auto first = std::ranges::find_if(savings, [](const auto& each) { return microseconds(each.second) < 0; });
-    if (first == savings.end()) {
-      return "";
-    }
-    const double most = -std::ranges::min(savings, {}, &Savings::value_type::second).second;
-    return "; it costs up to " + model::to_text(microseconds(most)) + " microseconds, at " +
-           model::to_text(static_cast<std::uint64_t>(first->first)) + " bytes first";
-  }
-
-  [[nodiscard]] static double microseconds(double seconds) { return std::round(seconds * 1e8) / 1e2; }
-  [[nodiscard]] static std::string interval_text(const model::BytePair& bytes) {
-    return "[" + model::to_text(bytes[0]) + ", " + model::to_text(bytes[1]) + "]";
   }
 
   const Streams* streams_;

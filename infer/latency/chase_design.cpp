@@ -435,6 +435,15 @@ Chase ChaseDesigner::next(StartState start, std::size_t times) {
   return chase;
 }
 
+std::vector<std::optional<AccessPattern>> ChaseDesigner::patterns_of(const AccessSequence& offsets, StartState start) {
+  put_into(start);
+  std::vector<std::optional<AccessPattern>> patterns;
+  for (const std::optional<AccessClass>& access : play(offsets, 1)) {
+    patterns.push_back(access ? pattern_of(*access) : std::nullopt);
+  }
+  return patterns;
+}
+
 bool ChaseDesigner::needs_controls() const { return path_.caches.size() > 1 && !path_.tlbs.empty(); }
 
 bool ChaseDesigner::is_control(const AccessClass& access) const {

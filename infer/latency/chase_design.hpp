@@ -67,6 +67,16 @@ class ChaseDesigner {
   [[nodiscard]] static bool walks_to_memory(model::AccessPattern pattern);
   [[nodiscard]] std::string said_of(model::AccessPattern pattern) const;  // data in L2, translation in L1TLB
 
+  // Offsets of the pages that sequences are made of, ascending.
+  [[nodiscard]] const std::vector<std::uint64_t>& pages() const { return pages_; }
+  [[nodiscard]] std::uint64_t page_bytes() const { return page_bytes_; }
+  // One of the page, that was not loaded yet as far as there is one.
+  [[nodiscard]] std::uint64_t new_line(std::uint64_t page);
+  // The patterns that these loads meet, to be asked from this start and before the next sequence; none: of no pattern,
+  // or not sure.
+  [[nodiscard]] std::vector<std::optional<model::AccessPattern>> patterns_of(const model::AccessSequence& offsets,
+                                                                             model::StartState start);
+
   // A sequence that was never designed before, to be asked from this start, and before the next one is designed. Each
   // pattern that can be met is met `times` times, or as often as fits a sequence of tolerable length.
   [[nodiscard]] Chase next(model::StartState start, std::size_t times);
@@ -104,7 +114,6 @@ class ChaseDesigner {
 
   [[nodiscard]] Part laps(const Laps& laps);
   [[nodiscard]] std::vector<std::uint64_t> choose_pages(Pages kind, std::size_t count);
-  [[nodiscard]] std::uint64_t new_line(std::uint64_t page);
   [[nodiscard]] const Laps& laps_for(std::size_t pattern);
   void put_into(model::StartState start);
   // On every `step`-th simulator.

@@ -19,6 +19,7 @@
 #include "infer/asking/stream.hpp"
 #include "infer/asking/thresholds.hpp"
 #include "infer/latency/chase_design.hpp"
+#include "infer/latency/page_windows.hpp"
 #include "model/errors.hpp"
 #include "model/number_text.hpp"
 
@@ -33,9 +34,8 @@ constexpr std::array latency_leaves{"P1", "P2", "P3", "P4", "P5", "P6"};
 constexpr std::size_t patterns_count = latency_leaves.size();
 constexpr std::size_t rounds = 2;
 
-// What differs by so many standard errors, and by more than rounding to whole cycles explains, is not the same.
+// What differs by so many standard errors, and by more than rounding explains, is not the same.
 constexpr double clearly_other_pattern = 6;
-constexpr double rounding_cycles = 0.75;
 
 constexpr std::size_t fewest_accesses = 32;
 // Of a group, so many may be something else: misread, disturbed, or one that chance took another way.
@@ -181,7 +181,7 @@ class LatencyInference {
  public:
   LatencyInference(model::Answerer& device, const std::string& target, const model::DeviceDescription& known,
                    std::string path, const Settings& settings)
-      : device_(device, target, settings), leaves_(device_, finding_, latency_leaves), known_(&known),
+      : device_(device, target, settings), leaves_(device_, finding_, latency_leaves), known_(known),
         path_(std::move(path)) {}
 
   LatencyFinding run() {
@@ -189,6 +189,7 @@ class LatencyInference {
       design();
       if (chases_) {
         device_.choose_start();
+        find_windows();
         for (std::size_t round = 0; round < rounds; ++round) {
           ask(round);
         }
@@ -204,15 +205,27 @@ class LatencyInference {
  private:
   void design() {
     model::BufferFacts buffer = device_.buffer();
-    const auto path = known_->paths.find(path_);
-    if (path != known_->paths.end() && !path->second.tlbs.empty()) {
+    const auto path = known_.paths.find(path_);
+    if (path != known_.paths.end() && !path->second.tlbs.empty()) {
       buffer.nearer_bytes = device_.facts().buffer_of(path->second.tlbs.back()).nearer_bytes;
     }
     try {
-      chases_.emplace(*known_, path_, buffer, stream(device_.settings(), "chases"),
-                      [this] { device_.check_limits(0); });
+      chases_.emplace(known_, path_, buffer, stream(device_.settings(), "chases"), [this] { device_.check_limits(0); });
     } catch (const InputError& error) {
       leaves_.give_up_rest(std::string("nothing to design sequences from: ") + error.what());
+    }
+  }
+
+  void find_windows() {
+    const auto path = known_.paths.find(path_);
+    if (!path->second.page_window_is_unknown || path->second.tlbs.empty()) {
+      return;
+    }
+    device_.report("windows of page tables", 0.05);
+    windows_ = find_page_windows(device_, *chases_, stream(device_.settings(), "page windows"));
+    if (windows_.window_bytes) {
+      path->second.page_window_bytes = windows_.window_bytes;
+      design();
     }
   }
 
@@ -274,7 +287,7 @@ class LatencyInference {
 
   void settle() {
     for (std::size_t i = 0; i < patterns_count; ++i) {
-      if (!chases_->why_absent(static_cast<AccessPattern>(i))) {
+      if (!why_absent(static_cast<AccessPattern>(i))) {
         settle(static_cast<AccessPattern>(i));
       }
     }
@@ -295,16 +308,23 @@ class LatencyInference {
         latency_leaves, [this](const char* leaf) { return leaves_[leaf].status == EvidenceStatus::ambiguous; });
     for (std::size_t i = 0; i < patterns_count; ++i) {
       const std::string leaf = latency_leaves.at(i);
-      if (const auto absent = chases_->why_absent(static_cast<AccessPattern>(i))) {
+      if (const auto absent = why_absent(static_cast<AccessPattern>(i))) {
         if (is_contradicted) {
           leaves_.leave_open(leaf, EvidenceStatus::unknown, *absent + ", as far as that is right");
         } else {
-          leaves_.resolve(leaf, groups_[0][0].size() + groups_[1][0].size());
+          leaves_.resolve(leaf, windows_.is_decided ? windows_.walks : groups_[0][0].size() + groups_[1][0].size());
           leaves_[leaf].reason = *absent;
           leaves_[leaf].experiments = device_.questions_asked();
         }
       }
     }
+  }
+
+  [[nodiscard]] std::optional<std::string> why_absent(AccessPattern pattern) const {
+    if (pattern == AccessPattern::P6 && windows_.is_decided && !windows_.window_bytes) {
+      return windows_.reason;
+    }
+    return chases_->why_absent(pattern);
   }
 
   void settle(AccessPattern pattern) {
@@ -316,9 +336,11 @@ class LatencyInference {
     group.insert(group.end(), groups_[1].at(number).begin(), groups_[1].at(number).end());
     if (std::min(in_first, group.size() - in_first) < fewest_accesses) {
       leaves_.leave_open(leaf, EvidenceStatus::unknown,
-                         "no sequence was found that surely meets it often enough, going by what is known of the "
-                         "caches and TLBs of paths." +
-                             path_);
+                         pattern == AccessPattern::P6 && !windows_.reason.empty()
+                             ? windows_.reason
+                             : "no sequence was found that surely meets it often enough, going by what is known of "
+                               "the caches and TLBs of paths." +
+                                   path_);
       return;
     }
     const std::vector<double> cycles = cycles_of(group);
@@ -469,7 +491,8 @@ class LatencyInference {
   Asker device_;
   LatencyFinding finding_;
   Leaves leaves_;
-  const model::DeviceDescription* known_;
+  model::DeviceDescription known_;
+  PageWindows windows_;  // looked for where the device does not say
   std::string path_;
   std::optional<ChaseDesigner> chases_;
   std::array<std::array<PatternAccesses, patterns_count>, rounds> groups_;

@@ -120,6 +120,30 @@ TEST(InferLatency, KeplerHasThePublishedPatterns) {
   expect_found(infer_the_path(*device, without_latencies(kepler)), {230, 236, 289, 371, 734, 1000});
 }
 
+// As of a GPU, which does not say whether page tables are switched.
+DeviceDescription without_windows(DeviceDescription device) {
+  device.paths["global"].page_window_bytes.reset();
+  device.paths["global"].page_window_is_unknown = true;
+  return device;
+}
+
+TEST(InferLatency, WindowsThatNobodySpeaksOfAreFound) {
+  for (const std::uint64_t window_bytes : {64U << 20U, 512U << 20U}) {
+    DeviceDescription kepler = published("gtx780");
+    kepler.paths["global"].page_window_bytes = window_bytes;
+    const auto device = open(kepler);
+    expect_found(infer_the_path(*device, without_windows(without_latencies(kepler))), {230, 236, 289, 371, 734, 1000});
+  }
+}
+
+TEST(InferLatency, WindowsThatAreNotThereAreDenied) {
+  const DeviceDescription fermi = published("gtx560ti");
+  const auto device = open(fermi);
+  const LatencyFinding finding = infer_the_path(*device, without_windows(without_latencies(fermi)));
+  expect_found(finding, {116, 404, 488, 655, 1259, {}});
+  EXPECT_NE(finding.evidence.leaves.at("P6").reason.find("nothing is switched"), std::string::npos) << text_of(finding);
+}
+
 TEST(InferLatency, FermiWithItsL1OnHasThePublishedPatterns) {
   const DeviceDescription fermi = published("gtx560ti");
   const auto device = open(fermi);
@@ -572,6 +596,39 @@ TEST(InferLatency, ForeignPathWhereTablesThatWereWalkedAreNear) {
   };
   device.on_start = [&walked] { walked.clear(); };
   expect_found(infer_the_path(device, ForeignPath::described()), {200, 220, 290, 500, 900, {}});
+}
+
+// One table is active at a time, of 16 MB; what lies elsewhere is walked through another one, 70 cycles later.
+TEST(InferLatency, ForeignPathWhereTablesAreSwitched) {
+  constexpr std::uint64_t window_bytes = 16U << 20U;
+  for (const bool starts_clean : {true, false}) {
+    ForeignPath device;
+    device.starts_clean = starts_clean;
+    std::uint64_t active = 0;
+    device.cycles_of = [&active](std::uint64_t offset, bool data, bool first_tlb, bool second_tlb) {
+      const bool walks = !first_tlb && !second_tlb;
+      const bool switches = walks && std::exchange(active, offset / window_bytes) != offset / window_bytes;
+      return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : 90) + (switches ? 70 : 0);
+    };
+    const LatencyFinding finding = infer_the_path(device, without_windows(ForeignPath::described()));
+    expect_nothing_wrong(finding, {200, 220, 290, 500, 590, 660});
+    EXPECT_EQ(finding.memory_latency_cycles[5], 660) << text_of(finding);
+  }
+}
+
+// The first walk of a neighbourhood takes longer, in whatever order: nothing is switched.
+TEST(InferLatency, ForeignPathWhereTheFirstWalkOfANeighbourhoodTakesLonger) {
+  ForeignPath device;
+  std::set<std::uint64_t> walked;
+  device.cycles_of = [&walked](std::uint64_t offset, bool data, bool first_tlb, bool second_tlb) {
+    const bool walks = !first_tlb && !second_tlb;
+    const bool is_first = walks && walked.insert(offset / (16 * ForeignPath::page_bytes)).second;
+    return (data ? 200.0 : 500.0) + (first_tlb ? 0 : second_tlb ? 20 : is_first ? 190 : 90);
+  };
+  device.on_start = [&walked] { walked.clear(); };
+  const LatencyFinding finding = infer_the_path(device, without_windows(ForeignPath::described()));
+  EXPECT_FALSE(finding.memory_latency_cycles[5]) << text_of(finding);
+  EXPECT_EQ(status(finding, 5), EvidenceStatus::resolved) << text_of(finding);
 }
 
 // Pages of few sets of the second TLB are not walked as long as they are few, which is nothing that sets and ways say.

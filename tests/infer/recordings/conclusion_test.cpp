@@ -15,8 +15,8 @@ namespace gpuinfer::infer {
 namespace {
 
 using model::EvidenceStatus;
-constexpr std::uint32_t sets = 4;
-constexpr std::uint32_t ways = 4;
+constexpr std::uint32_t told_sets = 4;
+constexpr std::uint32_t told_ways = 4;
 
 model::Replacement policy(const char* name) { return {.policy = name, .parameters = {}, .equivalent = {}}; }
 
@@ -24,16 +24,17 @@ model::Replacement policy(const char* name) { return {.policy = name, .parameter
 CacheFinding concluded(const std::function<void(Explanation&, ReadTraces&)>& change) {
   constexpr std::uint64_t lines = 32;
   const std::vector<Played> nothing_played;
-  TraceFit fit{.line_bytes = line_bytes, .split = {}, .ways = std::vector(sets, ways), .policy = policy("lru")};
+  TraceFit fit{
+      .line_bytes = line_bytes, .split = {}, .ways = std::vector(told_sets, told_ways), .policy = policy("lru")};
   for (std::uint32_t i = 0; i < lines; ++i) {
     fit.split.lines.push_back(i * line_bytes);
-    fit.split.set_of.push_back(i % sets);
+    fit.split.set_of.push_back(i % told_sets);
   }
   Explanation explanation{.fits = {fit},
                           .simulation = SetSimulation(nothing_played, line_bytes, line_bytes),
                           .tolerated = 5,
                           .rivals = {.policies = {{policy("lru"), fit.ways}},
-                                     .ways_of_set = std::vector(sets, std::vector<std::uint32_t>{ways}),
+                                     .ways_of_set = std::vector(told_sets, std::vector<std::uint32_t>{told_ways}),
                                      .line_is_decided = std::vector(lines, true)}};
   ReadTraces all;
   all.fill = {.bytes = line_bytes, .is_known = true};
@@ -59,15 +60,15 @@ TEST(Conclusion, WithoutRivalsAllIsResolved) {
   const CacheFinding finding = concluded([](Explanation&, ReadTraces&) {});
   EXPECT_EQ(open_leaves(finding), std::set<std::string>{});
   EXPECT_EQ(finding.cache.line_bytes, line_bytes);
-  EXPECT_EQ(finding.cache.ways, std::vector(sets, ways));
-  EXPECT_EQ(finding.cache.capacity_bytes, line_bytes * sets * ways);
+  EXPECT_EQ(finding.cache.ways, std::vector(told_sets, told_ways));
+  EXPECT_EQ(finding.cache.capacity_bytes, line_bytes * told_sets * told_ways);
   EXPECT_EQ(finding.cache.replacement, policy("lru"));
   for (std::uint64_t line = 0; line < 32; ++line) {
     const auto set_of = [&](std::uint64_t of) {
       return model::set_of(*finding.cache.index, model::Address{of * line_bytes});
     };
-    EXPECT_EQ(set_of(line), set_of(line % sets)) << line;
-    EXPECT_EQ(set_of(line) == set_of(0), line % sets == 0) << line;
+    EXPECT_EQ(set_of(line), set_of(line % told_sets)) << line;
+    EXPECT_EQ(set_of(line) == set_of(0), line % told_sets == 0) << line;
   }
 }
 
@@ -79,7 +80,7 @@ TEST(Conclusion, ARivalOpensWhatHangsOnIt) {
             on_the_line);
   EXPECT_EQ(open_leaves(concluded([](Explanation&, ReadTraces& all) { all.fill.is_known = false; })), on_the_line);
   EXPECT_EQ(open_leaves(concluded([](Explanation& of, ReadTraces&) {
-              of.rivals.ways_of_set[2] = {ways, ways + 1};
+              of.rivals.ways_of_set[2] = {told_ways, told_ways + 1};
             })),
             (std::set<std::string>{"capacity_bytes", "ways"}));
   EXPECT_EQ(open_leaves(concluded([](Explanation& of, ReadTraces&) {
@@ -98,12 +99,12 @@ TEST(Conclusion, ALineThatIsMuchWorseIsNoRival) {
 TEST(Conclusion, PoliciesAreRivalsOnlyWhereTheyBehaveOtherwise) {
   const auto with_fifo = [](std::uint32_t of_each_set) {
     return concluded([of_each_set](Explanation& of, ReadTraces&) {
-      of.fits.front().ways.assign(sets, of_each_set);
-      of.rivals.ways_of_set.assign(sets, {of_each_set});
+      of.fits.front().ways.assign(told_sets, of_each_set);
+      of.rivals.ways_of_set.assign(told_sets, {of_each_set});
       of.rivals.policies.emplace_back(policy("fifo"), of.fits.front().ways);
     });
   };
-  const CacheFinding several = with_fifo(ways);
+  const CacheFinding several = with_fifo(told_ways);
   EXPECT_EQ(open_leaves(several), std::set<std::string>{"replacement"});
   EXPECT_EQ(several.evidence.leaves.at("replacement").alternatives.size(), 2U);
   const CacheFinding alike = with_fifo(1);

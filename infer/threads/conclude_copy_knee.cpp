@@ -6,8 +6,12 @@
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <numeric>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "infer/asking/statistics.hpp"
 #include "model/number_text.hpp"
 
 namespace gpuinfer::infer {
@@ -16,27 +20,78 @@ namespace {
 
 using model::EvidenceStatus;
 
-// The squares that a ramp which ends at `full_bytes` leaves over.
-double squares_left_by_ramp(const Savings& savings, double full_bytes) {
+// The values that come nearest without ever growing (pool adjacent violators).
+std::vector<double> nearest_fall(std::span<const std::pair<double, double>> savings) {
+  struct Level {
+    double sum = 0;
+    std::size_t count = 0;
+
+    [[nodiscard]] double mean() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Level> levels;
+  for (const auto& [bytes, seconds] : savings) {
+    levels.push_back({.sum = seconds, .count = 1});
+    while (levels.size() > 1 && levels.back().mean() >= levels[levels.size() - 2].mean()) {
+      const Level last = levels.back();
+      levels.pop_back();
+      levels.back().sum += last.sum;
+      levels.back().count += last.count;
+    }
+  }
+  std::vector<double> values;
+  for (const Level& level : levels) {
+    values.insert(values.end(), level.count, level.mean());
+  }
+  return values;
+}
+
+// The straight line that comes nearest; empty where it does not grow.
+std::vector<double> nearest_ramp(std::span<const std::pair<double, double>> savings) {
   const auto count = static_cast<double>(savings.size());
   double mean_x = 0;
   double mean_y = 0;
   for (const auto& [bytes, seconds] : savings) {
-    mean_x += std::min(bytes, full_bytes) / count;
+    mean_x += bytes / count;
     mean_y += seconds / count;
   }
   double xx = 0;
   double xy = 0;
-  double yy = 0;
   for (const auto& [bytes, seconds] : savings) {
-    const double x = std::min(bytes, full_bytes) - mean_x;
-    const double y = seconds - mean_y;
-    xx += x * x;
-    xy += x * y;
-    yy += y * y;
+    xx += (bytes - mean_x) * (bytes - mean_x);
+    xy += (bytes - mean_x) * (seconds - mean_y);
   }
-  return xx > 0 && xy > 0 ? std::max(0.0, yy - xy * xy / xx) : yy;
+  std::vector<double> values;
+  if (xx > 0 && xy > 0) {
+    for (const auto& [bytes, seconds] : savings) {
+      values.push_back(mean_y + xy / xx * (bytes - mean_x));
+    }
+  }
+  return values;
 }
+
+// What is left over of each value, squared.
+std::vector<double> squares_left(const Savings& savings, const std::vector<double>& fit) {
+  std::vector<double> squares;
+  for (std::size_t i = 0; i < savings.size(); ++i) {
+    squares.push_back((savings[i].second - fit[i]) * (savings[i].second - fit[i]));
+  }
+  return squares;
+}
+
+double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+double mean_of(const Savings& savings) {
+  double mean = 0;
+  for (const auto& [bytes, seconds] : savings) {
+    mean += seconds / static_cast<double>(savings.size());
+  }
+  return mean;
+}
+
+struct RampEnd {
+  std::size_t last = 0;         // number of the size
+  std::vector<double> squares;  // that a ramp up to there, and what never grows behind it, leave over
+};
 
 double most_saved(const Savings& savings) { return std::ranges::max(savings, {}, &Savings::value_type::second).second; }
 
@@ -78,28 +133,44 @@ std::uint64_t bytes_before_level(const Savings& doublings) {
   return static_cast<std::uint64_t>(std::prev(begin_of_level(doublings))->first);
 }
 
-std::optional<model::BytePair> end_of_ramp(const Savings& steps) {
-  constexpr double parameters = 3;
-  constexpr double unlikely_ratio = 10;    // of F, with one degree of freedom: 1 in 200
-  constexpr double least_explained = 0.9;  // of the squares
-  std::vector<double> left;
-  for (const auto& [bytes, seconds] : steps) {
-    left.push_back(squares_left_by_ramp(steps, bytes));
+std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
+  constexpr std::size_t fewest_in_ramp = 3;
+  constexpr double unlikely_ratio = 10;  // of F, with one degree of freedom: 1 in 200
+  constexpr double most_left = 0.1;      // of the squares of all, and of what would be left over if nothing ever grew
+  constexpr double median_of_square = 0.455;
+  constexpr double clock_step_squares = 1e-16;  // of 10 ns
+  std::vector<RampEnd> ends;
+  for (std::size_t in_ramp = fewest_in_ramp; in_ramp <= savings.size(); ++in_ramp) {
+    std::vector<double> fit = nearest_ramp(std::span(savings).first(in_ramp));
+    if (!fit.empty()) {
+      const std::vector<double> fall = nearest_fall(std::span(savings).subspan(in_ramp));
+      fit.insert(fit.end(), fall.begin(), fall.end());
+      ends.push_back({.last = in_ramp - 1, .squares = squares_left(savings, fit)});
+    }
   }
-  const double all = squares_left_by_ramp(steps, steps.front().first);
-  const double clock_step_squares = 1e-16 * static_cast<double>(steps.size());  // of 10 ns
-  const double least = std::ranges::min(left);
-  const double most =
-      (least + clock_step_squares) * (1 + unlikely_ratio / (static_cast<double>(steps.size()) - parameters));
-  if (least > (1 - least_explained) * all || left.back() <= most) {
+  const auto squares_of = [](const RampEnd& end) { return sum_of(end.squares); };
+  const auto best = std::ranges::min_element(ends, {}, squares_of);
+  if (best == ends.end()) {
     return std::nullopt;
   }
-  const auto may_end = [most](double squares) { return squares <= most; };
-  const auto first = static_cast<std::size_t>(std::ranges::find_if(left, may_end) - left.begin());
-  const auto last =
-      left.size() - 1 - static_cast<std::size_t>(std::find_if(left.rbegin(), left.rend(), may_end) - left.rbegin());
-  return model::BytePair{static_cast<std::uint64_t>(steps[first == 0 ? 0 : first - 1].first),
-                         static_cast<std::uint64_t>(steps[std::min(last + 1, steps.size() - 1)].first)};
+  const double least = squares_of(*best);
+  const double behind =
+      std::accumulate(best->squares.begin() + static_cast<std::ptrdiff_t>(best->last) + 1, best->squares.end(), 0.0);
+  const double in_fall = sum_of(squares_left(savings, nearest_fall(savings)));
+  const double in_all = sum_of(squares_left(savings, std::vector(savings.size(), mean_of(savings))));
+  if (least > most_left * in_all || least - behind > most_left * (in_fall - behind)) {
+    return std::nullopt;
+  }
+  // One size that was disturbed does not widen the rest.
+  const double variance = median(best->squares) / median_of_square + clock_step_squares;
+  std::erase_if(ends, [&](const RampEnd& end) { return squares_of(end) > least + unlikely_ratio * variance; });
+  const std::size_t first = ends.front().last;
+  const std::size_t last = ends.back().last;
+  if (last + 1 == savings.size()) {
+    return std::nullopt;
+  }
+  return model::BytePair{static_cast<std::uint64_t>(savings[first - 1].first),
+                         static_cast<std::uint64_t>(savings[last + 1].first)};
 }
 
 CopyKneeVerdict conclude_copy_knee(const CopyKneeSeen& seen) {
@@ -107,13 +178,13 @@ CopyKneeVerdict conclude_copy_knee(const CopyKneeSeen& seen) {
     return unknown(*std::move(doubt));
   }
   if (!seen.knee) {
-    return unknown("what L2 saves copies does not grow and then stay, perhaps for what has to be written back" +
+    return unknown("what L2 saves copies does not grow to an end" +
                    costs_in_l2(seen.doublings));
   }
   const auto& [least, most] = *seen.knee;
   if (!seen.again) {
     return {.leaf = {.status = EvidenceStatus::ambiguous,
-                     .reason = "a second round of the same copies does not grow and then stay",
+                     .reason = "a second round of the same copies does not grow to an end",
                      .alternatives = {interval_text(*seen.knee)}}};
   }
   const auto& [least_again, most_again] = *seen.again;

@@ -24,8 +24,9 @@ using Savings = std::vector<std::pair<double, double>>;
 [[nodiscard]] std::uint64_t bytes_before_level(const Savings& doublings);
 
 // Between which sizes what L2 saves stops growing: all at which a ramp may end by an F test, with a step on either
-// side. None where no ramp with a level end explains it.
-[[nodiscard]] std::optional<model::BytePair> end_of_ramp(const Savings& steps);
+// side. Behind it, it stays, or falls where what the run before stored has to be written back. None where no ramp
+// explains what grows.
+[[nodiscard]] std::optional<model::BytePair> end_of_ramp(const Savings& savings);
 
 struct CopyKneeSeen {
   Savings doublings;

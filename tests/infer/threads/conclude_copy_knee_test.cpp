@@ -38,7 +38,7 @@ std::vector<KneeRow> knee_rows() {
       {"nothing saved", {.doublings = {{1000, 0}, {2000, -1e-6}, {4000, 0}}}, unknown, {}, {}, "at 2000 bytes first"},
       {"no growth", {.doublings = {{1000, 1e-6}, {2000, 1e-6}, {4000, 1e-6}}}, unknown, {}, {}, "does not grow"},
       {"no level", {.doublings = {{1000, 1e-6}, {2000, 2e-6}, {4000, 4e-6}}}, unknown, {}, {}, "still grows"},
-      {"no ramp", {.doublings = level_from_4000}, unknown, {}, {}, "does not grow and then stay"},
+      {"no ramp", {.doublings = level_from_4000}, unknown, {}, {}, "does not grow to an end"},
       {"no second one",
        {.doublings = level_from_4000, .knee = knee},
        ambiguous,

@@ -169,6 +169,7 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> fresh_pairs_together;
   std::optional<std::uint64_t> fresh_pairs_wrong;
   std::optional<std::uint64_t> blocks_asked;
+  std::optional<std::uint64_t> blocks_unlike;
   std::optional<std::uint64_t> fresh_lines;
   std::optional<std::uint64_t> fresh_lines_in_one_set;
   std::optional<std::uint64_t> fresh_evictions;

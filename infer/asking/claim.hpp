@@ -20,6 +20,7 @@ struct Claim {
   std::optional<Value> value = {};
   std::vector<Value> alternatives = {};  // where several values are left
   std::string reason = {};               // why there is no value, or only a part of one
+  bool has_none = false;                 // it was shown, by the trials, that there is no such value
   std::size_t questions = 0;             // that were asked about it
   bool stands_alone = false;             // shown by trials of its own, whatever is wrong with claims of other leaves
   std::size_t trials = 0;                // that could have refuted the value, and did not

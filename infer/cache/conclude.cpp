@@ -119,6 +119,12 @@ class Judge {
     LeafEvidence& evidence = judgement.evidence;
     evidence.details = claim.details;
     evidence.experiments = claim.questions;
+    if (claim.has_none && !doubts_.contains(disturbed) && confidence_after(claim.trials) >= least_confidence) {
+      evidence.status = EvidenceStatus::resolved;
+      evidence.reason = claim.reason;
+      evidence.confidence = confidence_after(claim.trials);
+      return judgement;
+    }
     if (!claim.value) {
       evidence.status = claim.alternatives.empty() ? EvidenceStatus::unknown : EvidenceStatus::ambiguous;
       evidence.reason =

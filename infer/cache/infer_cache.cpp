@@ -121,6 +121,12 @@ std::optional<Bytes> alias_distance_of(Asker& asker) {
   return distance;
 }
 
+// Lines at the same places in them lie in other slices, so what is contiguous is kept here or there by where its pages
+// lie.
+std::size_t blocks_of_other_slices(const CacheClaims& claims) {
+  return claims.slice_index && claims.slice_index->value ? claims.slice_index->details.blocks_unlike.value_or(0) : 0;
+}
+
 // Who asks once hits are told from misses, and what is known of lines that drive each other out.
 struct Reader {
   Reader(Asker before, LevelClassifier classifier)
@@ -168,6 +174,8 @@ class CacheInference {
       // It would take most of the loads, and tell of the pages of one array.
       claims_.onset_bytes.reason =
           "how many contiguous bytes fit depends on the slices in which the pages of an array lie";
+      claims_.onset_bytes.trials = blocks_of_other_slices(claims_);
+      claims_.onset_bytes.has_none = claims_.onset_bytes.trials > 0;
     } else {
       attempt([&] { claim_sizes(known->asker, known->conflicts, claims_, doubts_); });
     }

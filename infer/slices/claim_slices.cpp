@@ -127,6 +127,7 @@ std::optional<SortedSlice> claim_slices(Interrogator& device, CacheClaims& claim
     details.fresh_pairs_together = found.fresh.together;
     details.fresh_pairs_wrong = found.fresh.wrong;
     details.blocks_asked = found.blocks;
+    details.blocks_unlike = found.blocks_unlike;
   }
   device.learned(claims.slices->value ? std::to_string(*claims.slices->value) + " slices" +
                                             (found.structure ? "" : ": " + claims.slice_index->reason)

@@ -132,6 +132,8 @@ void find_by_structure(PairAsker& asker, BlockLines& lines, const LabelledBlock&
         "in another block of 2 MB lines lie otherwise than parities that flip and numbers that shift "
         "allow");
   }
+  found.blocks_unlike = static_cast<std::size_t>(std::ranges::count_if(
+      neighbours, [&](const SlicedBlock& each) { return each.constants != neighbours.front().constants; }));
   if (found.fresh.wrong > most_wrong) {
     throw NoSliceStructure("of " + std::to_string(found.fresh.asked) + " fresh pairs " +
                            std::to_string(found.fresh.wrong) + " are otherwise than the index says");

@@ -23,6 +23,7 @@ struct FoundSlices {
   std::string why_no_structure = {};
   std::uint64_t block_bytes = 0;  // inside which the structure holds, but for what each block adds
   std::size_t blocks = 0;         // that were asked
+  std::size_t blocks_unlike = 0;  // of these, that add something else than the first one
   FreshPairs fresh = {};
   // From everywhere, asked where there is no structure; each lies in one of the slices.
   std::size_t lines_elsewhere = 0;

@@ -363,6 +363,10 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "how many are otherwise than was said, by most of several readings"),
       leaf("blocks_asked", &Details::blocks_asked, count,
            "from how many blocks of `block_bytes` they are, of each of which it was found what it adds"),
+      leaf("blocks_unlike", &Details::blocks_unlike, count,
+           "how many of these add something else than the first one, so that what is contiguous is kept here or there "
+           "by "
+           "where its pages lie"),
       leaf("fresh_lines", &Details::fresh_lines, count,
            "of `slice_ways`: lines of the slice that took no part in finding its sets"),
       leaf("fresh_lines_in_one_set", &Details::fresh_lines_in_one_set, count,

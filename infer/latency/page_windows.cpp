@@ -95,35 +95,56 @@ class WindowSearch {
 
   [[nodiscard]] std::uint64_t address_of(std::uint64_t offset) const { return number_of(address_ + offset); }
 
-  // The pages of a stretch that were not loaded yet in this sequence.
-  [[nodiscard]] std::vector<std::size_t> pages_of(std::uint64_t first, std::uint64_t bytes) const {
+  // Numbers of the pages of a stretch: from the first one to behind the last one.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> stretch(std::uint64_t first, std::uint64_t bytes) const {
     const std::vector<std::uint64_t>& pages = designer_->pages();
-    std::vector<std::size_t> found;
-    auto page = std::ranges::lower_bound(pages, first, {}, [this](std::uint64_t offset) { return address_of(offset); });
-    for (; page != pages.end() && address_of(*page) < first + bytes; ++page) {
-      if (const auto number = static_cast<std::size_t>(page - pages.begin()); !is_used_[number]) {
-        found.push_back(number);
+    const auto from = [&](std::uint64_t address) {
+      const auto page =
+          std::ranges::lower_bound(pages, address, {}, [this](std::uint64_t offset) { return address_of(offset); });
+      return static_cast<std::size_t>(page - pages.begin());
+    };
+    return {from(first), from(first + bytes)};
+  }
+
+  // The pages around this one that were not loaded yet in this sequence.
+  [[nodiscard]] std::vector<std::size_t> run_around(std::size_t page, std::uint64_t run_bytes) const {
+    const std::uint64_t address = address_of(designer_->pages()[page]);
+    const auto [first, end] = stretch(address / run_bytes * run_bytes, run_bytes);
+    std::vector<std::size_t> run;
+    for (std::size_t number = first; number < end; ++number) {
+      if (!is_used_[number]) {
+        run.push_back(number);
       }
     }
-    return found;
+    return run;
   }
 
   // Two runs in windows of so many address bits that lie side by side; empty where chance found none.
   [[nodiscard]] std::array<std::vector<std::size_t>, 2> draw_runs(unsigned bits) {
+    constexpr int tries = 8;
     const std::vector<std::uint64_t>& pages = designer_->pages();
     const std::uint64_t window_bytes = std::uint64_t{1} << bits;
     const std::uint64_t run_bytes = std::min(window_bytes, std::bit_ceil(run_pages * step_bytes()));
-    const std::uint64_t somewhere = address_of(pages[random_.below(pages.size())]);
-    const std::uint64_t other_window = ((somewhere >> bits) ^ 1U) << bits;
-    const std::uint64_t other = other_window + random_.below(window_bytes / run_bytes) * run_bytes;
-    std::array<std::vector<std::size_t>, 2> runs{pages_of(somewhere / run_bytes * run_bytes, run_bytes),
-                                                 pages_of(other, run_bytes)};
-    const std::size_t size = std::min({run_pages, runs[0].size(), runs[1].size()});
-    for (std::vector<std::size_t>& run : runs) {
-      random_.shuffle(run);
-      run.resize(size < 2 ? 0 : size);
+    for (int i = 0; i < tries; ++i) {
+      const std::size_t page = random_.below(pages.size());
+      const std::uint64_t other_window = ((address_of(pages[page]) >> bits) ^ 1U) << bits;
+      const auto [first, end] = stretch(other_window, window_bytes);
+      if (first == end) {
+        continue;
+      }
+      std::array<std::vector<std::size_t>, 2> runs{run_around(page, run_bytes),
+                                                   run_around(first + random_.below(end - first), run_bytes)};
+      const std::size_t size = std::min({run_pages, runs[0].size(), runs[1].size()});
+      if (size < 2) {
+        continue;
+      }
+      for (std::vector<std::size_t>& run : runs) {
+        random_.shuffle(run);
+        run.resize(size);
+      }
+      return runs;
     }
-    return runs;
+    return {};
   }
 
   [[nodiscard]] std::uint64_t step_bytes() const {
@@ -224,6 +245,8 @@ std::string windows_text(std::span<const WindowEffect> effects) {
   return model::to_text(effects.front().window_bytes) + " to " + model::to_text(effects.back().window_bytes) + " bytes";
 }
 
+std::string tenths_text(double cycles) { return model::to_text(std::round(10 * cycles) / 10); }
+
 }  // namespace
 
 PageWindows conclude_windows(std::span<const WindowEffect> effects, double walk_cycles) {
@@ -248,8 +271,13 @@ PageWindows conclude_windows(std::span<const WindowEffect> effects, double walk_
                    " take less than " + model::to_text(std::ceil(least_cycles)) +
                    " cycles more than walks in one after the other, so nothing is switched";
   } else {
-    found.reason = "whether walks that go to and fro between two windows of " + windows_text(effects) +
-                   " take longer is not clear";
+    found.reason =
+        "whether walks take longer that go to and fro between two windows is not clear; by bytes, cycles and "
+        "standard error:";
+    for (const WindowEffect& effect : effects) {
+      found.reason += " " + model::to_text(effect.window_bytes) + ": " + tenths_text(effect.more_cycles) + " (" +
+                      tenths_text(effect.error_cycles) + ")";
+    }
   }
   return found;
 }

@@ -628,7 +628,7 @@ TEST(InferLatency, ForeignPathWhereTheFirstWalkOfANeighbourhoodTakesLonger) {
   device.on_start = [&walked] { walked.clear(); };
   const LatencyFinding finding = infer_the_path(device, without_windows(ForeignPath::described()));
   EXPECT_FALSE(finding.memory_latency_cycles[5]) << text_of(finding);
-  EXPECT_EQ(status(finding, 5), EvidenceStatus::resolved) << text_of(finding);
+  EXPECT_NE(finding.evidence.leaves.at("P6").reason.find("nothing is switched"), std::string::npos) << text_of(finding);
 }
 
 // Pages of few sets of the second TLB are not walked as long as they are few, which is nothing that sets and ways say.

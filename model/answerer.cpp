@@ -16,6 +16,11 @@ bool fills(const Raster& raster, std::uint64_t bytes) {
 
 namespace {
 
+template <class Number>
+bool ascend(const std::vector<Number>& numbers) {
+  return std::ranges::adjacent_find(numbers, std::ranges::greater_equal()) == numbers.end();
+}
+
 // Of accesses of one kind, which have numbers of their own.
 std::optional<std::string> refusal_of_numbers(const DeviceFacts& facts, const Question& question,
                                               const std::vector<std::uint32_t>& numbers, std::string_view kind) {
@@ -27,8 +32,7 @@ std::optional<std::string> refusal_of_numbers(const DeviceFacts& facts, const Qu
   if (question.circumstances.warm_target) {
     return "a warm-up through another path is loads; leave out one of `warm_target` and " + std::string(kind);
   }
-  const bool ascend = std::ranges::adjacent_find(numbers, std::ranges::greater_equal()) == numbers.end();
-  if (!ascend || numbers.empty() || numbers.back() >= question.warm.size() + question.record.size()) {
+  if (!ascend(numbers) || numbers.empty() || numbers.back() >= question.warm.size() + question.record.size()) {
     return "the numbers of the " + std::string(kind) +
            " do not ascend, or one is none of an access; number warm-up and recorded part through from 0";
   }
@@ -38,7 +42,7 @@ std::optional<std::string> refusal_of_numbers(const DeviceFacts& facts, const Qu
 }  // namespace
 
 std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& question) {
-  const auto& [warm_target, shared_memory_kb, unit, contended_pairs, stores, hints, set_aside_bytes] =
+  const auto& [warm_target, shared_memory_kb, unit, warm_units, contended_pairs, stores, hints, set_aside_bytes] =
       question.circumstances;
   const auto warms = [&](const std::string& target) {
     return std::ranges::find(facts.warm_targets, target) != facts.warm_targets.end();
@@ -56,13 +60,22 @@ std::optional<std::string> refusal_of(const DeviceFacts& facts, const Question& 
     return facts.source + " cannot be told to load on SM " + std::to_string(number_of(*unit)) +
            "; leave the choice to it";
   }
+  if (!warm_units.empty()) {
+    if (std::ranges::find(facts.warm_unit_targets, question.target) == facts.warm_unit_targets.end()) {
+      return facts.source + " cannot have other SMs warm up " + question.target +
+             "; ask for one of its `warm_sms_targets`";
+    }
+    if (!unit || warm_target || !ascend(warm_units) || number_of(warm_units.back()) >= *facts.sm_count) {
+      return "other SMs warm up for one that is named by `sm`, through its own path, and their numbers ascend; ask so";
+    }
+  }
   if (contended_pairs) {
     if (std::ranges::find(facts.contended_targets, question.target) == facts.contended_targets.end()) {
       return facts.source + " cannot have many units contend for places of " + question.target +
              "; ask for one of its `contended_targets`";
     }
     if (!question.warm.empty() || question.record.size() % 2 != 0 || warm_target || shared_memory_kb || unit ||
-        !stores.empty() || !hints.empty() || set_aside_bytes) {
+        !warm_units.empty() || !stores.empty() || !hints.empty() || set_aside_bytes) {
       return "contended pairs are recorded two by two, without a warm-up and on all units; ask for them so";
     }
   }

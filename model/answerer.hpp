@@ -63,6 +63,7 @@ struct DeviceFacts {
   std::vector<std::string> warm_targets;
   std::vector<std::uint32_t> shared_memories_kb;
   bool chooses_unit = false;
+  std::vector<std::string> warm_unit_targets = {};  // whose warm-up other units may load
   std::vector<std::string> contended_targets = {};  // that are asked for contended pairs too
   std::vector<std::string> stored_targets = {};     // whose accesses may be stores
   std::vector<std::string> hinted_targets = {};     // whose loads may carry hints

@@ -37,6 +37,8 @@ struct Circumstances {
   // What the unit sets aside as shared memory of the memory that is its L1 too.
   std::optional<std::uint32_t> shared_memory_kb;
   std::optional<ComputeUnit> unit;  // that loads
+  // Which other units load the warm-up instead, each of them all of it; in ascending order.
+  ComputeUnits warm_units = {};
   // The recorded accesses are pairs of places. Many units at once add zero atomically, again and again, to words at
   // both places of a pair; each of the two gets the cycles from begin to end. Nothing is said of what is present.
   bool contended_pairs = false;

@@ -108,6 +108,7 @@ class RecordedFolder final : public model::Answerer {
     add_missing(facts.warm_targets, facts_.warm_targets);
     add_missing(facts.shared_memories_kb, facts_.shared_memories_kb);
     facts_.chooses_unit = facts_.chooses_unit || facts.chooses_unit;
+    add_missing(facts.warm_unit_targets, facts_.warm_unit_targets);
     add_missing(facts.contended_targets, facts_.contended_targets);
     if (!facts_.largest_set_aside_bytes) {
       facts_.largest_set_aside_bytes = facts.largest_set_aside_bytes;

@@ -27,6 +27,8 @@ constexpr const char* chooses_sm_key = "chooses_sm";
 constexpr const char* warm_target_key = "warm_target";
 constexpr const char* carveout_key = "carveout_kb";
 constexpr const char* sm_key = "sm";
+constexpr const char* warm_sms_targets_key = "warm_sms_targets";
+constexpr const char* warm_sms_key = "warm_sms";
 constexpr const char* contended_targets_key = "contended_targets";
 constexpr const char* contended_pairs_key = "contended_pairs";
 constexpr const char* stores_key = "stores";
@@ -176,6 +178,9 @@ json heeded_by(const model::DeviceFacts& facts) {
   if (facts.chooses_unit) {
     heeded[chooses_sm_key] = true;
   }
+  if (!facts.warm_unit_targets.empty()) {
+    heeded[warm_sms_targets_key] = facts.warm_unit_targets;
+  }
   if (!facts.contended_targets.empty()) {
     heeded[contended_targets_key] = facts.contended_targets;
   }
@@ -203,6 +208,9 @@ void read_heeded(const json& object, model::DeviceFacts& facts) {
   if (object.contains(chooses_sm_key)) {
     facts.chooses_unit = member(object, chooses_sm_key, &json::is_boolean, "true or false").get<bool>();
   }
+  if (object.contains(warm_sms_targets_key)) {
+    facts.warm_unit_targets = strings_member(object, warm_sms_targets_key);
+  }
   if (object.contains(contended_targets_key)) {
     facts.contended_targets = strings_member(object, contended_targets_key);
   }
@@ -219,6 +227,9 @@ json to_json(const model::Circumstances& circumstances) {
   }
   if (circumstances.unit) {
     object[sm_key] = number_of(*circumstances.unit);
+  }
+  for (const model::ComputeUnit unit : circumstances.warm_units) {
+    object[warm_sms_key].push_back(number_of(unit));
   }
   if (circumstances.contended_pairs) {
     object[contended_pairs_key] = true;
@@ -245,6 +256,11 @@ model::Circumstances parse_circumstances(const json& object) {
   }
   if (object.contains(sm_key)) {
     circumstances.unit = model::ComputeUnit{narrowed(whole_member(object, sm_key), sm_key)};
+  }
+  if (object.contains(warm_sms_key)) {
+    for (const std::uint64_t unit : sequence_member(object, warm_sms_key)) {
+      circumstances.warm_units.push_back(model::ComputeUnit{narrowed(unit, warm_sms_key)});
+    }
   }
   if (object.contains(contended_pairs_key)) {
     circumstances.contended_pairs = member(object, contended_pairs_key, &json::is_boolean, "true or false").get<bool>();

@@ -16,6 +16,98 @@ namespace {
 // Lines that the first SM of a group brings.
 constexpr std::uint64_t lines_of_group = 16;
 
+// Puts each SM in the group of which it finds what the first one has brought. `group_of(sm, groups)`: the number of
+// that group, which is a new one where it finds nothing; none when it finds half, or what several groups have brought.
+template <class GroupOf>
+SmGroups grouped(std::size_t sm_count, GroupOf group_of) {
+  SmGroups found;
+  for (const model::ComputeUnit sm : model::all_units(sm_count)) {
+    const std::optional<std::size_t> of_sm = group_of(sm, found.groups);
+    if (!of_sm) {
+      return {.groups = {},
+              .reason = "SM " + std::to_string(number_of(sm)) + " finds only some of what others have brought"};
+    }
+    if (*of_sm == found.groups.size()) {
+      found.groups.emplace_back();
+    }
+    found.groups[*of_sm].push_back(sm);
+  }
+  return found;
+}
+
+// What the first SMs of several groups load before, in the same question.
+class SmGroupsInOneQuestion {
+ public:
+  SmGroupsInOneQuestion(Interrogator& device, std::uint64_t line_bytes)
+      : device_(&device), line_bytes_(line_bytes),
+        between_cycles_((device.classifier().hit_median_cycles() + device.classifier().miss_median_cycles()) / 2) {}
+
+  SmGroups find() {
+    return grouped(*device_->facts().sm_count,
+                   [this](model::ComputeUnit sm, const std::vector<model::ComputeUnits>& groups) {
+                     model::ComputeUnits first_sms;
+                     for (const model::ComputeUnits& group : groups) {
+                       first_sms.push_back(group.front());
+                     }
+                     return group_of(sm, first_sms);
+                   });
+  }
+
+ private:
+  // The number of the one whose lines it finds, of all of them in ascending order; as many as there are: of none.
+  std::optional<std::size_t> group_of(model::ComputeUnit sm, const model::ComputeUnits& first_sms) {
+    const auto any = finds(sm, first_sms);
+    if (!any) {
+      return std::nullopt;
+    }
+    if (!*any) {
+      return first_sms.size();
+    }
+    std::size_t begin = 0;
+    std::size_t end = first_sms.size();
+    while (end - begin > 1) {
+      const std::size_t middle = begin + (end - begin) / 2;
+      const auto in_first_half = finds(sm, {first_sms.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            first_sms.begin() + static_cast<std::ptrdiff_t>(middle)});
+      if (!in_first_half) {
+        return std::nullopt;
+      }
+      (*in_first_half ? end : begin) = middle;
+    }
+    const auto is_it = finds(sm, {first_sms[begin]});
+    return is_it && *is_it ? std::optional(begin) : std::nullopt;
+  }
+
+  // Whether the SM finds lines that all of these have loaded, and not others; none: only some of them.
+  std::optional<bool> finds(model::ComputeUnit sm, const model::ComputeUnits& warm_sms) {
+    constexpr int tries = 3;
+    if (warm_sms.empty()) {
+      return false;
+    }
+    const AccessSequence brought = model::cold_pass(0, lines_of_group * line_bytes_, line_bytes_);
+    AccessSequence recorded = model::cold_pass(lines_of_group * line_bytes_, lines_of_group * line_bytes_, line_bytes_);
+    recorded.insert(recorded.end(), brought.begin(), brought.end());
+    model::Question question = device_->question_unflooded(brought, std::move(recorded));
+    question.state = model::StartState::invalidated;
+    question.circumstances.unit = sm;
+    question.circumstances.warm_units = warm_sms;
+    for (int i = 0; i < tries; ++i) {
+      const std::vector<float> cycles = device_->latencies({&question, 1}).front();
+      const auto is_near = [this](float each) { return each < between_cycles_; };
+      const auto others_end = cycles.begin() + static_cast<std::ptrdiff_t>(lines_of_group);
+      const auto near = std::count_if(others_end, cycles.end(), is_near);
+      if (std::none_of(cycles.begin(), others_end, is_near) && (near == 0 || near == lines_of_group)) {
+        return near != 0;
+      }
+    }
+    return std::nullopt;
+  }
+
+  Interrogator* device_;
+  std::uint64_t line_bytes_;
+  double between_cycles_;
+};
+
 class SmGroupSearch {
  public:
   SmGroupSearch(Interrogator& device, std::uint64_t line_bytes)
@@ -26,19 +118,9 @@ class SmGroupSearch {
     if (device_->starts_flooded()) {
       return {.groups = {}, .reason = "it cannot be emptied, so what other SMs brought cannot be told from the rest"};
     }
-    SmGroups found;
-    for (const model::ComputeUnit sm : model::all_units(*device_->facts().sm_count)) {
-      const auto of_sm = group_of(sm, found.groups);
-      if (!of_sm) {
-        return {.groups = {},
-                .reason = "SM " + std::to_string(number_of(sm)) + " finds only some of what others have brought"};
-      }
-      if (*of_sm == found.groups.size()) {
-        found.groups.emplace_back();
-      }
-      found.groups[*of_sm].push_back(sm);
-    }
-    return found;
+    return grouped(
+        *device_->facts().sm_count,
+        [this](model::ComputeUnit sm, const std::vector<model::ComputeUnits>& groups) { return group_of(sm, groups); });
   }
 
  private:
@@ -105,8 +187,6 @@ class SmGroupSearch {
     return found;
   }
 
-  // The number of its group, which is a new one where it finds nothing; none when it finds half, or what several groups
-  // have brought.
   std::optional<std::size_t> group_of(model::ComputeUnit sm, const std::vector<model::ComputeUnits>& groups) {
     constexpr int tries = 3;
     if (groups.size() >= most_groups_) {
@@ -143,7 +223,8 @@ class SmGroupSearch {
 }  // namespace
 
 SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes) {
-  return SmGroupSearch(device, line_bytes).find();
+  const bool is_in_one = device.is_among(device.facts().warm_unit_targets);
+  return is_in_one ? SmGroupsInOneQuestion(device, line_bytes).find() : SmGroupSearch(device, line_bytes).find();
 }
 
 }  // namespace gpuinfer::infer

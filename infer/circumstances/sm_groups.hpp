@@ -16,8 +16,9 @@ struct SmGroups {
 };
 
 // Which SMs have a cache behind a nearer level in common: an SM finds what another one of its group has brought. How
-// far a line is from an SM differs from SM to SM, so the latencies of each are compared with its own. Needs a device
-// that knows its number of SMs, chooses_unit, has a nearer level, and can be emptied.
+// far a line is from an SM differs from SM to SM, so the latencies of each are compared with its own. Where what one
+// question brought is gone in the next, other SMs warm up in the same question, of devices that offer that. Needs a
+// device that knows its number of SMs, chooses_unit, has a nearer level, and can be emptied.
 [[nodiscard]] SmGroups find_sm_groups(Interrogator& device, std::uint64_t line_bytes);
 
 }  // namespace gpuinfer::infer

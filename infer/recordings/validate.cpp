@@ -77,11 +77,11 @@ std::vector<Possible> guessed_outcomes(const model::CacheDescription& cache, con
 // The cache in the circumstances of the question; none: the description does not say what it is like then.
 std::optional<model::CacheDescription> in_circumstances(const model::CacheDescription& cache,
                                                         const model::Circumstances& circumstances) {
-  const auto& [warm_target, carveout_kb, sm, contended_pairs, stores, hints, set_aside_bytes] = circumstances;
+  const auto& [warm_target, carveout_kb, sm, warm_sms, contended_pairs, stores, hints, set_aside_bytes] = circumstances;
   const bool is_another_cache =
       warm_target &&
       (!cache.shared_with || std::ranges::find(*cache.shared_with, *warm_target) == cache.shared_with->end());
-  if (is_another_cache || contended_pairs || !stores.empty() || !hints.empty() || set_aside_bytes) {
+  if (is_another_cache || !warm_sms.empty() || contended_pairs || !stores.empty() || !hints.empty() || set_aside_bytes) {
     return std::nullopt;
   }
   return carveout_kb ? model::at_carveout(cache, *carveout_kb) : cache;

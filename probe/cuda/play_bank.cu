@@ -4,6 +4,7 @@
 
 #include "probe/cuda/timing.cuh"
 #include "probe/cuda/transfer.cuh"
+#include "probe/cuda/waiting.cuh"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -12,50 +13,22 @@ constexpr std::uint32_t bank_words = constant_bytes / sizeof(std::uint32_t);
 
 __constant__ std::uint32_t constants[bank_words];
 
-__device__ std::uint64_t nanoseconds() {
-  std::uint64_t now = 0;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-  return now;
-}
-
-// Waits until `holds(state)`; false when `state` has not changed for a long time or somebody else waited in vain.
-template <class Condition>
-__device__ bool wait_for(Turns& turns, const volatile std::uint32_t& state, Condition holds) {
-  constexpr std::uint64_t patience_ns = 200'000'000;
-  const volatile std::uint32_t& failed = turns.failed;
-  std::uint32_t seen = state;
-  for (std::uint64_t since = nanoseconds(); !holds(seen);) {
-    const std::uint32_t now = state;
-    if (now != seen) {
-      since = nanoseconds();
-    } else if (failed != 0 || nanoseconds() - since > patience_ns) {
-      atomicExch(&turns.failed, 1);
-      return false;
-    }
-    seen = now;
-  }
-  return true;
-}
-
 // One block on the SM that is asked for stays; those on others leave room there until it has come.
 __device__ bool take_seat(const BankLaunch& launch) {
   Turns& turns = *launch.turns;
   const std::uint32_t mine = 1U << launch.bank;
   if (sm_number() != launch.sm) {
-    static_cast<void>(wait_for(turns, turns.taken, [mine](std::uint32_t taken) { return (taken & mine) != 0; }));
+    static_cast<void>(wait_for(turns.failed, turns.taken, [mine](std::uint32_t taken) { return (taken & mine) != 0; }));
     return false;
   }
   if ((atomicOr(&turns.taken, mine) & mine) != 0) {
     return false;
   }
-  // A launch while others play would empty their caches, and has not done so yet when its first block begins.
   constexpr std::uint32_t all = (1U << banks) - 1;
-  if (!wait_for(turns, turns.taken, [](std::uint32_t taken) { return taken == all; })) {
+  if (!wait_for(turns.failed, turns.taken, [](std::uint32_t taken) { return taken == all; })) {
     return false;
   }
-  constexpr std::uint64_t settling_ns = 100'000;
-  for (const std::uint64_t since = nanoseconds(); nanoseconds() - since < settling_ns;) {
-  }
+  let_pass(settling_ns);
   return true;
 }
 
@@ -107,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(1) play_bank(const BankLaunch param
       if (!is_mine && turn != last) {
         continue;
       }
-      if (!has_turn && !wait_for(*launch.turns, next, [turn](std::uint32_t now) { return now >= turn; })) {
+      if (!has_turn && !wait_for(launch.turns->failed, next, [turn](std::uint32_t now) { return now >= turn; })) {
         return;
       }
       if (!is_mine) {

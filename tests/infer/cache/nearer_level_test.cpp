@@ -142,12 +142,19 @@ class TwoTlbs final : public model::Answerer {
   // that it leaves by lies in the second TLB as well.
   void leave_after(std::size_t loads) { loads_until_leaving_ = loads; }
 
+  // Whatever a question brought is gone in the next one; other SMs can load before in the same one.
+  void forget_between_questions() {
+    forgets_ = true;
+    facts_.warm_unit_targets = facts_.targets;
+  }
+
   const model::DeviceFacts& facts() const override { return facts_; }
 
   std::vector<model::Answer> ask(std::span<const model::Question> questions) override {
     std::vector<model::Answer> answers;
     for (const model::Question& question : questions) {
-      if (question.state == model::StartState::clean || question.state == model::StartState::flooded) {
+      if (question.state == model::StartState::clean || question.state == model::StartState::flooded ||
+          (forgets_ && question.state == model::StartState::keep)) {
         answers.push_back({.latency_cycles = {}, .refusal = "no such start"});
         continue;
       }
@@ -156,25 +163,42 @@ class TwoTlbs final : public model::Answerer {
         std::for_each(second_.begin(), second_.end(), [](NearerSets& tlb) { tlb.empty(); });
         walked_.clear();
       }
-      const std::uint32_t sm = number_of(question.circumstances.unit.value_or(model::ComputeUnit{}));
-      const std::multimap<std::size_t, std::uint64_t> leaving = leaving_kernels(question);
-      std::vector<float> cycles;
-      for (std::size_t i = 0; i < question.warm.size() + question.record.size(); ++i) {
-        const auto [first, last] = leaving.equal_range(i);
-        std::for_each(first, last, [&](const auto& kernel) { run_code_of(kernel.second, sm); });
-        const bool is_warm = i < question.warm.size();
-        const float taken = load(is_warm ? question.warm[i] : question.record[i - question.warm.size()], sm);
-        if (!is_warm) {
-          cycles.push_back(taken);
+      for (const model::ComputeUnit other : question.circumstances.warm_units) {
+        for (const std::uint64_t offset : question.warm) {
+          static_cast<void>(load(offset, number_of(other)));
         }
       }
-      answers.push_back({.latency_cycles = std::move(cycles), .refusal = std::nullopt});
+      if (!question.circumstances.warm_units.empty()) {
+        model::Question recorded = question;
+        recorded.state = model::StartState::keep;
+        recorded.warm.clear();
+        recorded.circumstances.warm_units.clear();
+        answers.push_back(answer(recorded));
+        continue;
+      }
+      answers.push_back(answer(question));
     }
     return answers;
   }
 
  private:
   static constexpr std::uint64_t kernels = 8;
+
+  model::Answer answer(const model::Question& question) {
+    const std::uint32_t sm = number_of(question.circumstances.unit.value_or(model::ComputeUnit{}));
+    const std::multimap<std::size_t, std::uint64_t> leaving = leaving_kernels(question);
+    std::vector<float> cycles;
+    for (std::size_t i = 0; i < question.warm.size() + question.record.size(); ++i) {
+      const auto [first, last] = leaving.equal_range(i);
+      std::for_each(first, last, [&](const auto& kernel) { run_code_of(kernel.second, sm); });
+      const bool is_warm = i < question.warm.size();
+      const float taken = load(is_warm ? question.warm[i] : question.record[i - question.warm.size()], sm);
+      if (!is_warm) {
+        cycles.push_back(taken);
+      }
+    }
+    return {.latency_cycles = std::move(cycles), .refusal = std::nullopt};
+  }
 
   // By the number of the load that it leaves before.
   [[nodiscard]] std::multimap<std::size_t, std::uint64_t> leaving_kernels(const model::Question& question) const {
@@ -220,6 +244,7 @@ class TwoTlbs final : public model::Answerer {
 
   model::Random random_;
   double near_cycles_ = 283;
+  bool forgets_ = false;
   std::optional<std::uint64_t> first_page_with_code_;
   std::optional<std::size_t> loads_until_leaving_;
   model::DeviceFacts facts_;
@@ -242,6 +267,31 @@ CacheFinding found_of(const NearerSets& second, const std::function<std::size_t(
   std::cout << "seed " << seed << '\n';
   TwoTlbs device(second, group_of, seed);
   return infer_cache(device, "L2TLB", settings);
+}
+
+// As caches of constants, which every launch empties.
+TEST(NearerLevel, WhoSharesShowsInOneQuestionToo) {
+  for (const std::uint32_t sms_of_group : {1U, 3U, 5U}) {
+    TwoTlbs device(
+        NearerSets(ways, modulo_set), [sms_of_group](std::uint32_t sm) { return sm * 7 % sms / sms_of_group; },
+        20261129);
+    device.forget_between_questions();
+    const CacheFinding found = infer_cache(device, "L2TLB", quick());
+    const model::LeafEvidence& evidence = found.evidence.leaves.at("shared_by_sms");
+    ASSERT_EQ(evidence.status, model::EvidenceStatus::resolved) << evidence.reason;
+    std::vector<std::size_t> group_of(sms);
+    for (std::size_t group = 0; group < found.cache.shared_by_sms.size(); ++group) {
+      for (const model::ComputeUnit sm : found.cache.shared_by_sms.at(group)) {
+        group_of[number_of(sm)] = group;
+      }
+    }
+    for (std::uint32_t sm = 0; sm < sms; ++sm) {
+      for (std::uint32_t other = 0; other < sms; ++other) {
+        EXPECT_EQ(group_of[sm] == group_of[other], sm * 7 % sms / sms_of_group == other * 7 % sms / sms_of_group)
+            << sm << ' ' << other;
+      }
+    }
+  }
 }
 
 TEST(NearerLevel, TheSecondTlbIsFoundBehindTheFirst) {

@@ -46,6 +46,7 @@ struct BufferFacts {
   // laps of the same places in the same order. Questions that are not so are refused; so are other starts, unless the
   // device can time single loads as well.
   bool averages_laps = false;
+  bool one_unit = false;  // it is always asked of the same unit, and questions name none
 
   bool operator==(const BufferFacts&) const = default;
 };

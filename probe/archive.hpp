@@ -24,7 +24,7 @@
 // /own_buffers/<target>, for targets with a buffer of their own: buffer_bytes and address_of_buffer again, and
 // texel_bytes, raster_width and raster_height where offsets are texels, nearer_bytes where another level lies in front
 // of the one that is asked about, piece_bytes where offsets are pieces of code, averages_laps (1) where latencies are
-// averages.
+// averages, one_sm (1) where it is always asked of the same SM.
 //
 // A launch is a batch of questions asked together. Groups /launch_000000, ... hold one launch, or several small ones in
 // a row, and are named after their first. One-dimensional datasets in each, with Q questions:

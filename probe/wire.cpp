@@ -127,6 +127,9 @@ model::BufferFacts buffer_of(const json& object) {
   if (object.contains("averages_laps")) {
     buffer.averages_laps = member(object, "averages_laps", &json::is_boolean, "true or false").get<bool>();
   }
+  if (object.contains("one_sm")) {
+    buffer.one_unit = member(object, "one_sm", &json::is_boolean, "true or false").get<bool>();
+  }
   return buffer;
 }
 
@@ -490,6 +493,9 @@ std::string greeting_line(const model::DeviceFacts& facts) {
     }
     if (buffer.averages_laps) {
       own["averages_laps"] = true;
+    }
+    if (buffer.one_unit) {
+      own["one_sm"] = true;
     }
   }
   json heeded = heeded_by(facts);

@@ -202,8 +202,8 @@ void claim_circumstances(Interrogator& asker, CacheClaims& claims, std::vector<W
            "hits tell that the paths share a cache", [&](auto& claim) { return sharing(asker, line_bytes, claim); });
   }
   constexpr Bytes most_lines = 1U << 14U;
-  if (asker.settings().all_sms && !asker.buffer().nearer_bytes && facts.chooses_unit && facts.sm_count &&
-      onset_bytes / line_bytes <= most_lines) {
+  if (asker.settings().all_sms && !asker.buffer().nearer_bytes && !asker.buffer().one_unit && facts.chooses_unit &&
+      facts.sm_count && onset_bytes / line_bytes <= most_lines) {
     asker.report("every SM", 0.98);
     settle(asker, claims.sms, "the same random loads on every SM", "parts of a chip may differ",
            [&](auto& claim) { return all_sms(asker, line_bytes, onset_bytes, claim, warnings); });

@@ -39,8 +39,8 @@ SmGroups grouped(std::size_t sm_count, GroupOf group_of) {
 class SmGroupsInOneQuestion {
  public:
   SmGroupsInOneQuestion(Interrogator& device, std::uint64_t line_bytes)
-      : device_(&device), line_bytes_(line_bytes),
-        between_cycles_((device.classifier().hit_median_cycles() + device.classifier().miss_median_cycles()) / 2) {}
+      : device_(&device), line_bytes_(line_bytes), hit_cycles_(device.classifier().hit_median_cycles()),
+        delay_cycles_(device.classifier().miss_median_cycles() - device.classifier().hit_median_cycles()) {}
 
   SmGroups find() {
     return grouped(*device_->facts().sm_count,
@@ -78,9 +78,12 @@ class SmGroupsInOneQuestion {
     return is_it && *is_it ? std::optional(begin) : std::nullopt;
   }
 
-  // Whether the SM finds lines that all of these have loaded, and not others; none: only some of them.
+  // Whether the SM finds lines that all of these have loaded as fast as its own, and not others; none: only some of
+  // them, or neither as fast as its own nor as late as what nobody has loaded.
   std::optional<bool> finds(model::ComputeUnit sm, const model::ComputeUnits& warm_sms) {
     constexpr int tries = 3;
+    constexpr double as_hits = 0.25;  // of a miss
+    constexpr double as_misses = 0.75;
     if (warm_sms.empty()) {
       return false;
     }
@@ -93,19 +96,26 @@ class SmGroupsInOneQuestion {
     question.circumstances.warm_units = warm_sms;
     for (int i = 0; i < tries; ++i) {
       const std::vector<float> cycles = device_->latencies({&question, 1}).front();
-      const auto is_near = [this](float each) { return each < between_cycles_; };
       const auto others_end = cycles.begin() + static_cast<std::ptrdiff_t>(lines_of_group);
-      const auto near = std::count_if(others_end, cycles.end(), is_near);
-      if (std::none_of(cycles.begin(), others_end, is_near) && (near == 0 || near == lines_of_group)) {
-        return near != 0;
+      const double of_others = delay_of({cycles.begin(), others_end});
+      const double of_brought = delay_of({others_end, cycles.end()});
+      const bool is_clear = of_brought < as_hits || of_brought > as_misses;
+      if (of_others > as_misses && is_clear) {
+        return of_brought < as_hits;
       }
     }
     return std::nullopt;
   }
 
+  // From a hit to a miss.
+  [[nodiscard]] double delay_of(const std::vector<double>& cycles) const {
+    return (median(cycles) - hit_cycles_) / delay_cycles_;
+  }
+
   Interrogator* device_;
   std::uint64_t line_bytes_;
-  double between_cycles_;
+  double hit_cycles_;
+  double delay_cycles_;
 };
 
 class SmGroupSearch {

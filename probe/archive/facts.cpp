@@ -45,6 +45,9 @@ void write_buffer(const hdf5::Handle& place, const model::BufferFacts& buffer) {
   if (buffer.piece_bytes) {
     hdf5::write_attribute(place, "piece_bytes", *buffer.piece_bytes);
   }
+  if (buffer.one_unit) {
+    hdf5::write_attribute(place, "one_sm", std::uint64_t{1});
+  }
   if (buffer.averages_laps) {
     hdf5::write_attribute(place, "averages_laps", std::uint64_t{1});
   }
@@ -66,6 +69,7 @@ model::BufferFacts read_buffer(const hdf5::Handle& place) {
     buffer.piece_bytes = hdf5::read_integer_attribute(place, "piece_bytes");
     hdf5::require(*buffer.piece_bytes != 0, "the pieces of code have no bytes");
   }
+  buffer.one_unit = hdf5::has_attribute(place, "one_sm") && hdf5::read_integer_attribute(place, "one_sm") != 0;
   buffer.averages_laps =
       hdf5::has_attribute(place, "averages_laps") && hdf5::read_integer_attribute(place, "averages_laps") != 0;
   return buffer;

@@ -170,7 +170,6 @@ class CudaProbe final : public model::Answerer {
   [[nodiscard]] std::optional<cuda::Played> play_after_other_constants(const Offer& offer,
                                                                        const model::Question& question);
   [[nodiscard]] std::optional<cuda::Played> play_from_banks(const Offer& offer, const model::Question& question);
-  [[nodiscard]] cuda::PageLines& lines_on(std::uint32_t sm);
   [[nodiscard]] std::optional<cuda::Played> play_after_other_pages(const Offer& offer, const model::Question& question);
   [[nodiscard]] std::optional<cuda::Played> run_code(const Offer& offer, const model::Question& question);
   [[nodiscard]] std::optional<cuda::Played> play_after_new_mapping(const Offer& offer, const model::Question& question);
@@ -183,7 +182,6 @@ class CudaProbe final : public model::Answerer {
   cuda::Gpu gpu_;
   cuda::ConditionWatch watch_;
   cuda::Buffer buffer_;
-  std::uint64_t seed_;
   bool buffer_is_in_l2_ = false;
   cuda::Buffer l2_buffer_;
   cuda::Buffer pages_;
@@ -191,7 +189,7 @@ class CudaProbe final : public model::Answerer {
   std::optional<cuda::ConstantBanks> banks_;
   std::optional<cuda::AfterOthersRunner> after_others_;
   std::map<CodeRunner::Pieces, CodeRunner> code_;
-  std::map<std::uint32_t, cuda::PageLines> lines_for_first_tlb_;  // by SM
+  std::optional<cuda::PageLines> lines_for_first_tlb_;
   std::optional<cuda::PageLines> lines_for_second_tlb_;
   cuda::Buffer streamed_;
   std::optional<cuda::ThreadRunner> threads_;
@@ -272,8 +270,7 @@ cuda::ConditionWatch::Look look_at(const cuda::Gpu& gpu) {
   return [nvml = std::make_shared<const cuda::Nvml>(std::move(*nvml))] { return nvml->condition(); };
 }
 
-CudaProbe::CudaProbe(const CudaOptions& options)
-    : gpu_(options), watch_(look_at(gpu_)), seed_(options.seed), facts_(gpu_.facts()) {
+CudaProbe::CudaProbe(const CudaOptions& options) : gpu_(options), watch_(look_at(gpu_)), facts_(gpu_.facts()) {
   std::vector<Target> asked;
   for (const Target& target : all_targets) {
     facts_.targets.emplace_back(target.name);
@@ -301,6 +298,7 @@ CudaProbe::CudaProbe(const CudaOptions& options)
       buffer.raster = raster_facts;
     }
     buffer.nearer_bytes = plan_of(target.emptying).nearer_bytes;
+    buffer.one_unit = target.emptying == Emptying::other_pages;
     if (target.emptying == Emptying::nothing) {
       buffer.piece_bytes = CodeRunner::piece_bytes(pieces_of(target.path));
     }
@@ -474,8 +472,8 @@ void CudaProbe::prepare_buffers(const CudaOptions& options, std::span<const Targ
         many_pages ? free_bytes / free_parts * page_parts : std::min(free_bytes / 2, page_buffer_bytes);
     gpu_.allocate(pages_, bytes / widest_page_bytes * widest_page_bytes, widest_page_bytes);
     using Difference = cuda::PageLines::Difference;
-    const model::RandomStreams streams(seed_);
-    lines_for_first_tlb_.try_emplace(home_sm, gpu_, home_sm, cuda::reach_of(pages_), streams, Difference::few_cycles);
+    const model::RandomStreams streams(options.seed);
+    lines_for_first_tlb_.emplace(gpu_, home_sm, cuda::reach_of(pages_), streams, Difference::few_cycles);
     lines_for_second_tlb_.emplace(gpu_, home_sm, cuda::reach_of(pages_), streams, Difference::many_cycles);
   }
 }
@@ -551,18 +549,8 @@ std::optional<cuda::Played> CudaProbe::play_from_banks(const Offer& /*offer*/, c
   return banks_->play_on(sm_of(question), question);
 }
 
-// Lines are at other distances from each SM, so each has lines of its own that take as long as those of the home.
-cuda::PageLines& CudaProbe::lines_on(std::uint32_t sm) {
-  const std::optional<float> cycles = lines_for_first_tlb_.at(home_sm).common_cycles();
-  return lines_for_first_tlb_
-      .try_emplace(sm, gpu_, sm, cuda::reach_of(pages_), model::RandomStreams(seed_),
-                   cuda::PageLines::Difference::few_cycles, cycles)
-      .first->second;
-}
-
 std::optional<cuda::Played> CudaProbe::play_after_other_pages(const Offer& offer, const model::Question& question) {
-  const std::uint32_t sm = sm_of(question);
-  auto in_lines = lines_on(sm).in_lines(flooded(offer, question));
+  auto in_lines = lines_for_first_tlb_->in_lines(flooded(offer, question));
   if (in_lines && question.state == StartState::flooded) {
     // What is timed is the translation and not the way of the data: lines that L2 has dropped, or holds in its far part
     // only, come near before other pages take the translations' place.
@@ -571,7 +559,7 @@ std::optional<cuda::Played> CudaProbe::play_after_other_pages(const Offer& offer
     const model::AccessSequence near = gpu::once_each(recorded).warm;
     in_lines->warm.insert(in_lines->warm.begin(), near.begin(), near.end());
   }
-  return in_lines ? gpu_.play_on(sm, manner_of(offer, question), *in_lines) : std::nullopt;
+  return in_lines ? gpu_.play_on(home_sm, manner_of(offer, question), *in_lines) : std::nullopt;
 }
 
 std::optional<cuda::Played> CudaProbe::run_code(const Offer& offer, const model::Question& question) {
@@ -614,6 +602,9 @@ std::optional<std::string> CudaProbe::why_refused(const model::Question& questio
   }
   const auto& [warm_target, carveout_kb, sm, warm_sms, contended_pairs, stores, hints, set_aside_bytes] =
       question.circumstances;
+  if (sm && facts_.buffer_of(question.target).one_unit) {
+    return question.target + " is always asked of the same SM on " + facts_.source + "; name none";
+  }
   if (question.state != StartState::clean && (warm_target || carveout_kb)) {
     return "another carve-out or path of the warm-up needs a clean start on " + facts_.source + "; ask for that";
   }

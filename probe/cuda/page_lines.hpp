@@ -31,14 +31,10 @@ class PageLines {
   // line of its page, so that L2 holds them all.
   enum class Difference { few_cycles, many_cycles };
 
-  // `reach` begins with a page. `common_cycles`: what lines should take; none: what those of the first page do.
-  PageLines(Gpu& gpu, std::uint32_t sm, Reach reach, const model::RandomStreams& streams, Difference difference,
-            std::optional<float> common_cycles = std::nullopt)
-      : gpu_(&gpu), sm_(sm), reach_(reach), difference_(difference), common_cycles_(common_cycles), streams_(streams),
+  // `reach` begins with a page.
+  PageLines(Gpu& gpu, std::uint32_t sm, Reach reach, const model::RandomStreams& streams, Difference difference)
+      : gpu_(&gpu), sm_(sm), reach_(reach), difference_(difference), streams_(streams),
         random_(streams.random("any line of a page")) {}
-
-  // What lines take, once any were chosen.
-  [[nodiscard]] std::optional<float> common_cycles() const { return common_cycles_; }
 
   // The question that is played for this one. Pages that come up for the first time are looked into before. None when
   // no block got to the SM alone.
@@ -54,7 +50,7 @@ class PageLines {
   std::uint32_t sm_;
   Reach reach_;
   Difference difference_;
-  std::optional<float> common_cycles_;
+  std::optional<float> common_cycles_;  // what the lines chosen first take
   std::unordered_map<std::uint64_t, model::AccessSequence> lines_of_page_;
   model::RandomStreams streams_;
   model::Random random_;

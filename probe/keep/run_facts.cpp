@@ -32,6 +32,9 @@ json buffer_facts(const model::BufferFacts& buffer) {
   if (buffer.piece_bytes) {
     facts["piece_bytes"] = *buffer.piece_bytes;
   }
+  if (buffer.one_unit) {
+    facts["one_sm"] = true;
+  }
   if (buffer.averages_laps) {
     facts["averages_laps"] = true;
   }

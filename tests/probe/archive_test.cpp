@@ -38,6 +38,7 @@ model::DeviceFacts some_facts() {
                {"L2TLB", {.bytes = 1U << 30U, .address = {}, .raster = {}, .nearer_bytes = 1U << 20U}},
                {"Instruction", {.bytes = 1U << 18U, .piece_bytes = 1024}},
                {"dTLB", {.bytes = 1U << 25U, .averages_laps = true}},
+               {"L1TLB", {.bytes = 1U << 25U, .one_unit = true}},
                {"Texture2D",
                 {.bytes = 8192, .address = {}, .raster = model::Raster{.texel_bytes = 4, .width = 64, .height = 32}}}},
           .warm_targets = {"L1tex", "ReadOnly"},

@@ -179,6 +179,8 @@ struct EvidenceDetails {
   std::optional<std::uint64_t> fresh_set_loads;
   std::optional<std::uint64_t> fresh_set_misses;
   std::optional<std::uint64_t> fresh_set_loads_wrong;
+  std::optional<std::uint64_t> fresh_set_loads_wrong_in_other_sets;
+  std::optional<std::uint64_t> fresh_sets;
 
   // Of stores.
   std::optional<std::uint64_t> fresh_loads;

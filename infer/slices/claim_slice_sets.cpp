@@ -152,24 +152,54 @@ class SliceSetClaims {
   }
 
   bool claim_policy(const SliceView& view, const SliceSets& sets) {
-    constexpr std::size_t one_wrong_in = 10000;
     const std::size_t questions_before = device_->questions_asked();
-    const LruPrediction prediction = predict_lru(*device_, view, sets);
+    prediction_ = predict_lru(*device_, view, sets.sets, sets.ways, stream(device_->settings(), "slice policy"));
     claims_->replacement.questions = device_->questions_asked() - questions_before;
-    const std::size_t wrong = prediction.accesses - prediction.as_predicted;
-    if (wrong * one_wrong_in > prediction.accesses) {
-      claims_->replacement.reason = "LRU predicts " + std::to_string(prediction.as_predicted) + " of " +
-                                    std::to_string(prediction.accesses) + " loads of sets of a slice";
+    return state_policy();
+  }
+
+  // Whether LRU predicts nearly all.
+  bool state_policy() {
+    constexpr std::size_t one_wrong_in = 10000;
+    const std::size_t questions = claims_->replacement.questions;
+    if (prediction_.wrong * one_wrong_in > prediction_.accesses) {
+      claims_->replacement = {.reason = "LRU predicts " + std::to_string(prediction_.accesses - prediction_.wrong) +
+                                        " of " + std::to_string(prediction_.accesses) + " loads of sets of slices",
+                              .questions = questions};
       return false;
     }
     claims_->replacement = {.value = model::plain<model::Lru>(),
-                            .questions = claims_->replacement.questions,
+                            .questions = questions,
                             .stands_alone = true,
-                            .trials = prediction.accesses};
-    claims_->replacement.details.fresh_set_loads = prediction.accesses;
-    claims_->replacement.details.fresh_set_loads_wrong = wrong;
-    claims_->replacement.details.fresh_set_misses = prediction.misses;
+                            .trials = prediction_.accesses};
+    model::EvidenceDetails& details = claims_->replacement.details;
+    details.fresh_sets = prediction_.sets;
+    details.fresh_set_loads = prediction_.accesses;
+    details.fresh_set_misses = prediction_.misses;
+    details.fresh_set_loads_wrong = prediction_.wrong;
+    details.fresh_set_loads_wrong_in_other_sets = prediction_.wrong_in_other_sets;
     return true;
+  }
+
+  // In slices of which the index alone says the sets.
+  void predict_elsewhere(const SetIndex& index, const SliceSets& sets) {
+    constexpr std::size_t slices_asked = 3;
+    const std::size_t questions_before = device_->questions_asked();
+    model::Random random = stream(device_->settings(), "policy in other slices");
+    for (std::size_t i = 0; i < slices_asked && sectors_->size() > 1; ++i) {
+      const Sectors& sectors = (*sectors_)[1 + random.below(sectors_->size() - 1)];
+      std::vector<SliceLines> of_sets;
+      for (auto& [set, lines] : by_set(index, sectors, sets.line_bytes)) {
+        if (lines.size() > sets.ways) {
+          of_sets.push_back(std::move(lines));
+        }
+      }
+      if (!of_sets.empty()) {
+        prediction_ += predict_lru(*device_, view_of(sectors), of_sets, sets.ways, random);
+      }
+    }
+    claims_->replacement.questions += device_->questions_asked() - questions_before;
+    state_policy();
   }
 
   // Each slice keeps as many lines as the one of which all sets are known, or says how many it keeps.
@@ -259,6 +289,7 @@ class SliceSetClaims {
     claims_->index.details.fresh_evictions = evictions.asked;
     claims_->index.details.fresh_evictions_wrong = evictions.wrong;
     claims_->exercised_bits = bits_between(sets.line_bytes, BlockLines::block_bytes * found.sets->blocks.size());
+    predict_elsewhere(*found.sets, sets);
     return "";
   }
 
@@ -271,6 +302,16 @@ class SliceSetClaims {
     return bits;
   }
 
+  [[nodiscard]] LinesBySet by_set(const SetIndex& index, const Sectors& sectors, std::uint64_t line_bytes) const {
+    LinesBySet lines;
+    for (const std::uint64_t line : one_of_each_line(*device_, sectors, line_bytes)) {
+      if (const auto set = index.set_of(line)) {
+        lines[*set].push_back(line);
+      }
+    }
+    return lines;
+  }
+
   // In slices other than the first, the sets of which are known.
   [[nodiscard]] FreshEvictions fresh_evictions(const SetIndex& index, const SliceSets& sets) {
     constexpr std::size_t slices_asked = 8;
@@ -279,12 +320,7 @@ class SliceSetClaims {
     FreshEvictions all;
     for (std::size_t i = 0; i < slices_asked && sectors_->size() > 1; ++i) {
       const Sectors& sectors = (*sectors_)[1 + random.below(sectors_->size() - 1)];
-      LinesBySet lines;
-      for (const std::uint64_t line : one_of_each_line(*device_, sectors, sets.line_bytes)) {
-        if (const auto set = index.set_of(line)) {
-          lines[*set].push_back(line);
-        }
-      }
+      const LinesBySet lines = by_set(index, sectors, sets.line_bytes);
       const FreshEvictions some =
           ask_fresh_evictions(*device_, view_of(sectors), lines, sets.ways, evictions_of_slice, random);
       all.asked += some.asked;
@@ -301,6 +337,7 @@ class SliceSetClaims {
   double hit_cycles_;
   double miss_cycles_;
   std::optional<model::Partitions> partitions_;
+  LruPrediction prediction_;
 };
 
 }  // namespace

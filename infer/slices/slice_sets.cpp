@@ -379,54 +379,69 @@ std::vector<SliceLines> members_among(Asker& device, const SliceView& view, std:
   return members;
 }
 
-LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets& sets) {
+LruPrediction& LruPrediction::operator+=(const LruPrediction& other) {
+  sets += other.sets;
+  accesses += other.accesses;
+  misses += other.misses;
+  wrong += other.wrong;
+  wrong_in_other_sets += other.wrong_in_other_sets;
+  return *this;
+}
+
+LruPrediction predict_lru(Asker& device, const SliceView& view, std::span<const SliceLines> sets, std::uint32_t ways,
+                          model::Random random) {
   constexpr std::size_t sequences = 64;
   constexpr std::size_t loads = 4096;
   constexpr std::size_t sets_at_once = 4;
-  model::Random random = stream(device.settings(), "slice policy");
-  LruPrediction prediction;
+  std::vector<std::size_t> order(sets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  random.shuffle(order);
   SlicePlayer player(device, view);
+  LruPrediction prediction{.sets = std::min(order.size(), sequences * sets_at_once)};
   std::vector<bool> predicted;
+  std::vector<bool> in_other_sets;
   for (std::size_t sequence = 0; sequence < sequences; ++sequence) {
-    struct Played {
-      std::vector<std::uint64_t> lines;
-      std::unique_ptr<model::CacheSimulator> simulator;
+    struct PlayedLine {
+      SliceLine line = 0;
+      std::size_t set = 0;
+      std::size_t other_set = 0;
     };
-    std::vector<Played> played;
-    for (std::size_t i = 0; i < sets_at_once; ++i) {
-      const std::vector<std::uint64_t>& lines = sets.sets[random.below(sets.sets.size())];
-      const std::size_t count = std::min<std::size_t>(lines.size(), sets.ways + 1 + random.below(sets.ways));
-      played.push_back(
-          {.lines = {lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(count)},
-           .simulator = model::CacheSimulator::make(model::one_set(model::plain<model::Lru>(), sets.ways), 0)});
-      // The same set twice would be one set of twice as many lines.
-      if (std::ranges::any_of(played.begin(), played.end() - 1,
-                              [&](const Played& other) { return other.lines.front() == lines.front(); })) {
-        played.pop_back();
+    std::vector<PlayedLine> lines;
+    const std::size_t sets_played = std::min(sets_at_once, order.size());
+    for (std::size_t i = 0; i < sets_played; ++i) {
+      const SliceLines& of_set = sets[order[(sequence * sets_at_once + i) % order.size()]];
+      const std::size_t count = std::min<std::size_t>(of_set.size(), ways + 1 + random.below(ways));
+      for (std::size_t line = 0; line < count; ++line) {
+        lines.push_back({.line = of_set[line], .set = i, .other_set = random.below(sets_played)});
       }
     }
-    const auto access = [&](Played& set, std::size_t line) {
-      const auto event = set.simulator->step(model::Address{line}, model::AccessKind::load);
-      return model::is_miss(event.outcome);
+    std::vector<std::unique_ptr<model::CacheSimulator>> simulators;
+    std::vector<std::unique_ptr<model::CacheSimulator>> others;
+    for (std::size_t i = 0; i < sets_played; ++i) {
+      simulators.push_back(model::CacheSimulator::make(model::one_set(model::plain<model::Lru>(), ways), 0));
+      others.push_back(model::CacheSimulator::make(model::one_set(model::plain<model::Lru>(), ways), 0));
+    }
+    const auto misses = [&](auto& played, std::size_t set, std::size_t line) {
+      return model::is_miss(played[set]->step(model::Address{line}, model::AccessKind::load).outcome);
     };
-    for (Played& set : played) {
-      for (std::size_t line = 0; line < set.lines.size(); ++line) {
-        player.load(set.lines[line]);
-        static_cast<void>(access(set, line));
-      }
+    for (std::size_t line = 0; line < lines.size(); ++line) {
+      player.load(lines[line].line);
+      static_cast<void>(misses(simulators, lines[line].set, line));
+      static_cast<void>(misses(others, lines[line].other_set, line));
     }
     for (std::size_t i = 0; i < loads; ++i) {
-      Played& set = played[random.below(played.size())];
-      const std::size_t line = random.below(set.lines.size());
-      player.is_gone(set.lines[line]);
-      predicted.push_back(access(set, line));
+      const std::size_t line = random.below(lines.size());
+      player.is_gone(lines[line].line);
+      predicted.push_back(misses(simulators, lines[line].set, line));
+      in_other_sets.push_back(misses(others, lines[line].other_set, line));
     }
     player.end_sequence();
   }
   const std::vector<bool> gone = player.answers();
   for (std::size_t i = 0; i < gone.size(); ++i) {
     prediction.misses += gone[i] ? 1U : 0U;
-    prediction.as_predicted += gone[i] == predicted[i] ? 1U : 0U;
+    prediction.wrong += gone[i] != predicted[i] ? 1U : 0U;
+    prediction.wrong_in_other_sets += gone[i] != in_other_sets[i] ? 1U : 0U;
   }
   prediction.accesses = gone.size();
   return prediction;

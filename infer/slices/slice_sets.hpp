@@ -11,6 +11,7 @@
 
 #include "infer/asking/asker.hpp"
 #include "infer/slices/slice_player.hpp"
+#include "model/random.hpp"
 
 // How a slice of an outer cache is built, of which nothing is known but lines that lie in it. No index is assumed, and
 // the cache is never emptied: a line is loaded, others after it, and then it is seen whether it is still there.
@@ -54,13 +55,20 @@ struct FoundSliceSets {
                                                     std::span<const SliceLines> sets, std::uint32_t ways,
                                                     const SliceLines& lines);
 
-// Random loads of lines of a few sets at a time, held against LRU with so many ways.
+// Random loads of lines of a few sets at a time, held against LRU.
 struct LruPrediction {
+  std::size_t sets = 0;
   std::size_t accesses = 0;
   std::size_t misses = 0;
-  std::size_t as_predicted = 0;
+  std::size_t wrong = 0;
+  std::size_t wrong_in_other_sets = 0;  // where lines are dealt by chance to as many sets
+
+  LruPrediction& operator+=(const LruPrediction& other);
 };
-[[nodiscard]] LruPrediction predict_lru(Asker& device, const SliceView& view, const SliceSets& sets);
+
+// `sets`: more than so many ways of lines of each, at most 256 sets.
+[[nodiscard]] LruPrediction predict_lru(Asker& device, const SliceView& view, std::span<const SliceLines> sets,
+                                        std::uint32_t ways, model::Random random);
 
 // How many of these lines are there once all were loaded, the last ones loaded again first: under LRU as many as the
 // ways of their sets, and no load of one that is gone drives out another that is still to be counted.

@@ -158,7 +158,8 @@ std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
       std::accumulate(best->squares.begin() + static_cast<std::ptrdiff_t>(best->last) + 1, best->squares.end(), 0.0);
   const double in_fall = sum_of(squares_left(savings, nearest_fall(savings)));
   const double in_all = sum_of(squares_left(savings, std::vector(savings.size(), mean_of(savings))));
-  if (least > most_left * in_all || least - behind > most_left * (in_fall - behind)) {
+  if (least + clock_step_squares > most_left * in_all ||
+      least - behind + clock_step_squares > most_left * (in_fall - behind)) {
     return std::nullopt;
   }
   // One size that was disturbed does not widen the rest.
@@ -178,8 +179,7 @@ CopyKneeVerdict conclude_copy_knee(const CopyKneeSeen& seen) {
     return unknown(*std::move(doubt));
   }
   if (!seen.knee) {
-    return unknown("what L2 saves copies does not grow to an end" +
-                   costs_in_l2(seen.doublings));
+    return unknown("what L2 saves copies does not grow to an end" + costs_in_l2(seen.doublings));
   }
   const auto& [least, most] = *seen.knee;
   if (!seen.again) {

@@ -384,6 +384,9 @@ const Leaves<EvidenceDetails>& evidence_detail_leaves() {
            "of `replacement`: random loads of lines of single sets, in sequences that took no part in finding it"),
       leaf("fresh_set_misses", &Details::fresh_set_misses, count, "how many of them missed"),
       leaf("fresh_set_loads_wrong", &Details::fresh_set_loads_wrong, count, "how many did what the policy does not"),
+      leaf("fresh_set_loads_wrong_in_other_sets", &Details::fresh_set_loads_wrong_in_other_sets, count,
+           "how many did what the policy does not if lines are dealt to these sets by chance"),
+      leaf("fresh_sets", &Details::fresh_sets, count, "how many sets were loaded so"),
       leaf("fresh_loads", &Details::fresh_loads, count,
            "of `store` and `hints`: loads in sequences of loads and stores, or of loads with hints, that took no part "
            "in finding it; all went as it says but those that `fresh_loads_wrong` counts"),

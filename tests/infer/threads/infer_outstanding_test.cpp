@@ -275,6 +275,52 @@ TEST(InferOutstanding, ATableThatNeverFillsIsNoLimit) {
 }
 
 // Rising edges at the same number of lines in every plot, or of loads of warps, or of threads.
+// Lines come one in a cycle, 300 cycles after they were asked for, and an entry is free when its last line has come.
+double cycles_in_turn(const ConcurrentLoads& loads, OutstandingKind kind, std::size_t entries) {
+  constexpr double latency_cycles = 300;
+  const bool of_lines = kind == OutstandingKind::mshr;
+  const auto lines = static_cast<std::size_t>(lines_of(loads));
+  const std::size_t taken = of_lines ? lines : static_cast<std::size_t>(warp_loads_of(loads));
+  std::vector<double> free_at(taken);
+  double asked = 0;
+  double come = 0;
+  for (std::size_t entry = 0; entry < taken; ++entry) {
+    asked = std::max(asked, entry < entries ? 0 : free_at[entry - entries]);
+    for (std::size_t line = entry * lines / taken; line < (entry + 1) * lines / taken; ++line) {
+      come = std::max(asked + latency_cycles, come + 1);
+      asked += 1;
+    }
+    free_at[entry] = come;
+  }
+  return come;
+}
+
+// So nothing waits for a table of more entries than lines are under way, and all such tables answer alike.
+TEST(InferOutstanding, TablesThatAreNeverWaitedForAnswerAlike) {
+  std::vector<ConcurrentLoads> asked;
+  Formula device([&asked](const ConcurrentLoads& loads) {
+    asked.push_back(loads);
+    return cycles_in_turn(loads, OutstandingKind::mshr, 400) * (loads.from_l2 ? 1 : 2);
+  });
+  const OutstandingFinding finding = infer_entries(device);
+  SCOPED_TRACE(text_of(finding));
+  for (const std::string leaf : {"kind", "entries"}) {
+    EXPECT_EQ(finding.evidence.leaves.at(leaf).status, EvidenceStatus::unknown) << leaf;
+  }
+  EXPECT_LE(details(finding, "entries").lines_at_least, 400U);
+  ASSERT_FALSE(asked.empty());
+  for (const ConcurrentLoads& loads : asked) {
+    const double cycles = cycles_in_turn(loads, OutstandingKind::mshr, 400);
+    EXPECT_EQ(cycles, cycles_in_turn(loads, OutstandingKind::mshr, 4096));
+    EXPECT_EQ(cycles, cycles_in_turn(loads, OutstandingKind::prt, 512));
+    EXPECT_EQ(cycles, cycles_in_turn(loads, OutstandingKind::prt, 4096));
+  }
+  // One that is too small is waited for.
+  EXPECT_TRUE(std::ranges::any_of(asked, [](const ConcurrentLoads& loads) {
+    return cycles_in_turn(loads, OutstandingKind::mshr, 128) > cycles_in_turn(loads, OutstandingKind::mshr, 4096);
+  }));
+}
+
 TEST(InferOutstanding, WavesAreNoTable) {
   for (const double period : {12.0, 150.0, 600.0}) {
     for (const double height : {120.0, 400.0}) {

@@ -410,7 +410,8 @@ LruPrediction predict_lru(Asker& device, const SliceView& view, std::span<const 
     const std::size_t sets_played = std::min(sets_at_once, order.size());
     for (std::size_t i = 0; i < sets_played; ++i) {
       const SliceLines& of_set = sets[order[(sequence * sets_at_once + i) % order.size()]];
-      const std::size_t count = std::min<std::size_t>(of_set.size(), ways + 1 + random.below(ways));
+      // Of which a third to a half miss, for an index of sets to show.
+      const std::size_t count = std::min<std::size_t>(of_set.size(), ways + 1 + ways / 4 + random.below(ways));
       for (std::size_t line = 0; line < count; ++line) {
         lines.push_back({.line = of_set[line], .set = i, .other_set = random.below(sets_played)});
       }

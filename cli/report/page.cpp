@@ -126,7 +126,8 @@ constexpr std::array figures_of_threads{
     FiguresOfThreads{"Fetch", [](const DeviceDescription& profile,
                                  const auto& /*timed*/) { return fetch_figures(profile.fetches); }},
     FiguresOfThreads{"Latency", [](const DeviceDescription& profile, const auto& /*timed*/) {
-                       return pattern_figures(*profile.memory_latency_cycles);
+                       return pattern_figures(*profile.memory_latency_cycles,
+                                              evidence_of(profile, "memory_latency_cycles"));
                      }}};
 
 std::vector<Figure> figures_of(const std::string& target, const DeviceDescription& profile,

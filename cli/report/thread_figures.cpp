@@ -375,7 +375,7 @@ std::vector<Figure> kernel_figures(const model::KernelResults& kernels) {
   return figures;
 }
 
-std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles) {
+std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles, const model::CacheEvidence& evidence) {
   constexpr std::array<std::string_view, model::pattern_names.size()> meanings{
       "data hit, first TLB hit",   "data hit, first TLB miss, second TLB hit",
       "data hit, both TLBs miss",  "data miss, first TLB hit",
@@ -385,22 +385,31 @@ std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles) {
   Table table{.head = {"pattern", "what is found where", "cycles"}, .rows = {}};
   std::string known;
   std::string unknown;
+  std::string absent;
   for (std::size_t i = 0; i < cycles.size(); ++i) {
     const std::string name(model::pattern_names.at(i));
+    const auto leaf = evidence.leaves.find(name);
+    const bool is_absent =
+        !cycles.at(i) && leaf != evidence.leaves.end() && leaf->second.status == model::EvidenceStatus::resolved;
     if (cycles.at(i)) {
       series.points.push_back({static_cast<double>(i), *cycles.at(i)});
       known += fmt::format("{}{}: {}", known.empty() ? "" : "; ", name, meanings.at(i));
+    } else if (is_absent) {
+      absent += (absent.empty() ? " Does not occur: " : ", ") + name;
     } else {
-      unknown += (unknown.empty() ? "Not known: " : ", ") + name;
+      unknown += (unknown.empty() ? " Not known: " : ", ") + name;
     }
     chart.categories.push_back(name);
-    table.rows.push_back({name, std::string(meanings.at(i)), cycles.at(i) ? number_text(*cycles.at(i)) : "not known"});
+    table.rows.push_back({name, std::string(meanings.at(i)),
+                          cycles.at(i) ? number_text(*cycles.at(i))
+                          : is_absent  ? "does not occur"
+                                       : "not known"});
   }
   chart.series.push_back(std::move(series));
   std::vector<Figure> figures;
   if (auto figure = chart_figure("Latency by access pattern",
-                                 fmt::format("P1 to P6 of Mei & Chu. {}{}", known.empty() ? "" : known + ". ",
-                                             unknown.empty() ? "" : unknown + "."),
+                                 fmt::format("P1 to P6 of Mei & Chu.{}{}{}", known.empty() ? "" : " " + known + ".",
+                                             unknown.empty() ? "" : unknown + ".", absent.empty() ? "" : absent + "."),
                                  std::move(chart))) {
     figure->table = std::move(table);
     figures.push_back(std::move(*figure));

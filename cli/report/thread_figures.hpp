@@ -28,7 +28,8 @@ namespace gpuinfer::cli::report {
 // Shares of the peaks.
 [[nodiscard]] std::vector<Figure> kernel_figures(const model::KernelResults& kernels);
 
-// Cycles by pattern.
-[[nodiscard]] std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles);
+// Cycles by pattern; of one that is null the evidence says whether there is none.
+[[nodiscard]] std::vector<Figure> pattern_figures(const model::PatternLatencyCycles& cycles,
+                                                  const model::CacheEvidence& evidence);
 
 }  // namespace gpuinfer::cli::report

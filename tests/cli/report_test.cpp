@@ -957,14 +957,18 @@ TEST(Kernels, StandUnderTheLevelThatHoldsThemBack) {
 }
 
 TEST(Patterns, ThatAreNotKnownAreSaidNotToBe) {
-  const std::vector<Figure> figures = pattern_figures({230, 236, std::nullopt, 371, 734, 1000});
+  model::CacheEvidence evidence;
+  evidence.leaves["P6"].status = model::EvidenceStatus::resolved;
+  const std::vector<Figure> figures = pattern_figures({230, 236, std::nullopt, 371, 734, std::nullopt}, evidence);
   ASSERT_EQ(figures.size(), 1U);
-  EXPECT_EQ(series_named(figures[0], "latency").points.size(), 5U);
+  EXPECT_EQ(series_named(figures[0], "latency").points.size(), 4U);
+  EXPECT_EQ(figures[0].table.rows.at(5).back(), "does not occur");
+  EXPECT_NE(figures[0].note.find("Does not occur: P6."), std::string::npos) << figures[0].note;
   EXPECT_EQ(figures[0].table.rows.at(2).back(), "not known");
   EXPECT_NE(figures[0].note.find("P4: data miss, first TLB hit"), std::string::npos) << figures[0].note;
   EXPECT_EQ(figures[0].note.find("P3:"), std::string::npos) << figures[0].note;
   EXPECT_NE(figures[0].note.find("Not known: P3."), std::string::npos) << figures[0].note;
-  EXPECT_TRUE(pattern_figures({}).empty());
+  EXPECT_TRUE(pattern_figures({}, {}).empty());
 }
 
 TEST(Page, HoldsTextOfTheProfileAsTextOnly) {

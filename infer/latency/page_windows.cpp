@@ -35,20 +35,20 @@ struct WalkSequence {
   std::vector<OrderedWalk> walks;
 };
 
-enum class Verdict : std::uint8_t { switches, costs_little, costs_nothing, open };
+enum class WindowVerdict : std::uint8_t { switches, costs_little, costs_nothing, open };
 
-Verdict verdict_on(const WindowEffect& effect, double least_cycles) {
+WindowVerdict verdict_on(const WindowEffect& effect, double least_cycles) {
   const double error = std::max(effect.error_cycles, 1e-9);
   const auto is_above = [&](double cycles) {
     return student_upper_tail((effect.more_cycles - cycles) / error, effect.freedom) < wrong_verdict;
   };
   if (is_above(least_cycles)) {
-    return Verdict::switches;
+    return WindowVerdict::switches;
   }
   if (student_upper_tail((least_cycles - effect.more_cycles) / error, effect.freedom) >= wrong_verdict) {
-    return Verdict::open;
+    return WindowVerdict::open;
   }
-  return is_above(rounding_cycles) ? Verdict::costs_little : Verdict::costs_nothing;
+  return is_above(rounding_cycles) ? WindowVerdict::costs_little : WindowVerdict::costs_nothing;
 }
 
 // Of a walk: less is not worth the name of a switch.
@@ -256,13 +256,14 @@ PageWindows conclude_windows(std::span<const WindowEffect> effects, double walk_
     return found;
   }
   const double least_cycles = least_switch_cycles(walk_cycles);
-  std::vector<Verdict> verdicts(effects.size());
+  std::vector<WindowVerdict> verdicts(effects.size());
   std::ranges::transform(effects, verdicts.begin(),
                          [least_cycles](const WindowEffect& effect) { return verdict_on(effect, least_cycles); });
-  const auto first = std::ranges::find(verdicts, Verdict::switches);
+  const auto first = std::ranges::find(verdicts, WindowVerdict::switches);
   const bool nothing_before =
-      std::all_of(verdicts.begin(), first, [](Verdict each) { return each == Verdict::costs_nothing; });
-  const bool all_behind = std::all_of(first, verdicts.end(), [](Verdict each) { return each == Verdict::switches; });
+      std::all_of(verdicts.begin(), first, [](WindowVerdict each) { return each == WindowVerdict::costs_nothing; });
+  const bool all_behind =
+      std::all_of(first, verdicts.end(), [](WindowVerdict each) { return each == WindowVerdict::switches; });
   found.is_decided = nothing_before && all_behind;
   if (found.is_decided && first != verdicts.end()) {
     found.window_bytes = effects[static_cast<std::size_t>(first - verdicts.begin())].window_bytes;

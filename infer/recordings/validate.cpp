@@ -81,7 +81,8 @@ std::optional<model::CacheDescription> in_circumstances(const model::CacheDescri
   const bool is_another_cache =
       warm_target &&
       (!cache.shared_with || std::ranges::find(*cache.shared_with, *warm_target) == cache.shared_with->end());
-  if (is_another_cache || !warm_sms.empty() || contended_pairs || !stores.empty() || !hints.empty() || set_aside_bytes) {
+  if (is_another_cache || !warm_sms.empty() || contended_pairs || !stores.empty() || !hints.empty() ||
+      set_aside_bytes) {
     return std::nullopt;
   }
   return carveout_kb ? model::at_carveout(cache, *carveout_kb) : cache;

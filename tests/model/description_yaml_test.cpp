@@ -112,6 +112,7 @@ EvidenceDetails every_detail() {
                             &details.fresh_pairs_together,
                             &details.fresh_pairs_wrong,
                             &details.blocks_asked,
+                            &details.blocks_unlike,
                             &details.fresh_lines,
                             &details.fresh_lines_in_one_set,
                             &details.fresh_evictions,
@@ -120,7 +121,9 @@ EvidenceDetails every_detail() {
                             &details.fresh_distances_wrong,
                             &details.fresh_set_loads,
                             &details.fresh_set_misses,
-                            &details.fresh_set_loads_wrong}) {
+                            &details.fresh_set_loads_wrong,
+                            &details.fresh_set_loads_wrong_in_other_sets,
+                            &details.fresh_sets}) {
     *count = 3;
   }
   for (const Leaf<EvidenceDetails>& row : evidence_detail_leaves()) {

@@ -272,7 +272,7 @@ class Colours(harness.ProgramTest):
         self.assertNotIn("\x1b", plain)
         self.assertEqual(self.on_terminal(profile, NO_COLOR="1"), plain)
         coloured = self.on_terminal(profile)
-        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 276"):
+        for word in ("resolved ", "ambiguous", "unknown  ", "hit 34", "miss 284"):
             self.assertRegex(coloured, rf"\x1b\[\d+m{word}\x1b\[0m")
         self.assertEqual(re.sub(r"\x1b\[\d+m", "", coloured), plain)
 

@@ -76,7 +76,7 @@ class Profiles(Scratch):
 
     def test_what_is_not_proven_is_none(self):
         profile = gpuinfer.Profile.load(ROOT / "data" / "h200" / "h200.yaml")
-        leaf = profile.leaf("L2", "onset_bytes")
+        leaf = profile.leaf("outstanding", "entries")
         self.assertIsNone(leaf.value)
         self.assertNotEqual(leaf.status, "resolved")
         self.assertFalse(profile.resolved)

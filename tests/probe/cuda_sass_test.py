@@ -34,7 +34,7 @@ TIMED_LOADS = {
 }
 LOOK_UP = re.compile(r"(TEX|TLD)\.")
 STORE = r"STG\.E(\.SYS)?"
-OTHER_KERNELS = {"stores GlobalCa", "stores GlobalCg", "play_bank", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
+OTHER_KERNELS = {"stores GlobalCa", "stores GlobalCg", "play_bank", "play_after_others", "run_code", "run_immediates", "stream 0", "stream 1", "stream 2", "stream shared"} | {
     "stream constant",
     "concurrent loads",
     "shared loads",
@@ -283,6 +283,8 @@ def main():
             judge(architecture, paths_of_kernel[0], [*timing_faults(code, load), *l1_faults(code, load)])
         elif stored := [path for path in TIMED_LOADS if "play_with_stores" in name and path in name]:
             judge(architecture, f"stores {stored[0]}", store_faults(code, TIMED_LOADS[stored[0]]))
+        elif "play_after_others" in name:
+            judge(architecture, "play_after_others", timing_faults(code, TIMED_LOADS["Constant"]))
         elif faults := thread_faults(name, code):
             judge(architecture, *faults)
     for architecture, name, code in kernels(disassembled(cuobjdump, play_bank)):

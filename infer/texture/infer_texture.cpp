@@ -10,6 +10,7 @@
 #include "infer/asking/interrogator.hpp"
 #include "infer/asking/leaves.hpp"
 #include "infer/cache/latency_levels.hpp"
+#include "infer/texture/conclude_texture.hpp"
 #include "infer/texture/texel_blocks.hpp"
 #include "infer/texture/texel_tiles.hpp"
 
@@ -71,44 +72,19 @@ class TextureInference {
     device_->report("done", 1.0);
   }
 
-  // What loads showed was another way to ask the same memory.
   void settle_levels(const TexelTilesFit& fit) {
-    if (!fit.levels) {
-      device_->learned(fit.reason);
-      leaves_.leave_open("levels", EvidenceStatus::unknown, fit.reason);
-      return;
+    device_->learned(fit.levels ? "tiles of " + std::to_string(fit.levels->size()) + " level(s)" : fit.reason);
+    const LeafVerdict verdict = conclude_texel_levels(finding_.texture, fit);
+    if (verdict.status == EvidenceStatus::resolved) {
+      finding_.texture.levels = fit.levels;
     }
-    model::TextureDescription& texture = finding_.texture;
-    device_->learned("tiles of " + std::to_string(fit.levels->size()) + " level(s)");
-    model::TextureDescription laid_out = texture;
-    laid_out.levels = fit.levels;
-    for (const auto& [name, block] :
-         {std::pair("sectors", texture.sector_texels), std::pair("lines", texture.line_texels)}) {
-      if (block && !lie_together(laid_out, *block)) {
-        leaves_.leave_open("levels", EvidenceStatus::ambiguous,
-                           std::string("loads show ") + name + " of " + model::to_string(*block) +
-                               " texels, which would not lie together where memory shows them");
-        return;
-      }
-    }
-    if (!texture.sector_texels) {
-      leaves_.leave_open("levels", EvidenceStatus::ambiguous,
-                         "memory shows them, but no sector that loads show speaks for its being what is loaded");
-      return;
-    }
-    texture.levels = fit.levels;
-    leaves_.resolve("levels", fit.tested);
+    leaves_.settle("levels", verdict, fit.tested);
   }
 
   void settle(const char* leaf, std::optional<TexelBlock>& value, const TexelBlockFit& fit) {
+    device_->learned(fit.block ? model::to_string(*fit.block) + " texels" : fit.reason);
     value = fit.block;
-    if (fit.block) {
-      device_->learned(model::to_string(*fit.block) + " texels");
-      leaves_.resolve(leaf, leaves_.questions());
-    } else {
-      device_->learned(fit.reason);
-      leaves_.leave_open(leaf, EvidenceStatus::unknown, fit.reason);
-    }
+    leaves_.settle(leaf, conclude_texel_block(fit), leaves_.questions());
   }
 
   Asker asker_;  // until levels are known

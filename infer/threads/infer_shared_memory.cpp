@@ -237,9 +237,9 @@ SharedLoads random_loads(const Banks& banks, std::size_t words, bool with_confli
   return loads;
 }
 
-// Fresh loads of 2 to 12 words, about as many with a conflict as without. Throws Undecided where the banks are wrong
-// about any.
-void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost) {
+// Fresh loads of 2 to 12 words, about as many with a conflict as without; returns how many. Throws Undecided where the
+// banks are wrong about any.
+std::size_t check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost) {
   constexpr std::size_t patterns = 512;
   asker.device.report("check of the banks", 0.4);
   asker.device.inquire("random loads of a few words", "whether the layout says which of them conflict");
@@ -260,6 +260,7 @@ void check_banks(Questioner asker, const Banks& banks, const ConflictCost& cost)
     throw Undecided("the banks that explain which pairs of words conflict are wrong about " + std::to_string(wrong) +
                     " of " + std::to_string(patterns) + " random loads");
   }
+  return patterns;
 }
 
 Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, SharedMemoryFinding& finding) {
@@ -280,14 +281,14 @@ Banks find_banks(Questioner asker, const ConflictCost& cost, Leaves& leaves, Sha
     throw Undecided(
         "no banks of consecutive bytes, whatever their number, width and rows, explain which words conflict");
   }
-  check_banks(asker, hypotheses.left().front(), cost);
+  const std::size_t trials = check_banks(asker, hypotheses.left().front(), cost);
   leaves["row_bytes"].details.broadcast = true;
   leaves["row_bytes"].details.multicast = true;
   const std::size_t questions = device.questions_asked();
   const BanksVerdict verdict = conclude_banks(hypotheses.left());
   const auto settle_number = [&](const char* leaf, const NumberVerdict& number, std::optional<std::uint32_t>& value) {
     value = number.value;
-    leaves.settle(leaf, number.leaf);
+    leaves.settle(leaf, number.leaf, trials);
   };
   settle_number("banks", verdict.banks, finding.shared_memory.banks);
   settle_number("bank_width_bytes", verdict.bank_width_bytes, finding.shared_memory.bank_width_bytes);
@@ -415,7 +416,7 @@ void check_latency(Questioner asker, const Timed& timed, Leaves& leaves, SharedM
   details.residuals = {rounded_to_thousandths(verdict.residuals.first),
                        rounded_to_thousandths(verdict.residuals.second)};
   details.degree_by_stride = timed.degrees_of(std::span(cycles).first(most_stride_words + 1));
-  leaves.settle("latency_cycles", verdict.leaf);
+  leaves.settle("latency_cycles", verdict.leaf, checked.size());
   if (verdict.leaf.status == EvidenceStatus::resolved) {
     finding.shared_memory.latency_cycles = timed.law;
   }
@@ -505,7 +506,6 @@ SharedMemoryFinding infer_shared_memory(model::Answerer& device, const std::stri
   Leaves leaves(interrogator, finding, shared_memory_leaves);
   static_cast<void>(
       leaves.go_through([&] { go_through_stages({.device = interrogator, .random = random}, leaves, finding); }));
-  leaves.state_confidence([](const std::string&, std::size_t questions) { return questions; });
   leaves.close();
   return finding;
 }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/leaves.hpp"
 #include "model/description/evidence.hpp"
 #include "model/description_yaml.hpp"
 #include "model/errors.hpp"
@@ -129,6 +130,19 @@ TEST(InferSharedMemory, SaysWhatFermiDoes) {
   EXPECT_TRUE(std::ranges::equal(first_degrees, std::span(details.degree_by_stride).first(first_degrees.size())));
   EXPECT_EQ(details.elements_of_8_bytes->contiguous_rows, 2U);
   EXPECT_EQ(details.elements_of_16_bytes->contiguous_rows, 4U);
+}
+
+// The questions that found a value could not refute it.
+TEST(InferSharedMemory, ConfidenceCountsFreshLoads) {
+  const auto device = probe::open_virtual(model::read_description("configs/devices/gtx780.yaml"), "virtual:gtx780", 1);
+  const SharedMemoryFinding finding = found_shared_memory(*device);
+  constexpr std::size_t of_few_words = 512;
+  constexpr std::size_t strides_and_random = 129 + 256;
+  for (const auto& [name, leaf] : finding.evidence.leaves) {
+    const std::size_t trials = name == "latency_cycles" ? strides_and_random : of_few_words;
+    EXPECT_EQ(leaf.confidence, confidence_after(trials)) << name;
+    EXPECT_GT(leaf.experiments, trials) << name;
+  }
 }
 
 // Banks, widths, rows and latencies of all kinds, 100 of them where GPUINFER_TEST_CACHES says so.

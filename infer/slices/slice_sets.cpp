@@ -319,6 +319,33 @@ std::vector<Lines> sorted_into(SlicePlayer& player, const std::vector<EvictionSe
   return sorted;
 }
 
+// Throws NoSliceSets.
+SliceSets sets_of(Asker& device, const SliceView& view, const std::vector<std::uint64_t>& sectors,
+                  std::uint64_t sector_bytes) {
+  constexpr std::size_t most_fresh = 2500;
+  SlicePlayer player(device, view);
+  const FirstSets first = find_first_sets(device, player, sectors);
+  const std::uint64_t line_bytes = find_line_of_slice(device, player, first.sets, sector_bytes);
+  Lines lines = one_of_each_line(device, sectors, line_bytes);
+  const std::size_t fresh_count = std::min<std::size_t>(lines.size() / 4, most_fresh);
+  const Lines fresh(lines.end() - static_cast<std::ptrdiff_t>(fresh_count), lines.end());
+  lines.resize(lines.size() - fresh_count);
+  Partitioned partitioned = partition(device, player, std::move(lines), first.ways);
+  std::vector<Lines> fresh_of_sets = sorted_into(player, partitioned.known, fresh);
+  std::size_t in_one_set = 0;
+  for (const Lines& of_set : fresh_of_sets) {
+    in_one_set += of_set.size();
+  }
+  return {.ways = first.ways,
+          .line_bytes = line_bytes,
+          .sets = std::move(partitioned.sets),
+          .lines_placed = partitioned.placed,
+          .lines_left = partitioned.left.size(),
+          .fresh_lines = fresh.size(),
+          .fresh_in_one_set = in_one_set,
+          .fresh_of_sets = std::move(fresh_of_sets)};
+}
+
 }  // namespace
 
 SliceLines one_of_each_line(const Asker& device, const SliceLines& sectors, std::uint64_t line_bytes) {
@@ -334,33 +361,17 @@ SliceLines one_of_each_line(const Asker& device, const SliceLines& sectors, std:
 
 FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                std::uint64_t sector_bytes) {
-  constexpr std::size_t most_fresh = 2500;
-  SlicePlayer player(device, view);
+  constexpr int attempts = 2;
   model::Random random = stream(device.settings(), "slice sets");
-  random.shuffle(sectors);
-  try {
-    const FirstSets first = find_first_sets(device, player, sectors);
-    const std::uint64_t line_bytes = find_line_of_slice(device, player, first.sets, sector_bytes);
-    Lines lines = one_of_each_line(device, sectors, line_bytes);
-    const std::size_t fresh_count = std::min<std::size_t>(lines.size() / 4, most_fresh);
-    const Lines fresh(lines.end() - static_cast<std::ptrdiff_t>(fresh_count), lines.end());
-    lines.resize(lines.size() - fresh_count);
-    Partitioned partitioned = partition(device, player, std::move(lines), first.ways);
-    std::vector<Lines> fresh_of_sets = sorted_into(player, partitioned.known, fresh);
-    std::size_t in_one_set = 0;
-    for (const Lines& of_set : fresh_of_sets) {
-      in_one_set += of_set.size();
+  for (int attempt = 1;; ++attempt) {
+    random.shuffle(sectors);
+    try {
+      return {.sets = sets_of(device, view, sectors, sector_bytes)};
+    } catch (const NoSliceSets& missing) {
+      if (attempt == attempts) {
+        return {.sets = {}, .reason = missing.what()};
+      }
     }
-    return {.sets = SliceSets{.ways = first.ways,
-                              .line_bytes = line_bytes,
-                              .sets = std::move(partitioned.sets),
-                              .lines_placed = partitioned.placed,
-                              .lines_left = partitioned.left.size(),
-                              .fresh_lines = fresh.size(),
-                              .fresh_in_one_set = in_one_set,
-                              .fresh_of_sets = std::move(fresh_of_sets)}};
-  } catch (const NoSliceSets& missing) {
-    return {.sets = {}, .reason = missing.what()};
   }
 }
 

@@ -43,7 +43,8 @@ struct FoundSliceSets {
 // `sectors`: offsets of sectors of one slice, in any order, at least a few times as many as it keeps. A set is the
 // fewest lines that drive one out, found by the shortest beginning of a random order of lines that does so, again and
 // again; many lines are asked about at once, each in a set of its own. All sets have to have as many ways, nearly all
-// lines have to lie in one of them, and fresh lines in exactly one. Throws AskingEnded, QuestionRefused, DeviceError.
+// lines have to lie in one of them, and fresh lines in exactly one. What others load meanwhile lets sets be missed, so
+// where that fails all is asked once more. Throws AskingEnded, QuestionRefused, DeviceError.
 [[nodiscard]] FoundSliceSets find_slice_sets(Asker& device, const SliceView& view, std::vector<std::uint64_t> sectors,
                                              std::uint64_t sector_bytes);
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <map>
 #include <set>
@@ -26,6 +27,8 @@ struct Slice {
   Leaves leaves = Leaves::least_recent;
   double strangers = 0;  // share of loads before which somebody else's line comes into the set
   double misreads = 0;   // share of loads that take as long as the other kind
+  // Loads by their number, from one to before another one, during which somebody loads as many lines as fit.
+  std::array<std::size_t, 2> busy = {};
 };
 
 class SliceDevice final : public model::Answerer {
@@ -59,6 +62,7 @@ class SliceDevice final : public model::Answerer {
     return answers;
   }
 
+  [[nodiscard]] std::size_t loads() const { return loads_; }
   [[nodiscard]] std::size_t warm_loads() const { return warm_loads_; }
   [[nodiscard]] std::size_t recorded_loads() const { return recorded_loads_; }
 
@@ -70,6 +74,11 @@ class SliceDevice final : public model::Answerer {
  private:
   bool load(std::uint64_t offset) {
     const std::uint32_t set = set_of(offset);
+    const bool is_busy = slice_.busy[0] <= loads_ && loads_ < slice_.busy[1];
+    ++loads_;
+    for (std::uint32_t i = 0; is_busy && i < slice_.ways; ++i) {
+      bring(set, ~random_());
+    }
     if (random_.unit() < slice_.strangers) {
       bring(set, ~random_());
     }
@@ -98,6 +107,7 @@ class SliceDevice final : public model::Answerer {
   model::Random random_;
   std::vector<std::list<std::uint64_t>> present_;  // by set, youngest first
   model::DeviceFacts facts_;
+  std::size_t loads_ = 0;
   std::size_t warm_loads_ = 0;
   std::size_t recorded_loads_ = 0;
 };
@@ -178,6 +188,25 @@ TEST(SliceSets, AreFoundWhileOthersLoadAndLoadsAreMisread) {
   const Slice slice{.sets = 40, .ways = 8, .other_ways = 8, .strangers = 0.0002, .misreads = 0.0002};
   SliceDevice device(slice, 2);
   expect_found(device, slice, asked(device, slice).found);
+}
+
+// Sets are missed meanwhile, which fresh lines tell.
+TEST(SliceSets, AreFoundWhereOthersLoadForAWhile) {
+  const Slice slice;
+  const auto found_by = [&slice](SliceDevice& device) {
+    Settings settings;
+    Asker asker(device, "L2", settings);
+    return find_slice_sets(asker, view, sectors_of(48 * slice.sets, slice.line_bytes), SliceDevice::sector_bytes);
+  };
+  SliceDevice quiet(slice, 4);
+  expect_found(quiet, slice, found_by(quiet));
+  for (const std::size_t parts : {9U, 6U, 4U}) {
+    Slice busy = slice;
+    busy.busy = {quiet.loads() - quiet.loads() / parts, quiet.loads()};
+    SliceDevice device(busy, 4);
+    expect_found(device, slice, found_by(device));
+    EXPECT_GT(device.loads(), quiet.loads() * 3 / 2);
+  }
 }
 
 TEST(SliceSets, OfFifoAreFoundAndNotPredicted) {

@@ -104,6 +104,7 @@ Level level_of(const std::string& target, const DeviceDescription& profile) {
               .miss_cycles = cache.latency_cycles.miss,
               .bytes_per_sm_clock = {},
               .bytes_per_second = {},
+              .groups_of_sms = cache.shared_by_sms.size(),
               .unverified = unverified_leaves(profile, target)};
   add_geometry(level, cache);
   if (cache.partitions && cache.latency_cycles.hit) {

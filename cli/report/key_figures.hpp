@@ -41,6 +41,7 @@ struct Level {
   std::optional<double> miss_cycles = {};
   std::optional<double> bytes_per_sm_clock = {};  // at most, by all SMs
   std::optional<double> bytes_per_second = {};
+  std::size_t groups_of_sms = 0;  // each with one of its own; 0: not known
   std::vector<Unverified> unverified = {};
 };
 

@@ -78,8 +78,12 @@ double width_of(const Level& level, double height) {
   return level.capacity_bytes ? area_of(*level.capacity_bytes) / height : plain_width;
 }
 
+std::string counted_name(const Level& level) {
+  return level.groups_of_sms == 0 ? level.name : fmt::format("{}, {} of them", level.name, level.groups_of_sms);
+}
+
 std::vector<std::vector<std::string>> texts_of(const Level& level) {
-  return {{level.name, level.targets.size() > 1 ? level.targets.front() : ""},
+  return {{counted_name(level), level.name, level.targets.size() > 1 ? level.targets.front() : ""},
           {size_words(level), level.capacity_bytes ? model::words::bytes(*level.capacity_bytes) : ""},
           {level.geometry.empty() ? level.line : geometry_words(level), level.geometry},
           {level.policy}};
@@ -301,8 +305,7 @@ void draw_notes(Drawing& drawing, const std::vector<Level>& levels, double frame
   }
 }
 
-void draw_translation(Drawing& drawing, const model::DeviceDescription& profile, const std::vector<Level>& levels,
-                      double y) {
+void draw_translation(Drawing& drawing, const std::vector<Level>& levels, double y) {
   double x = pad + core_width;
   double room = arrow_width;
   std::string cost = "address";
@@ -316,10 +319,9 @@ void draw_translation(Drawing& drawing, const model::DeviceDescription& profile,
     draw_arrow(drawing, x, y + level_height / 2, room, cost, "");
     x += room;
     drawing.box(x, y, tlb_width, level_height, cache_paint, round_corner);
-    const auto& groups = profile.caches.at(level.targets.front()).shared_by_sms;
     draw_texts(
         drawing, x, y, tlb_width, level_height,
-        {{groups.empty() ? level.name : fmt::format("{}, {} of them", level.name, groups.size()), level.name},
+        {{counted_name(level), level.name},
          {size_words(level)},
          {level.geometry.empty() ? "" : geometry_words(level) + (level.policy.empty() ? "" : ", " + level.policy)}});
     draw_mark(drawing, level, x + tlb_width, y);
@@ -354,7 +356,7 @@ Drawing machine_drawing(const model::DeviceDescription& profile, const std::vect
   const bool translates =
       std::ranges::any_of(levels, [](const Level& level) { return level.place == Place::translation; });
   if (translates) {
-    draw_translation(drawing, profile, levels, y + 14);
+    draw_translation(drawing, levels, y + 14);
     y += 14 + level_height;
   }
   draw_notes(drawing, levels, frame_bottom, y);

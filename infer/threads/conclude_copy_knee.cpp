@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "infer/asking/regression_line.hpp"
 #include "infer/asking/statistics.hpp"
 #include "model/number_text.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 using model::EvidenceStatus;
 
 // The values that come nearest without ever growing (pool adjacent violators).
-std::vector<double> nearest_fall(std::span<const std::pair<double, double>> savings) {
+std::vector<double> nearest_fall(std::span<const double> seconds) {
   struct Level {
     double sum = 0;
     std::size_t count = 0;
@@ -29,8 +30,8 @@ std::vector<double> nearest_fall(std::span<const std::pair<double, double>> savi
     [[nodiscard]] double mean() const { return sum / static_cast<double>(count); }
   };
   std::vector<Level> levels;
-  for (const auto& [bytes, seconds] : savings) {
-    levels.push_back({.sum = seconds, .count = 1});
+  for (const double each : seconds) {
+    levels.push_back({.sum = each, .count = 1});
     while (levels.size() > 1 && levels.back().mean() >= levels[levels.size() - 2].mean()) {
       const Level last = levels.back();
       levels.pop_back();
@@ -46,47 +47,25 @@ std::vector<double> nearest_fall(std::span<const std::pair<double, double>> savi
 }
 
 // The straight line that comes nearest; empty where it does not grow.
-std::vector<double> nearest_ramp(std::span<const std::pair<double, double>> savings) {
-  const auto count = static_cast<double>(savings.size());
-  double mean_x = 0;
-  double mean_y = 0;
-  for (const auto& [bytes, seconds] : savings) {
-    mean_x += bytes / count;
-    mean_y += seconds / count;
-  }
-  double xx = 0;
-  double xy = 0;
-  for (const auto& [bytes, seconds] : savings) {
-    xx += (bytes - mean_x) * (bytes - mean_x);
-    xy += (bytes - mean_x) * (seconds - mean_y);
-  }
+std::vector<double> nearest_ramp(std::span<const double> bytes, std::span<const double> seconds) {
+  const RegressionLine line(bytes, seconds);
   std::vector<double> values;
-  if (xx > 0 && xy > 0) {
-    for (const auto& [bytes, seconds] : savings) {
-      values.push_back(mean_y + xy / xx * (bytes - mean_x));
-    }
+  if (line.slope > 0) {
+    std::ranges::transform(bytes, std::back_inserter(values), [&line](double each) { return line.at(each); });
   }
   return values;
 }
 
 // What is left over of each value, squared.
-std::vector<double> squares_left(const Savings& savings, const std::vector<double>& fit) {
+std::vector<double> squares_left(std::span<const double> seconds, std::span<const double> fit) {
   std::vector<double> squares;
-  for (std::size_t i = 0; i < savings.size(); ++i) {
-    squares.push_back((savings[i].second - fit[i]) * (savings[i].second - fit[i]));
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    squares.push_back((seconds[i] - fit[i]) * (seconds[i] - fit[i]));
   }
   return squares;
 }
 
 double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
-
-double mean_of(const Savings& savings) {
-  double mean = 0;
-  for (const auto& [bytes, seconds] : savings) {
-    mean += seconds / static_cast<double>(savings.size());
-  }
-  return mean;
-}
 
 struct RampEnd {
   std::size_t last = 0;         // number of the size
@@ -139,13 +118,19 @@ std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
   constexpr double most_left = 0.1;      // of the squares of all, and of what would be left over if nothing ever grew
   constexpr double median_of_square = 0.455;
   constexpr double clock_step_squares = 1e-16;  // of 10 ns
+  std::vector<double> bytes;
+  std::vector<double> seconds;
+  for (const auto& [of_dataset, saved] : savings) {
+    bytes.push_back(of_dataset);
+    seconds.push_back(saved);
+  }
   std::vector<RampEnd> ends;
   for (std::size_t in_ramp = fewest_in_ramp; in_ramp <= savings.size(); ++in_ramp) {
-    std::vector<double> fit = nearest_ramp(std::span(savings).first(in_ramp));
+    std::vector<double> fit = nearest_ramp(std::span(bytes).first(in_ramp), std::span(seconds).first(in_ramp));
     if (!fit.empty()) {
-      const std::vector<double> fall = nearest_fall(std::span(savings).subspan(in_ramp));
+      const std::vector<double> fall = nearest_fall(std::span(seconds).subspan(in_ramp));
       fit.insert(fit.end(), fall.begin(), fall.end());
-      ends.push_back({.last = in_ramp - 1, .squares = squares_left(savings, fit)});
+      ends.push_back({.last = in_ramp - 1, .squares = squares_left(seconds, fit)});
     }
   }
   const auto squares_of = [](const RampEnd& end) { return sum_of(end.squares); };
@@ -156,8 +141,8 @@ std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
   const double least = squares_of(*best);
   const double behind =
       std::accumulate(best->squares.begin() + static_cast<std::ptrdiff_t>(best->last) + 1, best->squares.end(), 0.0);
-  const double in_fall = sum_of(squares_left(savings, nearest_fall(savings)));
-  const double in_all = sum_of(squares_left(savings, std::vector(savings.size(), mean_of(savings))));
+  const double in_fall = sum_of(squares_left(seconds, nearest_fall(seconds)));
+  const double in_all = sum_of(squares_left(seconds, std::vector(seconds.size(), spread_of(seconds).mean)));
   if (least + clock_step_squares > most_left * in_all ||
       least - behind + clock_step_squares > most_left * (in_fall - behind)) {
     return std::nullopt;
@@ -167,11 +152,10 @@ std::optional<model::BytePair> end_of_ramp(const Savings& savings) {
   std::erase_if(ends, [&](const RampEnd& end) { return squares_of(end) > least + unlikely_ratio * variance; });
   const std::size_t first = ends.front().last;
   const std::size_t last = ends.back().last;
-  if (last + 1 == savings.size()) {
+  if (last + 1 == bytes.size()) {
     return std::nullopt;
   }
-  return model::BytePair{static_cast<std::uint64_t>(savings[first - 1].first),
-                         static_cast<std::uint64_t>(savings[last + 1].first)};
+  return model::BytePair{static_cast<std::uint64_t>(bytes[first - 1]), static_cast<std::uint64_t>(bytes[last + 1])};
 }
 
 CopyKneeVerdict conclude_copy_knee(const CopyKneeSeen& seen) {

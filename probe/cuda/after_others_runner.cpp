@@ -8,6 +8,7 @@
 
 #include "probe/cuda/after_others.hpp"
 #include "probe/cuda/play.hpp"
+#include "probe/gpu/question_words.hpp"
 
 namespace gpuinfer::probe::cuda {
 namespace {
@@ -40,8 +41,7 @@ std::optional<Played> AfterOthersRunner::play_on(std::uint32_t sm, const model::
               "ask shorter questions");
   auto* const accesses = static_cast<std::uint32_t*>(host_.get());
   std::uint32_t* const latency_cycles = accesses + count;
-  const auto word_of = [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); };
-  std::ranges::transform(question.record, std::ranges::transform(question.warm, accesses, word_of).out, word_of);
+  gpu::write_words(question, accesses);
   std::vector<std::uint32_t> words(gathering_words + 2 * sm_count);
   const auto warms = words.begin() + static_cast<std::ptrdiff_t>(gathering_words + sm_count);
   for (const model::ComputeUnit unit : question.circumstances.warm_units) {

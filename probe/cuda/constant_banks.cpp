@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/cuda/constant_banks.hpp"
 
-#include <algorithm>
-#include <string>
+#include "probe/gpu/question_words.hpp"
 
 // play_bank.cu for all architectures, as the driver loads it.
 extern "C" const unsigned long long gpuinfer_play_bank_image[];
@@ -53,8 +52,7 @@ std::optional<Played> ConstantBanks::play_on(std::uint32_t sm, const model::Ques
               "ask shorter questions");
   auto* const accesses = static_cast<std::uint32_t*>(host_.get());
   std::uint32_t* const latency_cycles = accesses + padded(count);
-  const auto word_of = [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); };
-  std::ranges::transform(question.record, std::ranges::transform(question.warm, accesses, word_of).out, word_of);
+  gpu::write_words(question, accesses);
   for (int i = 0; i < tries; ++i) {
     if (launch({.turns = turns_,
                 .accesses = accesses,

@@ -7,9 +7,9 @@
 #include <bit>
 #include <iterator>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
+#include "probe/gpu/question_words.hpp"
 #include "probe/gpu/texel_places.hpp"
 #include "probe/vulkan/pipelines.hpp"
 #include "probe/vulkan/raster_image.hpp"
@@ -317,17 +317,14 @@ Clock Gpu::Device::read_clock() {
 
 // Returns how many words of the lists are used.
 std::uint64_t Gpu::Device::pack(std::span<const model::Question> questions, std::span<const std::uint32_t> units) {
-  const auto word_of = [](std::uint64_t offset) { return static_cast<std::uint32_t>(offset / word_bytes); };
   std::ranges::fill(seats(), Seat{});
   std::uint64_t first = 0;
   for (std::size_t i = 0; i < questions.size(); ++i) {
-    const auto& [warm, record] = std::tie(questions[i].warm, questions[i].record);
-    const std::uint64_t accesses = warm.size() + record.size();
+    const std::uint64_t accesses = questions[i].warm.size() + questions[i].record.size();
     seats()[units[i]] = {.first = static_cast<std::uint32_t>(first),
                          .accesses = static_cast<std::uint32_t>(accesses),
-                         .warm = static_cast<std::uint32_t>(warm.size())};
-    std::uint32_t* const rest = std::ranges::transform(warm, list() + first, word_of).out;
-    std::ranges::transform(record, rest, word_of);
+                         .warm = static_cast<std::uint32_t>(questions[i].warm.size())};
+    probe::gpu::write_words(questions[i], list() + first);
     first += accesses;
   }
   return first;

@@ -43,6 +43,8 @@ class LatencyInference {
       if (chases_) {
         device_.choose_start();
         find_windows();
+      }
+      if (chases_) {
         for (std::size_t round = 0; round < rounds; ++round) {
           ask(round);
         }

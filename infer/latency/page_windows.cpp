@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "infer/asking/statistics.hpp"

@@ -132,6 +132,23 @@ TEST_F(ArchiveFile, KeepsWhichAccessesAreStores) {
   EXPECT_TRUE(recorded->ask({&stored, 1}).front().refusal);
 }
 
+TEST_F(ArchiveFile, KeepsWhichSmsWarmUp) {
+  model::DeviceFacts facts = some_facts();
+  facts.warm_unit_targets = {"L1tex"};
+  Question asked{.target = "L1tex", .state = StartState::invalidated, .warm = {0, 4}, .record = {8, 12}};
+  asked.circumstances.unit = model::ComputeUnit{7};
+  asked.circumstances.warm_units = {model::ComputeUnit{0}, model::ComputeUnit{131}};
+  const auto writer = create_archive(path("warm.h5"), facts);
+  writer->append(std::vector{asked}, std::vector{answered({33, 250})});
+  writer->close();
+  EXPECT_EQ(archived_traces(path("warm.h5"))[0].question, asked);
+  const auto recorded = open_recording(path("warm.h5"), "recorded");
+  EXPECT_EQ(recorded->facts().warm_unit_targets, facts.warm_unit_targets);
+  EXPECT_EQ(recorded->ask({&asked, 1}).front().latency_cycles, (std::vector<float>{33, 250}));
+  asked.circumstances.warm_units.pop_back();
+  EXPECT_TRUE(recorded->ask({&asked, 1}).front().refusal);
+}
+
 TEST_F(ArchiveFile, KeepsWhichLoadsCarryHints) {
   Question hinted{.target = "L1tex", .state = StartState::clean, .warm = {0, 4}, .record = {8, 12}};
   const Question loaded = hinted;

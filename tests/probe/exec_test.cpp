@@ -117,6 +117,31 @@ TEST_F(Exec, OnlyAProcessThatHeedsCircumstancesIsToldThem) {
   EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "SM 4"));
 }
 
+TEST_F(Exec, OnlyAProcessOfManySmsIsAskedToLetOthersWarmUp) {
+  const std::string echo = "\nfor q in questions(): say({'id': q['id'], 'error': json.dumps(q)})\n";
+  Question question = question_of({4, 8});
+  question.warm = {0};
+  question.circumstances.unit = model::ComputeUnit{3};
+  question.circumstances.warm_units = {model::ComputeUnit{0}, model::ComputeUnit{2}};
+  const std::string of_four = "'chooses_sm': True}, device={'name': 'Script', 'sm_count': 4})";
+  const auto deaf = open_exec(script("greet(heeded_circumstances={" + of_four + echo));
+  EXPECT_TRUE(contains(deaf->ask({&question, 1}).front().refusal.value_or(""), "cannot have other SMs warm up"));
+
+  const auto heeding =
+      open_exec(script("greet(heeded_circumstances={'warm_sms_targets': ['L1tex'], " + of_four + echo));
+  EXPECT_EQ(json::parse(heeding->ask({&question, 1}).front().refusal.value())["warm_sms"], json({0, 2}));
+  const auto expect_refused = [&] {
+    EXPECT_TRUE(contains(heeding->ask({&question, 1}).front().refusal.value_or(""), "their numbers ascend; ask so"));
+  };
+  question.circumstances.warm_units = {model::ComputeUnit{2}, model::ComputeUnit{0}};
+  expect_refused();
+  question.circumstances.warm_units = {model::ComputeUnit{4}};
+  expect_refused();
+  question.circumstances.warm_units = {model::ComputeUnit{0}};
+  question.circumstances.unit.reset();
+  expect_refused();
+}
+
 TEST_F(Exec, OnlyAProcessThatStoresIsAskedTo) {
   const std::string echo = "\nfor q in questions(): say({'id': q['id'], 'error': json.dumps(q)})\n";
   Question question = question_of({4, 8});
